@@ -40,12 +40,12 @@ impl Notice {
                 self.0 = Seen::Waiting(dropped);
                 let then = match away {
                     Away::Block => {
-                        "more records wait; where there is no room for them what is captured is lost, and counted"
+                        "records are buffered; if the buffer is full, captured packets are lost and counted"
                     }
-                    Away::Drop => "where there is no room for more records they are dropped, and counted",
+                    Away::Drop => "if the buffer is full, records are dropped and counted",
                 };
                 let seconds = QUIET.as_secs();
-                Some(format!("no broker has taken a record for {seconds} s ({}): {then}", trouble()))
+                Some(format!("no broker has accepted a record for {seconds} s ({}): {then}", trouble()))
             }
             (Seen::Waiting(before), false) => {
                 self.0 = Seen::Arriving;
@@ -105,7 +105,7 @@ mod tests {
             notice.look(&of(seconds, dropped), Away::Drop, || "refused".into()).unwrap_or_default()
         };
         assert_eq!([look(None, 0), look(Some(4), 0)], ["", ""]);
-        assert!(look(Some(5), 1).starts_with("no broker has taken a record for 5 s (refused): where "));
+        assert!(look(Some(5), 1).starts_with("no broker has accepted a record for 5 s (refused): if "));
         assert_eq!(look(Some(60), 9), "");
         assert_eq!(look(Some(1), 9), "brokers take records again; 8 records were dropped");
         assert_eq!(look(None, 9), "");

@@ -60,12 +60,12 @@ impl ClientProfile {
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut profile = ClientProfile::default();
         for (key, value) in &table {
-            let value = value.as_str().ok_or_else(|| wrong(format!("`{key}` is to be a text in quotes")))?;
+            let value = value.as_str().ok_or_else(|| wrong(format!("`{key}`: expected a string")))?;
             match key.as_str() {
                 "server" => profile.server = Some(value.to_owned()),
                 "ca" => profile.ca = Some(folder.join(value)),
                 "token_file" => profile.token_file = Some(folder.join(value)),
-                _ => return Err(wrong(format!("`{key}` is not known: server, ca and token_file are"))),
+                _ => return Err(wrong(format!("unknown key `{key}`; expected server, ca or token_file"))),
             }
         }
         Ok(profile)
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(profile.of_server("https://b:7979"), ClientProfile::default());
         assert_eq!(parse("").expect("an empty one"), ClientProfile::default());
         for (text, words) in
-            [("token = 'x'", "`token` is not known"), ("ca = 1", "text in quotes"), ("ca", "client.toml: ")]
+            [("token = 'x'", "unknown key `token`"), ("ca = 1", "expected a string"), ("ca", "client.toml: ")]
         {
             assert!(parse(text).expect_err(text).to_string().contains(words), "{text}");
         }

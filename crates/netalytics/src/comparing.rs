@@ -119,11 +119,11 @@ impl Comparing<'_> {
 
     fn refuse(&self) -> anyhow::Result<()> {
         let why = if self.own.live.is_live() {
-            "a comparison reads captures or recordings (-r): record what comes live, and compare that"
+            "a comparison reads captures or recordings (-r): record live traffic first"
         } else if self.own.write.is_some() {
-            "a comparison keeps no packets: leave out --write"
+            "a comparison writes no packets: remove --write"
         } else if self.own.count.is_some() {
-            "a comparison is of periods: leave out --count"
+            "a comparison reads whole periods: remove --count"
         } else {
             return Ok(());
         };
@@ -142,12 +142,12 @@ impl Comparing<'_> {
             return match baseline {
                 Some(baseline) => Ok([bounds, baseline]),
                 None => Err(wrong_flags(
-                    "compared with what? BASELINE in the query names another period, --baseline FILE another input",
+                    "nothing to compare with: add BASELINE to the query or use --baseline FILE",
                 )),
             };
         }
         if baseline.is_some() {
-            return Err(wrong_flags("--baseline names the baseline: leave BASELINE out of the query"));
+            return Err(wrong_flags("--baseline and BASELINE cannot be combined"));
         }
         let other = period::settle(query, before)?.own;
         Ok([period::closed(bounds, &own.read)?, period::closed(other, &before.read)?])

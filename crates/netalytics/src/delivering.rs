@@ -70,7 +70,7 @@ pub fn fit(flags: &OutletFlags, plan: &Plan) -> anyhow::Result<()> {
     let shows_tuples = plan.dataflow.pipelines.is_empty();
     match addresses(flags)?.iter().find(|address| shows_tuples && address.scheme.wants_results()) {
         Some(address) => Err(wrong_flags(format!(
-            "--to {address}: single tuples are no metrics; PROCESS says what is to be measured, as in PROCESS (diff-group)"
+            "--to {address}: single tuples are not metrics; use PROCESS, as in PROCESS (diff-group)"
         ))),
         None => Ok(()),
     }

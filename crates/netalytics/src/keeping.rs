@@ -137,7 +137,7 @@ impl Packets {
             }
             return Ok(Packets::Begun(file));
         }
-        let name = path.file_name().ok_or_else(|| wrong_flags("--write wants a file"))?;
+        let name = path.file_name().ok_or_else(|| wrong_flags("--write requires a file"))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let becoming = Becoming::of(&flags.live)?;
         let folder = Folder::prepare(parent.unwrap_or(Path::new(".")), becoming);

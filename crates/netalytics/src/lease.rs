@@ -90,7 +90,7 @@ impl End {
     pub fn why(self) -> Option<&'static str> {
         match self {
             End::Asked => None,
-            End::Abandoned => Some("whoever had started it is gone"),
+            End::Abandoned => Some("the process that started it has ended"),
             End::RanOut => Some("its lease was not renewed"),
         }
     }

@@ -31,7 +31,7 @@ impl LossNotice {
         let new = lost - before;
         Some(match since {
             None => format!(
-                "packets come faster than they are read: {new} have been lost so far; results lack them, and rows of windows say so (`lost`)"
+                "packets arrive faster than they are read: {new} lost so far; the column `lost` of windows counts them"
             ),
             Some(since) => {
                 format!("{new} more packets have been lost in {} s, {lost} in all", since.as_secs())
@@ -49,7 +49,7 @@ mod tests {
         let (mut notice, start) = (LossNotice::new(true), Instant::now());
         let mut at = |seconds, lost| notice.tick(lost, start + Duration::from_secs(seconds));
         assert_eq!(at(1, 0), None);
-        assert!(at(2, 7).is_some_and(|text| text.contains("7 have been lost")));
+        assert!(at(2, 7).is_some_and(|text| text.contains("7 lost so far")));
         assert_eq!(at(11, 9), None);
         assert_eq!(at(12, 10).as_deref(), Some("3 more packets have been lost in 10 s, 10 in all"));
         assert_eq!(at(60, 10), None);

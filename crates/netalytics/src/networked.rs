@@ -33,9 +33,7 @@ pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
         (flags.write.is_some(), "-w"),
     ];
     match others.iter().find(|(is_there, _)| *is_there) {
-        Some((_, flag)) => {
-            Err(wrong_flags(format!("--network says where packets come from: leave out {flag}")))
-        }
+        Some((_, flag)) => Err(wrong_flags(format!("--network cannot be combined with {flag}"))),
         None => Ok(()),
     }
 }

@@ -68,7 +68,7 @@ pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
     }
     if read.iter().any(|path| path == Path::new("-") || !path.is_file()) {
         return Err(wrong_flags(
-            "times that count back from the end, and comparisons, read the input twice, which takes files: -r FILE",
+            "times relative to the end, and comparisons, read the input twice: use files (-r FILE)",
         ));
     }
     let mut source = capture::open(read);
@@ -121,7 +121,7 @@ fn end(read: &[PathBuf]) -> anyhow::Result<i64> {
 pub fn published(query: &Query) -> anyhow::Result<Periods> {
     if query.baseline.is_some() {
         return Err(wrong_flags(
-            "BASELINE reads two periods at once: record what was published (netalytics record --kafka), and compare that",
+            "BASELINE is not supported with Kafka: store the published tuples (netalytics record --kafka) and compare the recordings",
         ));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -132,14 +132,12 @@ pub fn published(query: &Query) -> anyhow::Result<Periods> {
 fn live(query: &Query) -> anyhow::Result<Periods> {
     if query.baseline.is_some() || query.period.since.is_some() {
         return Err(wrong_flags(
-            "a live capture has no past: SINCE and BASELINE ask captures and recordings (-r). Keep what comes with \
-             netalytics record, and ask that",
+            "SINCE and BASELINE need captures or recordings (-r), not a live capture; store tuples with netalytics record, then query the recording",
         ));
     }
     if query.period.counts_back() {
         return Err(wrong_flags(
-            "a live capture has no end to count back from: UNTIL takes a time here, such as '2026-11-22T10:00', or \
-             LIMIT says how long it lasts",
+            "UNTIL of a live capture must be a time, such as '2026-11-22T10:00'; LIMIT sets its duration",
         ));
     }
     let own = query.period.settle(0);
@@ -147,7 +145,7 @@ fn live(query: &Query) -> anyhow::Result<Periods> {
     let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
     let left = own.until_ns.map(|until| until.saturating_sub(now));
     if left.is_some_and(|left| left <= 0) {
-        return Err(wrong_flags("UNTIL is past already: a live capture sees what comes from now on"));
+        return Err(wrong_flags("UNTIL is in the past: a live capture reads only new packets"));
     }
     Ok(Periods { own, baseline: None, live_ns: left })
 }

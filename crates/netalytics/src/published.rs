@@ -103,11 +103,11 @@ pub fn open(
 fn check(query: &checked::Query, is_counted: bool, asked: Option<Published>) -> anyhow::Result<()> {
     if query.limit.packets.is_some() || is_counted {
         return Err(wrong_flags(
-            "what is published has no packets to count: limit the time, as in LIMIT 90s",
+            "LIMIT in packets is not supported with Kafka: limit the time, as in LIMIT 90s",
         ));
     }
     if asked == Some(Published::Cells) && planner::lower(query).dataflow.pipelines.is_empty() {
-        return Err(wrong_flags("a query without PROCESS has no cells: leave out --published cells"));
+        return Err(wrong_flags("--published cells requires PROCESS"));
     }
     Ok(())
 }
@@ -289,7 +289,9 @@ impl Answering {
         }
         let teller = Teller::open(&self.kafka, &kafka::name_of_run(), every, kafka::PATIENCE);
         let complain = |why: &bus::Error| {
-            output::complain(&format!("note: publishers do not hear how far this query has come: {why}"));
+            output::complain(&format!(
+                "note: the progress of this query cannot be sent to publishers: {why}"
+            ));
         };
         teller.inspect_err(complain).ok()
     }

@@ -164,12 +164,12 @@ pub fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
     let causes = [
         (
             sent.dropped_full,
-            "there was no room for them (--unacknowledged-max) while no broker took any".to_owned(),
+            "the buffer was full (--unacknowledged-max) while no broker accepted records".to_owned(),
         ),
         (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
         (sent.dropped_refused, format!("brokers refused them ({refusal})")),
     ];
     let some = causes.into_iter().filter(|(n, _)| *n > 0);
-    some.map(|(n, why)| format!("{n} records were dropped, as {why}; what was published is incomplete"))
+    some.map(|(n, why)| format!("{n} records were dropped: {why}; the published data is incomplete"))
         .collect()
 }

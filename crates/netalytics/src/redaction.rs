@@ -24,7 +24,7 @@ pub fn secret(file: Option<&Path>) -> anyhow::Result<Secret> {
     let number = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
     let number = number.ok_or_else(|| {
         wrong_flags(format!(
-            "{} is no key: 32 hexadecimal digits are wanted, as `openssl rand -hex 16` gives them",
+            "{} is not a key: expected 32 hexadecimal digits, as from `openssl rand -hex 16`",
             path.display()
         ))
     })?;

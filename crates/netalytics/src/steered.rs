@@ -69,7 +69,7 @@ pub fn start(
 ) -> anyhow::Result<Steered> {
     if plan.monitor.limit.packets.is_some() && planned.plan.monitors.len() > 1 {
         return Err(wrong_flags(
-            "several monitors do not count packets together: limit the time, as in LIMIT 90s",
+            "LIMIT in packets is not supported with several monitors: limit the time, as in LIMIT 90s",
         ));
     }
     let own = std::env::current_exe().context("cannot find this program")?;
@@ -190,7 +190,7 @@ impl Steered {
             return;
         }
         if let Err(why) = self.switches.remove() {
-            self.problem(format!("rules could not be taken away, and go by themselves: {why:#}"));
+            self.problem(format!("rules could not be removed and expire on their own: {why:#}"));
         }
         if !self.team.is_over() {
             std::thread::sleep(LAST_PACKETS);

@@ -36,8 +36,7 @@ pub fn read(
         }
         (false, true) => {
             return Err(wrong_flags(
-                "tap.… is what two captures of the same traffic say together: -r is the one made nearer to the clients, \
-                 --server-tap FILE the one made nearer to the servers",
+                "tap.… requires two captures of the same traffic: -r closer to the clients, --server-tap FILE closer to the servers",
             ));
         }
         (false, false) if !is_capture => return Err(wrong_flags("--server-tap goes with captures: -r FILE")),
@@ -71,8 +70,7 @@ pub fn exchanged(tap: &ServerTap) -> Option<String> {
     let (negative, joined) = (tap.negative(), tap.counts().joined);
     (negative > joined / 2).then(|| {
         format!(
-            "warning: {negative} of {joined} values of tap.network_time are negative: are the captures exchanged? -r is the one made nearer to \
-             the clients, --server-tap the one made nearer to the servers"
+            "warning: {negative} of {joined} values of tap.network_time are negative: are the captures swapped? -r is the one closer to the clients, --server-tap the one closer to the servers"
         )
     })
 }

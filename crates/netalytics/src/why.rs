@@ -128,7 +128,7 @@ pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
     if let Some(fed) = &summary.fed {
         return match (fed, fed.tuples()) {
             (Fed::Recording(replayed), 0) if replayed.rows_skipped > 0 => {
-                vec![format!("none of {} recorded tuples is asked for", replayed.rows_skipped)]
+                vec![format!("no match among {} recorded tuples", replayed.rows_skipped)]
             }
             (Fed::Recording(_), 0) => vec!["the recording has no tuples".into()],
             (Fed::Published(published), 0) if published.records == 0 => {
@@ -138,7 +138,7 @@ pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
                 vec!["no packet came to a monitor".into()]
             }
             (Fed::Monitored(_), 0) => vec!["the monitors' packets made no tuple".into()],
-            (Fed::Published(_), 0) => vec!["who publishes had nothing to tell in that time".into()],
+            (Fed::Published(_), 0) => vec!["the publishers sent no tuples in this period".into()],
             _ => after_tuples(plan, summary),
         };
     }

@@ -203,7 +203,7 @@ fn wrong_flags_are_named() {
     check(&["query", PACKETS, "-r", "-", "-"], 2, &["once only"]);
     check(&["query", PACKETS, "-r", "x.pcap", "--tcp-idle", "5"], 2, &["90s"]);
     check(&["query", PACKETS, "-r", "x.pcap", "-f", "y.nq"], 2, &["cannot be used with"]);
-    check(&["query", PACKETS, "-r", "x.pcap", "--summary-json", "-"], 2, &["wants a file"]);
+    check(&["query", PACKETS, "-r", "x.pcap", "--summary-json", "-"], 2, &["requires a file"]);
     check(&["parsers", "htpp"], 2, &["no parser", "http"]);
     check(&["nonsense"], 2, &["nonsense"]);
 }

@@ -269,7 +269,7 @@ fn what_a_recording_cannot_answer_is_said() {
     }
     check(&["query", "PARSE http", r[0], r[1], SHOP], 2, &["not both"]);
     check(&["query", "PARSE http", r[0], r[1], "-w", "x.pcapng"], 2, &["has none"]);
-    check(&["record", "PARSE http", r[0], r[1], "-o", "x"], 2, &["not recorded again"]);
+    check(&["record", "PARSE http", r[0], r[1], "-o", "x"], 2, &["record reads captures"]);
     check(&["query", "PARSE http", "-r", folder.path().to_str().unwrap()], 1, &["no recording"]);
     check(&["record", "PARSE http", "-r", SHOP, "-o", SHOP], 2, &["no folder"]);
     check(&["record", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"], 1, &["cannot record"]);
@@ -306,7 +306,7 @@ fn results_of_processors_are_tables() {
     let file = path(&folder, "one.parquet");
     check(&["query", "PARSE http", "-r", SHOP, "--format", "parquet", "-o", &file], 0, &[]);
     assert_eq!(&fs::read(&file).unwrap()[..4], b"PAR1");
-    check(&["query", query, "-r", SHOP, "--format", "parquet", "-o", &file], 2, &["room for one result"]);
+    check(&["query", query, "-r", SHOP, "--format", "parquet", "-o", &file], 2, &["holds one result"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
     }
     if plan.monitor.sample == Sample::Auto {
         return Err(
-            "two taps cannot each choose their flows and have the same ones: say which share, as in SAMPLE 0.1",
+            "SAMPLE auto is not supported with two taps, which would sample different flows: use a fixed share, as in SAMPLE 0.1",
         );
     }
     let (at_client, left) = divide(plan.dataflow.filter.as_ref(), taps);

@@ -65,9 +65,11 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
     );
     let taps = match monitor.taps {
         Taps::Server => return,
-        Taps::Client => "of a flow that several agents see, the one nearest to its client tells",
-        Taps::All => "of a flow that several agents see, all of them tell",
-        Taps::Ends => "of a flow that several agents see, those at its two ends tell, and are joined",
+        Taps::Client => "for a flow that several agents capture, the one closest to the client reports",
+        Taps::All => "for a flow that several agents capture, all of them report",
+        Taps::Ends => {
+            "for a flow that several agents capture, those at both ends report, and their tuples are joined"
+        }
     };
     row(out, "taps", taps);
 }
@@ -301,7 +303,7 @@ fn notes(plan: &Plan) -> Vec<String> {
     );
     add(
         pipelines.iter().any(|p| p.profile.is_some() || !p.group.is_empty()),
-        "beyond the groups held exactly results are approximate and say so",
+        "beyond the groups counted exactly, results are marked as approximate",
     );
     add(
         pipelines.iter().any(|p| p.window.is_some()),

@@ -120,7 +120,7 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(
         Block::ServiceMap,
         "service-map",
-        "who asks whom: for each client and service how many, how fast, how well, how much; stands alone",
+        "map of clients and services: requests, response times, errors and bytes per pair; the only processor of a query",
     ),
 ];
 

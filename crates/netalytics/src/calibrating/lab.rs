@@ -120,7 +120,11 @@ pub fn processor_ns(pid: u32) -> io::Result<u64> {
         // A thread that has ended in the meantime is not counted.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         let ns: Option<u64> = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
-        all += ns.ok_or_else(|| io::Error::other("the kernel does not tell what threads take"))?;
+        all += ns.ok_or_else(|| io::Error::other("the kernel does not report the CPU time of threads"))?;
     }
-    if all == 0 { Err(io::Error::other("the kernel does not tell what threads take")) } else { Ok(all) }
+    if all == 0 {
+        Err(io::Error::other("the kernel does not report the CPU time of threads"))
+    } else {
+        Ok(all)
+    }
 }

@@ -42,7 +42,7 @@ pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receivin
     reachable(lab, "r0", "10.97.0.1/24", BEYOND)?;
     let alone = least(rounds, |payload| send(lab, Sent { packets: PACKETS, payload, to: BEYOND }))?;
     let program = std::env::current_exe().context("cannot find this program")?;
-    let program = program.to_str().context("this program's path is no text")?;
+    let program = program.to_str().context("the path of this program is not UTF-8")?;
     let query = "PARSE packet TO 203.0.113.1:1 PROCESS (count)";
     let others = listening(lab)?;
     let monitor = lab.start(&[program, "query", query, "-i", "r1", "--workers", "1", "-q"])?;
@@ -64,7 +64,7 @@ pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receivin
     let byte = ((of[1] - of[0]) / f64::from(PAYLOADS[1] - PAYLOADS[0])).max(0.001);
     let packet = of[0] - byte * f64::from(PAYLOADS[0] + HEADERS) - refuse_ns;
     if packet <= 0.0 {
-        bail!("others at work take so much that it cannot be told");
+        bail!("the load of other processes is too high for a measurement");
     }
     Ok(Receiving { packet, byte, idle_cores })
 }

@@ -32,7 +32,7 @@ pub struct Sent<'a> {
 /// Sends packets from within the lab; returns the CPU time per packet, including that of the kernel.
 pub fn send(lab: &Lab, sent: Sent<'_>) -> anyhow::Result<f64> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    let program = program.to_str().context("this program's path is no text")?;
+    let program = program.to_str().context("the path of this program is not UTF-8")?;
     let Sent { packets, payload, to } = sent;
     let said = lab.run(&[program, "calibrate", "--send", &format!("{packets},{payload},{to}")])?;
     said.trim().parse().context("the sender says no number")

@@ -138,7 +138,7 @@ impl Switch<'_> {
         send(self.lab, Sent { packets: PACKETS, payload: PAYLOAD, to: BEYOND })?;
         let (more, after) = (self.settled()? - packets, processor_ns(self.daemon.pid)?);
         if more < u64::from(PACKETS / 100) {
-            bail!("of {PACKETS} packets {more} came through the switch");
+            bail!("{more} of {PACKETS} packets passed the switch");
         }
         Ok((after - taken) as f64 / more as f64)
     }

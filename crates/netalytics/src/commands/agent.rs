@@ -107,7 +107,7 @@ fn enrol(
     folder: &Path,
 ) -> anyhow::Result<Ended> {
     let token = token(token_file)?.ok_or_else(|| {
-        wrong_flags("a one-time token is wanted: --token-file FILE, or NETALYTICS_TOKEN in the environment")
+        wrong_flags("no one-time token: use --token-file FILE, or NETALYTICS_TOKEN in the environment")
     })?;
     let ca = ca.map(read).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -127,13 +127,13 @@ fn name(flags: &AgentFlags, policy: &Policy, credentials: Option<&Credentials>) 
     let said = flags.name.clone().or(policy.name.clone());
     match (credentials, said) {
         (Some(own), Some(said)) if said != own.peer.name => Err(wrong_flags(format!(
-            "this host has enrolled as {}, and is called {said} here (--name, or the policy's name)",
+            "this host is enrolled as {}, but its name here is {said} (--name or the policy)",
             own.peer.name
         ))),
         (Some(own), _) => Ok(own.peer.name.clone()),
-        (None, said) => said
-            .or_else(machine_name)
-            .ok_or_else(|| wrong_flags("this machine has no name: --name NAME gives the agent one")),
+        (None, said) => said.or_else(machine_name).ok_or_else(|| {
+            wrong_flags("this machine has no host name: set the name of the agent with --name")
+        }),
     }
 }
 

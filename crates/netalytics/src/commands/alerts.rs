@@ -104,7 +104,7 @@ fn numbered(remote: &Remote, rule: &str) -> anyhow::Result<String> {
 
 fn test(remote: &Remote, receiver: &str, format: Format) -> anyhow::Result<Ended> {
     if receiver.is_empty() {
-        return Err(wrong_flags("which receiver? netalytics alerts receivers lists them"));
+        return Err(wrong_flags("no such receiver: netalytics alerts receivers lists them"));
     }
     let outcome = remote.json("POST", &format!("/api/v1/receivers/{}/test", encoded(receiver)), None)?;
     print_things(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;

@@ -68,7 +68,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
             of.packet, of.byte, of.idle_cores
         )),
         Err(why) => tell(&format!(
-            "a packet's way into a monitor is not measured, so supposed ({why:#}); [monitor] receive_ns and receive_byte_ns say it"
+            "the cost of receiving a packet could not be measured ({why:#}); [monitor] receive_ns and receive_byte_ns are built-in estimates"
         )),
     }
     let copied = of_lab(&lab, |lab| calibrating::copying(lab, flags.rounds));
@@ -82,19 +82,19 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
             ];
             let of = |(way, ns): &(&str, &Option<f64>)| match ns {
                 Some(ns) => format!("{ns:.0} ns {way}"),
-                None => format!("less than {unsure:.0} ns {way}, too little to be told"),
+                None => format!("less than {unsure:.0} ns {way}, below the resolution"),
             };
             let ways: Vec<String> = ways.iter().map(of).collect();
             tell(&format!("a switch in user space, for each packet that it copies: {}", ways.join(", ")));
         }
         Err(why) => tell(&format!(
-            "what a switch takes to copy a packet is not measured, so supposed ({why:#}); [switch] says it"
+            "the cost of copying a packet in a switch could not be measured ({why:#}); the values of [switch] are built-in estimates"
         )),
     }
     drop(lab);
     let text = written(refuse_ns, &parse_ns, received.ok(), copied.ok());
     // Verifies that the file can be read.
-    Costs::parse(&text).map_err(anyhow::Error::msg).context("what was measured makes no sense")?;
+    Costs::parse(&text).map_err(anyhow::Error::msg).context("the measured values are implausible")?;
     match &flags.output {
         None => output::print(text.as_bytes()),
         Some(path) => {
@@ -199,7 +199,7 @@ fn written(
         idle_cores: monitor.idle_cores,
     });
     let mut text = format!(
-        "# Written by netalytics calibrate: {} were measured, the rest is supposed.\n\
+        "# Written by netalytics calibrate: {} were measured, the rest is estimated.\n\
          origin = \"calibrated\"\n\n[monitor]\nreceive_ns = {:.1}\nreceive_byte_ns = {:.3}\nidle_cores = {:.5}\nrefuse_ns = {refuse_ns:.1}\nmemory_gb = {:.2}\n\n[monitor.parse_ns]\n",
         measured.join(", "),
         received.packet,
@@ -222,13 +222,13 @@ fn written(
         text += &match measured {
             Some(Some(ns)) => format!("{name} = {ns:.1}\n"),
             // The default next to measured values would look like a larger cost.
-            Some(None) => format!("{name} = {unsure:.1} # at most: too little to be told\n"),
-            None => format!("{name} = {supposed:.1} # supposed\n"),
+            Some(None) => format!("{name} = {unsure:.1} # upper bound: below the resolution\n"),
+            None => format!("{name} = {supposed:.1} # estimated\n"),
         };
     }
     text += &match copied.map(|of| of.cut) {
         Some(Some(ns)) => format!("cut_ns = {ns:.1}\n"),
-        Some(None) => format!("cut_ns = {unsure:.1} # at most: too little to be told\n"),
+        Some(None) => format!("cut_ns = {unsure:.1} # upper bound: below the resolution\n"),
         None => "# cut_ns: not measured, so copies are not cut\n".to_owned(),
     };
     text

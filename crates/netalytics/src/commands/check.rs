@@ -185,7 +185,9 @@ impl Target for Collecting<'_> {
             ));
         }
         if pipelines.iter().any(|pipeline| pipeline.profile.is_some()) {
-            return Err(wrong_flags("a workload profile is a report: check what it tells one by one"));
+            return Err(wrong_flags(
+                "a workload profile cannot be checked: check its values with other processors",
+            ));
         }
         Ok(())
     }

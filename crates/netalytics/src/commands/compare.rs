@@ -24,7 +24,7 @@ pub fn compare(flags: &CompareFlags, quiet: bool, verbose: bool) -> anyhow::Resu
     if let Some(server) = &flags.kept.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query::parse(&text).0.baseline.is_none() {
-            return Err(wrong_flags("compared with what? BASELINE in the query names another period"));
+            return Err(wrong_flags("nothing to compare with: add BASELINE to the query"));
         }
         let kept = query_past::ask(server, &flags.kept, &text, flags.confidence)?;
         return kept.print(&flags.query, &text, telling);
@@ -44,7 +44,7 @@ fn show(
     telling: Telling,
 ) -> anyhow::Result<Ended> {
     if flags.work.network.network.is_some() {
-        return Err(wrong_flags("a comparison reads what is there already: leave out --network"));
+        return Err(wrong_flags("a comparison reads existing data: remove --network"));
     }
     if let Some(path) = &flags.output {
         output::refuse_inputs(path, baseline)?;
@@ -116,10 +116,7 @@ fn notes(done: &Done) -> Vec<String> {
     let mut notes = vec![said(0, "period"), said(1, "baseline")];
     let (longer, shorter) = (length(0).max(length(1)), length(0).min(length(1)));
     if longer - shorter > longer / 100 {
-        notes.push(
-            "note: the periods are not equally long: whether counts and sums differ is judged by the second"
-                .into(),
-        );
+        notes.push("note: the periods differ in length: counts and sums are compared per second".into());
     }
     if let Some(i) = [0, 1].into_iter().find(|i| done.tuples[*i] == 0) {
         notes.push(format!("note: nothing lies in the {}", ["period", "baseline"][i]));

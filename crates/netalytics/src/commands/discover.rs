@@ -88,7 +88,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
             .map(|name| format!("--via {name}: there is no switch or host of that name")),
     );
     let text = draft.print();
-    parsed(&text).map_err(|why| anyhow::anyhow!("what was found makes no network: {why}"))?;
+    parsed(&text).map_err(|why| anyhow::anyhow!("the discovered network is invalid: {why}"))?;
     if !quiet {
         notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
     }
@@ -145,7 +145,7 @@ fn addresses(flags: &DiscoverFlags, agents: &[AgentSeen], before: &Draft) -> any
         let count = 1_u64 << (32 - length);
         if count > ADDRESSES_MAX as u64 {
             return Err(wrong_flags(format!(
-                "--addresses {address}/{length} are {count} addresses; at most {ADDRESSES_MAX} are looked for: name smaller networks"
+                "--addresses {address}/{length} has {count} addresses; the maximum is {ADDRESSES_MAX}"
             )));
         }
         let first = u64::from(u32::from(*address)) & !(count - 1);
@@ -153,9 +153,7 @@ fn addresses(flags: &DiscoverFlags, agents: &[AgentSeen], before: &Draft) -> any
     }
     if all.len() > ADDRESSES_MAX {
         let count = all.len();
-        return Err(wrong_flags(format!(
-            "these are {count} addresses; at most {ADDRESSES_MAX} are looked for"
-        )));
+        return Err(wrong_flags(format!("{count} addresses; the maximum is {ADDRESSES_MAX}")));
     }
     Ok(all.into_iter().collect())
 }
@@ -164,14 +162,14 @@ fn addresses(flags: &DiscoverFlags, agents: &[AgentSeen], before: &Draft) -> any
 fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option<(String, Vec<String>)>> {
     let Some(url) = &flags.controller else { return Ok(None) };
     if !url.starts_with("http://") {
-        return Err(wrong_flags("--controller wants an address as http://127.0.0.1:8081"));
+        return Err(wrong_flags("--controller: expected an address such as http://127.0.0.1:8081"));
     }
     let file = flags.controller_token.as_deref();
     let token = file.map(crate::steered::switches::controller_token).transpose()?;
     let has = steer::datapaths(url, token.as_deref()).context("cannot ask the controller")?;
     if has.len() > flags.switches.len() {
         let (all, named) = (has.len(), flags.switches.len());
-        notes.push(format!("the controller has {all} switches; of {named} --switch says where they are, and the others are left out: a controller does not say what they are joined to"));
+        notes.push(format!("the controller has {all} switches; the {named} named by --switch are described, the others omitted: a controller does not report links"));
     }
     Ok(Some((url.clone(), has)))
 }
@@ -189,7 +187,7 @@ fn reached(
         Some((url, has)) if has.contains(&described.datapath) => Told::Controller(url.clone(), token_file()),
         Some(_) => {
             let (name, number) = (&named.name, &described.datapath);
-            notes.push(format!("the controller has no switch {number}: {name} is told by its database"));
+            notes.push(format!("the controller has no switch {number}: {name} is read from its database"));
             database()
         }
         None => database(),

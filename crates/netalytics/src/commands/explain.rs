@@ -27,7 +27,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
     let plan = period::as_far_as_known(&checked, planner::lower(&checked));
     if let Some(network) = &flags.network.network {
         if flags.server.is_some() {
-            return Err(wrong_flags("--network plans without a server: leave out --server"));
+            return Err(wrong_flags("--network and --server cannot be combined"));
         }
         let planned = networked::plan(&flags.network, network, &plan, checked.budget)?;
         let said = match flags.format {
@@ -51,7 +51,7 @@ fn estimates(answer: &Value) -> String {
     let line = |of: &Value, whose: &str| {
         let number = |name: &str| of[name].as_f64().unwrap_or(0.0);
         format!(
-            "{whose}, with {} packets/s, it would take about {:.2} cores and {}, and send {}/s\n",
+            "{whose}, with {} packets/s: about {:.2} cores, {} of memory, {}/s sent\n",
             number("packets_per_second"),
             number("cores"),
             units::bytes(number("memory_bytes")),

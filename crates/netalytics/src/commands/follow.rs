@@ -58,7 +58,7 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
         }
     }
     match signals.name() {
-        Some(signal) => complaints.push(format!("{signal} ended it before the input's end")),
+        Some(signal) => complaints.push(format!("{signal} ended the run before the end of the input")),
         None if found == 0 => complaints.push(format!(
             "none of the {flows} flows has the id {}: `netalytics query \"PARSE flow\"` over the same files lists them",
             flags.id
@@ -72,9 +72,7 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
 fn check_paths(flags: &FollowFlags) -> anyhow::Result<()> {
     let dash = |path: &Path| path == Path::new("-");
     if replaying::asked(&flags.read)? {
-        return Err(wrong_flags(
-            "a recording has no packets to follow: name the captures that it was made of",
-        ));
+        return Err(wrong_flags("a recording has no packets: use its captures"));
     }
     if flags.read.iter().filter(|path| dash(path)).count() > 1 {
         return Err(wrong_flags("standard input (-) can be read once only"));
@@ -83,7 +81,7 @@ fn check_paths(flags: &FollowFlags) -> anyhow::Result<()> {
     let write = flags.write.as_deref().filter(|path| !dash(path));
     if flags.write.is_some() && write.is_none() && output.is_none() {
         return Err(wrong_flags(
-            "packets (-w -) and what was said both go to standard output: -o FILE says where the text goes",
+            "packets (-w -) and text both go to standard output: write the text to a file with -o FILE",
         ));
     }
     if output.is_some() && output == write {

@@ -28,7 +28,7 @@ pub fn results(remote: &Remote, which: &Which, format: Format) -> anyhow::Result
         Format::Jsonl => as_sent(remote, which, "jsonl"),
         Format::Csv => as_sent(remote, which, "csv"),
         Format::Parquet => {
-            Err(wrong_flags("jobs results prints table, jsonl or csv; the API has Parquet, page by page"))
+            Err(wrong_flags("the formats of jobs results are table, jsonl and csv; the API also has Parquet"))
         }
     }
 }
@@ -86,7 +86,7 @@ fn chosen(mut all: Vec<Served>, which: &Which) -> anyhow::Result<(Served, Vec<St
         }
     };
     if all.is_empty() {
-        return Err(anyhow!("job {} has not begun: there are no rows yet", which.job));
+        return Err(anyhow!("job {} has not started: no rows yet", which.job));
     }
     let others = names.into_iter().enumerate().filter(|(i, _)| *i != at).map(|(_, name)| name).collect();
     Ok((all.swap_remove(at).with(&which.params), others))

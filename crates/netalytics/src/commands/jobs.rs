@@ -95,7 +95,7 @@ fn numbered(remote: &Remote, job: &str) -> anyhow::Result<String> {
         [one] => Ok((*one).to_owned()),
         several => {
             let numbers = several.join(", ");
-            Err(anyhow!("several jobs are called {job}: say by its number which is meant ({numbers})"))
+            Err(anyhow!("several jobs have the name {job}: use the number ({numbers})"))
         }
     }
 }

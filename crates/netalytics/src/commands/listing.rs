@@ -126,7 +126,7 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
         [ResultHead { columns: columns.iter().map(ToString::to_string).collect(), ..ResultHead::default() }];
     let mut sink: Box<dyn Sink + '_> = match format {
         Format::Csv => Box::new(Csv::new(&mut out, &head)),
-        Format::Parquet => return Err(wrong_flags("lists are printed as table, jsonl or csv")),
+        Format::Parquet => return Err(wrong_flags("the formats of lists are table, jsonl and csv")),
         _ => Box::new(Jsonl::new(&mut out, &head)),
     };
     sink.write(0, &writer.finish())?;

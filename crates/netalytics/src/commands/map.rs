@@ -14,7 +14,7 @@ use crate::{dns_names, hosts, output};
 pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let by_dns = flags.names == ShownNames::Dns;
     if by_dns && !dns_names::can_be_read_twice(&flags.look.read) {
-        return Err(wrong_flags("--names dns reads the input twice, which takes files: -r FILE"));
+        return Err(wrong_flags("--names dns reads the input twice: use files (-r FILE)"));
     }
     let mut names = hosts::read(flags.hosts.as_deref())?;
     let asked = Asked::new();

@@ -152,7 +152,7 @@ fn open_publisher(
     (topics, job, origin): (&[String], u64, &Origin),
     stop: &Stop,
 ) -> anyhow::Result<Publisher> {
-    let brokers = flags.kafka.as_deref().ok_or_else(|| wrong_flags("--kafka says where topics are"))?;
+    let brokers = flags.kafka.as_deref().ok_or_else(|| wrong_flags("the order needs --kafka"))?;
     let kafka = kafka::of(brokers, &flags.client)?;
     let agent = origin.agent.clone().unwrap_or_default();
     let publication = Publication {

@@ -94,10 +94,9 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let (mut stats, progress) = (Stats::new(None, signals.stats()), Progress::new(When::Never));
     let mut look = |job: &Job| stats.tick(|| job.readings(), &progress);
     let went = publishing.go(&lane, heeded, &mut notes(quiet), &mut look, None);
-    let cut_short = signals
-        .name()
-        .filter(|_| !capturing)
-        .map(|signal| format!("{signal} ended it before the input's end; what was published is incomplete"));
+    let cut_short = signals.name().filter(|_| !capturing).map(|signal| {
+        format!("{signal} ended the run before the end of the input; the published data is incomplete")
+    });
     let loss = publishing.capture_loss();
     let patience = match &went {
         // It has already waited.
@@ -155,9 +154,7 @@ fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
         (None, true) | (Some(Published::Cells), true) => Published::Cells,
         (None, false) | (Some(Published::Tuples), _) => Published::Tuples,
         (Some(Published::Cells), false) => {
-            return Err(wrong_flags(
-                "cells are of groups, and the query has no PROCESS: leave --publish cells out",
-            ));
+            return Err(wrong_flags("--publish cells requires PROCESS"));
         }
     };
     let dataflows = match published {

@@ -20,7 +20,7 @@ use crate::query_text;
 use crate::redaction::secret;
 use runner::Writing;
 
-const DNS_READS_TWICE: &str = "--names dns reads the input twice, which takes files: -r FILE";
+const DNS_READS_TWICE: &str = "--names dns reads the input twice: use files (-r FILE)";
 
 /// Answers the query locally or by a server's agents.
 pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
@@ -28,7 +28,7 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
     let in_network = flags.query.work.network.network.is_some();
     if in_network && flags.remote.kept.server.is_some() {
         return Err(wrong_flags(
-            "--network starts monitors from here, --server has agents do it: one of them; --by-network is for the network of the server",
+            "--network and --server cannot be combined; --by-network runs the query in the network of the server",
         ));
     }
     if let Some(server) = &flags.remote.kept.server {
@@ -37,7 +37,7 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
             let live = &flags.query.work.live;
             if !live.interfaces.is_empty() || !live.filter.is_empty() || flags.remote.by_network {
                 return Err(wrong_flags(
-                    "SINCE asks of what was kept: which interfaces and packets that is, was said when its job was started",
+                    "SINCE reads stored data: interfaces and filters were set when its job was started",
                 ));
             }
             let answer = query_past::ask(server, &flags.remote.kept, &text, compare::CONFIDENCE)?;
@@ -88,7 +88,7 @@ impl Target for QueryFlags {
     fn prepare(&self) -> anyhow::Result<Self::Ready> {
         let destination = Destination::open(self.output.as_deref(), Owner::of(&self.work.live))?;
         if self.format == Some(Format::Parquet) && destination.terminal {
-            return Err(wrong_flags("Parquet is not for a terminal: -o FILE says where it goes"));
+            return Err(wrong_flags("Parquet cannot be written to a terminal: use -o FILE"));
         }
         let Some(outlets) = delivering::Ready::prepare(&self.outlets, self.work.text.query.as_deref())?
         else {
@@ -155,8 +155,7 @@ impl QueryFlags {
                 let mut tables = opened.tables;
                 let Some(table) = tables.pop().filter(|_| tables.is_empty()) else {
                     return Err(wrong_flags(
-                        "a Parquet file has room for one result, and the query has several: record them with \
-                         netalytics record … -o DIR",
+                        "a Parquet file holds one result, and the query has several: use netalytics record … -o DIR",
                     ));
                 };
                 let parquet =
@@ -174,7 +173,9 @@ impl QueryFlags {
         }
         match dns_names::add(captures, names)? {
             0 => {}
-            n => output::complain(&format!("note: {n} addresses keep no name: DNS answers have too many")),
+            n => {
+                output::complain(&format!("note: {n} addresses have no name: too many names in DNS answers"))
+            }
         }
         Ok(())
     }

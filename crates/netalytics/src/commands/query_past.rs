@@ -56,7 +56,7 @@ pub fn ask(server: &str, flags: &KeptFlags, text: &str, confidence: f64) -> anyh
     let results: Option<Vec<_>> = results.map(read).collect();
     let notes = answer["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let notes = notes.map(str::to_owned).collect();
-    let results = results.ok_or_else(|| anyhow!("the server has results that are not known here"))?;
+    let results = results.ok_or_else(|| anyhow!("the server has results of an unknown kind"))?;
     Ok(Kept { results, notes, plan, is_compared })
 }
 

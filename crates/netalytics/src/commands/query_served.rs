@@ -110,7 +110,7 @@ fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Su
         run.stop.stop();
         if !keeper.is_stopped() {
             output::complain(&format!(
-                "note: the server has not heard that job {} is to stop; it ends in {} at the latest, when its lease does",
+                "note: the server did not receive the stop request of job {}; the job ends within {}, when its lease expires",
                 run.id,
                 sinks::units::chosen_duration(flags.remote.lease),
             ));
@@ -306,7 +306,7 @@ impl Run {
             printer.sink.hide_open()?;
             let name = self.signals.name().unwrap_or("asked to stop");
             output::complain(&format!(
-                "{name}: job {} is being stopped, and its last rows are coming; Ctrl-C once more leaves at once",
+                "{name}: stopping job {}, waiting for its last rows; Ctrl-C again ends the program at once",
                 self.id
             ));
         }

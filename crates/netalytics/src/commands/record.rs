@@ -59,10 +59,10 @@ impl Target for RecordFlags {
 
     fn prepare(&self) -> anyhow::Result<Self::Ready> {
         if self.output.exists() && !self.output.is_dir() {
-            return Err(wrong_flags(format!("{} is no folder: -o DIR wants one", self.output.display())));
+            return Err(wrong_flags(format!("{} is not a folder", self.output.display())));
         }
         if self.work.read.iter().any(|path| path.is_dir()) {
-            return Err(wrong_flags("a recording is not recorded again: -r wants captures here"));
+            return Err(wrong_flags("record reads captures, not recordings (-r)"));
         }
         let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
         let becoming = Becoming::of(&self.work.live)?;

@@ -108,7 +108,7 @@ impl Remote {
         let profile = profile.of_server(url);
         let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
-            return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
+            return Err(wrong_flags("--server: expected an address such as http://127.0.0.1:7979"));
         }
         let uri: Uri = base.parse().map_err(|error| wrong_flags(format!("--server {base:?}: {error}")))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
@@ -177,7 +177,7 @@ impl Remote {
         let bytes = asked.body.map(ToString::to_string).unwrap_or_default();
         let request = request
             .body(bytes)
-            .map_err(|_| Failed::Refused(wrong_flags(format!("{} is no address of a server", self.base))))?;
+            .map_err(|_| Failed::Refused(wrong_flags(format!("{} is not a server address", self.base))))?;
         let mut response = self.agent.run(request).map_err(|error| self.unanswered(error))?;
         let status = response.status();
         if status.is_success() {
@@ -205,7 +205,7 @@ impl Remote {
         };
         let refused = matches!(&error, ureq::Error::Io(io) if io.kind() == ConnectionRefused);
         let error = match refused {
-            true => anyhow!("nothing listens there: is netalytics serve running, and is that its port?"),
+            true => anyhow!("connection refused: is netalytics serve running, and is the port right?"),
             false => in_words(error),
         };
         let error = error.context(format!("cannot ask {}", self.base));
@@ -243,7 +243,7 @@ fn in_words(error: ureq::Error) -> anyhow::Error {
         other => other,
     };
     match identity::in_words(cause, End::Client) {
-        Some(words) => anyhow!("{words}; --ca FILE says which authority is trusted"),
+        Some(words) => anyhow!("{words}; --ca FILE sets the trusted authority"),
         None => error.into(),
     }
 }
@@ -310,13 +310,13 @@ fn token(flag: Option<&Path>, profile: Option<PathBuf>) -> anyhow::Result<String
         }
         (None, None) => {
             return Err(wrong_flags(
-                "a token is wanted: --token-file FILE, NETALYTICS_TOKEN or NETALYTICS_TOKEN_FILE in the environment, or token_file in the client profile",
+                "no token: use --token-file FILE, NETALYTICS_TOKEN or NETALYTICS_TOKEN_FILE in the environment, or token_file in the client profile",
             ));
         }
     };
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(wrong_flags(format!("{from} holds no token, which is one word")));
+        return Err(wrong_flags(format!("{from} has no valid token")));
     }
     Ok(token.to_owned())
 }
@@ -350,7 +350,7 @@ mod tests {
             ("http://netalytics.example", IN_CLEAR),
             ("http://localhost.example", IN_CLEAR),
             ("http://[2001:db8::1]:7979", IN_CLEAR),
-            ("ftp://127.0.0.1", "wants an address"),
+            ("ftp://127.0.0.1", "expected an address"),
             ("http://me:secret@127.0.0.1", "without a user"),
             ("http://", "--server"),
         ] {

@@ -44,9 +44,7 @@ pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Re
         return overview(flags, telling);
     }
     if flags.span.is_some() {
-        return Err(wrong_flags(
-            "--for is for a report without a query: LIMIT in the query says how much is read",
-        ));
+        return Err(wrong_flags("--for applies to a report without a query: use LIMIT in the query"));
     }
     flags.work.text.query = Some(query_text::read(&flags.work.text)?);
     let finding = Finding { flags, kept: Rc::default(), plan: RefCell::default(), out: RefCell::default() };
@@ -135,7 +133,7 @@ impl Target for Finding<'_> {
                 Ok(page::of_query(&frame, &plan.query, words, &kept))
             }
             ReportFormat::Svg => page::first_picture(&kept, &flags.time_zone)
-                .ok_or("there is nothing to draw: ask for groups, windows or a distribution".to_owned()),
+                .ok_or("no chart for this result: use groups, windows or a distribution".to_owned()),
         };
         let written = made.and_then(|text| match self.out.take() {
             Some(mut out) => {
@@ -150,13 +148,13 @@ impl Target for Finding<'_> {
 /// The overview report.
 fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
     if flags.format == ReportFormat::Svg {
-        return Err(wrong_flags("--format svg is the picture of a query: there is none"));
+        return Err(wrong_flags("--format svg requires a query"));
     }
     if flags.work.count.is_some() {
-        return Err(wrong_flags("without a query --for says how much is looked at, not --count"));
+        return Err(wrong_flags("--count needs a query: use --for"));
     }
     if flags.work.write.is_some() {
-        return Err(wrong_flags("without a query no packets are written: leave out --write"));
+        return Err(wrong_flags("--write requires a query"));
     }
     work::check_paths(&flags.work, flags.output.as_deref())?;
     let work = &flags.work;
@@ -212,7 +210,7 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
 fn prepare(flags: &ReportFlags) -> anyhow::Result<(Destination, Option<Secret>)> {
     let destination = Destination::open(flags.output.as_deref(), Owner::of(&flags.work.live))?;
     if destination.terminal {
-        return Err(wrong_flags("a report is not for a terminal: -o FILE says where it goes"));
+        return Err(wrong_flags("a report cannot be written to a terminal: use -o FILE"));
     }
     let secret = match flags.no_redact {
         true => None,

@@ -202,7 +202,7 @@ fn data_folder(said: Option<&Path>) -> anyhow::Result<PathBuf> {
         (_, Some(home)) if home == Path::new("/root") => Ok("/var/lib/netalytics".into()),
         (Some(state), _) if state.is_absolute() => Ok(state.join("netalytics")),
         (_, Some(home)) => Ok(home.join(".local/state/netalytics")),
-        (_, None) => Err(wrong_flags("there is no home directory: --data DIR says where to keep the data")),
+        (_, None) => Err(wrong_flags("no home directory: use --data DIR")),
     }
 }
 

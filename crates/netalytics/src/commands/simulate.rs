@@ -23,7 +23,7 @@ pub fn simulate(flags: &SimulateFlags, quiet: bool) -> anyhow::Result<Ended> {
 fn placement(flags: &PlacementFlags, quiet: bool) -> anyhow::Result<Ended> {
     let study = flags.study()?;
     if flags.format == Format::Parquet {
-        return Err(wrong_flags("the study is printed as table, jsonl or csv"));
+        return Err(wrong_flags("the formats are table, jsonl and csv"));
     }
     let runs = runs(flags, &study)?;
     let points = summarize(&study, &runs);

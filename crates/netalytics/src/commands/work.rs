@@ -377,10 +377,7 @@ fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {
     };
     if let Some(core) = cores.iter().find(|core| !usable().any(|id| id == **core)) {
         let usable: Vec<_> = usable().map(|id| id.to_string()).collect();
-        return Err(wrong_flags(format!(
-            "core {core} may not be used here; there are {}",
-            usable.join(", ")
-        )));
+        return Err(wrong_flags(format!("core {core} is not available; available: {}", usable.join(", "))));
     }
     Ok(cores)
 }
@@ -422,12 +419,11 @@ pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<(
         return Err(wrong_flags("standard input (-) can be read once only"));
     }
     if flags.summary_json.as_deref().is_some_and(dash) {
-        return Err(wrong_flags("--summary-json wants a file; /dev/stderr shows it here"));
+        return Err(wrong_flags("--summary-json requires a file; /dev/stderr prints the summary here"));
     }
     if flags.write.as_deref().is_some_and(dash) && output.is_none_or(dash) {
         return Err(wrong_flags(
-            "packets (-w -) and the result both go to standard output: -o FILE says where the result goes, -o /dev/null \
-             that nobody wants it",
+            "packets (-w -) and the result both go to standard output: write the result to a file with -o FILE, or discard it with -o /dev/null",
         ));
     }
     let write = flags.write.as_deref().filter(|path| !dash(path));
@@ -446,6 +442,6 @@ pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<(
 fn mention(plan: &Plan) {
     info!("query: {}", plan.query);
     if plan.monitor.sample == Sample::Auto {
-        info!("SAMPLE auto: files wait for us, so every flow is looked at; it acts with live input only");
+        info!("SAMPLE auto applies to live input only: all flows of the files are read");
     }
 }

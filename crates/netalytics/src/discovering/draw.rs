@@ -14,7 +14,7 @@ use super::draft::{Draft, Entry};
 /// Assumed speed of a link that does not report one.
 const SUPPOSED_MBPS: f64 = 1000.0;
 /// Comment of a host with unknown capacity, which is not used.
-const UNKNOWN: &str = "what it has is not known, so nothing is free there";
+const UNKNOWN: &str = "its resources are unknown, so no monitor can run there";
 
 /// A discovered switch.
 pub struct SwitchSeen {
@@ -207,9 +207,8 @@ impl<'a> Drawing<'a> {
                 .push(format!("{count} machines are behind {place}; they are one host of the file, {name}"));
         }
         if addresses.is_empty() {
-            self.notes.push(format!(
-                "{name} at {place} has no address that is known: --addresses says which to look for"
-            ));
+            self.notes
+                .push(format!("{name} at {place} has no known address: add its network with --addresses"));
         }
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         entry.set("name", name.as_str());
@@ -250,7 +249,7 @@ impl<'a> Drawing<'a> {
         } else if !entry.keys.contains_key("mbps") {
             if mbps.is_none() {
                 self.notes.push(format!(
-                    "how much the link of {whose} bears is not known: {SUPPOSED_MBPS} Mb/s are supposed"
+                    "the capacity of the link of {whose} is unknown: {SUPPOSED_MBPS} Mb/s are assumed"
                 ));
             }
             entry.set("mbps", mbps.unwrap_or(SUPPOSED_MBPS));
@@ -302,7 +301,7 @@ impl<'a> Drawing<'a> {
             let mut places = hosts.iter().map(|host| host.text("at").to_owned()).collect::<Vec<_>>();
             places.extend(self.world.found.cables.iter().flatten().map(|end| self.at(*end)));
             if places.iter().any(|place| place == at) {
-                self.notes.push(format!("{name} was not found, and at {at} is somebody else: left out"));
+                self.notes.push(format!("{name} was not found, and {at} belongs to another host: omitted"));
                 continue;
             }
             if self.is_looked_at(switch) {
@@ -342,7 +341,7 @@ impl<'a> Drawing<'a> {
                 several if !entry.keys.contains_key("tunnel") => {
                     let several: Vec<String> = several.iter().map(ToString::to_string).collect();
                     let (name, several) = (&switch.name, several.join(", "));
-                    self.notes.push(format!("{name} has the addresses {several}: at which of them tunnels end is not known, so none do; tunnel = … says it"));
+                    self.notes.push(format!("{name} has the addresses {several}: the tunnel endpoint is unknown, so no tunnel ends there; set tunnel = …"));
                 }
                 _ => {}
             }
@@ -462,7 +461,7 @@ impl<'a> Drawing<'a> {
                 self.notes.push(format!("where ports {} of {name} lead is not clear: not to one other port of these switches alone", several.join(", ")));
             }
             if !nobody.is_empty() {
-                self.notes.push(format!("nobody is known at ports {} of {name}", nobody.join(", ")));
+                self.notes.push(format!("no known host at ports {} of {name}", nobody.join(", ")));
             }
         }
     }

@@ -91,7 +91,7 @@ fn a_network_is_as_it_was_found() {
     assert_eq!(spine.reached, Reached::Ovsdb("unix:/run/spine1/db.sock".to_owned()));
     assert_eq!(
         notes,
-        ["nobody is known at ports 2 (eth9) of leaf1", "nobody is known at ports 2 (eth9) of leaf2"]
+        ["no known host at ports 2 (eth9) of leaf1", "no known host at ports 2 (eth9) of leaf2"]
     );
 }
 
@@ -102,7 +102,7 @@ fn tiers_are_known_without_hosts() {
     world.found.answers.clear();
     let (site, notes) = site(&world);
     assert_eq!((site.links.len(), site.switches[2].tier), (2, planner::topology::Tier::Core));
-    assert_eq!(notes[0], "nobody is known at ports 1 (web), 2 (eth9) of leaf1");
+    assert_eq!(notes[0], "no known host at ports 1 (web), 2 (eth9) of leaf1");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_the_owner_said_stays() {
     assert_eq!((mbps, site.expected.len()), (vec![40.0, 10_000.0, 40_000.0], 1));
     for said in [
         "asleep was not found; it stays at leaf1:2",
-        "gone was not found, and at leaf2:3 is somebody else",
+        "gone was not found, and leaf2:3 belongs to another host",
         "the link spine1:7 – leaf1:4 is not there",
     ] {
         assert!(notes.iter().any(|note| note.starts_with(said)), "{said}: {notes:#?}");
@@ -209,8 +209,8 @@ fn what_a_file_cannot_say_is_told() {
         "10.0.0.2 answers at leaf1:1 and leaf2:1",
         "leaf1:3 and spine1:1 are joined, and both switches are of one tier",
         "3 machines are behind leaf1:1",
-        "how much the link of c bears is not known",
-        "db at leaf2:1 has no address",
+        "the capacity of the link of c is unknown",
+        "db at leaf2:1 has no known address",
     ] {
         assert!(notes.iter().any(|note| note.starts_with(said)), "{said}: {notes:#?}");
     }

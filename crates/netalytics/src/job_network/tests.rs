@@ -154,7 +154,7 @@ fn a_refused_plan_leaves_nothing() {
     let network = network(&folder, controller(), &site);
     // The first monitor captures at ports, whose names are known; the interface of the second is unknown.
     let why = plan(&network, 1, "PARSE tcp_conn_time TO 10.0.0.1:80, 10.0.0.2:80").map(drop);
-    assert_eq!(why, Err("the network file does not say what the interface of spare is called".to_owned()));
+    assert_eq!(why, Err("the network file has no interface name for spare".to_owned()));
     assert!(folder.path().join(NUMBER).exists(), "switches were reached");
     assert!(lock(&network.shared.wires).is_none());
     assert!(network.view().jobs.is_empty());

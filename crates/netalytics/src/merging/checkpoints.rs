@@ -51,8 +51,7 @@ impl Checkpoints {
                 let tasks =
                     tasks.map(|(at_work, all)| format!(" ({at_work} of its {all} tasks are at work)"));
                 return Some(format!(
-                    "Flink has completed no checkpoint of the job within {seconds} s{}, and rows come with checkpoints: Flink's own \
-                     pages say what it waits for",
+                    "Flink has completed no checkpoint of the job within {seconds} s{}, and rows arrive with checkpoints: see Flink's web page for the cause",
                     tasks.unwrap_or_default()
                 ));
             }

@@ -102,7 +102,7 @@ impl Merging for Merge {
             && self.heard.elapsed() > UNHEARD
         {
             self.notes
-                .push(format!("nobody tells how Flink's job does ({why}); what it merges is still taken"));
+                .push(format!("the state of Flink's job is unknown ({why}); its results are still read"));
             self.hearing = Hearing::Untold;
         }
         self.work.clone()
@@ -163,8 +163,8 @@ fn over(state: State) -> Option<Work> {
         State::Failed { why } => {
             Work::Failed(why.map_or_else(|| "the job has failed".into(), |why| why.to_string()))
         }
-        State::Cancelled => Work::Failed("somebody has cancelled the job".into()),
-        State::Gone => Work::Failed("the cluster knows the job no more".into()),
+        State::Cancelled => Work::Failed("the job was cancelled".into()),
+        State::Gone => Work::Failed("the cluster no longer has the job".into()),
         _ => return None,
     })
 }
@@ -207,7 +207,7 @@ impl Merge {
             _ => None,
         };
         if std::mem::replace(&mut self.hearing, Hearing::Told) == Hearing::Untold {
-            self.notes.push("Flink tells again how its job does".into());
+            self.notes.push("Flink reports the state of the job again".into());
         }
         let verdict = match state {
             State::Restarting { why, since_ms } => {

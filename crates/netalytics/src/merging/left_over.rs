@@ -13,7 +13,7 @@ pub fn end(gateway: &Arc<Gateway>, machine: &Machine, there: &Topics) -> anyhow:
     let found = gateway.end_left_over(machine)?;
     for ended in &found.ended {
         output::complain(&format!(
-            "note: ended Flink's job {}, which a netalytics that is gone had left",
+            "note: canceled Flink's job {}, left by a netalytics process that has ended",
             ended.name
         ));
     }

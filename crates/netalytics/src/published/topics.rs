@@ -38,8 +38,7 @@ pub fn of_cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow
             Some(_) => topics.push(Topic { name, holds: Holds::Cells(pipeline), live: Vec::new() }),
             None if asked.is_some() => {
                 return Err(wrong_flags(format!(
-                    "nobody has published cells of this query: there is no topic {name}; netalytics publish with the same query \
-                     makes it"
+                    "no cells of this query are published: topic {name} does not exist; run netalytics publish with the same query"
                 )));
             }
             None => return Ok(None),
@@ -59,7 +58,7 @@ pub fn of_tuples(plan: &Plan, there: &Topics) -> anyhow::Result<Vec<Topic>> {
             let others: Vec<&str> = others.map(String::as_str).collect();
             return Err(wrong_flags(match others.is_empty() {
                 true => format!(
-                    "nobody has published {parser} here: there is no topic {name}; netalytics publish 'PARSE {parser}' makes it"
+                    "no {parser} tuples are published: topic {name} does not exist; run netalytics publish 'PARSE {parser}'"
                 ),
                 false => format!(
                     "there is no topic {name}; {} comes from another version of netalytics, which can read it",

@@ -255,7 +255,7 @@ pub fn drawn_map(mut edges: Vec<Edge>) -> Option<Picture> {
     edges.truncate(EDGES_MAX);
     Some(Picture {
         caption: format!(
-            "Who asks whom, and the 99th percentile of each service; thicker is more often, red has failures{}",
+            "Who asks whom, and the 99th percentile of each service; line width is the request rate, red has failures{}",
             left_out(all, edges.len(), "edge")
         ),
         svg: graph::draw(

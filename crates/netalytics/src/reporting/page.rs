@@ -86,10 +86,10 @@ impl Frame<'_> {
         let worth = text(&account.worth().join(" · "));
         let again = match can_be_repeated {
             true => "The same files give the same numbers:",
-            false => "What was read has passed; the same question of what there is now:",
+            false => "The live traffic is gone; the same query over new traffic:",
         };
         let redacted = match is_plain {
-            true => "Texts are as the packets say them.",
+            true => "Texts are unchanged.",
             false => {
                 "Redacted: literals of SQL are ?, and cache keys, the values in URLs' queries and names of files are keyed hashes."
             }

@@ -47,7 +47,7 @@ pub fn results(remote: &Remote, job: &str, plan: Option<&Plan>) -> Result<Vec<Se
     let all = answer["results"].as_array().into_iter().flatten().enumerate();
     let read = all.map(|(place, of)| {
         let path = format!("/api/v1/jobs/{job}/rows?format=arrow&limit={PAGE}&result={place}");
-        served(of, place, path, plan).ok_or_else(|| anyhow!("the server has results that are not known here"))
+        served(of, place, path, plan).ok_or_else(|| anyhow!("the server has results of an unknown kind"))
     });
     read.collect::<anyhow::Result<_>>().map_err(Failed::Refused)
 }

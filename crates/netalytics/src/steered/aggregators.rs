@@ -67,7 +67,7 @@ impl Orders {
     /// Decodes the output of [`Orders::encode`].
     pub fn read(from: &mut dyn Read) -> anyhow::Result<Orders> {
         let head: Value = serde_json::from_slice(&block(from)?)
-            .context("what is to be started is not said")
+            .context("the order names no program")
             .map_err(|why| wrong_flags(format!("{why:#}")))?;
         let lacks = |what: &str| wrong_flags(format!("the order on standard input has no {what}"));
         let program = head["program"].as_str().ok_or_else(|| lacks("program"))?.into();
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         for (head, why) in [
-            ("x", "what is to be started is not said"),
+            ("x", "the order names no program"),
             ("{}", "has no program"),
             (r#"{"program": "n"}"#, "has no monitors"),
             (r#"{"program": "n", "monitors": []}"#, "has no monitors"),

@@ -108,7 +108,7 @@ impl Ports {
 pub fn interface_of(host: &SiteHost) -> anyhow::Result<Vec<String>> {
     let lacks = || {
         let name = &host.name;
-        wrong_flags(format!("the network file does not say what the interface of {name} is called"))
+        wrong_flags(format!("the network file has no interface name for {name}"))
     };
     Ok(vec![host.interface.clone().ok_or_else(lacks)?])
 }

@@ -120,7 +120,7 @@ impl Team {
             Said::Frame(Frame::Started | Frame::TookBack { .. }) => None,
             Said::Gone(why) => {
                 if !self.processes[at].has_said_all {
-                    self.problems.add(format!("{name} has ended before its time: {why}"));
+                    self.problems.add(format!("{name} ended early: {why}"));
                     self.processes[at].has_said_all = true;
                     self.collector.lost(lane(at), out);
                 }
@@ -140,7 +140,7 @@ impl Team {
             }
         }
         for silent in self.processes.iter().filter(|process| !process.has_said_all) {
-            self.problems.add(format!("{} did not end when it was asked to", silent.name));
+            self.problems.add(format!("{} did not stop when requested", silent.name));
         }
         self.collector.end(out);
     }

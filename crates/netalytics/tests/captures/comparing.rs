@@ -136,10 +136,10 @@ fn what_cannot_be_compared_is_said() {
         &["record", &format!("PARSE http {clauses} PROCESS (count)"), "-r", SHOP, "-o", "/tmp/x"],
         "BASELINE compares results",
     );
-    says(&["compare", "PARSE http PROCESS (count)", "-r", SHOP], "compared with what?");
+    says(&["compare", "PARSE http PROCESS (count)", "-r", SHOP], "nothing to compare with");
     says(
         &["compare", &format!("PARSE http {clauses} PROCESS (count)"), "-r", SHOP, "-b", SHOP],
-        "leave BASELINE out",
+        "BASELINE cannot be combined",
     );
     says(&["compare", "PARSE http", "-r", SHOP, "-b", SHOP], "without PROCESS");
     says(&["compare", "PARSE http PROCESS (count)", "-r", SHOP, "-b", SHOP, "--confidence", "2"], "50%");

@@ -232,7 +232,7 @@ fn it_ends_with_whoever_started_it_and_with_its_lease() {
         other => panic!("it ends with {other:?}"),
     };
     let abandoned = ended_by(&[], |_| None);
-    assert_eq!(why(&abandoned.0).as_deref(), Some("whoever had started it is gone"));
+    assert_eq!(why(&abandoned.0).as_deref(), Some("the process that started it has ended"));
     let ran_out = ended_by(&["--lease", "1h"], |mut orders| {
         orders.write_all(b"renew 0\n").expect("it reads its lines");
         Some(orders)

@@ -198,9 +198,9 @@ fn what_cannot_be_said_is_refused() {
         (
             &["report", "PARSE http", "-r", SHOP, "--format", "svg", "-o", "/dev/null"][..],
             1,
-            "nothing to draw",
+            "no chart for this result",
         ),
-        (&["report", "-r", SHOP, "--format", "svg", "-o", "/dev/null"], 2, "picture of a query"),
+        (&["report", "-r", SHOP, "--format", "svg", "-o", "/dev/null"], 2, "--format svg requires a query"),
         (&["report", "PARSE nothing", "-r", SHOP, "-o", "/dev/null"], 2, "nothing"),
         (&["report", "PARSE http", "-r", SHOP, "-o", SHOP], 2, "is an input"),
         (&["report", "-r", "missing.pcap", "-o", "/dev/null"], 1, "missing.pcap"),

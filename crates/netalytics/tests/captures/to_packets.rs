@@ -334,17 +334,17 @@ fn what_cannot_be_followed_is_said() {
         (&[id, "-r", SHOP][..], 1, &["none of the 43 flows has the id 0123456789abcdef"][..]),
         (&["0123", "-r", SHOP], 2, &["16 hexadecimal digits"]),
         (&[id], 2, &["--read"]),
-        (&[id, "-r", &recording], 2, &["a recording has no packets to follow"]),
+        (&[id, "-r", &recording], 2, &["a recording has no packets"]),
         (&[id, "-r", "/none.pcap"], 1, &["/none.pcap: no such file"]),
         (&[id, "-r", "-", "-"], 2, &["can be read once only"]),
         (&[id, "-r", SHOP, "-w", "/none/x"], 1, &["cannot write packets to /none/x"]),
         (&[id, "-r", SHOP, "-w", SHOP], 2, &["is an input"]),
-        (&[id, "-r", SHOP, "-w", "-"], 2, &["-o FILE says where the text goes"]),
+        (&[id, "-r", SHOP, "-w", "-"], 2, &["write the text to a file with -o FILE"]),
     ] {
         check(&[&["follow"], args].concat(), code, words);
     }
     let query = ["query", "PARSE http WHERE status = 1", "-r", SHOP, "-w"];
-    check(&[&query[..], &["-"]].concat(), 2, &["-o FILE says where the result goes"]);
+    check(&[&query[..], &["-"]].concat(), 2, &["write the result to a file with -o FILE"]);
     check(&[&query[..], &["/none/x"]].concat(), 1, &["cannot write packets to /none/x"]);
     check(&[&query[..], &["-", "-o", "/dev/null", "--rotate", "1h"]].concat(), 2, &["--rotate needs files"]);
 }

@@ -115,7 +115,7 @@ fn exchanged_captures_are_mentioned() {
             .expect("the program starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
-        assert_eq!(said.contains("are the captures exchanged?"), is_mentioned, "{said}");
+        assert_eq!(said.contains("are the captures swapped?"), is_mentioned, "{said}");
     }
 }
 
@@ -125,11 +125,7 @@ fn one_without_the_other_is_refused() {
     let shop = shop();
     let shop = shop.to_str().expect("UTF-8");
     for (query, flags, why) in [
-        (
-            "PARSE http SELECT tap.network_time",
-            vec![],
-            "--server-tap FILE the one made nearer to the servers",
-        ),
+        ("PARSE http SELECT tap.network_time", vec![], "--server-tap FILE closer to the servers"),
         ("PARSE http", vec!["--server-tap", shop], "asks for nothing that two taps measure"),
         ("PARSE http SELECT tap.other", vec!["--server-tap", shop], "two taps do not measure `tap.other`"),
         ("PARSE dns SELECT tap.seen", vec![], "tap"),

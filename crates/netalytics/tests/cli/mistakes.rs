@@ -57,7 +57,7 @@ fn jobs_are_named_shown_and_printed_for_people() {
     assert_eq!((&job["kind"], &job["agents"][0]["agent"]), (&"standing".into(), &"shop".into()));
     assert!(server.rows(&["agents"])[0]["addresses"].is_array());
     server.ask(&["jobs", "start", QUERY, "--standing", "--name", "pages"]);
-    assert!(server.refuses(&["jobs", "stop", "pages"]).contains("several jobs are called pages"));
+    assert!(server.refuses(&["jobs", "stop", "pages"]).contains("several jobs have the name pages"));
     server.ask(&["jobs", "stop", "2"]);
     wait("the second ends", || match &server.rows(&["jobs", "show", "2"])[0]["state"] {
         Value::String(state) if state == "ended" => Ok(()),
@@ -80,13 +80,13 @@ fn mistakes_are_told_in_a_line() {
     let own = ["--server", &server.url, "--token-file", &server.token];
     let past = "PARSE http SINCE 1h PROCESS (count)";
     for (args, code, words) in [
-        (&["jobs", "--server", nobody, "--token-file", &server.token][..], 1, "nothing listens there"),
-        (&["jobs", "--server", &server.url, "--token-file", &empty], 2, "empty holds no token"),
-        (&["jobs", "--server", &server.url, "--token-file", &two], 2, "two holds no token"),
+        (&["jobs", "--server", nobody, "--token-file", &server.token][..], 1, "connection refused"),
+        (&["jobs", "--server", &server.url, "--token-file", &empty], 2, "empty has no valid token"),
+        (&["jobs", "--server", &server.url, "--token-file", &two], 2, "two has no valid token"),
         (&[&["jobs", "show", "nosuch"], &own[..]].concat(), 1, "there is no job nosuch"),
         (&[&["tokens", "revoke", "nosuch"], &own[..]].concat(), 1, "there is no token nosuch"),
         (&[&["jobs", "results", "9"], &own[..]].concat(), 1, "there is no job 9"),
-        (&[&["query", past, "-i", "eth0"], &own[..]].concat(), 2, "SINCE asks of what was kept"),
+        (&[&["query", past, "-i", "eth0"], &own[..]].concat(), 2, "SINCE reads stored data"),
         (
             &[&["jobs", "start", QUERY, "--to", "tcp://x"], &own[..]].concat(),
             1,

@@ -156,7 +156,7 @@ fn flags_go_before_the_environment_and_that_before_the_profile() {
         (&documented, "netalytics jobs", &[("NETALYTICS_TOKEN_FILE", &wrong)], 2, "no such token"),
         (&documented, "netalytics jobs", &[("NETALYTICS_CA", &none)], 1, "none.pem"),
         // Another server gets no token of the profile's.
-        (&elsewhere, &format!("netalytics jobs --server {}", server.url), &[], 2, "a token is wanted"),
+        (&elsewhere, &format!("netalytics jobs --server {}", server.url), &[], 2, "no token: use"),
         ("tokn = 'x'", "netalytics jobs", &[], 2, "`tokn` is not known"),
         ("server =", "netalytics jobs", &[], 2, "client.toml"),
     ] {

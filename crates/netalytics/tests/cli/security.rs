@@ -284,7 +284,7 @@ fn what_is_not_good_is_told_at_both_ends() {
     elsewhere.says("and not for 127.0.0.9");
     // A name comes from the certificate.
     let called = ["agent", "--server", &server.url, "--folder", &own, "--name", "db-1"];
-    check(&called, 2, &["this host has enrolled as web-1, and is called db-1 here"]);
+    check(&called, 2, &["this host is enrolled as web-1, but its name here is db-1"]);
     // Without an authority, or with another one, nobody is told the token.
     let token = format!("{}/admin.token", server.data);
     let asked = ["agents", "--server", &server.url, "--token-file", &token];

@@ -90,7 +90,7 @@ fn wrong_flags_end_with_2() {
         (&["--locality", "1,2"], "three numbers"),
         (&["--monitor", "10Gbps"], "10Gbps,1,4"),
         (&["--seeds", "0"], "--seeds"),
-        (&["--format", "parquet"], "table, jsonl or csv"),
+        (&["--format", "parquet"], "table, jsonl and csv"),
     ] {
         check(&[&["simulate", "placement"], flags].concat(), 2, &[word]);
     }

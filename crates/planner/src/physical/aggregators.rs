@@ -44,10 +44,10 @@ impl Asked<'_> {
             Aggregate::Auto | Aggregate::Always => {}
         }
         if plan.dataflow.pipelines.is_empty() {
-            return none("what is asked for are tuples themselves, of which nothing can be merged");
+            return none("the result is tuples, which cannot be merged");
         }
         if self.ask.plan.monitor.sample == Sample::Auto {
-            return none("under SAMPLE auto each monitor is told what switches copy to it");
+            return none("with SAMPLE auto, each monitor controls the copies of its switches");
         }
         let monitors: Vec<(HostId, Need, f64)> =
             candidates.iter().map(|candidate| (candidate.host, candidate.need, candidate.mbps)).collect();

@@ -76,13 +76,13 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
     let price = chooser.price(&plan);
     for other in &all {
         let why = format!("{}, against {}", chooser.words(other), chooser.words(&plan));
-        let why = if chooser.price(other) > price { why } else { format!("no cheaper: {why}") };
+        let why = if chooser.price(other) > price { why } else { format!("not cheaper: {why}") };
         chooser.passed_over.push(PassedOver { what: what_of(other), why });
     }
     plan.choice.why = match (all.is_empty(), chooser.passed_over.is_empty()) {
-        (true, true) => "there is no other way".to_owned(),
-        (true, false) => format!("it is the only way that can be gone: {}", chooser.words(&plan)),
-        (false, _) => format!("it takes least: {}", chooser.words(&plan)),
+        (true, true) => "no alternative".to_owned(),
+        (true, false) => format!("only possible way: {}", chooser.words(&plan)),
+        (false, _) => format!("lowest cost: {}", chooser.words(&plan)),
     };
     plan.choice.passed_over = chooser.passed_over;
     plan.uncovered = uncovered;
@@ -125,7 +125,7 @@ impl Chooser<'_> {
             if self.asked.ask.exact && !offer.lacks.is_empty() {
                 self.pass_over(
                     &name(Some(&offer), Monitors::Hosts),
-                    "the answer would lack something, and is to be exact".to_owned(),
+                    "the result would not be exact".to_owned(),
                 );
                 continue;
             }
@@ -135,7 +135,7 @@ impl Chooser<'_> {
                 continue;
             }
             if offer.mode.part != Bytes::Whole && self.asked.ask.costs.copy_ns(offer.mode.part).is_none() {
-                let why = "how long the switch takes to cut a copy is not known: where that was measured, cut_ns under [switch] in the costs file says it";
+                let why = "the cost of truncating a copy in the switch is unknown; set cut_ns under [switch] in the costs file";
                 self.pass_over(&name(Some(&offer), Monitors::Hosts), why.to_owned());
                 continue;
             }

@@ -215,7 +215,7 @@ impl<'a> Picture<'a> {
                     parsers.join("; ")
                 ),
             ),
-            ("collected", "one engine, of who asks".to_owned()),
+            ("collected", "one engine, in the process that runs the query".to_owned()),
             ("result", results),
         ];
         match self.plan.aggregators.as_slice() {
@@ -252,7 +252,7 @@ impl<'a> Picture<'a> {
         let mut facts: Vec<(&str, String)> = Vec::new();
         for covering in &plan.covered {
             let (clients, servers) = (ends(&covering.clients), ends(&covering.servers));
-            let supposed = if covering.rates.supposed { ", supposed" } else { "" };
+            let supposed = if covering.rates.supposed { ", estimated" } else { "" };
             let mbps = number(covering.rates.mbps);
             facts
                 .push(("flows", format!("{}: {clients} to {servers}, {mbps} Mb/s{supposed}", covering.name)));
@@ -275,7 +275,7 @@ impl<'a> Picture<'a> {
             ),
         ));
         match plan.lacks.as_slice() {
-            [] => facts.push(("lacks", "nothing: the answer is that of all packets".to_owned())),
+            [] => facts.push(("lacks", "nothing: the result covers all packets".to_owned())),
             lacks => facts.extend(lacks.iter().map(|lack| ("lacks", lack.clone()))),
         }
         let letters = ((self.width - 2.0 * MARGIN - 96.0) / LETTERS) as usize;

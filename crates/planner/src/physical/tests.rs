@@ -151,10 +151,10 @@ fn monitors_of_a_pod_have_an_aggregator() {
         &pods,
         Aggregate::Auto,
         "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306",
-        "tuples themselves",
+        "the result is tuples",
     );
     let sampled = CONNECTIONS.replace(" PROCESS", " SAMPLE auto PROCESS");
-    none(&pods, Aggregate::Auto, &sampled, "under SAMPLE auto");
+    none(&pods, Aggregate::Auto, &sampled, "with SAMPLE auto");
     none(
         &pods.replace("via = [\"ssh\", \"spare", "agent = \"a\" # "),
         Aggregate::Auto,
@@ -321,7 +321,7 @@ fn what_is_proved_is_told() {
         );
         assert!(to_text(&plan).contains(words), "{}", to_text(&plan));
     };
-    check(&with(3), query, "holds", "nothing else does, forwarding stays (");
+    check(&with(3), query, "holds", "no others do, forwarding is unchanged (");
     check(&with(25), query, "too many hosts", "not here, as many hosts are covered");
     check(SITE, CONNECTIONS, "not needed", "nothing is copied, so there is nothing to prove");
 }

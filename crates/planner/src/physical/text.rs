@@ -29,7 +29,7 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
         row(&mut out, "not", &format!("{}: {}", other.what, other.why.lines().next().unwrap_or_default()));
     }
     match plan.lacks.as_slice() {
-        [] => row(&mut out, "lacks", "nothing: the answer is that of all packets"),
+        [] => row(&mut out, "lacks", "nothing: the result covers all packets"),
         lacks => lacks.iter().for_each(|lack| row(&mut out, "lacks", lack)),
     }
     out.push_str("switches\n");
@@ -46,7 +46,11 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
     }
     plan.unaggregated.iter().for_each(|why| row(&mut out, "no aggregator", why));
     let whom = if plan.aggregators.is_empty() { "" } else { " and aggregators" };
-    row(&mut out, "collected", &format!("by whoever asks: one engine for all monitors{whom}"));
+    row(
+        &mut out,
+        "collected",
+        &format!("by the process that runs the query: one engine for all monitors{whom}"),
+    );
     out.push_str("takes\n");
     taken(&mut out, plan);
     out
@@ -73,7 +77,7 @@ fn flows(covering: &Covering) -> String {
         number(rates.mbps),
         rates.packets,
         rates.connections,
-        if rates.supposed { ", supposed" } else { "" }
+        if rates.supposed { ", estimated" } else { "" }
     )
 }
 
@@ -122,7 +126,7 @@ fn proof(proof: Proof) -> String {
                 .to_owned()
         }
         Proof::Holds(classes) => format!(
-            "on a model of the network: what is asked reaches its monitor once, nothing else does, forwarding stays ({classes} classes of packets)"
+            "on a model of the network: selected packets reach their monitor once, no others do, forwarding is unchanged ({classes} classes of packets)"
         ),
     }
 }

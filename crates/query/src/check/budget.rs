@@ -42,9 +42,9 @@ pub(super) fn budget(clause: Option<&ast::Budget>, errors: &mut Vec<Diagnostic>)
 
 /// The error for BUDGET outside of a network.
 pub(crate) fn unheeded(clause: &ast::Budget) -> Diagnostic {
-    let what = "BUDGET bounds what is done to a network, and nothing plans for one here";
+    let what = "BUDGET limits the load on a network, and this query runs in none";
     Diagnostic::new(clause.span, what)
-        .hint("with --network FILE explain and query heed it; leave it out elsewhere")
+        .hint("explain and query apply BUDGET with --network FILE; without it, remove BUDGET")
 }
 
 fn share(text: &str) -> Option<f64> {

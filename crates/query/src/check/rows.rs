@@ -32,7 +32,7 @@ pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnos
     let rows_max = count(&ast.rows, most, errors);
     if let (Some((first, _)), true) = (ast.order.first(), ast.rows.is_empty()) {
         let error = Diagnostic::new(first.span, "ORDER BY of tuples without an end to their number");
-        errors.push(error.hint("say how many to keep: LIMIT 20 ROWS"));
+        errors.push(error.hint("add the number of rows: LIMIT 20 ROWS"));
     }
     RawRows { select, order, rows_max }
 }
@@ -48,8 +48,9 @@ fn processed(ast: &ast::Query, errors: &mut Vec<Diagnostic>) {
     let selected = ast.select.first().map(Selected::span);
     let hint = "with PROCESS, name columns in `group=` and `value=`";
     errors.extend(
-        selected
-            .map(|span| Diagnostic::new(span, "SELECT says how tuples are shown, not results").hint(hint)),
+        selected.map(|span| {
+            Diagnostic::new(span, "SELECT applies to tuples, not to results of PROCESS").hint(hint)
+        }),
     );
     let ordered =
         ast.order.first().map(|(key, _)| key.span).into_iter().chain(ast.rows.first().map(|rows| rows.span));

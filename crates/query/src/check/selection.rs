@@ -76,6 +76,6 @@ impl ProcessorReader<'_> {
         };
         let error = Diagnostic::new(ast.name.span, format!("{clause} is of no use with `workload-profile`"));
         self.errors
-            .push(error.hint("its rows tell of different things; k= says how many of the hottest are shown"));
+            .push(error.hint("its rows have different meanings; k= sets the number of hottest entries"));
     }
 }

@@ -48,7 +48,7 @@ impl Reader<'_> {
     /// What follows HAVING where there is no processor.
     pub(super) fn having_without_processor(&mut self) {
         let place = Span::new(self.at - HAVING.len(), self.at);
-        let error = Diagnostic::new(place, "HAVING stands behind a processor, whose rows it is about");
+        let error = Diagnostic::new(place, "HAVING belongs after a processor, whose rows it filters");
         self.report(
             error.hint("as in PROCESS (group-count) HAVING count > 10; tuples are filtered by WHERE"),
         );

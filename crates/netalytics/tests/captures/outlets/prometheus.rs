@@ -175,5 +175,5 @@ fn series_are_bounded_and_strangers_turned_away() {
     );
     assert!(done.count("/counts/left_out") > 3, "{}", done.err);
     let tuples = Query::start("PARSE http", &["--to", &to]).done();
-    assert!(tuples.code == Some(2) && tuples.err.contains("single tuples are no metrics"), "{}", tuples.err);
+    assert!(tuples.code == Some(2) && tuples.err.contains("single tuples are not metrics"), "{}", tuples.err);
 }

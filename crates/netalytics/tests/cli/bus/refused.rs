@@ -74,12 +74,12 @@ const ROWS: &[(&str, Way, Way, Way)] = &[
         Refused("panes of 1500000 ns: Flink knows milliseconds"),
         Refused("panes of 1500000 ns: Flink knows milliseconds"),
     ),
-    ("PARSE http", Works, Works, Refused("a query without PROCESS has no cells")),
+    ("PARSE http", Works, Works, Refused("--published cells requires PROCESS")),
     (
         "PARSE http LIMIT 5000p PROCESS (count)",
-        Refused("no packets to count: limit the time"),
-        Refused("no packets to count: limit the time"),
-        Refused("no packets to count: limit the time"),
+        Refused("LIMIT in packets is not supported with Kafka"),
+        Refused("LIMIT in packets is not supported with Kafka"),
+        Refused("LIMIT in packets is not supported with Kafka"),
     ),
 ];
 
@@ -139,7 +139,11 @@ pub fn as_documented(cluster: &Cluster) {
         }
     }
     let counted = run(&["query", "PARSE http PROCESS (count)", "--kafka", kafka, "--count", "5"]);
-    assert!(counted.code == 2 && counted.err.contains("no packets to count"), "{}", counted.err);
+    assert!(
+        counted.code == 2 && counted.err.contains("LIMIT in packets is not supported"),
+        "{}",
+        counted.err
+    );
     // All that is asked of tuples that were published as a sample is scaled.
     let auto = "PARSE http SAMPLE auto PROCESS (count) SINCE 2001-01-01";
     assert!(

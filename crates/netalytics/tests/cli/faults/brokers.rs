@@ -86,8 +86,8 @@ pub fn away(cluster: &Cluster) {
     // Nobody reads the end of what they are given while the first waits: its pipe is wide enough.
     drops.feed(traffic.part(0.2, 0.9), Duration::ZERO);
     waits.feed(traffic.part(0.2, 0.4), Duration::ZERO);
-    drops.says("no broker has taken a record for 5 s (");
-    waits.says("no broker has taken a record for 5 s (");
+    drops.says("no broker has accepted a record for 5 s (");
+    waits.says("no broker has accepted a record for 5 s (");
     asker.says("no broker answers at ");
     start_broker_again(cluster);
     waits.says("brokers take records again; nothing was dropped");
@@ -99,8 +99,7 @@ pub fn away(cluster: &Cluster) {
     assert_eq!(waited.code, 0, "{}", waited.err);
     let number = counted(&dropped, "dropped");
     assert!(dropped.code == 1 && number > 100, "{}", dropped.err);
-    let line =
-        format!("error: {number} records were dropped, as there was no room for them (--unacknowledged-max)");
+    let line = format!("error: {number} records were dropped: the buffer was full (--unacknowledged-max)");
     assert!(dropped.err.contains(&line), "{}", dropped.err);
     for (ran, partition) in [(&waited, its), (&dropped, other)] {
         let there = offsets(cluster, "netalytics.packet.v1", partition);

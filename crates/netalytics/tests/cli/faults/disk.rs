@@ -58,7 +58,7 @@ pub fn a_full_disk() {
     publisher.feed(traffic.part(0.0, 0.4), Duration::from_secs(2));
     disk.fill();
     publisher.feed(traffic.part(0.4, 0.8), Duration::from_secs(2));
-    publisher.says("no broker has taken a record for 5 s (");
+    publisher.says("no broker has accepted a record for 5 s (");
     disk.empty();
     // It has ended by itself, as brokers do whose only disk fails.
     cluster.start_again("broker-1");

@@ -155,7 +155,7 @@ pub fn a_killed_asker(cluster: &Cluster) {
     let Scene { folder, traffic, query, since, publisher, .. } = scene;
     assert_eq!(publisher.ends(PATIENCE).code, 0);
     let ran = run(&asks(cluster, &since));
-    assert!(ran.code == 0 && ran.err.contains("note: ended Flink's job netalytics/"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.err.contains("note: canceled Flink's job netalytics/"), "{}", ran.err);
     assert_rows(&ran.out, &undisturbed(&query, &traffic.file(&folder)), &ran.err);
     nothing_is_left(cluster);
 }

@@ -103,12 +103,12 @@ fn with_an_aggregator_the_answer_is_the_same_and_less_comes_to_who_asks() {
     let merged = merged.interrupt();
     assert_eq!((merged.code, requests(&merged.rows)), (Some(1), 3), "{}", merged.err);
     let told = "the aggregator on spare2: the monitor on spare";
-    assert!(merged.err.contains(told) && merged.err.contains(" has ended before its time"), "{}", merged.err);
+    assert!(merged.err.contains(told) && merged.err.contains(" ended early"), "{}", merged.err);
     none_is_left();
     let merged = ask(copied, "always");
     assert!(kill_child(merged.pid(), "aggregator"));
     let merged = merged.end();
     assert_eq!(merged.code, Some(1), "{}", merged.err);
-    assert!(merged.err.contains("the aggregator on spare2 has ended before its time"), "{}", merged.err);
+    assert!(merged.err.contains("the aggregator on spare2 ended early"), "{}", merged.err);
     none_is_left();
 }

@@ -24,7 +24,7 @@ impl Expected {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Expected, String> {
-        let (to, rate) = text.rsplit_once('=').ok_or_else(|| format!("{text:?} is to be WHERE=RATE"))?;
+        let (to, rate) = text.rsplit_once('=').ok_or_else(|| format!("{text:?}: expected WHERE=RATE"))?;
         let servers =
             end(to).ok_or_else(|| format!("{to:?} is no end as 10.0.1.2:80, 10.0.1.0/24 or *:80"))?;
         let mbps = mbps(rate).ok_or_else(|| format!("{rate:?} is no rate as 20Mbps"))?;

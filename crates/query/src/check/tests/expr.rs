@@ -208,7 +208,7 @@ fn errors_of_select_and_order() {
     check("SELECT null AS x", &[("null", "is null, always")]);
     check("SELECT", &[("", "a field, or an expression")]);
     check("SELECT url path", &[("path", "an operator, `AS name` or `,`")]);
-    check("SELECT url PROCESS (count)", &[("url", "SELECT says how tuples are shown")]);
+    check("SELECT url PROCESS (count)", &[("url", "SELECT applies to tuples")]);
     check("ORDER BY url PROCESS (count)", &[("url", "ordered behind their processor")]);
     check("ORDER BY url", &[("url", "LIMIT 20 ROWS")]);
     check("ORDER url LIMIT 1 ROWS", &[("url", "expected `BY`")]);
