@@ -120,7 +120,7 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(
         Block::ServiceMap,
         "service-map",
-        "map of clients and services: requests, response times, errors and bytes per pair; the only processor of a query",
+        "map of clients and services: requests, response times, errors and bytes per pair; not combined with other blocks",
     ),
 ];
 

@@ -157,7 +157,7 @@ fn flags_go_before_the_environment_and_that_before_the_profile() {
         (&documented, "netalytics jobs", &[("NETALYTICS_CA", &none)], 1, "none.pem"),
         // Another server gets no token of the profile's.
         (&elsewhere, &format!("netalytics jobs --server {}", server.url), &[], 2, "no token: use"),
-        ("tokn = 'x'", "netalytics jobs", &[], 2, "`tokn` is not known"),
+        ("tokn = 'x'", "netalytics jobs", &[], 2, "unknown key `tokn`"),
         ("server =", "netalytics jobs", &[], 2, "client.toml"),
     ] {
         profile(text);

@@ -46,6 +46,6 @@ fn a_budget_that_nobody_heeds_is_an_error() {
     let text = "PARSE http_get BUDGET cpu=5%";
     let errors = crate::check(text, &schemas(), &()).expect_err("a budget");
     let said = render(&errors, text);
-    assert!(said.contains("nothing plans for one here") && said.contains("^^^^^^"), "{said}");
+    assert!(said.contains("this query runs in none") && said.contains("^^^^^^"), "{said}");
     assert!(said.contains("--network FILE"), "{said}");
 }
