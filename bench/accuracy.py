@@ -4,7 +4,7 @@
 Runs the command of crates/accuracy, then Packetbeat and tshark, if installed, on its damaged files. Each program is
 compared with itself on the whole capture. Writes accuracy.json and accuracy.md into the run's folder; bench/plots.py
 draws docs/plots from the former."""
-import argparse, collections, datetime, json, os, shutil, subprocess, sys, tempfile
+import argparse, collections, datetime, json, os, shutil, statistics, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOSSES = ["0.01", "0.05", "0.1"]
@@ -120,7 +120,7 @@ def percent(n, of):
 
 
 FAULTS = ("wrong_pairs", "contradicted", "exact_with_hole", "false_halves")
-# Columns of the table in docs/accuracy.md.
+# Columns of the table by capture, lines of the table in docs/accuracy.md.
 SHOWN = ["loss=1%", "loss=5%", "loss-to-server=5%", "loss-to-client=5%", "bursts=5%", "delay-5ms=1%", "skew-to-server=2ms", "shuffle=5ms"]
 
 
@@ -154,17 +154,32 @@ def summary(cells):
         yield f"| {name} | " + " | ".join(found) + f" | {wrong:,} |"
 
 
+def by_damage(cells):
+    """Median and lowest found share over the captures, a line per damage."""
+    yield "| damage | median of the captures | lowest | wrong, all captures |\n| --- | --- | --- | --- |"
+    for damage in SHOWN:
+        of = [c for c in cells if c["impairment"] == damage and c["findable"]]
+        low = min(of, key=lambda c: c["found"] / c["findable"])
+        median = 100 * statistics.median(c["found"] / c["findable"] for c in of)
+        wrong = sum(c[fault] for c in of for fault in FAULTS)
+        yield f"| {damage} | {median:.2f} | {percent(low['found'], low['findable'])} ({low['capture']}) | {wrong:,} |"
+
+
 def publish(result, run):
-    """Writes the summaries into docs/accuracy.md, between its marks."""
+    """Writes the table by capture into the run's summary.md, and the table by damage into docs/accuracy.md, between its marks."""
+    lines = ["# Found of what is findable, in per cent, by capture\n", *summary(result["cells"]),
+             "\nSingle connections at 1 Gb/s:\n", *summary(result["fast_cells"])]
+    with open(os.path.join(run, "summary.md"), "w") as f:
+        f.write("\n".join(lines) + "\n")
     path = os.path.join(os.path.dirname(HERE), "docs", "accuracy.md")
     with open(path) as f:
         text = f.read()
     head, rest = text.split("<!-- published -->\n")
     rest = rest.split("<!-- /published -->", 1)[1]
-    page = f"../bench/runs/{os.path.basename(os.path.normpath(run))}/accuracy.md"
+    folder = f"../bench/runs/{os.path.basename(os.path.normpath(run))}"
     lines = ["![by damage](plots/accuracy-impairments.svg)\n",
-             f"Found of what is findable, in per cent ([all cells, and other programs on the same files]({page})):\n", *summary(result["cells"]),
-             "\nThe same on single connections at 1 Gb/s:\n", *summary(result["fast_cells"])]
+             f"Found of what is findable, in per cent ([by capture]({folder}/summary.md); [all cells, and other programs on the same files]({folder}/accuracy.md)):\n",
+             *by_damage(result["cells"] + result["fast_cells"])]
     with open(path, "w") as f:
         f.write(head + "<!-- published -->\n" + "\n".join(lines) + "\n<!-- /published -->" + rest)
 
