@@ -1,5 +1,5 @@
-//! The flows that have a tuple that passed WHERE, for who wants to keep their packets: noted while the tuples go to the
-//! pipelines, by all engines of a job together. Bounded; what found no room is counted.
+//! The set of flows with a tuple that passed WHERE, used to keep their packets. Shared by all engines of a job and
+//! updated as tuples are passed to the pipelines. Bounded; omitted entries are counted.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tuple::{Batch, FieldId, common};
 
 use crate::rows::Rows;
 
-/// Columns that a dataflow's first input needs for [`Chosen::news`].
+/// Columns of a dataflow's first input that [`Chosen::news`] requires.
 pub const NEWS_COLUMNS: [FieldId; 7] = [
     common::ID,
     common::CLIENT_IP,
@@ -20,30 +20,30 @@ pub const NEWS_COLUMNS: [FieldId; 7] = [
     common::TS,
 ];
 
-/// Flows chosen so far. Clones share the state.
+/// The flows chosen so far. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     flows: Arc<Mutex<Flows>>,
     kind: Kind,
 }
 
-/// What is noted.
+/// The kind of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Every flow's id once, for who asks at the end.
+    /// Each flow ID once, read at the end.
     Ids,
-    /// What passes, for who asks now and then.
+    /// Tuples that passed, read repeatedly.
     News,
 }
 
-/// A tuple that passed.
+/// A tuple that passed WHERE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// The ends of its flow: address and port.
+    /// Endpoints of the flow: address and port.
     pub ends: [([u8; 16], u16); 2],
-    /// `tcp`, `udp` or another's number.
+    /// `tcp`, `udp`, or the protocol number.
     pub transport: String,
-    /// When its subject began.
+    /// Start time of the tuple's subject.
     pub ts: i64,
 }
 
@@ -55,17 +55,17 @@ struct Flows {
     left_out: u64,
 }
 
-/// Where the columns are that are noted: [`NEWS_COLUMNS`], or the first of them alone.
+/// Positions of the required columns: [`NEWS_COLUMNS`], or only the first of them.
 pub(crate) type Places = Vec<FieldId>;
 
 impl Chosen {
-    /// Empty, with at most `flows_max` flows; for [`Chosen::all`].
+    /// Creates an empty set of at most `flows_max` flows, for [`Chosen::all`].
     #[must_use]
     pub fn ids(flows_max: usize) -> Chosen {
         Chosen::new(flows_max, Kind::Ids)
     }
 
-    /// Empty, with at most `tuples_max` waiting tuples; for [`Chosen::news`].
+    /// Creates an empty queue of at most `tuples_max` tuples, for [`Chosen::news`].
     #[must_use]
     pub fn with_news(tuples_max: usize) -> Chosen {
         Chosen::new(tuples_max, Kind::News)
@@ -85,7 +85,7 @@ impl Chosen {
         self.columns().iter().map(|field| place(Column { input: 0, field: *field })).collect()
     }
 
-    /// These rows have passed.
+    /// Records rows that passed.
     pub(crate) fn note(&self, batch: &Batch, rows: Rows<'_>, places: &Places) {
         let ids = batch.u64(places[0]);
         let mut flows = self.lock();
@@ -102,20 +102,20 @@ impl Chosen {
         }
     }
 
-    /// A tuple has passed.
+    /// Records a tuple that passed.
     pub fn tell(&self, passed: Passed) {
         self.lock().tell(passed);
     }
 
-    /// All flows; and how many tuples belong to none of them, for want of room.
+    /// All flows, and the number of tuples omitted because the set was full.
     #[must_use]
     pub fn all(&self) -> (HashSet<u64>, u64) {
         let flows = self.lock();
         (flows.ids.clone(), flows.left_out)
     }
 
-    /// What has passed since this was asked last, and how many more found no room: of tuples of one flow that follow each
-    /// other the first.
+    /// The tuples since the last call, and the number omitted because the queue was full. Of consecutive tuples of a
+    /// flow, only the first is included.
     #[must_use]
     pub fn news(&self) -> (Vec<Passed>, u64) {
         let mut flows = self.lock();
@@ -156,7 +156,7 @@ fn passed(batch: &Batch, row: usize, places: &Places) -> Passed {
     }
 }
 
-/// Two are the same when they share what is chosen.
+/// Equal if both share the same state.
 impl PartialEq for Chosen {
     fn eq(&self, other: &Chosen) -> bool {
         Arc::ptr_eq(&self.flows, &other.flows)

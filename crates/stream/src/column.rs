@@ -1,4 +1,4 @@
-//! Typed looks into the columns of a batch, and hashes of rows made column by column.
+//! Typed views of the columns of a batch, and row hashes computed column by column.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -13,9 +13,9 @@ use crate::scalar::Scalar;
 /// A column, borrowed from its batch.
 #[derive(Clone, Copy)]
 pub struct ColumnView<'a> {
-    /// The values; those of null rows mean nothing.
+    /// The values; those of null rows are undefined.
     pub values: Values<'a>,
-    /// Which rows are null; `None`: no row is.
+    /// Null rows; `None` if there are none.
     pub nulls: Option<&'a NullBuffer>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> ColumnView<'a> {
     /// The column `id` of `batch`.
     ///
     /// # Panics
-    /// When the batch lacks it, although the dataflow says that it is there.
+    /// If the batch lacks the column although the dataflow declares it.
     #[must_use]
     pub fn of(batch: &'a Batch, id: FieldId) -> ColumnView<'a> {
         let schema = batch.schema();
@@ -61,7 +61,7 @@ impl<'a> ColumnView<'a> {
         ColumnView { values, nulls: column.nulls().filter(|n| n.null_count() > 0) }
     }
 
-    /// Whether `row` has a value.
+    /// Whether `row` is not null.
     #[inline]
     #[must_use]
     pub fn is_valid(&self, row: usize) -> bool {
@@ -86,8 +86,8 @@ impl<'a> ColumnView<'a> {
         }
     }
 
-    /// Mixes the values of `rows` into `hashes`, which has an entry for each of them. One integer column gives different
-    /// values different hashes.
+    /// Mixes the values of `rows` into `hashes`, one hash per row. Distinct values of a single integer column get
+    /// distinct hashes.
     pub fn hash_into(&self, rows: Rows<'_>, hashes: &mut [u64]) {
         match self.values {
             Values::Bool(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ u64::from(v.value(row)))),
@@ -117,7 +117,7 @@ impl<'a> ColumnView<'a> {
     }
 }
 
-/// As [`ColumnView::hash_into`] does it with the value of one row.
+/// The equivalent of [`ColumnView::hash_into`] for one value.
 #[must_use]
 pub fn hash_scalar(scalar: &Scalar<'_>, hash: u64) -> u64 {
     match scalar {
@@ -131,16 +131,16 @@ pub fn hash_scalar(scalar: &Scalar<'_>, hash: u64) -> u64 {
     }
 }
 
-/// The addresses that lie one after another in `bytes`.
+/// Splits `bytes` into consecutive addresses.
 fn addresses(bytes: &[u8]) -> &[[u8; 16]] {
     bytes.as_chunks().0
 }
 
-/// Two folded multiplications (as wyhash does): every bit of the address and of the seed reaches every bit.
+/// Two folded multiplications (as in wyhash): every bit of the address and the seed affects every bit of the hash.
 #[inline]
 fn hash_ip(ip: &[u8; 16], seed: u64) -> u64 {
     let ip = u128::from_le_bytes(*ip);
-    // Both factors hold the seed: who does not know it cannot make one of them zero.
+    // Both factors depend on the seed, so neither can be forced to zero without knowing it.
     let first = fold(ip as u64 ^ seed, (ip >> 64) as u64 ^ seed.rotate_left(29));
     fold(first ^ 0xa076_1d64_78bd_642f, seed ^ 0xe703_7ed1_a0b4_28db)
 }
@@ -151,7 +151,7 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// SplitMix64's finalizer: a bijection that spreads every bit.
+/// SplitMix64's finalizer: a bijection with full avalanche.
 #[inline]
 #[must_use]
 pub fn mix(mut h: u64) -> u64 {

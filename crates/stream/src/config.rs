@@ -1,55 +1,57 @@
-//! Configuration and counters of the engine. Every limit of the engine is here or in the dataflow (`groups_max`); every
-//! loss to a limit has a counter.
+//! Configuration and counters of the engine. Every limit of the engine is defined here or in the dataflow
+//! (`groups_max`). Every loss caused by a limit has a counter.
 
 use tuple::Redactor;
 
 use crate::chosen::Chosen;
 use crate::server_tap::ServerTap;
 
-/// Seed of the hashes that show in results (replicates, estimates of `distinct`): the same in every run.
+/// Seed of hashes that affect results (replicates, estimates of `distinct`). Constant across runs.
 pub(crate) const RESULT_SEED: u64 = 0x6e65_7461_6c79_7469;
 
-/// Bounds and the sampling rate. The defaults suit one machine.
+/// Limits and the sampling rate. The defaults suit one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The share of flows that the tuples come from, 0 < p ≤ 1; below 1 the results are scaled and carry intervals.
-    /// Tuples with `sample_rate` are scaled by that instead, each by its own.
+    /// Sampling rate of the flows, 0 < p ≤ 1. Below 1, results are scaled and have intervals. Tuples with
+    /// `sample_rate` are scaled by their own rate.
     pub sample: f64,
-    /// The seed by which these flows were drawn: another sample deals its flows into replicates anew.
+    /// Seed of the flow sample. A different sample assigns flows to replicates differently.
     pub sample_seed: u64,
-    /// Seed of the hash tables, so that senders of packets cannot target one bucket; results do not depend on it.
+    /// Seed of the hash tables, which prevents collision attacks by crafted packets. Results do not depend on it.
     /// Workers and their collector share it.
     pub seed: u64,
-    /// Most tuples that wait for their partners, over all inputs of a join.
+    /// Maximum tuples waiting in a join, over all its inputs.
     pub join_rows_max: usize,
-    /// Most bytes that they take.
+    /// Maximum bytes of waiting tuples.
     pub join_bytes_max: usize,
-    /// A flow without a tuple for this long, in event time, leaves the join.
+    /// Event time after which a flow without tuples is evicted from the join.
     pub join_idle_ns: i64,
-    /// Most panes (a window, or its part between two slides) that a pipeline keeps open, unless size and lateness of
-    /// its windows need more; the oldest windows beyond are emitted before their time.
+    /// Maximum open panes (a window, or its part between two slides) per pipeline, unless the size and lateness of
+    /// its windows require more. Beyond it, the oldest windows are emitted early.
     pub panes_max: usize,
-    /// Most bytes, about, that all pipelines of an engine take for their windows, each an equal part of it. Where those
-    /// of a pipeline take more, groups find no room, and the oldest windows are emitted before their time.
+    /// Approximate maximum bytes for the windows of all pipelines, divided equally between them. Beyond its share, a
+    /// pipeline admits no new groups and emits the oldest windows early.
     pub window_bytes_max: usize,
-    /// Most bytes of group keys that a pipeline holds; a quarter of its part of all at most.
+    /// Maximum bytes of group keys per pipeline, at most a quarter of its share of `window_bytes_max`.
     pub key_bytes_max: usize,
-    /// Bytes of histograms and distinct sets of a pipeline above which they are made coarser, step by step; half of its
-    /// part of all at most.
+    /// Bytes of histograms and distinct sets per pipeline above which their resolution is reduced step by step. At
+    /// most half of the pipeline's share of `window_bytes_max`.
     pub sketch_bytes_max: usize,
-    /// Different values that `distinct` holds exactly, for each group.
+    /// Maximum distinct values that `distinct` stores exactly per group.
     pub distinct_exact_max: usize,
-    /// Files, by connection and reads or writes, of which a profile knows where the last operation ended.
+    /// Maximum files, by connection and operation type (read or write), with a known end of the last operation in a
+    /// profile.
     pub positions_max: usize,
-    /// Where the flows are noted whose tuples pass WHERE; the first input has [`Chosen::columns`] then.
+    /// Records the flows of tuples that pass WHERE. If set, the first input must have the columns
+    /// [`Chosen::columns`].
     pub chosen: Option<Chosen>,
-    /// What a tap nearer to the servers has seen of the same requests.
+    /// Observations of the same requests by a tap closer to the servers.
     pub server_tap: Option<ServerTap>,
-    /// Folds the texts that leave with results, behind all conditions: of a worker whose results go to another machine. Workers
-    /// of one job have one key, so that equal texts stay equal; who collects from them has none.
+    /// Redacts texts in results that leave for another machine, after all conditions are evaluated; used by workers.
+    /// All workers of a job share one key, so that equal texts stay equal. `None` in their collector.
     pub redactor: Option<Redactor>,
-    /// Most windows without a tuple, one after the other, of which a pipeline without groups gives rows. Of more there are
-    /// none.
+    /// Maximum consecutive empty windows for which a pipeline without groups emits rows. A longer sequence has no
+    /// rows.
     pub empty_windows_max: u64,
 }
 
@@ -76,44 +78,43 @@ impl Default for Config {
     }
 }
 
-/// Counters of tuples. Those after `tuples_joined` are counted per pipeline.
+/// Tuple counters. The counters after `tuples_joined` are per pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Tuples pushed.
     pub tuples_in: u64,
-    /// Tuples (of a join: before or after it) that a predicate left out.
+    /// Tuples rejected by a predicate, before or after a join.
     pub tuples_filtered: u64,
-    /// Tuples that a join made.
+    /// Tuples produced by a join.
     pub tuples_joined: u64,
-    /// Tuples left out because the required value was null.
+    /// Tuples skipped because the required value was null.
     pub tuples_null_value: u64,
-    /// Tuples all of whose windows had been emitted, or without a time.
+    /// Tuples without a time, or with all their windows already emitted.
     pub tuples_late: u64,
-    /// Tuples whose group found no room: they went to the pool or took another group's place. Where the shares of
-    /// workers find no room together, groups.
+    /// Tuples without room for their group, added to the pool or to an evicted group's slot. When merged shares of
+    /// workers exceed the limit, groups are counted.
     pub groups_overflowed: u64,
     /// Windows emitted early because `panes_max` or `window_bytes_max` was reached.
     pub windows_forced: u64,
-    /// Windows without a tuple that have no row because there were more than `empty_windows_max` of them.
+    /// Empty windows without a row because their number exceeded `empty_windows_max`.
     pub empty_windows_skipped: u64,
-    /// Times that sketches were made coarser because `sketch_bytes_max` was reached.
+    /// Reductions of sketch resolution because `sketch_bytes_max` was reached.
     pub sketches_coarsened: u64,
-    /// Times that there were more sampling rates in a pane than it tells apart, and tuples counted as sampled at the
-    /// nearest of those.
+    /// Occurrences of too many sampling rates in one pane; the tuples were counted at the nearest stored rate.
     pub rates_merged: u64,
-    /// Sums that left the range of their type and were cut to it.
+    /// Sums that were clamped to the range of their type.
     pub sums_saturated: u64,
-    /// Rows of results that HAVING left out.
+    /// Result rows rejected by HAVING.
     pub rows_filtered: u64,
-    /// Rows of results beyond LIMIT … ROWS.
+    /// Result rows beyond LIMIT … ROWS.
     pub rows_beyond_limit: u64,
-    /// Tuples that left a join for want of room, or had no id.
+    /// Tuples dropped from a join because of its limits, or without an ID.
     pub join_dropped: u64,
-    /// Files of which a profile forgot where the last operation ended, because there were too many.
+    /// Files with a forgotten end position because a profile reached `positions_max`.
     pub positions_forgotten: u64,
-    /// Blocks that a profile left out because one operation claimed too many.
+    /// Blocks skipped by a profile because one operation covered too many.
     pub blocks_skipped: u64,
-    /// Tuples that left a join because their flow was idle; the ordinary end.
+    /// Tuples that left a join because their flow was idle, which is the normal case.
     pub join_expired: u64,
 }
 
@@ -125,7 +126,7 @@ impl Counters {
         pairs.for_each(|((_, mine), (_, theirs))| *mine = mine.saturating_add(*theirs));
     }
 
-    /// All of them with their names.
+    /// All counters with their names.
     pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 17] {
         [
             ("tuples_in", &mut self.tuples_in),

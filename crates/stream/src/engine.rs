@@ -1,14 +1,14 @@
-//! Runs a dataflow: tuples in, results out. Filters, join, predicate, pipelines, in this order.
+//! Runs a dataflow on tuples and emits results. Stages: filters, join, predicate, pipelines.
 //!
-//! One engine does it all, or several workers do with a share of the flows each ([`Engine::worker`], all tuples of a
-//! flow in one of them) and one engine collects: [`Engine::detach`] there, [`Engine::attach`] and [`Engine::advance`]
-//! here. The rows are those that one engine gives.
+//! Either one engine processes all tuples, or several workers each process a share of the flows ([`Engine::worker`];
+//! all tuples of a flow go to the same worker) and one engine collects their results: [`Engine::detach`] in the
+//! workers, [`Engine::attach`] and [`Engine::advance`] in the collector. Both setups yield the same rows.
 //!
-//! A worker may attach, too, and detach what it got at the least watermark of those it got it from: the threads of a process
-//! make one partial result of it, which [`Partial::encode`] prepares for the way to another machine.
+//! A worker may also attach the results of other workers and detach them at the minimum of their watermarks. The
+//! threads of a process thus form one partial result, which [`Partial::encode`] serializes for another machine.
 //!
-//! The engine reads no clock: [`Engine::advance`] says how far event time has come. It knows nothing of packets,
-//! formats or other engines.
+//! The engine reads no clock: [`Engine::advance`] sets the event time. It does not depend on packets, formats, or
+//! other engines.
 
 mod cells;
 mod period;
@@ -34,73 +34,73 @@ use crate::server_tap::ServerTap;
 use crate::silence::Silence;
 use crate::work::{Share, Work};
 
-/// A dataflow at work.
+/// A running dataflow.
 pub struct Engine {
-    /// By input.
+    /// Indexed by input.
     filters: Vec<Option<Filter>>,
     join: Option<Join>,
     rest: AfterJoin,
-    /// Room for the rows that a filter leaves, from batch to batch.
+    /// Row selection of a filter, reused between batches.
     selected: Vec<u32>,
-    /// What tuples are without pipelines, and the columns of them that are shown unless a query says otherwise.
+    /// Schema of the tuples emitted without pipelines, and the columns shown by default.
     tuples: (Arc<Schema>, Vec<FieldId>),
-    /// Where the computed columns begin.
+    /// Position of the first computed column.
     base: u16,
-    /// Says what another tap has seen of requests.
+    /// Adds the request observations of another tap.
     server_tap: Option<ServerTap>,
-    /// By pipeline, how its partial results are rows.
+    /// Tables for partial results as cells, by pipeline.
     cells: Vec<CellTable>,
 }
 
-/// What happens to tuples once they are joined.
+/// Processing of joined tuples.
 struct AfterJoin {
     computing: Option<Computing>,
     predicate: Option<Filter>,
     pipelines: Vec<Work>,
     is_worker: bool,
-    /// Columns of raw tuples that are not printed: they say again what another says.
+    /// Columns of raw tuples that are not printed because they repeat another column.
     hidden: Vec<FieldId>,
     counters: Counters,
     selected: Vec<u32>,
-    /// Where the flows of tuples that passed are noted, and by which columns.
+    /// Destination and columns for recording the flows of tuples that passed.
     chosen: Option<(Chosen, Places)>,
-    /// Texts that leave are folded.
+    /// Redacts texts in results.
     folding: Option<Folding>,
     watermark_ns: i64,
-    /// What the capture lost; all pipelines look there.
+    /// Capture losses, shared by all pipelines.
     losses: SharedLosses,
-    /// How far behind the watermark a window may begin that has not been emitted.
+    /// Maximum distance between the watermark and the start of a window that is still open.
     reach_ns: i64,
     lateness_ns: Vec<i64>,
-    /// The period that the dataflow asks for, from the first nanosecond to the last.
+    /// First and last nanosecond of the dataflow's period.
     period: (i64, i64),
-    /// When event time began.
+    /// Start of event time.
     began_ns: Option<i64>,
 }
 
-/// Columns that are computed, by when.
+/// Computed columns, by time of evaluation.
 struct Computing {
     computer: Computer,
-    /// Those that WHERE reads.
+    /// Columns read by WHERE.
     before: Vec<usize>,
-    /// Those that only others read: of tuples that have passed.
+    /// Columns read only by later stages, computed for tuples that passed.
     after: Vec<usize>,
 }
 
-/// Some rows of a result.
+/// Rows of a result.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Of which pipeline; `None`: tuples, of a dataflow without pipelines.
+    /// Index of the pipeline; `None` for tuples of a dataflow without pipelines.
     pub pipeline: Option<usize>,
-    /// The rows. Each pipeline's batches have one schema.
+    /// The rows. All batches of a pipeline have the same schema.
     pub batch: Batch,
-    /// Event time had come here.
+    /// Event time of the output.
     pub watermark_ns: i64,
 }
 
-/// Consumer of rows as they are produced, so that no stage holds all of them.
+/// Consumer of rows as they are produced, so that no stage stores all rows.
 pub trait TakeOutput {
-    /// Some rows.
+    /// Consumes rows.
     fn take(&mut self, output: Output);
 }
 
@@ -111,16 +111,18 @@ impl TakeOutput for Vec<Output> {
 }
 
 impl Engine {
+    /// Creates an engine that emits results.
+    ///
     /// # Panics
-    /// When the dataflow is not sound (no input; a literal or a value of another type than its column; a join without
-    /// `id`; windows without `ts_end`) or the sampling rate is not in (0, 1]: bugs of the caller.
+    /// If the dataflow is invalid (no input, a literal or value with a type other than its column's, a join without
+    /// `id`, windows without `ts_end`) or the sampling rate is not in (0, 1].
     #[must_use]
     pub fn new(dataflow: &Dataflow, config: Config) -> Engine {
         Engine::build(dataflow, config, false)
     }
 
-    /// An engine for one share of the flows: it emits raw tuples; results leave through [`Engine::detach`]. Parts of
-    /// that share can be added with [`Engine::attach`].
+    /// Creates an engine for a share of the flows. It emits raw tuples; results are returned by [`Engine::detach`].
+    /// Partial results of the same share can be added with [`Engine::attach`].
     ///
     /// # Panics
     /// As [`Engine::new`].
@@ -147,7 +149,7 @@ impl Engine {
             Some(computed) => FieldId(base + computed as u16),
             None => of_inputs(column),
         };
-        // A flow's tuples were all sampled at one rate: those of the first input say it.
+        // All tuples of a flow have the same sampling rate: that of the first input.
         let rates = Column { input: 0, field: common::SAMPLE_RATE };
         let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
         let pipelines = 0..dataflow.pipelines.len();
@@ -196,10 +198,11 @@ impl Engine {
         }
     }
 
-    /// Takes tuples of one input (its place in the dataflow). Without pipelines the tuples that pass go to `out`.
+    /// Processes tuples of one input, given by its index in the dataflow. Without pipelines, tuples that pass go to
+    /// `out`.
     ///
     /// # Panics
-    /// When the batch lacks a column that the dataflow says is there, or the input does not exist.
+    /// If the batch lacks a column declared by the dataflow, or the input does not exist.
     pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn TakeOutput) {
         let completed = self.server_tap.as_ref().and_then(|tap| tap.complete(batch));
         let batch = completed.as_ref().unwrap_or(batch);
@@ -223,12 +226,12 @@ impl Engine {
         self.selected = list;
     }
 
-    /// Event time has come to `watermark_ns`: windows that ended by more than their lateness are emitted. Going back
-    /// does nothing. When engines collect what workers detach, it is the least of the workers' watermarks, once all
-    /// that they detached at theirs is attached.
+    /// Advances event time to `watermark_ns` and emits windows that ended more than their lateness earlier. A lower
+    /// watermark than before has no effect. In a collector, the watermark is the minimum of the workers' watermarks,
+    /// after all their partial results up to it are attached.
     ///
     /// # Panics
-    /// When the engine is a worker's: a bug of the caller.
+    /// If the engine is a worker.
     pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn TakeOutput) {
         assert!(!self.rest.is_worker, "a worker's results leave by detach");
         if let Some(join) = &mut self.join {
@@ -242,18 +245,19 @@ impl Engine {
         }
     }
 
-    /// The run begins at this time: windows from there to the first tuple have rows, too, as [`Engine::pass`] says.
+    /// Sets the start of the run. Empty windows between it and the first tuple have rows, as described at
+    /// [`Engine::pass`].
     pub fn begin_run(&mut self, now_ns: i64) {
         self.rest.began_ns.get_or_insert(now_ns);
     }
 
-    /// The source's clock has come to `now_ns`, with or without tuples: windows without a tuple that are over have rows, of
-    /// pipelines without groups and within the period that the dataflow asks for. Call it behind [`Engine::advance`]; without it
-    /// only windows between others have such rows.
+    /// Advances the source's clock to `now_ns`, with or without tuples. Closed windows without tuples get rows, for
+    /// pipelines without groups and within the dataflow's period. To be called after [`Engine::advance`]; otherwise
+    /// only empty windows between non-empty ones get rows.
     pub fn pass(&mut self, now_ns: i64, out: &mut dyn TakeOutput) {
         let (since_ns, last_ns) = self.rest.period;
         let (from_ns, now_ns) = (self.rest.began_ns.map(|began| began.max(since_ns)), now_ns.min(last_ns));
-        // The end of all time is no time that a clock has come to.
+        // The maximum time marks the end of input, not a clock reading.
         if now_ns < since_ns || now_ns == i64::MAX {
             return;
         }
@@ -264,13 +268,14 @@ impl Engine {
         }
     }
 
-    /// The capture lacks this share (0 to 1) of the traffic, at all times: from now on rows say so, and the intervals of
-    /// totals, which a sample has, reach up to what may be missing.
+    /// Sets the share (0 to 1) of traffic missing from the capture at all times. Later rows report it, and the
+    /// intervals of sampled totals extend to the possible missing amount.
     pub fn set_capture_loss(&mut self, share: f64) {
         self.rest.losses().set_whole(share);
     }
 
-    /// The same for a period of time. It must be reported before the watermark passes the windows of the period.
+    /// Adds a capture loss for a period of time. To be reported before the watermark passes the windows of the
+    /// period.
     pub fn add_loss(&mut self, stretch: Stretch) {
         let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
         let mut losses = self.rest.losses();
@@ -278,8 +283,8 @@ impl Engine {
         losses.add(stretch);
     }
 
-    /// A limit took effect at the source of the tuples: rows of windows that overlap this time are marked
-    /// `approximate`. It must be reported before the watermark passes those windows.
+    /// Reports that a limit took effect at the source of the tuples. Rows of windows that overlap this time are
+    /// marked `approximate`. To be reported before the watermark passes those windows.
     pub fn add_limited(&mut self, limited: Limited) {
         let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
         let mut losses = self.rest.losses();
@@ -287,15 +292,15 @@ impl Engine {
         losses.limit(limited);
     }
 
-    /// The time of all limits of a worker's engine that took effect since the last call: for [`Engine::add_limited`] of the
-    /// engine that collects.
+    /// The combined time of all limits that took effect in a worker since the last call, for [`Engine::add_limited`]
+    /// of the collector.
     #[must_use]
     pub fn take_limited(&mut self) -> Option<Limited> {
         self.rest.losses().take_limited()
     }
 
-    /// Emits the oldest windows before their time where attached ones take more room than there is; a worker sets them aside
-    /// for [`Engine::detach`].
+    /// Emits the oldest windows early if attached partial results exceed the memory limit. A worker keeps them for
+    /// [`Engine::detach`].
     pub fn make_room(&mut self, out: &mut dyn TakeOutput) {
         let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
@@ -304,10 +309,10 @@ impl Engine {
         }
     }
 
-    /// Nothing comes any more: everything open is emitted.
+    /// Ends the input and emits all open windows.
     ///
     /// # Panics
-    /// When the engine is a worker's: a bug of the caller.
+    /// If the engine is a worker.
     pub fn finish(&mut self, out: &mut dyn TakeOutput) {
         assert!(!self.rest.is_worker, "a worker's results leave by detach_all");
         let watermark_ns = self.rest.watermark_ns;
@@ -316,13 +321,12 @@ impl Engine {
         }
     }
 
-    /// A worker's event time has come to `watermark_ns`, and what it has of windows that ended by more than their
-    /// lateness leaves; `None`: nothing. Tuples that were on time before are late from now on exactly when
-    /// [`Engine::advance`] would make them so; those that come later for a sliding window that is still open follow
-    /// with a later part.
+    /// Advances a worker's event time to `watermark_ns` and returns its share of windows that ended more than their
+    /// lateness earlier; `None` if it is empty. Later tuples are late in the same cases as after [`Engine::advance`].
+    /// Late tuples of a sliding window that is still open are returned with a later part.
     ///
     /// # Panics
-    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    /// If the engine was not created by [`Engine::worker`].
     pub fn detach(&mut self, watermark_ns: i64) -> Option<Partial> {
         assert!(self.rest.is_worker, "only a worker detaches");
         if let Some(join) = &mut self.join {
@@ -332,33 +336,32 @@ impl Engine {
         Some(Partial::of(shares)).filter(|partial| !partial.is_empty())
     }
 
-    /// What a worker has of windows that were closed early for want of room, if it takes more than `bytes`.
+    /// Returns a worker's share of windows that were closed early because of the memory limit, if it exceeds `bytes`.
     ///
     /// # Panics
-    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    /// If the engine was not created by [`Engine::worker`].
     pub fn detach_early(&mut self, bytes: usize) -> Option<Partial> {
         assert!(self.rest.is_worker, "only a worker detaches");
         let waiting: usize = self.rest.pipelines.iter().map(Work::over_bytes).sum();
         (waiting > bytes).then(|| Partial::of(self.rest.pipelines.iter_mut().map(Work::give).collect()))
     }
 
-    /// Takes a worker's content of open windows as a delta, which limits the loss if the worker dies; `None`: nothing.
-    /// Several deltas of a window may be attached. A window with pooled groups is kept until it ends, because errors
-    /// would add up.
+    /// Takes a worker's content of open windows as a delta, which limits the loss if the worker dies; `None` if it is
+    /// empty. Several deltas of a window may be attached. A window with pooled groups is kept until it ends, because
+    /// errors would add up.
     ///
     /// # Panics
-    /// If the engine was not made by [`Engine::worker`]: a bug of the caller.
+    /// If the engine was not created by [`Engine::worker`].
     pub fn detach_open(&mut self) -> Option<Partial> {
         assert!(self.rest.is_worker, "only a worker detaches");
         let shares = self.rest.pipelines.iter_mut().map(Work::detach_open).collect();
         Some(Partial::of(shares)).filter(|partial| !partial.is_empty())
     }
 
-    /// Nothing comes to this worker any more: all that it has leaves, and its counters go along. Tuples that wait in
-    /// a join have no partner and go.
+    /// Ends the input of a worker and returns all its windows and counters. Tuples waiting in a join are dropped.
     ///
     /// # Panics
-    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    /// If the engine was not created by [`Engine::worker`].
     pub fn detach_all(&mut self) -> Partial {
         assert!(self.rest.is_worker, "only a worker detaches");
         let shares = self.rest.pipelines.iter_mut().map(Work::detach_all).collect();
@@ -368,9 +371,9 @@ impl Engine {
         Partial { shares, counters }
     }
 
-    /// An engine that has taken nothing yet goes on where another of the same dataflow ended, which had come to
-    /// `watermark_ns`: what comes for windows before it is late. `latest_ns`: for each pipeline the start of the last window
-    /// that it emitted, if any.
+    /// Continues from an engine of the same dataflow that had reached `watermark_ns`; tuples for windows before it
+    /// are late. To be called before the first tuple. `latest_ns`: the start of the last window emitted by each
+    /// pipeline, if any.
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
         self.rest.watermark_ns = watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
@@ -378,34 +381,34 @@ impl Engine {
         }
     }
 
-    /// The watermark at which all windows are over of which there are parts in `partial`; `None`: there are none in it.
+    /// The watermark at which all windows in `partial` are closed; `None` if it is empty.
     #[must_use]
     pub fn over_at(&self, partial: &Partial) -> Option<i64> {
         self.rest.pipelines.iter().zip(&partial.shares).filter_map(|(mine, share)| mine.over_at(share)).max()
     }
 
-    /// How far behind the watermark a window may begin that is not over: its size and lateness.
+    /// Maximum distance between the watermark and the start of an open window: the window size plus the lateness.
     #[must_use]
     pub fn reach_ns(&self) -> i64 {
         self.rest.reach_ns
     }
 
-    /// How long the windows of each result wait for late tuples.
+    /// Lateness of the windows of each result.
     #[must_use]
     pub fn lateness_ns(&self) -> &[i64] {
         &self.rest.lateness_ns
     }
 
-    /// A copy of open windows: a worker's for [`Engine::open_rows`], a collecting engine's for an engine that continues
-    /// in its place. `None` if it exceeds `bytes_max`.
+    /// Copies the open windows: in a worker for [`Engine::open_rows`], in a collector for its successor. `None` if
+    /// the copy would exceed `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partial> {
         let bytes: usize = self.rest.pipelines.iter().map(Work::open_bytes).sum();
         (bytes <= bytes_max).then(|| Partial::of(self.rest.pipelines.iter().map(Work::peek).collect()))
     }
 
-    /// What windows that are still open hold so far, `peeks` being what workers had of them when they last detached. It
-    /// changes nothing of the results.
+    /// Emits preliminary rows of open windows. `peeks` are the copies of the workers at their last detach. Final
+    /// results are not affected.
     pub fn open_rows(&mut self, peeks: &[&Partial], out: &mut dyn TakeOutput) {
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
@@ -415,8 +418,8 @@ impl Engine {
         }
     }
 
-    /// Takes over what a worker of the same dataflow and configuration detached, in any order of workers. A worker that does
-    /// so hands it on: [`Engine::make_room`] sets aside what is too much.
+    /// Merges the partial result of a worker with the same dataflow and configuration, in any order of workers. A
+    /// worker may also attach, and passes the merged result on; [`Engine::make_room`] sets the excess aside.
     pub fn attach(&mut self, partial: Partial) {
         let counters = &mut self.rest.counters;
         counters.add(&partial.counters);
@@ -426,7 +429,7 @@ impl Engine {
     }
 
     /// Decodes the output of [`Partial::encode`] of an engine with the same dataflow and configuration, possibly with
-    /// another seed. Hostile bytes are safe: they decode to values, which may be false, or are rejected.
+    /// another seed. Safe for untrusted bytes: they decode to possibly false values or are rejected.
     ///
     /// # Errors
     /// Truncated bytes, another version or dataflow, impossible values, or values that exceed the memory limit.
@@ -434,7 +437,7 @@ impl Engine {
         Partial::decode(bytes, &self.rest.pipelines)
     }
 
-    /// Counters of tuples so far.
+    /// Tuple counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.rest.counters;
@@ -451,12 +454,12 @@ impl Engine {
         counters
     }
 
-    /// The windows of each pipeline that has groups which no tuple reached.
+    /// The number of windows of each pipeline with groups, and of those without tuples.
     pub fn silences(&self) -> impl Iterator<Item = &Silence> {
         self.rest.pipelines.iter().filter_map(Work::silence)
     }
 
-    /// Where a column of the dataflow is in the tuples that it gives without pipelines.
+    /// Position of a dataflow column in the tuples emitted without pipelines.
     #[must_use]
     pub fn place(&self, column: Column) -> FieldId {
         match column.computed_place() {
@@ -465,14 +468,13 @@ impl Engine {
         }
     }
 
-    /// The schema of the tuples that a dataflow without pipelines gives, and the columns that are shown of them unless it
-    /// says otherwise.
+    /// The schema of tuples emitted without pipelines, and the columns shown by default.
     #[must_use]
     pub fn tuples(&self) -> (&Arc<Schema>, &[FieldId]) {
         (&self.tuples.0, &self.tuples.1)
     }
 
-    /// Whether its dataflow has no pipelines, so that tuples are what it gives.
+    /// Whether the dataflow has no pipelines and emits tuples.
     #[must_use]
     pub fn gives_tuples(&self) -> bool {
         self.rest.pipelines.is_empty()
@@ -485,7 +487,7 @@ impl Engine {
     }
 }
 
-/// How far behind the watermark windows of a pipeline may begin that have not been emitted.
+/// Maximum distance between the watermark and the start of an open window of a pipeline.
 fn reach_ns(pipeline: &Pipeline) -> i64 {
     pipeline.window.map_or(0, |w| w.size_ns.saturating_add(w.lateness_ns.max(0)))
 }
@@ -522,7 +524,7 @@ impl AfterJoin {
         let Some(computing) = self.computing.as_ref().filter(|c| !c.after.is_empty()) else {
             return self.push_computed(batch, rows, out);
         };
-        // What is left out is not computed of, where that is much.
+        // Computes only the selected rows if they are less than half of the batch.
         if rows.len() < batch.rows() / 2 {
             let some = computing.computer.extend(&take(batch, rows, |_| true), &computing.after);
             return self.push_computed(&some, Rows::all(some.rows()), out);
@@ -561,7 +563,7 @@ impl Computing {
         let mut read =
             |column: Column| column.computed_place().into_iter().for_each(|place| needed[place] = true);
         dataflow.filter.iter().for_each(|predicate| predicate.columns(&mut read));
-        // A column reads those before it.
+        // A computed column reads only columns before it.
         for place in (0..all.len()).rev() {
             if needed[place] {
                 let mut read =

@@ -1,5 +1,5 @@
-//! Several dataflows over the same packets, each on its own: an engine for each. Inputs and pipelines are numbered through, those of
-//! the first dataflow first; with one dataflow nothing is different from its engine.
+//! Several independent dataflows over the same packets, each with its own engine. Inputs and pipelines are numbered
+//! consecutively over all dataflows. A single dataflow behaves like its engine.
 
 mod cells;
 
@@ -14,24 +14,24 @@ use crate::partial::bytes::{Reader, put_bytes, put_len};
 use crate::partial::{Malformed, Partial};
 use crate::silence::Silence;
 
-/// See the module's text. Its functions are those of [`Engine`].
+/// Engines of several dataflows. Methods correspond to those of [`Engine`].
 pub struct Engines(Vec<Part>);
 
-/// One of them.
+/// One engine with its numbering.
 struct Part {
     engine: Engine,
-    /// Its first input among all.
+    /// Number of its first input.
     input: usize,
-    /// Its first pipeline among all.
+    /// Number of its first pipeline.
     pipeline: usize,
 }
 
-/// What the engines of a worker detach, each of its own.
+/// The detached partial result of each engine of a worker.
 #[derive(Debug)]
 pub struct Partials(Vec<Option<Partial>>);
 
 impl Engines {
-    /// As [`Engine::new`]. Each has its share of the memory.
+    /// As [`Engine::new`], with the memory divided between the engines.
     #[must_use]
     pub fn new(dataflows: &[Dataflow], config: &Config) -> Engines {
         Engines::build(dataflows, config, Engine::new)
@@ -113,7 +113,7 @@ impl Engines {
         self.all().for_each(|engine| engine.add_limited(limited));
     }
 
-    /// As [`Engine::take_limited`], of all together.
+    /// As [`Engine::take_limited`], combined over all engines.
     #[must_use]
     pub fn take_limited(&mut self) -> Option<Limited> {
         self.all().map(Engine::take_limited).fold(None, Limited::union)
@@ -154,7 +154,7 @@ impl Engines {
         each.filter_map(|(part, partial)| part.engine.over_at(partial.as_ref()?)).max()
     }
 
-    /// As [`Engine::peek`]; what is too much for one of them is so for all.
+    /// As [`Engine::peek`]; `None` if any engine exceeds its share of `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partials> {
         let bytes_max = bytes_max / self.0.len();
@@ -177,10 +177,10 @@ impl Engines {
         }
     }
 
-    /// As [`Engine::decode_partial`], of what [`Partials::encode`] wrote.
+    /// As [`Engine::decode_partial`], for the output of [`Partials::encode`].
     ///
     /// # Errors
-    /// Where the partial result of any engine is refused.
+    /// If the partial result of any engine is rejected.
     pub fn decode_partials(&self, bytes: &[u8]) -> Result<Partials, Malformed> {
         let mut from = Reader::new(bytes);
         if from.len()? != self.0.len() {
@@ -194,7 +194,7 @@ impl Engines {
         if from.left() > 0 { Err(Malformed::Invalid("more bytes")) } else { Ok(Partials(partials)) }
     }
 
-    /// As [`Engine::counters`], of all together.
+    /// As [`Engine::counters`], summed over all engines.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
@@ -202,14 +202,14 @@ impl Engines {
         counters
     }
 
-    /// As [`Engine::silences`], of all together; those with windows.
+    /// As [`Engine::silences`] over all engines, only for pipelines with windows.
     #[must_use]
     pub fn silences(&self) -> Vec<Silence> {
         let all = self.0.iter().flat_map(|part| part.engine.silences());
         all.filter(|silence| silence.windows > 0).cloned().collect()
     }
 
-    /// The engine of the first dataflow; that of a query is alone.
+    /// The engine of the first dataflow; a query has only this one.
     #[must_use]
     pub fn first(&self) -> &Engine {
         &self.0[0].engine
@@ -223,7 +223,7 @@ impl From<Engine> for Engines {
 }
 
 impl Partials {
-    /// Those of each engine that has something.
+    /// The non-empty partial results.
     pub fn each(&self) -> impl Iterator<Item = &Partial> {
         self.0.iter().flatten()
     }
@@ -233,7 +233,7 @@ impl Partials {
         partials.iter().any(Option::is_some).then_some(Partials(partials))
     }
 
-    /// How many there are; of each 1 and the length and bytes of [`Partial::encode`], or 0.
+    /// Encodes the number of engines, and for each either 1 with the length and bytes of [`Partial::encode`], or 0.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -252,7 +252,7 @@ impl Partials {
     }
 }
 
-/// Gives the rows of a pipeline their number among all pipelines.
+/// Renumbers output rows by the pipeline number over all engines.
 struct Renumber<'o> {
     out: &'o mut dyn TakeOutput,
     first: usize,

@@ -1,4 +1,4 @@
-//! The number (or distribution) that an aggregate gives for one group; with sampling scaled, and with its interval.
+//! The value of an aggregate for one group, scaled and with an interval for sampled tuples.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -12,54 +12,54 @@ use crate::sampling::{self, Interval};
 use crate::sketch::LogHistogram;
 use crate::spectrum::Spectrum;
 
-/// A result of an aggregate.
+/// The value of an aggregate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// None.
     Null,
-    /// An integer, not yet cut to its column's type.
+    /// An integer, not yet clamped to its column's type.
     Integer(i128),
-    /// A real number.
+    /// A floating point number.
     Real(f64),
-    /// Buckets.
+    /// Histogram buckets as JSON.
     Json(String),
 }
 
-/// A result, how sure it is, and whether a memory bound made it approximate.
+/// A value with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// The result.
+    /// The value.
     pub value: Value,
-    /// Lower end of the 95 % interval; only with sampling.
+    /// Lower end of the 95 % interval; null without sampling.
     pub low: Value,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: Value,
-    /// Relative error bound, where a memory bound was reached.
+    /// Relative error bound, if a memory limit made the value approximate.
     pub error: Option<f64>,
 }
 
 /// Parameters of estimates that do not depend on the group.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// Whether the tuples are a sample: estimates have intervals.
+    /// Whether the tuples are sampled, so that estimates have intervals.
     pub is_sampled: bool,
-    /// Length of the window, or of the run from first to last tuple.
+    /// Length of the window in seconds; without windows the time from first to last tuple.
     pub seconds: f64,
-    /// The share of the traffic that the capture seems to lack.
+    /// Estimated share of traffic missing from the capture.
     pub capture_loss: f64,
 }
 
-/// What was seen of a group: cells of an accumulator, of each rate at which its flows were sampled.
+/// The accumulator cells of a group, by sampling rate.
 ///
-/// With several rates the smallest is taken for that of all, and what was sampled at a larger one counts for less, by
-/// the share of the two: with a single rate every number is its own.
+/// With several rates, results are scaled by the smallest one. Values sampled at a larger rate are weighted by the
+/// ratio of the two rates. With a single rate, all weights are 1.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
-    /// By rate.
+    /// Cells by sampling rate.
     pub strata: &'a [Stratum],
-    /// The accumulator's place.
+    /// Index of the accumulator.
     pub place: usize,
-    /// The group's cells in it, one for each replicate.
+    /// The group's cells, one per replicate.
     pub cells: Range<usize>,
 }
 
@@ -69,24 +69,24 @@ impl<'a> Seen<'a> {
         self.strata.iter().map(|stratum| stratum.rate).fold(1.0, f64::min)
     }
 
-    /// The accumulators, each with how much it counts.
+    /// The accumulator states with their weights.
     fn states(&self) -> impl Iterator<Item = (f64, &'a State)> + Clone {
         let (rate, place) = (self.rate(), self.place);
         self.strata.iter().map(move |stratum| (rate / stratum.rate, stratum.cells.state(place)))
     }
 
-    /// A number by replicate.
+    /// A weighted number per replicate.
     fn parts(&self, of: impl Fn(&State, usize) -> f64) -> Vec<f64> {
         let part = |cell: usize| self.states().map(|(weight, state)| weight * of(state, cell)).sum();
         self.cells.clone().map(part).collect()
     }
 
-    /// All replicates together, by rate: states of one cell.
+    /// All replicates merged into one cell, with the weight, by rate.
     fn wholes(&self) -> Vec<(f64, State)> {
         self.states().map(|(weight, state)| (weight, state.gather(self.cells.clone()))).collect()
     }
 
-    /// The total of an accumulator over groups, by replicate, as [`Seen::parts`] are.
+    /// The total of an accumulator over groups, by replicate, comparable with the parts of a group.
     #[must_use]
     pub fn totals(strata: &'a [Stratum], place: usize, groups: &[u32], replicates: usize) -> Vec<f64> {
         let seen = Seen { strata, place, cells: 0..0 };
@@ -109,7 +109,7 @@ impl<'a> Seen<'a> {
 }
 
 impl Circumstances {
-    /// The estimate of `aggregate` over what was seen of a group.
+    /// Estimates `aggregate` for a group.
     #[must_use]
     pub fn estimate(&self, aggregate: &Aggregate, seen: &Seen<'_>) -> Estimate {
         let rate = seen.rate();
@@ -131,7 +131,7 @@ impl Circumstances {
         estimate
     }
 
-    /// The part that a group has of a total; `totals` are [`Seen::totals`].
+    /// The group's share of a total; `totals` are from [`Seen::totals`].
     #[must_use]
     pub fn share(&self, of: Total, seen: &Seen<'_>, totals: &[f64]) -> Estimate {
         let parts = seen.parts(amount);
@@ -150,7 +150,7 @@ impl Circumstances {
         Estimate { value, low: interval.low.into(), high: interval.high.into(), error: None }
     }
 
-    /// Of one cell, of flows that were sampled at one rate.
+    /// Estimate from one cell of flows with the same sampling rate.
     fn point(&self, aggregate: &Aggregate, state: &State, cell: usize, rate: f64) -> Estimate {
         let mut error = None;
         let value = match (aggregate, state) {
@@ -192,7 +192,7 @@ impl Circumstances {
         Estimate { value, low: Value::Null, high: Value::Null, error }
     }
 
-    /// Of several rates.
+    /// Estimate from flows with several sampling rates.
     fn weighted(&self, aggregate: &Aggregate, wholes: &[(f64, State)], rate: f64) -> Estimate {
         let total = |of: fn(&State, usize) -> f64| -> f64 { wholes.iter().map(|(w, s)| w * of(s, 0)).sum() };
         let share = |of| Some(total(of) / total(n)).filter(|_| total(n) > 0.0);
@@ -221,7 +221,7 @@ impl Circumstances {
                 error = coarse(all.relative_error());
                 buckets(aggregate, &all, rate)
             }
-            // These do not depend on rates: what was seen is merged.
+            // These do not depend on rates, so the states are merged.
             Aggregate::Min | Aggregate::Max | Aggregate::Distinct(_) => {
                 let mut all = wholes[0].1.clone();
                 wholes[1..].iter().for_each(|(_, state)| {
@@ -260,14 +260,14 @@ impl Circumstances {
                 spread_interval(value.real(), &parts, p)
             }
             Aggregate::Quantile(q) => quantile_interval(*q, &spectrum(wholes), &seen.spectra(), p),
-            // What was seen bounds these on one side; nothing bounds what was not seen.
+            // Observed values bound the extreme on one side; the other side is unbounded.
             Aggregate::Min => Interval { low: None, high: value.real() },
             _ => Interval { low: value.real(), high: None },
         }
     }
 
-    /// Of a total. What the capture lacks is missing in it: two packets or more make a tuple, and one that is lost may
-    /// take it away.
+    /// The interval of a total, extended by capture loss: a tuple consists of at least two packets, and losing either
+    /// may lose the tuple.
     fn total(&self, parts: &[f64], n: &[f64], p: f64) -> Interval {
         let is_nonnegative = parts.iter().all(|part| *part >= 0.0);
         let mut interval = sampling::total(parts, n, p, is_nonnegative);
@@ -278,7 +278,7 @@ impl Circumstances {
         interval
     }
 
-    /// Of every bucket by itself; an open end is a JSON null.
+    /// The interval of each bucket; an open end is a JSON null.
     fn bucket_intervals(
         &self,
         aggregate: &Aggregate,
@@ -307,7 +307,7 @@ impl Circumstances {
     }
 }
 
-/// How many tuples or values a cell has.
+/// Number of tuples or values in a cell.
 fn n(state: &State, cell: usize) -> f64 {
     match state {
         State::Count(s) => s.count(cell) as f64,
@@ -318,7 +318,7 @@ fn n(state: &State, cell: usize) -> f64 {
     }
 }
 
-/// What is divided by it in a mean or a share.
+/// The numerator of a mean or proportion.
 fn sum(state: &State, cell: usize) -> f64 {
     match state {
         State::IntegerSum(s) => s.sum(cell) as f64,
@@ -328,7 +328,7 @@ fn sum(state: &State, cell: usize) -> f64 {
     }
 }
 
-/// What groups have shares of.
+/// The amount of which groups have shares.
 fn amount(state: &State, cell: usize) -> f64 {
     if let State::Count(_) = state { n(state, cell) } else { sum(state, cell) }
 }
@@ -352,12 +352,12 @@ fn spectrum(wholes: &[(f64, State)]) -> Spectrum {
     Spectrum::new(wholes.iter().map(|(weight, state)| (*weight, histogram(state, 0))))
 }
 
-/// A total of integers, rounded.
+/// Scales an integer total by the rate, rounded.
 fn scale(total: i128, rate: f64) -> Value {
     Value::Integer(if rate < 1.0 { (total as f64 / rate).round() as i128 } else { total })
 }
 
-/// `[[upper bound, count], …]`, for `cdf` the shares up to the bound.
+/// `[[upper bound, count], …]`; for `cdf` cumulative proportions.
 fn buckets(aggregate: &Aggregate, spectrum: &Spectrum, rate: f64) -> Value {
     let mut seen = 0.0;
     let pairs = spectrum.buckets().iter().map(|(bucket, count)| {
@@ -371,11 +371,11 @@ fn buckets(aggregate: &Aggregate, spectrum: &Spectrum, rate: f64) -> Value {
     if spectrum.buckets().is_empty() { Value::Null } else { json(pairs) }
 }
 
-/// How many values of a replicate lie in each bucket of the whole, for `cdf` up to its end.
+/// Number of values of a replicate in each bucket of the whole; for `cdf` cumulative.
 fn counts_in(part: &Spectrum, uppers: &[f64], aggregate: &Aggregate) -> Vec<f64> {
     let mut column = vec![0.0; uppers.len()];
     for (bucket, count) in part.buckets() {
-        // A replicate may be finer than the whole.
+        // A replicate may have finer buckets than the whole.
         column[uppers.partition_point(|u| *u < bucket.upper).min(uppers.len() - 1)] += count;
     }
     if *aggregate == Aggregate::Cdf {
@@ -385,7 +385,7 @@ fn counts_in(part: &Spectrum, uppers: &[f64], aggregate: &Aggregate) -> Vec<f64>
 }
 
 impl Value {
-    /// As a real number.
+    /// The value as floating point.
     #[must_use]
     pub fn real(&self) -> Option<f64> {
         match self {
@@ -395,7 +395,7 @@ impl Value {
         }
     }
 
-    /// As what groups are ranked by.
+    /// The value as a ranking weight.
     #[must_use]
     pub fn weight(&self) -> Weight {
         match self {
@@ -419,12 +419,12 @@ impl Interval {
     }
 }
 
-/// The error of a histogram that had to be made coarser than what is promised.
+/// The error of a histogram that exceeds the promised resolution.
 fn coarse(error: f64) -> Option<f64> {
     Some(error).filter(|error| *error > 0.01)
 }
 
-/// Rounded once for sums that a real number holds, and as near for others.
+/// The mean: rounded once for sums exact in floating point, with a similar error for others.
 fn quotient(sum: i128, n: u64) -> f64 {
     let n_wide = i128::from(n);
     (sum / n_wide) as f64 + (sum % n_wide) as f64 / n as f64
@@ -443,7 +443,7 @@ fn spread_interval(whole: Option<f64>, parts: &[Moments], p: f64) -> Interval {
     sampling::deviation(whole, &without, &n, p)
 }
 
-/// The values at the ends of the shares' interval.
+/// The values at the ends of the proportion's interval.
 fn quantile_interval(q: f64, whole: &Spectrum, parts: &[Spectrum], p: f64) -> Interval {
     let n: Vec<f64> = parts.iter().map(Spectrum::n).collect();
     let Some(at) = whole.bucket_at(q) else { return Interval::default() };

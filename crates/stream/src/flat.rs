@@ -1,4 +1,4 @@
-//! A dataflow that joins its inputs, as one over tuples that are joined already: what a recording of them is asked.
+//! Rewrites a dataflow with a join for tuples that are already joined, for queries over their recording.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use tuple::FieldId;
 
 use crate::ops::join::{SAME_IN_ALL, joined_schema};
 
-/// The same analysis of joined tuples. What the inputs were filtered by, the joined tuples are: the join is an inner
-/// one. A dataflow with one input stays as it is.
+/// The same analysis of joined tuples. Input filters become filters of the joined tuples, since the join is an inner
+/// join. A dataflow with one input is unchanged.
 #[must_use]
 pub fn flat(dataflow: &Dataflow) -> Dataflow {
     if dataflow.inputs.len() < 2 {
         return dataflow.clone();
     }
     let (schema, starts) = joined_schema(&dataflow.inputs);
-    // Joined tuples have once only what says which flow it is.
+    // Joined tuples contain the flow's common columns only once.
     let place = |column: Column| match SAME_IN_ALL.contains(&column.field) {
         true => column.field,
         false => FieldId(starts[usize::from(column.input)] + column.field.0),

@@ -1,29 +1,29 @@
-//! Texts folded where tuples become results, for a process whose results leave its machine: conditions and values see what
-//! packets say, keys of groups, different values and lists of a profile are what a [`Redactor`] leaves of them. Who collects
-//! sees no other texts and folds none.
+//! Redaction of texts in results that leave the machine. Conditions and values use the original texts; group keys,
+//! distinct values, and lists of a profile use the output of a [`Redactor`]. The collector receives only redacted
+//! texts and redacts nothing.
 
 use plan::{Aggregate, Column, Dataflow, Expr, Pipeline};
 use tuple::redact::{Fold, HASH};
 use tuple::{Batch, DataType, FieldId, Redact, Redactor, Schema};
 
-/// Tuples on their way to the pipelines.
+/// Tuples before and after redaction.
 #[derive(Clone, Copy)]
 pub struct Tuples<'a> {
-    /// As packets say them.
+    /// The original batch.
     pub seen: &'a Batch,
-    /// The batch as results may show it, with redacted texts; identical if nothing is redacted.
+    /// The batch with redacted texts, used for results; identical if nothing is redacted.
     pub told: &'a Batch,
 }
 
 impl<'a> Tuples<'a> {
-    /// Nothing is folded.
+    /// Tuples without redaction.
     #[must_use]
     pub fn plain(batch: &'a Batch) -> Tuples<'a> {
         Tuples { seen: batch, told: batch }
     }
 }
 
-/// Folds the columns that results tell of.
+/// Redacts the columns used in results.
 pub struct Folding {
     redactor: Redactor,
     columns: Vec<(FieldId, Fold)>,
@@ -47,7 +47,7 @@ impl Folding {
             folds.push(match &field.redact {
                 _ if !matches!(field.data_type, DataType::Text | DataType::Json) => None,
                 Redact::Fold(fold) => Some(*fold),
-                // Not every row would be; but what says which may be absent.
+                // The column that decides per row may be absent, so all rows are redacted.
                 Redact::Where(..) => Some(HASH),
                 Redact::Keep => inherits().then_some(HASH),
             });
@@ -61,14 +61,14 @@ impl Folding {
         Folding { redactor, columns }
     }
 
-    /// The batch as results may tell of it.
+    /// The batch with redacted texts.
     #[must_use]
     pub fn fold(&self, batch: &Batch) -> Batch {
         self.redactor.fold_columns(batch, &self.columns)
     }
 }
 
-/// The columns whose values leave with the results of a pipeline.
+/// The columns with values in the results of a pipeline.
 fn told(pipeline: &Pipeline) -> impl Iterator<Item = Column> {
     let distinct = pipeline.aggregates.iter().filter_map(|c| match c.aggregate {
         Aggregate::Distinct(column) => Some(column),
@@ -78,7 +78,8 @@ fn told(pipeline: &Pipeline) -> impl Iterator<Item = Column> {
     pipeline.group.iter().map(|group| group.column).chain(distinct).chain(of_profile)
 }
 
-/// Whether the text that an expression gives says what a column does that `is_folded`; conditions choose, but say nothing.
+/// Whether the text of an expression contains the value of a column for which `is_folded` is true. Conditions only
+/// select and do not count.
 fn says(expr: &Expr, is_folded: &dyn Fn(Column) -> bool) -> bool {
     match expr {
         Expr::Column(column) => is_folded(*column),

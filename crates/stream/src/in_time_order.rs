@@ -1,5 +1,5 @@
-//! Raw tuples of several workers in one order: by the time at which they were complete, then by flow, the flow whose first of
-//! these rows began earliest first, then as the worker of the flow wrote them. The order does not depend on the number of workers.
+//! A total order for raw tuples of several workers: by completion time, then by flow in the order of the earliest
+//! start among these rows, then in the worker's order. It does not depend on the number of workers.
 
 use arrow_array::{BooleanArray, new_null_array};
 use arrow_select::filter::filter;
@@ -8,12 +8,12 @@ use tuple::{Batch, FieldId, common};
 
 use crate::column::{ColumnView, Values};
 
-/// Most rows of a batch that is made here.
+/// Maximum rows of an output batch.
 const BATCH_ROWS: usize = 4096;
 
-/// Gives all rows of `batches` in order to `out`, a bounded batch at a time. Those of one schema have the same columns; where there are
-/// several schemas, the rows of each are in an order of their own. Without `ts_end`, `ts` or `id` they stay as they came. Rows
-/// that one packet completed stay in the order of the stream: a recording replays them as the packets gave them.
+/// Passes all rows of `batches` to `out` in order, in bounded batches. Batches of one schema have the same columns;
+/// each schema is ordered separately. Batches without `ts_end`, `ts`, or `id` keep their order. Rows completed by the
+/// same packet keep the stream's order, so that a replay of a recording yields the order of the packets.
 pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     const KEY: [FieldId; 3] = [common::TS_END, common::TS, common::ID];
     let keyed = |batch: &Batch| KEY.iter().all(|id| batch.column(*id).is_some());
@@ -53,7 +53,7 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     rows.chunks(BATCH_ROWS).for_each(|rows| out(gather(&batches, rows)));
 }
 
-/// Splits rows into those that were complete before `time` and the others, each as they came.
+/// Splits a batch into rows completed before `time` and all others, keeping the order.
 #[must_use]
 pub fn split_at_time(batch: &Batch, time: i64) -> (Batch, Batch) {
     let ends = batch.i64(common::TS_END).values();
@@ -67,10 +67,10 @@ pub fn split_at_time(batch: &Batch, time: i64) -> (Batch, Batch) {
 
 struct Row {
     end: i64,
-    /// When the row began; then the earliest begin of the rows of the same flow and end.
+    /// Start of the row; later the earliest start of the rows with the same flow and end.
     begin: i64,
     id: u64,
-    /// Which batch, and which of its rows.
+    /// Batch and row index.
     place: (usize, usize),
 }
 
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows as (ts_end, ts, id, text) → the texts in order.
+    /// Checks the order of rows (ts_end, ts, id, text) by their texts.
     fn check(batches: &[&[(i64, i64, u64, &str)]], expected: &[&str]) {
         let fields = [Field::new("name", DataType::Text, Unit::None, "a name")];
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &fields, None, None));

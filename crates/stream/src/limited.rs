@@ -1,29 +1,30 @@
-//! When memory limits took effect: rows of the windows that this may have changed are marked `approximate`.
+//! Times at which memory limits took effect. Rows of the affected windows are marked `approximate`.
 //!
-//! Holds at most [`STRETCHES_MAX`] stretches of event time; the two oldest are merged beyond that, with the time between them.
+//! Holds at most [`STRETCHES_MAX`] periods of event time; beyond that, the two oldest are merged, including the time
+//! between them.
 
 use crate::losses::STRETCHES_MAX;
 
-/// A stretch of event time whose results may differ because a limit took effect.
+/// A period of event time with results affected by a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limited {
     /// First nanosecond.
     pub from_ns: i64,
     /// Last nanosecond.
     pub to_ns: i64,
-    /// Number of times that a limit took effect.
+    /// Number of occurrences.
     pub times: u64,
 }
 
 impl Limited {
-    /// Extends it to another stretch and all that lies between.
+    /// Extends the period to include `other` and the time between.
     pub fn add(&mut self, other: &Limited) {
         self.from_ns = self.from_ns.min(other.from_ns);
         self.to_ns = self.to_ns.max(other.to_ns);
         self.times = self.times.saturating_add(other.times);
     }
 
-    /// The union of both, where there are any.
+    /// The period that includes both, if present.
     #[must_use]
     pub fn union(first: Option<Limited>, second: Option<Limited>) -> Option<Limited> {
         [first, second].into_iter().flatten().reduce(|mut all, other| {
@@ -33,12 +34,12 @@ impl Limited {
     }
 }
 
-/// Stretches that do not touch each other, in ascending order.
+/// Disjoint periods in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limitations(Vec<Limited>);
 
 impl Limitations {
-    /// Adds a stretch.
+    /// Adds a period.
     pub fn add(&mut self, mut new: Limited) {
         let first = self.0.partition_point(|one| one.to_ns < new.from_ns);
         let end = self.0.partition_point(|one| one.from_ns <= new.to_ns).max(first);
@@ -50,19 +51,19 @@ impl Limitations {
         }
     }
 
-    /// Drops the stretches that end before this time.
+    /// Drops periods that end before this time.
     pub fn forget_before(&mut self, ns: i64) {
         self.0.drain(..self.0.partition_point(|one| one.to_ns < ns));
     }
 
-    /// Whether a stretch touches a window, given from its first nanosecond to the first behind it.
+    /// Whether a period overlaps the window [start, end).
     #[must_use]
     pub fn touch(&self, (start, end): (i64, i64)) -> bool {
         let first = self.0.partition_point(|one| one.to_ns < start);
         self.0.get(first).is_some_and(|one| one.from_ns < end)
     }
 
-    /// The stretches.
+    /// The periods.
     pub fn iter(&self) -> impl Iterator<Item = &Limited> {
         self.0.iter()
     }

@@ -1,18 +1,18 @@
-//! What the capture lost, and when: so that every window says which share of its own traffic is missing. Holds at most
-//! [`STRETCHES_MAX`] stretches of time; beyond that neighbours are put together, and losses are known less sharply.
+//! Capture losses over time, from which the share of missing traffic is computed per window. Holds at most
+//! [`STRETCHES_MAX`] periods; beyond that, neighbors are merged, which reduces the time resolution.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use crate::limited::{Limitations, Limited};
 
-/// Of an engine and all its pipelines.
+/// Losses shared by an engine and all its pipelines.
 pub(crate) type SharedLosses = Arc<Mutex<Losses>>;
 
 /// Maximum number of separate periods.
 pub const STRETCHES_MAX: usize = 4096;
 
-/// How much was captured, and how much is known to be lost: packets, or bytes.
+/// Captured and lost amounts, in packets or bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// Captured.
@@ -22,13 +22,13 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Adds that of another stretch.
+    /// Adds another period's amounts.
     pub fn add(&mut self, other: Loss) {
         self.seen = self.seen.saturating_add(other.seen);
         self.lost = self.lost.saturating_add(other.lost);
     }
 
-    /// What is missing of all.
+    /// The lost share of the total.
     #[must_use]
     pub fn share(self) -> f64 {
         let all = self.seen as f64 + self.lost as f64;
@@ -39,18 +39,18 @@ impl Loss {
 /// A period of event time with its packet counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// When it began.
+    /// Start.
     pub from_ns: i64,
-    /// When it ended.
+    /// End.
     pub to_ns: i64,
     /// Packets as counted by the capture.
     pub packets: Loss,
-    /// Bytes of TCP streams, as acknowledgments tell.
+    /// Bytes of TCP streams, derived from acknowledgments.
     pub bytes: Loss,
 }
 
 impl Stretch {
-    /// Puts another stretch to it, with all that lies between.
+    /// Extends the period to include `other` and the time between.
     pub fn add(&mut self, other: &Stretch) {
         self.from_ns = self.from_ns.min(other.from_ns);
         self.to_ns = self.to_ns.max(other.to_ns);
@@ -58,32 +58,32 @@ impl Stretch {
         self.bytes.add(other.bytes);
     }
 
-    /// How much of it lies within a window.
+    /// The proportion of the period within a window.
     fn part_within(&self, (start, end): (i64, i64)) -> f64 {
         let width = |from: i64, to: i64| (i128::from(to) - i128::from(from)) as f64;
         let touches = self.from_ns < end && self.to_ns >= start;
         match () {
             () if !touches => 0.0,
-            // It has no length, or no beginning that is known.
+            // Zero length, or unknown start.
             () if self.from_ns >= self.to_ns || self.from_ns == i64::MIN => 1.0,
             () => width(self.from_ns.max(start), self.to_ns.min(end)) / width(self.from_ns, self.to_ns),
         }
     }
 
-    /// Both losses may be the same packets, so the larger one counts.
+    /// The larger loss: both may refer to the same packets.
     fn share(&self) -> f64 {
         self.packets.share().max(self.bytes.share())
     }
 }
 
-/// See the module's text.
+/// Losses by period and in total.
 #[derive(Debug)]
 pub(crate) struct Losses {
     stretches: VecDeque<Stretch>,
     all: Stretch,
-    /// What is known of the whole run from elsewhere.
+    /// Lost share of the whole run, set from outside.
     whole: f64,
-    /// When limits took effect: as far as windows may need it, and in all.
+    /// Times of limits: as far back as windows need them, and in total.
     limited: Limitations,
     limited_ever: Option<Limited>,
 }
@@ -103,7 +103,7 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// The whole run lacks this share.
+    /// Sets the lost share of the whole run.
     pub fn set_whole(&mut self, share: f64) {
         self.whole = share;
     }
@@ -117,30 +117,30 @@ impl Losses {
         }
     }
 
-    /// No window reaches back to before this time.
+    /// Drops periods before this time, which no window needs.
     pub fn forget_before(&mut self, ns: i64) {
         while self.stretches.pop_front_if(|stretch| stretch.to_ns < ns).is_some() {}
         self.limited.forget_before(ns);
     }
 
-    /// A limit took effect.
+    /// Records that a limit took effect.
     pub fn limit(&mut self, limited: Limited) {
         self.limited_ever = Limited::union(self.limited_ever, Some(limited));
         self.limited.add(limited);
     }
 
-    /// Whether a limit may have changed what a window, or the whole run, holds.
+    /// Whether a limit may have affected a window or, without `bounds`, the whole run.
     pub fn is_limited(&self, bounds: Option<(i64, i64)>) -> bool {
         bounds.map_or(self.limited_ever.is_some(), |bounds| self.limited.touch(bounds))
     }
 
-    /// The time of all limits noted since the last call; of a worker, which marks no rows itself.
+    /// The combined time of all limits since the last call; used in a worker, which marks no rows itself.
     pub fn take_limited(&mut self) -> Option<Limited> {
         self.limited = Limitations::default();
         self.limited_ever.take()
     }
 
-    /// The share that is missing in a window, from its first nanosecond to the first behind it, or in the whole run.
+    /// The lost share in the window [start, end) or, without `bounds`, in the whole run.
     pub fn share(&self, bounds: Option<(i64, i64)>) -> f64 {
         let Some(bounds) = bounds else { return self.all.share().max(self.whole) };
         let parts = self.stretches.iter().map(|stretch| (stretch.part_within(bounds), stretch));
@@ -170,7 +170,7 @@ fn sum(stretches: &[Stretch]) -> Stretch {
 mod tests {
     use super::*;
 
-    /// Losses per second, in packets of a hundred.
+    /// Losses per second, of one hundred packets each.
     fn seconds(lost: &[u64]) -> Losses {
         let mut losses = Losses::default();
         for (second, lost) in (0..).zip(lost) {

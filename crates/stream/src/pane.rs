@@ -1,7 +1,8 @@
-//! The groups of one stretch of time, their accumulators, and what happens when there is no room for another group.
+//! The groups of one pane (a period of event time), their accumulators, and the handling of overflow.
 //!
-//! Room is shared by the panes of a pipeline. A group that finds none goes into the pane's pool or, in a ranking by a
-//! total, takes the place of the lightest group (Space-Saving). Groups that are listed stay exact in the first case.
+//! Limits are shared by the panes of a pipeline. A group that exceeds them is added to the pane's pool. In a ranking
+//! by a total it instead replaces the group with the smallest weight (Space-Saving). With a pool, listed groups
+//! remain exact.
 
 mod arrive;
 mod cells;
@@ -25,44 +26,44 @@ pub use form::Expected;
 /// The coarsest level of sketches.
 pub const LEVEL_MAX: u8 = 4;
 
-/// Rates that a pane tells apart: a tuple with yet another counts as sampled at the nearest.
+/// Maximum sampling rates per pane; tuples with further rates are counted at the nearest stored rate.
 const STRATA_MAX: usize = 64;
-/// Groups that a pane may hold whatever the others take.
+/// Groups guaranteed to each pane.
 const GROUPS_SURE: usize = 64;
-/// What the allocator takes for the many small pieces of a pane, about.
+/// Approximate allocator overhead of the small allocations of a pane.
 const PIECES_BYTES: usize = 256;
-/// In what part of a tuple weights are counted where tuples say their rates.
+/// Weight of a tuple with rate 1, if tuples carry their rates.
 pub const WEIGHT_UNIT: f64 = 4_294_967_296.0;
 
-/// What all panes of a pipeline have in common.
+/// Properties common to all panes of a pipeline.
 #[derive(Debug)]
 pub struct Layout {
-    /// The rate at which flows are sampled, unless tuples say theirs.
+    /// Sampling rate of flows, if tuples carry none.
     pub sample: f64,
-    /// Whether they do.
+    /// Whether tuples carry their sampling rate.
     pub is_weighted: bool,
-    /// Which accumulators.
+    /// The accumulators.
     pub shape: Shape,
-    /// Cells of each group: 1, or with sampling the number of replicates.
+    /// Cells per group: 1, or the number of replicates with sampling.
     pub replicates: usize,
-    /// What happens without room.
+    /// Handling of overflow.
     pub overflow: Overflow,
 }
 
-/// What happens to a group that finds no room.
+/// Handling of groups beyond the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// It goes into the pool.
+    /// Add the group to the pool.
     Pool,
-    /// It takes the place of the lightest, by the number of tuples at this accumulator's place.
+    /// Replace the group with the smallest weight: the number of tuples in this accumulator.
     SaveByCount(usize),
-    /// The same by the sum of integers.
+    /// The same with the sum of integers as weight.
     SaveBySum(usize),
 }
 
 impl Overflow {
-    /// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools. So does what shows
-    /// shares: with a pool nothing is missing in the total.
+    /// Selects the method: rankings by a non-negative total keep the largest groups, all others use a pool. Results
+    /// with shares also use a pool, because it keeps the total complete.
     #[must_use]
     pub fn of(pipeline: &Pipeline, accumulation: &Accumulation) -> Overflow {
         let has_shares = pipeline.aggregates.iter().any(|c| matches!(c.aggregate, Aggregate::Share(_)));
@@ -80,34 +81,34 @@ impl Overflow {
     }
 }
 
-/// Bounds of a pipeline, and how much of them is used.
+/// Limits of a pipeline and their usage.
 #[derive(Debug)]
 pub struct Room {
-    /// Groups held.
+    /// Number of groups.
     pub groups: usize,
-    /// At most.
+    /// Maximum number of groups.
     pub groups_max: usize,
-    /// What a pane may always hold, so that a new pane is not stillborn.
+    /// Groups guaranteed to each pane, so that a new pane is not empty.
     pub groups_min: usize,
-    /// Bytes of keys held.
+    /// Bytes of keys.
     pub key_bytes: usize,
-    /// At most.
+    /// Maximum bytes of keys.
     pub key_bytes_max: usize,
-    /// Bytes of sketches held.
+    /// Bytes of sketches.
     pub sketch_bytes: usize,
-    /// Above this they are made coarser.
+    /// Bytes above which the resolution of sketches is reduced.
     pub sketch_bytes_max: usize,
-    /// How coarse they are.
+    /// Coarsening level of sketches.
     pub level: u8,
-    /// Memory of all panes, about.
+    /// Approximate memory of all panes.
     pub bytes: usize,
-    /// At most.
+    /// Maximum memory of all panes.
     pub bytes_max: usize,
-    /// Tuples whose group found no room.
+    /// Tuples of groups beyond the limits.
     pub overflowed: u64,
-    /// Times that a pane did not tell one more rate apart.
+    /// Occurrences of too many sampling rates in a pane.
     pub rates_merged: u64,
-    /// Vectors that are used from batch to batch.
+    /// Vectors reused between batches.
     pub scratch: Scratch,
 }
 
@@ -115,28 +116,28 @@ pub struct Room {
 #[derive(Clone, Debug)]
 pub struct Pane {
     keys: KeyTable,
-    /// By rate, as they come.
+    /// By rate, in order of appearance.
     strata: Vec<Stratum>,
-    /// How coarse the sketches are.
+    /// Coarsening level of sketches.
     level: u8,
     pool: Option<u32>,
     saving: Option<SpaceSaving>,
-    /// Of a merged pane: groups that an overflowed part lacks, whose tuples may be in its pool.
+    /// In a merged pane: groups missing from an overflowed part, so that some of their tuples may be in its pool.
     partial: Vec<bool>,
     /// Bytes of sketches.
     pub sketch_bytes: usize,
-    /// Event time of the first tuple and of the last.
+    /// Event time of the first and last tuple.
     pub span_ns: Option<(i64, i64)>,
-    /// Tuples taken.
+    /// Number of tuples.
     pub tuples: u64,
-    /// Times that a rate was one too many.
+    /// Occurrences of too many sampling rates.
     rates_merged: u64,
-    /// Memory as it is counted in the room.
+    /// Memory as counted in [`Room::bytes`].
     weighed: usize,
 }
 
 impl Pane {
-    /// No group.
+    /// Creates a pane without groups.
     #[must_use]
     pub fn new(level: u8) -> Pane {
         Pane {
@@ -154,7 +155,7 @@ impl Pane {
         }
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_stratum = |stratum: &Stratum| size_of::<Stratum>() + stratum.cells.cell_bytes();
@@ -163,20 +164,20 @@ impl Pane {
         size_of::<Pane>() + PIECES_BYTES + self.keys.heap_bytes() + cells + self.sketch_bytes + saving
     }
 
-    /// From the first tuple to the last.
+    /// Time from the first to the last tuple.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.span_ns.map_or(0.0, |(first, last)| (i128::from(last) - i128::from(first)) as f64 / 1e9)
     }
 
-    /// Counts anew what memory it takes.
+    /// Updates the counted memory.
     pub fn weigh(&mut self, room: &mut Room) {
         let bytes = self.bytes();
         room.bytes = room.bytes + bytes - self.weighed;
         self.weighed = bytes;
     }
 
-    /// The place of a rate's accumulators.
+    /// Index of the accumulators for a rate.
     fn stratum(&mut self, rate: f64, layout: &Layout) -> usize {
         if let Some(place) = self.strata.iter().position(|s| s.rate == rate) {
             return place;
@@ -197,7 +198,8 @@ impl Pane {
         self.strata.iter_mut().for_each(|stratum| stratum.cells.resize(cells));
     }
 
-    /// Without key columns there is one group, also before the first tuple; returns how many it added.
+    /// Adds the single group of a pipeline without key columns, which exists even without tuples; returns the number
+    /// of added groups.
     pub fn ensure_single_group(&mut self, layout: &Layout) -> usize {
         if !self.keys.is_empty() {
             return 0;
@@ -210,13 +212,13 @@ impl Pane {
         1
     }
 
-    /// How often there was one rate too many since this was last asked.
+    /// Occurrences of too many rates since the last call.
     #[must_use]
     pub fn take_rates_merged(&mut self) -> u64 {
         std::mem::take(&mut self.rates_merged)
     }
 
-    /// Counts what the pane uses.
+    /// Adds the pane's usage to `room`.
     pub fn enter(&mut self, room: &mut Room) {
         self.weighed = self.bytes();
         room.bytes += self.weighed;
@@ -225,7 +227,7 @@ impl Pane {
         room.sketch_bytes += self.sketch_bytes;
     }
 
-    /// Gives back what the pane used.
+    /// Subtracts the pane's usage from `room`.
     pub fn leave(&self, room: &mut Room) {
         room.bytes -= self.weighed;
         room.groups -= self.keys.len();
@@ -233,31 +235,31 @@ impl Pane {
         room.sketch_bytes -= self.sketch_bytes;
     }
 
-    /// Makes the sketches coarser by one level.
+    /// Reduces the resolution of sketches to `level`, the next level.
     pub fn coarsen(&mut self, level: u8) {
         self.level = level;
         self.strata.iter_mut().for_each(|stratum| stratum.cells.coarsen(level));
         self.sketch_bytes = self.strata.iter().map(|stratum| stratum.cells.sketch_bytes()).sum();
     }
 
-    /// The keys by group.
+    /// The keys of groups.
     #[must_use]
     pub fn keys(&self) -> &KeyTable {
         &self.keys
     }
 
-    /// Every listed group.
+    /// All listed groups.
     pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.keys.len() as u32).filter(|g| Some(*g) != self.pool)
     }
 
-    /// The group of those that found no room.
+    /// The pool's group.
     #[must_use]
     pub fn pool(&self) -> Option<u32> {
         self.pool
     }
 
-    /// The places taken over, if any was.
+    /// The Space-Saving state, if any group was replaced.
     #[must_use]
     pub fn saving(&self) -> Option<&SpaceSaving> {
         self.saving.as_ref()
@@ -275,7 +277,7 @@ impl Pane {
         &self.strata
     }
 
-    /// The cells of a group in each of them.
+    /// The cells of a group in each stratum.
     #[must_use]
     pub fn cells(group: u32, layout: &Layout) -> Range<usize> {
         let start = group as usize * layout.replicates;
@@ -291,7 +293,7 @@ impl Pane {
         })
     }
 
-    /// The total by which groups are ranked, while none was taken over.
+    /// The ranking total of a group, as long as no group was replaced.
     fn exact_weight(&self, group: u32, layout: &Layout) -> i128 {
         let place = match layout.overflow {
             Overflow::SaveByCount(place) | Overflow::SaveBySum(place) => place,
@@ -309,18 +311,18 @@ impl Pane {
         self.strata.iter().map(of_stratum).fold(0, i128::saturating_add)
     }
 
-    /// Whether groups found no room, here or in a part.
+    /// Whether groups were pooled or replaced, here or in a merged part.
     #[must_use]
     pub fn is_overflowed(&self) -> bool {
         self.has_pooled() || self.saving.is_some()
     }
 
-    /// Groups were pooled, here or in a part.
+    /// Whether groups were pooled, here or in a merged part.
     fn has_pooled(&self) -> bool {
         self.pool.is_some() || !self.partial.is_empty()
     }
 
-    /// A group's weight in the ranking and how much of it may be too much.
+    /// A group's ranking weight and its maximum overestimate.
     fn weight_and_error(&self, group: u32, layout: &Layout) -> (u128, u128) {
         match &self.saving {
             Some(saving) => (saving.weight(group), saving.error(group)),
@@ -332,7 +334,7 @@ impl Pane {
     }
 }
 
-/// What one tuple of a rate weighs.
+/// Weight of one tuple at a rate.
 fn unit(rate: f64, layout: &Layout) -> i128 {
     if layout.is_weighted { (WEIGHT_UNIT / rate).round() as i128 } else { 1 }
 }

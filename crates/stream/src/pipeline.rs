@@ -1,7 +1,7 @@
-//! One pipeline at work: sorts tuples into panes, closes windows as event time passes, writes their results.
+//! Runs a pipeline: assigns tuples to panes, closes windows as event time advances, and emits their results.
 //!
-//! A window is emitted once, when the watermark has passed its end by the lateness. Of windows without a tuple a bounded number
-//! is looked at ([`empty`]): a jump of the clock costs what is open, not what was skipped.
+//! A window is emitted once, when the watermark has passed its end by the lateness. The number of empty windows
+//! processed is bounded ([`empty`]): the cost of a clock jump depends on the open windows, not on the skipped time.
 
 mod cells;
 mod empty;
@@ -31,57 +31,58 @@ use crate::silence::Silence;
 use crate::sliding::Sliding;
 use crate::window::Windows;
 
-/// Panes that leave a worker's pipeline for the one that collects, by their numbers.
+/// Panes passed from a worker's pipeline to the collector, with their numbers.
 pub type Share = Vec<(i64, Pane)>;
 
 pub use form::encode;
 
-/// Panes that are open, and the results that are not full batches yet.
+/// The open panes, and results of incomplete batches.
 pub struct Running {
     layout: Layout,
     windows: Option<Windows>,
     lateness_ns: i64,
     group: Vec<FieldId>,
-    /// Their types.
+    /// Types of the group columns.
     key_types: Vec<DataType>,
     values: Vec<FieldId>,
     value_required: bool,
-    /// Where tuples say at what rate their flows were sampled.
+    /// The column with the sampling rate of flows, if any.
     rates: Option<FieldId>,
     needs_time: bool,
     panes: BTreeMap<i64, Pane>,
     panes_max: usize,
     sliding: Sliding,
-    /// The first window that was not emitted, once the watermark said so.
+    /// The first window not yet emitted, once set by the watermark.
     next: Option<i128>,
-    /// The last window that was emitted.
+    /// The last emitted window.
     latest: Option<i128>,
     /// Event time reached, if reported separately from the watermark.
     passed: Option<i64>,
-    /// Most empty windows in a row that have rows; how many there are in a row, and how many had none.
+    /// Maximum consecutive empty windows with rows; current number of consecutive empty windows; number of empty
+    /// windows without rows.
     empty_max: u64,
     empty_run: u64,
     empty_skipped: u64,
-    /// Of a pipeline with groups: windows without a tuple.
+    /// Empty windows of a pipeline with groups.
     silence: Silence,
     room: Room,
     results: Results,
     seed: u64,
-    /// The seed by which the flows were drawn.
+    /// Seed of the flow sample.
     sample_seed: u64,
-    /// Emits nothing: panes leave by [`Running::detach`].
+    /// Whether panes are returned by [`Running::detach`] instead of emitting windows.
     is_worker: bool,
-    /// Panes that wait for it, and their memory.
+    /// Panes waiting for [`Running::detach`], and their memory.
     over: Share,
     over_bytes: usize,
 }
 
 impl Running {
-    /// A pipeline over tuples of `schema`; `place` says where a column of the dataflow is in it, `rates` where tuples
-    /// say at what rate their flows were sampled.
+    /// Creates a pipeline over tuples of `schema`. `place` maps columns of the dataflow; `rates` is the column with
+    /// the sampling rate of flows.
     ///
     /// # Panics
-    /// When the pipeline is not sound, for example a sum of text: the planner's bug.
+    /// If the pipeline is invalid, for example a sum of text; the planner rejects these.
     #[must_use]
     pub fn new(
         pipeline: &Pipeline,
@@ -98,7 +99,7 @@ impl Running {
         let overflow = Overflow::of(pipeline, &accumulation);
         let shape = Shape::new(accumulation, config.distinct_exact_max, schema, place);
         let k = pipeline.top_k.map_or(0, |t| t.k);
-        // Merges of sliding windows and the one that is written take the other half.
+        // The other half is for merging sliding windows and for the window being written.
         let is_sliding = pipeline.window.is_some_and(|w| !Windows::new(&w).is_tumbling());
         let bytes_max = if is_sliding { config.window_bytes_max / 2 } else { config.window_bytes_max };
         Running {
@@ -146,7 +147,7 @@ impl Running {
                 scratch: Scratch::default(),
             },
             results: Results::new(pipeline, is_sampled, &input),
-            // A seed of zero would make hashes of addresses equal.
+            // A zero seed would make the hashes of addresses equal.
             seed: mix(config.seed),
             sample_seed: config.sample_seed,
             is_worker,
@@ -161,31 +162,31 @@ impl Running {
         self.results.schema()
     }
 
-    /// Sums so far that left their type.
+    /// Number of sums clamped to their type.
     #[must_use]
     pub fn sums_saturated(&self) -> u64 {
         self.results.saturated
     }
 
-    /// Windows without a tuple that have no rows, there being too many of them.
+    /// Empty windows without rows because there were too many.
     #[must_use]
     pub fn empty_windows_skipped(&self) -> u64 {
         self.empty_skipped
     }
 
-    /// Windows without a tuple of a pipeline with groups; one without groups has rows for them.
+    /// Empty windows of a pipeline with groups; a pipeline without groups emits rows for them.
     #[must_use]
     pub fn silence(&self) -> &Silence {
         &self.silence
     }
 
-    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    /// Rows rejected by HAVING, and rows beyond LIMIT … ROWS.
     #[must_use]
     pub fn rows_left_out(&self) -> (u64, u64) {
         self.results.rows_left_out()
     }
 
-    /// Its rows say what is lost by that.
+    /// Sets the losses reported in result rows.
     pub fn heed(&mut self, losses: &SharedLosses) {
         self.results.losses = losses.clone();
     }
@@ -196,7 +197,7 @@ impl Running {
         self.needs_time
     }
 
-    /// Takes `rows` of a batch.
+    /// Processes `rows` of a batch.
     pub fn push(
         &mut self,
         tuples: Tuples<'_>,
@@ -227,7 +228,7 @@ impl Running {
         self.shrink_sketches(counters);
     }
 
-    /// Emits the windows that the watermark has passed.
+    /// Emits the windows closed by the watermark.
     pub fn advance(&mut self, watermark_ns: i64, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         let Some(open) = self.first_open(watermark_ns) else { return };
         self.emit_before(open, out);
@@ -239,7 +240,7 @@ impl Running {
         }
     }
 
-    /// Emits everything.
+    /// Emits all windows.
     pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
         match self.windows {
             Some(_) => {
@@ -253,8 +254,8 @@ impl Running {
         }
     }
 
-    /// The panes of windows that are over at the watermark. Such a pane may still get tuples, for its later windows;
-    /// they follow as another part of it.
+    /// Returns the panes of windows closed by the watermark. Later tuples of such a pane, for windows still open,
+    /// follow in another part of it.
     pub fn detach(&mut self, watermark_ns: i64) -> Share {
         if let Some(open) = self.first_open(watermark_ns) {
             self.set_aside(open);
@@ -262,7 +263,7 @@ impl Running {
         self.give()
     }
 
-    /// Takes the content of open panes, except those that overflowed: each part of such a pane has its own error, and
+    /// Takes the content of open panes, except overflowed ones: each part of such a pane has its own error, and
     /// errors would add up.
     pub fn detach_open(&mut self) -> Share {
         let (stay, leave): (BTreeMap<i64, Pane>, BTreeMap<i64, Pane>) =
@@ -272,7 +273,7 @@ impl Running {
         self.give()
     }
 
-    /// All panes.
+    /// Takes all panes.
     pub fn detach_all(&mut self) -> Share {
         for (at, pane) in std::mem::take(&mut self.panes) {
             self.put_aside(at, pane);
@@ -280,24 +281,24 @@ impl Running {
         self.give()
     }
 
-    /// Memory of what waits to be detached.
+    /// Memory of panes waiting to be detached.
     #[must_use]
     pub fn over_bytes(&self) -> usize {
         self.over_bytes
     }
 
-    /// What waits to be detached.
+    /// Takes the panes waiting to be detached.
     pub fn give(&mut self) -> Share {
         self.over_bytes = 0;
         std::mem::take(&mut self.over)
     }
 
-    /// Emits the oldest windows early where there are too many.
+    /// Emits the oldest windows early if limits are exceeded.
     pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         self.force_oldest(counters, out);
     }
 
-    /// Takes over panes of another pipeline that runs the same.
+    /// Merges panes of the same pipeline from another engine.
     pub fn attach(&mut self, share: Share, counters: &mut Counters) {
         for (at, theirs) in share {
             if self.is_late(at) {
@@ -321,15 +322,15 @@ impl Running {
         self.shrink_sketches(counters);
     }
 
-    /// Goes on where another engine of the same dataflow had come to `watermark_ns`, having emitted the window that began at
-    /// `latest_ns` as the last.
+    /// Continues from another engine of the same dataflow that had reached `watermark_ns` and last emitted the window
+    /// starting at `latest_ns`.
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
         let (Some(open), Some(windows)) = (self.first_open(watermark_ns), self.windows) else { return };
         self.latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
         self.next = Some(self.latest.map_or(open, |latest| open.max(latest + 1)));
     }
 
-    /// The watermark at which all windows are over that parts of them are in `share`.
+    /// The watermark at which all windows with parts in `share` are closed.
     #[must_use]
     pub fn over_at(&self, share: &Share) -> Option<i64> {
         let last = share.iter().map(|(at, _)| *at).max()?;
@@ -341,7 +342,7 @@ impl Running {
         Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
     }
 
-    /// Sets the panes aside that windows before `open` hold; says how many windows that closes early at most.
+    /// Sets aside the panes of windows before `open`; returns the maximum number of windows closed early.
     fn set_aside(&mut self, open: i128) -> i128 {
         let Some(windows) = self.windows else { return 0 };
         let next = self.next.unwrap_or(i128::MIN);
@@ -386,7 +387,7 @@ impl Running {
         Frame { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
-    /// Without ids all flows are in one replicate, and intervals are open.
+    /// Replicates of flows. Without IDs all flows are in one replicate, and intervals are unbounded.
     fn replicates(&self, batch: &Batch, rows: Rows<'_>) -> Vec<u8> {
         if self.layout.replicates == 1 {
             return Vec::new();
@@ -400,7 +401,7 @@ impl Running {
         replicates
     }
 
-    /// Sorts rows into panes: they come nearly in order, so that this is mostly cutting, if there is more than one.
+    /// Assigns rows to panes. Rows are nearly in time order, so mostly consecutive ranges are split off.
     fn push_by_time(
         &mut self,
         times: ColumnView<'_>,
@@ -434,7 +435,7 @@ impl Running {
         }
     }
 
-    /// The pane of all rows, if they have one.
+    /// The pane of all rows, if it is the same.
     fn only_pane(&self, ns: &[i64], has_nulls: bool, rows: Rows<'_>) -> Option<i64> {
         if has_nulls {
             return None;
@@ -487,7 +488,7 @@ impl Running {
         }
     }
 
-    /// A limit may have changed the windows that hold this pane.
+    /// Records that a limit may have affected the windows of this pane.
     fn limit_windows_of(&self, at: i64, times: u64) {
         let (from_ns, end_ns) = self.windows.map_or((i64::MIN, i64::MAX), |windows| {
             (windows.bounds(windows.first_of(at)).0, windows.bounds(windows.last_of(at)).1)
@@ -505,7 +506,7 @@ impl Running {
         pane.span_ns = (!rows.is_empty()).then_some((first, last)).or(pane.span_ns);
     }
 
-    /// Emits windows early when too many panes are open, or they take too much memory.
+    /// Emits windows early when too many panes are open, or they use too much memory.
     fn force_oldest(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         let Some(windows) = self.windows else { return };
         while self.panes.len() > self.panes_max
@@ -538,7 +539,7 @@ impl Running {
         }
     }
 
-    /// Emits all windows before `end` that were not emitted, up to the last one that has a tuple; says how many have one.
+    /// Emits the windows before `end` up to the last non-empty one; returns the number of non-empty windows.
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) -> u64 {
         let Some(windows) = self.windows else { return 0 };
         let mut emitted = 0;
@@ -568,7 +569,7 @@ impl Running {
         self.results.write(&emitted, out);
     }
 
-    /// The single window of a pipeline without windows; without groups it has its row also when no tuple came.
+    /// Emits the single window of a pipeline without windows; without groups it has a row even without tuples.
     fn emit_run(&mut self, out: &mut dyn FnMut(Batch)) {
         let mut pane = match self.panes.pop_first() {
             Some((_, pane)) => {
@@ -584,7 +585,7 @@ impl Running {
         self.results.write(&Emitted { pane: &pane, layout: &self.layout, bounds: None, seconds }, out);
     }
 
-    /// Drops the panes that no window to come holds.
+    /// Drops the panes no later window needs.
     fn drop_spent(&mut self) {
         let (Some(windows), Some(next)) = (&self.windows, self.next) else { return };
         while let Some(entry) = self.panes.first_entry() {
@@ -596,7 +597,7 @@ impl Running {
     }
 }
 
-/// The rate of every row; what is no rate is 1.
+/// The rate of every row; 1 for invalid rates.
 fn rates_of(batch: &Batch, field: FieldId) -> Vec<f64> {
     let column = ColumnView::of(batch, field);
     let Values::F64(rates) = column.values else { unreachable!("rates are real numbers") };

@@ -1,4 +1,4 @@
-//! The rows that a pipeline gives: their order, and how they are written. Their columns are [`plan::result`]'s.
+//! Result rows of a pipeline: their order and output. The columns are defined in [`plan::result`].
 
 use std::sync::{Arc, PoisonError};
 
@@ -15,53 +15,53 @@ use crate::pane::{Layout, Overflow, Pane, WEIGHT_UNIT};
 use crate::scalar::{Scalar, order_rows};
 use crate::selection::Selecting;
 
-/// What stands in a text column of the row of all groups that found no room.
+/// Displayed in text columns of the row of pooled groups.
 pub const OTHER: &str = "(other)";
 
-/// Writes the rows of one pipeline.
+/// Writes the result rows of one pipeline.
 pub struct Results {
     writer: TupleWriter,
     pipeline: Pipeline,
     is_sampled: bool,
-    /// HAVING, ORDER BY and LIMIT … ROWS; `None`: every row, as it comes.
+    /// HAVING, ORDER BY, and LIMIT … ROWS; `None` to output all rows unsorted.
     selecting: Option<Selecting>,
-    /// What the capture lost, and when.
+    /// Capture losses over time.
     pub losses: SharedLosses,
-    /// Sums that had to be cut to their column's type.
+    /// Number of sums clamped to the type of their column.
     pub saturated: u64,
 }
 
-/// A window that is emitted.
+/// A window to emit.
 #[derive(Clone, Copy, Debug)]
 pub struct Emitted<'a> {
-    /// Its groups.
+    /// Groups of the window.
     pub pane: &'a Pane,
-    /// How they are laid out.
+    /// Layout of the pane.
     pub layout: &'a Layout,
-    /// From when to before when; `None`: the whole run.
+    /// Start and end (exclusive); `None` for the whole run.
     pub bounds: Option<(i64, i64)>,
-    /// Length, for rates.
+    /// Length in seconds, for rates.
     pub seconds: f64,
 }
 
-/// A window, and what the numbers of its rows depend on.
+/// A window with the values common to its rows.
 struct Context<'a> {
     emitted: &'a Emitted<'a>,
     circumstances: Circumstances,
-    /// Whether a limit may have changed what it holds.
+    /// Whether a limit may have affected the window.
     is_limited: bool,
-    /// By aggregate: of a share the window's total, by replicate.
+    /// By aggregate: for shares the window's total by replicate.
     totals: Vec<Vec<f64>>,
 }
 
-/// Groups in the order of their rows, and with sampling the ranks that each may have.
+/// Groups in output order, and with sampling the possible ranks of each.
 struct Ranking {
     groups: Vec<u32>,
     ranks: Vec<(u64, u64)>,
 }
 
 impl Results {
-    /// For the results of `pipeline`; `input` says the field behind a column, `value` the value's type.
+    /// Creates the results of `pipeline`; `input` returns the field of a column.
     #[must_use]
     pub fn new(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> Results {
         let intervals = if is_sampled { Intervals::Shown } else { Intervals::None };
@@ -103,19 +103,19 @@ impl Results {
         }
     }
 
-    /// A limit took effect.
+    /// Records that a limit took effect.
     pub fn limit(&self, limited: Limited) {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
     }
 
-    /// The same, of the rows that are chosen.
+    /// Writes the selected rows of a window.
     fn write_selected(
         &mut self,
         context: &Context<'_>,
         selecting: &mut Selecting,
         full: &mut dyn FnMut(Batch),
     ) {
-        // What waits is of the windows before.
+        // Buffered rows belong to earlier windows.
         self.finish().into_iter().for_each(&mut *full);
         let mut ranking = self.ranking(context);
         let pool = ranking.groups.pop_if(|group| Some(*group) == context.emitted.pane.pool());
@@ -136,7 +136,7 @@ impl Results {
         }
     }
 
-    /// Has rows written that are only looked at: they do not count.
+    /// Writes preliminary rows without updating the counters.
     pub fn uncounted(&mut self, write: impl FnOnce(&mut Results)) {
         let (saturated, left_out) = (self.saturated, self.rows_left_out());
         write(self);
@@ -144,26 +144,26 @@ impl Results {
         self.selecting.iter_mut().for_each(|selecting| selecting.set_left_out(left_out));
     }
 
-    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    /// Rows rejected by HAVING, and rows beyond LIMIT … ROWS.
     #[must_use]
     pub fn rows_left_out(&self) -> (u64, u64) {
         self.selecting.as_ref().map_or((0, 0), Selecting::left_out)
     }
 
-    /// The rows that were not full batches yet.
+    /// The rows of the incomplete batch.
     #[must_use]
     pub fn finish(&mut self) -> Option<Batch> {
         (self.writer.rows() > 0).then(|| self.writer.finish())
     }
 
-    /// Of a share the window's total.
+    /// The window's total for a share.
     fn totals(&self, emitted: &Emitted<'_>, place: usize) -> Vec<f64> {
         let Aggregate::Share(_) = self.pipeline.aggregates[place].aggregate else { return Vec::new() };
         let (pane, state_at) = (emitted.pane, emitted.layout.shape.place[place]);
         let mut groups: Vec<u32> = pane.listed().collect();
         let is_real = |state: &State| matches!(state, State::RealSum(_));
         if pane.strata().iter().any(|stratum| is_real(stratum.cells.state(state_at))) {
-            // Sums of real numbers depend on their order, and that of groups on who saw what first.
+            // Floating point sums depend on their order, and group numbers on the order of arrival.
             groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
         }
         groups.extend(pane.pool());
@@ -243,7 +243,7 @@ impl Results {
         }
     }
 
-    /// Whether the value had to be cut to its column's type.
+    /// Writes a value; returns whether it was clamped to the type of its column.
     fn write_value(&mut self, id: FieldId, value: &Value) -> bool {
         match (value, self.writer.schema().field(id).data_type) {
             (Value::Null, _) => {}
@@ -281,7 +281,7 @@ impl Results {
             Overflow::Pool => false,
         };
         if let Some(saving) = emitted.pane.saving().filter(|_| saved) {
-            // The accumulator began when the group took its place; the weight covers all of its tuples.
+            // The accumulator started when the group was listed; the weight covers all of its tuples.
             let per = per(aggregate, emitted);
             let weight = saving.weight(group);
             estimate.value = match aggregate {
@@ -297,29 +297,29 @@ impl Results {
         estimate
     }
 
-    /// Whether a memory bound touched the group, and by how much its rank's aggregate may be too high.
+    /// Whether a memory limit affects the group, and the maximum overestimate of its ranking aggregate.
     fn overflow_error(&self, emitted: &Emitted<'_>, group: u32) -> (bool, Option<f64>) {
         let pane = emitted.pane;
         if let (Some(saving), Some(by)) = (pane.saving(), self.pipeline.top_k) {
             let per = per(&self.pipeline.aggregates[by.by].aggregate, emitted);
             let error = saving.error(group).saturating_add(saving.negative()) as f64 / per;
-            // What is in the pool may belong to any group.
+            // Pooled tuples may belong to any group.
             return (true, Some(error).filter(|e| e.is_finite() && pane.pool().is_none()));
         }
-        // Any group of the pool may be one that a ranking or a selection would have chosen.
+        // A pooled group might have been selected by the ranking or selection.
         let is_chosen = self.pipeline.top_k.is_some() || !self.pipeline.selection.is_everything();
         let is_doubtful = is_chosen && pane.pool().is_some();
         (pane.pool() == Some(group) || pane.is_partial(group) || is_doubtful, None)
     }
 }
 
-/// How many weights make one of what the aggregate counts.
+/// Weight per unit of the aggregate.
 fn per(aggregate: &Aggregate, emitted: &Emitted<'_>) -> f64 {
     let of_tuple = if emitted.layout.is_weighted { WEIGHT_UNIT } else { emitted.layout.sample };
     if aggregate.is_per_second() { of_tuple * emitted.seconds } else { of_tuple }
 }
 
-/// Counts columns up.
+/// Iterates over column positions.
 struct Columns(u16);
 
 impl Columns {
@@ -329,7 +329,7 @@ impl Columns {
     }
 }
 
-/// How many groups surely rank above, and how many may, for each of `best`.
+/// For each group in `best`, the number of groups certainly ranked above it, and possibly ranked above it.
 fn possible_ranks(groups: &[u32], estimates: &[Estimate], best: &[u32]) -> Vec<(u64, u64)> {
     let low = |e: &Estimate| e.low.real().unwrap_or(f64::NEG_INFINITY);
     let high = |e: &Estimate| e.high.real().unwrap_or(f64::INFINITY);
@@ -339,7 +339,7 @@ fn possible_ranks(groups: &[u32], estimates: &[Estimate], best: &[u32]) -> Vec<(
     highs.sort_unstable_by(f64::total_cmp);
     best.iter()
         .map(|group| {
-            // Groups are listed in ascending order.
+            // Groups are in ascending order.
             let own = &estimates[groups.partition_point(|g| g < group)];
             let above = lows.len() - lows.partition_point(|l| *l <= high(own));
             let not_below = highs.len() - highs.partition_point(|h| *h < low(own));

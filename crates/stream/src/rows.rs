@@ -1,36 +1,35 @@
-//! Which rows of a batch take part, and which cell each of them goes to. All rows of a batch, and one cell for all, are
-//! said rather than listed, so that they cost nothing.
+//! Row selections and cell assignments of a batch. Ranges of rows and a common cell are represented without lists.
 
 use std::ops::Range;
 
 use arrow_buffer::NullBuffer;
 
-/// Rows of a batch, ascending in the order of their batch.
+/// Selected rows of a batch, in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub enum Rows<'a> {
-    /// From this one to before that one.
+    /// A range: first row and end (exclusive).
     Run(usize, usize),
-    /// The listed rows.
+    /// A list of rows.
     Some(&'a [u32]),
 }
 
-/// The cell of each of some rows.
+/// The cells of selected rows.
 #[derive(Clone, Copy, Debug)]
 pub enum Cells<'a> {
-    /// All go to this one.
+    /// One cell for all rows.
     One(usize),
-    /// By place in the rows.
+    /// One cell per selected row.
     Each(&'a [u32]),
 }
 
 impl<'a> Rows<'a> {
-    /// All rows of a batch of `n`.
+    /// All `n` rows of a batch.
     #[must_use]
     pub fn all(n: usize) -> Rows<'static> {
         Rows::Run(0, n)
     }
 
-    /// How many.
+    /// Number of rows.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -39,13 +38,13 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether no rows are selected.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The row at a place.
+    /// The row at an index.
     #[inline]
     #[must_use]
     pub fn at(self, place: usize) -> usize {
@@ -55,12 +54,12 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// One after another.
+    /// Iterates over the rows.
     pub fn iter(self) -> impl Iterator<Item = usize> + 'a {
         (0..self.len()).map(move |place| self.at(place))
     }
 
-    /// Calls `f(place, row)` for each.
+    /// Calls `f(index, row)` for each row.
     #[inline]
     pub fn each(self, mut f: impl FnMut(usize, usize)) {
         match self {
@@ -69,7 +68,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Those for which `keep` is true, in `list`.
+    /// The rows for which `keep` returns true; `list` is the buffer.
     #[must_use]
     pub fn filter<'b>(self, list: &'b mut Vec<u32>, keep: impl Fn(usize) -> bool) -> Rows<'b>
     where
@@ -80,7 +79,7 @@ impl<'a> Rows<'a> {
         if list.len() == self.len() { self } else { Rows::Some(list) }
     }
 
-    /// Those from one place to before another.
+    /// The rows in a range of indices.
     #[must_use]
     pub fn part(self, places: Range<usize>) -> Rows<'a> {
         match self {
@@ -89,13 +88,13 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Parts of at most `n` rows.
+    /// Splits the selection into parts of at most `n` rows.
     pub fn chunks(self, n: usize) -> impl Iterator<Item = Rows<'a>> {
         (0..self.len()).step_by(n).map(move |from| self.part(from..self.len().min(from + n)))
     }
 }
 
-/// Calls `f(cell, row)` for every row that has a value.
+/// Calls `f(cell, row)` for every non-null row.
 #[inline]
 pub fn each_valid(
     cells: Cells<'_>,

@@ -1,48 +1,52 @@
-//! Intervals of results that come from a sample of flows.
+//! Confidence intervals for results from a sample of flows.
 //!
-//! Every flow is in the sample with probability p, on its own and with all its tuples. Tuples of one flow are alike, so
-//! counting tuples as if they were drawn one by one gives intervals that are far too short. Instead the sampled flows
-//! are dealt by their hash into [`REPLICATES`] groups (random groups, Wolter 2007, chapter 2; each flow wholly in one)
-//! and the spread between the replicates is measured: it holds whatever the correlation inside of flows. Intervals
-//! take Student's t with one degree of freedom less than there are replicates with a tuple, and the finite population
-//! correction 1 − p. An end that the sample says nothing of is open (`None`). Nothing here knows of accumulators.
+//! Each flow is sampled independently with probability p, with all its tuples. Tuples of one flow are correlated, so
+//! that counting them as independent would give intervals that are far too narrow. Instead, the sampled flows are
+//! assigned by their hash to [`REPLICATES`] groups (random groups, Wolter 2007, chapter 2; each flow entirely in
+//! one), and the variance between the replicates is measured, which is valid for any correlation within flows.
+//! Intervals use Student's t with one degree of freedom less than the number of replicates with tuples, and the
+//! finite population correction 1 − p. An end for which the sample has too little information is open (`None`). This
+//! module does not depend on accumulators.
 //!
-//! Where a few flows hold most tuples, as where their lengths are distributed as Pareto's, the largest are probably not in the
-//! sample, and the spread between replicates is too small by as much as they would add. Such a sample is recognized by the
-//! skewness of the replicates, and the ends on which the largest flows decide are open.
+//! If a few flows contain most tuples, as with Pareto-distributed flow lengths, the largest flows are probably
+//! missing from the sample, and the variance between replicates is too small. Such samples are recognized by the
+//! skewness of the replicates, and the ends determined by the largest flows are left open.
 //!
-//! Flows sampled at different rates come with the smallest as p, and parts and numbers of tuples multiplied by p over
-//! their own rate: estimates are Horvitz's and Thompson's, intervals rather too long (1 − p is the smallest rate's).
+//! For flows with different sampling rates, p is the smallest rate, and parts and numbers of tuples are multiplied by
+//! p divided by their own rate. Estimates are then Horvitz–Thompson estimates, and intervals are conservative (1 − p
+//! is that of the smallest rate).
 
 use crate::column::mix;
 use crate::config::RESULT_SEED;
 
-/// Into how many groups sampled flows are dealt.
+/// Number of replicates for sampled flows.
 pub const REPLICATES: usize = 32;
 
-/// Where fewer replicates than this carry the deviations, a few large flows decide, and the sample may lack others like
-/// them: the end on their side is open. (Of 32 replicates that are normally distributed nearly always more than 16 do.)
+/// Minimum effective number of replicates in the deviations. Below it, a few large flows dominate, and similar flows
+/// may be missing from the sample: the end on their side is open. (For 32 normally distributed replicates, the number
+/// is almost always above 16.)
 const CARRIERS_MIN: f64 = 12.0;
-/// Where fewer flows than this, of equal size, carry what lies beyond an end, that end is open.
+/// Minimum effective number of flows beyond an end; below it, the end is open.
 const FLOWS_MIN: f64 = 15.0;
-/// The mean of fewer flows than this has no lower end either.
+/// Minimum effective number of flows for the lower end of a mean.
 const MEAN_FLOWS_MIN: f64 = 8.0;
-/// Standard deviations hang on the largest values even more.
+/// Minimum effective number of replicates for standard deviations, which depend even more on the largest values.
 const DEVIATION_CARRIERS_MIN: f64 = 16.0;
-/// The same.
+/// Minimum effective number of flows for standard deviations.
 const DEVIATION_FLOWS_MIN: f64 = 100.0;
 
-/// Largest skewness between replicates, as L-moments measure it, of a sample that a few flows do not dominate. Of normal
-/// distributions it is 0, of flows of exponential length, 12 in each replicate, below 0.2 with 92 %; of flows whose lengths are
-/// distributed as Pareto's with an exponent of 1.3 it is above that with 90 %.
+/// Maximum skewness between replicates, measured by L-moments, of a sample not dominated by a few flows. For normal
+/// distributions it is 0. With flows of exponential length, 12 per replicate, it is below 0.2 in 92 % of samples;
+/// with Pareto-distributed lengths with exponent 1.3, it is above 0.2 in 90 %.
 const SKEW_MAX: f64 = 0.2;
-/// How much more it may be for each replicate that has no tuple at all: numbers of a few flows are skewed in any case.
+/// Additional skewness allowed times the proportion of replicates without tuples: small numbers of flows are always
+/// skewed.
 const SKEW_OF_EMPTY: f64 = 0.3;
 
-/// So many replicates must have tuples on either side of a share.
+/// Minimum replicates with tuples on either side of a proportion.
 const SIGHTED_MIN: usize = 8;
 
-/// An interval that covers the truth with 95 %; `None`: open.
+/// A 95 % confidence interval; `None` is an open end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
     /// Lower end.
@@ -51,9 +55,9 @@ pub struct Interval {
     pub high: Option<f64>,
 }
 
-/// The replicate of the flow with this id, of a sample drawn with this seed: by bits that the choice of the sample did not
-/// use, but anew for each sample. One dealing for all samples of a capture would make all their intervals too short, or all
-/// too long.
+/// The replicate of a flow, given its ID and the seed of the sample. It is independent of the selection of the sample
+/// and differs between samples. A common assignment for all samples of a capture would make all intervals too narrow
+/// or all too wide.
 #[inline]
 #[must_use]
 pub fn replicate(id: u64, sample_seed: u64) -> u8 {
@@ -78,8 +82,8 @@ pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval
     Interval { low: low.map(|low| low.max(floor.unwrap_or(low))), high: high.filter(|_| is_known) }
 }
 
-/// Of a mean Σ parts / Σ n; in the logarithm as well where the values cannot be negative. A few flows with large values
-/// may be missing in the sample, so that the upper end asks for more flows than the lower one.
+/// Interval of a mean Σ parts / Σ n, on a logarithmic scale for nonnegative values. Since a few flows with large
+/// values may be missing from the sample, the upper end requires more flows than the lower one.
 #[must_use]
 pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
     let Some(Ratio { ratio, variance, student }) = Ratio::new(parts, n, p) else {
@@ -95,8 +99,8 @@ pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval 
     }
 }
 
-/// Of a share Σ yes / Σ n: Wilson's interval for as many independent tuples as the spread between replicates says. Both ends are
-/// open where a few flows dominate.
+/// Interval of a proportion Σ yes / Σ n: Wilson's interval with the effective number of independent tuples, derived
+/// from the variance between replicates. Both ends are open if a few flows dominate.
 #[must_use]
 pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
     let Some(Ratio { ratio: share, variance, student }) = Ratio::new(yes, n, p) else {
@@ -113,11 +117,11 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
     Interval { low: Some((centre - half).max(0.0)), high: Some((centre + half).min(1.0)) }
 }
 
-/// The shares of the sample's values between whose quantiles the quantile `q` of all values lies, given how many values
-/// lie up to the sample's own in each replicate (Woodruff 1952).
+/// The range of proportions whose sample quantiles enclose the quantile `q` of all values, given the number of values
+/// per replicate up to the sample's own quantile (Woodruff 1952).
 ///
-/// Values beyond an end come from some flows. Where these are few, or a few large ones decide, others like them may be
-/// missing in the sample, and the end is open; so are both where a few flows dominate all values.
+/// An end is open if the values beyond it come from few flows or are dominated by a few large ones, because similar
+/// flows may be missing from the sample. Both ends are open if a few flows dominate all values.
 #[must_use]
 pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Interval {
     let Some(Ratio { variance, student, .. }) = Ratio::new(up_to, n, p) else { return Interval::default() };
@@ -125,7 +129,7 @@ pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Inter
     let variance = if is_blind(up_to, n) { variance.max(clusters) } else { variance };
     let off = student.t * variance.sqrt();
     let beyond: Vec<f64> = n.iter().zip(up_to).map(|(n, up_to)| n - up_to).collect();
-    // Large flows with large values lower the share up to the quantile.
+    // Large flows with large values reduce the proportion up to the quantile.
     let is_lopsided = student.carriers < CARRIERS_MIN;
     let is_even = !is_dominated(n, p);
     let is_low_known = is_even && flows(up_to) >= FLOWS_MIN && !(is_lopsided && student.skew >= 0.0);
@@ -136,7 +140,8 @@ pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Inter
     }
 }
 
-/// Of the standard deviation, from its values without each of the replicates in turn (delete-a-group jackknife).
+/// Interval of the standard deviation, from its values with each replicate left out in turn (delete-a-group
+/// jackknife).
 #[must_use]
 pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> Interval {
     let groups = without.len() as f64;
@@ -150,7 +155,7 @@ pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> Interval {
     Interval { low: interval.low.filter(|_| is_even), high: interval.high.filter(|_| is_known) }
 }
 
-/// A ratio Σ parts / Σ n, its variance by linearisation, and how many standard errors its interval takes.
+/// A ratio Σ parts / Σ n, its linearized variance, and the t quantile.
 struct Ratio {
     ratio: f64,
     variance: f64,
@@ -167,7 +172,7 @@ impl Ratio {
     }
 }
 
-/// `centre` ± `half`, or in the logarithm: what is positive is skewed.
+/// `centre` ± `half`, or its equivalent on a logarithmic scale for skewed nonnegative values.
 fn around(centre: f64, half: f64, is_nonnegative: bool) -> Interval {
     match is_nonnegative && centre > 0.0 {
         true => {
@@ -178,26 +183,27 @@ fn around(centre: f64, half: f64, is_nonnegative: bool) -> Interval {
     }
 }
 
-/// R / (R − 1) · Σ (part − mean)²: unbiased for the sum of the squares of the flows' own parts.
+/// R / (R − 1) · Σ (part − mean)²: an unbiased estimate of the sum of squares over flows.
 fn spread(parts: &[f64]) -> f64 {
     let r = parts.len() as f64;
     let mean = parts.iter().sum::<f64>() / r;
     r / (r - 1.0) * parts.iter().map(|part| (part - mean).powi(2)).sum::<f64>()
 }
 
-/// How many flows of equal size the tuples come from, about: (Σ n)² / Σ (tuples of a flow)².
+/// Effective number of flows, approximately (Σ n)² / Σ (tuples of a flow)².
 fn flows(n: &[f64]) -> f64 {
     let total: f64 = n.iter().sum();
     (total * total / spread(n).max(f64::MIN_POSITIVE)).clamp(1.0, total.max(1.0))
 }
 
-/// Whether a few flows decide what the replicates hold, so that others like them may be missing in a sample of rate `p`.
+/// Whether a few flows dominate the replicates, so that similar flows may be missing from a sample of rate `p`.
 fn is_dominated(parts: &[f64], p: f64) -> bool {
     let empty = parts.iter().filter(|part| **part == 0.0).count() as f64 / parts.len() as f64;
     p < 1.0 && skewness(parts).abs() > SKEW_MAX + SKEW_OF_EMPTY * empty
 }
 
-/// Third L-moment over the second (Hosking 1990), from −1 to 1: it varies less from sample to sample than a ratio of powers.
+/// L-skewness: the third L-moment divided by the second (Hosking 1990), from −1 to 1. It varies less between samples
+/// than the moment-based skewness.
 fn skewness(parts: &[f64]) -> f64 {
     let mut sorted = parts.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -213,14 +219,14 @@ fn skewness(parts: &[f64]) -> f64 {
     if scale > 0.0 { (6.0 * third - 6.0 * second + mean) / scale } else { 0.0 }
 }
 
-/// Whether so few replicates have any of the tuples that make a share, or any of the others, that their spread says
-/// nothing: then every flow counts as one tuple.
+/// Whether too few replicates have tuples on one side of a proportion for a variance estimate. Each flow then counts
+/// as one tuple.
 fn is_blind(yes: &[f64], n: &[f64]) -> bool {
     let with = |any: &dyn Fn(f64, f64) -> bool| yes.iter().zip(n).filter(|(y, n)| any(**y, **n)).count();
     with(&|yes, _| yes > 0.0).min(with(&|yes, n| yes < n)) < SIGHTED_MIN
 }
 
-/// How many independent tuples would give a share this variance.
+/// Number of independent tuples with which a proportion would have this variance.
 fn independent(share: f64, variance: f64, (yes, n): (&[f64], &[f64]), p: f64) -> f64 {
     let total: f64 = n.iter().sum();
     let flows = flows(n);
@@ -230,18 +236,18 @@ fn independent(share: f64, variance: f64, (yes, n): (&[f64], &[f64]), p: f64) ->
     n.clamp(1.0, (total / (1.0 - p)).max(1.0))
 }
 
-/// How many standard errors an interval takes.
+/// The t quantile and shape of the deviations.
 #[derive(Clone, Copy)]
 struct Student {
     t: f64,
-    /// By how many replicates the deviations are carried, about.
+    /// Effective number of replicates in the deviations.
     carriers: f64,
-    /// Third moment of the deviations: negative where the largest are below the mean.
+    /// Third moment of the deviations: negative if the largest are below the mean.
     skew: f64,
 }
 
-/// The 97.5 % quantile of Student's t; `None` with fewer than two replicates that have a tuple. Replicates whose
-/// deviations are carried by a few of them count as fewer (Satterthwaite: from the fourth power of the deviations).
+/// The 97.5 % quantile of Student's t; `None` with fewer than two replicates with tuples. Deviations concentrated in
+/// a few replicates reduce the degrees of freedom (Satterthwaite: from the fourth powers of the deviations).
 fn student(n: &[f64], deviations: &[f64]) -> Option<Student> {
     const T: [f64; 31] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -280,7 +286,7 @@ mod tests {
         assert_eq!(mean(&parts, &n, 0.5, true), Interval { low: Some(0.5), high: Some(0.5) });
     }
 
-    /// So many tuples in each replicate, one value in `every` of them being large.
+    /// `n` tuples in each replicate, with `large(r)` large values in replicate `r`.
     fn counts(n: f64, large: impl Fn(usize) -> f64) -> (Vec<f64>, Vec<f64>) {
         let n = vec![n; REPLICATES];
         let up_to = n.iter().enumerate().map(|(r, n)| n - large(r)).collect();
@@ -289,15 +295,15 @@ mod tests {
 
     #[test]
     fn quantiles_have_ends_where_enough_flows_lie_beyond() {
-        // About 40 values of 1,280 beyond, from as many flows.
+        // About 40 of 1,280 values beyond, from as many flows.
         let spread = |r: usize| [0.0, 1.0, 2.0, 3.0, 1.0, 0.0, 2.0, 1.0][r % 8];
         let (up_to, n) = counts(40.0, spread);
         let interval = shares_around_quantile(0.97, &up_to, &n, 0.1);
         assert!(interval.low.is_some_and(|low| low > 0.94) && interval.high.is_some_and(|high| high < 1.0));
-        // As many of two flows.
+        // The same number from two flows.
         let (up_to, n) = counts(40.0, |r| if r < 2 { 20.0 } else { 0.0 });
         assert_eq!(shares_around_quantile(0.97, &up_to, &n, 0.1).high, None);
-        // The same below: the lower end is open, and the upper one known.
+        // The mirrored case: the lower end is open, the upper one known.
         let below: Vec<f64> = n.iter().zip(&up_to).map(|(n, up_to)| n - up_to).collect();
         assert_eq!(shares_around_quantile(0.03, &below, &n, 0.1).low, None);
     }
@@ -319,7 +325,7 @@ mod tests {
     fn skewed_replicates_leave_ends_open() {
         let even: Vec<f64> = (0..REPLICATES).map(|r| 100.0 + (r % 7) as f64).collect();
         assert!(skewness(&even).abs() < 0.1 && !is_dominated(&even, 0.2));
-        // A tail as Pareto's with an exponent of 1.3, from many small flows to a few large ones.
+        // A Pareto tail with exponent 1.3, from many small flows to a few large ones.
         let long: Vec<f64> = (1..=REPLICATES).map(|r| 100.0 * (33.0 / r as f64).powf(1.0 / 1.3)).collect();
         assert!(is_dominated(&long, 0.2) && !is_dominated(&long, 1.0));
         let yes: Vec<f64> = long.iter().map(|n| n / 2.0).collect();
@@ -327,7 +333,7 @@ mod tests {
         assert_eq!(shares_around_quantile(0.5, &yes, &long, 0.2), Interval::default());
         assert_eq!(mean(&yes, &long, 0.2, true), Interval::default());
         assert_eq!(total(&long, &long, 0.2, true).high, None);
-        // As skewed, but because there are few flows.
+        // Equally skewed, but because of few flows.
         let few: Vec<f64> =
             (0..REPLICATES).map(|r| [0.0, 1.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.0][r % 8]).collect();
         assert!(skewness(&few) > SKEW_MAX && !is_dominated(&few, 0.2), "{}", skewness(&few));

@@ -1,7 +1,7 @@
-//! One value of one row, and rows as bytes: how group keys and the rows that wait in a join are kept.
+//! A value of one row, and rows encoded as bytes, used for group keys and for rows waiting in a join.
 //!
-//! A row is its scalars one after another, each a tag and a payload, so that equal rows have equal bytes (negative zero
-//! is written as zero). The bytes never leave the process.
+//! An encoded row is the sequence of its scalars, each a tag and a payload, so that equal rows have equal bytes
+//! (negative zero is encoded as zero). The bytes never leave the process.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use tuple::{FieldId, TupleWriter};
 /// A value of a column, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
-    /// No value.
+    /// Null.
     Null,
     /// Boolean.
     Bool(bool),
@@ -29,7 +29,7 @@ pub enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// Appends the scalar's bytes.
+    /// Appends the encoding.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         match self {
             Scalar::Null => bytes.push(0),
@@ -43,7 +43,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// The rest of an encoded row that begins with this scalar; `None`: it begins with another.
+    /// Strips this scalar from the start of an encoded row; `None` if the row begins with another scalar.
     #[inline]
     #[must_use]
     pub fn is_first_of<'b>(&self, row: &'b [u8]) -> Option<&'b [u8]> {
@@ -59,12 +59,12 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// Whether an encoded row of one scalar, of this one's type or null, is this scalar.
+    /// Whether an encoded row consists of only this scalar; the row must have one scalar, of the same type or null.
     #[inline]
     #[must_use]
     pub fn is_all_of(&self, row: &[u8]) -> bool {
         match self {
-            // Null is shorter: the tag need not be looked at.
+            // Null is shorter: the tag need not be compared.
             Scalar::Ip(v) => row.len() == 17 && row[1..] == v[..],
             Scalar::U64(v) => row.len() == 9 && row[1..] == v.to_le_bytes(),
             Scalar::Text(v) => row.len() == v.len() + 5 && row[5..] == **v,
@@ -72,7 +72,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// A number below 2^32 or an IPv4 address, as 32 bits that no other value of its type has.
+    /// A number below 2^32 or an IPv4 address as 32 bits, unique within its type.
     #[inline]
     #[must_use]
     pub fn short(&self) -> Option<u32> {
@@ -86,7 +86,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// The first scalar of an encoded row, and the rest; `None` at its end.
+    /// Decodes the first scalar of an encoded row and returns the rest; `None` at the end.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<(Scalar<'a>, &'a [u8])> {
         let (tag, rest) = bytes.split_first()?;
@@ -121,7 +121,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// Sets a column of the row that `writer` is at; null sets nothing.
+    /// Sets a column of the current row of `writer`; null sets nothing.
     pub fn write(&self, writer: &mut TupleWriter, id: FieldId) {
         match self {
             Scalar::Null => {}
@@ -139,7 +139,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// The order of two encoded rows of the same columns, column by column.
+/// Compares two encoded rows of the same columns, column by column.
 #[must_use]
 pub fn order_rows(mut a: &[u8], mut b: &[u8]) -> Ordering {
     loop {

@@ -1,8 +1,8 @@
-//! Which rows of a window are shown: HAVING, ORDER BY and LIMIT … ROWS, over the rows as they are written. At work where windows
-//! are emitted, never on the parts of workers.
+//! Selection of result rows per window: HAVING, ORDER BY, and LIMIT … ROWS, applied to complete rows. It runs in the
+//! engine that emits windows, never on partial results of workers.
 //!
-//! Rows that are sorted are held until their window is complete: at most those of its groups, with a limit no more than that.
-//! Each row that is left out is counted.
+//! Rows to be sorted are buffered until their window is complete, at most one per group, or as many as the limit.
+//! Rejected rows are counted.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use crate::ops::take::take;
 use crate::ops::top_rows::TopRows;
 use crate::rows::Rows;
 
-/// Chooses the rows of one window after another.
+/// Selects the rows of consecutive windows.
 pub struct Selecting {
     schema: Arc<Schema>,
-    /// What conditions and keys compute, and which of it.
+    /// Computes the columns of conditions and sort keys.
     computer: Option<Computer>,
     computed: Vec<usize>,
     having: Option<Filter>,
     order_by: Vec<(FieldId, Direction)>,
     rows_max: usize,
-    /// The first rows of the order so far.
+    /// The first rows in sort order so far.
     top: Option<TopRows>,
-    /// Rows of this window that HAVING kept.
+    /// Rows of this window accepted by HAVING.
     rows: usize,
     left_by_having: u64,
     left_by_limit: u64,
 }
 
 impl Selecting {
-    /// Chooses among rows of `schema`; `places` says where the columns are in it that the selection reads.
+    /// Creates a selection of rows of `schema`; `places` maps the columns read by the selection.
     ///
     /// # Panics
-    /// When it reads one that is not there: a bug of the caller.
+    /// If a column is missing.
     #[must_use]
     pub fn new(selection: &Selection, schema: &Arc<Schema>, places: &[FieldId]) -> Selecting {
         let place_of = |column: Column| places[usize::from(column.field.0)];
@@ -62,18 +62,18 @@ impl Selecting {
         }
     }
 
-    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    /// Rows rejected by HAVING, and rows beyond LIMIT … ROWS.
     #[must_use]
     pub fn left_out(&self) -> (u64, u64) {
         (self.left_by_having, self.left_by_limit)
     }
 
-    /// Puts these numbers back, where rows were only looked at.
+    /// Restores the counters after writing preliminary rows.
     pub fn set_left_out(&mut self, (by_having, by_limit): (u64, u64)) {
         (self.left_by_having, self.left_by_limit) = (by_having, by_limit);
     }
 
-    /// Takes some rows of the window; what is shown in the order in which it comes goes to `out` at once.
+    /// Processes rows of the window; without a sort order, selected rows go to `out` at once.
     pub fn push(&mut self, batch: &Batch, out: &mut dyn FnMut(Batch)) {
         let extended = self.computer.as_ref().map(|computer| computer.extend(batch, &self.computed));
         let (mut list, all) = (Vec::new(), Rows::all(batch.rows()));
@@ -84,7 +84,7 @@ impl Selecting {
         self.left_by_limit += rows.len().saturating_sub(room) as u64;
         self.rows += rows.len();
         if !self.order_by.is_empty() {
-            // As many rows as groups, which have their bounds.
+            // At most one row per group, and groups are bounded.
             let top = self.top.get_or_insert_with(|| TopRows::new(&self.order_by, self.rows_max, usize::MAX));
             let columns: Vec<FieldId> = self.schema.ids().collect();
             return top.push(&take(whole, rows, |id| whole.column(id).is_some()), &columns);
@@ -95,7 +95,7 @@ impl Selecting {
         }
     }
 
-    /// The window is complete: the rest of its rows goes to `out`.
+    /// Completes the window and passes its remaining rows to `out`.
     pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
         self.rows = 0;
         if let Some(mut top) = self.top.take() {

@@ -1,6 +1,6 @@
-//! What a tap near the servers has seen of requests, for tuples of a tap near their clients: each request is found again by the ends of
-//! its connection and the sequence number of its first byte. Durations are subtracted, never clocks: those of two machines may
-//! differ by any time. Bounded; requests for which there was no room are counted.
+//! Observations of requests by a tap near the servers, joined to tuples of a tap near the clients by the endpoints of
+//! the connection and the sequence number of the request's first byte. Durations are subtracted, never timestamps:
+//! the clocks of two machines may differ. Bounded; omitted requests are counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,7 +11,7 @@ use arrow_array::builder::StringBuilder;
 use arrow_array::{Array, ArrayRef, Int64Array};
 use tuple::{Batch, TapColumns, common};
 
-/// What a request costs, about.
+/// Approximate memory per request.
 const REQUEST_BYTES: usize = 128;
 
 /// Requests seen by the server's tap. Clones share the state.
@@ -24,7 +24,7 @@ impl PartialEq for ServerTap {
     }
 }
 
-/// The requests that a tap near the servers has seen: to be filled before others ask.
+/// The requests seen by a tap near the servers; to be completed before lookups.
 #[derive(Debug, Default)]
 pub struct Sightings {
     requests: HashMap<Request, Sighting>,
@@ -33,24 +33,24 @@ pub struct Sightings {
     unkept: u64,
     joined: AtomicU64,
     client_only: AtomicU64,
-    /// Requests whose response took longer at the server's tap.
+    /// Requests with a longer response time at the server's tap.
     negative: AtomicU64,
 }
 
-/// How many requests were found at which taps.
+/// Number of requests by tap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TapCounts {
-    /// At both.
+    /// Seen by both taps.
     pub joined: u64,
-    /// At the client's only.
+    /// Seen only by the client's tap.
     pub client_only: u64,
-    /// At the server's only.
+    /// Seen only by the server's tap.
     pub server_only: u64,
-    /// At the server's, and there was no room for them.
+    /// Seen by the server's tap, but omitted because of the memory limit.
     pub unkept: u64,
 }
 
-/// A request's connection, and its place in it.
+/// The connection of a request and its sequence number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Request {
     client: ([u8; 16], u64),
@@ -58,12 +58,12 @@ pub(crate) struct Request {
     first_byte: u64,
 }
 
-/// Response times of a request, in order: one that asks for several things has as many tuples.
+/// Response times of a request, in order; a request with several operations has several tuples.
 #[derive(Debug)]
 struct Sighting {
     first: Option<i64>,
     more: Vec<Option<i64>>,
-    /// How many of them were asked for. All tuples of a connection are one worker's.
+    /// Number of lookups. All tuples of a connection belong to one worker.
     asked: AtomicU32,
 }
 
@@ -74,7 +74,7 @@ impl Sightings {
         Sightings { max: bytes_max / REQUEST_BYTES, ..Sightings::default() }
     }
 
-    /// Notes the requests in a batch of tuples of the tap near the servers.
+    /// Adds the requests in a batch of tuples of the tap near the servers.
     pub fn add(&mut self, batch: &Batch) {
         let Some(columns) = Columns::of(batch) else { return };
         for row in 0..batch.rows() {
@@ -94,7 +94,7 @@ impl Sightings {
         }
     }
 
-    /// All has been noted.
+    /// Completes the set.
     #[must_use]
     pub fn done(self) -> ServerTap {
         ServerTap(Arc::new(self))
@@ -102,7 +102,8 @@ impl Sightings {
 }
 
 impl ServerTap {
-    /// A batch of tuples of the tap near the clients, with what both have measured; `None`: its query does not ask for that.
+    /// Adds the measurements of both taps to a batch of the tap near the clients; `None` if the query does not use
+    /// them.
     #[must_use]
     pub fn complete(&self, batch: &Batch) -> Option<Batch> {
         let columns = Columns::of(batch)?;
@@ -119,7 +120,7 @@ impl ServerTap {
         self.0.negative.load(Ordering::Relaxed)
     }
 
-    /// The response time of the request at the other tap, if that has seen it; it may have seen no response.
+    /// The response time of a request at the server's tap, if seen there; the response itself may be missing.
     fn find(&self, columns: &Columns<'_>, row: usize) -> AtServer {
         let sighting = columns.request(row).and_then(|request| self.0.requests.get(&request));
         let found = sighting.and_then(|sighting| {
@@ -131,7 +132,7 @@ impl ServerTap {
         found
     }
 
-    /// How many requests were found where, so far.
+    /// The number of requests by tap, so far.
     #[must_use]
     pub fn counts(&self) -> TapCounts {
         let joined = self.0.joined.load(Ordering::Relaxed);
@@ -144,10 +145,10 @@ impl ServerTap {
     }
 }
 
-/// The response time at the tap near the server: of a request that it has seen, if it has seen a response.
+/// Outer `None`: the request was not seen by the server's tap. Inner `None`: its response was not seen.
 pub(crate) type AtServer = Option<Option<i64>>;
 
-/// The columns of a batch by which a request is known.
+/// The columns that identify a request.
 pub(crate) struct Columns<'b> {
     batch: &'b Batch,
     pub taps: TapColumns,
@@ -167,7 +168,7 @@ impl Columns<'_> {
         needed.iter().all(|id| batch.column(*id).is_some()).then_some(Columns { batch, taps })
     }
 
-    /// The batch with what both taps have measured, where the one near the server has found this of its rows.
+    /// The batch with the measurements of both taps; `found` contains those of the server's tap by row.
     pub fn complete(&self, found: &[AtServer]) -> Batch {
         let batch = self.batch;
         let client_time = |row: usize| self.response_time(row);
@@ -188,12 +189,12 @@ impl Columns<'_> {
         Batch::new(batch.schema().clone(), batch.rows(), all)
     }
 
-    /// The time between the taps, where both have seen a response.
+    /// The time between the taps, if both have seen the response.
     fn between(&self, row: usize, found: &[AtServer]) -> Option<i64> {
         self.response_time(row)?.checked_sub(found[row].flatten()?)
     }
 
-    /// `None`: its first byte was not seen.
+    /// The request in a row; `None` if its first byte was not captured.
     pub fn request(&self, row: usize) -> Option<Request> {
         let first_bytes = self.batch.u64(self.taps.request);
         let end = |ip, port| {
@@ -221,7 +222,7 @@ mod tests {
 
     const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
 
-    /// Requests: the client's port, the first byte and the response time.
+    /// Requests: client port, first byte, and response time.
     fn batch(rows: &[(u64, Option<u64>, Option<i64>)]) -> Batch {
         let time = FieldId(common::FIELDS.len() as u16);
         let own = [Field::new("response_time_ns", DataType::I64, Unit::Nanoseconds, "")];
@@ -244,7 +245,7 @@ mod tests {
 
     type Rows<'r> = &'r [(u64, Option<u64>, Option<i64>)];
 
-    /// Checks where the client's requests were seen, and the time between the taps.
+    /// Checks the taps that saw the client's requests, and the time between the taps.
     fn check(server: Rows<'_>, client: Rows<'_>, expected: &[(&str, Option<i64>)], counts: [u64; 3]) {
         let mut sightings = Sightings::new(1 << 20);
         sightings.add(&batch(server));
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn requests_are_found_again() {
         let wrapped = u64::from(u32::MAX);
-        // Pipelined, one behind the other; a sequence number that wraps; another connection's equal one.
+        // Pipelined requests; a sequence number that wraps; an equal one on another connection.
         check(
             &[
                 (1, Some(10), Some(5)),
@@ -281,21 +282,21 @@ mod tests {
             &[("both", Some(20)), ("both", Some(10)), ("both", Some(0)), ("both", Some(1))],
             [4, 0, 0],
         );
-        // Rewritten by NAT, lost before the server, first byte not seen; of other clients.
+        // Rewritten by NAT; lost before the server; first byte not captured; requests of other clients.
         check(
             &[(7, Some(10), Some(5)), (1, None, Some(5))],
             &[(1, Some(10), Some(15)), (1, Some(90), None), (1, None, Some(15))],
             &[("client", None), ("client", None), ("client", None)],
             [0, 3, 1],
         );
-        // The response was lost on one side, or on the other.
+        // The response was lost at one tap or the other.
         check(
             &[(1, Some(10), Some(5)), (1, Some(20), None)],
             &[(1, Some(10), None), (1, Some(20), Some(9))],
             &[("both", None), ("both", None)],
             [2, 0, 0],
         );
-        // A request for three things has three tuples; what comes once more has none to meet.
+        // A request with three operations has three tuples; the third has no counterpart.
         check(
             &[(1, Some(10), Some(5)), (1, Some(10), Some(6))],
             &[(1, Some(10), Some(10)), (1, Some(10), Some(20)), (1, Some(10), Some(30))],

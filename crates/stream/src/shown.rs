@@ -1,5 +1,5 @@
-//! Output of raw tuples: chosen columns, order, and number of rows. The last step before a sink, after the workers'
-//! tuples have been sorted by time.
+//! Output of raw tuples: columns, order, and number of rows. The last step before a sink, after the tuples of all
+//! workers are sorted by time.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use tuple::{Batch, Facts, Field, FieldId, Redact, Schema, redact};
 use crate::engine::Engine;
 use crate::ops::top_rows::TopRows;
 
-/// See the module's text.
+/// Output of raw tuples.
 pub struct Shown {
     schema: Arc<Schema>,
-    /// Those of the engine's tuples that are shown, in their order.
+    /// Output columns, in order.
     columns: Vec<FieldId>,
-    /// Whether they are the engine's, as they are.
+    /// Whether all columns are output unchanged.
     is_all: bool,
     top: Option<TopRows>,
-    /// How many rows are still wanted, without an order.
+    /// Remaining number of rows, without a sort order.
     left: Option<u64>,
 }
 
 impl Shown {
-    /// Output of the tuples of an engine for `dataflow`. Rows that wait for sorting take at most `bytes_max`.
+    /// Output of the tuples of an engine for `dataflow`. Rows waiting to be sorted use at most `bytes_max`.
     #[must_use]
     pub fn new(dataflow: &Dataflow, engine: &Engine, bytes_max: usize) -> Shown {
         let (schema, present) = engine.tuples();
@@ -41,14 +41,14 @@ impl Shown {
         Shown { schema, columns, is_all, top, left }
     }
 
-    /// The schema of what is shown, and the columns that it has.
+    /// The schema of the output, and its columns.
     #[must_use]
     pub fn columns(&self) -> (&Arc<Schema>, Vec<FieldId>) {
         let columns = if self.is_all { self.columns.clone() } else { self.schema.ids().collect() };
         (&self.schema, columns)
     }
 
-    /// What is shown of some tuples now.
+    /// Selects from a batch the rows that can be output at once.
     #[must_use]
     pub fn take(&mut self, batch: &Batch) -> Option<Batch> {
         if let Some(top) = &mut self.top {
@@ -70,19 +70,19 @@ impl Shown {
         Some(Batch::new(self.schema.clone(), rows, columns))
     }
 
-    /// Whether nothing that comes will be shown.
+    /// Whether the row limit is reached.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// Whether fewer rows were held than ORDER BY wanted, for want of memory.
+    /// Whether ORDER BY dropped rows because of the memory limit.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.top.as_ref().is_some_and(TopRows::is_cut)
     }
 
-    /// What is shown at the end.
+    /// Outputs the sorted rows at the end.
     pub fn finish(&mut self, out: impl FnMut(Batch)) {
         if let Some(top) = &mut self.top {
             top.finish(&self.schema, out);
@@ -90,11 +90,11 @@ impl Shown {
     }
 }
 
-/// Some columns of a schema as one of their own.
+/// A schema of some columns.
 fn projected(schema: &Schema, columns: &[FieldId]) -> Schema {
     let field = |id: &FieldId| {
         let field = schema.field(*id).clone();
-        // What says how it is folded may not be among them.
+        // The column that controls the redaction may be missing.
         let redact = match field.redact {
             Redact::Where(..) => Redact::Fold(redact::HASH),
             other => other,

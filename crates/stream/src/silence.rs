@@ -1,32 +1,32 @@
-//! Windows without a tuple, counted and listed, so that a grouped result, which has no row for them, can name them.
+//! Windows without tuples, counted and listed. A grouped result has no rows for them, but can thus report them.
 
-/// Most stretches that are listed; the windows of later ones are counted.
+/// Maximum listed periods; windows of later ones are only counted.
 pub const SILENT_STRETCHES_MAX: usize = 32;
 
-/// The windows of one pipeline that no tuple reached.
+/// The empty windows of one pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
     /// Number of windows.
     pub windows: u64,
-    /// Start of the first and end of the last window of each row of windows, in nanoseconds since 1970, ascending: the first
-    /// [`SILENT_STRETCHES_MAX`] of them.
+    /// Start of the first and end of the last window of each sequence of empty windows, in nanoseconds since 1970,
+    /// ascending: the first [`SILENT_STRETCHES_MAX`] of them.
     pub stretches: Vec<(i64, i64)>,
 }
 
 impl Silence {
-    /// Adds `windows` neighboring windows, which are later than those before.
+    /// Adds `windows` adjacent windows, later than all before.
     pub fn add(&mut self, windows: u64, (start_ns, end_ns): (i64, i64)) {
         self.windows = self.windows.saturating_add(windows);
         let is_full = self.is_full();
         match self.stretches.last_mut() {
-            // Windows of a sliding pipeline overlap.
+            // Sliding windows overlap.
             Some((_, last_ns)) if start_ns <= *last_ns => *last_ns = end_ns.max(*last_ns),
             _ if !is_full => self.stretches.push((start_ns, end_ns)),
             _ => {}
         }
     }
 
-    /// Whether the list lacks stretches.
+    /// Whether the list is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.stretches.len() >= SILENT_STRETCHES_MAX

@@ -1,42 +1,42 @@
-//! Sliding windows without merging every pane again for every window: the two-stack algorithm. The front holds, for
-//! every pane up to a boundary, the merge of it and all after it up to the boundary; the back is the merge of the panes
-//! after the boundary. A window is the front's top with the back: a pane is merged about three times in all, however
-//! many windows it is part of.
+//! Sliding windows without merging every pane for every window: the two-stack algorithm. The front stores, for every
+//! pane up to a boundary, the merge of this pane and all later ones up to the boundary. The back is the merge of all
+//! panes after the boundary. A window is the merge of the front's top and the back, so that a pane is merged about
+//! three times, regardless of the number of windows it belongs to.
 //!
-//! The merges together hold at most [`FRONT_FACTOR`] times the groups of the panes, and take a bounded memory; where they would hold
-//! more, panes have few groups in common and are merged for each window, which costs no more than printing it.
+//! The merges have at most [`FRONT_FACTOR`] times the groups of the panes, and a bounded size. Beyond that, panes
+//! have few common groups and are merged for each window, which costs no more than the output of the window.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::pane::{Layout, Pane};
 
-/// How much larger than the panes the front may be.
+/// Maximum size of the front relative to the panes.
 const FRONT_FACTOR: usize = 2;
-/// Groups that the front may hold in any case.
+/// Number of groups always allowed in the front.
 const FRONT_MIN: usize = 4096;
 
-/// Merges that serve the windows to come.
+/// Merges shared by later windows.
 pub struct Sliding {
-    /// How much memory they may take.
+    /// Memory limit.
     bytes_max: usize,
-    /// The first pane of each merge; the latest at the end reaches back farthest.
+    /// First pane of each merge; the last entry covers the most panes.
     front: Vec<(i64, Pane)>,
     back: Option<Pane>,
-    /// The last pane that front or back holds.
+    /// The last pane in front or back.
     end: i64,
-    /// Up to this pane there is no front: it would be too large.
+    /// No front is built up to this pane because it would be too large.
     without_until: Option<i64>,
 }
 
 impl Sliding {
-    /// No merged slides yet; they may take `bytes_max` together.
+    /// Creates an empty state with a memory limit of `bytes_max`.
     #[must_use]
     pub fn new(bytes_max: usize) -> Sliding {
         Sliding { bytes_max, front: Vec::new(), back: None, end: 0, without_until: None }
     }
 
-    /// The panes from `first` to `last` in one; both never go back while nothing is forgotten.
+    /// Merges the panes from `first` to `last`; neither may decrease without a call of [`Sliding::forget`].
     pub fn window(
         &mut self,
         panes: &BTreeMap<i64, Pane>,
@@ -66,20 +66,20 @@ impl Sliding {
         }
     }
 
-    /// A pane changed: what holds it is no longer true.
+    /// Invalidates the merges that contain `pane`.
     pub fn forget_from(&mut self, pane: i64) {
         if pane <= self.end {
             self.forget();
         }
     }
 
-    /// Everything changed.
+    /// Invalidates all merges.
     pub fn forget(&mut self) {
         self.front.clear();
         self.back = None;
     }
 
-    /// Makes the front anew of all panes; false when it would be too large.
+    /// Rebuilds the front from all panes; false if it would be too large.
     fn turn(
         &mut self,
         panes: &BTreeMap<i64, Pane>,

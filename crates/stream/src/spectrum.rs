@@ -1,12 +1,12 @@
-//! The buckets of several histograms together, each histogram with its weight: what distributions of tuples that were
-//! sampled at different rates are read from. With one histogram of weight 1 the buckets are the histogram's own.
+//! The weighted combination of several histograms, from which distributions are computed for tuples with different
+//! sampling rates. A single histogram with weight 1 keeps its own buckets.
 
 use std::borrow::Cow;
 
 use crate::sketch::LogHistogram;
 use crate::sketch::log_histogram::{Bucket, estimate};
 
-/// Buckets that are not empty, ascending.
+/// Non-empty buckets, ascending.
 pub struct Spectrum {
     buckets: Vec<(Bucket, f64)>,
     n: f64,
@@ -15,7 +15,7 @@ pub struct Spectrum {
 }
 
 impl Spectrum {
-    /// The histograms, as fine as the coarsest of them.
+    /// Combines histograms at the coarsest resolution among them.
     #[must_use]
     pub fn new<'a>(histograms: impl Iterator<Item = (f64, &'a LogHistogram)> + Clone) -> Spectrum {
         let bits = histograms.clone().map(|(_, h)| h.bits()).min().unwrap_or(0);
@@ -40,7 +40,7 @@ impl Spectrum {
         Spectrum { buckets, n, range, relative_error }
     }
 
-    /// How many values, by weight.
+    /// Weighted number of values.
     #[must_use]
     pub fn n(&self) -> f64 {
         self.n
@@ -52,13 +52,13 @@ impl Spectrum {
         self.relative_error
     }
 
-    /// The buckets and how many values are in them.
+    /// The buckets with their weighted number of values.
     #[must_use]
     pub fn buckets(&self) -> &[(Bucket, f64)] {
         &self.buckets
     }
 
-    /// The bucket that the share `q` of all values comes to.
+    /// The bucket of the quantile `q`.
     #[must_use]
     pub fn bucket_at(&self, q: f64) -> Option<Bucket> {
         let (rank, mut seen) = (q * self.n - 1e-9, 0.0);
@@ -69,7 +69,7 @@ impl Spectrum {
         found.or(self.buckets.last()).map(|(bucket, _)| *bucket)
     }
 
-    /// The value that the share `q` of all values comes to, within the relative error.
+    /// The quantile `q`, within the relative error.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let ((min, max), bucket) = (self.range?, self.bucket_at(q)?);
@@ -80,7 +80,7 @@ impl Spectrum {
         })
     }
 
-    /// How many values lie in buckets that end at `upper` or below.
+    /// Weighted number of values in buckets that end at or below `upper`.
     #[must_use]
     pub fn count_up_to(&self, upper: f64) -> f64 {
         self.buckets.iter().take_while(|(b, _)| b.upper <= upper).map(|(_, count)| count).sum()
@@ -103,7 +103,7 @@ mod tests {
         prop::collection::vec((any::<u64>(), 0u32..64).prop_map(|(v, shift)| v >> shift), 0..60)
     }
 
-    /// Where buckets lie, and how much they weigh.
+    /// Bounds and weights of the buckets.
     fn weights(spectrum: &Spectrum) -> Vec<(f64, f64, f64)> {
         spectrum.buckets().iter().map(|(bucket, weight)| (bucket.lower, bucket.upper, *weight)).collect()
     }
@@ -120,13 +120,13 @@ mod tests {
             prop_assert_eq!(spectrum.count_up_to(bound as f64), histogram.count_up_to(bound as f64) as f64);
             for q in SHARES {
                 let (ours, its_own) = (spectrum.quantile(q), histogram.quantile(q));
-                // The histogram knows the least value and the largest.
+                // The histogram's minimum and maximum are exact.
                 let is_near = |(a, b): (f64, f64)| (a - b).abs() <= 2.0 * histogram.relative_error() * b;
                 prop_assert!(ours.is_some() == its_own.is_some() && ours.zip(its_own).is_none_or(is_near), "{}", q);
             }
         }
 
-        /// A histogram of weight 3 counts as much as three of it.
+        /// A histogram of weight 3 equals three copies of it.
         #[test]
         fn weights_are_copies(a in values(), b in values(), coarse in any::<bool>()) {
             let (a, mut b) = (histogram(&a), histogram(&b));
@@ -138,7 +138,7 @@ mod tests {
             (0..3).for_each(|_| _ = merged.merge(&a));
             let copies = Spectrum::new([(1.0, &merged)].into_iter());
             prop_assert_eq!(weighted.n(), copies.n());
-            // Only a histogram with values makes the others coarser.
+            // Empty histograms do not reduce the resolution.
             if merged.bits() == a.bits().min(b.bits()) {
                 prop_assert_eq!(weights(&weighted), weights(&copies));
                 for q in SHARES {

@@ -1,10 +1,11 @@
-//! Joins requests that two taps report, as their reports arrive: by the endpoints of the connection, the sequence
+//! Joins requests reported by two taps, as the reports arrive: by the endpoints of the connection, the sequence
 //! number of the first byte, and the position among requests with the same key. Durations are subtracted, never
-//! timestamps; clocks determine only how long a request of the client's tap waits.
+//! timestamps; clocks only determine the waiting time of requests of the client's tap.
 //!
-//! Only event time decides: a request is emitted when all taps have advanced past its end by the patience, joined or
-//! not. So the emitted rows are described by one number ([`TapJoin::through_ns`]), from which another joiner continues
-//! if it receives the same rows again. Requests without room do not wait and are counted.
+//! The result depends only on event time: a request is emitted, joined or not, when all taps have advanced past its
+//! end by the patience. The emitted rows are thus determined by one number ([`TapJoin::through_ns`]), from which
+//! another joiner continues if it receives the same rows again. Requests beyond the memory limit do not wait and are
+//! counted.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -15,19 +16,19 @@ use crate::ops::take::take;
 use crate::rows::Rows;
 use crate::server_tap::{AtServer, Columns, Request, TapCounts};
 
-/// What is remembered of a request costs about so much.
+/// Approximate memory per request.
 const REQUEST_BYTES: usize = 320;
 
-/// Whether rows were taken before.
+/// Whether rows are new or repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// They are new: what is late is given all the same.
+    /// New rows; late ones are emitted, too.
     New,
-    /// An earlier joiner had them, and has given what was due.
+    /// Rows already processed by an earlier joiner, which has emitted those due.
     Again,
 }
 
-/// See the module's text.
+/// A join of the requests of two taps.
 #[derive(Debug)]
 pub struct TapJoin {
     patience_ns: i64,
@@ -37,24 +38,24 @@ pub struct TapJoin {
     counted_ns: i64,
     counts: TapCounts,
     requests: HashMap<Request, Sides>,
-    /// What is in `requests`, by its end.
+    /// The entries of `requests` by end time.
     ends: BTreeMap<(i64, u64), Request>,
-    /// Rows of the client's tap that wait, by the order in which they came.
+    /// Waiting rows of the client's tap, in order of arrival.
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
-    /// Of the next batch, or request.
+    /// Number of the next batch or request.
     number: u64,
 }
 
-/// One request, or several of one place: whichever of the two taps is behind is empty.
+/// The observations of a request, or of several with the same key. At least one of the two queues is empty.
 #[derive(Debug, Default)]
 struct Sides {
     client: VecDeque<AtClient>,
-    /// When it ended there, and the response time.
+    /// End time and response time at the server's tap.
     server: VecDeque<(i64, Option<i64>)>,
 }
 
-/// A request of the client's tap that the server's has not told of yet.
+/// A request of the client's tap without a report of the server's tap.
 #[derive(Debug)]
 struct AtClient {
     end_ns: i64,
@@ -63,11 +64,11 @@ struct AtClient {
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// It waits: which batch, which row.
+    /// Waiting: batch and row.
     Waiting(u64, usize),
-    /// It was given without the server's.
+    /// Emitted without a join.
     Told,
-    /// An earlier joiner has emitted it, joined or not.
+    /// Emitted by an earlier joiner, joined or not.
     Before,
 }
 
@@ -78,12 +79,12 @@ struct Held {
     bytes: usize,
     ends_ns: Vec<i64>,
     found: Vec<AtServer>,
-    /// Rows that have not been given.
+    /// Rows not yet emitted.
     left: Vec<u32>,
 }
 
 impl TapJoin {
-    /// A joiner that waits until all taps have advanced by `patience_ns`, with a memory limit of `bytes_max`.
+    /// Creates a joiner that waits until all taps have advanced by `patience_ns`, with a memory limit of `bytes_max`.
     #[must_use]
     pub fn new(patience_ns: i64, bytes_max: usize) -> TapJoin {
         TapJoin {
@@ -100,14 +101,14 @@ impl TapJoin {
         }
     }
 
-    /// Goes on where another ended that had given what ended before `through_ns`, and had counted so much.
+    /// Continues from a joiner that had emitted all rows before `through_ns`, with its counts.
     #[must_use]
     pub fn begin_at(self, through_ns: i64, counts: TapCounts) -> TapJoin {
         let counted_ns = through_ns.saturating_sub(self.patience_ns);
         TapJoin { through_ns, counted_ns, counts, ..self }
     }
 
-    /// What ended before has been given.
+    /// All rows that ended before this time are emitted.
     #[must_use]
     pub fn through_ns(&self) -> i64 {
         self.through_ns
@@ -120,24 +121,24 @@ impl TapJoin {
         self.forgotten_ns().saturating_sub(self.patience_ns)
     }
 
-    /// What ended before waits for nothing.
+    /// Entries that ended before this time are no longer needed.
     fn forgotten_ns(&self) -> i64 {
         self.through_ns.saturating_sub(self.patience_ns)
     }
 
-    /// How many requests were found where, of those that have been given or forgotten.
+    /// Number of requests by tap, for completed requests.
     #[must_use]
     pub fn counts(&self) -> TapCounts {
         self.counts
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.held_bytes + self.ends.len() * REQUEST_BYTES
     }
 
-    /// The end of the earliest row that waits, by its own tap's clock.
+    /// The end of the earliest waiting row, by the clock of its tap.
     #[must_use]
     pub fn earliest_ns(&self) -> Option<i64> {
         let times = |held: &Held| {
@@ -147,7 +148,7 @@ impl TapJoin {
         self.held.values().filter_map(times).min()
     }
 
-    /// Takes rows of a tap, whose clock is ahead of the others' by `ahead_ns`. Each says at which end it was seen.
+    /// Processes rows of a tap with a clock that is ahead of the others by `ahead_ns`. Each row names its tap.
     pub fn take(&mut self, batch: &Batch, ahead_ns: i64, taken: Taken) {
         let Some(columns) = Columns::of(batch) else { return };
         if batch.column(common::TS_END).is_none() || batch.column(columns.taps.seen).is_none() {
@@ -218,7 +219,7 @@ impl TapJoin {
         }
     }
 
-    /// Remembers when a request ended that waits for the other tap's.
+    /// Records the end of a request that waits for the other tap.
     fn note(&mut self, end_ns: i64, request: Request) {
         let number = self.next_number();
         self.ends.insert((end_ns, number), request);
@@ -229,18 +230,18 @@ impl TapJoin {
         self.number
     }
 
-    /// All taps have come to `watermark_ns`: gives, in order, what waits no longer.
+    /// Advances event time to `watermark_ns`, reached by all taps, and emits the rows that are due, in order.
     pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn FnMut(Batch)) {
         let due = watermark_ns.saturating_sub(self.patience_ns).max(self.through_ns);
         self.give(due, due.max(self.crowded_ns()), out);
     }
 
-    /// Nothing comes any more.
+    /// Ends the input and emits all rows.
     pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
         self.give(i64::MAX, i64::MAX, out);
     }
 
-    /// Where more waits than there is room for: what has to be given, the oldest first, until half of it is free.
+    /// The time up to which rows must be emitted early to reduce memory to half of the limit.
     fn crowded_ns(&self) -> i64 {
         let (mut bytes, mut through_ns) = (self.bytes(), i64::MIN);
         if bytes <= self.bytes_max {
@@ -257,7 +258,7 @@ impl TapJoin {
         through_ns
     }
 
-    /// Gives what ended before `through_ns`; what did not before `due_ns` had to be waited for.
+    /// Emits rows that ended before `through_ns`; those that ended at or after `due_ns` are early.
     fn give(&mut self, due_ns: i64, through_ns: i64, out: &mut dyn FnMut(Batch)) {
         let mut given = Vec::new();
         let Self { held, requests, counts, .. } = self;
@@ -289,7 +290,7 @@ impl TapJoin {
         in_time_order(given, out);
     }
 
-    /// Forgets requests for which nothing comes any more.
+    /// Drops requests that can have no counterpart.
     fn forget(&mut self) {
         let forgotten_ns = if self.through_ns == i64::MAX { i64::MAX } else { self.forgotten_ns() };
         while let Some(entry) = self.ends.first_entry().filter(|entry| entry.key().0 < forgotten_ns) {
@@ -306,7 +307,7 @@ impl TapJoin {
     }
 }
 
-/// A row that waited for the server's tap was given without it.
+/// Marks a waiting row as emitted without a join.
 fn tell(requests: &mut HashMap<Request, Sides>, batch: &Batch, (number, row): (u64, usize)) {
     let request = Columns::of(batch).and_then(|columns| columns.request(row));
     let sides = request.and_then(|request| requests.get_mut(&request));

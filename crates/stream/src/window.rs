@@ -1,25 +1,26 @@
-//! Which panes and windows a time belongs to. A pane is a window's part that every window holds wholly or not at all:
-//! its length is the greatest common divisor of size and slide. Tuples are aggregated by pane; a window merges its panes.
+//! Assigns times to panes and windows. A pane is a part of windows that every window contains entirely or not at all:
+//! its length is the greatest common divisor of size and slide. Tuples are aggregated by pane; a window merges its
+//! panes.
 //!
-//! Pane and window `k` begin at `k` times their distance from the epoch, also before it. Arithmetic on their numbers is
-//! in 128 bits, so that no time overflows; bounds of windows that leave the range of times are cut to it.
+//! Pane and window `k` begin at `k` times their distance from the epoch, also before it. Numbers of windows use 128
+//! bits, so that no time overflows; window bounds beyond the range of times are clamped.
 
 use plan::Window;
 
-/// The arithmetic of one pipeline's windows.
+/// Window arithmetic of one pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     size_ns: i128,
     slide_ns: i128,
-    /// Length of a pane.
+    /// Pane length.
     pub pane_ns: i64,
 }
 
 impl Windows {
-    /// A slide longer than the size counts as the size.
+    /// Creates the arithmetic; a slide longer than the size counts as the size.
     ///
     /// # Panics
-    /// When size or slide is not positive: the planner's bug.
+    /// If size or slide is not positive.
     #[must_use]
     pub fn new(window: &Window) -> Windows {
         assert!(window.size_ns > 0 && window.slide_ns > 0, "windows have a length and a slide");
@@ -35,7 +36,7 @@ impl Windows {
         time_ns.div_euclid(self.pane_ns)
     }
 
-    /// The pane of a time; quicker where it is that of the time before, which `known` holds.
+    /// The pane of a time; faster if it equals the previous one, which is cached in `known`.
     #[inline]
     #[must_use]
     pub fn pane_near(&self, time_ns: i64, known: &mut Option<(i64, i64)>) -> i64 {
@@ -50,59 +51,59 @@ impl Windows {
         pane
     }
 
-    /// Whether any time is in a pane.
+    /// Whether a pane contains any representable time.
     #[must_use]
     pub fn has_pane(&self, pane: i64) -> bool {
         (self.pane(i64::MIN)..=self.pane(i64::MAX)).contains(&pane)
     }
 
-    /// The first window that a pane is part of.
+    /// The first window that contains a pane.
     #[must_use]
     pub fn first_of(&self, pane: i64) -> i128 {
         let start = i128::from(pane) * i128::from(self.pane_ns);
         (start - self.size_ns).div_euclid(self.slide_ns) + 1
     }
 
-    /// The last window that a pane is part of.
+    /// The last window that contains a pane.
     #[must_use]
     pub fn last_of(&self, pane: i64) -> i128 {
         (i128::from(pane) * i128::from(self.pane_ns)).div_euclid(self.slide_ns)
     }
 
-    /// The first window that has not ended at `time_ns`.
+    /// The first window with an end after `time_ns`.
     #[must_use]
     pub fn first_open(&self, time_ns: i64) -> i128 {
         (i128::from(time_ns) - self.size_ns).div_euclid(self.slide_ns) + 1
     }
 
-    /// The first pane of a window and its last.
+    /// The first and last pane of a window.
     #[must_use]
     pub fn panes(&self, window: i128) -> (i64, i64) {
         let start = window.saturating_mul(self.slide_ns) / i128::from(self.pane_ns);
         (clamp(start), clamp(start.saturating_add(self.size_ns / i128::from(self.pane_ns) - 1)))
     }
 
-    /// The times of a window, from the first to before the second.
+    /// Start and end (exclusive) of a window.
     #[must_use]
     pub fn bounds(&self, window: i128) -> (i64, i64) {
         let start = window.saturating_mul(self.slide_ns);
         (clamp(start), clamp(start.saturating_add(self.size_ns)))
     }
 
-    /// Length in seconds.
+    /// Window size in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.size_ns as f64 / 1e9
     }
 
-    /// How many panes are open at most while tuples come in order.
+    /// Maximum number of open panes for tuples in order.
     #[must_use]
     pub fn panes_open(&self, lateness_ns: i64) -> usize {
         let open = (self.size_ns + i128::from(lateness_ns.max(0))) / i128::from(self.pane_ns) + 2;
         usize::try_from(open).unwrap_or(usize::MAX)
     }
 
-    /// Whether a window is one pane.
+    /// Whether each window is one pane.
     #[must_use]
     pub fn is_tumbling(&self) -> bool {
         self.size_ns == self.slide_ns
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(sliding.panes(1), (2, 6));
         assert_eq!(sliding.panes_open(0), 10 / 2 + 2);
         assert_eq!(sliding.panes_open(6), 16 / 2 + 2);
-        // A slide that is longer would leave gaps.
+        // A longer slide would leave gaps.
         assert!(windows(10, 25).is_tumbling());
         assert_eq!(windows(10, 25).bounds(1), (10, 20));
     }

@@ -1,4 +1,4 @@
-//! One processor at work: a pipeline of groups and aggregates, or a profile of the workload.
+//! A running processor: a pipeline of groups and aggregates, or a profile of the workload.
 
 mod cells;
 
@@ -16,12 +16,12 @@ use crate::profile::{self, Profiling};
 use crate::rows::Rows;
 use crate::silence::Silence;
 
-/// What an encoded share begins with.
+/// First byte of an encoded share of groups.
 const GROUPS: u8 = 0;
-/// The other.
+/// First byte of an encoded share of a profile.
 const PROFILE: u8 = 1;
 
-/// Either of them.
+/// A running processor.
 pub enum Work {
     /// Groups and aggregates.
     Groups(Box<Running>),
@@ -29,7 +29,7 @@ pub enum Work {
     Profile(Box<Profiling>),
 }
 
-/// What leaves a worker for the engine that collects.
+/// A partial result passed from a worker to the collector.
 #[derive(Debug)]
 pub enum Share {
     /// Panes.
@@ -39,7 +39,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// Memory that it takes, about.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -48,7 +48,7 @@ impl Share {
         }
     }
 
-    /// See `partial`.
+    /// Appends the encoding; see `partial`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Share::Groups(panes) => {
@@ -62,7 +62,7 @@ impl Share {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it contains no parts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self {
@@ -100,7 +100,7 @@ impl Work {
         }
     }
 
-    /// Sums so far that left their type.
+    /// Number of sums clamped to their type.
     #[must_use]
     pub fn sums_saturated(&self) -> u64 {
         match self {
@@ -109,7 +109,7 @@ impl Work {
         }
     }
 
-    /// See [`Running::empty_windows_skipped`]; profiles have rows for what was seen only.
+    /// See [`Running::empty_windows_skipped`]; profiles have no rows for empty windows.
     #[must_use]
     pub fn empty_windows_skipped(&self) -> u64 {
         match self {
@@ -127,7 +127,7 @@ impl Work {
         }
     }
 
-    /// Rows that HAVING left out, and those beyond LIMIT … ROWS.
+    /// Rows rejected by HAVING, and rows beyond LIMIT … ROWS.
     #[must_use]
     pub fn rows_left_out(&self) -> (u64, u64) {
         match self {
@@ -136,7 +136,7 @@ impl Work {
         }
     }
 
-    /// Its rows say what is lost, which those of a profile do not, and which limits took effect.
+    /// Sets the losses and limits reported in result rows; rows of a profile report only limits.
     pub fn heed(&mut self, losses: &SharedLosses) {
         match self {
             Work::Groups(running) => running.heed(losses),
@@ -153,7 +153,7 @@ impl Work {
         }
     }
 
-    /// Takes `rows` of a batch.
+    /// Processes `rows` of a batch.
     pub fn push(
         &mut self,
         tuples: Tuples<'_>,
@@ -167,7 +167,7 @@ impl Work {
         }
     }
 
-    /// Emits the windows that the watermark has passed.
+    /// Emits the windows closed by the watermark.
     pub fn advance(&mut self, watermark_ns: i64, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         match self {
             Work::Groups(running) => running.advance(watermark_ns, counters, out),
@@ -175,14 +175,14 @@ impl Work {
         }
     }
 
-    /// See [`Running::pass`]; profiles have rows for what was seen only.
+    /// See [`Running::pass`]; profiles have no rows for empty windows.
     pub fn pass(&mut self, from_ns: Option<i64>, now_ns: i64, out: &mut dyn FnMut(Batch)) {
         if let Work::Groups(running) = self {
             running.pass(from_ns, now_ns, out);
         }
     }
 
-    /// Emits the oldest windows early where there are too many.
+    /// Emits the oldest windows early if limits are exceeded.
     pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         match self {
             Work::Groups(running) => running.make_room(counters, out),
@@ -190,7 +190,7 @@ impl Work {
         }
     }
 
-    /// Emits everything.
+    /// Emits all windows.
     pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
         match self {
             Work::Groups(running) => running.finish(out),
@@ -198,7 +198,7 @@ impl Work {
         }
     }
 
-    /// Memory of what waits to be detached.
+    /// Memory of parts waiting to be detached.
     #[must_use]
     pub fn over_bytes(&self) -> usize {
         match self {
@@ -207,7 +207,7 @@ impl Work {
         }
     }
 
-    /// What waits to be detached.
+    /// Takes the parts waiting to be detached.
     pub fn give(&mut self) -> Share {
         match self {
             Work::Groups(running) => Share::Groups(running.give()),
@@ -215,7 +215,7 @@ impl Work {
         }
     }
 
-    /// What a worker has of windows that are over at the watermark.
+    /// Takes a worker's share of windows closed by the watermark.
     pub fn detach(&mut self, watermark_ns: i64) -> Share {
         match self {
             Work::Groups(running) => Share::Groups(running.detach(watermark_ns)),
@@ -223,7 +223,7 @@ impl Work {
         }
     }
 
-    /// What a worker has of windows that are open, where that adds up without errors.
+    /// Takes a worker's content of open windows, except parts with errors that would add up.
     pub fn detach_open(&mut self) -> Share {
         match self {
             Work::Groups(running) => Share::Groups(running.detach_open()),
@@ -231,7 +231,7 @@ impl Work {
         }
     }
 
-    /// All that a worker has.
+    /// Takes all parts of a worker.
     pub fn detach_all(&mut self) -> Share {
         match self {
             Work::Groups(running) => Share::Groups(running.detach_all()),
@@ -257,7 +257,7 @@ impl Work {
         }
     }
 
-    /// A copy of what is open.
+    /// Copies the open windows.
     #[must_use]
     pub fn peek(&self) -> Share {
         match self {
@@ -266,7 +266,7 @@ impl Work {
         }
     }
 
-    /// Memory of what [`Work::peek`] would copy, about.
+    /// Approximate memory of a copy by [`Work::peek`].
     #[must_use]
     pub fn open_bytes(&self) -> usize {
         match self {
@@ -275,7 +275,7 @@ impl Work {
         }
     }
 
-    /// The rows of open windows, together with what workers have of them.
+    /// Emits the rows of open windows, merged with the copies of workers.
     pub fn open_rows<'a>(&mut self, peeks: impl Iterator<Item = &'a Share>, out: &mut dyn FnMut(Batch)) {
         let of_groups = |share: &'a Share| match share {
             Share::Groups(panes) => Some(panes),
@@ -286,7 +286,7 @@ impl Work {
         }
     }
 
-    /// Takes over what a worker of the same processor detached.
+    /// Merges the detached parts of a worker with the same processor.
     pub fn attach(&mut self, share: Share, counters: &mut Counters) {
         match (self, share) {
             (Work::Groups(running), Share::Groups(panes)) => running.attach(panes, counters),
@@ -295,7 +295,7 @@ impl Work {
         }
     }
 
-    /// What a worker of the same processor encoded.
+    /// Decodes the share of a worker with the same processor.
     pub fn decode(&self, from: &mut Reader<'_>) -> Result<Share, Malformed> {
         match (self, from.byte()?) {
             (Work::Groups(running), GROUPS) => running.decode(from).map(Share::Groups),

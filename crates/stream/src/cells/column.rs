@@ -1,4 +1,4 @@
-//! The columns of cells, one value after another: written with nulls where nothing was set, and read.
+//! Columns of cells: written row by row, with nulls in rows without a value, and read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use tuple::DataType;
 use crate::partial::Malformed;
 use crate::scalar::Scalar;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellType {
-    /// Truth.
+    /// Boolean.
     Bool,
-    /// 64 bits with a sign; numbers without one by their bits.
+    /// 64-bit signed integer; holds unsigned integers by their bits.
     Long,
-    /// A real number.
+    /// 64-bit floating point number.
     Double,
-    /// UTF-8.
+    /// UTF-8 text.
     Text,
-    /// Bytes; addresses are 16, IPv4 mapped.
+    /// Bytes. Addresses have 16 bytes, IPv4 mapped into IPv6.
     Bytes,
-    /// A whole number of up to 38 digits.
+    /// Integer of up to 38 digits.
     Decimal,
 }
 
 impl CellType {
-    /// What holds the values of a column of tuples.
+    /// The type for the values of a tuple column.
     #[must_use]
     pub fn of(data_type: DataType) -> CellType {
         match data_type {
@@ -47,10 +47,10 @@ impl CellType {
     }
 }
 
-/// Digits of a decimal.
+/// Precision of a decimal, in digits.
 const DIGITS: u8 = 38;
 
-/// A column that is being written. Rows come in their order; those that are passed over are null.
+/// A column under construction. Rows are set in ascending order; skipped rows are null.
 pub enum Building {
     Bool(BooleanBuilder),
     Long(Int64Builder),
@@ -60,7 +60,7 @@ pub enum Building {
     Decimal(Decimal128Builder),
 }
 
-/// Calls `$body` with the builder of any type as `$one`.
+/// Evaluates `$body` with the builder of any type bound to `$one`.
 macro_rules! each_type {
     ($building:expr, $one:pat => $body:expr) => {
         match $building {
@@ -75,7 +75,7 @@ macro_rules! each_type {
 }
 
 impl Building {
-    /// Without a row.
+    /// Creates an empty column.
     pub fn new(data: CellType) -> Building {
         match data {
             CellType::Bool => Building::Bool(BooleanBuilder::new()),
@@ -87,51 +87,51 @@ impl Building {
         }
     }
 
-    /// Nulls up to this row.
+    /// Appends nulls up to `row`.
     fn pad(&mut self, row: usize) {
         use arrow_array::builder::ArrayBuilder;
         each_type!(self, one => if one.len() < row { one.append_nulls(row - one.len()) });
     }
 
-    /// Sets a row.
+    /// Sets one row.
     pub fn long(&mut self, row: usize, value: i64) {
         self.longs(row..row + 1, value);
     }
 
-    /// Sets rows to the same.
+    /// Sets all `rows` to `value`.
     pub fn longs(&mut self, rows: Range<usize>, value: i64) {
         self.pad(rows.start);
         let Building::Long(one) = self else { unreachable!("the column is one of whole numbers") };
         one.append_value_n(value, rows.len());
     }
 
-    /// Sets rows to the same.
+    /// Sets all `rows` to `value`.
     pub fn doubles(&mut self, rows: Range<usize>, value: f64) {
         self.pad(rows.start);
         let Building::Double(one) = self else { unreachable!("the column is one of real numbers") };
         one.append_value_n(value, rows.len());
     }
 
-    /// Sets a row.
+    /// Sets one row.
     pub fn double(&mut self, row: usize, value: f64) {
         self.doubles(row..row + 1, value);
     }
 
-    /// Sets a row.
+    /// Sets one row.
     pub fn decimal(&mut self, row: usize, value: i128) {
         self.pad(row);
         let Building::Decimal(one) = self else { unreachable!("the column is one of decimals") };
         one.append_value(value);
     }
 
-    /// Sets a row.
+    /// Sets one row.
     pub fn bytes(&mut self, row: usize, value: &[u8]) {
         self.pad(row);
         let Building::Bytes(one) = self else { unreachable!("the column is one of bytes") };
         one.append_value(value);
     }
 
-    /// Sets rows to the same.
+    /// Sets all `rows` to `scalar`.
     pub fn scalars(&mut self, rows: Range<usize>, scalar: &Scalar<'_>) {
         self.pad(rows.start);
         let n = rows.len();
@@ -166,7 +166,7 @@ fn decimals() -> Decimal128Builder {
     Decimal128Builder::new().with_precision_and_scale(DIGITS, 0).expect("decimals have up to 38 digits")
 }
 
-/// A column that is read.
+/// A column to read.
 #[derive(Clone, Copy)]
 pub enum Column<'a> {
     Bool(&'a BooleanArray),
@@ -178,7 +178,7 @@ pub enum Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// The column, if it holds what it should.
+    /// Wraps `column` if it has the type `data`.
     pub fn of(column: &'a ArrayRef, data: CellType) -> Option<Column<'a>> {
         Some(match data {
             CellType::Bool => Column::Bool(column.as_boolean_opt()?),
@@ -193,27 +193,27 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// The value of a row of whole numbers.
+    /// The integer in `row`; `None` for null.
     pub fn long(self, row: usize) -> Option<i64> {
         if let Column::Long(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
-    /// The value of a row of real numbers.
+    /// The floating point number in `row`; `None` for null.
     pub fn double(self, row: usize) -> Option<f64> {
         if let Column::Double(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
-    /// The value of a row of decimals.
+    /// The decimal in `row`; `None` for null.
     pub fn decimal(self, row: usize) -> Option<i128> {
         if let Column::Decimal(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
-    /// The value of a row of bytes.
+    /// The bytes in `row`; `None` for null.
     pub fn bytes(self, row: usize) -> Option<&'a [u8]> {
         if let Column::Bytes(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
-    /// The value of a row of a column that tuples have.
+    /// The value in `row` of a column with tuple values of type `data_type`.
     pub fn scalar(self, row: usize, data_type: DataType) -> Result<Scalar<'a>, Malformed> {
         Ok(match self {
             Column::Bool(v) if v.is_valid(row) => Scalar::Bool(v.value(row)),

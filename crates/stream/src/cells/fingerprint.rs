@@ -1,4 +1,4 @@
-//! What cells mean, as a short text: whose cells have the same can be merged.
+//! Fingerprints of the meaning of cells. Cells with equal fingerprints can be merged.
 
 use plan::{
     Aggregate, Aggregated, Column, Computed, Dataflow, Expr, Input, Pipeline, Selection, TopK, Value, message,
@@ -12,13 +12,13 @@ use crate::config::Config;
 use crate::ops::accumulated::Accumulation;
 use crate::pane::Overflow;
 
-/// 16 hexadecimal digits that identify the meaning of a pipeline's cells: which tuples they contain, how they are
-/// grouped and accumulated, and when they are sent. Excluded is what affects only the results made from cells: names,
-/// the number, choice, and order of rows, and the aggregates that read an accumulator; without windows, however, rates
-/// need times that other aggregates do not. `beside` adds what else determines the tuples.
+/// Returns 16 hexadecimal digits that identify the meaning of a pipeline's cells: their tuples, grouping,
+/// accumulators, and times of delivery. Properties that affect only results computed from cells are excluded: names,
+/// the number, choice, and order of rows, and the aggregates that read an accumulator. Without windows, however,
+/// rates need times that other aggregates do not. `beside` adds other properties that determine the tuples.
 ///
 /// # Panics
-/// If there is no such pipeline, or the dataflow is not sound.
+/// If the pipeline does not exist or the dataflow is invalid.
 #[must_use]
 pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside: &[u8]) -> String {
     let accumulation = accumulation(dataflow, pipeline, config);
@@ -39,9 +39,9 @@ pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside
     format!("{:016x}", xxh3_64(&bytes))
 }
 
-/// A dataflow of one pipeline, and of everything only what its cells depend on.
+/// Reduces the dataflow to one pipeline and the parts that affect its cells.
 fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: Accumulation) -> Dataflow {
-    // A ranking that lacks room loses the lightest groups.
+    // A ranking that exceeds its memory drops the groups with the smallest rank.
     let top_k = match Overflow::of(of, &accumulation) {
         Overflow::Pool => None,
         Overflow::SaveByCount(place) | Overflow::SaveBySum(place) => Some(TopK { k: 0, by: place }),
@@ -71,7 +71,7 @@ fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: Accumulation) -> Dataf
     }
 }
 
-/// The plainest aggregate that reads an accumulator.
+/// The simplest aggregate that reads an accumulator.
 fn aggregated(one: Accumulated, value: Option<usize>) -> Aggregated {
     let aggregate = match one {
         Accumulated::Count => Aggregate::Count,
@@ -86,7 +86,7 @@ fn aggregated(one: Accumulated, value: Option<usize>) -> Aggregated {
     Aggregated { aggregate, value: value.unwrap_or(0), name: None }
 }
 
-/// Computed columns at their places, without names; those that nothing of it reads are null.
+/// Computed columns at their positions, without names. Columns that the pipeline does not read are null.
 fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<Computed> {
     let mut all = dataflow.computed.clone();
     let mut needed = vec![false; all.len()];
@@ -106,7 +106,7 @@ fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<Computed> {
         profile.columns().for_each(&mut read);
         profile.predicates().for_each(|predicate| predicate.columns(&mut read));
     }
-    // A column reads those before it.
+    // A computed column reads only columns before it.
     for place in (0..all.len()).rev() {
         if needed[place] {
             let mut read =

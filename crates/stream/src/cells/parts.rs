@@ -1,4 +1,4 @@
-//! What one accumulator has of a row of cells.
+//! The columns of one accumulator in a row of cells.
 
 use std::cell::Cell;
 
@@ -6,63 +6,63 @@ use super::column::Column;
 use crate::partial::Malformed;
 use crate::partial::bytes::TUPLES_MAX;
 
-/// Sums beyond this make no rows, so that some thousands of them can be added in 38 digits.
+/// Maximum sum stored in a row. Some thousands of such sums can be added within 38 digits.
 pub const DECIMAL_MAX: u128 = 10u128.pow(34);
 
-/// A row of its own, of what an accumulator holds.
+/// An entry row of an accumulator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
     /// Position of the entry.
     pub at: i64,
-    /// How fine the buckets are.
+    /// Bucket resolution in bits.
     pub bits: Option<u8>,
-    /// How many values it stands for.
+    /// Number of values in the entry.
     pub n: u64,
-    /// The least of them, unless it is no less than the others' in any case.
+    /// The minimum of these values; `None` if it is not needed for the overall minimum.
     pub min: Option<f64>,
-    /// The largest.
+    /// The maximum of these values.
     pub max: Option<f64>,
 }
 
-/// What a row has of an accumulator.
+/// The columns of an accumulator in one row.
 #[derive(Clone, Copy)]
 pub struct PartsOf<'a> {
-    /// Its columns.
+    /// Columns of the accumulator.
     pub columns: &'a [Column<'a>],
-    /// Which row.
+    /// Row number.
     pub row: usize,
-    /// The largest count that was made of rows.
+    /// The largest count computed from rows so far.
     pub largest: &'a Cell<u64>,
 }
 
-/// What an entry row has.
+/// The columns of an entry row.
 #[derive(Clone, Copy)]
 pub struct EntryOf<'a> {
-    /// Its accumulator's.
+    /// Columns of the accumulator.
     pub parts: PartsOf<'a>,
-    /// Which entry: a bucket.
+    /// Position of the entry: a bucket.
     pub at: Option<i64>,
-    /// How fine it is.
+    /// Bucket resolution in bits.
     pub bits: Option<i64>,
-    /// The hash of a different value.
+    /// Hash of a distinct value.
     pub hash: Option<u64>,
-    /// How many it stands for.
+    /// Number of values in the entry.
     pub n: u64,
 }
 
-/// A count of a row; null is none.
+/// Converts a count; null is 0.
 pub fn count(value: Option<i64>) -> Result<u64, Malformed> {
     let count = u64::try_from(value.unwrap_or(0)).ok().filter(|n| *n <= TUPLES_MAX);
     count.ok_or(Malformed::Invalid("a count"))
 }
 
 impl PartsOf<'_> {
-    /// A count; null is none.
+    /// The count in `column`; null is 0.
     pub fn count(&self, column: usize) -> Result<u64, Malformed> {
         count(self.columns[column].long(self.row))
     }
 
-    /// Adds a count to `held`.
+    /// Adds `count` to `held`.
     pub fn add(&self, held: &mut u64, count: u64) -> Result<(), Malformed> {
         let sum = held.checked_add(count).filter(|sum| *sum <= TUPLES_MAX);
         *held = sum.ok_or(Malformed::Invalid("a count"))?;
@@ -70,12 +70,12 @@ impl PartsOf<'_> {
         Ok(())
     }
 
-    /// A whole number.
+    /// The integer in `column`.
     pub fn long(&self, column: usize) -> Option<i64> {
         self.columns[column].long(self.row)
     }
 
-    /// A real number; NaN is rejected.
+    /// The floating point number in `column`; NaN is rejected.
     pub fn double(&self, column: usize) -> Result<Option<f64>, Malformed> {
         match self.columns[column].double(self.row) {
             Some(value) if value.is_nan() => Err(Malformed::Invalid("a value")),
@@ -83,7 +83,7 @@ impl PartsOf<'_> {
         }
     }
 
-    /// The sum of `n` values that cannot be beyond 64 bits; null of some is one that left its digits.
+    /// The sum of `n` values of at most 64 bits each. Null with `n` above 0 is rejected: the sum exceeded 38 digits.
     pub fn sum(&self, column: usize, n: u64) -> Result<i128, Malformed> {
         let sum = self.columns[column].decimal(self.row).or((n == 0).then_some(0));
         let sum = sum.filter(|sum| sum.unsigned_abs() <= u128::from(n) << 64);
@@ -97,7 +97,7 @@ impl PartsOf<'_> {
         sum.ok_or(Malformed::Invalid("a sum"))
     }
 
-    /// The sum of `n` real values.
+    /// The sum of `n` floating point values.
     pub fn real_sum(&self, column: usize, n: u64) -> Result<f64, Malformed> {
         let sum = self.columns[column].double(self.row).or((n == 0).then_some(0.0));
         sum.ok_or(Malformed::Invalid("a sum"))

@@ -1,4 +1,4 @@
-//! Reads untrusted cells: impossible values are rejected, and claimed sizes allocate nothing.
+//! Reads untrusted cells. Impossible values are rejected, and claimed sizes cause no allocation.
 
 use std::cell::Cell;
 
@@ -27,25 +27,25 @@ pub struct CellRows<'a> {
     first_ns: Column<'a>,
     last_ns: Column<'a>,
     n: Column<'a>,
-    /// The columns of each accumulator, and for distinct values the value column.
+    /// The columns of each accumulator, and the value column for distinct values.
     parts: Vec<Vec<Column<'a>>>,
     values: Vec<Option<(Column<'a>, DataType)>>,
     rows: usize,
     bytes: usize,
 }
 
-/// What a row is.
+/// The kind of a row.
 pub enum Kind<'a> {
-    /// A pane's form, and how many of it there are.
+    /// A whole row: the encoded part of a pane and the number of equal rows.
     Whole(&'a [u8], u64),
-    /// Of a pane, at a rate, in a replicate.
+    /// A base row: pane, rate, and replicate.
     Base(i64, f64, usize),
-    /// The same, of the accumulator at a place.
+    /// An entry row: pane, rate, replicate, and accumulator index.
     Entry(i64, f64, usize, usize),
 }
 
 impl<'a> CellRows<'a> {
-    /// Rows of a table, whichever they come from.
+    /// Reads the rows of `batch`, which has the columns of any [`Origin`].
     pub fn new(table: &CellTable, batch: &'a RecordBatch) -> Result<CellRows<'a>, Malformed> {
         let find = |name: &str, data| Column::of(batch.column_by_name(name)?, data);
         let other = Malformed::OtherDataflow("the columns of cells");
@@ -56,7 +56,7 @@ impl<'a> CellRows<'a> {
         let keys = table.keys.iter().enumerate();
         let keys = keys.map(|(i, key)| Ok((named(&format!("k{i}"))?, key.data_type)));
         let mut merged = table.columns.iter().filter(|column| matches!(column.role, Role::Merge(_)));
-        // The four before those of accumulators.
+        // The first four merged columns do not belong to accumulators.
         let mut merged = merged.by_ref().skip(4);
         let mut parts = Vec::new();
         for width in table.widths() {
@@ -87,17 +87,17 @@ impl<'a> CellRows<'a> {
         })
     }
 
-    /// How many.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Memory that they take.
+    /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What a row is; `None`: no cell.
+    /// The kind of a row; `None` if the row is not a cell.
     pub fn kind(&self, row: usize) -> Result<Option<Kind<'a>>, Malformed> {
         let Some(pane) = self.pane.long(row) else { return Ok(None) };
         if let Some(whole) = self.whole.bytes(row) {
@@ -115,7 +115,7 @@ impl<'a> CellRows<'a> {
         }))
     }
 
-    /// The key of a row's group, encoded into `key`; gives its hash.
+    /// Encodes the group key of a row into `key` and returns its hash.
     pub fn key(&self, row: usize, seed: u64, key: &mut Vec<u8>) -> Result<u64, Malformed> {
         key.clear();
         self.keys.iter().try_fold(seed, |hash, (column, data_type)| {
@@ -125,12 +125,12 @@ impl<'a> CellRows<'a> {
         })
     }
 
-    /// How many tuples it adds to its pane.
+    /// The number of tuples that the row adds to its pane.
     pub fn tuples(&self, row: usize) -> Result<u64, Malformed> {
         count(self.tuples.long(row))
     }
 
-    /// The first of their times and the last.
+    /// The first and last event time of the row, in nanoseconds.
     pub fn span_ns(&self, row: usize) -> Result<Option<(i64, i64)>, Malformed> {
         match (self.first_ns.long(row), self.last_ns.long(row)) {
             (None, None) => Ok(None),
@@ -139,7 +139,7 @@ impl<'a> CellRows<'a> {
         }
     }
 
-    /// What a base row has of each accumulator.
+    /// The accumulator columns of a base row.
     pub fn parts<'r>(
         &'r self,
         row: usize,
@@ -148,7 +148,7 @@ impl<'a> CellRows<'a> {
         self.parts.iter().map(move |columns| PartsOf { columns, row, largest })
     }
 
-    /// What an entry row of an accumulator has.
+    /// The accumulator columns of an entry row.
     pub fn entry<'r>(
         &'r self,
         row: usize,

@@ -1,4 +1,4 @@
-//! Which columns the cells of a pipeline have.
+//! The columns of a pipeline's cells.
 
 use std::sync::Arc;
 
@@ -13,80 +13,80 @@ use crate::ops::accumulated::Accumulation;
 use crate::sampling::REPLICATES;
 use crate::window::Windows;
 
-/// The cells of a pipeline: their columns, and what these are of.
+/// The columns of a pipeline's cells and their meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellTable {
-    /// All columns in their order. A table has those that [`CellTable::columns_of`] says.
+    /// All columns in order. [`CellTable::columns_of`] selects those of a table.
     pub columns: Vec<CellColumn>,
-    /// Length of a pane; `None`: there are no windows, and `pane` is 0.
+    /// Pane length; `None` without windows, where `pane` is 0.
     pub pane_ns: Option<i64>,
-    /// The group's columns: `k0`, `k1`, …
+    /// The group columns `k0`, `k1`, …
     pub keys: Vec<Measured>,
-    /// Accumulators by number: `a0…`, `a1…`, and `slot`. Empty for a profile, whose rows are whole.
+    /// Accumulators by number: `a0…`, `a1…`, and `slot`. Empty for a profile, whose rows are whole rows.
     pub accumulators: Vec<Accumulated>,
-    /// Tuples whose value in this column is null take no part.
+    /// Tuples with null in this column are skipped.
     pub required: Option<Column>,
-    /// Whether the tuples say at what rate their flows were sampled; a rate that is null or not in (0, 1] is 1.
+    /// Whether tuples carry the sampling rate of their flow. A rate that is null or outside (0, 1] is 1.
     pub is_weighted: bool,
-    /// What `rate` is where they do not.
+    /// The value of `rate` if tuples carry no rate.
     pub sample: f64,
-    /// Into how many replicates flows are dealt: 1 without sampling, and `replicate` is 0.
+    /// Number of replicates that flows are assigned to. Without sampling it is 1, and `replicate` is 0.
     pub replicates: usize,
-    /// Whether it is a profile of a workload.
+    /// Whether the pipeline is a profile of a workload.
     pub is_profile: bool,
 }
 
-/// One column.
+/// A column of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellColumn {
-    /// Its name.
+    /// Column name.
     pub name: String,
-    /// What it holds; every column may be null.
+    /// Value type. Every column is nullable.
     pub data: CellType,
-    /// What it is for.
+    /// Purpose of the column.
     pub role: Role,
 }
 
-/// What a column is for.
+/// Purpose of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// What the sender promises of rows to come.
+    /// The sender's lower bound on later rows.
     Promise,
-    /// Event time, in milliseconds. Rows of one `pane` have one, and it is merged by it.
+    /// Event time in milliseconds, the time of the merge. All rows of one `pane` have the same time.
     Time,
-    /// Rows are merged that are equal in all of them.
+    /// Rows with equal keys are merged.
     Key,
     /// The distinct value itself, for tuples identified by their values.
     Value,
-    /// What is merged, and how. Null is nothing.
+    /// Merged by this function. Nulls are ignored.
     Merge(Merge),
-    /// How many rows of a pane are there once all are.
+    /// Number of rows of the complete pane.
     Mark,
 }
 
-/// How values are merged.
+/// The merge function of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// They are added.
+    /// Sum.
     Sum,
-    /// The least is kept.
+    /// Minimum.
     Min,
-    /// The largest is kept.
+    /// Maximum.
     Max,
 }
 
-/// Which rows a table holds.
+/// The source of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Cells as monitors send them.
+    /// Cells as sent by monitors.
     Sent,
-    /// What was merged of those.
+    /// Cells merged from sent cells.
     Merged,
-    /// What was merged of tuples.
+    /// Cells merged from tuples.
     OfTuples,
 }
 
-/// Where columns are in a table of [`Origin::Sent`]: the first few, then after the group's.
+/// Column positions in a table of [`Origin::Sent`]: the first columns, then the columns after the group's.
 pub(crate) mod places {
     pub const PROMISE: usize = 0;
     pub const TIME: usize = 1;
@@ -102,15 +102,15 @@ pub(crate) mod places {
     pub const FIRST: usize = 7;
     pub const LAST: usize = 8;
     pub const N: usize = 9;
-    /// Those of accumulators.
+    /// First accumulator column.
     pub const PARTS: usize = 10;
 }
 
 impl CellTable {
-    /// The cells of a pipeline of a dataflow.
+    /// The columns for the cells of `pipeline`.
     ///
     /// # Panics
-    /// When there is no such pipeline, or the dataflow is not sound.
+    /// If the pipeline does not exist or the dataflow is invalid.
     #[must_use]
     pub fn new(dataflow: &Dataflow, pipeline: usize, config: &Config) -> CellTable {
         let of = &dataflow.pipelines[pipeline];
@@ -130,12 +130,12 @@ impl CellTable {
         }
     }
 
-    /// How many columns each accumulator has.
+    /// Number of columns per accumulator.
     pub(crate) fn widths(&self) -> Vec<usize> {
         self.accumulators.iter().map(|one| merged_columns(one).len()).collect()
     }
 
-    /// The columns of a table of such rows.
+    /// The columns of a table with rows of this origin.
     pub fn columns_of(&self, origin: Origin) -> impl Iterator<Item = &CellColumn> {
         self.columns.iter().filter(move |column| match column.role {
             Role::Promise => origin == Origin::Sent,
@@ -146,7 +146,7 @@ impl CellTable {
     }
 }
 
-/// What a pipeline accumulates.
+/// The accumulators of a pipeline.
 pub(crate) fn accumulation(dataflow: &Dataflow, pipeline: usize, config: &Config) -> Accumulation {
     let data_type = |column| data_type(dataflow, column);
     Accumulation::new(&dataflow.pipelines[pipeline], is_sampled(dataflow, config), &data_type)
@@ -168,7 +168,7 @@ fn data_type(dataflow: &Dataflow, column: Column) -> DataType {
 }
 
 impl CellTable {
-    /// The same columns as Arrow has them.
+    /// The same columns as an Arrow schema.
     #[must_use]
     pub fn arrow(&self, origin: Origin) -> SchemaRef {
         let fields = self.columns_of(origin).map(|of| Field::new(&of.name, of.data.arrow(), true));
@@ -177,7 +177,7 @@ impl CellTable {
 }
 
 impl CellType {
-    /// Arrow's type.
+    /// The Arrow type.
     #[must_use]
     pub fn arrow(self) -> ArrowType {
         match self {
@@ -230,7 +230,8 @@ fn columns(keys: &[Measured], accumulators: &[Accumulated]) -> Vec<CellColumn> {
     all
 }
 
-/// What is merged of an accumulator (of a histogram in entry rows, else in base rows): how the names of columns go on, what they hold, how they are merged.
+/// The merged columns of an accumulator (in entry rows for a histogram, otherwise in base rows): name suffix, type,
+/// and merge function.
 fn merged_columns(one: &Accumulated) -> Vec<(&'static str, CellType, Merge)> {
     use CellType::{Decimal, Double, Long};
     use Merge::{Max, Min, Sum};

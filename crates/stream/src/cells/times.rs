@@ -1,24 +1,24 @@
-//! When cells are told: their event time, and what that promises of cells to come.
+//! Event times of cells, and the lower bound promised for later cells.
 //!
-//! Once a worker has detached at a watermark W, [`Windows::first_open`] of W less the lateness is its first window that is not over. All
-//! panes that are part of a window that is over have left with this detach, or before: what came of them. Where the last of those
-//! windows ends, there the first pane begins of which nothing has left yet. That end in whole milliseconds, less one, is what is promised; rounding down
-//! keeps the order.
+//! After a worker detaches at a watermark W, [`Windows::first_open`] of W minus the lateness is its first open
+//! window. All panes of closed windows left with this detach or an earlier one. The end of the last closed window is
+//! the start of the first pane that has not left at all. The promise is that end in whole milliseconds, minus one;
+//! rounding down keeps the order.
 //!
-//! Parts of a pane may follow all the same where windows slide: a tuple that comes later than the lateness still counts in windows of its pane that
-//! are open. Who merges by event time may drop them, as tumbling windows drop such tuples; to wait for them would hold
-//! back each window by as long as its panes may be part of others.
+//! With sliding windows, parts of an earlier pane may still follow: a tuple beyond the lateness counts in those
+//! windows of its pane that are still open. A merge by event time may drop these parts, as tumbling windows drop such
+//! tuples. Waiting for them would delay each window by the time its panes belong to later windows.
 //!
-//! Without windows cells are told at the watermark itself, which does not go back: none follows from before it.
+//! Without windows, the event time of cells is the watermark, which never decreases; no later cell precedes it.
 //!
-//! *Within* what is told at once the promise is not kept yet: the rows go out in the order of time, each with no more than the
-//! millisecond before its own.
+//! *Within* one detach the promise does not hold yet: rows are sent in time order, each with a promise of at most one
+//! millisecond before its own time.
 
 use crate::window::Windows;
 
 const MILLISECOND: i64 = 1_000_000;
 
-/// The times of what a pipeline tells at one watermark.
+/// The event times of a pipeline's cells at one watermark.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     windows: Option<Windows>,
@@ -27,7 +27,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of what was detached at a watermark that does not go back.
+    /// Times for a detach at `watermark_ns`, which never decreases.
     #[must_use]
     pub fn new(windows: Option<Windows>, lateness_ns: i64, watermark_ns: i64) -> Times {
         Times { windows, lateness_ns, watermark_ns }
@@ -43,7 +43,7 @@ impl Times {
         start_ns.clamp(i64::MIN.into(), i64::MAX.into()).div_euclid(MILLISECOND.into()) as i64
     }
 
-    /// No later cell has this event time or an earlier one, in milliseconds, except cells of tuples beyond the lateness
+    /// Every later cell has an event time after this one, in milliseconds, except cells of tuples beyond the lateness
     /// in sliding windows.
     #[must_use]
     pub fn promise(&self) -> i64 {
@@ -57,7 +57,7 @@ impl Times {
         first_ns.div_euclid(MILLISECOND) - 1
     }
 
-    /// The same of a cell of this event time, while cells of that time or later ones of the same detach follow.
+    /// The promise in a cell of event time `et_ms` while cells of the same or a later time follow in the same detach.
     #[must_use]
     pub fn promise_at(&self, et_ms: i64) -> i64 {
         self.promise().min(et_ms - 1)

@@ -1,4 +1,4 @@
-//! Writes cells: rows of one pane after another, in batches of bounded size.
+//! Writes cells, one pane after another, in batches of bounded size.
 
 use arrow_array::RecordBatch;
 
@@ -9,40 +9,40 @@ use super::times::Times;
 use crate::ops::aggregate::Accumulators;
 use crate::scalar::Scalar;
 
-/// Most rows of a batch.
+/// Maximum rows per batch.
 pub const ROWS_MAX: usize = 1 << 16;
 
-/// Bytes of keys and whole panes with which a batch is full.
+/// Bytes of keys and whole rows that complete a batch.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The batch that is being filled, and those that are full.
+/// The current batch and all completed batches.
 pub struct Writer<'a> {
     names: Vec<&'a str>,
     columns: Vec<Building>,
-    /// How many columns the group has.
+    /// Number of group columns.
     keys: usize,
-    /// How many columns each accumulator has.
+    /// Number of columns per accumulator.
     widths: Vec<usize>,
     times: Times,
     rows: usize,
-    /// Bytes of keys and whole panes in them.
+    /// Bytes of keys and whole rows in the current batch.
     bytes: usize,
     full: Vec<RecordBatch>,
 }
 
-/// Whose rows are written.
+/// The pane, rate, and replicates of written rows.
 #[derive(Clone, Copy)]
 pub struct Whose {
-    /// The pane.
+    /// Pane number.
     pub pane: i64,
-    /// At which rate its flows were sampled.
+    /// Sampling rate of the flows.
     pub rate: f64,
-    /// Into how many replicates they are dealt.
+    /// Number of replicates that flows are assigned to.
     pub replicates: usize,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer of a table for cells with these times.
+    /// Creates a writer for a table of cells with these times.
     #[must_use]
     pub fn new(table: &'a CellTable, times: Times) -> Writer<'a> {
         let columns = || table.columns_of(Origin::Sent);
@@ -58,14 +58,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// All batches.
+    /// Returns all batches.
     #[must_use]
     pub fn finish(mut self) -> Vec<RecordBatch> {
         self.close();
         self.full
     }
 
-    /// A row of what cannot be rows.
+    /// Writes a whole row.
     pub fn whole(&mut self, pane: i64, bytes: &[u8]) {
         let row = self.begin(pane, 1);
         let at = self.after_keys(places::WHOLE);
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
         self.close_if_full();
     }
 
-    /// The next row is the first of a pane with this many tuples.
+    /// Sets the tuples and the time span of a pane in its first row, the next row written.
     pub fn head(&mut self, tuples: u64, span_ns: Option<(i64, i64)>) {
         let row = self.rows;
         let mut set = |place, value| {
@@ -90,7 +90,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Base rows of these cells, and the rows of their entries; `key` is that of a group.
+    /// Writes the base rows of `cells` and their entry rows; `key` returns the key of a group.
     pub fn cells<'k>(
         &mut self,
         whose: Whose,
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// So many rows more of a pane; says which is the first.
+    /// Begins `n` rows of a pane and returns the index of the first.
     fn begin(&mut self, pane: i64, n: usize) -> usize {
         let (first, rows) = (self.rows, self.rows..self.rows + n);
         let et_ms = self.times.of(pane);
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
         first
     }
 
-    /// The key of `n` rows.
+    /// Sets the group key, rate, and replicate of `n` rows.
     fn key(&mut self, row: usize, n: usize, mut key: &[u8], (rate, replicate): (f64, usize)) {
         let rows = row..row + n;
         self.bytes += key.len() * n;

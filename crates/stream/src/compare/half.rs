@@ -1,4 +1,5 @@
-//! One of the two periods: an engine for all of it, whose results are shown, and one for each of its slices.
+//! One of the two compared periods: an engine for the whole period, with the displayed results, and one engine per
+//! slice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,46 +13,46 @@ use crate::column::ColumnView;
 use crate::scalar::Scalar;
 use crate::{Config, Engine, Output};
 
-/// A period at work.
+/// A period being evaluated.
 pub struct Half {
     whole: Engine,
     slices: Vec<(Bounds, Engine)>,
-    /// By pipeline and aggregate.
+    /// Indexed by pipeline and aggregate.
     pub measures: Vec<Vec<Measure>>,
     bounds: Bounds,
-    /// What engines gave before the end; they have no windows, so that nothing is.
+    /// Rows emitted before the end; always empty, since these engines have no windows.
     out: Vec<Output>,
-    /// How many columns of results say which group a row is of.
+    /// Number of group columns in the results of each pipeline.
     keys: Vec<usize>,
 }
 
-/// A pipeline's results of a period.
+/// A pipeline's results for one period.
 pub struct Collected {
-    /// The rows of the whole.
+    /// Result rows of the whole period.
     pub batches: Vec<Batch>,
-    /// Where groups are: batch and row; in the order of the rows.
+    /// Batch and row index of each group, in row order.
     pub groups: Vec<(Vec<u8>, (usize, usize))>,
-    /// The same by group.
+    /// The same, by group.
     pub place: HashMap<Vec<u8>, (usize, usize)>,
-    /// What the slices tell.
+    /// Results of the slices.
     pub slices: Slices,
 }
 
-/// What the slices of a period tell of each group.
+/// Results of a period's slices, by group.
 #[derive(Debug, Default)]
 pub struct Slices {
-    /// By group, and then by slice.
+    /// The slices of each group.
     pub groups: HashMap<Vec<u8>, Vec<Slice>>,
-    /// Whether a slice had more groups than the maximum.
+    /// Whether a slice exceeded the maximum number of groups.
     pub is_overflowed: bool,
 }
 
-/// What a slice tells of one group.
+/// The results of one slice for one group.
 #[derive(Clone, Debug, Default)]
 pub struct Slice {
-    /// By place; NaN where there is none.
+    /// Numbers by column position; NaN if missing.
     pub numbers: Vec<f64>,
-    /// Histograms by place: upper bounds and counts.
+    /// Histograms by column position: upper bounds and counts.
     pub histograms: Vec<Vec<(f64, f64)>>,
 }
 
@@ -120,7 +121,7 @@ impl Half {
     }
 }
 
-/// The `i`-th slice.
+/// The bounds of the `i`-th slice.
 fn slice(bounds: Bounds, i: usize) -> Bounds {
     let (since, nanos) = (bounds.since_ns.unwrap_or(0), bounds.nanos().unwrap_or(0));
     let border = |i: usize| {
@@ -130,7 +131,7 @@ fn slice(bounds: Bounds, i: usize) -> Bounds {
     Bounds { since_ns: border(i), until_ns: border(i + 1) }
 }
 
-/// The dataflow for tuples within `bounds`; it has one input.
+/// Restricts a dataflow with one input to tuples within `bounds`.
 fn within(dataflow: &Dataflow, bounds: Bounds) -> Dataflow {
     let mut dataflow = dataflow.clone();
     let input = &mut dataflow.inputs[0];
@@ -140,7 +141,7 @@ fn within(dataflow: &Dataflow, bounds: Bounds) -> Dataflow {
     };
     let since = bounds.since_ns.map(|ns| time(Compare::Ge, ns));
     let until = bounds.until_ns.map(|ns| time(Compare::Lt, ns));
-    // Times first: they are cheap, and most slices have nothing of a batch.
+    // Time conditions come first: they are cheap, and most slices contain no row of a batch.
     let parts = since.into_iter().chain(until).chain(input.filter.take());
     input.filter = Some(Predicate::And(parts.collect()));
     dataflow
@@ -191,7 +192,7 @@ impl Slices {
     }
 }
 
-/// The group of a row. In both periods it is the same, whatever else a row has.
+/// Encodes the group of a row; equal in both periods for the same group.
 fn key(batch: &Batch, keys: usize, row: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for id in batch.schema().ids().take(keys) {
@@ -200,7 +201,7 @@ fn key(batch: &Batch, keys: usize, row: usize) -> Vec<u8> {
     bytes
 }
 
-/// As a real number, if it is a number.
+/// Converts a numeric scalar to floating point.
 pub fn number(scalar: Scalar<'_>) -> Option<f64> {
     match scalar {
         Scalar::U64(v) => Some(v as f64),
@@ -210,7 +211,7 @@ pub fn number(scalar: Scalar<'_>) -> Option<f64> {
     }
 }
 
-/// The pairs of numbers in `[[upper bound, count], …]`.
+/// Parses the pairs of numbers in `[[upper bound, count], …]`.
 fn buckets(cell: Scalar<'_>) -> Vec<(f64, f64)> {
     let Scalar::Text(text) = cell else { return Vec::new() };
     let text = String::from_utf8_lossy(text);

@@ -1,5 +1,5 @@
-//! The few distributions that judging needs: quantiles of the normal and of Student's distribution, and the intervals of
-//! Wilson and Newcombe for shares.
+//! The distributions used to judge differences: quantiles of the normal distribution and Student's t-distribution,
+//! and the Wilson and Newcombe intervals for proportions.
 
 /// The quantile of the normal distribution (Acklam's approximation; the relative error is below 1.2e-9).
 pub fn normal_quantile(p: f64) -> f64 {
@@ -52,7 +52,7 @@ pub fn student(confidence: f64, freedom: f64) -> f64 {
         + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * f * f * f)
 }
 
-/// Wilson's interval for a share that was `p` of `n`.
+/// Wilson's interval for a proportion `p` of `n` observations.
 fn wilson(p: f64, n: f64, z: f64) -> (f64, f64) {
     let z2 = z * z;
     let middle = p + z2 / (2.0 * n);
@@ -60,7 +60,7 @@ fn wilson(p: f64, n: f64, z: f64) -> (f64, f64) {
     ((middle - reach) / (1.0 + z2 / n), (middle + reach) / (1.0 + z2 / n))
 }
 
-/// Whether two shares differ: nothing is not inside of Newcombe's interval for their difference (his method 10).
+/// Whether two proportions differ: Newcombe's interval for their difference (method 10) excludes zero.
 pub fn shares_differ((p, n): (f64, f64), (q, m): (f64, f64), z: f64) -> bool {
     let ((p_low, p_high), (q_low, q_high)) = (wilson(p, n, z), wilson(q, m, z));
     let reach = |a: f64, b: f64| (a * a + b * b).sqrt();
@@ -68,7 +68,7 @@ pub fn shares_differ((p, n): (f64, f64), (q, m): (f64, f64), z: f64) -> bool {
     low > 0.0 || high < 0.0
 }
 
-/// Degrees of freedom of a difference of two means with these variances (Welch and Satterthwaite).
+/// Degrees of freedom for the difference of two means with these variances (Welch and Satterthwaite).
 pub fn welch((a, a_freedom): (f64, f64), (b, b_freedom): (f64, f64)) -> f64 {
     if a + b <= 0.0 {
         return a_freedom + b_freedom;
@@ -80,7 +80,8 @@ pub fn welch((a, a_freedom): (f64, f64), (b, b_freedom): (f64, f64)) -> f64 {
 mod tests {
     use super::*;
 
-    /// Against scipy 1.14: `norm.ppf`, `t.ppf`, and `confint_proportions_2indep(method="newcomb")` of statsmodels.
+    /// Reference values from scipy 1.14: `norm.ppf`, `t.ppf`, and `confint_proportions_2indep(method="newcomb")` of
+    /// statsmodels.
     #[test]
     fn quantiles_are_those_of_the_tables() {
         for (p, z) in [(0.975, 1.959_963_985), (0.5, 0.0), (0.01, -2.326_347_874), (0.9995, 3.290_526_731)] {

@@ -1,38 +1,39 @@
-//! Whether two numbers differ by more than noise.
+//! Decides whether two numbers differ by more than noise.
 //!
-//! Tuples are not independent: requests come in bursts, slow minutes make many slow requests. So a number's variance is
-//! taken from how the slices of its period differ, and how far neighbours go together, and is never less than independent tuples would have:
+//! Tuples are not independent: requests come in bursts, and slow minutes contain many slow requests. The variance of
+//! a number is therefore estimated from the differences and the autocorrelation of the slices, and is at least the
+//! variance of independent tuples:
 //!
-//! - counts are Poisson numbers whose variance is φ times as large, φ ≥ 1 as the slices show; the test of two such numbers
-//!   is that of one against their sum;
-//! - shares have Newcombe's interval, with as many tuples as would vary like these if they were independent;
-//! - a quantile is a share: of the tuples that lie below the quantile of both periods together;
-//! - means and sums have Welch's test, the variance being that of their slices.
+//! - counts are Poisson counts with the variance multiplied by φ ≥ 1, estimated from the slices; two counts are
+//!   compared by testing one of them against their sum;
+//! - proportions use Newcombe's interval with the effective number of independent tuples;
+//! - a quantile is treated as a proportion: of tuples below the quantile of both periods combined;
+//! - means and sums use Welch's test with the variance of their slices.
 
 use super::SLICES;
 use super::half::{Slice, Slices};
 use super::interval::{shares_differ, student, welch};
 use super::measure::Measure;
 
-/// Least tuples of each period to judge a mean by.
+/// Minimum tuples per period for judging a mean.
 const MEAN_MIN: f64 = 5.0;
-/// Least tuples of both together to judge a sum by.
+/// Minimum tuples of both periods together for judging a sum.
 const SUM_MIN: f64 = 10.0;
 
-/// How far apart slices may be that are looked at together.
+/// Maximum lag of the autocovariance, in slices.
 const LAGS: usize = 4;
 
 /// Judges the results of one pipeline.
 pub struct Judge<'a> {
     sides: [&'a Slices; 2],
-    /// Length of the periods.
+    /// Length of each period.
     seconds: [f64; 2],
     confidence: f64,
-    /// Of all groups together, by side and place.
+    /// Totals over all groups, by side and column position.
     totals: [Vec<Series>; 2],
 }
 
-/// A number of each slice.
+/// One number per slice.
 type Series = [f64; SLICES];
 
 impl<'a> Judge<'a> {
@@ -41,7 +42,7 @@ impl<'a> Judge<'a> {
         Judge { sides, seconds, confidence, totals: sides.map(totals) }
     }
 
-    /// Whether a group's number differs; `None`: there is too little to say.
+    /// Whether a group's number differs; `None` if there is too little data.
     pub fn differs(&self, group: &[u8], measure: Measure) -> Option<bool> {
         if self.sides.iter().any(|side| side.is_overflowed) {
             return None;
@@ -60,7 +61,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The numbers at a place, of both sides; 0 where there are none.
+    /// The numbers at a column position, for both sides; 0 where missing.
     fn series(&self, group: &[u8], place: usize) -> [Series; 2] {
         self.sides.map(|side| {
             let slices = side.groups.get(group);
@@ -71,7 +72,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// How many tuples have a value, whose share stands at a place.
+    /// Number of non-null tuples per slice, from the proportion at a column position.
     fn known(&self, group: &[u8], place: usize) -> [Series; 2] {
         let (counts, shares) = (self.series(group, 0), self.series(group, place));
         [0, 1].map(|side| std::array::from_fn(|i| (counts[side][i] * shares[side][i]).round()))
@@ -131,7 +132,7 @@ impl<'a> Judge<'a> {
             return None;
         }
         let p = [0, 1].map(|side| (sum(&trues[side]) / n[side]).clamp(0.0, 1.0));
-        // By how much fewer independent tuples would vary as these do.
+        // Ratio of the observed variance to that of independent tuples.
         let inflated = |side: usize| {
             let independent = p[side] * (1.0 - p[side]) / n[side];
             if independent <= 0.0 {
@@ -168,7 +169,7 @@ impl<'a> Judge<'a> {
         self.shares(below, [0, 1].map(|side| of_slices(side, &|_| true)))
     }
 
-    /// The group's part of a sum.
+    /// Compares the group's proportion of a total.
     fn parts(&self, group: &[u8], place: usize) -> Option<bool> {
         let (own, all, counts) = (self.series(group, place), self.total(place), self.series(group, 0));
         let few = sum(&counts[0]) + sum(&counts[1]) < SUM_MIN;
@@ -187,7 +188,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Those of a variance that the slices of both periods tell.
+/// Degrees of freedom of a variance estimated from the slices of both periods.
 fn freedom() -> f64 {
     2.0 * (SLICES - 1) as f64
 }
@@ -196,21 +197,21 @@ fn sum(series: &Series) -> f64 {
     series.iter().sum()
 }
 
-/// The variance of the sum of slices.
+/// The variance of the sum over all slices.
 fn variance_of_sum(series: &Series) -> f64 {
     let mean = sum(series) / SLICES as f64;
     variance(&series.map(|x| x - mean))
 }
 
-/// That of the quotient of two sums, by slices.
+/// The variance of the ratio of two sums, estimated from the slices.
 fn variance_of_ratio(above: &Series, below: &Series) -> f64 {
     let all = sum(below);
     let ratio = sum(above) / all;
     variance(&std::array::from_fn(|i| above[i] - ratio * below[i])) / (all * all)
 }
 
-/// The variance of a sum whose parts were so far from what they are on average. Neighbours that are alike, as in a slow
-/// spell that is longer than a slice, make it larger (Newey and West's estimator); neighbours that are not never make it less.
+/// The variance of a sum, from the deviations of its parts from their mean. Positive autocorrelation, as in a slow
+/// phase longer than a slice, increases it (Newey and West's estimator); negative autocorrelation never decreases it.
 fn variance(away: &Series) -> f64 {
     let products = |lag: usize| away.iter().zip(&away[lag..]).map(|(a, b)| a * b).sum::<f64>();
     let weighted = |lag: usize| 2.0 * (1.0 - lag as f64 / (LAGS + 1) as f64) * products(lag);
@@ -220,7 +221,7 @@ fn variance(away: &Series) -> f64 {
     m / (m - 1.0) * together.max(alone)
 }
 
-/// The variance of single values, of what slices say of theirs.
+/// The variance of single values, pooled over the slices.
 fn pooled(sums: &Series, known: &Series, spread: &Series, mean: f64) -> f64 {
     let n = sum(known);
     let slices = sums.iter().zip(known).zip(spread).filter(|((_, known), _)| **known > 0.0);
@@ -231,7 +232,7 @@ fn pooled(sums: &Series, known: &Series, spread: &Series, mean: f64) -> f64 {
     squares.sum::<f64>() / (n - 1.0)
 }
 
-/// Of all groups together.
+/// Totals over all groups.
 fn totals(side: &Slices) -> Vec<Series> {
     let mut totals: Vec<Series> = Vec::new();
     for (i, slice) in side.groups.values().flat_map(|slices| slices.iter().enumerate()) {

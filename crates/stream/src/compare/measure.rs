@@ -1,5 +1,5 @@
-//! What has to be known of each slice to judge a result: sums, numbers of values, histograms. They are results of
-//! pipelines themselves, so that the engine counts them.
+//! The measures required per slice to judge a result: sums, numbers of values, and histograms. They are pipeline
+//! results computed by the engine.
 
 use plan::{
     Aggregate, Aggregated, Column, Computed, Dataflow, Expr, Literal, Pipeline, Predicate, Selection, Total,
@@ -7,29 +7,30 @@ use plan::{
 };
 use tuple::{DataType, Field, Unit};
 
-/// What a result's number is, and where the slices' numbers are that it is judged by: places among what
-/// [`of_slices`] computes. The first of these is always the number of tuples.
+/// The kind of a result and the column positions of its measures in the output of [`of_slices`]. Position 0 is always
+/// the number of tuples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
     /// A number of tuples.
     Count,
     /// A sum.
     Total { sum: usize },
-    /// A mean: sum, share of tuples with a value, standard deviation.
+    /// A mean: sum, proportion of non-null tuples, and standard deviation.
     Mean { sum: usize, known: usize, stddev: usize },
-    /// A share of tuples: sum of those that satisfy the condition, number for which it is known.
+    /// A proportion of tuples: number for which the condition is true, and number for which it is known.
     Proportion { sum: usize, known: usize },
-    /// The value below which a share of all lie: the histogram.
+    /// A quantile: the histogram and the proportion below the quantile.
     Quantile { hist: usize, q: f64 },
-    /// The group's part of all tuples.
+    /// The group's proportion of all tuples.
     ShareOfTuples,
-    /// The group's part of the sum of all values.
+    /// The group's proportion of the sum of all values.
     ShareOfValues { sum: usize },
-    /// A number whose noise its slices do not tell.
+    /// A number without an estimate of its noise.
     Unjudged,
 }
 
-/// The pipeline that computes of a slice what the results of `pipeline` are judged by; `dataflow` gets the columns that it needs.
+/// Returns the pipeline that computes the measures of a slice for the results of `pipeline`. Adds required columns to
+/// `dataflow`.
 pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec<Measure>) {
     let mut slices = Pipeline {
         aggregates: vec![Aggregate::Count.into()],
@@ -73,7 +74,7 @@ pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec
     (slices, measures)
 }
 
-/// The place of what is computed, which is once in the list.
+/// Returns the position of an aggregate, adding it if it is missing.
 fn add(slices: &mut Pipeline, aggregate: Aggregate, value: usize) -> usize {
     let is_it = |a: &Aggregated| a.aggregate == aggregate && (a.value == value || !aggregate.takes_value());
     slices.aggregates.iter().position(is_it).unwrap_or_else(|| {
@@ -82,12 +83,12 @@ fn add(slices: &mut Pipeline, aggregate: Aggregate, value: usize) -> usize {
     })
 }
 
-/// The share of tuples that have a value.
+/// The proportion of tuples with a value.
 fn known(column: Column) -> Aggregate {
     Aggregate::Ratio(Predicate::Not(Box::new(Predicate::IsNull(column))))
 }
 
-/// A column that is 1 where the condition is true, 0 where it is false, and else null.
+/// Adds a column with 1 where the condition is true, 0 where it is false, and null otherwise.
 fn one_or_nothing(is_so: &Predicate, dataflow: &mut Dataflow) -> Column {
     let number = |n| Box::new(Expr::Literal(Literal::I64(n)));
     let is_false = Predicate::Not(Box::new(is_so.clone()));

@@ -1,9 +1,9 @@
-//! Two periods side by side: each group's results in one and in the other, and which of them differ by more than noise.
+//! Compares two periods: the results of each group in both, and the differences that exceed noise.
 //!
-//! The results are the engine's own, of each period for itself. What noise is the periods say themselves: each is cut into
-//! [`SLICES`] equal slices, and how much the slices differ shows how much a number varies when nothing has changed, bursts
-//! and load that hangs together among it. No variance is taken to be less than independent tuples would have, so that few
-//! slices with few tuples do not look steady. See `judge` for each kind of number.
+//! Results are computed by the engine, separately for each period. Noise is estimated from the periods themselves:
+//! each is divided into [`SLICES`] equal slices, and their differences show the variation without change, including
+//! bursts and correlated load. The variance is at least that of independent tuples, so that a few slices with few
+//! tuples do not seem stable. See `judge` for each kind of number.
 
 mod half;
 mod interval;
@@ -20,30 +20,30 @@ use crate::Config;
 use half::Half;
 pub use rows::{COLUMNS_EACH, Compared};
 
-/// Into how many slices a period is cut.
+/// Number of slices per period.
 pub const SLICES: usize = 20;
 /// Maximum groups of a slice; with more groups, no difference is judged.
 pub const GROUPS_JUDGED_MAX: usize = 10_000;
 
-/// Which of the two periods.
+/// One of the two periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that is asked for.
+    /// The requested period.
     Own,
-    /// The one that it is compared with.
+    /// The period it is compared with.
     Baseline,
 }
 
-/// A comparison at work.
+/// A running comparison.
 pub struct Comparison {
     dataflow: Dataflow,
     own: Half,
     baseline: Half,
-    /// The level at which a number differs: 0.95.
+    /// Confidence level of a difference, for example 0.95.
     confidence: f64,
 }
 
-/// Why results cannot be compared.
+/// The reason that the results cannot be compared; `None` if they can.
 #[must_use]
 pub fn refused(dataflow: &Dataflow) -> Option<&'static str> {
     let any = |is_so: fn(&plan::Pipeline) -> bool| dataflow.pipelines.iter().any(is_so);
@@ -60,7 +60,8 @@ pub fn refused(dataflow: &Dataflow) -> Option<&'static str> {
     }
 }
 
-/// The part of a dataflow whose tuples a comparison takes: joined, and filtered as far as no computed column is needed.
+/// The part of a dataflow that yields the tuples for a comparison: with the join, and with filters that need no
+/// computed column.
 #[must_use]
 pub fn tuples_of(dataflow: &Dataflow) -> Dataflow {
     let reads_computed = |predicate: &plan::Predicate| {
@@ -78,7 +79,8 @@ pub fn tuples_of(dataflow: &Dataflow) -> Dataflow {
 }
 
 impl Comparison {
-    /// A comparison of the results of `dataflow`, which must not be [`refused`]; both periods are bounded.
+    /// Creates a comparison of the results of `dataflow`, for which [`refused`] must return `None`. Both periods must
+    /// be bounded.
     #[must_use]
     pub fn new(
         dataflow: &Dataflow,
@@ -101,7 +103,7 @@ impl Comparison {
         }
     }
 
-    /// Takes tuples of [`tuples_of`] the dataflow. Those outside of the period are left out.
+    /// Processes tuples of the dataflow returned by [`tuples_of`]. Tuples outside the period are skipped.
     pub fn push(&mut self, side: Side, batch: &Batch) {
         match side {
             Side::Own => self.own.push(batch),
@@ -109,7 +111,7 @@ impl Comparison {
         }
     }
 
-    /// What there will be, by pipeline.
+    /// Descriptions of the comparison's results, by pipeline.
     #[must_use]
     pub fn results(&self) -> Vec<Compared> {
         let schema = |i| self.own.result_schema(i);
@@ -117,7 +119,7 @@ impl Comparison {
         pipelines.map(|(i, pipeline)| Compared::new(pipeline, schema(i))).collect()
     }
 
-    /// The rows, by pipeline.
+    /// Emits the comparison rows, by pipeline.
     pub fn finish(mut self, out: &mut dyn FnMut(usize, Batch)) {
         let results = self.results();
         let measures = self.own.measures.clone();

@@ -1,5 +1,5 @@
-//! How a comparison is written: the group, and of each result its number, that of the baseline, their difference and ratio,
-//! and whether it differs.
+//! Rows of a comparison: the group, and for each result its number, the baseline's number, difference, ratio, and
+//! whether it differs.
 
 use std::sync::Arc;
 
@@ -12,25 +12,26 @@ use super::measure::Measure;
 use crate::column::ColumnView;
 use crate::scalar::Scalar;
 
-/// The results of a pipeline, compared.
+/// The compared results of a pipeline.
 pub struct Compared {
     schema: Arc<Schema>,
-    /// The processor's name.
+    /// Name of the processor.
     pub processor: String,
-    /// How many columns say which group a row is of.
+    /// Number of group columns.
     pub keys: usize,
-    /// Where what is computed begins, in rows of the period and of the baseline.
+    /// Position of the first aggregate in rows of the period and of the baseline.
     first: [usize; 2],
     aggregates: usize,
-    /// Whether rows were chosen among the period's own: groups that only the baseline has are not shown then.
+    /// Whether a top-k or row limit selected the rows of the period; groups found only in the baseline are then
+    /// omitted.
     is_chosen: bool,
 }
 
-/// Columns of each aggregate: its number, the baseline's, difference, ratio, whether it differs.
+/// Columns per aggregate: number, baseline number, difference, ratio, and whether it differs.
 pub const COLUMNS_EACH: usize = 5;
 
 impl Compared {
-    /// Comparison rows of a pipeline whose results have `schema`.
+    /// Describes the comparison rows of a pipeline with results of `schema`.
     pub(super) fn new(pipeline: &Pipeline, schema: &Schema) -> Compared {
         let first = result::first_aggregate(pipeline);
         let aggregates = pipeline.aggregates.len();
@@ -52,13 +53,13 @@ impl Compared {
         }
     }
 
-    /// The columns of its rows.
+    /// The schema of the rows.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Where the columns of aggregates begin, [`COLUMNS_EACH`] for each.
+    /// Position of the first aggregate's columns. Each aggregate has [`COLUMNS_EACH`] columns.
     #[must_use]
     pub fn first_aggregate(&self) -> usize {
         self.first[0]
@@ -116,7 +117,7 @@ impl Compared {
             cell.iter().for_each(|cell| cell.write(writer, column(n)));
         }
         let [Some(own), Some(baseline)] = cells else {
-            // A group that came or went: only of numbers of tuples is it known that they were 0.
+            // A group missing in one period: only counts are known to be 0.
             differs.into_iter().for_each(|differs| writer.bool(column(4), differs));
             return;
         };

@@ -1,6 +1,6 @@
-//! Comparisons of made-up tuples from a seed: bursts of requests, each burst fast or slow as a whole, so that tuples are far
-//! from independent. Where nothing has changed about one verdict in twenty says that something has; where something has,
-//! the verdicts find it.
+//! Comparisons of generated tuples with a fixed seed: bursts of requests, each burst fast or slow as a whole, so that
+//! tuples are strongly correlated. Without a change, about one verdict in twenty is a false positive; real changes
+//! are detected.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ const SECOND: i64 = 1_000_000_000;
 /// Length of a period.
 const PERIOD: i64 = 60 * SECOND;
 
-/// A generator whose numbers are the same everywhere (splitmix64).
+/// A random generator with reproducible numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
-    /// From 0 to below 1.
+    /// A number in [0, 1).
     fn share(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -34,11 +34,11 @@ impl Random {
     }
 }
 
-/// What traffic is made of.
+/// Parameters of generated traffic.
 #[derive(Clone, Copy)]
 struct Traffic {
     bursts_per_second: f64,
-    /// Requests of a burst, on average.
+    /// Average number of requests per burst.
     burst: f64,
     time_ns: f64,
     failing: f64,
@@ -91,7 +91,7 @@ fn dataflow() -> Dataflow {
     Dataflow { inputs: vec![input], pipelines: vec![pipeline], ..Dataflow::default() }
 }
 
-/// Requests for `page` from `since` on.
+/// Generates requests for `page` starting at `since`.
 fn tuples(random: &mut Random, page: &str, traffic: Traffic, since: i64) -> Batch {
     let schema = schema();
     let mut writer = TupleWriter::new(schema.clone(), &dataflow().inputs[0].columns);
@@ -125,7 +125,7 @@ fn bounds(since: i64) -> Bounds {
     Bounds { since_ns: Some(since), until_ns: Some(since + PERIOD) }
 }
 
-/// Names of the columns that say whether something differs, with what they say of the page.
+/// The verdict columns: name and value for the page.
 fn compare(own: &Batch, baseline: &Batch) -> Vec<(String, Option<bool>)> {
     let mut comparison = Comparison::new(&dataflow(), &Config::default(), bounds(PERIOD), bounds(0), 0.95);
     comparison.push(Side::Own, own);
@@ -144,7 +144,7 @@ fn compare(own: &Batch, baseline: &Batch) -> Vec<(String, Option<bool>)> {
     said
 }
 
-/// How many of the runs say that a number differs, by name.
+/// The number of runs in which each column differs, by name.
 fn differing(runs: u64, before: Traffic, after: Traffic) -> Vec<(String, u64)> {
     let mut counts: Vec<(String, u64)> = Vec::new();
     for run in 0..runs {

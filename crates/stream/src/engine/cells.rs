@@ -1,4 +1,4 @@
-//! Partial results as rows, and back: see [`crate::cells`].
+//! Converts between partial results and rows; see [`crate::cells`].
 
 use arrow_array::RecordBatch;
 
@@ -7,36 +7,36 @@ use crate::cells::{Building, CellColumn, CellRows, CellTable, Origin, Role};
 use crate::partial::{Malformed, Partial};
 
 impl Engine {
-    /// Which columns the cells of a pipeline have.
+    /// The columns of a pipeline's cells.
     #[must_use]
     pub fn cell_table(&self, pipeline: usize) -> &CellTable {
         &self.cells[pipeline]
     }
 
-    /// How many pipelines there are.
+    /// Number of pipelines.
     pub(crate) fn pipelines(&self) -> usize {
         self.rest.pipelines.len()
     }
 
-    /// The rows of what a worker detached when its event time had come to `watermark_ns`, which does not go back: the batches of every
-    /// pipeline, of bounded size, in the order of time. Counters are not among them.
+    /// Converts the result of a worker's detach at `watermark_ns`, which must not decrease, to rows: batches of
+    /// bounded size per pipeline, in time order. Counters are not included.
     #[must_use]
     pub fn cells(&self, partial: &Partial, watermark_ns: i64) -> Vec<Vec<RecordBatch>> {
         let each = self.rest.pipelines.iter().zip(&partial.shares).zip(&self.cells);
         each.map(|((work, share), table)| work.cells(share, table, watermark_ns)).collect()
     }
 
-    /// What a worker that has detached at this watermark, and whose cells of that have been sent, promises: no cell of the pipeline
-    /// follows whose `et_ms` is this or less.
+    /// The promise of a worker that has detached at this watermark and sent the cells: later cells of the pipeline
+    /// have an `et_ms` greater than this.
     #[must_use]
     pub fn promise_ms(&self, pipeline: usize, watermark_ns: i64) -> i64 {
         self.rest.pipelines[pipeline].times(watermark_ns).promise()
     }
 
-    /// A row that says nothing but that promise.
+    /// A row with only that promise.
     ///
     /// # Panics
-    /// Never: the columns are the table's.
+    /// Never: the columns are those of the table.
     #[must_use]
     pub fn promise(&self, pipeline: usize, watermark_ns: i64) -> RecordBatch {
         let column = |column: &CellColumn| {
@@ -50,7 +50,8 @@ impl Engine {
         RecordBatch::try_from_iter_with_nullable(named).expect("columns of one row")
     }
 
-    /// Emits the windows of a pipeline that are over by what all promise whose cells were attached, as [`Engine::promise_ms`] says it.
+    /// Emits the windows of a pipeline closed by `promise_ms`, the minimum of [`Engine::promise_ms`] over all workers
+    /// with attached cells.
     pub fn keep_promise(&mut self, pipeline: usize, promise_ms: i64, out: &mut dyn TakeOutput) {
         let rest = &mut self.rest;
         let told_ns = promise_ms.saturating_add(1).saturating_mul(1_000_000);
@@ -59,11 +60,11 @@ impl Engine {
         rest.pipelines[pipeline].advance(watermark_ns, &mut rest.counters, emit);
     }
 
-    /// What cells of a pipeline say, merged or not, for [`Engine::attach`]. Rows that anybody made do no harm, as bytes for
+    /// Decodes cells of a pipeline, merged or not, for [`Engine::attach`]. Safe for untrusted rows, as
     /// [`Engine::decode_partial`].
     ///
     /// # Errors
-    /// Where they are of another dataflow, say what cannot be or would take too much memory.
+    /// Rows of another dataflow, impossible values, or values that exceed the memory limit.
     pub fn partial_of_cells(&self, pipeline: usize, batch: &RecordBatch) -> Result<Partial, Malformed> {
         let rows = CellRows::new(&self.cells[pipeline], batch)?;
         let mut partial = Partial::of(self.rest.pipelines.iter().map(|work| work.nothing()).collect());

@@ -1,9 +1,9 @@
-//! The period that a dataflow asks for, by what its predicates say of `ts_end`.
+//! The period of a dataflow, derived from its predicates on `ts_end`.
 
 use plan::{Compare, Dataflow, Literal, Predicate};
 use tuple::common;
 
-/// First and last nanosecond of the tuples that pass.
+/// First and last nanosecond of tuples that pass.
 pub fn of(dataflow: &Dataflow) -> (i64, i64) {
     let mut period = (i64::MIN, i64::MAX);
     let filters = dataflow.inputs.iter().filter_map(|input| input.filter.as_ref());

@@ -1,4 +1,5 @@
-//! Partial results of several dataflows as rows, and back: see [`crate::cells`]. Pipelines are numbered through.
+//! Converts between partial results of several dataflows and rows; see [`crate::cells`]. Pipelines are numbered
+//! consecutively.
 
 use arrow_array::RecordBatch;
 
@@ -35,7 +36,7 @@ impl Engines {
     /// As [`crate::Engine::partial_of_cells`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`crate::Engine::partial_of_cells`].
     pub fn partials_of_cells(&self, pipeline: usize, batch: &RecordBatch) -> Result<Partials, Malformed> {
         let (of, pipeline) = self.of(pipeline);
         let partial = of.engine.partial_of_cells(pipeline, batch)?;
@@ -44,7 +45,7 @@ impl Engines {
         Ok(Partials(partials.collect()))
     }
 
-    /// The engine of a pipeline, and its number there.
+    /// The engine of a pipeline, and the pipeline's number in that engine.
     fn of(&self, pipeline: usize) -> (&Part, usize) {
         let part = &self.0[self.0.partition_point(|part| part.pipeline <= pipeline) - 1];
         (part, pipeline - part.pipeline)

@@ -1,5 +1,5 @@
-//! Arithmetic that is null where it would leave its type. Flink's wraps, divides by zero with an exception that ends the job, and
-//! knows infinity.
+//! Arithmetic with null on overflow. Flink's arithmetic wraps on overflow, fails the job on division by zero, and
+//! produces infinities.
 
 use plan::Arithmetic;
 use tuple::DataType;
@@ -7,8 +7,8 @@ use tuple::DataType;
 use super::lexical::{floor_to, whole};
 use super::value::{Ends, Value, least};
 
-/// A sum, difference or product of whole numbers: by way of decimals, which hold them all, and a text, since decimals wrap
-/// when they become whole numbers.
+/// A sum, difference, or product of integers. Computed in decimals, which represent all results, and converted
+/// through text, because the cast from decimal to integer wraps.
 pub fn exact(a: &str, op: Arithmetic, b: &str) -> String {
     let sign = match op {
         Arithmetic::Add => "+",
@@ -19,7 +19,7 @@ pub fn exact(a: &str, op: Arithmetic, b: &str) -> String {
     format!("TRY_CAST(CAST({} {sign} {} AS STRING) AS BIGINT)", decimal(a), decimal(b))
 }
 
-/// Of whole numbers, towards zero; `literal` is what `b` is, if that is known.
+/// Integer division rounding toward zero; `literal` is the value of `b`, if known.
 pub fn quotient(a: &str, b: &str, literal: Option<i64>) -> String {
     let negative = || exact("CAST(0 AS BIGINT)", Arithmetic::Subtract, a);
     match literal {
@@ -29,9 +29,9 @@ pub fn quotient(a: &str, b: &str, literal: Option<i64>) -> String {
     }
 }
 
-/// Of whole numbers, with the sign of the first.
+/// Integer remainder with the sign of the dividend.
 pub fn remainder(a: &str, b: &str, literal: Option<i64>) -> String {
-    // The quotient leaves its type, and so there is no remainder.
+    // The quotient overflows, so the remainder is null.
     let of_minus_one = || format!("CASE WHEN {a} <> {} THEN {} END", least(), whole(0));
     match literal {
         Some(-1) => of_minus_one(),
@@ -40,15 +40,15 @@ pub fn remainder(a: &str, b: &str, literal: Option<i64>) -> String {
     }
 }
 
-/// The largest multiple of `step` that is no larger, if there is one.
+/// The largest multiple of `step` not greater than the value; null if it overflows.
 pub fn truncated(of: &str, step: i64) -> String {
     let first = i64::MIN / step * step;
     format!("CASE WHEN {of} >= {} THEN {} END", whole(first), floor_to(of, step))
 }
 
-/// The bits that a whole number and `mask` both have: each run of them cut out of the number by division.
+/// Bitwise AND of an integer and `mask`: each run of mask bits is extracted by division.
 pub fn bits_and(of: &str, mask: i64) -> String {
-    // Without the topmost bit, so that division rounds down.
+    // The top bit is removed so that division rounds down.
     let rest = format!("(CASE WHEN {of} < 0 THEN {of} + 9223372036854775807 + 1 ELSE {of} END)");
     let mut terms = Vec::new();
     let (mut low, bits) = (0, mask as u64 & (u64::MAX >> 1));
@@ -67,19 +67,19 @@ pub fn bits_and(of: &str, mask: i64) -> String {
     format!("CASE WHEN {of} IS NOT NULL THEN {sum} END")
 }
 
-/// The bits that either has: a sum that wraps.
+/// Bitwise OR of an integer and `mask`, as a wrapping sum.
 pub fn bits_or(of: &str, mask: i64) -> String {
     format!("({of} + {} - {})", whole(mask), bits_and(of, mask))
 }
 
-/// Of real numbers; `None`: there is no such operator.
+/// Floating point arithmetic; `None` for unsupported operators.
 pub fn of_reals(a: Value, op: Arithmetic, b: Value) -> Option<Value> {
     let sign = match op {
         Arithmetic::Add => "+",
         Arithmetic::Subtract => "-",
         Arithmetic::Multiply => "*",
         Arithmetic::Divide | Arithmetic::Ratio => {
-            // A quotient by what is not finite would be.
+            // The quotient of a finite number by a non-finite one would be finite.
             let sql = format!("({} / NULLIF({}, CAST(0 AS DOUBLE)))", a.sql, b.finite());
             return Some(Value { sql, data_type: Some(DataType::F64), ends: Ends::Open });
         }

@@ -1,4 +1,4 @@
-//! Cells of tuples, as [`crate::cells`] says what comes of one.
+//! Cells computed from tuples, as defined in [`crate::cells`].
 
 use tuple::{DataType, common};
 
@@ -7,16 +7,16 @@ use super::printer::Unprintable;
 use super::tuples::Tuples;
 use crate::cells::{Accumulated, CellTable, Measured, Origin};
 
-/// Where there are no windows Flink merges by these all the same.
+/// Merge interval used by Flink if there are no windows.
 const TEN_SECONDS_MS: i64 = 10_000;
 
-/// Values whose squares and their sums surely fit into 38 digits: ten thousand million of them.
+/// Bound on values for which 10 billion squares can be summed within 38 digits.
 const SQUARED_MAX: i64 = 100_000_000_000_000;
 
-/// What rows of a select say: names of columns, and what is in them; what is not named is null.
+/// Column names and expressions of a select; unlisted columns are null.
 type Said = Vec<(String, String)>;
 
-/// A query of the cells of a pipeline of tuples.
+/// The SQL query for the cells of a pipeline over tuples.
 pub fn of_tuples(table: &CellTable, tuples: &Tuples, refused: &mut Vec<Unprintable>) -> String {
     if table.is_profile {
         refuse(refused, "profile", "its sketches are made by monitors only");
@@ -64,7 +64,7 @@ pub fn of_tuples(table: &CellTable, tuples: &Tuples, refused: &mut Vec<Unprintab
         }
     }
     if !too_large.is_empty() {
-        // In separate rows, whose sums of squares are null next to their count, so that lost digits are detected.
+        // In separate rows with null sums of squares next to the count, so that lost digits are detected.
         base.push(("bits".into(), format!("CASE WHEN {} THEN {} END", too_large.join(" OR "), whole(0))));
     }
     let from = format!("{}{}", name(&tuples.view), required(table, tuples, None));
@@ -76,7 +76,7 @@ fn refuse(refused: &mut Vec<Unprintable>, what: &str, why: &str) {
     refused.push(Unprintable { what: what.into(), why: why.into() });
 }
 
-/// What all rows of a tuple say.
+/// The columns common to all rows of a tuple.
 fn keys(table: &CellTable, tuples: &Tuples) -> Said {
     let size = pane_ms(table);
     let mut keys: Said = vec![("et_ms".into(), floor_to("`_ms`", size))];
@@ -106,7 +106,7 @@ fn keys(table: &CellTable, tuples: &Tuples) -> Said {
     keys
 }
 
-/// The tuples that take part, and of them those where `value` is not null.
+/// The FROM clause conditions: tuples with a non-null required column and a non-null `value`.
 fn required(table: &CellTable, tuples: &Tuples, value: Option<&str>) -> String {
     let required = table.required.map(|column| tuples.column(column).0);
     let mut all: Vec<String> = required.into_iter().chain(value.map(str::to_owned)).collect();
@@ -115,7 +115,7 @@ fn required(table: &CellTable, tuples: &Tuples, value: Option<&str>) -> String {
     if all.is_empty() { String::new() } else { format!("\nWHERE {}", all.join(" AND ")) }
 }
 
-/// Rows with all columns of the table.
+/// A SELECT with all columns of the table.
 fn select(table: &CellTable, said: &Said, from: &str) -> String {
     let columns = table.columns_of(Origin::OfTuples).filter(|column| column.name != "mark");
     let lines: Vec<String> = columns
@@ -134,8 +134,8 @@ fn distinct(table: &CellTable, tuples: &Tuples, keys: &Said, slot: usize, of: Me
     select(table, &said, &format!("{}{}", name(&tuples.view), required(table, tuples, Some(&x))))
 }
 
-/// The buckets, by the number of digits that the binary form of a number has: logarithms are rounded. `_m` is the magnitude, `_e` its
-/// whole logarithm, `_b` the bucket.
+/// Entry rows of a histogram. The integer logarithm is computed from the number of binary digits, because Flink's
+/// logarithms are rounded. `_m` is the magnitude, `_e` its integer logarithm, `_b` the bucket.
 fn buckets(table: &CellTable, tuples: &Tuples, keys: &Said, slot: usize, of: Measured, bits: u8) -> String {
     let x = tuples.column(of.column).0;
     let from = format!("{}{}", name(&tuples.view), required(table, tuples, Some(&x)));
@@ -163,10 +163,10 @@ fn buckets(table: &CellTable, tuples: &Tuples, keys: &Said, slot: usize, of: Mea
     select(table, &said, &from)
 }
 
-/// Of magnitudes of 64 bits, those from 2^63 on negative.
+/// Expressions for the logarithm and bucket of 64-bit magnitudes; those of at least 2^63 are negative.
 fn integer_bucket(bits: u8) -> (String, String) {
     let power = format!("CAST(POWER(2, `_e` - {bits}) AS BIGINT)");
-    // Half of the range is below: what is left of it is added again.
+    // Subtracting 2^63 avoids overflow; its bucket offset is added afterward.
     let top = 63 - u32::from(bits);
     let large = format!(
         "{} + (`_m` - ({})) / {} + {}",
@@ -216,7 +216,7 @@ fn counted(x: &str) -> String {
     format!("CASE WHEN {x} IS NOT NULL THEN {} END", whole(1))
 }
 
-/// A value as what is summed: numbers without a sign are there by their bits.
+/// The value to sum. Unsigned integers are stored as signed integers with the same bits.
 fn summand(x: &str, data_type: DataType) -> String {
     match data_type {
         DataType::F64 => x.into(),
@@ -228,7 +228,7 @@ fn summand(x: &str, data_type: DataType) -> String {
     }
 }
 
-/// Null where it is too large.
+/// The square; null if the value is too large.
 fn square(x: &str, data_type: DataType) -> String {
     let decimal = format!("CAST({x} AS DECIMAL(19, 0))");
     format!(
@@ -237,7 +237,7 @@ fn square(x: &str, data_type: DataType) -> String {
     )
 }
 
-/// Below what a number is too large to be squared.
+/// The smallest value that can be squared.
 fn lowest(data_type: DataType) -> i64 {
     if data_type == DataType::U64 { 0 } else { -SQUARED_MAX }
 }
@@ -249,7 +249,7 @@ fn extreme(x: &str, data_type: DataType) -> String {
     }
 }
 
-/// A value that is compared by its bits: there are two zeros among real numbers.
+/// A value compared by its bits, with −0.0 replaced by 0.0.
 fn one_zero(x: &str, data_type: DataType) -> String {
     match data_type {
         DataType::F64 => format!("CASE WHEN {x} = 0 THEN {} ELSE {x} END", real(0.0)),
@@ -257,7 +257,7 @@ fn one_zero(x: &str, data_type: DataType) -> String {
     }
 }
 
-/// Length of the windows that Flink merges by.
+/// Length of Flink's merge windows.
 pub fn pane_ms(table: &CellTable) -> i64 {
     table.pane_ns.map_or(TEN_SECONDS_MS, |ns| ns / 1_000_000)
 }

@@ -1,5 +1,5 @@
-//! Expressions, as [`plan::expr`] means them. What may leave its type is guarded; a value that is needed twice is printed twice, so that
-//! deep ones are refused by their length.
+//! Expressions with the semantics of [`plan::expr`]. Operations that may overflow are guarded. Values used twice are
+//! printed twice, so deep expressions are rejected by length.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::column::ColumnView;
 use crate::ops::expr::Computer;
 use crate::scalar::Scalar;
 
-/// Longest text of an expression.
+/// Maximum length of an expression.
 const SQL_BYTES_MAX: usize = 32 * 1024;
 
 impl Printer<'_> {
-    /// A value computed of columns; of none it is computed here.
+    /// Prints an expression. Expressions without columns are evaluated here.
     pub fn expression(&mut self, expr: &Expr) -> Value {
         let before = self.refused.len();
         let value = self.any_expression(expr);
@@ -78,7 +78,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A column as a value: an unsigned number beyond signed ones is null.
+    /// A column as a value; an unsigned integer above the signed range is null.
     fn number_or_other(&mut self, column: Column) -> Value {
         let (sql, data_type) = self.column(column);
         match data_type {
@@ -113,7 +113,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Converts values to a common type, if they have any: integers become real numbers next to real numbers.
+    /// Converts values to a common type, if there is one: integers become floating point next to floating point.
     fn unified(&mut self, list: &[&Expr]) -> (Vec<String>, Option<DataType>) {
         let values: Vec<Value> = list.iter().map(|expr| self.expression(expr)).collect();
         let types = values.iter().filter_map(|value| value.data_type);
@@ -175,7 +175,7 @@ impl Printer<'_> {
     }
 }
 
-/// What an expression of no columns is; `None`: it reads some, or is as simple as can be.
+/// The value of an expression without columns; `None` if it reads columns or is already a literal.
 fn constant(expr: &Expr, data_type: Option<DataType>) -> Option<Option<Literal>> {
     let mut reads = matches!(expr, Expr::Literal(_) | Expr::Null);
     expr.columns(&mut |_| reads = true);
@@ -204,7 +204,7 @@ fn compare(a: &str, op: Compare, b: &str, data_type: DataType) -> String {
     match (data_type, op) {
         (_, Compare::Eq | Compare::Ne) => format!("({a} {sign} {b})"),
         (DataType::Bool, _) => format!("(CAST({a} AS INT) {sign} CAST({b} AS INT))"),
-        // By bytes: texts themselves compare by 16-bit units where they are Java's.
+        // By bytes: Flink compares Java strings by 16-bit code units.
         (DataType::Text | DataType::Json, _) => format!("({} {sign} {})", bytes_of(a), bytes_of(b)),
         _ => format!("({a} {sign} {b})"),
     }

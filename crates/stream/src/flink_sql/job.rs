@@ -6,35 +6,35 @@ use super::lexical::text;
 
 /// Maximum record size: a whole pane may exceed the default of Kafka clients.
 const RECORD_BYTES_MAX: u32 = 8 << 20;
-/// So often a job looks for new partitions. What is in them is late where others have come further by then.
+/// Interval between checks for new partitions. Their records may be late if other partitions are ahead.
 const DISCOVERY_MS: u64 = 2000;
 
-/// A job: where its records come from and go to.
+/// A job with its sources and destinations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// What it is called, so that it is found again.
+    /// Name shown by Flink.
     pub name: String,
-    /// What it reads.
+    /// Sources.
     pub from: From,
-    /// The topics that it writes what it merged to: one for each pipeline, or of a dataflow without pipelines one.
+    /// Topics for the merged results: one per pipeline, or a single one for a dataflow without pipelines.
     pub merged: Vec<String>,
-    /// Where the brokers are: `HOST:PORT`, commas between.
+    /// Broker addresses, `HOST:PORT`, comma-separated.
     pub brokers: String,
-    /// Options of Kafka's clients: name and value.
+    /// Kafka client options: name and value.
     pub properties: Vec<(String, String)>,
     /// The consumer group.
     pub group: String,
-    /// From where on topics are read.
+    /// Start position in the topics.
     pub start: Start,
-    /// How far.
+    /// End position.
     pub end: End,
-    /// What the names of its transactions begin with.
+    /// Prefix of the transactional IDs.
     pub transactions: String,
-    /// Timeout of transactions; at most the brokers' limit.
+    /// Transaction timeout; at most the brokers' limit.
     pub transaction_ms: u64,
-    /// Checkpoint interval, by which results are delayed.
+    /// Checkpoint interval, which delays results.
     pub checkpoint_ms: u64,
-    /// Subtasks of each operator; `None`: as many as the cluster takes by default.
+    /// Parallelism of each operator; `None` for the cluster's default.
     pub parallelism: Option<u32>,
     /// For jobs without an end: time after which a partition without records no longer holds back the watermark. A job
     /// with an end waits for all partitions: one read to its end does not hold back, and one not yet read, because
@@ -44,7 +44,7 @@ pub struct Job {
     pub join_span_ms: i64,
 }
 
-/// What a job reads.
+/// Sources of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum From {
     /// Tuples, by input.
@@ -54,7 +54,7 @@ pub enum From {
 }
 
 impl From {
-    /// The topics' names.
+    /// Topic names.
     #[must_use]
     pub fn topics(&self) -> Vec<String> {
         let (From::Tuples(sources) | From::Cells(sources)) = self;
@@ -62,40 +62,41 @@ impl From {
     }
 }
 
-/// A topic.
+/// A source topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its name.
+    /// Topic name.
     pub topic: String,
-    /// How long records are waited for that a lane's promise said would not come.
+    /// Time to wait for records that violate a lane's promise.
     pub lateness_ms: i64,
 }
 
-/// From where on.
+/// Start position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// All that is there.
+    /// The oldest available records.
     Earliest,
-    /// What was written at this time or later: milliseconds of the epoch.
+    /// Records written at or after this time, in milliseconds since the epoch.
     At(i64),
-    /// What comes from now on.
+    /// Only new records.
     Latest,
-    /// From these offsets, by topic for each of its partitions; what comes to other partitions as a whole.
+    /// These offsets, by topic and partition; other partitions are read completely.
     Offsets(BTreeMap<String, Vec<i64>>),
 }
 
-/// How far.
+/// End position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// To what is there when the job starts; then it is finished.
+    /// The end of the topics at the start of the job; the job then finishes.
     Bounded,
-    /// For ever.
+    /// No end.
     Never,
 }
 
-/// Window aggregates and rankings of a processor in Flink's plan: panes in two stages for the rows and again for the marks, and the marks.
+/// Window aggregates and rankings per processor in Flink's plan: two stages of panes for the rows, the same for the
+/// marks, and the marks themselves.
 const OPERATORS: u64 = 6;
-/// The same of the marks of tuples.
+/// The same for the marks of tuples.
 const OPERATORS_OF_TUPLES: u64 = 2;
 /// Managed memory of an operator: Flink's hash table needs 1 MiB for buckets and fails without a few pages of 32 KiB
 /// for records.
@@ -109,7 +110,7 @@ pub fn slot_memory_bytes(pipelines: usize) -> u64 {
 }
 
 impl Job {
-    /// Settings of the session.
+    /// Session settings.
     pub(super) fn settings(&self) -> Vec<String> {
         let set = |name: &str, value: &str| format!("SET {} = {}", text(name), text(value));
         let mut all = vec![
@@ -126,7 +127,7 @@ impl Job {
         all
     }
 
-    /// Options of a table that reads a topic.
+    /// Options of a source table.
     pub(super) fn reading(&self, source: &Source) -> String {
         let mut options = self.connector(&source.topic);
         options.push(("properties.group.id".into(), self.group.clone()));
@@ -149,7 +150,7 @@ impl Job {
         match self.end {
             End::Bounded => options.push(("scan.bounded.mode".into(), "latest-offset".into())),
             End::Never => {
-                // Who begins to publish while the job runs may do so to a partition that is new.
+                // A publisher that starts while the job runs may use a new partition.
                 let discovery = format!("{DISCOVERY_MS} ms");
                 options.push(("scan.topic-partition-discovery.interval".into(), discovery));
                 options.push(("scan.watermark.idle-timeout".into(), format!("{} ms", self.idle_ms)));
@@ -158,12 +159,12 @@ impl Job {
         with(&options)
     }
 
-    /// Options of the table that writes the topic of this number.
+    /// Options of the sink table for the topic at index `place`.
     pub(super) fn writing(&self, place: usize) -> String {
         let mut options = self.connector(self.merged.get(place).map_or("", String::as_str));
         options.push(("sink.delivery-guarantee".into(), "exactly-once".into()));
         options.push(("sink.transactional-id-prefix".into(), format!("{}-{place}", self.transactions)));
-        // Marks have to come in their order.
+        // Marks must stay in order.
         options.push(("sink.parallelism".into(), "1".into()));
         let request = "properties.max.request.size";
         if options.iter().all(|(name, _)| name != request) {

@@ -1,4 +1,4 @@
-//! The words of Flink SQL: names, literals, types.
+//! Lexical elements of Flink SQL: names, literals, and types.
 
 use std::fmt::Write;
 use std::net::Ipv6Addr;
@@ -7,35 +7,35 @@ use tuple::DataType;
 
 use crate::cells::CellType;
 
-/// The least whole number.
+/// The smallest BIGINT.
 pub const LEAST: &str = "-9223372036854775808";
 
-/// A name, quoted: any text is one.
+/// A quoted name; any text is valid.
 pub fn name(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A literal text.
+/// A text literal.
 pub fn text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A literal text among values: a bare one has a type of its own, of just its length.
+/// A text literal of type STRING: an uncast literal has a type with its own length.
 pub fn text_value(of: &str) -> String {
     format!("CAST({} AS STRING)", text(of))
 }
 
-/// A whole number among values: a bare one is of 32 bits where it fits.
+/// A BIGINT literal: an uncast one is INT if it fits.
 pub fn whole(value: i64) -> String {
     format!("CAST({value} AS BIGINT)")
 }
 
-/// A real number, which is finite.
+/// A finite DOUBLE literal.
 pub fn real(value: f64) -> String {
     format!("CAST('{value:e}' AS DOUBLE)")
 }
 
-/// An address, IPv4 mapped.
+/// An address literal, IPv4 mapped into IPv6.
 pub fn address(bits: u128) -> String {
     Ipv6Addr::from_bits(bits).octets().iter().fold("x'".to_owned(), |mut out, byte| {
         let _ = write!(out, "{byte:02x}");
@@ -43,7 +43,7 @@ pub fn address(bits: u128) -> String {
     }) + "'"
 }
 
-/// So many milliseconds. Sums take no more than two digits of days, windows do.
+/// An interval literal of `ms` milliseconds. In additions Flink allows at most two digits of days, in windows more.
 pub fn interval(ms: i64) -> String {
     let (seconds, rest) = (ms / 1000, ms % 1000);
     let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
@@ -52,7 +52,7 @@ pub fn interval(ms: i64) -> String {
     format!("INTERVAL '{days} {hours:02}:{minutes:02}:{seconds:02}.{rest:03}' DAY{digits} TO SECOND(3)")
 }
 
-/// A name that Avro takes; `place` keeps those apart that would be equal.
+/// Converts a name to a valid Avro name; `place` keeps names unique.
 pub fn avro_name(name: &str, place: usize) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit() || c == '_') {
@@ -78,12 +78,12 @@ pub fn column_type(of: DataType) -> &'static str {
     cell_type(CellType::of(of))
 }
 
-/// Whole milliseconds of a time in nanoseconds, rounded down: division rounds towards zero.
+/// Converts nanoseconds to milliseconds, rounded down; Flink's division rounds toward zero.
 pub fn floor_ms(ns: &str) -> String {
     format!("CASE WHEN {ns} < 0 THEN ({ns} + 1) / 1000000 - 1 ELSE {ns} / 1000000 END")
 }
 
-/// The largest multiple of `step` that is no larger; `of` is a short text.
+/// The largest multiple of `step` not greater than `of`, which should be a short expression because it is repeated.
 pub fn floor_to(of: &str, step: i64) -> String {
     let step = whole(step);
     format!("{of} - MOD({of}, {step}) - CASE WHEN MOD({of}, {step}) < 0 THEN {step} ELSE 0 END")

@@ -1,13 +1,13 @@
-//! Cells merged by pane, and marks that say how many there are of each.
+//! Cells merged by pane, and marks with the number of rows per pane.
 //!
-//! Rows and marks are one table, filled by one statement: two sinks of one topic would fight for its transactions.
+//! Rows and marks share one table and one statement: two sinks for one topic would conflict over its transactions.
 
 use super::cells::pane_ms;
 use super::job::{Job, Source};
 use super::lexical::{cell_type, floor_to, interval, name};
 use crate::cells::{CellColumn, CellTable, Merge, Origin, Role};
 
-/// The topic of a pipeline's cells.
+/// The source table of a pipeline's cells.
 pub fn table(place: usize, table: &CellTable, source: &Source, job: &Job) -> String {
     let columns: String = table.columns_of(Origin::Sent).map(|c| format!("{},\n", declared(c))).collect();
     let late = if source.lateness_ms > 0 { format!(" - {}", source.lateness_ms) } else { String::new() };
@@ -19,7 +19,7 @@ pub fn table(place: usize, table: &CellTable, source: &Source, job: &Job) -> Str
     )
 }
 
-/// The cells of that topic, without beats.
+/// The view of these cells, without beats.
 pub fn of_topic(place: usize, table: &CellTable) -> String {
     let columns = table.columns_of(Origin::Sent).filter(|column| column.role != Role::Promise);
     let lines: Vec<String> = columns
@@ -31,8 +31,8 @@ pub fn of_topic(place: usize, table: &CellTable) -> String {
     format!("SELECT\n  `_et`,\n{}\nFROM `sent_{place}`\nWHERE `pane` IS NOT NULL", lines.join(",\n"))
 }
 
-/// The views that merge the view `rows_PLACE`, the table that takes what they say, and what fills it. `ranked` makes a view of the
-/// merged rows that are left, if some are cut.
+/// The views that merge `rows_PLACE`, the sink table, and the query that fills it. `ranked` creates a view with the
+/// rows left by a ranking, if any are removed.
 pub fn merged(
     place: usize,
     table: &CellTable,
@@ -76,7 +76,7 @@ pub fn merged(
     (std::iter::once(panes).chain(ranked).chain([marks, sink]).collect(), insert)
 }
 
-/// A list of columns, of which those are null that are not there.
+/// A select list in which missing columns are null.
 fn told(columns: &[&CellColumn], is_there: impl Fn(&CellColumn) -> bool) -> String {
     let one = |column: &&CellColumn| match is_there(column) {
         true => name(&column.name),

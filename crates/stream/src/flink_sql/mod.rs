@@ -1,52 +1,64 @@
-//! A dataflow as Flink SQL: text, which somebody else sends. Flink merges, and an engine of ours finishes.
+//! Translates a dataflow to Flink SQL statements, which the caller submits. Flink merges, and an engine computes the
+//! final results.
 //!
-//! # What is printed
+//! # Printed statements
 //!
-//! Tables of Kafka topics, in Avro without a registry: tuples by input (`tuples_0`, …), or cells by pipeline (`sent_0`, …). Of tuples, views
-//! filter (`input_0`), join (`joined_1`), compute (`computed_0`: those that need no other, `computed_1` …) and filter again (`kept`). The view `rows_0` makes cells of
-//! them, as [`crate::cells`] says; `panes_0` merges cells by key in tumbling windows, of a pane's length or without windows of ten seconds; `ranked_0` is what the first stage of a ranking
-//! leaves; `marks_0` counts what is left of each. `merged_0` is the topic of what comes out: [`crate::Engine::partial_of_cells`] reads it. Dataflows
-//! without pipelines give their tuples ([`tuple_columns`]), and a mark for each second.
+//! Tables over Kafka topics in Avro without a registry: tuples by input (`tuples_0`, …), or cells by pipeline
+//! (`sent_0`, …). For tuples, views filter (`input_0`), join (`joined_1`), compute (`computed_0` for columns that
+//! depend on no other computed column, then `computed_1`, …), and filter again (`kept`). View `rows_0` converts them
+//! to cells as defined in [`crate::cells`]. `panes_0` merges cells by key in tumbling windows of the pane length, or
+//! of ten seconds without windows. `ranked_0` contains the rows left by the first stage of a ranking. `marks_0`
+//! counts the remaining rows per pane. `merged_0` is the sink topic, read by [`crate::Engine::partial_of_cells`].
+//! Dataflows without pipelines emit their tuples ([`tuple_columns`]) and a mark per second.
 //!
-//! A mark is for whoever knows by it that a pane is complete. Panes without a row have none. Records that come after the watermark, which Flink drops
-//! unseen, are in no pane; of dataflows without pipelines they are there, and not counted.
+//! A mark tells the reader that a pane is complete. Panes without rows have no mark. Records after the watermark,
+//! which Flink drops silently, are in no pane; dataflows without pipelines emit them uncounted.
 //!
 //! # Time
 //!
-//! A tuple's rowtime is its `ts_end` in milliseconds, rounded down. A lane's promise is the watermark: that nothing older follows,
-//! where Flink's says that nothing as old does. Beats have no time of their own but the promise.
-//! Joined tuples are as old as the later of their parts, which is the rowtime of either: both halves are joined by intervals and put together. Tuples further apart than
-//! [`Job::join_span_ms`] are not joined, and what is joined waits for so long, as Flink holds watermarks back.
+//! The rowtime of a tuple is its `ts_end` in milliseconds, rounded down. The watermark is derived from a lane's
+//! promise: the promise excludes only older records, Flink's watermark also records of the same time. Beats have no
+//! time other than the promise.
+//! The time of a joined tuple is the later of its parts' times and must be the rowtime of one input: the two cases
+//! are joined separately by intervals and combined with UNION. Tuples more than [`Job::join_span_ms`] apart are not
+//! joined, and joined tuples are delayed by this time, because Flink holds back watermarks.
 //!
-//! # What cannot be printed
+//! # Unsupported
 //!
-//! - Regular expressions: those of Java find the same only in simple cases, and backtrack: bytes from outside could stop a job.
-//! - `subnet`: there is no function that writes an address as text. `url_query`: bytes that are no UTF-8 are decoded otherwise.
-//! - Bits of two columns: there are no operators of bits. With a constant they are cut out by division.
-//! - The remainder of real numbers: MOD is for whole ones.
-//! - LIKE on check-sums, which are bytes in Flink.
-//! - Profiles and standard deviations of real numbers, of tuples: their sketches are no sums. Of cells they go as whole rows.
-//! - Panes that are not whole milliseconds.
-//! - Columns that a query adds to a parser's own (`label.…`, headers): the topic has none.
+//! - Regular expressions: Java's match the same texts only in simple cases, and they backtrack: crafted input could
+//!   stall a job.
+//! - `subnet`: Flink has no function to format an address. `url_query`: invalid UTF-8 is decoded differently.
+//! - Bit operations on two columns: Flink has no bit operators. With a constant they are computed by division.
+//! - The remainder of floating point numbers: MOD is only for integers.
+//! - LIKE on checksums, which are bytes in Flink.
+//! - Profiles and standard deviations of floating point numbers, from tuples: their sketches are not sums. From cells
+//!   they are passed on as whole rows.
+//! - Panes that are not a multiple of 1 ms.
+//! - Columns added by a query to those of a parser (`label.…`, headers): the topic does not contain them.
 //!
-//! # Traps, each tried with Flink 2.2
+//! # Pitfalls, each tested with Flink 2.2
 //!
-//! - BIGINT wraps, also where a decimal becomes one; TRY_CAST of a *text* is what says null of a number that is too large.
-//! - Division by zero ends the job, of real numbers too. Division by a constant null makes the planner fail: what reads no column is computed here.
-//! - MOD has the type of its second argument: a bare literal would make it one of 32 bits.
-//! - `x IN (…)` of bytes is never true; `=`, `<` and GROUP BY of bytes are right, without a sign. MIN and MAX of bytes do not exist.
-//! - Texts compare by UTF-16 where both are Java's, else by bytes: their UTF-8 is compared. Equality is right.
-//! - LIKE's `_` is no line break; its `%` is. Patterns with `_` are printed as regular expressions, of which no part is tried twice.
-//! - SPLIT_INDEX says null of an empty text, and splits by blanks where the separator is empty.
-//! - CHAR_LENGTH, REVERSE and TRANSLATE count characters, beyond the 16-bit ones, too. LOWER and UPPER are Java's: the letters that came after Unicode 13 are translated
-//!   besides, and small sigmas are not its. The TaskManagers' locale must not be Turkish or Lithuanian.
-//! - A sum of decimals that leaves 38 digits is null, and begins anew with the next row: values too large to be squared go in
-//!   rows of their own that are refused by who reads them.
-//! - A bare text literal has a type of its own length, of which CASE makes the longer: among values it is a STRING.
-//! - Real numbers: −0.0 and 0.0 are two groups. Infinity is a value; here it is null.
-//! - Only ROW_NUMBER ranks streams, so that ties are broken by the key as here.
-//! - Two INSERTs into one topic would share the names of their transactions: rows and marks are one.
-//! - `GROUP BY window_start, window_end` keeps no rowtime; `window_time` has to be among the keys.
+//! - BIGINT wraps, even in a cast from decimal. Only TRY_CAST from *text* returns null for an overflow.
+//! - Division by zero fails the job, even for floating point. Division by a constant null fails the planner, so
+//!   expressions without columns are evaluated here.
+//! - MOD has the type of its second argument: an uncast literal would make it a 32-bit integer.
+//! - `x IN (…)` on bytes is never true. `=`, `<`, and GROUP BY on bytes work, unsigned. MIN and MAX on bytes do not
+//!   exist.
+//! - Texts compare by UTF-16 if both are Java strings, otherwise by bytes: their UTF-8 is compared. Equality is
+//!   correct.
+//! - LIKE's `_` does not match a line break; its `%` does. Patterns with `_` are printed as regular expressions
+//!   without backtracking.
+//! - SPLIT_INDEX returns null for an empty text, and splits at blanks if the separator is empty.
+//! - CHAR_LENGTH, REVERSE, and TRANSLATE count characters, including those beyond 16 bits. LOWER and UPPER are
+//!   Java's: letters added after Unicode 13 are translated separately, and its final sigma rule differs. The locale
+//!   of the TaskManagers must not be Turkish or Lithuanian.
+//! - A decimal sum beyond 38 digits becomes null and restarts with the next row: values too large to be squared are
+//!   written to separate rows, which the reader rejects.
+//! - An uncast text literal has a type of its own length, and CASE pads to the longer one: values are cast to STRING.
+//! - Floating point: −0.0 and 0.0 are separate groups. Infinity is a value; in the engine it is null.
+//! - Only ROW_NUMBER ranks streams; ties are broken by the key, as in the engine.
+//! - Two INSERTs into one topic would share their transactional IDs: rows and marks use one INSERT.
+//! - `GROUP BY window_start, window_end` drops the rowtime; `window_time` must be a key.
 
 mod arithmetic;
 mod cells;
@@ -74,11 +86,11 @@ pub use job::{End, From, Job, Source, Start, slot_memory_bytes};
 pub use printer::Unprintable;
 pub use raw::{MARKED_MS, TupleColumn, tuple_columns};
 
-/// The statements of a job that merges what a dataflow needs, in the order in which they are to be sent: settings, tables and views,
-/// then one that starts the job.
+/// The statements of a job that merges the data of a dataflow, in the order of submission: settings, tables, views,
+/// and the statement that starts the job.
 ///
 /// # Errors
-/// All that cannot be printed.
+/// All unsupported parts.
 pub fn print(dataflow: &Dataflow, config: &Config, job: &Job) -> Result<Vec<String>, Vec<Unprintable>> {
     let mut refused = Vec::new();
     let (mut statements, mut inserts) = (job.settings(), Vec::new());
@@ -125,10 +137,10 @@ pub fn print(dataflow: &Dataflow, config: &Config, job: &Job) -> Result<Vec<Stri
     Ok(statements)
 }
 
-/// An expression, where `scope` says what stands for a column and what it holds.
+/// Prints an expression; `scope` returns the SQL and the type of a column.
 ///
 /// # Errors
-/// All that cannot be printed.
+/// All unsupported parts.
 pub fn expression(
     expr: &Expr,
     scope: &dyn Fn(Column) -> (String, DataType),
@@ -140,10 +152,10 @@ pub fn expression(
     if printer.refused.is_empty() { Ok(sql) } else { Err(printer.refused) }
 }
 
-/// A condition; see [`expression`].
+/// Prints a condition; see [`expression`].
 ///
 /// # Errors
-/// All that cannot be printed.
+/// All unsupported parts.
 pub fn condition(
     predicate: &Predicate,
     scope: &dyn Fn(Column) -> (String, DataType),

@@ -1,4 +1,4 @@
-//! Conditions. Null is neither true nor false, in SQL as with us; what compares values says null of null.
+//! Conditions. Null is neither true nor false, both in SQL and in the engine; comparisons with null are null.
 
 use std::net::IpAddr;
 
@@ -11,11 +11,11 @@ use super::text::{like, lowered};
 use super::value::{bytes_of, sign};
 use crate::ops;
 
-/// The addresses that are IPv4's.
+/// The range of IPv4-mapped addresses.
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
 
 impl Printer<'_> {
-    /// A condition, with brackets only where AND, OR, and NOT need them.
+    /// Prints a condition, with parentheses only where AND, OR, and NOT need them.
     pub fn predicate(&mut self, predicate: &Predicate) -> String {
         match predicate {
             Predicate::And(parts) => self.all(parts, "AND", "TRUE"),
@@ -26,7 +26,7 @@ impl Printer<'_> {
             Predicate::In { column, literals } => {
                 let equal = |literal| Predicate::Compare { column: *column, op: Compare::Eq, literal };
                 match literals.is_empty() {
-                    // Not true, and null of null.
+                    // False, but null for null.
                     true => format!("{0} <> {0}", self.column(*column).0),
                     false => {
                         let list: Vec<Predicate> = literals.iter().cloned().map(equal).collect();
@@ -90,7 +90,7 @@ fn booleans(of: &str, op: Compare, value: bool) -> String {
     }
 }
 
-/// A number without a sign, which is there by its bits: the upper half of them is negative.
+/// Compares an unsigned integer stored by its bits: the upper half of the range is negative.
 fn unsigned(of: &str, op: Compare, value: u64) -> String {
     let bits = value as i64;
     let is_low = bits >= 0;
@@ -104,7 +104,7 @@ fn unsigned(of: &str, op: Compare, value: u64) -> String {
     }
 }
 
-/// That an address is in a network: from its first to its last, without the other family's.
+/// Tests for an address in a network by its first and last address. IPv6 networks exclude IPv4-mapped addresses.
 fn network(of: &str, ip: IpAddr, prefix: u8) -> String {
     let (ip, prefix, v4) = match ip {
         IpAddr::V4(ip) => (ip.to_ipv6_mapped(), 96 + prefix.min(32), true),

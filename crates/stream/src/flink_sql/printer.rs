@@ -1,36 +1,36 @@
-//! What values and conditions are printed with: what columns are, and what could not be printed.
+//! The state of printing values and conditions: the scope of columns, and the unsupported parts.
 
 use plan::Column;
 use tuple::DataType;
 
-/// A part of a query that has no Flink SQL with the same meaning.
+/// A part of a query without equivalent Flink SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unprintable {
     /// The part.
     pub what: String,
-    /// What stands against it.
+    /// The reason.
     pub why: String,
 }
 
 /// Prints values and conditions.
 pub struct Printer<'a> {
     scope: &'a dyn Fn(Column) -> (String, DataType),
-    /// What could not be printed.
+    /// Unsupported parts.
     pub refused: Vec<Unprintable>,
 }
 
 impl<'a> Printer<'a> {
-    /// `scope` says what stands for a column, and what it holds.
+    /// Creates a printer; `scope` returns the SQL and the type of a column.
     pub fn new(scope: &'a dyn Fn(Column) -> (String, DataType)) -> Printer<'a> {
         Printer { scope, refused: Vec::new() }
     }
 
-    /// What stands for a column, and what it holds.
+    /// The SQL and the type of a column.
     pub fn column(&self, column: Column) -> (String, DataType) {
         (self.scope)(column)
     }
 
-    /// Notes what cannot be printed, once.
+    /// Records an unsupported part, once.
     pub fn refuse(&mut self, what: &str, why: &str) {
         let one = Unprintable { what: what.into(), why: why.into() };
         if !self.refused.contains(&one) {

@@ -1,10 +1,10 @@
-//! Rankings in two stages: the groups of each window are dealt by a hash of their key, of each part the first k are kept, and
-//! the engine that finishes ranks these. The first k of all are among them, as both rank alike: by the value, null last, then by the
-//! key, null first, texts by their bytes.
+//! Two-stage rankings. The groups of each window are partitioned by a hash of their key, the first k of each
+//! partition are kept, and the engine ranks these again. They include the overall first k, because both stages use
+//! the same order: by value, null last, then by key, null first, texts by bytes.
 //!
-//! That is done where it is exact: a window is one pane, a group is one row of it (no sample, no entries of histograms or different values, which would
-//! have to go with their group), nothing is shown as a share of all, and the value is one whole number of that row. Elsewhere all groups are
-//! merged, and the second stage alone ranks.
+//! This is used where it is exact: a window is one pane, a group is one row of it (no sampling, and no entries of
+//! histograms or distinct values, which would have to follow their group), no column is a share of the total, and the
+//! ranking value is one integer of the row. Otherwise all groups are merged, and only the engine ranks.
 
 use plan::{Aggregate, Column, Pipeline};
 use tuple::DataType;
@@ -13,10 +13,10 @@ use super::lexical::{LEAST, name};
 use super::value::bytes_of;
 use crate::cells::{Accumulated, CellTable, End};
 
-/// Parts that groups are dealt into.
+/// Number of partitions.
 const PARTS: u32 = 8;
 
-/// The view of rows that are left of the view `panes_PLACE`, if any is cut.
+/// The view with the remaining rows of `panes_PLACE`, if any are removed.
 pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Option<String> {
     let top = pipeline.top_k?;
     let is_tumbling = pipeline.window.is_some_and(|window| window.slide_ns >= window.size_ns);
@@ -50,7 +50,7 @@ pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Opti
     ))
 }
 
-/// The column that groups are ranked by.
+/// The ranking column.
 fn weight(pipeline: &Pipeline, table: &CellTable, by: usize) -> Option<String> {
     let ranked = &pipeline.aggregates[by];
     let is_value = |of: Column| pipeline.values.get(ranked.value).is_some_and(|value| value.column == of);

@@ -1,4 +1,4 @@
-//! Dataflows without pipelines: the tuples themselves, and marks that say how many there are of each second.
+//! Dataflows without pipelines: the tuples, and marks with the number of tuples per second.
 
 use plan::Dataflow;
 use tuple::FieldId;
@@ -9,23 +9,23 @@ use super::tuples::Tuples;
 use crate::cells::CellType;
 use crate::ops::join::SAME_IN_ALL;
 
-/// Between two marks.
+/// Interval between marks.
 pub const MARKED_MS: i64 = 1000;
 
-/// A column of the topic of tuples.
+/// A column of the tuple topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TupleColumn {
-    /// Its name.
+    /// Column name.
     pub name: String,
-    /// What it holds.
+    /// Value type.
     pub data: CellType,
-    /// Where it is in the tuples that an [`crate::Engine`] of the dataflow gives; `None`: `_second_ms`, where the second begins that the tuple ends in,
-    /// and `_mark`.
+    /// Position in the tuples emitted by an [`crate::Engine`] of the dataflow; `None` for `_second_ms`, the start of
+    /// the second in which the tuple ends, and `_mark`.
     pub field: Option<FieldId>,
 }
 
-/// The columns of the topic that the tuples of a dataflow without pipelines go to. A row with `_mark` says how many
-/// tuples there are of a second; the others are tuples.
+/// The columns of the topic for tuples of a dataflow without pipelines. Rows with `_mark` contain the number of
+/// tuples of a second; all others are tuples.
 #[must_use]
 pub fn tuple_columns(dataflow: &Dataflow) -> Vec<TupleColumn> {
     columns(&Tuples::of(dataflow))
@@ -38,7 +38,7 @@ fn columns(tuples: &Tuples) -> Vec<TupleColumn> {
         data: CellType::of(tuples.schema.field(*id).data_type),
         field: Some(*id),
     };
-    // What only says again which flow it is, is not news.
+    // Repeated flow columns of further inputs are skipped.
     let is_news = |id: &&FieldId| {
         !tuples.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
     };
@@ -46,7 +46,7 @@ fn columns(tuples: &Tuples) -> Vec<TupleColumn> {
     [own("_second_ms")].into_iter().chain(fields).chain([own("_mark")]).collect()
 }
 
-/// What counts the tuples, the table that takes them, and what fills it.
+/// The view that counts the tuples, the sink table, and the query that fills it.
 pub fn written(tuples: &Tuples, job: &Job) -> (Vec<String>, String) {
     let columns = columns(tuples);
     let (view, size) = (name(&tuples.view), interval(MARKED_MS));

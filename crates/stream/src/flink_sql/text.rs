@@ -1,4 +1,4 @@
-//! Patterns and functions of texts.
+//! Text patterns and functions.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::lexical::text;
 use super::printer::Printer;
 use super::value::Value;
 
-/// What a pattern of LIKE is made of.
+/// A token of a LIKE pattern.
 enum Token {
     Run,
     One,
@@ -17,7 +17,7 @@ enum Token {
 }
 
 impl Printer<'_> {
-    /// A function of a text.
+    /// Prints a text function.
     pub fn text_function(&mut self, of: &str, function: &TextFunction) -> Value {
         let sql = match function {
             TextFunction::Lower => lowered(of),
@@ -40,8 +40,8 @@ impl Printer<'_> {
         "CAST(NULL AS STRING)".into()
     }
 
-    /// SPLIT_INDEX says null of an empty text, which has one piece, and counts from the front only: from the end are the
-    /// pieces of the text read backwards.
+    /// SPLIT_INDEX returns null for an empty text, which has one part, and counts only from the start: negative
+    /// positions split the reversed text.
     fn split(&mut self, of: &str, separator: &str, place: i64) -> String {
         if separator.is_empty() {
             return self.refused_text("split by nothing", "Flink SQL splits by blanks then");
@@ -65,7 +65,7 @@ impl Printer<'_> {
     }
 }
 
-/// Capitals that Java 17 does not know yet, from the first to the last.
+/// Uppercase letters not known to Java 17, as ranges.
 const NEWER: [(u32, u32); 18] = [
     (0x1c89, 0x1c89),
     (0x2c2f, 0x2c2f),
@@ -87,27 +87,27 @@ const NEWER: [(u32, u32); 18] = [
     (0x16ea0, 0x16eb8),
 ];
 
-/// Those capitals as a literal, and their small letters.
+/// These uppercase letters and their lowercase forms, as literals.
 fn newer() -> (String, String) {
     let capitals: String =
         NEWER.iter().flat_map(|(first, last)| *first..=*last).filter_map(char::from_u32).collect();
     (text(&capitals), text(&capitals.to_lowercase()))
 }
 
-/// In small letters, each character by itself: Java looks for the ends of words.
+/// Lowercase, character by character: Java's final sigma rule is avoided.
 pub fn lowered(of: &str) -> String {
     let (capitals, small) = newer();
     format!("TRANSLATE(LOWER(TRANSLATE({of}, 'Σ', 'σ')), {capitals}, {small})")
 }
 
-/// In capitals.
+/// Uppercase.
 fn uppered(of: &str) -> String {
     let (capitals, small) = newer();
     format!("TRANSLATE(UPPER({of}), {small}, {capitals})")
 }
 
-/// SQL LIKE, whose `_` is no end of a line in Flink: patterns with it are regular expressions there, made of pieces that are
-/// each looked for once.
+/// SQL LIKE. Flink's `_` does not match a line break, so patterns with it are printed as regular expressions whose
+/// parts are each searched once.
 pub fn like(of: &str, pattern: &str) -> String {
     let tokens = tokens(pattern);
     match tokens.iter().any(|token| matches!(token, Token::One)) {
@@ -147,7 +147,7 @@ impl Token {
     }
 }
 
-/// The pattern as a regular expression of Java: what stands between two runs is taken where it is found first.
+/// The pattern as a Java regular expression; the part between two `%` matches at its first occurrence.
 fn regex(tokens: &[Token]) -> String {
     let pieces: Vec<&[Token]> = tokens.split(|token| matches!(token, Token::Run)).collect();
     let mut out = String::from("(?s)\\A");

@@ -1,11 +1,12 @@
-//! Tuples of topics as one view: filtered, joined, with computed columns. Beside the dataflow's columns it has
+//! The tuples of all topics as one view: filtered, joined, and with computed columns. In addition to the dataflow's
+//! columns it has
 //!
-//! - `_et`: the rowtime, in milliseconds; `_ms` and `_end_ns` the same as numbers, the latter exactly,
+//! - `_et`: the rowtime, in milliseconds; `_ms` and `_end_ns`: the same as integers, the latter with full precision,
 //! - `_replicate`.
 //!
-//! Flink joins by intervals only where windows follow, and a joined tuple's time is the later of its parts, which is no
-//! rowtime of either input: so pairs of which the one is the later and those of which the other is are joined each by
-//! themselves, and put together.
+//! Flink supports interval joins before windows only with the rowtime of an input, but the time of a joined tuple is
+//! the later of its parts' times. Pairs with a later left part and pairs with a later right part are therefore joined
+//! separately and combined.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,25 +19,25 @@ use super::lexical::{column_type, floor_ms, interval, name};
 use super::printer::{Printer, Unprintable};
 use crate::ops::join::joined_schema;
 
-/// The view, and what its columns are.
+/// The view and its columns.
 pub struct Tuples {
-    /// What makes it.
+    /// Statements that create it.
     pub statements: Vec<String>,
-    /// What it is called.
+    /// Name of the view.
     pub view: String,
-    /// The inputs' columns, then the computed ones.
+    /// The columns of the inputs, then the computed columns.
     pub schema: Schema,
-    /// What each is called in the view.
+    /// Column names in the view.
     pub names: Vec<String>,
-    /// Those that are there.
+    /// Columns present in the view.
     pub present: Vec<FieldId>,
-    /// Where the fields of each input begin.
+    /// First field of each input.
     pub starts: Vec<u16>,
     base: u16,
 }
 
 impl Tuples {
-    /// The columns of the tuples of a dataflow, without a view.
+    /// The columns for a dataflow, without a view.
     pub fn of(dataflow: &Dataflow) -> Tuples {
         let (mut schema, starts) = match &dataflow.inputs[..] {
             [only] => (Schema::clone(&only.schema), vec![0]),
@@ -53,7 +54,7 @@ impl Tuples {
         Tuples { statements: Vec::new(), view: String::new(), schema, names, present, starts, base }
     }
 
-    /// The tuples of a dataflow.
+    /// The view for a dataflow.
     pub fn new(dataflow: &Dataflow, sources: &[Source], job: &Job, refused: &mut Vec<Unprintable>) -> Tuples {
         let mut tuples = Tuples::of(dataflow);
         for (place, (input, source)) in dataflow.inputs.iter().zip(sources).enumerate() {
@@ -73,7 +74,7 @@ impl Tuples {
         tuples
     }
 
-    /// Where a column is in the schema.
+    /// Position of a column in the schema.
     pub fn place(&self, column: Column) -> FieldId {
         match column.computed_place() {
             Some(place) => FieldId(self.base + place as u16),
@@ -81,13 +82,13 @@ impl Tuples {
         }
     }
 
-    /// What stands for a column in the view, and what it holds.
+    /// SQL and type of a column in the view.
     pub fn column(&self, column: Column) -> (String, DataType) {
         let id = self.place(column);
         (name(&self.names[usize::from(id.0)]), self.schema.field(id).data_type)
     }
 
-    /// What `print` prints of the view's columns.
+    /// Runs `print` with a printer for the view's columns.
     pub fn printed<T>(&self, refused: &mut Vec<Unprintable>, print: impl FnOnce(&mut Printer<'_>) -> T) -> T {
         let scope = |column| self.column(column);
         let mut printer = Printer::new(&scope);
@@ -101,7 +102,8 @@ impl Tuples {
         self.view = view.into();
     }
 
-    /// An input's own tuples, without beats. Conditions that concern it alone are applied to its columns as the topic calls them.
+    /// Adds the view of an input's tuples, without beats. Conditions on this input alone use the topic's column
+    /// names.
     fn input(&mut self, place: usize, input: &Input, refused: &mut Vec<Unprintable>) {
         let own = |id: FieldId| name(&input.schema.field(id).name);
         let renamed = |id: &FieldId| {
@@ -133,7 +135,7 @@ impl Tuples {
         self.make_view(&format!("input_{place}"), &query);
     }
 
-    /// Joins what there is with the next input.
+    /// Joins the preceding inputs with the next one.
     fn join(&mut self, place: usize, dataflow: &Dataflow, job: &Job) {
         let before = if place == 1 { "input_0".to_owned() } else { format!("joined_{}", place - 1) };
         let id = |input: usize| name(&self.names[usize::from(self.starts[input] + common::ID.0)]);
@@ -169,7 +171,7 @@ impl Tuples {
         self.make_view(&format!("joined_{place}"), &query.join("\nUNION ALL\n"));
     }
 
-    /// Columns computed of others, those first that need no other.
+    /// Adds computed columns in levels, those without dependencies first.
     fn compute(&mut self, all: &[Computed], refused: &mut Vec<Unprintable>) {
         let mut levels: Vec<usize> = Vec::new();
         for computed in all {
@@ -193,7 +195,7 @@ impl Tuples {
     }
 }
 
-/// A computed column's value. A column under another name stays what it is.
+/// The value of a computed column. A renamed column is unchanged.
 fn computed_column(printer: &mut Printer<'_>, computed: &Computed) -> String {
     match &computed.expr {
         plan::Expr::Column(column) => printer.column(*column).0,
@@ -201,7 +203,7 @@ fn computed_column(printer: &mut Printer<'_>, computed: &Computed) -> String {
     }
 }
 
-/// The topic of an input. All fields are read, as they follow each other in records.
+/// The source table of an input. All fields are declared, in the order of the record.
 fn table(place: usize, schema: &Arc<Schema>, source: &Source, job: &Job) -> String {
     let members: BTreeSet<u16> = schema.members().map(|(id, ..)| id.0).collect();
     let own = schema.ids().filter(|id| !members.contains(&id.0)).map(|id| schema.field(id));
@@ -214,13 +216,13 @@ fn table(place: usize, schema: &Arc<Schema>, source: &Source, job: &Job) -> Stri
          WATERMARK FOR `_et` AS TO_TIMESTAMP_LTZ({} - {}, 3)\n) {}",
         floor_ms(&end),
         floor_ms("`wm_ns`"),
-        // Flink's watermark says that nothing as old as it follows, a lane's promise that nothing older does.
+        // Flink's watermark also excludes records of the same time; a lane's promise excludes only older ones.
         source.lateness_ms + 1,
         job.reading(source),
     )
 }
 
-/// Names of fields; where there are several of one name, those behind it with their place.
+/// Unique field names; repeated names get their position as a suffix.
 fn unique_names(schema: &Schema) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (place, field) in schema.fields.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Printed values, and the small pieces that they are made of.
+//! Printed values and their parts.
 
 use plan::Compare;
 use tuple::DataType;
@@ -10,40 +10,41 @@ const NULL: &str = "NULL";
 /// A printed value.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// What stands for it. Needs no brackets around it.
+    /// The expression. Needs no parentheses around it.
     pub sql: String,
-    /// Its type: of whole numbers `I64`; `None`: it is null.
+    /// The type, `I64` for all integers; `None` for null.
     pub data_type: Option<DataType>,
-    /// Of reals: whether it can be one that is not finite, in place of null. Sums, differences and products hand that on.
+    /// Whether a floating point value may be non-finite instead of null. Sums, differences, and products propagate
+    /// this.
     pub ends: Ends,
 }
 
-/// Where the range of reals ends.
+/// Range of floating point values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// It is finite or null.
+    /// Finite or null.
     Kept,
-    /// It may be infinite or no number.
+    /// May be infinite or NaN.
     Open,
 }
 
 impl Value {
-    /// Of this type.
+    /// Creates a value of a type.
     pub fn new(sql: impl Into<String>, data_type: DataType) -> Value {
         Value { sql: sql.into(), data_type: Some(data_type), ends: Ends::Kept }
     }
 
-    /// Null, of a type or none.
+    /// Null, with or without a type.
     pub fn null(data_type: Option<DataType>) -> Value {
         Value { sql: NULL.into(), data_type, ends: Ends::Kept }
     }
 
-    /// Whether it is null whatever columns say. Flink's planner fails at arithmetic with that.
+    /// Whether the value is constant null, for which arithmetic fails in Flink's planner.
     pub fn is_null(&self) -> bool {
         self.sql == NULL
     }
 
-    /// What it is as a text, null where it is not finite.
+    /// The expression, with null instead of non-finite values.
     pub fn finite(self) -> String {
         match self.ends {
             Ends::Kept => self.sql,
@@ -53,7 +54,7 @@ impl Value {
         }
     }
 
-    /// As a value of this type: whole numbers become real ones, null gets a type.
+    /// The value cast to `wanted`: integers become floating point, null gets a type.
     pub fn of(self, wanted: DataType) -> Value {
         let ends = self.ends;
         let sql = match (self.data_type, wanted) {
@@ -65,12 +66,12 @@ impl Value {
     }
 }
 
-/// The UTF-8 of a text.
+/// The UTF-8 encoding of a text.
 pub fn bytes_of(text: &str) -> String {
     format!("ENCODE({text}, 'UTF-8')")
 }
 
-/// The operator.
+/// The SQL operator.
 pub fn sign(op: Compare) -> &'static str {
     match op {
         Compare::Eq => "=",
@@ -82,7 +83,7 @@ pub fn sign(op: Compare) -> &'static str {
     }
 }
 
-/// The least whole number as a value.
+/// The smallest BIGINT as a value.
 pub fn least() -> String {
     format!("CAST({LEAST} AS BIGINT)")
 }

@@ -1,21 +1,21 @@
-//! What is accumulated of the tuples of a group, as a plain description: the engine makes its cells by it ([`super::aggregate`]), other engines
-//! their columns ([`crate::cells`]).
+//! Descriptions of the accumulators of a pipeline. The engine derives its cells from them ([`super::aggregate`]),
+//! other engines their columns ([`crate::cells`]).
 
 use plan::{Aggregate, Aggregated, Column, Pipeline, Predicate, Total};
 use tuple::DataType;
 
 use crate::sketch::log_histogram::{BITS, FINE_BITS};
 
-/// Which end.
+/// Minimum or maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The least.
+    /// The minimum.
     Min,
-    /// The largest.
+    /// The maximum.
     Max,
 }
 
-/// A column, and what it holds.
+/// A column with its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The column of the dataflow.
@@ -24,62 +24,64 @@ pub struct Measured {
     pub data_type: DataType,
 }
 
-/// What an accumulator holds. Null values take no part.
+/// The content of an accumulator. Null values are skipped.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Accumulated {
-    /// How many tuples.
+    /// Number of tuples.
     Count,
-    /// How many values, and their sum: of whole numbers exactly.
+    /// Number of values and their sum, exact for integers.
     Sum(Measured),
-    /// The least or the largest value.
+    /// The minimum or maximum value.
     Extreme(Measured, End),
-    /// How far values are from their mean: of whole numbers their number, their sum and the sum of their squares, exactly.
+    /// Variance. For integers: number of values, their sum, and the sum of their squares, all exact.
     Spread(Measured),
-    /// How many values are in each bucket, 2^`bits` of them to a power of two; and the least and the largest value.
+    /// Number of values per bucket, with 2^`bits` buckets per power of two; the minimum and maximum value.
     Histogram(Measured, u8),
-    /// Which different values.
+    /// The set of distinct values.
     Distinct(Measured),
-    /// For how many tuples the predicate is true, and for how many true or false.
+    /// Number of tuples for which the predicate is true, and for which it is not null.
     Outcome(Predicate),
 }
 
 impl Accumulated {
-    /// The column whose different values it is of.
+    /// The column of a set of distinct values.
     #[must_use]
     pub fn distinct(&self) -> Option<&Measured> {
         if let Accumulated::Distinct(of) = self { Some(of) } else { None }
     }
 }
 
-/// The accumulators of a pipeline, each once, and who reads which.
+/// The accumulators of a pipeline without duplicates, and the accumulator of each aggregate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Accumulation {
     /// The accumulators.
     pub list: Vec<Accumulated>,
-    /// By accumulator: of which of the pipeline's values it is.
+    /// By accumulator: index of its value in the pipeline.
     pub values: Vec<Option<usize>>,
-    /// By aggregate: the place of what it reads.
+    /// By aggregate: index of its accumulator.
     pub place: Vec<usize>,
 }
 
 impl Accumulation {
-    /// What a pipeline needs; `is_sampled`: its tuples are those of a sample of flows. `data_type` says what a column holds.
+    /// The accumulators required by a pipeline. `is_sampled`: the tuples are from a sample of flows. `data_type`
+    /// returns the type of a column.
     ///
     /// # Panics
-    /// When an aggregate needs a value and there is none, or it is not a number: the planner's bug.
+    /// If an aggregate requires a numeric value and has none; the planner rejects these.
     #[must_use]
     pub fn new(
         pipeline: &Pipeline,
         is_sampled: bool,
         data_type: &dyn Fn(Column) -> DataType,
     ) -> Accumulation {
-        // The ends of an interval are those of buckets; but buckets that are shown are the same with a sample.
+        // Ends of an interval are bucket bounds, so sampling uses finer buckets; displayed buckets are the same with
+        // and without sampling.
         let shows_buckets = |c: &Aggregated| c.aggregate.is_distribution();
         let is_fine = is_sampled && !pipeline.aggregates.iter().any(shows_buckets);
         let bits = if is_fine { FINE_BITS } else { BITS };
         let measured = |column: Column| Measured { column, data_type: data_type(column) };
-        // Of one value quantiles, hist and cdf read one histogram; avg and sum one sum; rate and count one count. Of columns
-        // and predicates of their own nothing is shared.
+        // For one value, quantiles, hist, and cdf share a histogram; avg and sum share a sum; rate and count share a
+        // count. Accumulators with their own columns or predicates are not shared.
         let is_shared =
             |one: &Accumulated| !matches!(one, Accumulated::Distinct(_) | Accumulated::Outcome(_));
         let mut all = Accumulation::default();

@@ -1,7 +1,7 @@
-//! What is computed of a group: which accumulators a pipeline's aggregates need, each once, and their dispatch.
+//! Accumulators of a pipeline's aggregates without duplicates, and their dispatch by kind.
 //!
-//! An accumulator holds a flat vector with a cell for every group (with sampling: for every group and replicate).
-//! Updates take a cell for each row; merging cells is associative, so that panes and workers merge.
+//! An accumulator is a flat vector with a cell per group (with sampling: per group and replicate). An update takes a
+//! cell index per row. Merging cells is associative, so that panes and workers can be merged.
 
 use std::ops::Range;
 
@@ -22,35 +22,35 @@ use crate::ops::sum::{IntegerSums, RealSums};
 use crate::partial::bytes::{Malformed, Reader, put_bits, put_len};
 use crate::rows::{Cells, Rows};
 
-/// State by cell.
+/// Aggregation state in cells.
 pub trait Accumulator {
     /// Size of a cell without its heap memory.
     const CELL_BYTES: usize;
-    /// Makes room for this many cells; new ones are empty.
+    /// Sets the number of cells; new cells are empty.
     fn resize(&mut self, cells: usize);
-    /// Empties a cell.
+    /// Clears a cell.
     fn reset(&mut self, cell: usize);
-    /// Takes over the other's cell; returns by how many bytes of heap it grew.
+    /// Merges cell `other` of `from` into `cell`; returns the growth of heap memory in bytes.
     fn merge(&mut self, cell: usize, from: &Self, other: usize) -> usize;
-    /// Whether nothing came to a cell.
+    /// Whether a cell is empty.
     fn is_empty(&self, cell: usize) -> bool;
-    /// Appends these cells, in the form for other machines.
+    /// Appends the encoding of these cells.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>);
-    /// Reads what was written of these cells, which are empty; no more than `tuples` came to any.
+    /// Decodes these cells, which must be empty. Rejects counts above `tuples`.
     fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed>;
-    /// Whether its cells can be rows of [`crate::cells`].
+    /// Whether its cells can be converted to rows of [`crate::cells`].
     fn are_rows(&self) -> bool {
         true
     }
-    /// Puts these cells into its columns of base rows, from the row `first` on.
+    /// Writes these cells to its columns of base rows, beginning at row `first`.
     fn put(&self, _cells: &[usize], _first: usize, _columns: &mut [Building]) {}
-    /// Adds what a base row has.
+    /// Adds the values of a base row.
     fn take(&mut self, _cell: usize, _row: PartsOf<'_>) -> Result<(), Malformed> {
         Ok(())
     }
-    /// The entries of a cell that have rows of their own.
+    /// Appends the entries of a cell that become entry rows.
     fn entries(&self, _cell: usize, _out: &mut Vec<Entry>) {}
-    /// Adds what an entry row has; returns by how many bytes of heap it grew.
+    /// Adds the values of an entry row; returns the growth of heap memory in bytes.
     fn take_entry(&mut self, _cell: usize, _entry: EntryOf<'_>) -> Result<usize, Malformed> {
         Err(Malformed::Invalid("an accumulator"))
     }
@@ -63,16 +63,16 @@ pub struct Accumulators {
     cells: usize,
 }
 
-/// The accumulators of tuples whose flows were sampled at one rate.
+/// The accumulators for flows with one sampling rate.
 #[derive(Clone, Debug)]
 pub struct Stratum {
-    /// The rate.
+    /// Sampling rate.
     pub rate: f64,
     /// The accumulators.
     pub cells: Accumulators,
 }
 
-/// One of them.
+/// An accumulator of any kind.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum State {
@@ -89,31 +89,31 @@ pub enum State {
     Outcome(Shares, usize),
 }
 
-/// Which accumulators the aggregates need, and of what.
+/// The accumulators required by the aggregates, and their inputs.
 #[derive(Debug)]
 pub struct Shape {
-    /// The place of each aggregate's accumulator.
+    /// Accumulator index of each aggregate.
     pub place: Vec<usize>,
-    /// By accumulator: of which of the pipeline's values it is.
+    /// By accumulator: index of its value in the pipeline.
     pub values: Vec<Option<usize>>,
-    /// Columns whose different values are counted.
+    /// Columns of distinct values.
     pub distinct: Vec<FieldId>,
-    /// Predicates whose outcomes are counted.
+    /// Predicates of counted outcomes.
     pub outcomes: Vec<Filter>,
     empty: Vec<State>,
 }
 
-/// What accumulators read of a batch.
+/// The inputs of accumulators for one batch.
 pub struct Measures<'a> {
-    /// Value columns by accumulator, of those that have one.
+    /// Value column by accumulator, if any.
     pub values: Vec<Option<ColumnView<'a>>>,
-    /// By [`Shape::distinct`].
+    /// Indexed like [`Shape::distinct`].
     pub distinct: Vec<Hashes<'a>>,
-    /// By [`Shape::outcomes`].
+    /// Indexed like [`Shape::outcomes`].
     pub outcomes: Vec<Truth>,
 }
 
-/// Calls `$body` with the accumulator of any kind as `$one`.
+/// Evaluates `$body` with the accumulator of any kind bound to `$one`.
 macro_rules! each_kind {
     ($state:expr, $one:pat => $body:expr) => {
         match $state {
@@ -133,7 +133,7 @@ macro_rules! each_kind {
 }
 
 impl Shape {
-    /// Accumulators of columns of `schema`, where `place` says where they are: up to `exact_max` distinct values are held
+    /// Accumulators over columns of `schema`; `place` maps columns. Up to `exact_max` distinct values are stored
     /// exactly.
     #[must_use]
     pub fn new(
@@ -163,7 +163,7 @@ impl Shape {
         self.empty.iter().map(State::cell_bytes).sum()
     }
 
-    /// No cell yet.
+    /// Creates accumulators without cells at a coarsening level.
     #[must_use]
     pub fn accumulators(&self, level: u8) -> Accumulators {
         let mut empty = Accumulators { states: self.empty.clone(), cells: 0 };
@@ -205,7 +205,7 @@ impl Shape {
 }
 
 impl Accumulators {
-    /// Makes room for this many cells.
+    /// Sets the number of cells.
     pub fn resize(&mut self, cells: usize) {
         if cells != self.cells {
             self.states.iter_mut().for_each(|state| each_kind!(state, s => s.resize(cells)));
@@ -213,20 +213,20 @@ impl Accumulators {
         }
     }
 
-    /// Empties some cells.
+    /// Clears cells.
     pub fn reset(&mut self, cells: Range<usize>) {
         for state in &mut self.states {
             each_kind!(state, s => cells.clone().for_each(|cell| s.reset(cell)));
         }
     }
 
-    /// Takes `rows`, each into its cell; returns by how many bytes of heap they grew.
+    /// Adds `rows`, each to its cell; returns the growth of heap memory in bytes.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, measures: &Measures<'_>) -> usize {
         let states = self.states.iter_mut().zip(&measures.values);
         states.map(|(state, value)| state.update(cells, rows, *value, measures)).sum()
     }
 
-    /// Merges every cell `i` of `from` into the cell `to(i)`, if that is any.
+    /// Merges every cell `i` of `from` into the cell `to(i)`, if any.
     pub fn merge(&mut self, from: &Accumulators, to: impl Fn(usize) -> Option<usize>) -> usize {
         let mut grown = 0;
         for (mine, theirs) in self.states.iter_mut().zip(&from.states) {
@@ -243,7 +243,7 @@ impl Accumulators {
         &self.states[place]
     }
 
-    /// Makes sketches smaller; levels go up by one.
+    /// Reduces the resolution of sketches to the next level.
     pub fn coarsen(&mut self, level: u8) {
         for state in &mut self.states {
             match state {
@@ -254,7 +254,7 @@ impl Accumulators {
         }
     }
 
-    /// Memory without that of sketches, about: vectors have room to grow.
+    /// Approximate memory without sketches; vectors have spare capacity.
     #[must_use]
     pub fn cell_bytes(&self) -> usize {
         self.bytes_of(self.cells)
@@ -265,20 +265,20 @@ impl Accumulators {
         cells.next_power_of_two().max(4).saturating_mul(of_cell) + self.states.len() * size_of::<State>()
     }
 
-    /// The cells that are not empty.
+    /// The non-empty cells.
     #[must_use]
     pub fn used(&self) -> Vec<usize> {
         let is_used = |cell: usize| self.states.iter().any(|state| !each_kind!(state, s => s.is_empty(cell)));
         (0..self.cells).filter(|cell| is_used(*cell)).collect()
     }
 
-    /// Whether all cells can be rows.
+    /// Whether all cells can be converted to rows.
     #[must_use]
     pub fn are_rows(&self) -> bool {
         self.states.iter().all(|state| each_kind!(state, s => s.are_rows()))
     }
 
-    /// Puts cells into the columns of base rows, of which each accumulator has as many as `widths` says.
+    /// Writes cells to the columns of base rows; `widths` is the number of columns per accumulator.
     pub fn put(&self, cells: &[usize], first: usize, mut columns: &mut [Building], widths: &[usize]) {
         for (state, width) in self.states.iter().zip(widths) {
             let (mine, rest) = columns.split_at_mut(*width);
@@ -292,7 +292,7 @@ impl Accumulators {
         each_kind!(&self.states[slot], s => s.entries(cell, out));
     }
 
-    /// Adds what a base row has of each accumulator.
+    /// Adds the values of a base row to all accumulators.
     pub fn take<'a>(
         &mut self,
         cell: usize,
@@ -302,12 +302,13 @@ impl Accumulators {
         states.try_for_each(|(state, row)| each_kind!(state, s => s.take(cell, row)))
     }
 
-    /// Adds what an entry row has of the accumulator at `slot`.
+    /// Adds the values of an entry row to the accumulator at `slot`.
     pub fn take_entry(&mut self, slot: usize, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
         each_kind!(&mut self.states[slot], s => s.take_entry(cell, entry))
     }
 
-    /// How many cells; which of them are not empty, as 0 for all or 1 and bits; then by accumulator a byte for its kind and those cells.
+    /// Encoding: number of cells; 0 if all are non-empty, or 1 and a bitmap of the non-empty cells; per accumulator a
+    /// byte for its kind and these cells.
     pub fn write(&self, out: &mut Vec<u8>) {
         let used = self.used();
         put_len(out, self.cells);
@@ -322,7 +323,7 @@ impl Accumulators {
         }
     }
 
-    /// Reads the written form of `cells` cells into empty accumulators.
+    /// Decodes `cells` cells into empty accumulators.
     pub fn read(&mut self, cells: usize, tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
         if from.number()? != cells as u64 {
             return Err(Malformed::OtherDataflow("the number of replicates"));
@@ -340,7 +341,7 @@ impl Accumulators {
         Ok(())
     }
 
-    /// Bytes of sketches on the heap.
+    /// Heap memory of sketches in bytes.
     #[must_use]
     pub fn sketch_bytes(&self) -> usize {
         let bytes = |state: &State| match state {
@@ -353,7 +354,7 @@ impl Accumulators {
 }
 
 impl State {
-    /// All of `cells` in one: a state with a single cell.
+    /// Merges `cells` into a state with a single cell.
     #[must_use]
     pub fn gather(&self, cells: impl Iterator<Item = usize>) -> State {
         let mut all = self.clone_empty();
@@ -372,7 +373,7 @@ impl State {
         each_kind!(self, s => of(s))
     }
 
-    /// What an encoded one begins with.
+    /// First byte of the encoding.
     fn kind(&self) -> u8 {
         match self {
             State::Count(_) => 1,
@@ -429,7 +430,7 @@ impl State {
         0
     }
 
-    /// Takes over another's cell; returns by how many bytes of heap it grew.
+    /// Merges cell `other` of `from` into `cell`; returns the growth of heap memory in bytes.
     pub fn merge(&mut self, cell: usize, from: &State, other: usize) -> usize {
         match (self, from) {
             (State::Count(a), State::Count(b)) => a.merge(cell, b, other),

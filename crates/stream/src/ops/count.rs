@@ -1,16 +1,16 @@
-//! Counts tuples, whether their value is null or not.
+//! Counts tuples, including those with a null value.
 
 use crate::cells::{Building, PartsOf};
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put};
 use crate::rows::{Cells, Rows};
 
-/// Tuples by cell.
+/// Number of tuples by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// One tuple for each row.
+    /// Counts one tuple per row.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>) {
         match cells {
             Cells::One(cell) => self.0[cell] += rows.len() as u64,
@@ -45,7 +45,7 @@ impl Accumulator for Counts {
         self.0[cell] == 0
     }
 
-    /// A number each.
+    /// One number per cell.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         cells.iter().for_each(|cell| put(out, self.0[*cell]));
     }

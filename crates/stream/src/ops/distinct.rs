@@ -12,11 +12,11 @@ use crate::partial::bytes::{Malformed, Reader, put_len};
 use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::HyperLogLog;
 
-/// HyperLogLog's p at level 0; two less at each level.
+/// Precision p of HyperLogLog at level 0, reduced by two at each level.
 const PRECISION: u8 = 14;
 const PRECISION_MIN: u8 = 6;
 
-/// One set a cell.
+/// One set per cell.
 #[derive(Clone, Debug)]
 pub struct DistinctSets {
     exact_max: usize,
@@ -24,37 +24,37 @@ pub struct DistinctSets {
     sets: Vec<DistinctSet>,
 }
 
-/// The values of a cell.
+/// The distinct values of a cell.
 #[derive(Clone, Debug)]
 pub enum DistinctSet {
-    /// All of their hashes.
+    /// The hashes of all values.
     Exact(HashTable<u64>),
-    /// A sketch of them.
+    /// A sketch.
     Estimated(HyperLogLog),
 }
 
-/// The hashes of a column, an entry for every row of the batch, and which rows have a value.
+/// The hashes of a column, one per row of the batch, and the null rows.
 pub struct Hashes<'a> {
-    /// By row; those of rows that do not take part mean nothing.
+    /// By row; undefined for rows that are not selected.
     pub hashes: Vec<u64>,
-    /// `None`: all rows have one.
+    /// Null rows; `None` if there are none.
     pub nulls: Option<&'a NullBuffer>,
 }
 
 impl DistinctSets {
-    /// Up to `exact_max` values are held exactly in each cell.
+    /// Creates sets that each store up to `exact_max` values exactly.
     #[must_use]
     pub fn new(exact_max: usize) -> DistinctSets {
         DistinctSets { exact_max, precision: PRECISION, sets: Vec::new() }
     }
 
-    /// With the same bounds, without cells.
+    /// Copies the limits, without cells.
     #[must_use]
     pub fn clone_empty(&self) -> DistinctSets {
         DistinctSets { exact_max: self.exact_max, precision: self.precision, sets: Vec::new() }
     }
 
-    /// Takes the hashes of `rows`; returns by how many bytes the sets grew.
+    /// Adds the hashes of `rows`; returns the growth of the sets in bytes.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, hashes: &Hashes<'_>) -> usize {
         let (exact_max, precision, mut grown) = (self.exact_max, self.precision, 0);
         each_valid(cells, rows, hashes.nulls, |cell, row| {
@@ -63,21 +63,21 @@ impl DistinctSets {
         grown
     }
 
-    /// Makes all of them smaller; levels count from 0. Each level holds a quarter of the values exactly and takes two
-    /// off p, down to 64 registers.
+    /// Reduces the resolution of all sets; levels count from 0. Each level divides the exact maximum by four and
+    /// reduces p by two, down to 64 registers.
     pub fn coarsen(&mut self, level: u8) {
         self.exact_max = self.exact_max.min((self.exact_max >> 2).max(4));
         self.precision = PRECISION.saturating_sub(2 * level).max(PRECISION_MIN);
         self.sets.iter_mut().for_each(|set| set.shrink(self.exact_max, self.precision));
     }
 
-    /// Of a cell.
+    /// The set of a cell.
     #[must_use]
     pub fn set(&self, cell: usize) -> &DistinctSet {
         &self.sets[cell]
     }
 
-    /// Bytes on the heap.
+    /// Heap memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.sets.iter().map(DistinctSet::bytes).sum()
@@ -137,7 +137,7 @@ impl Default for DistinctSet {
 }
 
 impl DistinctSet {
-    /// How many different values, and half the width of the 95 % interval as a share of it; 0 when exact.
+    /// The number of distinct values, and the relative half-width of the 95 % interval; 0 if exact.
     #[must_use]
     pub fn estimate(&self) -> (u64, f64) {
         match self {
@@ -146,7 +146,7 @@ impl DistinctSet {
         }
     }
 
-    /// Takes the hash of a value; returns by how many bytes the set grew.
+    /// Adds a hash; returns the growth of the set in bytes.
     #[inline]
     pub fn add(&mut self, hash: u64, exact_max: usize, precision: u8) -> usize {
         match self {
@@ -164,7 +164,7 @@ impl DistinctSet {
         }
     }
 
-    /// Takes the values of another set; returns by how many bytes this one grew.
+    /// Merges another set; returns the growth of this set in bytes.
     pub fn merge(&mut self, other: &DistinctSet, exact_max: usize, precision: u8) -> usize {
         match other {
             DistinctSet::Exact(set) => set.iter().map(|hash| self.add(*hash, exact_max, precision)).sum(),
@@ -180,7 +180,7 @@ impl DistinctSet {
         }
     }
 
-    /// Turns a set of more than `exact_max` values into a sketch, and folds a sketch to `precision`.
+    /// Converts a set of more than `exact_max` values to a sketch, and folds a sketch to `precision`.
     fn shrink(&mut self, exact_max: usize, precision: u8) {
         match self {
             DistinctSet::Exact(set) if set.len() > exact_max => {
@@ -193,7 +193,7 @@ impl DistinctSet {
         }
     }
 
-    /// Bytes on the heap.
+    /// Heap memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -202,7 +202,7 @@ impl DistinctSet {
         }
     }
 
-    /// 0 and the list of hashes, ascending, eight bytes each; or 1 and the sketch.
+    /// Encoding: 0 and the ascending list of hashes, eight bytes each; or 1 and the sketch.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             DistinctSet::Exact(set) => {
@@ -219,7 +219,7 @@ impl DistinctSet {
         }
     }
 
-    /// What was written; of more hashes than may be held exactly it is a sketch.
+    /// Decodes a set; more than `exact_max` hashes become a sketch.
     pub fn read(exact_max: usize, precision: u8, from: &mut Reader<'_>) -> Result<DistinctSet, Malformed> {
         if from.flag()? {
             return HyperLogLog::read(PRECISION, from).map(DistinctSet::Estimated);

@@ -1,4 +1,4 @@
-//! Columns computed of others, a whole batch at a time. What expressions mean says [`plan::expr`].
+//! Computed columns, evaluated a batch at a time with the semantics of [`plan::expr`].
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::ops::text::Function;
 
 pub use crate::ops::text::compiled;
 
-/// Adds computed columns behind those of a schema.
+/// Appends computed columns to those of a schema.
 pub struct Computer {
     schema: Arc<Schema>,
-    /// Where the first of them is.
+    /// Position of the first computed column.
     base: u16,
     columns: Vec<Computation>,
 }
 
 struct Computation {
     node: Node,
-    /// What its column is declared to be.
+    /// Declared type of the column.
     data_type: DataType,
 }
 
-/// An expression, resolved to the columns of one schema. Whole numbers are `I64` everywhere.
+/// An expression resolved to the columns of one schema. All integers are `I64`.
 enum Node {
     Column(FieldId),
     Literal(Literal),
     Null(DataType),
-    /// A whole number as a real one.
+    /// An integer converted to floating point.
     Real(Box<Node>),
     Whole(Box<Node>, Arithmetic, Box<Node>),
     Reals(Box<Node>, Arithmetic, Box<Node>),
@@ -54,10 +54,10 @@ enum Node {
 }
 
 impl Computer {
-    /// For the computed columns of a dataflow over tuples of `schema`; `place` says where a column of an input is in it.
+    /// Computed columns of a dataflow over tuples of `schema`; `place` maps columns of inputs.
     ///
     /// # Panics
-    /// When the types of an expression do not fit: the checker's bug.
+    /// If the types of an expression do not match; the checker rejects these.
     #[must_use]
     pub fn new(computed: &[Computed], schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Computer {
         let base = schema.fields.len() as u16;
@@ -76,13 +76,13 @@ impl Computer {
         &self.schema
     }
 
-    /// Where a column is in that schema.
+    /// Position of a column in that schema.
     #[must_use]
     pub fn place(&self, column: Column, place: &dyn Fn(Column) -> FieldId) -> FieldId {
         placed(self.base, column, place)
     }
 
-    /// The batch with the computed columns that `wanted` names, in addition to those that it has.
+    /// Adds the computed columns in `wanted` to a batch.
     #[must_use]
     pub fn extend(&self, batch: &Batch, wanted: &[usize]) -> Batch {
         let present = batch.schema().ids().map(|id| batch.column(id).cloned());
@@ -108,7 +108,7 @@ fn placed(base: u16, column: Column, place: &dyn Fn(Column) -> FieldId) -> Field
 impl Computation {
     fn evaluate(&self, batch: &Batch) -> ArrayRef {
         match &self.node {
-            // The same column under another name.
+            // A renamed column is shared.
             Node::Column(id) => batch.column(*id).expect("what is computed of is there").clone(),
             node => {
                 let column = node.evaluate(batch);
@@ -119,7 +119,7 @@ impl Computation {
 }
 
 impl Node {
-    /// The node and its type; null has none.
+    /// The node and its type; null has no type.
     fn new(expr: &Expr, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> (Node, Option<DataType>) {
         let new = |expr: &Expr| Node::new(expr, schema, place);
         let boxed = |expr: &Expr, wanted| Box::new(of_type(new(expr), wanted));
@@ -228,7 +228,7 @@ impl Node {
     }
 }
 
-/// Converts nodes to a common type, if they have any: integers become real numbers next to real numbers.
+/// Converts nodes to a common type, if there is one: integers become floating point next to floating point.
 fn unified(nodes: Vec<(Node, Option<DataType>)>) -> (Vec<Node>, Option<DataType>) {
     let types = nodes.iter().filter_map(|(_, data_type)| *data_type);
     let common = types.reduce(|a, b| if b == DataType::F64 { b } else { a });
@@ -262,7 +262,7 @@ fn type_of(literal: &Literal) -> DataType {
     }
 }
 
-/// Numbers without a sign as such with one; those that are too large are null.
+/// Converts unsigned integers to signed ones; values that do not fit are null.
 fn signed(column: &ArrayRef) -> ArrayRef {
     match column.as_primitive_opt::<UInt64Type>() {
         Some(numbers) => Arc::new(numbers.iter().map(|v| i64::try_from(v?).ok()).collect::<Int64Array>()),
@@ -356,7 +356,7 @@ fn pairs<T: PartialOrd>(
     a.zip(b).map(|(x, y)| Some(holds(x?, y?))).collect()
 }
 
-/// Of every row the value of `a` where `yes`, else that of `b`.
+/// The value of `a` in rows of `yes`, otherwise the value of `b`.
 fn chosen(yes: &BooleanBuffer, a: &ArrayRef, b: &ArrayRef, data_type: DataType) -> ArrayRef {
     fn pick<T>(
         yes: &BooleanBuffer,

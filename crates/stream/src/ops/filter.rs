@@ -1,7 +1,8 @@
-//! Keeps the tuples for which a predicate is true. Predicates are evaluated column by column over a whole batch in
-//! SQL's three-valued logic: two bit masks, one of the rows where it is true, one where it is false; null is neither.
+//! Selects the tuples for which a predicate is true. Predicates are evaluated column by column over a whole batch in
+//! SQL's three-valued logic with two bitmaps: rows where it is true, and rows where it is false. In all other rows it
+//! is null.
 //!
-//! Networks: an IPv4 network holds IPv4 addresses only, an IPv6 network (also `::/0`) IPv6 addresses only.
+//! An IPv4 network contains only IPv4 addresses, an IPv6 network (including `::/0`) only IPv6 addresses.
 
 use std::net::IpAddr;
 
@@ -15,16 +16,16 @@ use crate::ops::expr::compiled;
 use crate::ops::like::Like;
 use crate::rows::Rows;
 
-/// A predicate, resolved to the columns of one schema.
+/// A predicate resolved to the columns of one schema.
 #[derive(Clone, Debug)]
 pub struct Filter(Node);
 
-/// Where a predicate is true and where it is false.
+/// The rows where a predicate is true, and where it is false.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    /// Rows where it is true.
+    /// Rows where the predicate is true.
     pub yes: BooleanBuffer,
-    /// Rows where it is false.
+    /// Rows where the predicate is false.
     pub no: BooleanBuffer,
 }
 
@@ -50,11 +51,11 @@ enum Test {
     InU64(Vec<u64>),
     InI64(Vec<i64>),
     InText(Vec<String>),
-    /// Of the other types.
+    /// A list of values of another type.
     In(Vec<Test>),
 }
 
-/// The leading bits of 16-byte addresses.
+/// A prefix of 16-byte addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Net {
     bits: u128,
@@ -63,22 +64,22 @@ pub(crate) struct Net {
 }
 
 impl Filter {
-    /// Resolves a predicate: `place` says where a column of the dataflow is in `schema`.
+    /// Resolves a predicate; `place` maps columns of the dataflow to `schema`.
     ///
     /// # Panics
-    /// When a literal is not of its column's type: the planner's bug.
+    /// If the type of a literal differs from its column's; the planner rejects these.
     #[must_use]
     pub fn new(predicate: &Predicate, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Filter {
         Filter(Node::new(predicate, schema, place))
     }
 
-    /// Where it is true and where it is false.
+    /// Evaluates the predicate for all rows.
     #[must_use]
     pub fn evaluate(&self, batch: &Batch) -> Truth {
         self.0.evaluate(batch)
     }
 
-    /// Those of `rows` to keep, in `list`.
+    /// Selects the rows of `rows` for which the predicate is true; `list` is the buffer.
     pub fn select<'a>(&self, batch: &Batch, rows: Rows<'a>, list: &'a mut Vec<u32>) -> Rows<'a> {
         let yes = self.evaluate(batch).yes;
         rows.filter(list, |row| yes.value(row))
@@ -187,7 +188,7 @@ impl Test {
         }
     }
 
-    /// Where the test holds; of null rows anything.
+    /// Rows in which the test is true; undefined for null rows.
     fn mask(&self, n: usize, values: Values<'_>) -> BooleanBuffer {
         match (self, values) {
             (Test::Bool(op, literal), Values::Bool(v)) => compare(n, *op, |row| v.value(row), *literal),

@@ -1,40 +1,41 @@
-//! Finds the group of every row: a hash table from keys to group numbers 0, 1, 2, …
+//! Maps each row to its group: a hash table from keys to group numbers 0, 1, 2, …
 //!
-//! Hashes come from outside, a batch of them at once; keys are kept once for each group, encoded, in one arena. A probe
-//! compares the row's values with those bytes, with a shorter path for a single column of numbers, text or addresses.
-//! A batch is looked up in two passes, first the slots, then the keys, so that the waits for memory overlap. A short key
-//! (an IPv4 address, a port, any number below 2^32) stands in its slot as a whole, and there is no second pass.
+//! Hashes are computed outside, for a whole batch. Each group's encoded key is stored once, in one arena. A lookup
+//! compares the values of a row with these bytes; single columns of numbers, text, or addresses have a faster
+//! comparison. A batch is looked up in two passes, first slots, then keys, so that memory latencies overlap. A short
+//! key (an IPv4 address, a port, any number below 2^32) is stored in its slot and needs no second pass.
 
 use crate::column::{ColumnView, Values};
 use crate::rows::Rows;
 use crate::scalar::Scalar;
 
-/// In a slot: its upper half is all of the key.
+/// Slot flag: the upper half is the complete key.
 const SHORT: u64 = 1 << 31;
 
 /// No group.
 pub const NO_GROUP: u32 = u32::MAX;
-/// Slots of the first table.
+/// Initial number of slots.
 const SLOTS_MIN: usize = 64;
 
 /// Keys and their group numbers.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
-    /// The upper half of a listed key's hash, [`SHORT`] where that is the key, and its group and one; 0 is free. The
-    /// hash's lower half says where to begin to look; at most half of them are taken.
+    /// Slots: the upper half of a key's hash, or the key itself with [`SHORT`], and the group number plus one. 0 is
+    /// an empty slot. The lower half of the hash selects the first slot of the probe. The load factor is at most one
+    /// half.
     slots: Vec<u64>,
     listed: usize,
     hashes: Vec<u64>,
-    /// Where each group's key is in `bytes`.
+    /// Position of each group's key in `bytes`.
     spans: Vec<(u32, u32)>,
     bytes: Vec<u8>,
-    /// Bytes of keys that were replaced.
+    /// Bytes of replaced keys.
     garbage: usize,
 }
 
-/// The key columns of a batch, by how their rows are compared.
+/// The key columns of a batch, by comparison method.
 pub enum KeyColumns<'a> {
-    /// No column: every row has the same key.
+    /// No columns: all rows have the same key.
     None,
     /// One column of unsigned integers without nulls.
     U64(&'a [u64]),
@@ -46,20 +47,20 @@ pub enum KeyColumns<'a> {
     Rows(Vec<ColumnView<'a>>),
 }
 
-/// How the rows of one kind of key columns are compared and kept.
+/// Comparison and encoding of the keys of rows.
 pub trait RowKeys {
-    /// Whether `key` is the row's.
+    /// Whether `key` equals the row's key.
     fn is(&self, row: usize, key: &[u8]) -> bool;
-    /// Appends the row's key.
+    /// Appends the encoded key of a row.
     fn encode(&self, row: usize, bytes: &mut Vec<u8>);
-    /// The row's key if it is short: see `Scalar::short`.
+    /// The row's key if it is short; see `Scalar::short`.
     #[inline]
     fn short(&self, _row: usize) -> Option<u32> {
         None
     }
 
-    /// Makes hashes of rows, at their places, hashes of [`KeyTable`]: those of short keys have the key in the upper half.
-    /// True when all keys are short.
+    /// Converts row hashes to hashes of [`KeyTable`], in which short keys replace the upper half. Returns whether all
+    /// keys are short.
     fn finish_hashes(&self, rows: Rows<'_>, hashes: &mut [u64]) -> bool {
         let (hashes, mut all) = (&mut hashes[..rows.len()], true);
         rows.each(|place, row| match self.short(row) {
@@ -71,19 +72,19 @@ pub trait RowKeys {
 }
 
 impl KeyTable {
-    /// How many groups.
+    /// Number of groups.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is no group.
+    /// Whether there are no groups.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The key of a group, encoded; an unlisted group's is empty.
+    /// The encoded key of a group; empty for an unlisted group.
     #[inline]
     #[must_use]
     pub fn key(&self, group: u32) -> &[u8] {
@@ -97,20 +98,20 @@ impl KeyTable {
         self.hashes[group as usize]
     }
 
-    /// Bytes of all keys; the arena takes at most twice as much.
+    /// Bytes of all keys; the arena uses at most twice as much.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len() - self.garbage
     }
 
-    /// Memory of all of it.
+    /// Heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let numbers = self.slots.capacity() + self.hashes.capacity() + self.spans.capacity();
         numbers * size_of::<u64>() + self.bytes.capacity()
     }
 
-    /// The group whose key has this hash and fulfils `is`.
+    /// The group with a key of this hash for which `is` returns true.
     #[inline]
     pub fn find(&self, hash: u64, is: impl Fn(&[u8]) -> bool) -> Option<u32> {
         let mask = self.slots.len().wrapping_sub(1);
@@ -124,8 +125,8 @@ impl KeyTable {
         None
     }
 
-    /// The group of each of `rows`, whose hashes are at the same places, or [`NO_GROUP`]; `all_short` is what
-    /// [`RowKeys::finish_hashes`] said.
+    /// The group of each row, or [`NO_GROUP`]. `hashes` are in the order of `rows`; `all_short` is the result of
+    /// [`RowKeys::finish_hashes`].
     pub fn find_each<K: RowKeys + ?Sized>(
         &self,
         keys: &K,
@@ -153,7 +154,7 @@ impl KeyTable {
         }
     }
 
-    /// For each hash the group of the slot that is its, in the first two places where it may be.
+    /// The group of each hash found in one of its first two slots.
     #[inline(always)]
     fn look_at_slots(&self, hashes: &[u64], is: impl Fn(u64, u64) -> bool, groups: &mut Vec<u32>) {
         let slots = &self.slots[..];
@@ -165,7 +166,7 @@ impl KeyTable {
         }));
     }
 
-    /// Looks at the slots, and on where the group's key is not the row's.
+    /// Compares the keys of found groups, and continues the search on a mismatch.
     #[inline(always)]
     fn check_each<K: RowKeys + ?Sized>(
         &self,
@@ -182,13 +183,13 @@ impl KeyTable {
         }
     }
 
-    /// Behind the slots where most groups are.
+    /// Continues the search beyond the first two slots.
     #[inline(never)]
     fn find_elsewhere<K: RowKeys + ?Sized>(&self, keys: &K, row: usize, hash: u64) -> u32 {
         self.find(hash, |key| keys.is(row, key)).unwrap_or(NO_GROUP)
     }
 
-    /// Reserves room for `groups` more groups with keys of `key_bytes`.
+    /// Reserves memory for `groups` more groups with `key_bytes` of keys.
     pub fn reserve(&mut self, groups: usize, key_bytes: usize) {
         self.hashes.reserve(groups);
         self.spans.reserve(groups);
@@ -196,19 +197,19 @@ impl KeyTable {
         self.grow((self.listed + groups) * 2);
     }
 
-    /// Adds a group that is not there.
+    /// Adds a group; `key` must not be present.
     pub fn insert(&mut self, hash: u64, key: &[u8]) -> u32 {
         let group = self.push(hash, key);
         self.enlist(hash, group);
         group
     }
 
-    /// Adds a group that no key leads to.
+    /// Adds a group without a key.
     pub fn insert_unlisted(&mut self) -> u32 {
         self.push(0, &[])
     }
 
-    /// Gives a listed group to another key.
+    /// Replaces the key of a listed group.
     pub fn replace(&mut self, group: u32, hash: u64, key: &[u8]) {
         self.delist(self.hashes[group as usize], group);
         self.garbage += self.spans[group as usize].1 as usize;
@@ -236,7 +237,7 @@ impl KeyTable {
         self.place(hash, (hash & !u64::from(u32::MAX)) | short | u64::from(group + 1));
     }
 
-    /// So many slots at least.
+    /// Grows the table to at least this number of slots.
     fn grow(&mut self, slots: usize) {
         if slots > self.slots.len() {
             let old = std::mem::replace(&mut self.slots, vec![0; slots.next_power_of_two().max(SLOTS_MIN)]);
@@ -254,7 +255,7 @@ impl KeyTable {
         self.slots[at] = slot;
     }
 
-    /// Frees a group's slot and moves those back that found theirs taken because of it.
+    /// Removes a group's slot and moves displaced entries back.
     fn delist(&mut self, hash: u64, group: u32) {
         let mask = self.slots.len() - 1;
         let mut free = hash as usize & mask;
@@ -291,26 +292,26 @@ impl KeyTable {
     }
 }
 
-/// The group in a slot; [`NO_GROUP`] in a free one.
+/// The group in a slot; [`NO_GROUP`] for an empty slot.
 #[inline]
 fn group_in(slot: u64) -> u32 {
     ((slot & (SHORT - 1)) as u32).wrapping_sub(1)
 }
 
-/// The hash of a key: as [`RowKeys::finish_hashes`] makes it of that of its values.
+/// The hash of an encoded key from the hash of its values, equal to [`RowKeys::finish_hashes`].
 #[must_use]
 pub fn finish_hash(key: &[u8], hash: u64) -> u64 {
     short(key).map_or(hash, |key| u64::from(key) << 32 | u64::from(hash as u32))
 }
 
-/// An encoded key that is short.
+/// The value of an encoded short key.
 fn short(key: &[u8]) -> Option<u32> {
     let (scalar, rest) = Scalar::decode(key)?;
     scalar.short().filter(|_| rest.is_empty())
 }
 
 impl<'a> KeyColumns<'a> {
-    /// The shortest path for these columns.
+    /// Selects the fastest comparison for these columns.
     #[must_use]
     pub fn new(columns: Vec<ColumnView<'a>>) -> KeyColumns<'a> {
         match &columns[..] {
@@ -388,7 +389,7 @@ impl RowKeys for [ColumnView<'_>] {
     }
 }
 
-/// Negative zero is zero, as in the bytes.
+/// Converts −0.0 to 0.0, as in encoded keys.
 #[inline]
 fn normal(scalar: Scalar<'_>) -> Scalar<'_> {
     match scalar {
@@ -433,7 +434,7 @@ mod tests {
             }
         }
 
-        /// Keys of which some, all or none are short, of few hashes, looked up a batch at a time.
+        /// Batched lookups of mixed short and long keys with few hashes.
         #[test]
         fn short_keys_are_keys_like_others(batches in prop::collection::vec(
             (prop::collection::vec(0u64..40, 1..60), 0u64..3, any::<bool>()), 1..20,
@@ -441,7 +442,7 @@ mod tests {
             let (mut table, mut truth) = (KeyTable::default(), HashMap::<u64, u32>::new());
             let mut groups = Vec::new();
             for (keys, shift, listed) in batches {
-                // Without a shift all are short, with one every other has its like among the short.
+                // Without a shift all keys are short; with a shift each long key has a short counterpart.
                 let keys: Vec<u64> = keys.iter().map(|key| (key / 2) | ((key & shift & 1) << 32)).collect();
                 let places: Vec<u32> = (0..keys.len() as u32).collect();
                 let rows = if listed { Rows::Some(&places) } else { Rows::all(keys.len()) };

@@ -1,10 +1,10 @@
-//! Joins the tuples of several parsers that have the same `id`: an inner join, symmetric, as tuples come. Every tuple
-//! is joined with all that is held of its flow, then held itself.
+//! Joins the tuples of several parsers with the same `id`: a symmetric, incremental inner join. Each tuple is joined
+//! with all stored tuples of its flow and then stored.
 //!
-//! Columns: those of the first input in their places, then those of the others, called `parser.field` where the name
-//! is taken. `ts_end` of a joined tuple is the latest of its parts. What is held is bounded in rows and bytes (the flow
-//! without a tuple for longest goes first) and in event time since the flow's last tuple; both are counted. A tuple
-//! without an id joins nothing.
+//! Columns: those of the first input at their positions, then those of the other inputs, named `parser.field` on name
+//! conflicts. `ts_end` of a joined tuple is the maximum of its parts. Stored rows are bounded by number and bytes
+//! (the least recently used flow is evicted first) and by event time since the flow's last tuple; both are counted. A
+//! tuple without an ID is not joined.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,42 +21,42 @@ use crate::limited::Limited;
 use crate::rows::Rows;
 use crate::scalar::Scalar;
 
-/// Approximate overhead of a held row: its end, its time, and spare vector capacity.
+/// Approximate overhead of a stored row: its end, its time, and spare vector capacity.
 const ROW_BYTES: usize = 24;
-/// What a held flow costs, about: its places in the table and the heap.
+/// Approximate overhead of a stored flow: table and heap entries.
 const FLOW_BYTES: usize = 128;
-/// And for each input, with its first row.
+/// Overhead per input of a flow, with its first row.
 const PART_BYTES: usize = size_of::<Part>() + 96;
 
 pub use common::SAME_IN_ALL;
 
-/// The rows that wait, and the joined rows that are not full batches yet.
+/// The stored rows, and joined rows of incomplete batches.
 pub struct Join {
     schema: Arc<Schema>,
-    /// Where each input's fields begin in the joined schema.
+    /// Position of each input's first field in the joined schema.
     starts: Vec<u16>,
     /// The columns of each input.
     columns: Vec<Vec<FieldId>>,
     writer: TupleWriter,
     flows: HashTable<Flow>,
-    /// Every flow once, with a time at which it had a tuple.
+    /// A heap entry per flow, with the time of one of its tuples.
     oldest: BinaryHeap<Reverse<(i64, u64)>>,
     rows: usize,
     bytes: usize,
     config: Config,
     counters: Counters,
-    /// When rows were dropped for want of room, since this was last asked.
+    /// Time of rows dropped because of the limits, since the last call.
     limited: Option<Limited>,
 }
 
 struct Flow {
     id: u64,
     last_ns: i64,
-    /// By input.
+    /// Indexed by input.
     parts: Vec<Part>,
 }
 
-/// The rows of a flow that is no longer held.
+/// The rows of an evicted flow.
 struct Removed {
     rows: u64,
     first_ns: i64,
@@ -71,10 +71,10 @@ struct Part {
 }
 
 impl Join {
-    /// For the inputs of a dataflow.
+    /// Creates a join of the inputs of a dataflow.
     ///
     /// # Panics
-    /// When an input lacks `id` or `ts_end`: the planner's bug.
+    /// If an input lacks `id` or `ts_end`; the planner provides them.
     #[must_use]
     pub fn new(inputs: &[Input], config: &Config) -> Join {
         for input in inputs {
@@ -109,19 +109,19 @@ impl Join {
         &self.schema
     }
 
-    /// Where a column of an input is in the joined schema.
+    /// Position of an input's column in the joined schema.
     #[must_use]
     pub fn place(&self, column: Column) -> FieldId {
         FieldId(self.starts[usize::from(column.input)] + column.field.0)
     }
 
-    /// Whether a joined column is worth printing: what only says again which flow it is, is not.
+    /// Whether a joined column is printed; repeated flow columns are not.
     #[must_use]
     pub fn is_news(&self, id: FieldId) -> bool {
         !self.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
     }
 
-    /// The columns that joined tuples have.
+    /// The columns present in joined tuples.
     #[must_use]
     pub fn present(&self) -> Vec<FieldId> {
         let of_input = |(start, columns): (&u16, &Vec<FieldId>)| -> Vec<FieldId> {
@@ -130,18 +130,18 @@ impl Join {
         self.starts.iter().zip(&self.columns).flat_map(of_input).collect()
     }
 
-    /// Tuples joined, dropped and expired so far.
+    /// Counters of joined, dropped, and expired tuples.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Counts from zero.
+    /// Resets the counters.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
     }
 
-    /// Takes `rows` of a batch of one input; joined rows go to `joined`, a bounded batch at a time.
+    /// Joins `rows` of a batch of one input; joined rows go to `joined` in bounded batches.
     pub fn push(&mut self, input: usize, batch: &Batch, rows: Rows<'_>, joined: &mut dyn FnMut(&Batch)) {
         let columns: Vec<ColumnView<'_>> =
             self.columns[input].iter().map(|f| ColumnView::of(batch, *f)).collect();
@@ -162,13 +162,13 @@ impl Join {
         }
     }
 
-    /// The time of the joined tuples that may be missing because rows were dropped for want of room since the last call.
+    /// The time of joined tuples that may be missing because rows were dropped since the last call.
     #[must_use]
     pub fn take_limited(&mut self) -> Option<Limited> {
         self.limited.take()
     }
 
-    /// Lets flows go that had no tuple for `join_idle_ns` at `watermark_ns`.
+    /// Evicts flows without a tuple for `join_idle_ns` at `watermark_ns`.
     pub fn advance(&mut self, watermark_ns: i64) {
         let oldest_kept = watermark_ns.saturating_sub(self.config.join_idle_ns);
         while self.oldest.peek().is_some_and(|Reverse((time, _))| *time < oldest_kept) {
@@ -178,7 +178,7 @@ impl Join {
         }
     }
 
-    /// Joins a row with all that is held of its flow.
+    /// Joins a row with all stored rows of its flow.
     fn emit(&mut self, input: usize, id: u64, row: &[u8], time: i64, joined: &mut dyn FnMut(&Batch)) {
         let Some(flow) = self.flows.find(mix(id ^ self.config.seed), |f| f.id == id) else { return };
         let sizes: Vec<usize> =
@@ -239,8 +239,8 @@ impl Join {
         self.bytes += row.len() + ROW_BYTES;
     }
 
-    /// Counts rows that found no room. Their partners may come as long as they would have been held; a joined tuple is not
-    /// earlier than any of its parts.
+    /// Counts dropped rows. The affected time lasts as long as they would have been stored; no joined tuple is
+    /// earlier than its parts.
     fn drop_rows(&mut self, removed: Removed, now_ns: i64) {
         self.counters.join_dropped += removed.rows;
         let to_ns = now_ns.saturating_add(self.config.join_idle_ns);
@@ -248,9 +248,9 @@ impl Join {
         self.limited = Limited::union(self.limited, Some(limited));
     }
 
-    /// Removes the flow at the top of the heap if its last tuple is before `kept_ns`, and returns its rows;
-    /// else notes when its last tuple was. A heap entry that is stale is renewed first, so that the flow removed is
-    /// really the oldest.
+    /// Removes the flow at the top of the heap and returns its rows if its last tuple is before `kept_ns`; otherwise
+    /// updates its heap entry. Stale entries are updated first, so that the removed flow is the least recently used
+    /// one.
     fn remove_oldest(&mut self, kept_ns: i64) -> Option<Removed> {
         let Reverse((noted, id)) = self.oldest.pop()?;
         let found = self.flows.find_entry(mix(id ^ self.config.seed), |f| f.id == id);
@@ -283,7 +283,7 @@ impl Part {
     }
 }
 
-/// Counts up a number whose digits have the bases `sizes`; false after the last.
+/// Increments a mixed-radix number with the bases `sizes`; false after the last number.
 fn next_choice(digits: &mut [usize], sizes: &[usize]) -> bool {
     for (digit, size) in digits.iter_mut().zip(sizes) {
         *digit += 1;
@@ -295,7 +295,7 @@ fn next_choice(digits: &mut [usize], sizes: &[usize]) -> bool {
     false
 }
 
-/// Writes one input's row; the first input's `ts_end` is left for the latest of all.
+/// Writes the row of one input, without the first input's `ts_end`, which becomes the maximum of all parts.
 fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row: &[u8]) {
     for field in columns {
         let Some((scalar, rest)) = Scalar::decode(row) else { return };
@@ -306,7 +306,7 @@ fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row
     }
 }
 
-/// The schema of joined tuples, and where in it each input's fields begin.
+/// The schema of joined tuples, and the position of each input's first field.
 #[must_use]
 pub fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
     let name = inputs.iter().map(|i| i.schema.name.as_ref()).collect::<Vec<_>>().join("+");

@@ -14,17 +14,17 @@ use crate::ops::text::lowered;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Like {
-    /// What stands between the `%`s; at least one. In small letters where case is ignored.
+    /// The pieces between `%`, at least one; in lowercase if case is ignored.
     pieces: Vec<Piece>,
     case: Case,
 }
 
-/// Literal texts with one-character wildcards between them: `a_b` is ["a", "b"].
+/// Literals separated by one-character wildcards: `a_b` is ["a", "b"].
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece(Vec<String>);
 
 impl Like {
-    /// Takes a pattern apart. Every text is a pattern.
+    /// Parses a pattern. Every text is a valid pattern.
     #[must_use]
     pub fn new(pattern: &str, case: Case) -> Like {
         let lowered = lowered(pattern);
@@ -43,7 +43,7 @@ impl Like {
         Like { pieces, case }
     }
 
-    /// Whether `text` as a whole fits.
+    /// Whether the whole `text` matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         match self.case {
@@ -67,7 +67,7 @@ impl Like {
 }
 
 impl Piece {
-    /// What follows the piece at the start of `text`.
+    /// Matches the piece at the start of `text` and returns the rest.
     fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
         let (first, rest) = self.0.split_first()?;
         let mut text = text.strip_prefix(first.as_str())?;
@@ -79,7 +79,7 @@ impl Piece {
         Some(text)
     }
 
-    /// What follows the first place where the piece fits.
+    /// Searches the first match of the piece and returns the rest.
     fn find_in<'t>(&self, text: &'t str) -> Option<&'t str> {
         if let [literal] = &self.0[..] {
             return text.find(literal.as_str()).map(|at| &text[at + literal.len()..]);
@@ -97,7 +97,7 @@ impl Piece {
         total >= chars && self.starts(text).nth(total - chars).and_then(|s| self.strip_from(s)) == Some("")
     }
 
-    /// Every suffix of `text`, longest first.
+    /// All suffixes of `text`, longest first.
     fn starts<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
         text.char_indices().map(|(at, _)| &text[at..]).chain(std::iter::once(""))
     }
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, backtracking.
+    /// The definition, with backtracking.
     fn slow(pattern: &[char], text: &[char]) -> bool {
         match pattern {
             [] => text.is_empty(),
@@ -146,7 +146,7 @@ mod tests {
         fn equals_the_definition(pattern in r"[abé%_\\]{0,8}", text in "[abé]{0,10}") {
             let chars = |s: &str| s.chars().collect::<Vec<_>>();
             prop_assert_eq!(Like::new(&pattern, Case::Sensitive).matches(&text), slow(&chars(&pattern), &chars(&text)));
-            // In capitals, too, where case is ignored.
+            // In uppercase, too, if case is ignored.
             let (capitals, lowered) = (text.to_uppercase(), chars(&pattern.to_lowercase()));
             prop_assert_eq!(Like::new(&pattern, Case::Ignored).matches(&capitals), slow(&lowered, &chars(&text)));
         }

@@ -1,4 +1,4 @@
-//! The least or the largest value, of the value's own type.
+//! The minimum or maximum value, in the value's type.
 
 use crate::cells::{Building, PartsOf};
 use crate::column::{ColumnView, Values};
@@ -11,43 +11,43 @@ use crate::rows::{Cells, Rows, each_valid};
 #[derive(Clone, Debug, PartialEq)]
 pub struct MinMax<T> {
     end: End,
-    /// Before the first value the one that any replaces.
+    /// The neutral element in empty cells.
     values: Vec<T>,
     is_known: Vec<bool>,
 }
 
-/// A type that columns hold and that has an order.
+/// An ordered column type.
 pub trait Ordered: Copy + PartialOrd {
-    /// No value is below it.
+    /// The smallest value.
     const LEAST: Self;
-    /// No value is above it.
+    /// The largest value.
     const LARGEST: Self;
     /// The values of a column of this type.
     fn of(values: Values<'_>) -> Option<&[Self]>;
-    /// Appends the bytes of a value.
+    /// Appends the encoding of a value.
     fn write(self, out: &mut Vec<u8>);
-    /// Reads them again.
+    /// Decodes a value.
     fn read(from: &mut Reader<'_>) -> Result<Self, Malformed>;
-    /// Sets a row of a column of cells.
+    /// Sets a row of a cell column.
     fn put(self, row: usize, column: &mut Building);
-    /// What a row of cells has.
+    /// The value in a row of cells.
     fn take(row: PartsOf<'_>) -> Result<Option<Self>, Malformed>;
 }
 
 impl<T: Ordered> MinMax<T> {
-    /// No cell yet.
+    /// Creates an accumulator without cells.
     #[must_use]
     pub fn new(end: End) -> MinMax<T> {
         MinMax { end, values: Vec::new(), is_known: Vec::new() }
     }
 
-    /// The same end, without cells.
+    /// The same extreme, without cells.
     #[must_use]
     pub fn clone_empty(&self) -> MinMax<T> {
         MinMax::new(self.end)
     }
 
-    /// Takes the column's values.
+    /// Adds the values of a column.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let values = T::of(column.values).expect("extremes are made for their column's type");
         let (mine, is_known) = (&mut self.values, &mut self.is_known);
@@ -97,7 +97,7 @@ impl<T: Ordered> Accumulator for MinMax<T> {
         !self.is_known[cell]
     }
 
-    /// Which of them have a value (bits), then the values.
+    /// Encoding: a bitmap of cells with a value, then the values.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         put_bits(out, cells.iter().map(|cell| self.is_known[*cell]));
         cells.iter().filter_map(|cell| self.value(*cell)).for_each(|value| value.write(out));
@@ -143,7 +143,7 @@ impl Ordered for u64 {
         from.number()
     }
 
-    /// The topmost bit is flipped, so that signed numbers have the order of unsigned ones.
+    /// The top bit is flipped, so that signed order equals unsigned order.
     fn put(self, row: usize, column: &mut Building) {
         column.long(row, (self ^ 1 << 63) as i64);
     }

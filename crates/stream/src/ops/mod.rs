@@ -1,4 +1,4 @@
-//! The operators, one a file. Each works on whole columns and knows nothing of windows.
+//! The operators, one per file. Each processes whole columns; windows are handled elsewhere.
 
 pub mod accumulated;
 pub mod aggregate;

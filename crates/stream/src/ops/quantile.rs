@@ -1,4 +1,4 @@
-//! Histograms by cell: what quantiles, `hist` and `cdf` are read from.
+//! Histograms by cell, the source of quantiles, `hist`, and `cdf`.
 
 use crate::cells::{Entry, EntryOf};
 use crate::column::{ColumnView, Values};
@@ -8,7 +8,7 @@ use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::LogHistogram;
 use crate::sketch::log_histogram::{BITS, BITS_MIN};
 
-/// One histogram a cell.
+/// One histogram per cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histograms {
     empty: LogHistogram,
@@ -16,20 +16,20 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// For a column of real numbers or of integers, with 2^`bits` buckets to a power of two.
+    /// Creates histograms for a floating point or integer column, with 2^`bits` buckets per power of two.
     #[must_use]
     pub fn new(real: bool, bits: u8) -> Histograms {
         let empty = if real { LogHistogram::of_reals() } else { LogHistogram::of_integers() };
         Histograms { empty: empty.with_bits(bits), list: Vec::new() }
     }
 
-    /// As coarse as these, without cells.
+    /// The same resolution, without cells.
     #[must_use]
     pub fn clone_empty(&self) -> Histograms {
         Histograms { empty: self.empty.clone(), list: Vec::new() }
     }
 
-    /// Takes the column's values; returns by how many bytes the histograms grew.
+    /// Adds the values of a column; returns the growth of the histograms in bytes.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) -> usize {
         let (mine, mut grown) = (&mut self.list, 0);
         match column.values {
@@ -47,20 +47,20 @@ impl Histograms {
         grown
     }
 
-    /// Makes all of them coarser; levels count from 0, the finest.
+    /// Reduces the resolution of all histograms; level 0 is the finest.
     pub fn coarsen(&mut self, level: u8) {
         let bits = BITS.saturating_sub(level).max(BITS_MIN);
         self.empty.coarsen(bits);
         self.list.iter_mut().for_each(|h| h.coarsen(bits));
     }
 
-    /// Of a cell.
+    /// The histogram of a cell.
     #[must_use]
     pub fn histogram(&self, cell: usize) -> &LogHistogram {
         &self.list[cell]
     }
 
-    /// Bytes on the heap.
+    /// Heap memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.list.iter().map(LogHistogram::bytes).sum()

@@ -1,5 +1,6 @@
-//! The sample standard deviation. Of integers from exact sums in 192 bits, so that it is the same to the digit however
-//! tuples are dealt and merged; of real numbers by Welford's update and Chan's merge, which do not cancel.
+//! The sample standard deviation. For integers from exact sums in 192 bits, so that the result does not depend on the
+//! distribution of tuples over workers; for floating point with Welford's update and Chan's merge, which avoid
+//! cancellation.
 
 use crate::cells::{Building, DECIMAL_MAX, PartsOf};
 use crate::column::{ColumnView, Values};
@@ -7,11 +8,11 @@ use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put, put_real, put_signed};
 use crate::rows::{Cells, Rows, each_valid};
 
-/// Counts, sums and sums of squares of integers, by cell.
+/// Count, sum, and sum of squares of integers, by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IntegerSpreads(Vec<Powers>);
 
-/// Of one cell.
+/// The sums of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Powers {
     n: u64,
@@ -19,30 +20,30 @@ struct Powers {
     squares: Wide,
 }
 
-/// An unsigned integer of 192 bits; sums wrap.
+/// A 192-bit unsigned integer with wrapping sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Wide {
     low: u128,
     high: u64,
 }
 
-/// Count, mean and squared deviations by cell.
+/// Count, mean, and squared deviations, by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spreads(Vec<Moments>);
 
-/// Of one cell.
+/// The moments of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
-    /// Values.
+    /// Number of values.
     pub n: f64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// Sum of the squared deviations from it.
+    /// Sum of squared deviations from the mean.
     pub squares: f64,
 }
 
 impl IntegerSpreads {
-    /// Takes the column's values.
+    /// Adds the values of a column.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let mine = &mut self.0;
         match column.values {
@@ -56,7 +57,7 @@ impl IntegerSpreads {
         }
     }
 
-    /// Of a cell.
+    /// The moments of a cell.
     #[must_use]
     pub fn moments(&self, cell: usize) -> Moments {
         self.0[cell].moments()
@@ -86,7 +87,7 @@ impl Accumulator for IntegerSpreads {
         self.0[cell].n == 0
     }
 
-    /// Of each the number of values, their sum and the lower and the higher part of the sum of their squares.
+    /// Encoding per cell: number of values, sum, and lower and upper part of the sum of squares.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         for Powers { n, sum, squares } in cells.iter().map(|cell| &self.0[*cell]) {
             put(out, *n);
@@ -143,8 +144,8 @@ impl Powers {
         self.squares = self.squares.plus(Wide { low: magnitude * magnitude, high: 0 });
     }
 
-    /// Deviations from the integer next to the mean, Σ(x − m)² = Σx² − m·(Σx + r) with r = Σx − n·m, are exact; the
-    /// mean itself is off that by at most a half, so that r²/n takes away half of them at most.
+    /// Deviations from the integer nearest to the mean, Σ(x − m)² = Σx² − m·(Σx + r) with r = Σx − n·m, are exact.
+    /// The mean differs from m by at most a half, so that subtracting r²/n cancels at most half of the sum.
     fn moments(&self) -> Moments {
         if self.n == 0 {
             return Moments::default();
@@ -183,13 +184,13 @@ impl Wide {
 }
 
 impl Spreads {
-    /// Takes the column's values.
+    /// Adds the values of a column.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let Values::F64(v) = column.values else { unreachable!("real spreads are made for real columns") };
         each_valid(cells, rows, column.nulls, |cell, row| self.0[cell].add(v[row]));
     }
 
-    /// Of a cell.
+    /// The moments of a cell.
     #[must_use]
     pub fn moments(&self, cell: usize) -> Moments {
         self.0[cell]
@@ -216,7 +217,7 @@ impl Accumulator for Spreads {
         self.0[cell].n == 0.0
     }
 
-    /// Of each the number of values, their mean and the sum of the squared deviations.
+    /// Encoding per cell: number of values, mean, and sum of squared deviations.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         for Moments { n, mean, squares } in cells.iter().map(|cell| &self.0[*cell]) {
             put(out, *n as u64);
@@ -233,14 +234,14 @@ impl Accumulator for Spreads {
         Ok(())
     }
 
-    /// What is merged of them is not a sum.
+    /// The merge is not a sum.
     fn are_rows(&self) -> bool {
         false
     }
 }
 
 impl Moments {
-    /// Takes one value.
+    /// Adds a value.
     #[inline]
     pub fn add(&mut self, value: f64) {
         self.n += 1.0;
@@ -249,7 +250,7 @@ impl Moments {
         self.squares += off * (value - self.mean);
     }
 
-    /// Takes the values of another cell.
+    /// Merges the values of another cell.
     pub fn merge(&mut self, other: &Moments) {
         if other.n == 0.0 {
             return;
@@ -261,13 +262,13 @@ impl Moments {
         self.n = n;
     }
 
-    /// As if every value had this weight.
+    /// Multiplies the weight of all values.
     #[must_use]
     pub fn weighted(&self, weight: f64) -> Moments {
         Moments { n: self.n * weight, mean: self.mean, squares: self.squares * weight }
     }
 
-    /// √(squares / (n − 1)); `None` below two values.
+    /// √(squares / (n − 1)); `None` for fewer than two values.
     #[must_use]
     pub fn stddev(&self) -> Option<f64> {
         (self.n >= 2.0).then(|| (self.squares / (self.n - 1.0)).sqrt())
@@ -280,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// Deviations relative to a nearby integer, so that the oracle does not cancel.
+    /// Deviations relative to a nearby integer, so that the reference result does not cancel.
     fn slow(values: &[i128]) -> f64 {
         let (n, origin) = (values.len() as f64, values[0]);
         let off: Vec<f64> = values.iter().map(|v| (v - origin) as f64).collect();

@@ -1,4 +1,4 @@
-//! The share of tuples for which a predicate is true, among those for which it is true or false.
+//! The proportion of tuples for which a predicate is true, out of those for which it is not null.
 
 use crate::cells::{Building, PartsOf};
 use crate::ops::aggregate::Accumulator;
@@ -14,7 +14,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Takes the outcomes of `rows`.
+    /// Adds the outcomes of `rows`.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, truth: &Truth) {
         each_valid(cells, rows, None, |cell, row| {
             let yes = truth.yes.value(row);
@@ -23,13 +23,13 @@ impl Shares {
         });
     }
 
-    /// For how many it was true.
+    /// Number of true outcomes.
     #[must_use]
     pub fn yes(&self, cell: usize) -> u64 {
         self.yes[cell]
     }
 
-    /// For how many it was true or false.
+    /// Number of true and false outcomes.
     #[must_use]
     pub fn known(&self, cell: usize) -> u64 {
         self.known[cell]
@@ -58,7 +58,7 @@ impl Accumulator for Shares {
         self.known[cell] == 0
     }
 
-    /// Of each the known outcomes, then those that were true.
+    /// Encoding per cell: known outcomes, then true outcomes.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         for cell in cells {
             put(out, self.known[*cell]);

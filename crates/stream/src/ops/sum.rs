@@ -1,5 +1,5 @@
-//! Sums values: integers exactly in 128 bits (2^63 tuples cannot leave them), real numbers with Neumaier's
-//! compensation. The mean is a sum and its count.
+//! Sums of values: for integers exact in 128 bits (2^63 tuples cannot overflow them), for floating point with
+//! Neumaier's compensation. A mean is a sum divided by its count.
 
 use crate::cells::{Building, DECIMAL_MAX, PartsOf};
 use crate::column::{ColumnView, Values};
@@ -11,7 +11,7 @@ use crate::rows::{Cells, Rows, each_valid};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IntegerSums(Vec<IntegerSum>);
 
-/// A sum in two halves and the number of its values: three words that lie side by side.
+/// A sum in two halves and the number of values: three adjacent words.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct IntegerSum {
     low: u64,
@@ -19,14 +19,14 @@ struct IntegerSum {
     n: u64,
 }
 
-/// Sums and counts of real numbers, by cell.
+/// Sums and counts of floating point values, by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RealSums {
     sums: Vec<Compensated>,
     n: Vec<u64>,
 }
 
-/// A sum and what rounding took from it.
+/// A sum and its accumulated rounding error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Compensated {
     sum: f64,
@@ -34,7 +34,7 @@ struct Compensated {
 }
 
 impl IntegerSums {
-    /// Adds the column's values.
+    /// Adds the values of a column.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let mine = &mut self.0;
         match column.values {
@@ -55,7 +55,7 @@ impl IntegerSums {
         (i128::from(high) << 64) + i128::from(low)
     }
 
-    /// How many values it has.
+    /// Number of values in a cell.
     #[must_use]
     pub fn n(&self, cell: usize) -> u64 {
         self.0[cell].n
@@ -93,7 +93,7 @@ impl Accumulator for IntegerSums {
         self.0[cell].n == 0
     }
 
-    /// Of each the number of values and their sum.
+    /// Encoding per cell: number of values and sum.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         for &cell in cells {
             put(out, self.n(cell));
@@ -133,7 +133,7 @@ impl Accumulator for IntegerSums {
 }
 
 impl RealSums {
-    /// Adds the column's values.
+    /// Adds the values of a column.
     pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
         let Values::F64(v) = column.values else { unreachable!("real sums are made for real columns") };
         each_valid(cells, rows, column.nulls, |cell, row| {
@@ -148,7 +148,7 @@ impl RealSums {
         self.sums[cell].sum + self.sums[cell].lost
     }
 
-    /// How many values it has.
+    /// Number of values in a cell.
     #[must_use]
     pub fn n(&self, cell: usize) -> u64 {
         self.n[cell]
@@ -178,7 +178,7 @@ impl Accumulator for RealSums {
         self.n[cell] == 0
     }
 
-    /// Of each the number of values, their sum and what rounding took from it.
+    /// Encoding per cell: number of values, sum, and rounding error.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         for &cell in cells {
             put(out, self.n[cell]);

@@ -1,4 +1,4 @@
-//! The chosen rows of a batch as a batch: what raw tuples go through after the filters.
+//! Copies the selected rows of a batch to a new batch, for raw tuples after the filters.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tuple::{Batch, FieldId};
 use crate::column::{ColumnView, Values};
 use crate::rows::Rows;
 
-/// The rows `rows` (ascending, without repetition) of the columns that `keep` says.
+/// The rows `rows` (ascending, without duplicates) of the columns for which `keep` returns true.
 #[must_use]
 pub fn take(batch: &Batch, rows: Rows<'_>, keep: impl Fn(FieldId) -> bool) -> Batch {
     let columns = batch.schema().ids().map(|id| {

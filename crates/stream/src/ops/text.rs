@@ -1,4 +1,4 @@
-//! Functions of texts that give texts, one value at a time.
+//! Text functions with a text result, applied to one value at a time.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -6,28 +6,28 @@ use std::fmt::Write;
 use plan::TextFunction;
 use regex::Regex;
 
-/// Longest text that `replace` makes.
+/// Maximum length of the result of `replace`.
 const REPLACED_BYTES_MAX: usize = 64 * 1024;
 
-/// A function, its patterns compiled.
+/// A function with compiled patterns.
 #[derive(Clone, Debug)]
 pub enum Function {
-    /// In small letters.
+    /// Lowercase.
     Lower,
-    /// In capitals.
+    /// Uppercase.
     Upper,
-    /// The value of a parameter in a query string.
+    /// Value of a query string parameter.
     UrlQuery(String),
-    /// A piece between separators.
+    /// A part between separators.
     Split(String, i64),
-    /// What a pattern matches.
+    /// The match of a pattern.
     Extract(Regex),
-    /// Matches replaced.
+    /// Replacement of matches.
     Replace(Regex, String),
 }
 
 impl Function {
-    /// The function that a plan names.
+    /// Compiles a function of a plan.
     #[must_use]
     pub fn new(function: &TextFunction) -> Function {
         match function {
@@ -40,7 +40,7 @@ impl Function {
         }
     }
 
-    /// What it makes of a text; `None`: null.
+    /// Applies the function to a text; `None` for null.
     #[must_use]
     pub fn of<'t>(&self, text: &'t str) -> Option<Cow<'t, str>> {
         match self {
@@ -65,8 +65,8 @@ impl Function {
     }
 }
 
-/// In small letters, each character by itself: a capital sigma is a small one also at the end of a word, where engines differ on
-/// what ends one.
+/// Lowercase, character by character: a capital sigma always becomes σ, even at the end of a word, where engines
+/// differ on word boundaries.
 #[must_use]
 pub fn lowered(text: &str) -> String {
     match text.contains('Σ') {
@@ -75,10 +75,10 @@ pub fn lowered(text: &str) -> String {
     }
 }
 
-/// A pattern that the checker has compiled before.
+/// Compiles a pattern.
 ///
 /// # Panics
-/// When it is no regular expression, or too large: the checker's bug.
+/// If the pattern is invalid or too large; the checker rejects these.
 #[must_use]
 pub fn compiled(regex: &plan::Regex) -> Regex {
     regex.compile().expect("patterns of a plan are checked")
@@ -102,14 +102,14 @@ fn replace<'t>(regex: &Regex, text: &'t str, with: &str) -> Option<Cow<'t, str>>
     Some(out.into())
 }
 
-/// The value of the first parameter called `name`.
+/// The value of the first parameter named `name`.
 fn url_query<'t>(text: &'t str, name: &str) -> Option<Cow<'t, str>> {
     let pairs = query_string(text)?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let mut named = pairs.filter(|(key, _)| decoded(key) == name);
     named.next().map(|(_, value)| decoded(value))
 }
 
-/// What stands behind the `?` of a URL; a text that begins with a parameter is a query string itself.
+/// The part of a URL after `?`. A text that begins with a parameter is treated as a query string.
 fn query_string(text: &str) -> Option<&str> {
     let text = text.split('#').next()?;
     let begins = text.find(['/', '?', '=', '&']).map(|at| text.as_bytes()[at]);
@@ -119,7 +119,7 @@ fn query_string(text: &str) -> Option<&str> {
     }
 }
 
-/// `%XX` and `+` as what they stand for; bytes that are no UTF-8 then as `\xNN`.
+/// Decodes `%XX` and `+`; bytes that are not UTF-8 become `\xNN`.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return text.into();

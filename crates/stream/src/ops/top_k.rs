@@ -1,24 +1,24 @@
-//! Keeps the `k` largest groups by one aggregate; ties by the group's key, ascending. A group without a value comes
-//! last.
+//! Selects the `k` largest groups by one aggregate. Ties are broken by the group key, ascending. Groups without a
+//! value rank last.
 
 use std::cmp::Ordering;
 
 use crate::ops::group_by::KeyTable;
 use crate::scalar::order_rows;
 
-/// What groups are ranked by.
+/// A ranking value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weight {
     /// No value.
     Null,
-    /// Exact.
+    /// An integer.
     Integer(i128),
-    /// Of the others.
+    /// A floating point number.
     Real(f64),
 }
 
 impl Weight {
-    /// Null first, then by value. Integers and reals are not mixed in one ranking.
+    /// Null first, then by value. Integers and floating point numbers are not mixed in one ranking.
     #[must_use]
     pub fn order(&self, other: &Weight) -> Ordering {
         match (self, other) {
@@ -31,7 +31,7 @@ impl Weight {
     }
 }
 
-/// The first `k` of `groups` in order; `weights` are theirs, by place.
+/// The first `k` of `groups` in order; `weights` are in the order of `groups`.
 #[must_use]
 pub fn top_k(groups: &[u32], weights: &[Weight], keys: &KeyTable, k: usize) -> Vec<u32> {
     let order = |a: &usize, b: &usize| {

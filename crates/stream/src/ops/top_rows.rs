@@ -1,5 +1,5 @@
-//! The first rows of an order, of all that come: no more are held than are wanted. Where they take too much memory, the last
-//! of them go for good: those that stay are still the first of the order.
+//! The first rows in a sort order, with at most the requested number in memory. Beyond the memory limit, the last
+//! rows are dropped for good; the remaining rows are still the first in the order.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,15 +11,15 @@ use tuple::{Batch, FieldId, Schema, TupleWriter};
 use crate::column::ColumnView;
 use crate::scalar::Scalar;
 
-/// See the module's text. Rows that are equal come in the order in which they came.
+/// The first rows in a sort order. Equal rows keep the order of arrival.
 pub struct TopRows {
     order: Arc<[Direction]>,
     keys: Vec<FieldId>,
     max: usize,
-    /// The last of the order on top.
+    /// Max-heap with the last row on top.
     rows: BinaryHeap<Row>,
     seen: u64,
-    /// The key of the row that is looked at.
+    /// Key of the current row.
     key: Vec<u8>,
     bytes: usize,
     bytes_max: usize,
@@ -53,13 +53,13 @@ impl TopRows {
         }
     }
 
-    /// Whether fewer rows were held than were wanted, for want of memory.
+    /// Whether rows were dropped because of the memory limit.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Looks at the rows of a batch, and keeps of those it holds the values of `columns`.
+    /// Processes the rows of a batch, storing the values of `columns` for the rows kept.
     pub fn push(&mut self, batch: &Batch, columns: &[FieldId]) {
         let keys: Vec<ColumnView<'_>> = self.keys.iter().map(|id| ColumnView::of(batch, *id)).collect();
         let values: Vec<ColumnView<'_>> = columns.iter().map(|id| ColumnView::of(batch, *id)).collect();
@@ -68,7 +68,7 @@ impl TopRows {
             self.key.clear();
             keys.iter().for_each(|column| column.scalar(row).encode(&mut self.key));
             if self.rows.len() >= self.max {
-                // Of equal rows those that came before stay.
+                // Of equal rows, the earlier ones are kept.
                 let last = self.rows.peek().map(|last| order(&self.key, &last.key, &self.order));
                 if last != Some(Ordering::Less) {
                     continue;
@@ -92,7 +92,7 @@ impl TopRows {
         self.bytes -= self.rows.pop().map_or(0, |row| row.bytes());
     }
 
-    /// The rows that are held, in their order, as batches of `schema`, which has the columns that were kept.
+    /// Returns the rows in order as batches of `schema`, which has the stored columns.
     pub fn finish(&mut self, schema: &Arc<Schema>, mut out: impl FnMut(Batch)) {
         let ids: Vec<FieldId> = schema.ids().collect();
         let mut writer = TupleWriter::new(schema.clone(), &ids);
@@ -114,7 +114,7 @@ impl TopRows {
     }
 }
 
-/// The order of two keys, column by column.
+/// Compares two keys, column by column.
 fn order(mut a: &[u8], mut b: &[u8], directions: &[Direction]) -> Ordering {
     for direction in directions {
         let (Some((x, a_rest)), Some((y, b_rest))) = (Scalar::decode(a), Scalar::decode(b)) else { break };

@@ -6,7 +6,8 @@ use tuple::{Batch, Schema};
 use super::expr::Computer;
 use super::filter::Filter;
 
-/// For each condition, for each row whether it is true. Columns are those of `schema`; `computed` are computed of them.
+/// Evaluates each condition for each row. `schema` describes the columns of the rows, `computed` the columns computed
+/// from them.
 #[must_use]
 pub fn truths(
     conditions: &[&Predicate],

@@ -1,4 +1,4 @@
-//! Rows come to a pane: each to its group, which is found, made, pooled, or takes the place of another.
+//! Adds rows to a pane: the group of each row is found, created, pooled, or replaces another group.
 
 use super::{GROUPS_SURE, LEVEL_MAX, Layout, Overflow, Pane, Room, unit};
 use crate::column::{ColumnView, Values};
@@ -8,43 +8,43 @@ use crate::rows::{Cells, Rows, each};
 use crate::scalar::Scalar;
 use crate::sketch::SpaceSaving;
 
-/// Rows that go through a pane at once: what is known of them stays in the fastest cache.
+/// Rows processed together, so that their data stays in the L1 cache.
 const CHUNK_ROWS: usize = 1024;
 
-/// What is known of the rows that come to a pane, by their places.
+/// Data of the current rows, by index.
 #[derive(Debug, Default)]
 pub struct Scratch {
     hashes: Vec<u64>,
     groups: Vec<u32>,
 }
 
-/// A batch as panes need it. Vectors have an entry for every row.
+/// A batch prepared for panes. Vectors have one entry per row.
 pub struct Frame<'a> {
     /// Key columns.
     pub keys: KeyColumns<'a>,
-    /// The same, each by itself.
+    /// The same columns individually.
     pub columns: Vec<ColumnView<'a>>,
-    /// Of the hashes.
+    /// Seed of the key hashes.
     pub seed: u64,
     /// The replicate of each row's flow; empty without sampling.
     pub replicates: Vec<u8>,
-    /// The rate of each row's flow, where tuples say it.
+    /// The sampling rate of each row's flow, if tuples carry it.
     pub rates: Option<Vec<f64>>,
-    /// What is aggregated.
+    /// Inputs of the accumulators.
     pub measures: Measures<'a>,
 }
 
-/// Rows of a batch that come to a pane.
+/// Rows of a batch to add to a pane.
 struct Arrivals<'a, 'b> {
     rows: Rows<'a>,
     frame: &'a Frame<'b>,
     layout: &'a Layout,
-    /// Where the accumulators of their rate are.
+    /// Index of the accumulators for their rate.
     stratum: usize,
 }
 
 impl Pane {
-    /// Takes `rows` of a batch.
+    /// Adds `rows` of a batch.
     pub fn push(&mut self, rows: Rows<'_>, frame: &Frame<'_>, layout: &Layout, room: &mut Room) {
         let sketches = self.sketch_bytes;
         self.tuples += rows.len() as u64;
@@ -64,7 +64,7 @@ impl Pane {
         room.sketch_bytes += self.sketch_bytes - sketches;
     }
 
-    /// Takes rows of flows that were sampled at one rate.
+    /// Adds rows of flows with the same sampling rate.
     fn push_stratum(
         &mut self,
         rate: f64,
@@ -111,7 +111,7 @@ impl Pane {
         room.scratch = scratch;
     }
 
-    /// Finds or makes the groups of rows that have none yet; returns how many rows are in their cells already.
+    /// Finds or creates the groups of rows without one; returns the number of rows already applied to their cells.
     fn assign_one_by_one<K: RowKeys + ?Sized>(
         &mut self,
         keys: &K,
@@ -122,7 +122,7 @@ impl Pane {
         let (mut key, mut done) = (Vec::new(), 0);
         let unit = unit(self.strata[arrivals.stratum].rate, arrivals.layout);
         if self.saving.is_some() {
-            // Groups may change hands from row to row.
+            // Groups may be replaced from row to row.
             groups.clear();
             groups.resize(hashes.len(), NO_GROUP);
         }
@@ -136,7 +136,7 @@ impl Pane {
                     if !self.is_full(key.len(), arrivals.layout, room) {
                         return self.admit(hashes[place], &key, arrivals.layout, room);
                     }
-                    // The place's old group gets its tuples so far before the place changes hands.
+                    // Preceding tuples of the old group are applied before the group is replaced.
                     let rows = arrivals.rows.part(done..place);
                     self.apply(Cells::Each(&groups[done..place]), rows, arrivals);
                     done = place;
@@ -151,12 +151,12 @@ impl Pane {
         done
     }
 
-    /// Whether a new key needs the place of another.
+    /// Whether a new key must replace another group.
     fn is_full(&self, key_len: usize, layout: &Layout, room: &Room) -> bool {
         layout.overflow != Overflow::Pool && !self.has_room(room, key_len)
     }
 
-    /// A group of its own for a new key, or the pool.
+    /// Creates a group for a new key, or returns the pool.
     fn admit(&mut self, hash: u64, key: &[u8], layout: &Layout, room: &mut Room) -> u32 {
         let before = self.keys.len();
         let group = if self.has_room(room, key.len()) {
@@ -188,7 +188,7 @@ impl Pane {
         self.keys.insert(hash, key)
     }
 
-    /// Gives the lightest group's place to a new key; a key that is too long for what is left goes into the pool.
+    /// Replaces the group with the smallest weight; a key too long for the remaining memory is pooled.
     fn take_over(&mut self, hash: u64, key: &[u8], layout: &Layout, room: &mut Room) -> u32 {
         room.overflowed += 1;
         if self.saving.is_none() {
@@ -229,7 +229,7 @@ impl Pane {
     }
 }
 
-/// What a row adds to its group's total.
+/// A row's contribution to its group's weight.
 fn weight(row: usize, frame: &Frame<'_>, layout: &Layout) -> i128 {
     let value = |column: ColumnView<'_>| match column.scalar(row) {
         Scalar::U64(v) => i128::from(v),

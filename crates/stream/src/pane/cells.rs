@@ -1,4 +1,4 @@
-//! A pane as rows, and rows as panes: see [`crate::cells`].
+//! Converts between panes and rows; see [`crate::cells`].
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -8,46 +8,46 @@ use crate::cells::{CellRows, Whose, Writer};
 use crate::ops::group_by::finish_hash;
 use crate::partial::bytes::{Budget, Malformed};
 
-/// Cells whose rows are written at once.
+/// Cells written at once.
 const CHUNK: usize = 1024;
 /// Approximate overhead of a group besides its key and cells.
 const GROUP_BYTES: usize = 64;
-/// Most bytes of a pane's keys: their places have 32 bits.
+/// Maximum bytes of a pane's keys: positions have 32 bits.
 const KEYS_MAX: usize = 1 << 29;
 
-/// Panes that are made of rows.
+/// Panes under construction from rows.
 pub struct Taking {
-    /// By their numbers.
+    /// By pane number.
     pub panes: BTreeMap<i64, Pane>,
-    /// What they may take.
+    /// Memory budget.
     pub budget: Budget,
     /// The key of a row.
     key: Vec<u8>,
 }
 
-/// Whose row it is, by the engine that reads it.
+/// The location of a row in the reading engine.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    /// How its panes are laid out.
+    /// Layout of its panes.
     pub layout: &'a Layout,
-    /// Of the hashes of keys.
+    /// Seed of the key hashes.
     pub seed: u64,
-    /// The pane.
+    /// Pane number.
     pub pane: i64,
-    /// At which rate.
+    /// Sampling rate.
     pub rate: f64,
-    /// In which replicate.
+    /// Replicate.
     pub replicate: usize,
 }
 
 impl Pane {
-    /// Whether it can be rows.
+    /// Whether the pane can be converted to rows.
     #[must_use]
     pub fn is_rows(&self) -> bool {
         !self.is_overflowed() && self.level == 0 && self.strata.iter().all(|stratum| stratum.cells.are_rows())
     }
 
-    /// Writes its rows: of every cell that is not empty, and at least one of each group and of each rate.
+    /// Writes rows for all non-empty cells, with at least one row per group and per rate.
     pub fn put_cells(&self, at: i64, layout: &Layout, out: &mut Writer<'_>) {
         let n = layout.replicates;
         let mut used: Vec<Vec<usize>> = self.strata.iter().map(|stratum| stratum.cells.used()).collect();
@@ -72,7 +72,7 @@ impl Pane {
         }
     }
 
-    /// All its rows are taken.
+    /// Completes the pane after its last row.
     #[must_use]
     pub fn taken(mut self) -> Pane {
         self.sketch_bytes = self.strata.iter().map(|stratum| stratum.cells.sketch_bytes()).sum();
@@ -90,13 +90,14 @@ impl Pane {
 }
 
 impl Taking {
-    /// No pane yet; the budget is about that of windows with `bytes_max`, or of what rows of `read` bytes can produce.
+    /// Creates an empty set of panes. The budget is about the memory of windows with `bytes_max`, or of what rows of
+    /// `read` bytes can produce.
     #[must_use]
     pub fn new(bytes_max: usize, read: usize) -> Taking {
         Taking { panes: BTreeMap::new(), budget: Budget::new(bytes_max, read), key: Vec::new() }
     }
 
-    /// Adds a row: a base row, or an entry of the accumulator at a place.
+    /// Adds a row: a base row, or an entry row of an accumulator.
     pub fn take(
         &mut self,
         rows: &CellRows<'_>,
@@ -121,13 +122,13 @@ impl Taking {
                 pane.take_head(rows, row)?;
             }
         }
-        // A pane whose rows come in several batches has its number of tuples in one of them.
+        // Of the batches of a pane, only one contains its number of tuples.
         pane.tuples = pane.tuples.max(largest.get());
         Ok(())
     }
 }
 
-/// The cell of a row in the accumulators of its rate; it is made if it is not there.
+/// The cell of a row in the accumulators of its rate, created if missing.
 fn cell(
     pane: &mut Pane,
     (hash, key): (u64, &[u8]),
@@ -141,7 +142,7 @@ fn cell(
         budget.spend(size_of::<Stratum>() + 2 * cells * layout.shape.cell_bytes())?;
     }
     let stratum = pane.stratum(place.rate, layout);
-    // All tuples without a key have one group.
+    // Tuples without key columns form a single group.
     let hash = if key.is_empty() { 0 } else { finish_hash(key, hash) };
     let group = match pane.keys.find(hash, |held| held == key) {
         Some(group) => group,

@@ -1,4 +1,4 @@
-//! A pane on its way to another machine: see `partial` for the form.
+//! Serialization of a pane for another machine; see `partial` for the format.
 
 use tuple::DataType;
 
@@ -11,25 +11,25 @@ use crate::partial::bytes::{
 use crate::scalar::Scalar;
 use crate::sketch::SpaceSaving;
 
-/// Most bytes of a pane's keys: their places have 32 bits.
+/// Maximum bytes of a pane's keys: positions have 32 bits.
 const KEYS_MAX: usize = 1 << 29;
 /// Approximate overhead of a group besides its key and cells.
 const GROUP_BYTES: usize = 64;
 
-/// What the engine that reads knows of a pipeline's panes.
+/// The properties of a pipeline's panes in the reading engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
-    /// How they are laid out.
+    /// Layout of the panes.
     pub layout: &'a Layout,
-    /// Types of the group's columns.
+    /// Types of the group columns.
     pub types: &'a [DataType],
-    /// Of the hashes of keys.
+    /// Seed of the key hashes.
     pub seed: u64,
-    /// Most groups.
+    /// Maximum number of groups.
     pub groups_max: usize,
 }
 
-/// A column of keys; its values are given in their order.
+/// A column of keys, read in order.
 struct Column<'a> {
     nulls: Option<Bits<'a>>,
     values: Values<'a>,
@@ -47,7 +47,7 @@ enum Values<'a> {
 }
 
 impl Pane {
-    /// Appends its form.
+    /// Appends the encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.level);
         put(out, self.tuples);
@@ -78,7 +78,7 @@ impl Pane {
         }
     }
 
-    /// Column by column: its type; 0 or 1 and which keys are null; the values of the others.
+    /// Encoding per column: type; 0, or 1 and a bitmap of null keys; the non-null values.
     fn encode_keys(&self, out: &mut Vec<u8>) {
         let mut rest: Vec<&[u8]> = self.listed().map(|group| self.keys.key(group)).collect();
         let mut column = Vec::with_capacity(rest.len());
@@ -96,7 +96,7 @@ impl Pane {
         }
     }
 
-    /// What was encoded.
+    /// Decodes a pane.
     pub fn decode(from: &mut Reader<'_>, expected: &Expected<'_>) -> Result<Pane, Malformed> {
         from.spend(size_of::<Pane>() + PIECES_BYTES)?;
         let mut pane = Pane::new(from.up_to(LEVEL_MAX.into(), "a level")? as u8);
@@ -107,7 +107,7 @@ impl Pane {
             pane.span_ns = Some((first, last));
         }
         let groups = from.number()?;
-        // A pane has at least one group and the pool, and before it is cut up to half more than the limit.
+        // Lower bound for one group and the pool; a pane exceeds the limit by up to half before it is cut.
         if groups > expected.groups_max.max(1) as u64 / 2 * 3 + 2 {
             return Err(Malformed::Invalid("the number of groups"));
         }
@@ -165,9 +165,9 @@ impl Pane {
         Ok(())
     }
 
-    /// A group for a key that has none yet.
+    /// Adds a group; a duplicate key is rejected.
     fn enlist(&mut self, hash: u64, key: &[u8]) -> Result<(), Malformed> {
-        // All tuples without a key have one group.
+        // Tuples without key columns form a single group.
         let hash = if key.is_empty() { 0 } else { finish_hash(key, hash) };
         if self.keys.find(hash, |held| held == key).is_some() {
             return Err(Malformed::Invalid("a key twice"));
@@ -180,7 +180,7 @@ impl Pane {
         let layout = expected.layout;
         for _ in 0..from.up_to(STRATA_MAX as u64, "the number of rates")? {
             let rate = from.real()?;
-            // Also of no number.
+            // This also rejects NaN.
             if !(rate > 0.0 && rate <= 1.0) || self.strata.iter().any(|stratum| stratum.rate == rate) {
                 return Err(Malformed::Invalid("a rate"));
             }
@@ -192,7 +192,7 @@ impl Pane {
             self.sketch_bytes += cells.sketch_bytes();
             self.strata.push(Stratum { rate, cells });
         }
-        // Groups are seen at some rate.
+        // Every group has at least one rate.
         if self.strata.is_empty() && !self.keys.is_empty() {
             return Err(Malformed::Invalid("the number of rates"));
         }
@@ -258,7 +258,7 @@ fn encode_column(column: &[Scalar<'_>], out: &mut Vec<u8>) {
     }
 }
 
-/// The types of key columns as they are written.
+/// Encoded types of key columns.
 const NULL: u8 = 0;
 const BOOL: u8 = 1;
 const U64: u8 = 2;
@@ -269,7 +269,7 @@ const IPV4: u8 = 6;
 const IP: u8 = 7;
 const HASHES: u8 = 8;
 
-/// The four bytes of an IPv4 address.
+/// The four bytes of an IPv4-mapped address.
 fn v4(ip: &[u8; 16]) -> Option<&[u8]> {
     ip.strip_prefix(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
 }
@@ -311,7 +311,7 @@ impl<'a> Column<'a> {
         Ok(Column { nulls, values, next: 0 })
     }
 
-    /// Maximum size of its values in the keys of `rows` rows.
+    /// Maximum size of the column's values in the keys of `rows` rows.
     fn key_bytes(&self, rows: usize) -> usize {
         match &self.values {
             Values::Bool(_) => rows * 2,
@@ -321,7 +321,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The value of a row; rows are asked for one after another.
+    /// The value of a row; rows must be requested in ascending order.
     fn scalar(&mut self, row: usize) -> Scalar<'_> {
         if self.nulls.is_some_and(|nulls| nulls.get(row)) {
             return Scalar::Null;

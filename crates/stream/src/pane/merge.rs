@@ -1,4 +1,4 @@
-//! Panes put together, as if all tuples had come to one, and cut to what there is room for.
+//! Merges panes as if one pane had received all tuples, and cuts them to the limits.
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use super::{Layout, Overflow, Pane, Room};
 use crate::sketch::SpaceSaving;
 
 impl Pane {
-    /// The panes in one, as if all tuples had come to it.
+    /// Merges panes as if one pane had received all tuples.
     #[must_use]
     pub fn merged<'a>(panes: impl Iterator<Item = &'a Pane> + Clone, layout: &Layout, level: u8) -> Pane {
         let mut all = Pane::new(level);
@@ -15,7 +15,7 @@ impl Pane {
         all
     }
 
-    /// Two panes of one stretch of time in one.
+    /// Merges two panes of the same period.
     #[must_use]
     pub fn joined(mine: Option<Pane>, theirs: Pane, layout: &Layout, level: u8) -> Pane {
         match mine {
@@ -29,8 +29,8 @@ impl Pane {
         }
     }
 
-    /// Cuts a merged pane to the limit. A ranking keeps its heaviest groups, others are pooled. Because this sorts all
-    /// groups, it is delayed until the limit is exceeded by half.
+    /// Cuts a merged pane to the limits. A ranking keeps the groups with the largest weights, otherwise groups are
+    /// pooled. Since this sorts all groups, it is delayed until a limit is exceeded by half.
     #[must_use]
     pub fn cut(self, layout: &Layout, room: &mut Room) -> Pane {
         let is_within = |held: usize, max: usize| held <= max.saturating_add(max / 2);
@@ -59,8 +59,8 @@ impl Pane {
         pane
     }
 
-    /// Merges a pane that is not overflowed. Groups that are new here may have been here before there was too little room, as
-    /// [`Pane::merge_overflow`] has it.
+    /// Merges a pane without overflow. Groups new to this pane may have pooled tuples here; see
+    /// [`Pane::merge_overflow`].
     fn take_in(&mut self, other: &Pane, layout: &Layout) {
         let before = self.keys.len();
         let map = self.adopt(other, layout);
@@ -77,7 +77,7 @@ impl Pane {
         }
     }
 
-    /// Merges another pane's groups but not its overflow; returns which groups they are here.
+    /// Merges the groups of another pane without its overflow state; returns their group numbers here.
     fn adopt(&mut self, other: &Pane, layout: &Layout) -> Vec<u32> {
         let map: Vec<u32> = (0..other.keys.len() as u32)
             .map(|group| {
@@ -110,7 +110,7 @@ impl Pane {
         grown
     }
 
-    /// The listed groups, the heaviest first where they are saved.
+    /// The listed groups, in a ranking by descending weight.
     fn by_weight(&self, layout: &Layout) -> Vec<u32> {
         let mut listed: Vec<u32> = self.listed().collect();
         if layout.overflow != Overflow::Pool {
@@ -122,7 +122,7 @@ impl Pane {
         listed
     }
 
-    /// Only these of the listed groups.
+    /// Copies the pane with only the listed groups in `kept`.
     fn keep(&self, kept: &[u32], layout: &Layout, level: u8) -> Pane {
         let mut pane = Pane { span_ns: self.span_ns, tuples: self.tuples, ..Pane::new(level) };
         let mut map: Vec<Option<u32>> = vec![None; self.keys.len()];
@@ -157,8 +157,8 @@ impl Pane {
         pane
     }
 
-    /// A group that an overflowed part does not list may have been there all the same: at most with the least weight
-    /// that is listed there (Agarwal et al. 2012, "Mergeable summaries"), or in its pool.
+    /// Accounts for groups missing from an overflowed part: their weight there is at most the smallest listed weight
+    /// (Agarwal et al. 2012, "Mergeable summaries"), or their tuples are in its pool.
     fn merge_overflow<'a, 'm>(
         &mut self,
         parts: impl Iterator<Item = (&'a Pane, &'m Vec<u32>)> + Clone,

@@ -1,20 +1,20 @@
-//! Numbers as few bytes, and a reader of bytes that anybody may have sent: it never panics, never reads beyond their end, and
-//! what they claim to hold is weighed before memory is asked for.
+//! Variable-length numbers, and a reader for untrusted bytes: it never panics, never reads beyond the end, and checks
+//! claimed sizes before allocating memory.
 
 use std::fmt;
 
-/// Why bytes are no partial result of a dataflow.
+/// The reason that bytes are not a partial result of a dataflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// They are of another version.
+    /// Another version.
     Version(u8),
-    /// They end before what they claim to hold.
+    /// Truncated bytes.
     Short,
-    /// They are of another dataflow: what does not fit.
+    /// A partial result of another dataflow; contains the difference.
     OtherDataflow(&'static str),
-    /// They would take more memory than the engine may use.
+    /// Larger than the engine's memory limit.
     TooLarge,
-    /// What they say cannot be.
+    /// Impossible values.
     Invalid(&'static str),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Seven bits per byte, least significant first; the top bit marks continuation.
 pub fn put(out: &mut Vec<u8>, value: impl Into<u128>) {
     let mut value = value.into();
     while value >= 0x80 {
@@ -42,49 +42,49 @@ pub fn put(out: &mut Vec<u8>, value: impl Into<u128>) {
     out.push(value as u8);
 }
 
-/// A number with a sign: twice its magnitude, one less if it is negative.
+/// A signed number in zigzag encoding.
 pub fn put_signed(out: &mut Vec<u8>, value: impl Into<i128>) {
     let value = value.into();
     put(out, ((value << 1) ^ (value >> 127)) as u128);
 }
 
-/// How many.
+/// A length.
 pub fn put_len(out: &mut Vec<u8>, len: usize) {
     put(out, len as u64);
 }
 
-/// The eight bytes of a real number.
+/// The eight bytes of a floating point number.
 pub fn put_real(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
-/// A length and as many bytes.
+/// A length and the bytes.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_len(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Eight to a byte, the first lowest.
+/// Eight bits per byte, least significant first.
 pub fn put_bits(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
     let start = out.len();
     out.resize(start + bits.len().div_ceil(8), 0);
     bits.enumerate().filter(|(_, bit)| *bit).for_each(|(i, _)| out[start + i / 8] |= 1 << (i % 8));
 }
 
-/// Maximum tuples of a pane, so that as many panes can be merged before a count exceeds 64 bits.
+/// Maximum tuples of a pane; 2^16 such panes can be merged within 64 bits.
 pub const TUPLES_MAX: u64 = 1 << 48;
-/// How far a worker goes beyond its bound before it notices, about.
+/// Approximate amount by which a worker exceeds its limit before it reacts.
 const BEYOND: usize = 32 << 20;
-/// Memory that a byte may bring about, where that bound would not let it.
+/// Memory allowed per input byte, if the limit is lower.
 const BYTES_OF_BYTE: usize = 64;
 
-/// See the module's text.
+/// A reader of untrusted bytes.
 pub struct Reader<'a> {
     rest: &'a [u8],
     budget: Budget,
 }
 
-/// Memory that what is read may still take.
+/// Remaining memory for decoded values.
 #[derive(Clone, Copy)]
 pub struct Budget(usize);
 
@@ -95,19 +95,19 @@ impl Budget {
         Budget(bytes_max.saturating_add(BEYOND).max(read.saturating_mul(BYTES_OF_BYTE)))
     }
 
-    /// It will take so much.
+    /// Subtracts `bytes` from the budget.
     pub fn spend(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.0 = self.0.checked_sub(bytes).ok_or(Malformed::TooLarge)?;
         Ok(())
     }
 }
 
-/// What [`put_bits`] wrote.
+/// A bitmap written by [`put_bits`].
 #[derive(Clone, Copy)]
 pub struct Bits<'a>(&'a [u8]);
 
 impl Bits<'_> {
-    /// The bit at a place.
+    /// The bit at an index.
     #[must_use]
     pub fn get(&self, place: usize) -> bool {
         self.0[place / 8] >> (place % 8) & 1 == 1
@@ -115,30 +115,30 @@ impl Bits<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// Of these bytes; nothing may be asked for before [`Reader::allow`].
+    /// Creates a reader; no memory can be spent before [`Reader::allow`].
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes, budget: Budget(0) }
     }
 
-    /// What is read from now on may take about as much memory as the windows of an engine that may take `bytes_max`, or as what
-    /// is left to read may bring about.
+    /// Sets the memory budget for the following values: about the memory of windows with `bytes_max`, or the amount
+    /// that the remaining bytes can produce.
     pub fn allow(&mut self, bytes_max: usize) {
         self.budget = Budget::new(bytes_max, self.rest.len());
     }
 
-    /// It will take so much.
+    /// Subtracts `bytes` from the budget.
     pub fn spend(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.budget.spend(bytes)
     }
 
-    /// How many bytes are left.
+    /// Number of remaining bytes.
     #[must_use]
     pub fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next bytes.
+    /// The next `n` bytes.
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(n).ok_or(Malformed::Short)?;
         self.rest = rest;
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(1)?[0])
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub fn flag(&mut self) -> Result<bool, Malformed> {
         match self.byte()? {
             0 => Ok(false),
@@ -159,9 +159,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// See [`put`].
+    /// A number written by [`put`].
     pub fn wide(&mut self) -> Result<u128, Malformed> {
-        // Most are short.
+        // Most numbers are short.
         if self.rest.iter().take(8).any(|byte| *byte < 0x80) {
             return self.number().map(u128::from);
         }
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         Err(Malformed::Invalid("a number"))
     }
 
-    /// The same of 64 bits.
+    /// A number of at most 64 bits.
     #[inline]
     pub fn number(&mut self) -> Result<u64, Malformed> {
         match self.rest {
@@ -208,13 +208,13 @@ impl<'a> Reader<'a> {
         Err(Malformed::Invalid("a number"))
     }
 
-    /// See [`put_signed`].
+    /// A number written by [`put_signed`].
     pub fn wide_signed(&mut self) -> Result<i128, Malformed> {
         let value = self.wide()?;
         Ok((value >> 1) as i128 ^ -((value & 1) as i128))
     }
 
-    /// The same of 64 bits.
+    /// A signed number of at most 64 bits.
     pub fn signed(&mut self) -> Result<i64, Malformed> {
         let value = self.number()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
@@ -225,41 +225,41 @@ impl<'a> Reader<'a> {
         Some(self.number()?).filter(|n| *n <= max).ok_or(Malformed::Invalid(what))
     }
 
-    /// A place or a distance of at most `max`.
+    /// An index or a distance of at most `max`.
     pub fn len_up_to(&mut self, max: usize) -> Result<usize, Malformed> {
         Ok(self.up_to(max as u64, "a place")? as usize)
     }
 
-    /// How many things follow, each of a byte or more.
+    /// A number of elements of at least one byte each.
     pub fn len(&mut self) -> Result<usize, Malformed> {
         let len = usize::try_from(self.number()?).map_err(|_| Malformed::Short)?;
         if len > self.rest.len() { Err(Malformed::Short) } else { Ok(len) }
     }
 
-    /// See [`put_real`].
+    /// A number written by [`put_real`].
     pub fn real(&mut self) -> Result<f64, Malformed> {
         let bytes = self.rest.first_chunk().copied().ok_or(Malformed::Short)?;
         self.rest = &self.rest[8..];
         Ok(f64::from_le_bytes(bytes))
     }
 
-    /// See [`put_bytes`].
+    /// Bytes written by [`put_bytes`].
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.len()?;
         self.take(len)
     }
 
-    /// The same of text.
+    /// UTF-8 text written by [`put_bytes`].
     pub fn text(&mut self) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Malformed::Invalid("a text"))
     }
 
-    /// See [`put_bits`].
+    /// A bitmap of `n` bits written by [`put_bits`].
     pub fn bits(&mut self, n: usize) -> Result<Bits<'a>, Malformed> {
         Ok(Bits(self.take(n.div_ceil(8))?))
     }
 
-    /// So many things one after another, each of a byte or more.
+    /// A list of `n` elements of at least one byte each.
     pub fn list<T>(
         &mut self,
         n: usize,

@@ -1,24 +1,26 @@
-//! What a worker's engine gives to the one that collects, and its form for the way from one machine to another.
+//! Partial results passed from a worker's engine to the collector, and their encoding for other machines.
 //!
-//! # The form
+//! # Format
 //!
-//! A byte for the version, which is 1, then the counters and the share of every pipeline. It says nothing of what the
-//! engine that reads it knows: names, types and order of keys and accumulators are the dataflow's, which both have; what is
-//! said of them is enough to see that it is another dataflow's. Nothing in it depends on the process that wrote it: hashes
-//! of keys are made anew.
+//! A version byte, which is 1, followed by the counters and the share of every pipeline. Properties known to the
+//! reading engine are omitted: names, types, and order of keys and accumulators are defined by the dataflow that both
+//! share. The encoding contains enough to detect another dataflow. Nothing depends on the writing process: hashes of
+//! keys are recomputed.
 //!
-//! Numbers are varints (seven bits a byte, the lowest first), those with a sign in zigzag, real numbers eight bytes, texts a length
-//! and UTF-8. *Bits* are eight to a byte. A list is a number and what it holds.
+//! Numbers are varints (seven bits per byte, least significant first), signed numbers use zigzag, floating point
+//! numbers eight bytes, texts a length and UTF-8. *Bitmaps* have eight bits per byte. A list is a length and its
+//! elements.
 //!
-//! - **Counters**: a list of name and number, of those that are not zero. Unknown names are passed over.
-//! - **Share**: 0 and a list of panes, or 1 and a list of parts of a profile; each with the number of its window or pane.
-//! - **Pane**: level; tuples; first and last time, if it has them; how many groups, and which of them is the pool; the keys, a
-//!   column after the other (a type, which of them are null, the values); of each rate the accumulators: which cells are
-//!   not empty, then of each accumulator its kind and its cells (`ops/` has them); weights and errors of a ranking that overflowed;
-//!   which groups may have tuples in the pool.
-//! - **Part**: its counts, its sets, its lists of keys, each with weight, error and what is counted beside.
+//! - **Counters**: a list of names and numbers of the non-zero counters. Unknown names are ignored.
+//! - **Share**: 0 and a list of panes, or 1 and a list of parts of a profile, each with the number of its window or
+//!   pane.
+//! - **Pane**: level; tuples; first and last time, if present; number of groups, and the pool's group; the keys by
+//!   column (type, null bitmap, values); the accumulators by rate (bitmap of non-empty cells, then per accumulator
+//!   its kind and its cells, see `ops/`); weights and errors of a ranking that overflowed; groups that may have
+//!   tuples in the pool.
+//! - **Part**: its counts, its sets, and its lists of keys, each with weight, error, and further counts.
 //!
-//! A new version adds; a change of meaning of what there is takes another number in front.
+//! A new version only adds to the format; changes of existing parts require a new version byte.
 
 pub mod bytes;
 
@@ -28,38 +30,38 @@ use bytes::{Reader, put, put_bytes, put_len};
 
 pub use bytes::Malformed;
 
-/// Of the form.
+/// Format version.
 pub(crate) const VERSION: u8 = 1;
 
-/// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
+/// Parts of windows by pipeline, passed from a worker's engine to the collector.
 #[derive(Debug)]
 pub struct Partial {
-    /// By pipeline.
+    /// Indexed by pipeline.
     pub(crate) shares: Vec<Share>,
     /// Counters of a worker that has ended; otherwise empty.
     pub(crate) counters: Counters,
 }
 
 impl Partial {
-    /// Parts of windows without any counters.
+    /// Creates a partial result without counters.
     #[must_use]
     pub(crate) fn of(shares: Vec<Share>) -> Partial {
         Partial { shares, counters: Counters::default() }
     }
 
-    /// Whether there is no part of any window in it.
+    /// Whether it contains no parts of windows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shares.iter().all(Share::is_empty)
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shares.iter().map(Share::bytes).sum()
     }
 
-    /// The form of the module's text, for `Engine::decode_partial` of an engine of the same dataflow and configuration.
+    /// Encodes the partial result for `Engine::decode_partial` of an engine with the same dataflow and configuration.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];

@@ -1,4 +1,4 @@
-//! Panes as rows, and back: see [`crate::cells`].
+//! Converts between panes and rows; see [`crate::cells`].
 
 use super::Running;
 use crate::cells::{CellRows, Kind, Times, Writer};
@@ -6,19 +6,19 @@ use crate::pane::{Pane, Place, Taking};
 use crate::partial::Malformed;
 
 impl Running {
-    /// When it tells what it detaches at a watermark.
+    /// The times of cells detached at a watermark.
     #[must_use]
     pub fn times(&self, watermark_ns: i64) -> Times {
         Times::new(self.windows, self.lateness_ns, watermark_ns)
     }
 
-    /// Memory that its windows may take, about.
+    /// Approximate memory limit of the windows.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.room.bytes_max
     }
 
-    /// Writes the rows of a pane, unless it cannot be rows.
+    /// Writes the rows of a pane; false if it cannot be converted to rows.
     #[must_use]
     pub fn put_cells(&self, (at, pane): &(i64, Pane), out: &mut Writer<'_>) -> bool {
         let is_rows = pane.is_rows();
@@ -49,7 +49,7 @@ impl Running {
             return Err(Malformed::Invalid("a time"));
         }
         let layout = &self.layout;
-        // Also of no number.
+        // This also rejects NaN.
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(Malformed::Invalid("a rate"));
         }

@@ -1,4 +1,5 @@
-//! Windows without a tuple. A pipeline without groups has a row with zero for each; one with groups counts and lists them.
+//! Windows without tuples. A pipeline without groups emits a row of zeros for each; one with groups counts and lists
+//! them.
 
 use tuple::Batch;
 
@@ -8,8 +9,8 @@ use crate::results::Emitted;
 use crate::window::Windows;
 
 impl Running {
-    /// Event time runs from `from_ns`, or from the first tuple, and has come to `now_ns`, with or without tuples: windows without
-    /// one that are over have rows. [`Running::advance`] comes first.
+    /// Event time covers `from_ns`, or the first tuple, to `now_ns`, with or without tuples. Closed windows without
+    /// tuples get rows. To be called after [`Running::advance`].
     pub fn pass(&mut self, from_ns: Option<i64>, now_ns: i64, out: &mut dyn FnMut(Batch)) {
         let (Some(windows), Some(open)) = (self.windows, self.first_open(now_ns)) else { return };
         self.latest = self.latest.or(from_ns.map(|from_ns| windows.first_of(windows.pane(from_ns)) - 1));
@@ -18,17 +19,17 @@ impl Running {
         self.results.finish().into_iter().for_each(out);
     }
 
-    /// Emits the windows without a tuple up to the last one that event time has come to.
+    /// Emits the empty windows up to the current event time.
     pub(super) fn emit_last_empty(&mut self, out: &mut dyn FnMut(Batch)) {
         if let (Some(windows), Some(now_ns)) = (self.windows, self.passed) {
-            // A window that would begin right now has not begun.
+            // A window that begins exactly now has not begun.
             let last_ns = now_ns.saturating_sub(1);
             self.emit_empty(&windows, windows.last_of(windows.pane(last_ns)) + 1, out);
         }
     }
 
-    /// Emits the windows without a tuple between the last emitted window and `end`. In a long sequence the first ones
-    /// have rows, whether time passes at once or in steps.
+    /// Emits the empty windows between the last emitted window and `end`. In a long sequence only the first ones have
+    /// rows, regardless of the steps in which time advances.
     pub(super) fn emit_empty(&mut self, windows: &Windows, end: i128, out: &mut dyn FnMut(Batch)) {
         let Some(latest) = self.latest.filter(|latest| end - 1 > *latest) else { return };
         self.latest = Some(end - 1);

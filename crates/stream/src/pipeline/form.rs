@@ -1,10 +1,10 @@
-//! Panes on their way to another machine: see `partial` for the form.
+//! Serialization of panes for another machine; see `partial` for the format.
 
 use super::{Running, Share};
 use crate::pane::{Expected, Pane};
 use crate::partial::bytes::{Malformed, Reader, put_len, put_signed};
 
-/// A list of panes: of each the number and the pane.
+/// Encodes a list of panes with their numbers.
 pub fn encode(share: &[(i64, Pane)], out: &mut Vec<u8>) {
     put_len(out, share.len());
     for (at, pane) in share {
@@ -14,7 +14,7 @@ pub fn encode(share: &[(i64, Pane)], out: &mut Vec<u8>) {
 }
 
 impl Running {
-    /// What was encoded of a pipeline that runs the same.
+    /// Decodes panes of the same pipeline.
     pub fn decode(&self, from: &mut Reader<'_>) -> Result<Share, Malformed> {
         let n = from.len()?;
         from.allow(self.room.bytes_max);

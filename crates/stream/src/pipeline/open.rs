@@ -1,4 +1,4 @@
-//! What open windows hold so far, for a person who looks on: nothing is closed, counted or changed by it.
+//! Preliminary results of open windows. Nothing is closed, counted, or changed.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use super::{Running, Share};
 use crate::pane::Pane;
 use crate::results::Emitted;
 
-/// Windows that are shown: of those that follow each other the one that waits for late tuples and the one after it, of those
-/// that overlap the ones that have gone furthest.
+/// Number of windows shown: of consecutive windows the one that waits for late tuples and the next one, of
+/// overlapping windows the most complete ones.
 const WINDOWS_MAX: usize = 2;
 
 impl Running {
-    /// A copy of what is open.
+    /// Copies the open panes.
     #[must_use]
     pub fn peek(&self) -> Share {
         self.panes.iter().map(|(at, pane)| (*at, pane.clone())).collect()
     }
 
-    /// Memory of what is open, about.
+    /// Approximate memory of the open panes.
     #[must_use]
     pub fn open_bytes(&self) -> usize {
         self.room.bytes
     }
 
-    /// The rows of open windows, together with what workers have of them.
+    /// Emits the rows of open windows, merged with the copies of workers.
     pub fn open_rows<'a>(&mut self, peeks: impl Iterator<Item = &'a Share>, out: &mut dyn FnMut(Batch)) {
         let mut panes: BTreeMap<i64, Vec<&Pane>> = BTreeMap::new();
         let of_workers = peeks.flatten().map(|(at, pane)| (*at, pane));
@@ -49,7 +49,7 @@ impl Running {
                 let next = self.next.unwrap_or(i128::MIN);
                 let mut window = next;
                 for _ in 0..WINDOWS_MAX {
-                    // The first window from here on that has a tuple.
+                    // The next window with a tuple.
                     let first = panes.keys().find(|at| windows.last_of(**at) >= window);
                     let Some(first) = first else { break };
                     window = windows.first_of(*first).max(window);

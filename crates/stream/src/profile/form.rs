@@ -12,7 +12,7 @@ use crate::partial::bytes::{Malformed, Reader, TUPLES_MAX, put, put_len, put_sig
 use crate::scalar::Scalar;
 use crate::sketch::LogHistogram;
 
-/// A list of parts: of each the window's number and the part.
+/// Encodes a list of parts with their window numbers.
 pub fn encode(share: &[(i64, Part)], out: &mut Vec<u8>) {
     put_len(out, share.len());
     for (window, part) in share {
@@ -22,7 +22,7 @@ pub fn encode(share: &[(i64, Part)], out: &mut Vec<u8>) {
 }
 
 impl Profiling {
-    /// What was encoded of a profile that runs the same.
+    /// Decodes parts of the same profile.
     pub fn decode(&self, from: &mut Reader<'_>) -> Result<Share, Malformed> {
         let n = from.len()?;
         from.allow(self.bytes_max);
@@ -103,7 +103,7 @@ impl Profiling {
 }
 
 impl Part {
-    /// Appends its form.
+    /// Appends the encoding.
     fn encode(&self, out: &mut Vec<u8>) {
         put(out, self.tuples);
         put_signed(out, self.span_ns.0);
@@ -157,7 +157,7 @@ impl Hottest {
 }
 
 impl<T: super::heavy::Counted> Heavy<T> {
-    /// Whether keys lost their places; then a list: of each key the text, the weight, the error and what else is counted.
+    /// Encoding: whether keys were evicted, then a list of keys: text, weight, error, and further counts.
     fn write(&self, out: &mut Vec<u8>, counted: impl Fn(&T, &mut Vec<u8>)) {
         out.push(u8::from(self.is_overflowed()));
         let all = self.in_order();
@@ -170,7 +170,7 @@ impl<T: super::heavy::Counted> Heavy<T> {
         }
     }
 
-    /// What was written; these have no key yet.
+    /// Decodes keys into an empty list.
     fn read<'a>(
         &mut self,
         from: &mut Reader<'a>,

@@ -1,8 +1,9 @@
-//! Keys with their counts: all keys up to a limit, then the heaviest (Space-Saving). A new key replaces the lightest
-//! and inherits its weight; its other counts start at zero.
+//! Keys with their counts: all keys up to a limit, then the keys with the largest weights (Space-Saving). A new key
+//! replaces the one with the smallest weight and inherits its weight; its other counts start at zero.
 //!
-//! Keys are compared by 64-bit hashes, of the shown part for long texts ([`name_of`]). Merging follows Agarwal et al.
-//! 2012, "Mergeable summaries": weights are never too low, and too high by at most the error.
+//! Keys are compared by 64-bit hashes, for long texts by the hash of the displayed part ([`name_of`]). Merging
+//! follows Agarwal et al. 2012, "Mergeable summaries": weights are never underestimated, and overestimated by at most
+//! the error.
 
 use std::cmp::Reverse;
 
@@ -12,12 +13,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::config::RESULT_SEED;
 use crate::sketch::SpaceSaving;
 
-/// Most bytes of a key's text that are kept.
+/// Maximum bytes of a key's text.
 pub const NAME_BYTES: usize = 256;
 
 /// Counts of a key besides its weight.
 pub trait Counted: Default {
-    /// Adds what another window's part or another worker counted.
+    /// Adds the counts of another part or worker.
     fn merge(&mut self, other: &Self);
 }
 
@@ -34,9 +35,9 @@ pub struct Heavy<T> {
     places: HashTable<u32>,
     entries: Vec<Entry<T>>,
     weights: SpaceSaving,
-    /// Of all keys' texts.
+    /// Bytes of all texts.
     name_bytes: usize,
-    /// A key lost its place.
+    /// Whether a key was evicted.
     overflowed: bool,
 }
 
@@ -47,21 +48,21 @@ struct Entry<T> {
     counted: T,
 }
 
-/// A key as it is shown.
+/// A key for output.
 #[derive(Debug)]
 pub struct Ranked<'a, T> {
-    /// Its text.
+    /// Text of the key.
     pub name: &'a str,
-    /// Its true weight or more.
+    /// Upper bound of the weight.
     pub weight: u128,
-    /// How much more at most.
+    /// Maximum overestimate of the weight.
     pub error: u128,
-    /// What else is counted; since the key has its place.
+    /// Further counts, since the key was added.
     pub counted: &'a T,
 }
 
 impl<T: Counted> Heavy<T> {
-    /// At most `max` keys.
+    /// Creates a list of at most `max` keys.
     #[must_use]
     pub fn new(max: usize) -> Heavy<T> {
         Heavy {
@@ -74,8 +75,8 @@ impl<T: Counted> Heavy<T> {
         }
     }
 
-    /// Adds to a key, whose text is asked for when it is new. Returns what is counted of it, and whether it took the
-    /// place of another.
+    /// Adds weight to a key; `name` is called only for a new key. Returns the key's counts, and whether it evicted
+    /// another key.
     pub fn add(&mut self, hash: u64, name: impl FnOnce() -> Box<str>, weight: u128) -> (&mut T, bool) {
         let entries = &self.entries;
         let found = self.places.find(hash, |place| entries[*place as usize].hash == hash).copied();
@@ -91,7 +92,7 @@ impl<T: Counted> Heavy<T> {
         (&mut self.entries[place as usize].counted, evicts)
     }
 
-    /// Takes over what another list counted; returns how many keys found no room together.
+    /// Merges another list; returns the number of evicted keys.
     pub fn merge(&mut self, other: Heavy<T>) -> usize {
         let (my_floor, their_floor) = (self.floor(), other.floor());
         let mut weights: Vec<(u128, u128)> = (0..self.entries.len() as u32)
@@ -120,19 +121,19 @@ impl<T: Counted> Heavy<T> {
         self.keep_heaviest(weights)
     }
 
-    /// What a listed key weighs.
+    /// The weight of a listed key.
     #[must_use]
     pub fn weight_of(&self, hash: u64) -> Option<u128> {
         self.place_of(hash).map(|place| self.weights.weight(place))
     }
 
-    /// Whether keys lost their places: weights may be too high then, and keys may lack.
+    /// Whether keys were evicted: weights may then be too high, and keys may be missing.
     #[must_use]
     pub fn is_overflowed(&self) -> bool {
         self.overflowed
     }
 
-    /// The heaviest first; equal ones by their text.
+    /// Keys by descending weight, equal ones by text.
     #[must_use]
     pub fn ranking(&self) -> Vec<Ranked<'_, T>> {
         let mut all = self.in_order();
@@ -140,7 +141,7 @@ impl<T: Counted> Heavy<T> {
         all
     }
 
-    /// Every key in the order of their places.
+    /// All keys in the order of their entries.
     #[must_use]
     pub fn in_order(&self) -> Vec<Ranked<'_, T>> {
         let weights = (0..).map(|place| (self.weights.weight(place), self.weights.error(place)));
@@ -149,26 +150,26 @@ impl<T: Counted> Heavy<T> {
             .collect()
     }
 
-    /// Most keys.
+    /// Maximum number of keys.
     #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// The place of a listed key.
+    /// The index of a listed key.
     #[must_use]
     pub fn place_of(&self, hash: u64) -> Option<u32> {
         self.places.find(hash, |place| self.entries[*place as usize].hash == hash).copied()
     }
 
-    /// The hash of the key at a place.
+    /// The hash of the key at an index.
     #[must_use]
     pub fn hash_at(&self, place: u64) -> Option<u64> {
         self.entries.get(usize::try_from(place).ok()?).map(|entry| entry.hash)
     }
 
-    /// Lists a key from elsewhere, whose weight [`Heavy::set_weights`] will say; false where there is one like it, or its text is
-    /// too long.
+    /// Adds a key with its weight to be set by [`Heavy::set_weights`]; false for a duplicate or a text that is too
+    /// long.
     #[must_use]
     pub fn enlist(&mut self, hash: u64, name: &str, counted: T) -> bool {
         let is_new = self.place_of(hash).is_none() && name.len() <= NAME_BYTES;
@@ -178,26 +179,26 @@ impl<T: Counted> Heavy<T> {
         is_new
     }
 
-    /// Weights and errors of all keys.
+    /// Sets the weights and errors of all keys.
     pub fn set_weights(&mut self, weights: Vec<(u128, u128)>, is_overflowed: bool) {
         let (weights, errors) = weights.into_iter().unzip();
         self.weights = SpaceSaving::from_parts(weights, errors, 0);
         self.overflowed = is_overflowed;
     }
 
-    /// What is counted of each key.
+    /// The counts of each key.
     pub fn counted(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().map(|entry| &entry.counted)
     }
 
-    /// Memory that it takes, about, without what is on the heap of what is counted.
+    /// Approximate memory, without the heap memory of the counts.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let entries = self.entries.capacity() * size_of::<Entry<T>>();
         entries + self.places.allocation_size() + self.weights.bytes() + self.name_bytes
     }
 
-    /// What a key that is not listed weighs at most.
+    /// Maximum weight of an unlisted key.
     fn floor(&self) -> u128 {
         if self.overflowed { self.weights.least() } else { 0 }
     }
@@ -230,7 +231,7 @@ impl<T: Counted> Heavy<T> {
         self.places.insert_unique(hash, place, |held| entries[*held as usize].hash);
     }
 
-    /// Only as many as there may be, with these weights and errors.
+    /// Keeps only the maximum number of keys, with these weights and errors.
     fn keep_heaviest(&mut self, weights: Vec<(u128, u128)>) -> usize {
         let mut all: Vec<(Entry<T>, (u128, u128))> =
             std::mem::take(&mut self.entries).into_iter().zip(weights).collect();
@@ -255,7 +256,8 @@ impl<T: Counted> Heavy<T> {
     }
 }
 
-/// A key's text; of a long one the beginning and a hash of all of it, so that two that begin alike differ.
+/// The displayed text of a key. A long text is cut and ends with a hash of the whole, so that texts with the same
+/// prefix differ.
 #[must_use]
 pub fn name_of(text: &str) -> Box<str> {
     if text.len() <= NAME_BYTES {

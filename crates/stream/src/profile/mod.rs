@@ -1,9 +1,9 @@
-//! A profile of a workload: what kinds of operations there are, how large, how fast and in which order, on what and for
-//! whom. Sorts tuples into windows as a pipeline does; a window is one [`Part`], whose size has a bound, and is written
+//! A profile of a workload: the kinds of operations, their sizes, durations, and order, and their objects and
+//! clients. Tuples are assigned to windows as in a pipeline. A window is one [`Part`] of bounded size and is emitted
 //! as rows of sections ([`report`]).
 //!
-//! An operation is compared with the one before on the same file *over the same connection*: so that the answer is the same
-//! for any number of workers, each of which has all tuples of a connection.
+//! An operation is compared with the previous one on the same file *over the same connection*. The result therefore
+//! does not depend on the number of workers, since all tuples of a connection go to the same worker.
 
 mod form;
 mod heavy;
@@ -34,25 +34,25 @@ use part::{Failed, Kind, One, Part, Pattern};
 use positions::Positions;
 use report::Report;
 
-/// Windows that are open at once, unless lateness needs more: a window may take some megabytes.
+/// Maximum open windows, unless the lateness needs more: a window may use some megabytes.
 const OPEN_MAX: usize = 64;
-/// What a key of the lists of objects and clients takes at most, in all of them, about.
+/// Approximate maximum memory of a key in all lists of objects and clients.
 const KEY_BYTES: usize = 2048;
-/// What stands for an operation, a status or a key that is null.
+/// Displayed for a null operation, status, or key.
 const UNKNOWN: &str = "(unknown)";
 
 pub use form::encode;
 
-/// Parts of windows that leave a worker's profile for the one that collects, by their numbers.
+/// Parts passed from a worker's profile to the collector, with their window numbers.
 pub type Share = Vec<(i64, Part)>;
 
-/// A profile at work.
+/// A running profile.
 pub struct Profiling {
     columns: Columns,
     windows: Option<Windows>,
     lateness_ns: i64,
     near: u64,
-    /// Types of what is ranked.
+    /// Types of the ranked columns.
     object_type: DataType,
     client_type: DataType,
     keys_max: usize,
@@ -60,19 +60,19 @@ pub struct Profiling {
     config: Config,
     positions: Positions,
     parts: BTreeMap<i64, Part>,
-    /// The first window that was not emitted, once the watermark said so.
+    /// The first window not yet emitted, once set by the watermark.
     next: i128,
     is_worker: bool,
-    /// Memory of all parts, about, and at most.
+    /// Approximate memory of all parts, and the limit.
     bytes: usize,
     bytes_max: usize,
-    /// Parts that wait for [`Profiling::detach`], and their memory.
+    /// Parts waiting for [`Profiling::detach`], and their memory.
     over: Share,
     over_bytes: usize,
     report: Report,
 }
 
-/// Where it finds what it reads.
+/// Positions of the columns read.
 struct Columns {
     operation: FieldId,
     reads: Filter,
@@ -80,7 +80,7 @@ struct Columns {
     success: Option<Filter>,
     status: Option<FieldId>,
     time: Option<FieldId>,
-    /// Of reads and of writes.
+    /// Bytes of reads and of writes.
     bytes: [Option<FieldId>; 2],
     size: Option<FieldId>,
     offset: Option<FieldId>,
@@ -110,15 +110,15 @@ struct Frame<'a> {
     object: Option<(ColumnView<'a>, Vec<u64>)>,
     client: (ColumnView<'a>, Vec<u64>),
     rates: Option<ColumnView<'a>>,
-    /// Of the hashes of keys.
+    /// Seed of the key hashes.
     seed: u64,
 }
 
 impl Profiling {
-    /// The profile of a pipeline over tuples of `schema`; `place` maps columns of the dataflow.
+    /// Creates the profile of a pipeline over tuples of `schema`; `place` maps columns of the dataflow.
     ///
     /// # Panics
-    /// If the pipeline is not sound: a bug of the planner.
+    /// If the pipeline is invalid; the planner rejects these.
     #[must_use]
     pub fn new(
         pipeline: &Pipeline,
@@ -179,12 +179,12 @@ impl Profiling {
         self.report.schema()
     }
 
-    /// Its rows say which limits took effect.
+    /// Sets the limits reported in result rows.
     pub fn heed(&mut self, losses: &SharedLosses) {
         self.report.losses = losses.clone();
     }
 
-    /// A limit may have changed the windows from the start to the end of these bounds.
+    /// Records that a limit may have affected the windows within these bounds.
     fn limit(&self, (from_ns, end_ns): (i64, i64), times: u64) {
         let limited = Limited { from_ns, to_ns: end_ns.saturating_sub(1), times };
         self.report.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
@@ -194,7 +194,7 @@ impl Profiling {
         self.windows.map_or((i64::MIN, i64::MAX), |windows| windows.bounds(window.into()))
     }
 
-    /// Takes `rows` of a batch.
+    /// Processes `rows` of a batch.
     pub fn push(
         &mut self,
         tuples: Tuples<'_>,
@@ -243,7 +243,7 @@ impl Profiling {
         self.make_room(counters, out);
     }
 
-    /// Emits the oldest windows early where there are too many, or they take too much memory.
+    /// Emits the oldest windows early if there are too many, or they use too much memory.
     pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         let has_more = |profiling: &Profiling| {
             profiling.parts.len() > profiling.open_max
@@ -254,7 +254,7 @@ impl Profiling {
         }
     }
 
-    /// Counts anew what memory the parts of some windows take, from the first to the last.
+    /// Updates the counted memory of the parts of a range of windows.
     fn weigh(&mut self, (first, last): (i64, i64)) {
         if first > last {
             return;
@@ -266,7 +266,7 @@ impl Profiling {
         }
     }
 
-    /// Emits the windows that the watermark has passed.
+    /// Emits the windows closed by the watermark.
     pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn FnMut(Batch)) {
         if let Some(open) = self.first_open(watermark_ns) {
             self.emit_before(open, out);
@@ -274,12 +274,12 @@ impl Profiling {
         }
     }
 
-    /// Emits everything.
+    /// Emits all windows.
     pub fn finish(&mut self, out: &mut dyn FnMut(Batch)) {
         self.emit_before(i128::MAX, out);
     }
 
-    /// The parts of windows that are over at the watermark.
+    /// Returns the parts of windows closed by the watermark.
     pub fn detach(&mut self, watermark_ns: i64) -> Share {
         if let Some(open) = self.first_open(watermark_ns) {
             self.set_aside(open);
@@ -287,7 +287,7 @@ impl Profiling {
         self.give()
     }
 
-    /// Takes the content of open parts, except those whose lists overflowed, because errors would add up.
+    /// Takes the content of open parts, except those with overflowed lists, because errors would add up.
     pub fn detach_open(&mut self) -> Share {
         let (stay, leave): (BTreeMap<i64, Part>, BTreeMap<i64, Part>) =
             std::mem::take(&mut self.parts).into_iter().partition(|(_, part)| part.is_overflowed());
@@ -296,7 +296,7 @@ impl Profiling {
         self.give()
     }
 
-    /// All parts.
+    /// Takes all parts.
     pub fn detach_all(&mut self) -> Share {
         self.set_aside(i128::MAX);
         self.give()
@@ -312,25 +312,25 @@ impl Profiling {
         }
     }
 
-    /// Memory of what [`Profiling::peek`] would copy, about.
+    /// Approximate memory of a copy by [`Profiling::peek`].
     #[must_use]
     pub fn open_bytes(&self) -> usize {
         if self.is_worker { 0 } else { self.bytes }
     }
 
-    /// Memory of what waits to be detached.
+    /// Memory of parts waiting to be detached.
     #[must_use]
     pub fn over_bytes(&self) -> usize {
         self.over_bytes
     }
 
-    /// What waits to be detached.
+    /// Takes the parts waiting to be detached.
     pub fn give(&mut self) -> Share {
         self.over_bytes = 0;
         std::mem::take(&mut self.over)
     }
 
-    /// Takes over parts of another profile that runs the same.
+    /// Merges parts of the same profile from another engine.
     pub fn attach(&mut self, share: Share, counters: &mut Counters) {
         for (window, theirs) in share {
             if self.windows.is_some() && i128::from(window) < self.next {
@@ -344,12 +344,12 @@ impl Profiling {
         }
     }
 
-    /// Keys are compared only by their hashes: a seed of zero would make hashes of addresses equal.
+    /// Keys are compared only by their hashes: a zero seed would make the hashes of addresses equal.
     fn key_seed(&self) -> u64 {
         mix(self.config.seed)
     }
 
-    /// How an operation follows the one before on its file.
+    /// The position of an operation relative to the previous one on its file.
     fn follow(&mut self, flow: u64, one: &One<'_>) -> Option<Pattern> {
         let ((file, offset), size) = (one.place?, one.size?);
         let key = mix(mix(flow ^ self.config.seed) ^ file.rotate_left(u32::from(one.kind == Kind::Write)));
@@ -375,13 +375,13 @@ impl Profiling {
         Some(end.map_or(i64::MAX, |end| end.saturating_add(self.lateness_ns)))
     }
 
-    /// When it tells what it detaches at a watermark.
+    /// The times of cells detached at a watermark.
     #[must_use]
     pub fn times(&self, watermark_ns: i64) -> Times {
         Times::new(self.windows, self.lateness_ns, watermark_ns)
     }
 
-    /// Memory that it may take, about.
+    /// Approximate memory limit.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
@@ -459,7 +459,7 @@ impl Columns {
             bytes: self.bytes.map(|field| field.map(view)),
             size: self.size.map(view),
             offset: self.offset.map(view),
-            // The working set shows: its hashes are the same in every run.
+            // The working set appears in results, so its hashes are the same in every run.
             file: self.file.map(|field| hashed(field, RESULT_SEED)),
             aligned: self.aligned.map(view),
             checksums: self.checksums.map(view),
@@ -470,7 +470,7 @@ impl Columns {
         }
     }
 
-    /// The row at a place, but for its pattern.
+    /// The operation in a row, without its pattern.
     fn one<'a>(&self, frame: &'a Frame<'a>, at: usize, row: usize, sample: f64) -> One<'a> {
         let kind = match (frame.reads.yes.value(row), frame.writes.yes.value(row)) {
             (true, _) => Kind::Read,
@@ -496,7 +496,7 @@ impl Columns {
             _ => UNKNOWN,
         };
         One {
-            // No rate is so small that a sum leaves its type.
+            // The smallest rate is bounded so that sums cannot overflow.
             weight: (WEIGHT_UNIT / rate.max(1.0 / WEIGHT_UNIT)).round() as u128,
             operation: (frame.operations[at], operation),
             kind,
@@ -523,7 +523,7 @@ impl Columns {
 }
 
 impl Frame<'_> {
-    /// Puts the row at a place into a part.
+    /// Adds the operation in a row to a part.
     fn take(
         &self,
         part: &mut Part,
@@ -551,12 +551,12 @@ impl Frame<'_> {
     }
 }
 
-/// Hash that identifies a text, from its shown part.
+/// Hash that identifies a text, from its displayed part.
 fn name_hash(name: &str, seed: u64) -> u64 {
     xxh3_64_with_seed(name.as_bytes(), seed)
 }
 
-/// The text of a row, which is empty where it is null.
+/// The text of a row; empty for null.
 fn text(view: ColumnView<'_>, row: usize) -> &str {
     match view.values {
         Values::Text(texts) if view.is_valid(row) => texts.value(row),
@@ -564,7 +564,7 @@ fn text(view: ColumnView<'_>, row: usize) -> &str {
     }
 }
 
-/// A value as a key's text.
+/// A value as the displayed text of a key.
 fn shown(view: ColumnView<'_>, row: usize) -> Box<str> {
     match view.scalar(row) {
         Scalar::Null => UNKNOWN.into(),

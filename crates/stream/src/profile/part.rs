@@ -1,5 +1,5 @@
-//! What is counted of the operations of one window. Every part has a bounded size, and two parts of a window merge into
-//! what one part of all their tuples would be: exact numbers exactly, estimates within their bounds.
+//! Counters of the operations of one window. Every part has a bounded size. Merging two parts of a window is
+//! equivalent to one part with all their tuples: exact counts stay exact, estimates stay within their bounds.
 
 use tuple::hashes;
 
@@ -8,18 +8,18 @@ use crate::ops::distinct::DistinctSet;
 use crate::profile::heavy::{Counted, Heavy, name_of};
 use crate::sketch::LogHistogram;
 
-/// Different operations, and pairs of operation and status, of a window.
+/// Maximum distinct operations per window, and maximum distinct pairs of operation and status.
 pub const OPERATIONS_MAX: usize = 256;
-/// Bytes of a block of the working set.
+/// Size of a block of the working set, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Maximum blocks of one operation in the working set: 16 MiB, because its length is not verified.
 pub const BLOCKS_MAX: u64 = 4096;
-/// HyperLogLog's p.
+/// Precision p of HyperLogLog.
 pub const PRECISION: u8 = 14;
-/// Classes of sizes: 0, 1, 2, 3 to 4, … up to 2^64.
+/// Size classes: 0, 1, 2, 3 to 4, … up to 2^64.
 pub const SIZES: usize = 66;
 
-/// Operations and the bytes that they moved, in the unit of weights.
+/// Number of operations and bytes, in units of weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// Operations.
@@ -41,7 +41,7 @@ impl Counted for Total {
     }
 }
 
-/// What an operation does to data.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -50,59 +50,59 @@ pub enum Kind {
     Other,
 }
 
-/// How an operation follows the one before on the same file, over the same connection.
+/// Position of an operation relative to the previous one on the same file over the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// It begins where that one ended, or near.
+    /// Begins at or near the end of the previous operation.
     Sequential,
-    /// It does not.
+    /// Begins elsewhere.
     Random,
-    /// None before is known.
+    /// No previous operation is known.
     First,
 }
 
-/// One tuple, as a profile sees it.
+/// An operation, from one tuple.
 #[derive(Clone, Copy, Debug)]
 pub struct One<'a> {
-    /// How many operations it stands for.
+    /// Weight: the number of operations it represents.
     pub weight: u128,
-    /// What was done, and its hash.
+    /// Hash and name of the operation.
     pub operation: (u64, &'a str),
-    /// To data.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// Bytes asked for, of reads and writes.
+    /// Bytes requested, for reads and writes.
     pub size: Option<u64>,
-    /// How long it took.
+    /// Response time.
     pub time_ns: Option<i64>,
-    /// It did not do what it should.
+    /// Whether the operation failed.
     pub failed: bool,
     /// Access pattern of reads and writes, if known.
     pub pattern: Option<Pattern>,
-    /// The one before may have been forgotten.
+    /// Whether the previous operation may have been evicted.
     pub is_doubtful: bool,
-    /// The file's hash and the first byte, where there is data at a place.
+    /// Hash of the file and offset of the first byte, for operations with an offset.
     pub place: Option<(u64, u64)>,
-    /// Whether it is a matter of whole blocks.
+    /// Whether offset and length are multiples of the block size.
     pub aligned: Option<bool>,
-    /// Check-sums of the blocks.
+    /// Checksums of the blocks.
     pub checksums: &'a [u8],
 }
 
 impl One<'_> {
-    /// Bytes moved, in the unit of weights.
+    /// Bytes transferred, in units of weights.
     pub fn weighted_bytes(&self) -> u128 {
         self.weight.saturating_mul(self.bytes.into())
     }
 }
 
-/// Of one kind of operation: what it moved, when it failed, how long it took.
+/// Bytes, failures, and response times of one operation.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Bytes, weighted.
+    /// Weighted bytes.
     pub bytes: u128,
-    /// Those that failed, weighted.
+    /// Weighted failures.
     pub failed: u128,
     /// Response times.
     pub times: LogHistogram,
@@ -122,7 +122,7 @@ impl Counted for Operation {
     }
 }
 
-/// The hash of the operation that failed; 0: it is not known.
+/// Hash of the failed operation; 0 if unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Failed(pub u64);
 
@@ -132,7 +132,7 @@ impl Counted for Failed {
     }
 }
 
-/// Keys ranked twice.
+/// Keys in two rankings.
 #[derive(Clone, Debug)]
 pub struct Hottest {
     /// Ranked by operations, with their bytes.
@@ -141,44 +141,44 @@ pub struct Hottest {
     pub by_bytes: Heavy<u128>,
 }
 
-/// A window's synopses.
+/// The synopses of a window.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Tuples taken.
+    /// Number of tuples.
     pub tuples: u64,
-    /// Event time of the first and the last.
+    /// Event time of the first and last tuple.
     pub span_ns: (i64, i64),
-    /// By [`Kind`].
+    /// Indexed by [`Kind`].
     pub mix: [Total; 3],
-    /// By [`Pattern`], of reads and of writes.
+    /// Indexed by [`Pattern`], for reads and writes.
     pub patterns: [[Total; 3]; 2],
-    /// Whether an operation before may have been forgotten, of reads and of writes.
+    /// Whether a previous operation may have been evicted, for reads and writes.
     pub is_doubtful: [bool; 2],
-    /// By class of size, of reads and of writes.
+    /// By size class, for reads and writes.
     pub sizes: [[Total; SIZES]; 2],
-    /// Misaligned and aligned, of reads and of writes.
+    /// Misaligned and aligned, for reads and writes.
     pub aligned: [[u128; 2]; 2],
     /// 4 KiB blocks read at random.
     pub working_set: DistinctSet,
-    /// Check-sums seen: of reads, of writes, of both. Not weighted.
+    /// Number of checksums: of reads, of writes, of both. Not weighted.
     pub checksums: [u64; 3],
-    /// Different ones.
+    /// Distinct checksums.
     pub contents: [DistinctSet; 3],
-    /// By what was done.
+    /// By operation.
     pub operations: Heavy<Operation>,
-    /// By what was done and the status, of those that failed.
+    /// Failures by operation and status.
     pub errors: Heavy<Failed>,
     /// Objects.
     pub objects: Hottest,
     /// Clients.
     pub clients: Hottest,
-    /// Memory as it was counted last.
+    /// Memory as last counted.
     pub weighed: usize,
     exact_max: usize,
 }
 
 impl Part {
-    /// Of nothing; `keys_max` bounds the lists of objects and clients.
+    /// Creates an empty part; `keys_max` limits the lists of objects and clients.
     #[must_use]
     pub fn new(keys_max: usize, config: &Config) -> Part {
         let set = DistinctSet::default;
@@ -202,7 +202,7 @@ impl Part {
         }
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let sets: usize = self.contents.iter().chain([&self.working_set]).map(DistinctSet::bytes).sum();
@@ -212,7 +212,7 @@ impl Part {
         size_of::<Part>() + sets + times + lists
     }
 
-    /// Whether keys of any list lost their places.
+    /// Whether any list evicted keys.
     #[must_use]
     pub fn is_overflowed(&self) -> bool {
         let of_pair = |pair: &Hottest| pair.by_operations.is_overflowed() || pair.by_bytes.is_overflowed();
@@ -222,8 +222,8 @@ impl Part {
             || of_pair(&self.clients)
     }
 
-    /// Takes an operation; the caller adds to the lists of errors, objects and clients. Returns how many blocks were too
-    /// many, and whether the operation took another's place in its list.
+    /// Adds an operation; the caller updates the lists of errors, objects, and clients. Returns the number of skipped
+    /// blocks, and whether the operation evicted another from its list.
     pub fn take(&mut self, time_ns: i64, one: &One<'_>) -> (u64, bool) {
         self.tuples += 1;
         self.span_ns = (self.span_ns.0.min(time_ns), self.span_ns.1.max(time_ns));
@@ -267,7 +267,7 @@ impl Part {
         }
     }
 
-    /// Puts what was read into the working set; returns how many blocks were too many.
+    /// Adds a read range to the working set; returns the number of skipped blocks.
     fn take_blocks(&mut self, file: u64, offset: u64, bytes: u64) -> u64 {
         let Some(more) = bytes.checked_sub(1) else { return 0 };
         let (first, last) = (offset / BLOCK_BYTES, offset.saturating_add(more) / BLOCK_BYTES);
@@ -279,7 +279,7 @@ impl Part {
         last - taken
     }
 
-    /// Takes over another part of the same window; returns how many keys found no room.
+    /// Merges another part of the same window; returns the number of evicted keys.
     pub fn merge(&mut self, other: Part) -> usize {
         self.tuples += other.tuples;
         self.span_ns = (self.span_ns.0.min(other.span_ns.0), self.span_ns.1.max(other.span_ns.1));
@@ -311,7 +311,7 @@ impl Hottest {
         Hottest { by_operations: Heavy::new(keys_max), by_bytes: Heavy::new(keys_max) }
     }
 
-    /// Takes an operation of a key; returns how many keys lost their places.
+    /// Adds an operation of a key; returns the number of evicted keys.
     pub fn take(&mut self, hash: u64, name: impl Fn() -> Box<str>, one: &One<'_>) -> u64 {
         let bytes = one.weighted_bytes();
         let (counted, took) = self.by_operations.add(hash, &name, one.weight);
@@ -333,7 +333,7 @@ fn merge_all<T: Counted>(mine: &mut [T], theirs: &[T]) {
     mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| mine.merge(theirs));
 }
 
-/// 0 for nothing, else 1 more than the exponent of the least power of two that is not smaller.
+/// 0 for size 0, otherwise 1 plus the exponent of the smallest power of two not below the size.
 fn size_class(size: u64) -> usize {
     size.checked_sub(1).map_or(0, |less| 65 - less.leading_zeros() as usize)
 }

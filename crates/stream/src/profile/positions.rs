@@ -3,19 +3,19 @@
 
 use hashbrown::HashTable;
 
-/// Ends by key: the hash of connection, file and kind of operation.
+/// End positions by key: the hash of connection, file, and kind of operation.
 #[derive(Debug)]
 pub struct Positions {
     young: HashTable<(u64, u64)>,
-    /// The half before, without those that were used since.
+    /// The older half, without the entries used since.
     old: HashTable<(u64, u64)>,
     half: usize,
-    /// Ends that were forgotten for want of room.
+    /// Number of evicted end positions.
     pub forgotten: u64,
 }
 
 impl Positions {
-    /// At most `max` ends.
+    /// Creates a table of at most `max` end positions.
     #[must_use]
     pub fn new(max: usize) -> Positions {
         Positions {

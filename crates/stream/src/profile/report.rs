@@ -1,5 +1,5 @@
-//! A profile as rows: a section and a key in each, and what is known of it. The first row of a section is the heaviest, but
-//! for classes, which have an order of their own. A section of which nothing was seen has no rows.
+//! Rows of a profile: section, key, and values. Rows of a section are in descending order of weight, except classes,
+//! which have their own order. Empty sections have no rows.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
@@ -14,27 +14,27 @@ use crate::profile::heavy::{Counted, Heavy, Ranked};
 use crate::profile::part::{BLOCK_BYTES, OPERATIONS_MAX, Part, Total, largest_of};
 use crate::results::OTHER;
 
-/// Operations and errors that are shown by themselves.
+/// Maximum operations and errors with their own row.
 const OPERATIONS_SHOWN: usize = 32;
-/// The quantiles of response times.
+/// Quantiles of response times.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// Writes windows.
+/// Writes windows as rows.
 pub struct Report {
     writer: TupleWriter,
     /// Whether rows begin with the bounds of their window.
     windowed: bool,
-    /// When limits took effect.
+    /// Times of limits.
     pub losses: SharedLosses,
     k: usize,
     knows_errors: bool,
     knows_bytes: bool,
-    /// What its objects are called.
+    /// Name of the objects.
     object: String,
     client: String,
 }
 
-/// One row; what is `None` is null.
+/// A row; `None` is null.
 #[derive(Default)]
 struct Line<'a> {
     section: Cow<'a, str>,
@@ -46,23 +46,23 @@ struct Line<'a> {
     byte_share: Option<f64>,
     error_share: Option<f64>,
     times_ns: [Option<f64>; 4],
-    /// A memory bound was reached, and by how much the row may be wrong at most.
+    /// Set if a memory limit was reached, with the maximum error of the row if known.
     approximate: Option<Option<f64>>,
 }
 
-/// A window.
+/// A window being written.
 struct Window<'a> {
     part: &'a Part,
     bounds: Option<(i64, i64)>,
     seconds: f64,
-    /// Whether a limit may have changed what it holds.
+    /// Whether a limit may have affected the window.
     is_limited: bool,
     /// All operations.
     whole: Total,
 }
 
 impl Report {
-    /// Of a pipeline over tuples of `schema`.
+    /// A report for a pipeline over tuples of `schema`.
     #[must_use]
     pub fn new(
         pipeline: &Pipeline,
@@ -151,7 +151,7 @@ impl Report {
         self.others(window, "operations", operations);
     }
 
-    /// What is not shown by itself.
+    /// Writes the row of all operations without their own row.
     fn others<T: Counted>(&mut self, window: &Window<'_>, section: &str, list: &Heavy<T>) {
         let rest =
             list.ranking().iter().skip(OPERATIONS_SHOWN).map(|r| r.weight).fold(0, u128::saturating_add);
@@ -170,7 +170,7 @@ impl Report {
         }
     }
 
-    /// Classes in their order.
+    /// Writes the rows of classes in order.
     fn totals(
         &mut self,
         window: &Window<'_>,
@@ -217,7 +217,7 @@ impl Report {
                     key: "random reads".into(),
                     count: Some(blocks),
                     bytes: Some(blocks.saturating_mul(BLOCK_BYTES)),
-                    // Of reads that were not compared with the ones before nothing is known.
+                    // Reads without a known previous operation are not classified.
                     approximate: match window.part.is_doubtful[0] {
                         true => Some(None),
                         false => (error > 0.0).then_some(Some(error)),
@@ -323,13 +323,13 @@ impl Report {
 }
 
 impl Window<'_> {
-    /// Per second; `None` where the run has no length.
+    /// Per second; `None` for a run of zero length.
     fn rate(&self, weight: u128) -> Option<f64> {
         (self.seconds > 0.0).then(|| weight as f64 / WEIGHT_UNIT / self.seconds)
     }
 }
 
-/// Weights as a whole number.
+/// Converts weights to a rounded number of operations.
 fn whole(weight: u128) -> u64 {
     let unit = WEIGHT_UNIT as u128;
     u64::try_from(weight.saturating_add(unit / 2) / unit).unwrap_or(u64::MAX)
@@ -339,12 +339,12 @@ fn share(part: u128, all: u128) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)
 }
 
-/// The sections of what is asked for most, and of what most bytes are moved with.
+/// The section names of the rankings by operations and by bytes.
 fn hottest(name: &str) -> [String; 2] {
     ["operations", "bytes"].map(|what| format!("{name} by {what}"))
 }
 
-/// Whether a list's bound touched the row, and by how much its weight may be too high.
+/// Whether the limit of a list affects the row, and the maximum overestimate of its weight.
 fn approximate<T: Counted>(list: &Heavy<T>, ranked: &Ranked<'_, T>) -> Option<Option<f64>> {
     list.is_overflowed().then(|| Some(ranked.error as f64 / WEIGHT_UNIT))
 }

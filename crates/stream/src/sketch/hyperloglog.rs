@@ -1,8 +1,9 @@
 //! HyperLogLog (Flajolet et al. 2007) over 64-bit hashes with the estimator of Ertl, "New cardinality estimation
-//! algorithms for HyperLogLog sketches" (2017), section 4: no bias correction tables, no switch of method.
+//! algorithms for HyperLogLog sketches" (2017), section 4, which needs no bias correction tables and no switch of
+//! method.
 //!
 //! With 2^p registers the standard error is 1.04 / √2^p: 0.81 % for p = 14. Merging two sketches gives the sketch of
-//! the union; a sketch can be folded to a smaller p, as if it had been built with it.
+//! the union. A sketch can be folded to a smaller p, with the same result as building it with that p.
 
 use crate::partial::bytes::{Malformed, Reader, put_len};
 
@@ -20,7 +21,7 @@ pub struct HyperLogLog {
 }
 
 impl HyperLogLog {
-    /// An empty sketch.
+    /// Creates an empty sketch.
     ///
     /// # Panics
     /// Unless 4 ≤ p ≤ 18.
@@ -30,13 +31,13 @@ impl HyperLogLog {
         HyperLogLog { precision, registers: vec![0; 1 << precision] }
     }
 
-    /// p.
+    /// The precision p.
     #[must_use]
     pub fn precision(&self) -> u8 {
         self.precision
     }
 
-    /// Takes the hash of a value.
+    /// Adds the hash of a value.
     #[inline]
     pub fn add(&mut self, hash: u64) {
         let register = (hash >> (64 - self.precision)) as usize;
@@ -46,7 +47,7 @@ impl HyperLogLog {
         self.registers[register] = self.registers[register].max(rank);
     }
 
-    /// The union; the result has the smaller p of the two.
+    /// Merges another sketch; the result has the smaller p of the two.
     pub fn merge(&mut self, other: &HyperLogLog) {
         if other.precision > self.precision {
             return self.merge(&other.folded(self.precision));
@@ -57,14 +58,14 @@ impl HyperLogLog {
         }
     }
 
-    /// Makes p smaller; does nothing when it is already.
+    /// Reduces p; no effect if p is already smaller.
     pub fn fold(&mut self, precision: u8) {
         if precision < self.precision {
             *self = self.folded(precision);
         }
     }
 
-    /// How many different hashes were taken, about.
+    /// The estimated number of distinct hashes.
     #[must_use]
     pub fn estimate(&self) -> f64 {
         let m = self.registers.len() as f64;
@@ -79,20 +80,20 @@ impl HyperLogLog {
         m * m / (2.0 * std::f64::consts::LN_2 * z)
     }
 
-    /// Half the width of the 95 % interval, as a share of the estimate.
+    /// Relative half-width of the 95 % interval.
     #[must_use]
     pub fn relative_error(&self) -> f64 {
         1.96 * 1.04 / (self.registers.len() as f64).sqrt()
     }
 
-    /// Bytes on the heap.
+    /// Heap memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.registers.len()
     }
 
-    /// p; then 0 and all registers, or 1 and a list of those that are not zero, each as its distance from the one before and its
-    /// value: what is shorter.
+    /// Encoding: p; then the shorter of 0 and all registers, or 1 and a list of non-zero registers, each as the
+    /// distance from the previous one and its value.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let used = || self.registers.iter().enumerate().filter(|(_, rank)| **rank > 0);
         out.push(self.precision);
@@ -111,7 +112,7 @@ impl HyperLogLog {
         }
     }
 
-    /// What was written, of at most this p.
+    /// Decodes a sketch of at most this p.
     pub(crate) fn read(precision_max: u8, from: &mut Reader<'_>) -> Result<HyperLogLog, Malformed> {
         let precision = from.byte()?;
         if !(4..=precision_max).contains(&precision) {
@@ -140,7 +141,7 @@ impl HyperLogLog {
         let dropped = self.precision - precision;
         let mut folded = HyperLogLog::new(precision);
         for (i, &rank) in self.registers.iter().enumerate().filter(|(_, r)| **r > 0) {
-            // The register's low bits become the leading bits of what is ranked.
+            // The low bits of the register number become the leading bits of the ranked hash.
             let low = i & ((1 << dropped) - 1);
             let rank = match low {
                 0 => rank + dropped,

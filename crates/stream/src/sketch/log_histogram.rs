@@ -1,11 +1,10 @@
-//! Counts by logarithmic bucket: quantiles within 1/128 (0.78 %) of the true value, merges without loss.
+//! Counts by logarithmic bucket: quantiles within 1/128 (0.78 %) of the true value, lossless merges.
 //!
-//! Every power of two is cut into 2^b equal buckets, b = 6 to begin with (as HdrHistogram does): a bucket from `lo` to
-//! `hi` has hi − lo ≤ lo / 2^b, and its estimate 2·lo·hi / (lo + hi) is off by (hi − lo) / (hi + lo) < 1 / 2^(b+1) of
-//! any value in it. Integers below 2^(b+1) have a bucket each and are exact; negative values mirror positive ones. A
-//! real number smaller than 2^−32 in magnitude counts as zero, one of 2^64 or more as the last bucket.
-//! At most 2·96·2^b + 1 buckets can exist. [`LogHistogram::coarsen`] lowers b and with it memory; it says nothing
-//! of when.
+//! Every power of two is divided into 2^b equal buckets, initially with b = 6 (as in HdrHistogram). A bucket from
+//! `lo` to `hi` has hi − lo ≤ lo / 2^b, and its estimate 2·lo·hi / (lo + hi) differs by at most (hi − lo) / (hi + lo)
+//! < 1 / 2^(b+1) from any value in it. Integers below 2^(b+1) have a bucket each and are exact. Negative values
+//! mirror positive ones. A floating point number smaller than 2^−32 in magnitude counts as zero, one of at least 2^64
+//! as the last bucket. There are at most 2·96·2^b + 1 buckets. [`LogHistogram::coarsen`] reduces b and thus memory.
 
 mod form;
 
@@ -13,20 +12,20 @@ use std::borrow::Cow;
 
 /// b of a new histogram.
 pub const BITS: u8 = 6;
-/// Bits of a histogram whose buckets are small compared with an interval.
+/// b of a histogram with buckets that are small compared with an interval.
 pub const FINE_BITS: u8 = 9;
-/// The lowest b that [`LogHistogram::coarsen`] takes.
+/// The smallest b for [`LogHistogram::coarsen`].
 pub const BITS_MIN: u8 = 3;
-/// log2 of the smallest real number that is not zero.
+/// log2 of the smallest non-zero floating point value.
 const REAL_MIN_LOG2: i32 = -32;
-/// log2 of what the last bucket of real numbers ends at.
+/// log2 of the end of the last floating point bucket.
 const REAL_MAX_LOG2: i32 = 64;
-/// Buckets that a table may have however few the values are.
+/// Number of buckets allowed in a table regardless of the number of values.
 const TABLE_MIN: usize = 64;
-/// Values that are not put into their places yet.
+/// Maximum unsorted values.
 const FRESH_MAX: usize = 32;
 
-/// The buckets, and the least and the largest value.
+/// A histogram with its minimum and maximum value.
 ///
 /// ```
 /// let mut histogram = stream::sketch::LogHistogram::of_integers();
@@ -42,28 +41,29 @@ pub struct LogHistogram {
     n: u64,
     min: f64,
     max: f64,
-    /// The buckets of the least and the largest value.
+    /// The buckets of the minimum and maximum value.
     ends: (i32, i32),
     store: Store,
 }
 
-/// A bucket that is not empty. No value in it is below `lower` or above `upper` (of real numbers: at `upper`).
+/// A non-empty bucket. All its values are between `lower` and `upper` (for floating point values, `upper` is
+/// exclusive).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
-    /// Least value it can hold.
+    /// Lower bound.
     pub lower: f64,
-    /// Largest value it can hold.
+    /// Upper bound.
     pub upper: f64,
-    /// Values in it.
+    /// Number of values.
     pub count: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Store {
-    /// Buckets with their counts, ascending; and the buckets of values that came since, as they came: putting each
-    /// into its place at once would move half of the list.
+    /// Buckets with their counts, ascending, and the buckets of recent values, unsorted: inserting each of them would
+    /// move half of the list.
     Sparse { list: Vec<(i32, u64)>, fresh: Vec<i32> },
-    /// Counts that fit; the list has larger ones.
+    /// A table of counts; larger counts require the list.
     Dense { first: i32, counts: Vec<u32> },
 }
 
@@ -74,7 +74,7 @@ impl PartialEq for Store {
 }
 
 impl LogHistogram {
-    /// For integers.
+    /// Creates a histogram of integers.
     #[must_use]
     pub fn of_integers() -> LogHistogram {
         LogHistogram {
@@ -88,39 +88,39 @@ impl LogHistogram {
         }
     }
 
-    /// For real numbers.
+    /// Creates a histogram of floating point numbers.
     #[must_use]
     pub fn of_reals() -> LogHistogram {
         LogHistogram { real: true, ..LogHistogram::of_integers() }
     }
 
-    /// The same with another b.
+    /// Sets b.
     #[must_use]
     pub fn with_bits(self, bits: u8) -> LogHistogram {
         LogHistogram { bits, ..self }
     }
 
-    /// Takes an unsigned integer; returns by how many bytes the histogram grew.
+    /// Adds an unsigned integer; returns the growth of the histogram in bytes.
     #[inline]
     pub fn add_u64(&mut self, value: u64) -> usize {
         self.add_at(integer_bucket(value, self.bits), || value as f64)
     }
 
-    /// Takes a signed integer.
+    /// Adds a signed integer; returns the growth of the histogram in bytes.
     #[inline]
     pub fn add_i64(&mut self, value: i64) -> usize {
         let bucket = integer_bucket(value.unsigned_abs(), self.bits);
         self.add_at(if value < 0 { -bucket } else { bucket }, || value as f64)
     }
 
-    /// Takes a real number.
+    /// Adds a floating point number; returns the growth of the histogram in bytes.
     #[inline]
     pub fn add_f64(&mut self, value: f64) -> usize {
         let bucket = real_bucket(value.abs(), self.bits);
         self.add_at(if value < 0.0 { -bucket } else { bucket }, || value)
     }
 
-    /// Takes all values of another histogram of the same kind; the coarser of the two decides.
+    /// Merges another histogram of the same kind, at the coarser resolution of the two.
     pub fn merge(&mut self, other: &LogHistogram) -> usize {
         debug_assert_eq!(self.real, other.real);
         let before = self.bytes();
@@ -136,7 +136,7 @@ impl LogHistogram {
         self.bytes().saturating_sub(before)
     }
 
-    /// Lowers b to `bits`, if it is above.
+    /// Reduces b to `bits`, if it is larger.
     pub fn coarsen(&mut self, bits: u8) {
         if bits >= self.bits {
             return;
@@ -147,13 +147,13 @@ impl LogHistogram {
         *self = coarse;
     }
 
-    /// b.
+    /// The resolution b.
     #[must_use]
     pub fn bits(&self) -> u8 {
         self.bits
     }
 
-    /// How many values.
+    /// Number of values.
     #[must_use]
     pub fn n(&self) -> u64 {
         self.n
@@ -165,8 +165,8 @@ impl LogHistogram {
         0.5 / f64::from(1u32 << self.bits)
     }
 
-    /// The value of rank ⌈q·n⌉ (at least 1) in ascending order, within the relative error; the least and the largest
-    /// value are exact. `None` when there is no value.
+    /// The value of rank ⌈q·n⌉ (at least 1) in ascending order, within the relative error; minimum and maximum are
+    /// exact. `None` for an empty histogram.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = rank_of(q, self.n)?;
@@ -180,7 +180,7 @@ impl LogHistogram {
         Some(estimate(bucket).clamp(self.min, self.max))
     }
 
-    /// The bucket that holds the value of this rank (1 to n).
+    /// The bucket with the value of this rank (1 to n).
     #[must_use]
     pub fn bucket_of_rank(&self, rank: u64) -> Option<Bucket> {
         let mut seen = 0;
@@ -190,19 +190,19 @@ impl LogHistogram {
         })
     }
 
-    /// How many values lie in buckets that end at `upper` or below: all that are ≤ `upper` when it is a bucket's end.
+    /// Number of values in buckets that end at or below `upper`; exact if `upper` is the end of a bucket.
     #[must_use]
     pub fn count_up_to(&self, upper: f64) -> u64 {
         self.buckets().take_while(|b| b.upper <= upper).map(|b| b.count).sum()
     }
 
-    /// The least and the largest value.
+    /// The minimum and maximum value.
     #[must_use]
     pub fn range(&self) -> Option<(f64, f64)> {
         (self.n > 0).then_some((self.min, self.max))
     }
 
-    /// The buckets that are not empty, ascending.
+    /// The non-empty buckets, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.store.iter().map(|(bucket, count)| {
             let (lower, upper) = edges(bucket, self.bits, self.real);
@@ -210,7 +210,7 @@ impl LogHistogram {
         })
     }
 
-    /// Bytes on the heap.
+    /// Heap memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.store {
@@ -248,7 +248,7 @@ impl LogHistogram {
 }
 
 impl Store {
-    /// Adds to a bucket of a histogram of `n` values.
+    /// Adds to a bucket of a histogram with `n` values.
     fn add(&mut self, bucket: i32, count: u64, n: u64) {
         if let Store::Dense { first, counts } = self {
             if reach(first, counts, bucket, n)
@@ -281,8 +281,8 @@ impl Store {
         Store::Sparse { list, fresh: Vec::new() }
     }
 
-    /// A table costs 4 bytes for each bucket of its span, a list 16 for each that is not empty and a search for each
-    /// value: worth it as soon as there are as many values as buckets.
+    /// A table costs 4 bytes per bucket of its range; a list costs 16 bytes per non-empty bucket and a search per
+    /// value. The table is used as soon as there are as many values as buckets.
     fn become_dense_if_worth_it(&mut self, n: u64) {
         let Store::Sparse { list, fresh } = self else { return };
         if !fresh.is_empty() {
@@ -316,7 +316,7 @@ impl Store {
     }
 }
 
-/// `list` with a value more in each of the `fresh` buckets.
+/// Merges one value per bucket in `fresh` into `list`.
 fn settled(list: &[(i32, u64)], fresh: &[i32]) -> Vec<(i32, u64)> {
     let mut all = Vec::with_capacity(list.len() + fresh.len());
     all.extend_from_slice(list);
@@ -330,7 +330,7 @@ fn settled(list: &[(i32, u64)], fresh: &[i32]) -> Vec<(i32, u64)> {
     all
 }
 
-/// Makes the table reach `bucket`, an eighth further than need be; false when it would be large for `n` values.
+/// Extends the table to `bucket` with a margin of one eighth; false if it would be too large for `n` values.
 fn reach(first: &mut i32, counts: &mut Vec<u32>, bucket: i32, n: u64) -> bool {
     let missing = if bucket < *first {
         (*first - bucket) as usize
@@ -355,7 +355,7 @@ fn reach(first: &mut i32, counts: &mut Vec<u32>, bucket: i32, n: u64) -> bool {
     true
 }
 
-/// ⌈q·n⌉, at least 1 and at most n; the product's rounding error is forgiven.
+/// ⌈q·n⌉, clamped to 1 to n; tolerates the rounding error of the product.
 #[must_use]
 pub fn rank_of(q: f64, n: u64) -> Option<u64> {
     let rank = (q * n as f64 - 1e-9).ceil() as u64;
@@ -364,7 +364,7 @@ pub fn rank_of(q: f64, n: u64) -> Option<u64> {
 
 #[inline]
 fn integer_bucket(value: u64, bits: u8) -> i32 {
-    // A value below 2^(b+1) is shifted by nothing.
+    // A value below 2^(b+1) is not shifted.
     let bits = u32::from(bits);
     let shift = 63 - bits - (value | 1 << bits).leading_zeros();
     ((shift << bits) as u64 + (value >> shift)) as i32
@@ -378,7 +378,7 @@ fn real_bucket(magnitude: f64, bits: u8) -> i32 {
     bucket.clamp(0, last)
 }
 
-/// The least and the largest value of a bucket.
+/// The bounds of a bucket.
 fn edges(bucket: i32, bits: u8, real: bool) -> (f64, f64) {
     let magnitude = bucket.unsigned_abs();
     let (near, far) = if real { real_edges(magnitude, bits) } else { integer_edges(magnitude, bits) };
@@ -390,7 +390,7 @@ fn integer_edges(bucket: u32, bits: u8) -> (f64, f64) {
     (near as f64, (near + (width - 1)) as f64)
 }
 
-/// Least magnitude of a bucket and how many integers it holds.
+/// Smallest magnitude of a bucket and the number of its integers.
 fn integer_start(bucket: u32, bits: u8) -> (u64, u64) {
     let bits = u32::from(bits);
     if bucket >> (bits + 1) == 0 {
@@ -409,7 +409,7 @@ fn real_edges(bucket: u32, bits: u8) -> (f64, f64) {
     (start(u64::from(bucket)), start(u64::from(bucket) + 1))
 }
 
-/// The same bucket at a lower b.
+/// The same bucket with a smaller b.
 fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
     if from == to {
         return bucket;
@@ -422,7 +422,7 @@ fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
     if bucket < 0 { -coarse } else { coarse }
 }
 
-/// The value whose relative error is least at worst: 2·lo·hi / (lo + hi).
+/// The value with the smallest worst-case relative error: 2·lo·hi / (lo + hi).
 #[must_use]
 pub fn estimate(bucket: Bucket) -> f64 {
     let (lo, hi) = (bucket.lower, bucket.upper);

@@ -1,5 +1,5 @@
-//! Summaries of bounded size whose errors are proved here and tested: [`LogHistogram`] for quantiles,
-//! [`HyperLogLog`] for distinct values, [`SpaceSaving`] for the largest groups.
+//! Summaries of bounded size with proven and tested error bounds: [`LogHistogram`] for quantiles, [`HyperLogLog`] for
+//! distinct values, [`SpaceSaving`] for the largest groups.
 
 pub mod hyperloglog;
 pub mod log_histogram;

@@ -1,9 +1,10 @@
-//! Space-Saving (Metwally et al. 2005): the weights of the heaviest groups in a fixed number of places. A group that
-//! finds no place takes that of the lightest and inherits its weight as a possible error.
+//! Space-Saving (Metwally et al. 2005): the weights of the largest groups in a fixed number of entries. A new group
+//! replaces the one with the smallest weight and inherits that weight as its possible error.
 //!
-//! For non-negative additions: a listed group's true weight is in `[weight − error, weight]`; an unlisted one's is at
-//! most [`SpaceSaving::least`], which is at most total / places. Negative additions are taken as zero and summed up in
-//! `negative`: true weights may then be lower by that much more. Knows nothing of keys: groups are numbers.
+//! For non-negative additions, the true weight of a listed group is in `[weight − error, weight]`; that of an
+//! unlisted group is at most [`SpaceSaving::least`], which is at most total / entries. Negative additions count as
+//! zero and are summed in `negative`: true weights may be lower by up to that amount. Groups are numbers; keys are
+//! stored elsewhere.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,18 +22,19 @@ pub struct SpaceSaving {
     weights: Vec<u128>,
     errors: Vec<u128>,
     negative: u128,
-    /// Every group once, with a weight that it had; weights only grow, so the least fresh entry is the least of all.
+    /// One entry per group with an earlier weight. Weights only grow, so the smallest up-to-date entry is the
+    /// minimum.
     heap: BinaryHeap<Reverse<(u128, u32)>>,
 }
 
 impl SpaceSaving {
-    /// Memory that it takes, about.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.weights.len() * (2 * size_of::<u128>() + size_of::<Reverse<(u128, u32)>>())
     }
 
-    /// Starts from groups whose weights are known exactly.
+    /// Creates a summary from groups with exact weights.
     #[must_use]
     pub fn new(exact: impl Iterator<Item = i128>) -> SpaceSaving {
         let (mut weights, mut errors) = (Vec::new(), Vec::new());
@@ -43,7 +45,8 @@ impl SpaceSaving {
         SpaceSaving::from_parts(weights, errors, 0)
     }
 
-    /// Puts together what [`SpaceSaving::weight`], [`SpaceSaving::error`] and [`SpaceSaving::negative`] gave.
+    /// Creates a summary from the results of [`SpaceSaving::weight`], [`SpaceSaving::error`], and
+    /// [`SpaceSaving::negative`].
     #[must_use]
     pub fn from_parts(weights: Vec<u128>, errors: Vec<u128>, negative: u128) -> SpaceSaving {
         let heap =
@@ -51,14 +54,14 @@ impl SpaceSaving {
         SpaceSaving { weights, errors, negative, heap }
     }
 
-    /// Adds a new group of weight zero, which had no weight before.
+    /// Adds a new group with weight zero.
     pub fn push(&mut self) {
         self.heap.push(Reverse((0, self.weights.len() as u32)));
         self.weights.push(0);
         self.errors.push(0);
     }
 
-    /// Adds a group that keeps its place for ever: it weighs more than all others.
+    /// Adds a group that is never replaced: its weight is the maximum.
     pub fn push_pinned(&mut self) {
         self.heap.push(Reverse((u128::MAX, self.weights.len() as u32)));
         self.weights.push(u128::MAX);
@@ -74,8 +77,8 @@ impl SpaceSaving {
         self.negative = self.negative.saturating_add(weight.min(0).unsigned_abs());
     }
 
-    /// Adds what another summary knows exactly of a group. One that is new here has the next number, and may have weighed up to
-    /// `floor` here before.
+    /// Merges the weight and error of a group from another summary. A group that is new here gets the next number;
+    /// its earlier weight here was at most `floor`.
     pub fn merge(&mut self, group: u32, (weight, error): (u128, u128), floor: u128) {
         if group as usize == self.weights.len() {
             self.weights.push(floor);
@@ -87,44 +90,44 @@ impl SpaceSaving {
         *possible = possible.saturating_add(error);
     }
 
-    /// Gives the place of the lightest group to a new one.
+    /// Replaces the group with the smallest weight and returns its number for the new group.
     ///
     /// # Panics
-    /// When there is no group.
+    /// If there is no group.
     pub fn evict(&mut self) -> u32 {
         let group = self.lightest();
         self.errors[group as usize] = self.weights[group as usize];
         group
     }
 
-    /// The weight of the lightest group: what an unlisted one can have at most.
+    /// The smallest weight: the maximum weight of an unlisted group.
     #[must_use]
     pub fn least(&self) -> u128 {
         self.weights.iter().copied().min().unwrap_or(0)
     }
 
-    /// A group's weight: its true one or more.
+    /// Upper bound of a group's weight.
     #[must_use]
     pub fn weight(&self, group: u32) -> u128 {
         self.weights[group as usize]
     }
 
-    /// How much more at most, negative additions aside.
+    /// Maximum overestimate of a group's weight, without negative additions.
     #[must_use]
     pub fn error(&self, group: u32) -> u128 {
         self.errors[group as usize]
     }
 
-    /// The sum of the negative additions, as a positive number.
+    /// The absolute sum of negative additions.
     #[must_use]
     pub fn negative(&self) -> u128 {
         self.negative
     }
 
-    /// The lightest group, whose place [`SpaceSaving::evict`] gives away.
+    /// The group with the smallest weight, which [`SpaceSaving::evict`] replaces.
     ///
     /// # Panics
-    /// When there is no group.
+    /// If there is no group.
     pub fn lightest(&mut self) -> u32 {
         loop {
             let mut top = self.heap.peek_mut().expect("a full summary has at least one group");

@@ -1,4 +1,4 @@
-//! Truth: [`slow`], which has all rows at once and looks for partners one by one.
+//! Compared with [`slow`], which joins all rows at once by linear search.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
 const TIME: FieldId = FieldId(common::FIELDS.len() as u16);
 const PATIENCE: i64 = 100;
 
-/// A row of a tap: the client's port, the first byte, when it ended by the tap's clock, and the response time.
+/// A row of a tap: client port, first byte, end by the tap's clock, and response time.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     end: TapEnd,
@@ -56,7 +56,7 @@ fn batch(rows: &[Row]) -> Batch {
     writer.finish()
 }
 
-/// A result row: its port, its end, where it was seen, and the time between.
+/// A result row: port, end, taps that saw it, and time between the taps.
 type Told = (u64, i64, String, Option<i64>);
 
 fn told(batch: &Batch) -> Vec<Told> {
@@ -69,7 +69,7 @@ fn told(batch: &Batch) -> Vec<Told> {
         .collect()
 }
 
-/// Joins all rows, in the order in which each tap reported them.
+/// Joins all rows, in the order of each tap's reports.
 fn slow(rows: &[Row]) -> Vec<Told> {
     let same = |a: &Row, b: &Row| a.first_byte.is_some() && (a.port, a.first_byte) == (b.port, b.first_byte);
     let clients: Vec<&Row> = rows.iter().filter(|row| row.end == TapEnd::Client).collect();
@@ -93,7 +93,7 @@ enum Step<'s> {
     Come(i64),
 }
 
-/// What is given by each step, in turn; at last all that is left.
+/// Checks the rows emitted after each step and at the end.
 fn check(bytes_max: usize, steps: &[Step<'_>], expected: &[&[(u64, &str, Option<i64>)]], counts: [u64; 4]) {
     let mut join = TapJoin::new(PATIENCE, bytes_max);
     let mut given = Vec::new();
@@ -125,7 +125,7 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
     let both = |ns| ("both", Some(ns));
     let client = ("client", None);
     let told = |port, (seen, ns): (&'static str, Option<i64>)| (port, seen, ns);
-    // The client's comes first, or the server's; each is given when all have come farther.
+    // The client's row arrives first, or the server's; each is emitted when all taps have advanced.
     check(
         1 << 20,
         &[
@@ -139,7 +139,7 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
         &[&[], &[told(1, both(25))], &[told(2, client), told(3, both(10))], &[]],
         [2, 1, 0, 0],
     );
-    // The server's comes too late; one that no client's comes for; a client's that is late finds its own all the same.
+    // The server's row is too late; it has no counterpart; a late client's row still finds its counterpart.
     check(
         1 << 20,
         &[
@@ -153,7 +153,7 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
         &[&[told(1, client)], &[], &[told(2, both(4))], &[]],
         [1, 1, 2, 0],
     );
-    // Clocks that are hours apart, and known to be.
+    // Clocks with a known difference of hours.
     let hours = 7 * 3_600_000_000_000;
     check(
         1 << 20,
@@ -165,7 +165,7 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
         &[&[told(1, both(25))], &[]],
         [1, 0, 0, 0],
     );
-    // One request for three things: the first was given up when its time was over, and takes no other's place.
+    // A request with three operations: the first expired and takes no other counterpart.
     check(
         1 << 20,
         &[
@@ -177,7 +177,7 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
         &[&[told(1, client)], &[told(1, both(18))], &[]],
         [1, 1, 2, 0],
     );
-    // Without a first byte nothing is found again; without a response there is no time.
+    // Without a first byte there is no join; without a response there is no time.
     let lost = Row { time: None, ..at_server(1, 20, 1000, 0) };
     let unknown = |row: Row| Row { first_byte: None, ..row };
     check(
@@ -198,7 +198,7 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
 
 #[test]
 fn what_there_is_no_room_for_is_not_waited_for() {
-    // Of the server's, two requests; of the client's, those that came last wait on.
+    // Two requests of the server's tap; the last ones of the client's tap keep waiting.
     let servers: Vec<Row> = (0..4).map(|n| at_server(n, 10, 1000 + n as i64, 1)).collect();
     let clients: Vec<Row> = (0..3).map(|n| at_client(n, 10, 1010 + n as i64, 3)).collect();
     check(
@@ -209,7 +209,7 @@ fn what_there_is_no_room_for_is_not_waited_for() {
     );
 }
 
-/// Numbers that look like chance.
+/// Pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -219,8 +219,8 @@ impl Chance {
     }
 }
 
-/// What two taps see of some connections: of each tap its rows in their order. Some are missing at one of them, some are there twice
-/// (a request for several things), and first bytes come again where there are few `places`.
+/// Rows of some connections at two taps, in order per tap. Some are missing at one tap, some are duplicated (a
+/// request with several operations), and first bytes repeat if there are few `places`.
 fn traffic(chance: &mut Chance, requests: u64, places: u64) -> [Vec<Row>; 2] {
     let (mut clients, mut servers) = (Vec::new(), Vec::new());
     for n in 0..requests {
@@ -240,7 +240,7 @@ fn traffic(chance: &mut Chance, requests: u64, places: u64) -> [Vec<Row>; 2] {
     [clients, servers]
 }
 
-/// Reports in the order in which they come: a tap may be far behind the other, and tells how far it has come with each.
+/// Reports in order of arrival: one tap may be far behind the other, and each report contains its progress.
 fn reports(chance: &mut Chance, taps: &[Vec<Row>; 2], ahead: [i64; 2]) -> Vec<(usize, Batch, i64)> {
     let mut next = [0; 2];
     let mut all = Vec::new();
@@ -265,7 +265,7 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
         let taps = traffic(&mut chance, 80, 12);
         let ahead = [0, -5_000_000];
         let reports = reports(&mut chance, &taps, ahead);
-        // So long that nothing is given up, and that what begins in the same place later finds what is earlier there.
+        // The patience is so long that nothing expires, and later rows with the same key find the earlier ones.
         let mut join = TapJoin::new(1 << 40, 1 << 20);
         let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
         for (tap, rows, to) in &reports {
@@ -295,14 +295,14 @@ fn who_goes_on_gives_what_was_not_given() {
             let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
             for (n, (tap, rows, to)) in reports.iter().enumerate() {
                 join.take(rows, ahead[*tap], Taken::New);
-                // Event time is known of reports that were taken before.
+                // The event time of earlier reports is known.
                 join.advance(come[0].min(come[1]), &mut |batch| given.extend(told(&batch)));
                 come[*tap] = *to;
                 if n % kill_every == kill_every - 1 {
                     let mut next = TapJoin::new(PATIENCE, 1 << 20).begin_at(join.through_ns(), join.counts());
                     for (tap, rows, _) in &reports[..=n] {
                         let ends = rows.i64(common::TS_END).values();
-                        // Others are not told again.
+                        // Other reports are not repeated.
                         if ends.iter().any(|ns| ns - ahead[*tap] >= join.over_ns()) {
                             next.take(rows, ahead[*tap], Taken::Again);
                         }

@@ -1,4 +1,4 @@
-//! Panes and parts of a profile as rows, and back: see [`crate::cells`].
+//! Converts panes and parts of a profile to rows and back; see [`crate::cells`].
 
 use std::slice;
 
@@ -11,7 +11,7 @@ use crate::partial::VERSION;
 use crate::partial::bytes::{Malformed, Reader};
 use crate::{pipeline, profile};
 
-/// A share with what it begins with.
+/// Encodes a share for a whole row: version, kind, and content.
 fn whole(kind: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = vec![VERSION, kind];
     encode(&mut bytes);
@@ -19,7 +19,7 @@ fn whole(kind: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 impl Share {
-    /// Takes the parts of another of the same pipeline.
+    /// Appends the parts of another share of the same pipeline.
     fn append(&mut self, other: Share) {
         match (self, other) {
             (Share::Groups(mine), Share::Groups(theirs)) => mine.extend(theirs),
@@ -30,7 +30,7 @@ impl Share {
 }
 
 impl Work {
-    /// The rows of what left a worker of the same processor at a watermark, see `cells`.
+    /// The rows of a worker's share detached at a watermark; see `cells`.
     #[must_use]
     pub fn cells(&self, share: &Share, table: &CellTable, watermark_ns: i64) -> Vec<RecordBatch> {
         let mut out = Writer::new(table, self.times(watermark_ns));
@@ -56,7 +56,7 @@ impl Work {
         out.finish()
     }
 
-    /// When it tells what it detaches at a watermark.
+    /// The times of cells detached at a watermark.
     #[must_use]
     pub fn times(&self, watermark_ns: i64) -> Times {
         match self {
@@ -65,7 +65,7 @@ impl Work {
         }
     }
 
-    /// What cells say, which anybody may have made.
+    /// Decodes untrusted cells.
     pub fn of_cells(&self, rows: &CellRows<'_>) -> Result<Share, Malformed> {
         let mut share = self.nothing();
         let mut taking = Taking::new(self.bytes_max(), rows.bytes());
@@ -74,7 +74,7 @@ impl Work {
                 (None, _) => {}
                 (Some(Kind::Whole(bytes, n)), _) => {
                     let first = self.read_whole(bytes)?;
-                    // As many as are claimed only if there is room for them.
+                    // Copies are made only within the memory budget.
                     taking.budget.spend(first.bytes().saturating_mul(n as usize))?;
                     share.append(first);
                     for _ in 1..n {
@@ -93,7 +93,7 @@ impl Work {
         Ok(share)
     }
 
-    /// What is in a row of cells that cannot be rows.
+    /// Decodes the content of a whole row.
     fn read_whole(&self, bytes: &[u8]) -> Result<Share, Malformed> {
         let mut from = Reader::new(bytes);
         match from.byte()? {
@@ -107,7 +107,7 @@ impl Work {
         }
     }
 
-    /// Parts of no window.
+    /// An empty share.
     #[must_use]
     pub fn nothing(&self) -> Share {
         match self {

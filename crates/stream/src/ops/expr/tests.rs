@@ -1,4 +1,4 @@
-//! Columns computed of whole batches are those that a slow reading of the definition gives, row by row.
+//! Computed columns of whole batches equal a slow row-by-row evaluation of the definition.
 
 use plan::{Case, Predicate, Regex, TextFunction};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ const T: FieldId = FieldId(3);
 const IP: FieldId = FieldId(4);
 const B: FieldId = FieldId(5);
 
-/// A value, owned.
+/// An owned value.
 #[derive(Clone, Debug, PartialEq)]
 enum Plain {
     Null,
@@ -71,7 +71,7 @@ fn fits(value: i128) -> Plain {
     if i64::try_from(value).is_ok() { Plain::Whole(value) } else { Plain::Null }
 }
 
-/// The definition: of a real type are all of its values.
+/// The definition: all values of a floating point expression are floating point.
 fn slow(expr: &Expr, row: &Row) -> Plain {
     match value(expr, row) {
         Plain::Whole(v) if type_of(expr) == Some(DataType::F64) => Plain::Real(v as f64),
@@ -103,7 +103,7 @@ fn value(expr: &Expr, row: &Row) -> Plain {
                 Arithmetic::Subtract => fits(x - y),
                 Arithmetic::Multiply => fits(x * y),
                 Arithmetic::Divide if y != 0 => fits(x / y),
-                // Its quotient does not fit, so it has no remainder either.
+                // The quotient overflows, so the remainder is null.
                 Arithmetic::Remainder if y == -1 && x == i64::MIN.into() => Plain::Null,
                 Arithmetic::Remainder if y != 0 => fits(x - x / y * y),
                 Arithmetic::BitAnd => fits(x & y),
@@ -159,7 +159,7 @@ fn value(expr: &Expr, row: &Row) -> Plain {
                 TextFunction::Split(by, n) => {
                     text.split(by.as_str()).collect::<Vec<_>>().get(*n as usize - 1)?.to_string()
                 }
-                // The pattern is one character that is taken as often as possible.
+                // The pattern is one character, matched greedily.
                 TextFunction::Extract(regex) => {
                     let c = regex.pattern.chars().next()?;
                     let start = text.find(c)?;
@@ -204,7 +204,7 @@ fn holds(condition: &Predicate, row: &Row) -> Option<bool> {
     }
 }
 
-/// Of a type: whole, real, text or a condition.
+/// Expressions by type: integer, floating point, text, or condition.
 fn number() -> impl Strategy<Value = Expr> {
     let whole = prop_oneof![
         Just(Expr::Column(column(N))),
@@ -315,7 +315,7 @@ fn row() -> impl Strategy<Value = Row> {
         .prop_map(|(n, i, f, t, ip, b)| [n, i, f, t, ip, b])
 }
 
-/// The type of an expression, as the checker would know it.
+/// The type of an expression as inferred by the checker.
 fn type_of(expr: &Expr) -> Option<DataType> {
     match expr {
         Expr::Column(c) if c.field == N => Some(DataType::I64),
@@ -346,11 +346,11 @@ proptest! {
         expr in prop_oneof![4 => number(), 1 => whole(), 2 => text(), 2 => tested()],
         rows in prop::collection::vec(row(), 0..20),
     ) {
-        // A column under another name is what it was.
+        // A renamed column keeps its type.
         let is_renamed = expr == Expr::Column(column(N));
         let Some(data_type) = type_of(&expr).filter(|_| !is_renamed) else { return Ok(()) };
         let field = Field::new("it", data_type, Unit::None, "");
-        // By way of a second column that reads the first, too.
+        // Through a second column that reads the first.
         let computed = [
             Computed { field: field.clone(), text: String::new(), expr: expr.clone() },
             Computed { field, text: String::new(), expr: Expr::Coalesce(vec![Expr::Column(Column::computed(0))]) },

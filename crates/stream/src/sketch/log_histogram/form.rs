@@ -1,12 +1,12 @@
-//! A histogram on its way to another machine.
+//! Serialization of histograms.
 
 use super::{BITS_MIN, LogHistogram, REAL_MAX_LOG2, REAL_MIN_LOG2, Store, edges};
 use crate::cells::{Entry, EntryOf};
 use crate::partial::bytes::{Malformed, Reader, put, put_len, put_real, put_signed};
 
 impl LogHistogram {
-    /// b; how many buckets are not empty; the first, then of each how many empty ones lie between it and the one before; their
-    /// counts; the least and the largest value.
+    /// Encoding: b; number of non-empty buckets; the first, then for each the number of empty buckets since the
+    /// previous one; the counts; the minimum and maximum value.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let list: Vec<(i32, u64)> = self.store.iter().collect();
         out.push(self.bits);
@@ -19,7 +19,7 @@ impl LogHistogram {
         put_real(out, self.max);
     }
 
-    /// Reads a histogram of this kind that is not finer, with at most `n_max` values.
+    /// Decodes a histogram of this kind, not finer, with at most `n_max` values.
     pub(crate) fn read(&self, n_max: u64, from: &mut Reader<'_>) -> Result<LogHistogram, Malformed> {
         let bits = from.byte()?;
         if !(BITS_MIN..=self.bits).contains(&bits) {
@@ -60,7 +60,7 @@ impl LogHistogram {
         Ok(read)
     }
 
-    /// Its buckets as rows of cells.
+    /// Converts its buckets to entry rows of cells.
     pub(crate) fn entries(&self, out: &mut Vec<Entry>) {
         let first = out.len();
         let bucket =
@@ -74,7 +74,7 @@ impl LogHistogram {
         }
     }
 
-    /// A histogram of this kind, not finer, of what a row of cells has.
+    /// Creates a histogram of this kind, not finer, from an entry row.
     pub(crate) fn of_entry(&self, entry: EntryOf<'_>) -> Result<LogHistogram, Malformed> {
         let malformed = Malformed::Invalid("a histogram");
         let bits = entry.bits.and_then(|bits| u8::try_from(bits).ok());
@@ -82,13 +82,14 @@ impl LogHistogram {
         let one = LogHistogram { bits, real: self.real, ..LogHistogram::of_integers() };
         let bucket = entry.at.filter(|at| at.unsigned_abs() <= one.last_bucket()).ok_or(malformed)? as i32;
         let (lower, upper) = edges(bucket, bits, self.real);
-        // What counts as zero may lie beyond the ends of its bucket.
+        // Values counted as zero may lie outside the bounds of their bucket.
         let (min, max) = match (entry.parts.double(0)?, entry.parts.double(1)?) {
             (None, None) => (lower, upper),
             (Some(min), None) => (min, upper.max(min)),
             (None, Some(max)) => (lower.min(max), max),
-            // Where these are of two histograms, the bucket may be the first of one, and the last of another whose largest value is less.
-            // Others then have the ends of both together, and any values of the bucket will do here.
+            // After a merge of two histograms, the bucket may be the first of one and the last of the other, with
+            // minimum above maximum. Other rows then carry the overall extremes, and any values within the bucket are
+            // valid here.
             (Some(a), Some(b)) => (a.min(b), a.max(b)),
         };
         if entry.n == 0 {
@@ -98,7 +99,7 @@ impl LogHistogram {
         Ok(LogHistogram { n: entry.n, min, max, ends: (bucket, bucket), store, ..one })
     }
 
-    /// The largest number of a bucket.
+    /// Number of the last bucket.
     fn last_bucket(&self) -> u64 {
         match self.real {
             true => ((REAL_MAX_LOG2 - REAL_MIN_LOG2) as u64) << self.bits,
