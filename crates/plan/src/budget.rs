@@ -1,16 +1,16 @@
-//! What a query may take of a network, where that is planned: BUDGET.
+//! BUDGET: the maximum resources of a planned query.
 
-/// At most so much; none: as much as it takes.
+/// Maximum resources; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// The share of its cores that a host gives to a monitor, above 0 and at most 1.
+    /// Maximum share of a host's cores per monitor, above 0 and at most 1.
     pub cpu: Option<f64>,
-    /// What copies and results together add to all links, in Mb/s.
+    /// Maximum traffic of copies and results over all links, in Mb/s.
     pub bandwidth_mbps: Option<f64>,
 }
 
 impl Budget {
-    /// Whether nothing is bounded.
+    /// Whether nothing is limited.
     #[must_use]
     pub fn is_open(&self) -> bool {
         *self == Budget::default()

@@ -1,9 +1,9 @@
-//! What a job takes of a host: estimated before it starts, and held against what the host may bear. An estimate grows with the
-//! packets that the host sees, so it is kept as what a packet costs.
+//! Resources of a host used by a job, estimated before its start and compared with the host's limits. The estimate
+//! depends on the packet rate of the host, so it is stored as a cost per packet.
 
 use std::fmt;
 
-/// What is taken of a host.
+/// Resources of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Burden {
     /// Thousandths of a core.
@@ -12,18 +12,18 @@ pub struct Burden {
     pub memory_bytes: u64,
 }
 
-/// What a job takes, by the packets that its host sees.
+/// Resources used by a job as a function of the packet rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
-    /// Without any packet.
+    /// Resources without traffic.
     pub base: Burden,
-    /// Time for a packet.
+    /// CPU time per packet.
     pub cpu_ns_per_packet: u64,
-    /// Memory for a packet a second.
+    /// Memory per packet per second.
     pub memory_bytes_per_pps: u64,
-    /// Most memory beyond the base: what the parts of a monitor may hold.
+    /// Maximum memory beyond the base: the total limit of all parts of a monitor.
     pub memory_bytes_max: u64,
-    /// What leaves the host of a thousand packets, in bytes.
+    /// Bytes sent by the host per thousand packets.
     pub sent_bytes_per_1000_packets: u64,
 }
 
@@ -44,7 +44,7 @@ impl Cost {
 }
 
 impl Burden {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Burden) -> Burden {
         Burden {
@@ -62,13 +62,13 @@ impl Burden {
         }
     }
 
-    /// Whether it fits into what is left.
+    /// Whether it fits into `left`.
     #[must_use]
     pub fn fits(self, left: Burden) -> bool {
         self.cpu_millis <= left.cpu_millis && self.memory_bytes <= left.memory_bytes
     }
 
-    /// Explains with figures why it exceeds `max` in addition to `borne`; `None`: it does not.
+    /// Explains with figures why it exceeds `max` in addition to `borne`; `None` if it does not.
     #[must_use]
     pub fn excess(self, borne: Burden, max: Burden) -> Option<String> {
         let left = max.less(borne);

@@ -1,9 +1,10 @@
-//! The only description of an analysis. The embedded engine runs it; other engines print it in their own language.
+//! The description of an analysis. The embedded engine executes it; other engines translate it to their language.
 //!
 //! Order of steps: every input is filtered by its own predicate; several inputs are joined by `id` (inner join; the
-//! joined tuple's event time is the latest of its parts); columns are computed; the WHERE predicate; then each pipeline on its own. Without
-//! pipelines the tuples themselves are the result, their columns and order those of [`RawRows`]. Comparisons with null are neither true nor false (SQL's
-//! three-valued logic); a predicate keeps what is true.
+//! event time of a joined tuple is the maximum of its parts); columns are computed; the WHERE predicate is applied;
+//! each pipeline runs separately. Without pipelines the tuples are the result, with columns and order from
+//! [`RawRows`]. Comparisons with null are neither true nor false (SQL's three-valued logic); a predicate selects
+//! tuples for which it is true.
 
 use std::sync::Arc;
 
@@ -14,118 +15,119 @@ use crate::expr::{Column, Computed, Predicate};
 /// An analysis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataflow {
-    /// The tuples that come in; joined by `id` when there are several.
+    /// Input tuples; several inputs are joined by `id`.
     pub inputs: Vec<Input>,
     /// WHERE.
     pub filter: Option<Predicate>,
     /// PROCESS, in the order of the query.
     pub pipelines: Vec<Pipeline>,
-    /// Columns computed of others. What filters an input reads none of them.
+    /// Computed columns. Input filters read none of them.
     pub computed: Vec<Computed>,
-    /// Without PROCESS: how tuples are shown.
+    /// Output of tuples without PROCESS.
     pub rows: RawRows,
 }
 
-/// How tuples are shown that are the result themselves.
+/// Output of tuples that are the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawRows {
-    /// SELECT: the columns in their order; `None`: all, in theirs.
+    /// SELECT: the columns in order; `None` for all columns in the order of the schema.
     pub select: Option<Vec<Column>>,
-    /// ORDER BY; empty: in the order of time. Null is less than everything.
+    /// ORDER BY; if empty, ordered by time. Null is the smallest value.
     pub order: Vec<(Column, Direction)>,
     /// LIMIT n ROWS.
     pub rows_max: Option<u64>,
 }
 
-/// Which end comes first.
+/// Sort direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// The least.
+    /// Smallest first.
     #[default]
     Ascending,
-    /// The largest.
+    /// Largest first.
     Descending,
 }
 
-/// One parser's tuples.
+/// Tuples of one parser.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
-    /// Their schema.
+    /// Schema of the tuples.
     pub schema: Arc<Schema>,
-    /// The columns that are there.
+    /// The columns present.
     pub columns: Vec<FieldId>,
-    /// Which of them take part: with `diff` or a join, `tcp_conn_time` brings its ends only.
+    /// Condition for tuples to be processed. With `diff` or a join, `tcp_conn_time` uses only tuples at the end of
+    /// connections.
     pub filter: Option<Predicate>,
 }
 
-/// One processor of the query, fully decided.
+/// A processor of the query, fully specified.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
-    /// The processor's name as written: `diff-group`.
+    /// Name of the processor as written, for example `diff-group`.
     pub name: String,
-    /// What is aggregated; empty when only tuples are counted.
+    /// The aggregated values; empty if only tuples are counted.
     pub values: Vec<Value>,
-    /// With `diff`, which has one value: tuples whose value is null do not take part at all.
+    /// Set for `diff`, which has one value: tuples with a null value are skipped.
     pub value_required: bool,
-    /// The group's columns; empty: one group of everything.
+    /// The group columns; if empty, all tuples form a single group.
     pub group: Vec<GroupBy>,
-    /// What is computed for each group and window, in the order of the output columns.
+    /// The aggregates per group and window, in the order of the output columns.
     pub aggregates: Vec<Aggregated>,
-    /// Keep only the largest groups.
+    /// Output only the largest groups.
     pub top_k: Option<TopK>,
-    /// `None`: one window, the whole run.
+    /// `None` for a single window over the whole run.
     pub window: Option<Window>,
-    /// Most groups held exactly, over all open windows; of a profile most keys of each of its lists and windows.
+    /// Maximum exact groups over all open windows; for a profile, the maximum keys per list and window.
     pub groups_max: usize,
-    /// Which rows of a window are shown, and in which order.
+    /// The rows of a window to output, and their order.
     pub selection: Selection,
-    /// A profile of the workload in place of groups and aggregates: there are none of those then.
+    /// A profile of the workload, used instead of groups and aggregates, which are then empty.
     pub profile: Option<Profile>,
 }
 
-/// What a profile of a workload reads of a tuple, which tells of one operation. Without a column, what needs it is not
-/// in the profile.
+/// The columns that a profile of a workload reads from a tuple, which represents one operation. Without a column, the
+/// sections that need it are omitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// What was done: text.
+    /// Name of the operation: text.
     pub operation: Column,
-    /// Which operations read.
+    /// Condition for reads.
     pub reads: Predicate,
-    /// Which write.
+    /// Condition for writes.
     pub writes: Predicate,
-    /// Which did what they should.
+    /// Condition for success.
     pub success: Option<Predicate>,
-    /// How they ended; shown of those that failed.
+    /// Status, output for failed operations.
     pub status: Option<Column>,
     /// A duration.
     pub response_time: Option<Column>,
-    /// Bytes that a read moved.
+    /// Bytes transferred by a read.
     pub read_bytes: Option<Column>,
-    /// Bytes that a write moved.
+    /// Bytes transferred by a write.
     pub write_bytes: Option<Column>,
-    /// Bytes asked for; without it those that were moved.
+    /// Bytes requested; without it, the bytes transferred are used.
     pub size: Option<Column>,
-    /// First byte in the file.
+    /// Offset of the first byte in the file.
     pub offset: Option<Column>,
-    /// Which file.
+    /// File identifier.
     pub file: Option<Column>,
     /// Whether offset and size are multiples of a block.
     pub aligned: Option<Column>,
-    /// Check-sums of the blocks read or written: hexadecimal digits, blanks between.
+    /// Checksums of the blocks read or written: hexadecimal digits separated by spaces.
     pub checksums: Option<Column>,
-    /// The objects that are ranked besides clients: files, keys, addresses.
+    /// The objects ranked in addition to clients: files, keys, or addresses.
     pub object: Option<Column>,
-    /// Who asks.
+    /// The client.
     pub client: Column,
-    /// How many of the hottest objects and clients are shown.
+    /// Number of top objects and clients in the output.
     pub k: usize,
-    /// An operation is sequential when it begins at most this many times its own size away from the end of the one
-    /// before.
+    /// An operation is sequential if the distance between its start and the end of the previous one is at most this
+    /// multiple of its size.
     pub near: u64,
 }
 
 impl Profile {
-    /// The columns that it reads, those of predicates aside.
+    /// The columns read, without those of predicates.
     pub fn columns(&self) -> impl Iterator<Item = Column> {
         let optional = [
             self.status,
@@ -148,12 +150,12 @@ impl Profile {
     }
 }
 
-/// The aggregated value: a column and what it counts.
+/// An aggregated value: a column and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     /// The column; numeric.
     pub column: Column,
-    /// Its unit; the results of `avg`, `p95` … have the same.
+    /// Its unit, which is also that of `avg`, `p95`, and similar results.
     pub unit: Unit,
 }
 
@@ -166,60 +168,60 @@ pub struct GroupBy {
     pub name: String,
 }
 
-/// A column of a result that is computed: what, and of what.
+/// A computed column of a result: the aggregate and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregated {
-    /// What.
+    /// The aggregate.
     pub aggregate: Aggregate,
     /// Index of the pipeline's value; ignored by aggregates without a value.
     pub value: usize,
-    /// The column's name, where the query gives it one.
+    /// Name of the column, if given in the query.
     pub name: Option<String>,
 }
 
 impl From<Aggregate> for Aggregated {
-    /// Of the first value, under the usual name.
+    /// Uses the first value and the default name.
     fn from(aggregate: Aggregate) -> Aggregated {
         Aggregated { aggregate, value: 0, name: None }
     }
 }
 
-/// What is computed of a group's values. Nulls do not take part, as in SQL.
+/// Aggregate functions over a group's values. Nulls are ignored, as in SQL.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Aggregate {
-    /// Tuples.
+    /// Number of tuples.
     Count,
     /// Sum of the values.
     Sum,
     /// Mean.
     Avg,
-    /// Least.
+    /// Minimum.
     Min,
-    /// Largest.
+    /// Maximum.
     Max,
     /// Sample standard deviation (n − 1).
     Stddev,
-    /// Tuples per second of the window (of the run from first to last tuple when there is no window).
+    /// Tuples per second of the window (without windows, of the time from first to last tuple).
     Rate,
-    /// Different values of a column.
+    /// Number of distinct values of a column.
     Distinct(Column),
     /// A quantile, 0 to 1, within 1 % relative error.
     Quantile(f64),
     /// Counts by logarithmic bucket, 1 % relative error.
     Hist,
-    /// The same, cumulated, as shares of the total.
+    /// The cumulative distribution by bucket, as proportions of the total.
     Cdf,
-    /// Share of tuples for which the predicate is true among those for which it is true or false.
+    /// Proportion of tuples for which the predicate is true, of those for which it is not null.
     Success(Predicate),
-    /// The same of a predicate that the query gives.
+    /// The same for a predicate given in the query.
     Ratio(Predicate),
-    /// Sum of the values, per second as `Rate` is.
+    /// Sum of the values per second, as for `Rate`.
     Throughput,
-    /// The group's part of the window's total over all groups, those that are not shown among them.
+    /// The group's share of the window's total over all groups, including those not in the output.
     Share(Total),
 }
 
-/// The total of which groups have shares.
+/// The total that shares refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Total {
     /// The number of tuples.
@@ -229,7 +231,7 @@ pub enum Total {
 }
 
 impl Aggregate {
-    /// Whether it looks at a value.
+    /// Whether it requires a value.
     #[must_use]
     pub fn takes_value(&self) -> bool {
         use Aggregate::{Avg, Cdf, Hist, Max, Min, Quantile, Share, Stddev, Sum, Throughput};
@@ -240,57 +242,57 @@ impl Aggregate {
         }
     }
 
-    /// Whether it depends on how long its window is.
+    /// Whether it depends on the length of the window.
     #[must_use]
     pub fn is_per_second(&self) -> bool {
         matches!(self, Aggregate::Rate | Aggregate::Throughput)
     }
 
-    /// Whether its results are distributions, which have no order.
+    /// Whether its results are distributions, which cannot be ordered.
     #[must_use]
     pub fn is_distribution(&self) -> bool {
         matches!(self, Aggregate::Hist | Aggregate::Cdf)
     }
 }
 
-/// Which rows of a window are shown, and in which order: HAVING, ORDER BY and LIMIT … ROWS, in this order, after the
-/// ranking. Columns are those of [`crate::result::schema`] without intervals, as of an only input. The row of all groups
-/// that found no room is always shown, and last.
+/// The rows of a window to output, and their order: HAVING, ORDER BY, and LIMIT … ROWS, in this order, after the
+/// ranking. Columns refer to [`crate::result::schema`] without intervals as input 0. The row of pooled groups is
+/// always output last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// Columns computed of those of the results, for conditions and keys; they are not shown.
+    /// Columns computed from result columns for conditions and sort keys; they are not output.
     pub computed: Vec<Computed>,
-    /// Rows for which it is true.
+    /// Condition for rows to be output.
     pub having: Option<Predicate>,
-    /// The first decides, the next where it is equal, and where all are the order without them.
+    /// Sort keys by precedence; rows equal in all keys keep their default order.
     pub order_by: Vec<SortKey>,
     /// Maximum number of rows.
     pub rows_max: Option<usize>,
 }
 
 impl Selection {
-    /// Whether every row is shown, in the usual order.
+    /// Whether all rows are output in the default order.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.having.is_none() && self.order_by.is_empty() && self.rows_max.is_none()
     }
 }
 
-/// A column to sort by. Null is less than everything.
+/// A sort key. Null is the smallest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortKey {
     /// The column.
     pub column: Column,
-    /// Which way.
+    /// Sort direction.
     pub direction: Direction,
 }
 
-/// Keep the `k` groups that are largest by one aggregate; ties by the group's key, ascending.
+/// Selects the `k` largest groups by one aggregate; ties are broken by the group key, ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopK {
-    /// How many.
+    /// Number of groups.
     pub k: usize,
-    /// Place in what the pipeline computes.
+    /// Index of the aggregate.
     pub by: usize,
 }
 
@@ -299,8 +301,8 @@ pub struct TopK {
 pub struct Window {
     /// Length.
     pub size_ns: i64,
-    /// Distance between starts; equal to the length: tumbling; shorter: sliding.
+    /// Distance between starts: tumbling if equal to the length, sliding if shorter.
     pub slide_ns: i64,
-    /// How long after a window's end tuples are still taken.
+    /// Time after the end of a window during which tuples are still accepted.
     pub lateness_ns: i64,
 }

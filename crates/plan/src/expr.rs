@@ -1,42 +1,42 @@
-//! Columns, conditions on them, and values computed of them. An expression is a plain value: the embedded engine evaluates it, other engines
-//! print it in their own language.
+//! Columns, conditions on them, and expressions over them. An expression is plain data: the embedded engine evaluates
+//! it, other engines translate it.
 //!
-//! What it means: whole numbers are signed, of 64 bits (an unsigned column's value beyond that is null). Null in, null out,
-//! but for [`Expr::Coalesce`], [`Expr::If`] and [`Expr::Test`]. What has no value is null: a division by zero, a result beyond 64 bits,
-//! a real number that is not finite. Text is UTF-8, and places in it count characters.
+//! Semantics: integers are signed 64-bit (an unsigned column's value beyond that is null). Null operands yield null,
+//! except in [`Expr::Coalesce`], [`Expr::If`], and [`Expr::Test`]. Undefined results are null: division by zero,
+//! integer overflow, non-finite floating point numbers. Text is UTF-8, and positions count characters.
 
 use std::net::IpAddr;
 
 use tuple::{Field, FieldId};
 
-/// The input of columns that are computed: [`Column::field`] is then a place in [`crate::Dataflow::computed`].
+/// The input number of computed columns: [`Column::field`] is then an index into [`crate::Dataflow::computed`].
 pub const COMPUTED: u16 = u16::MAX;
 
-/// A column of one of the inputs.
+/// A column of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
-    /// Which input.
+    /// Input number.
     pub input: u16,
-    /// Which of its fields.
+    /// Field of the input.
     pub field: FieldId,
 }
 
 /// A condition on a tuple.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predicate {
-    /// All of them.
+    /// True if all are true.
     And(Vec<Predicate>),
-    /// Any of them.
+    /// True if any is true.
     Or(Vec<Predicate>),
-    /// Not.
+    /// Negation.
     Not(Box<Predicate>),
     /// A column compared with a literal of its type.
     Compare {
         /// The column.
         column: Column,
-        /// How.
+        /// Operator.
         op: Compare,
-        /// With what. `Net` goes with `Eq` and `Ne` only: inside, outside.
+        /// The literal. `Net` is valid only with `Eq` (inside) and `Ne` (outside).
         literal: Literal,
     },
     /// SQL LIKE on text: `%` any run, `_` one character, `\` makes the next one literal.
@@ -48,14 +48,14 @@ pub enum Predicate {
         /// LIKE or ILIKE.
         case: Case,
     },
-    /// A regular expression matches somewhere in the text.
+    /// A regular expression that matches anywhere in the text.
     Matches {
         /// The column.
         column: Column,
-        /// What matches.
+        /// The regular expression.
         regex: Regex,
     },
-    /// Equal to one of them.
+    /// A column equal to any literal of a list.
     In {
         /// The column.
         column: Column,
@@ -66,13 +66,13 @@ pub enum Predicate {
     IsNull(Column),
 }
 
-/// Whether small and capital letters differ.
+/// Case sensitivity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Case {
-    /// They do.
+    /// Case is significant.
     #[default]
     Sensitive,
-    /// They do not.
+    /// Case is ignored.
     Ignored,
 }
 
@@ -88,7 +88,7 @@ pub enum Compare {
     Ge,
 }
 
-/// A constant, already of its column's type.
+/// A constant of its column's type.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Literal {
@@ -101,47 +101,47 @@ pub enum Literal {
     Net(IpAddr, u8),
 }
 
-/// A column that no parser fills.
+/// A computed column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Computed {
     /// Its name, type and unit.
     pub field: Field,
-    /// As the query writes it.
+    /// Source text in the query.
     pub text: String,
-    /// Its value. Of other computed columns it reads those before it only.
+    /// The expression. It reads only computed columns before this one.
     pub expr: Expr,
 }
 
-/// An expression, its types checked.
+/// A type-checked expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// A column's value.
     Column(Column),
     /// A constant: `I64`, `F64`, `Bool`, `Text`, or `Net` with the full prefix, which is an address.
     Literal(Literal),
-    /// No value.
+    /// Null.
     Null,
-    /// Arithmetic on two numbers: integers, or real numbers if one of them is real.
+    /// Arithmetic on two numbers: integers, or floating point if either operand is.
     Arithmetic(Box<Expr>, Arithmetic, Box<Expr>),
-    /// Of two values of one type, or two numbers.
+    /// Comparison of two values of one type, or of two numbers.
     Compare(Box<Expr>, Compare, Box<Expr>),
-    /// Whether a condition is true; null where it is neither true nor false.
+    /// Value of a condition; null if it is neither true nor false.
     Test(Box<Predicate>),
-    /// The first where the condition is true, else the second.
+    /// The first value if the condition is true, otherwise the second.
     If(Box<Predicate>, Box<Expr>, Box<Expr>),
-    /// The first that is not null.
+    /// The first non-null value.
     Coalesce(Vec<Expr>),
-    /// The largest multiple of a whole number above 0 that is not larger.
+    /// The largest multiple of a positive integer not greater than the value.
     Trunc(Box<Expr>, i64),
-    /// The network of an address, written `10.1.2.0/24`, with prefix lengths for IPv4 and IPv6.
+    /// The network of an address, formatted as `10.1.2.0/24`, with prefix lengths for IPv4 and IPv6.
     Subnet(Box<Expr>, u8, u8),
-    /// A function of a text that gives a text.
+    /// A text function with a text result.
     Text(Box<Expr>, TextFunction),
-    /// How many characters a text has.
+    /// Number of characters of a text.
     Length(Box<Expr>),
 }
 
-/// Of two numbers.
+/// Arithmetic operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// Sum.
@@ -150,33 +150,34 @@ pub enum Arithmetic {
     Subtract,
     /// Product.
     Multiply,
-    /// Quotient; of whole numbers the whole part (towards zero).
+    /// Quotient; for integers truncated toward zero.
     Divide,
-    /// Quotient as a real number.
+    /// Quotient as floating point.
     Ratio,
-    /// Remainder, with the sign of the first.
+    /// Remainder, with the sign of the dividend.
     Remainder,
-    /// The bits that both have; whole numbers only.
+    /// Bitwise AND; integers only.
     BitAnd,
-    /// The bits that either has; whole numbers only.
+    /// Bitwise OR; integers only.
     BitOr,
 }
 
-/// Of a text.
+/// Text functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextFunction {
-    /// In small letters, each character by itself.
+    /// Lowercase, character by character.
     Lower,
-    /// In capitals.
+    /// Uppercase.
     Upper,
-    /// The value of the first parameter of this name in a URL, or in a query string alone; `%XX` and `+` decoded. Null
-    /// when there is none.
+    /// The value of the first parameter with this name in a URL or query string, with `%XX` and `+` decoded. Null if
+    /// there is none.
     UrlQuery(String),
-    /// The piece between separators, counted from 1, or from the end with -1. Null when there are fewer.
+    /// The part between separators, counted from 1, or from the end with -1. Null if there are fewer parts.
     Split(String, i64),
-    /// What the first group of a regular expression matches first; without groups what all of it does. Null when nothing does.
+    /// The first match of the first group of a regular expression, or of the whole expression without groups. Null
+    /// without a match.
     Extract(Regex),
-    /// Every match of a regular expression replaced by a text, in which `$1` is what the first group matched.
+    /// Replaces every match of a regular expression with a text, in which `$1` is the match of the first group.
     Replace(Regex, String),
 }
 
@@ -185,18 +186,18 @@ pub enum TextFunction {
 pub struct Regex {
     /// The pattern; it may match anywhere in a text.
     pub pattern: String,
-    /// Whether small and capital letters differ.
+    /// Case sensitivity.
     pub case: Case,
 }
 
 impl Regex {
-    /// Most memory that one may take when it is compiled.
+    /// Maximum memory of a compiled expression.
     pub const BYTES_MAX: usize = 1 << 20;
 
-    /// The same, ready to match.
+    /// Compiles the expression.
     ///
     /// # Errors
-    /// When it is no regular expression, or too large.
+    /// If the pattern is invalid or too large.
     pub fn compile(&self) -> Result<regex::Regex, regex::Error> {
         regex::RegexBuilder::new(&self.pattern)
             .case_insensitive(self.case == Case::Ignored)
@@ -206,13 +207,13 @@ impl Regex {
 }
 
 impl Column {
-    /// The `place`-th computed column.
+    /// The computed column at index `place`.
     #[must_use]
     pub fn computed(place: usize) -> Column {
         Column { input: COMPUTED, field: FieldId(place as u16) }
     }
 
-    /// Its place among the computed columns, if it is one.
+    /// The index among the computed columns, if it is one.
     #[must_use]
     pub fn computed_place(self) -> Option<usize> {
         (self.input == COMPUTED).then_some(usize::from(self.field.0))
@@ -220,7 +221,7 @@ impl Column {
 }
 
 impl Computed {
-    /// Calls `read` with the columns of inputs that `columns` stand for: themselves, or what they are computed of.
+    /// Calls `read` with the input columns that `column` depends on, or with itself.
     pub fn sources(all: &[Computed], column: Column, read: &mut dyn FnMut(Column)) {
         match column.computed_place().map(|place| &all[place]) {
             Some(computed) => computed.expr.columns(&mut |c| Computed::sources(all, c, read)),
@@ -230,7 +231,7 @@ impl Computed {
 }
 
 impl Expr {
-    /// Calls `read` with every column that it reads, those of its conditions among them.
+    /// Calls `read` with every column read, including those in conditions.
     pub fn columns(&self, read: &mut dyn FnMut(Column)) {
         match self {
             Expr::Column(column) => read(*column),
@@ -252,7 +253,7 @@ impl Expr {
         }
     }
 
-    /// The same of other columns.
+    /// The expression with columns replaced.
     #[must_use]
     pub fn renamed(&self, to: &dyn Fn(Column) -> Column) -> Expr {
         let boxed = |e: &Expr| Box::new(e.renamed(to));
@@ -273,7 +274,7 @@ impl Expr {
 }
 
 impl Predicate {
-    /// Calls `read` with every column that it reads.
+    /// Calls `read` with every column read.
     pub fn columns(&self, read: &mut dyn FnMut(Column)) {
         match self {
             Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|p| p.columns(read)),
@@ -286,7 +287,7 @@ impl Predicate {
         }
     }
 
-    /// The same of other columns.
+    /// The predicate with columns replaced.
     #[must_use]
     pub fn renamed(&self, to: &dyn Fn(Column) -> Column) -> Predicate {
         let all = |parts: &[Predicate]| parts.iter().map(|p| p.renamed(to)).collect();

@@ -1,6 +1,6 @@
-//! The contract of the two planes: what a query makes monitors do ([`MonitorSpec`]) and what happens to the tuples
-//! they emit ([`Dataflow`]), and which columns their results have ([`result::schema`]). Types, immutable once made;
-//! nothing after a [`Plan`] makes a choice.
+//! The contract between the two planes: the tasks of monitors ([`MonitorSpec`]), the processing of their tuples
+//! ([`Dataflow`]), and the columns of the results ([`result::schema`]). Immutable types; all decisions are made
+//! before a [`Plan`] is created.
 
 #![forbid(unsafe_code)]
 
@@ -30,13 +30,13 @@ pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span
 pub use slice::{Coin, Slice};
 pub use taps::{TapTable, Taps};
 
-/// The answer to a query.
+/// The plan of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The query as it was written.
+    /// The text of the query.
     pub query: String,
-    /// What monitors do.
+    /// The task of monitors.
     pub monitor: MonitorSpec,
-    /// What is done with their tuples.
+    /// The processing of their tuples.
     pub dataflow: Dataflow,
 }

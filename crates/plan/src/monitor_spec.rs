@@ -7,33 +7,33 @@ use tuple::{FieldId, Schema, TapColumns};
 
 use crate::taps::Taps;
 
-/// A monitor's orders; by default every packet, for no parser.
+/// The specification of a monitor; by default all packets, without parsers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MonitorSpec {
-    /// The parsers, in the order of the query; their places are the inputs of the dataflow.
+    /// The parsers in the order of the query, which are the inputs of the dataflow.
     pub parsers: Vec<ParserUse>,
-    /// Client ends that match (FROM); empty means any.
+    /// Matching client endpoints (FROM); empty matches any.
     pub clients: Vec<AddressMatch>,
-    /// Server ends that match (TO); empty means any.
+    /// Matching server endpoints (TO); empty matches any.
     pub servers: Vec<AddressMatch>,
-    /// When to stop.
+    /// Conditions for the end.
     pub limit: Limit,
-    /// When it begins and ends in any case; all monitors of a query have the same.
+    /// Start and end, the same for all monitors of a query.
     pub span: Span,
-    /// Which flows to look at.
+    /// The sampled flows.
     pub sample: Sample,
-    /// Which of the possible samples; all monitors of a query take the same.
+    /// Seed of the sample, the same for all monitors of a query.
     pub sample_seed: u64,
-    /// Which taps tell of a flow that several see.
+    /// The taps that report a flow seen by several taps.
     pub taps: Taps,
 }
 
-/// One parser and the columns that are wanted of it.
+/// A parser with its required columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParserUse {
-    /// The parser's schema; its name is the parser's.
+    /// The parser's schema, which has the parser's name.
     pub schema: Arc<Schema>,
-    /// The columns anybody downstream reads, ascending.
+    /// The columns read by later stages, ascending.
     pub columns: Vec<FieldId>,
 }
 
@@ -51,7 +51,7 @@ impl ParserUse {
     }
 }
 
-/// An address and a port, either of them open.
+/// An address and a port, both optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressMatch {
     /// Network and prefix length; `None` matches every address.
@@ -60,33 +60,33 @@ pub struct AddressMatch {
     pub port: Option<u16>,
 }
 
-/// When a query ends by itself: at whichever comes first.
+/// Conditions for the end of a query; the first one reached ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// After this many packets that match FROM and TO.
+    /// Number of packets that match FROM and TO.
     pub packets: Option<u64>,
-    /// This long after the first packet, by the packets' clock.
+    /// Time after the first packet, by packet timestamps.
     pub nanos: Option<i64>,
 }
 
-/// A stretch of the packets' clock. Where it has a start, a limit of time runs from there and not from each monitor's own first
+/// A period of packet timestamps. If it has a start, a time limit begins there rather than at each monitor's first
 /// packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Packets from before it are left out; nanoseconds since the epoch.
+    /// Earlier packets are skipped; nanoseconds since the epoch.
     pub start_ns: Option<i64>,
-    /// The first packet at or after it ends the query.
+    /// The first packet at or after this time ends the query.
     pub end_ns: Option<i64>,
 }
 
-/// The share of flows that is looked at; a flow is wholly in or wholly out.
+/// The sampled share of flows; each flow is included or excluded as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sample {
     /// Every flow.
     #[default]
     All,
-    /// Every flow, fewer under pressure (live input).
+    /// All flows, fewer under load (live input).
     Auto,
-    /// This share, 0 < p < 1, chosen by the flow's hash.
+    /// This share, 0 < p < 1, selected by the flow's hash.
     Fraction(f64),
 }

@@ -1,8 +1,8 @@
-//! The columns of a pipeline's results: their names, types and units.
+//! The columns of a pipeline's results: names, types, and units.
 //!
-//! `window_start`, `window_end` of a windowed pipeline; the group's columns; `rank` of a ranking; one column
-//! for each aggregate, named after it and its unit; `approximate`, `error_bound` and `lost`. With intervals the rank and
-//! every aggregate are followed by the ends of their 95 % intervals, `…_low` and `…_high`.
+//! `window_start` and `window_end` for a windowed pipeline; the group columns; `rank` for a ranking; one column per
+//! aggregate, named after the aggregate and its unit; `approximate`, `error_bound`, and `lost`. With intervals, the
+//! rank and every aggregate are followed by the ends of their 95 % intervals, `…_low` and `…_high`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,12 +11,12 @@ use tuple::{DataType, Field, FieldId, Redact, Schema, Unit};
 
 use crate::{Aggregate, Aggregated, Column, Pipeline, Total};
 
-/// Whether results say how sure they are.
+/// Whether results have confidence intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// They are of all flows.
+    /// Results are from all flows.
     None,
-    /// They are of a sample.
+    /// Results are from a sample.
     Shown,
 }
 
@@ -28,11 +28,11 @@ pub enum Shown {
     WindowStart,
     /// `window_end`.
     WindowEnd,
-    /// The group's column of this place.
+    /// The group column at this index.
     Group(usize),
     /// `rank`.
     Rank,
-    /// The aggregate of this place.
+    /// The aggregate at this index.
     Aggregate(usize),
     /// `approximate`.
     Approximate,
@@ -42,7 +42,7 @@ pub enum Shown {
     Lost,
 }
 
-/// What the columns of [`schema`] without intervals are, in their order.
+/// The meaning of the columns of [`schema`] without intervals, in order.
 #[must_use]
 pub fn shown(pipeline: &Pipeline) -> Vec<Shown> {
     let window = pipeline.window.iter().flat_map(|_| [Shown::WindowStart, Shown::WindowEnd]);
@@ -53,7 +53,7 @@ pub fn shown(pipeline: &Pipeline) -> Vec<Shown> {
     window.chain(group).chain(rank).chain(aggregates).chain(rest).collect()
 }
 
-/// Where the columns of a result without intervals are in one with or without them.
+/// The positions of result columns without intervals in a result with or without them.
 #[must_use]
 pub fn places(pipeline: &Pipeline, intervals: Intervals) -> Vec<FieldId> {
     let mut next = 0;
@@ -66,14 +66,14 @@ pub fn places(pipeline: &Pipeline, intervals: Intervals) -> Vec<FieldId> {
     shown(pipeline).into_iter().map(place).collect()
 }
 
-/// The place of the first aggregate's column in results without intervals.
+/// Position of the first aggregate in results without intervals.
 #[must_use]
 pub fn first_aggregate(pipeline: &Pipeline) -> usize {
     let window = if pipeline.window.is_some() { 2 } else { 0 };
     window + pipeline.group.len() + usize::from(pipeline.top_k.is_some())
 }
 
-/// The columns of a pipeline's results; `input` says the field behind a column of the dataflow.
+/// The columns of a pipeline's results; `input` returns the field of a dataflow column.
 #[must_use]
 pub fn schema(pipeline: &Pipeline, intervals: Intervals, input: &dyn Fn(Column) -> Field) -> Schema {
     let mut fields = Vec::new();
@@ -161,7 +161,7 @@ fn aggregate_field(pipeline: &Pipeline, aggregated: &Aggregated, input: &dyn Fn(
     Field { name: name.into(), ..field }
 }
 
-/// What is computed and the unit; of several values what is computed and the column: `sum_bytes`, `sum_request_bytes`.
+/// The aggregate and its unit; with several values the aggregate and the column: `sum_bytes`, `sum_request_bytes`.
 fn usual_name(
     pipeline: &Pipeline,
     aggregated: &Aggregated,

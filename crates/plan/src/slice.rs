@@ -1,40 +1,40 @@
-//! A slice: a share of 2⁻ⁿ of all flows, selected by bits of the packets themselves, so that a switch can copy just
-//! these. Slices of one draw are nested: the smaller is part of the larger. Both directions of a flow are in the same
-//! slices.
+//! A slice: a share of 2⁻ⁿ of all flows, selected by bits of the packets, so that a switch can copy only these.
+//! Slices with the same drawn bits are nested: the smaller one is part of the larger one. Both directions of a flow
+//! belong to the same slices.
 //!
-//! Each bit is the exclusive or of the bits of both ends, so the client need not be known; where a rule names the
-//! server's port, it is a bit of the client's port. Bit 0 of ports is not used, because systems use even ports for
-//! connections.
+//! Each bit is the exclusive or of the bits of both endpoints, so that the client need not be known. If a rule
+//! specifies the server's port, it is a bit of the client's port. Bit 0 of ports is not used, because systems use
+//! even ports for connections.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What the bits are taken of.
+/// The source of the bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coin {
-    /// Of ports.
+    /// Ports.
     #[default]
     Ports,
-    /// Of addresses, where ports are the same for all.
+    /// Addresses, used if all flows have the same ports.
     Addresses,
 }
 
-/// See the module's text. By default all flows.
+/// A slice of flows. The default is all flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// What the bits are taken of.
+    /// The source of the bits.
     pub coin: Coin,
-    /// How many bits are given; the share is two to the minus that.
+    /// Number of bits; the share is two to the power of minus this.
     pub level: u8,
-    /// The bits, the lowest first.
+    /// The values of the bits, least significant first.
     pub drawn: u16,
 }
 
 impl Slice {
-    /// No slice has a higher level.
+    /// Maximum level.
     pub const LEVEL_MAX: u8 = 10;
 
-    /// One of the same draw at another level.
+    /// The slice with the same drawn bits at another level.
     #[must_use]
     pub fn at(self, level: u8) -> Slice {
         Slice { level: level.min(Slice::LEVEL_MAX), ..self }
@@ -46,13 +46,13 @@ impl Slice {
         share(self.level)
     }
 
-    /// The bits that are given, of the low sixteen of a port or an address.
+    /// Mask of the selecting bits in the low sixteen bits of a port or address.
     #[must_use]
     pub fn mask(self) -> u16 {
         ((1 << self.level) - 1) << self.shift()
     }
 
-    /// What the bits of both ends have to be, exclusive-or.
+    /// Required value of the masked bits: the exclusive or of both endpoints.
     #[must_use]
     pub fn bits(self) -> u16 {
         (self.drawn << self.shift()) & self.mask()
@@ -62,7 +62,7 @@ impl Slice {
         u32::from(self.coin == Coin::Ports)
     }
 
-    /// Whether a flow is in it whose ends have these ports, or these low sixteen bits of their addresses.
+    /// Whether the slice contains a flow with these ports, or these low sixteen bits of addresses.
     #[inline]
     #[must_use]
     pub fn admits(self, ends: [u16; 2]) -> bool {
@@ -117,7 +117,7 @@ mod tests {
                 let inside = |port: &u16| slice.admits([*port, 443]);
                 assert!((0..=u16::MAX).filter(inside).all(|port| larger.admits([443, port])));
                 assert_eq!((0..=u16::MAX).filter(inside).count() as f64, 65_536.0 * slice.share());
-                // Those of one system: even ones.
+                // Even ports, as used by one system.
                 if coin == Coin::Ports {
                     let even = (0..=u16::MAX).step_by(2).filter(inside).count();
                     assert_eq!(even as f64, 32_768.0 * slice.share());

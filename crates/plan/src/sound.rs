@@ -1,6 +1,6 @@
-//! Whether a plan can be carried out: every column is there and of the type that is asked of it, every number in its range.
-//! What the planner makes of a checked query is sound; what comes from elsewhere is held to it before an engine sees it, which
-//! takes a plan at its word.
+//! Validation of plans: all columns exist and have the required type, all numbers are in range. Plans from the
+//! planner are valid; plans from other sources are validated before an engine runs them, because the engine does not
+//! check them.
 
 mod pipeline;
 mod types;
@@ -12,21 +12,21 @@ use crate::dataflow::{Dataflow, Input, Pipeline};
 use crate::expr::{Column, Computed, Expr};
 use crate::monitor_spec::{AddressMatch, MonitorSpec, Sample};
 
-/// What is wrong with a plan, a line each; empty: it is sound.
+/// The errors of a plan, one line each; empty if it is valid.
 #[must_use]
 pub fn check(plan: &Plan) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut note = |result: Result<(), String>| wrong.extend(result.err());
     note(monitor(&plan.monitor));
     note(inputs(&plan.monitor, &plan.dataflow));
-    // Without these, columns mean nothing.
+    // Otherwise columns cannot be resolved.
     if wrong.is_empty() {
         dataflow(&plan.dataflow, &mut |result| wrong.extend(result.err()));
     }
     wrong
 }
 
-/// `Err` with the text, unless it holds.
+/// `Err` with the text if the condition is false.
 fn ensure(holds: bool, or: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(or()) }
 }
@@ -40,7 +40,7 @@ fn monitor(spec: &MonitorSpec) -> Result<(), String> {
     ensure(share > 0.0 && share < 1.0, || format!("{share} is no share of the flows"))
 }
 
-/// The monitor's parsers are the inputs, and they give what these have.
+/// The parsers of the monitor must equal the inputs and provide their columns.
 fn inputs(spec: &MonitorSpec, dataflow: &Dataflow) -> Result<(), String> {
     ensure(!dataflow.inputs.is_empty(), || "there is no input".into())?;
     ensure(spec.parsers.len() == dataflow.inputs.len(), || {
@@ -82,7 +82,7 @@ fn dataflow(dataflow: &Dataflow, note: &mut dyn FnMut(Result<(), String>)) {
     }));
 }
 
-/// Columns that the engine reads by itself.
+/// Columns required by the engine itself.
 fn needed(inputs: &[Input], pipelines: &[Pipeline]) -> Result<(), String> {
     let is_joined = inputs.len() > 1;
     let is_profiled = pipelines.iter().any(|p| p.profile.is_some());
@@ -98,7 +98,7 @@ fn needed(inputs: &[Input], pipelines: &[Pipeline]) -> Result<(), String> {
     Ok(())
 }
 
-/// The field of a column that is there.
+/// The field of an existing column.
 fn field<'a>(inputs: &'a [Input], computed: &'a [Computed], column: Column) -> Result<&'a Field, String> {
     if let Some(place) = column.computed_place() {
         let found = computed.get(place).map(|computed| &computed.field);
@@ -110,7 +110,7 @@ fn field<'a>(inputs: &'a [Input], computed: &'a [Computed], column: Column) -> R
     input.schema.fields.get(usize::from(column.field.0)).ok_or_else(|| "a column that is not there".into())
 }
 
-/// Computed columns, each of those before it and of others, whose fields `field` says.
+/// Checks computed columns, which may read preceding ones and other columns; `field` returns the field of the latter.
 fn computations<'a>(
     list: &'a [Computed],
     field: &dyn Fn(Column) -> Result<&'a Field, String>,
@@ -124,7 +124,7 @@ fn computations<'a>(
         let name = &computed.field.name;
         let is_same = matches!(computed.expr, Expr::Column(_));
         let found = match &computed.expr {
-            // The same column under another name.
+            // A renamed column.
             Expr::Column(column) => Some(before(*column)?.data_type),
             expr => types::value(expr, &before)?,
         };
@@ -141,7 +141,7 @@ fn computations<'a>(
     Ok(())
 }
 
-/// Whether a text holds some of what is redacted. What conditions read is not in it.
+/// Whether a text contains redacted data. Columns read by conditions do not count.
 fn is_secret<'a>(expr: &Expr, field: &dyn Fn(Column) -> Result<&'a Field, String>) -> bool {
     match expr {
         Expr::Column(column) => field(*column).is_ok_and(|field| field.redact != Redact::Keep),

@@ -1,33 +1,35 @@
-//! Which of several taps that see a flow tells of it. Each tap decides for itself, from a table of addresses, so that none has to ask
-//! another: [`TapTable`] says which are its own and which another's, [`Taps`] which end of a flow counts.
+//! The tap that reports a flow seen by several taps. Each tap decides independently from a table of addresses,
+//! without communication: [`TapTable`] lists its own addresses and those of other taps, [`Taps`] selects the end of a
+//! flow.
 
 use std::net::IpAddr;
 
-/// Which of the taps of a query tell of a flow.
+/// The taps of a query that report a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Taps {
-    /// The one that is nearest to its server.
+    /// The tap nearest to the server.
     #[default]
     Server,
-    /// The one that is nearest to its client.
+    /// The tap nearest to the client.
     Client,
-    /// Every one that sees it.
+    /// All taps that see the flow.
     All,
-    /// The one at its client and the one at its server, each of which says which it is ([`tuple::TapEnd`]): who collects joins them.
+    /// The taps at the client and at the server, each of which reports its end ([`tuple::TapEnd`]); the collector
+    /// joins them.
     Ends,
 }
 
-/// Owners of addresses among the taps of a query. An address in neither list belongs to no tap.
+/// Assignment of addresses to the taps of a query. An address in neither list belongs to no tap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TapTable {
-    /// Those of this tap's own host.
+    /// Addresses of this tap's host.
     pub own: Vec<IpAddr>,
-    /// Those of the hosts of the others.
+    /// Addresses of the hosts of other taps.
     pub others: Vec<IpAddr>,
 }
 
 impl TapTable {
-    /// Whether it decides nothing.
+    /// Whether the table has no effect.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.others.is_empty()

@@ -1,4 +1,4 @@
-//! A batch: some rows of some columns of a schema. Columns are Arrow arrays, shared and immutable.
+//! A batch: rows of a schema with a subset of its columns. Columns are immutable, shared Arrow arrays.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch of `rows` rows.
+    /// Creates a batch of `rows` rows.
     ///
     /// # Panics
-    /// When there is not one entry for each field of the schema, or a column's length or type is not the schema's:
-    /// a bug of the caller.
+    /// If the number of entries differs from the number of fields, or a column's length or type differs from the
+    /// schema.
     #[must_use]
     pub fn new(schema: Arc<Schema>, rows: usize, columns: Vec<Option<ArrayRef>>) -> Batch {
         assert_eq!(columns.len(), schema.fields.len(), "{}: one entry for each field", schema.name);
@@ -43,39 +43,39 @@ impl Batch {
         Batch { schema, rows, columns }
     }
 
-    /// What the columns are.
+    /// The schema of the columns.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// How many rows.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Memory that the columns take; what several batches share counts in each of them.
+    /// Memory of the columns in bytes; memory shared between batches is counted in each of them.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.columns.iter().flatten().map(|column| column.get_buffer_memory_size()).sum()
     }
 
-    /// The column at `id`, if it is there.
+    /// The column at `id`, if present.
     #[must_use]
     pub fn column(&self, id: FieldId) -> Option<&ArrayRef> {
         self.columns[usize::from(id.0)].as_ref()
     }
 
-    /// The fields whose columns are there.
+    /// The fields with a column.
     pub fn present(&self) -> impl Iterator<Item = FieldId> + '_ {
         self.schema.ids().filter(|id| self.column(*id).is_some())
     }
 
-    /// `rows` rows from `start` on, without copying.
+    /// The `rows` rows starting at `start`, without copying.
     ///
     /// # Panics
-    /// If there are fewer rows: a bug of the caller.
+    /// If there are fewer rows.
     #[must_use]
     pub fn slice(&self, start: usize, rows: usize) -> Batch {
         let columns = self.columns.iter().map(|c| c.as_ref().map(|c| c.slice(start, rows))).collect();

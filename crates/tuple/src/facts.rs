@@ -1,60 +1,61 @@
-//! Properties of a parser's tuples besides their columns, declared in the parser's own file. The query language reads
-//! them here, so it knows no parser by name. Conditions are texts in that language.
+//! Properties of a parser's tuples in addition to their columns, declared by the parser. The query language reads
+//! them here and does not depend on any parser by name. Conditions are texts in that language.
 
 use crate::fold::Fold;
 
-/// What a parser says of its tuples.
+/// Properties of a parser's tuples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Condition for a successful tuple. Tuples for which it is null do not count.
     pub success: Option<&'static str>,
-    /// Which tuples stand for the whole of what the parser reports, where others are mere parts.
+    /// Condition for tuples that represent the whole of a report rather than a part of it.
     pub whole: Option<&'static str>,
-    /// What a profile of a workload reads, where tuples are operations.
+    /// Fields read by a profile of a workload, for tuples that are operations.
     pub workload: Option<Workload>,
-    /// The fields that a person looks at first; a table shows these first, and the ends of the flow last. Empty: fields are
-    /// shown in their order.
+    /// The most relevant fields. A table shows these first, and the endpoints of the flow last. If empty, fields are
+    /// shown in order.
     pub first: &'static [&'static str],
-    /// Columns that a tuple has where a query names them.
+    /// Columns present only if named by a query.
     pub families: &'static [Family],
 }
 
-/// What `workload-profile` reads of a parser's tuples: names of fields, and conditions. A field that the parser does not
-/// have is left out. Fields of files have the same names with all parsers: `count`, `offset`, `file_handle`, `aligned`,
+/// Field names and conditions that `workload-profile` reads from a parser's tuples. Fields missing from the parser
+/// are skipped. Fields of files have the same names in all parsers: `count`, `offset`, `file_handle`, `aligned`,
 /// `block_checksums`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// What was done.
+    /// Field with the name of the operation.
     pub operation: &'static str,
-    /// Which operations read.
+    /// Condition for reads.
     pub reads: &'static str,
-    /// Which write.
+    /// Condition for writes.
     pub writes: &'static str,
-    /// How they ended.
+    /// Field with the result of the operation.
     pub status: &'static str,
-    /// Bytes that a read moved, and that a write moved.
+    /// Fields with the bytes transferred by a read and by a write.
     pub bytes: [&'static str; 2],
 }
 
 impl Facts {
-    /// Nothing is known.
+    /// No properties.
     pub const NONE: Facts = Facts { success: None, whole: None, workload: None, first: &[], families: &[] };
 }
 
-/// A family of text columns, told apart by a key, of which a schema has those that a query names ([`crate::family`]).
+/// A family of text columns that share a prefix and differ in their key. A schema contains those named by the query
+/// ([`crate::family`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// What its columns' names begin with, up to the point.
+    /// Prefix of the column names, before the period.
     pub name: &'static str,
-    /// One line for people; a column's own says the key, too.
+    /// Description; that of a column includes the key.
     pub doc: &'static str,
-    /// How the texts are redacted; `None`: they say nothing of a person.
+    /// Redaction of the texts; `None` if they contain no personal data.
     pub fold: Option<Fold>,
 }
 
 impl Family {
-    /// The one way to write a key: in lower case, with `_` for `-`. `None`: it has other characters than letters, digits
-    /// and these two.
+    /// The canonical form of a key: lowercase, with `_` for `-`. `None` if it contains other characters than letters,
+    /// digits, and these two.
     #[must_use]
     pub fn key(key: &str) -> Option<String> {
         let plain = |c: char| match c {

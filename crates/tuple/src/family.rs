@@ -1,6 +1,6 @@
-//! Columns that a schema has only where a query names them, as the fields of a message's head: `request_header.x_request_id`.
-//! A query's schema is the parser's with those columns behind its own; from there on they are columns like any other. Every schema
-//! has two kinds of them that tell of a tuple's [`Origin`](crate::Origin): `agent`, and the family `label`.
+//! Columns that a schema has only if a query names them, such as header fields: `request_header.x_request_id`. The
+//! schema of a query is the parser's with these columns appended; they are then ordinary columns. Every schema
+//! supports two of these for a tuple's [`Origin`](crate::Origin): `agent`, and the family `label`.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,24 @@ use crate::origin::{AGENT, OriginColumn};
 use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
 use crate::taps::{self, TAPS, TapColumns};
 
-/// Most columns that one query may add to a schema.
+/// Maximum columns that a query may add to a schema.
 pub const MEMBERS_MAX: usize = 16;
 
-/// What the agent's name is for.
+/// Description of the agent column.
 pub const AGENT_DOC: &str = "the agent that has found it; null where none has taken part";
 /// The agent's labels.
 pub const LABELS: Family = Family { name: "label", doc: "the agent's label", fold: None };
-/// Those of every schema.
+/// Families of all schemas.
 const OF_ALL: &[Family] = &[LABELS];
 
 impl Family {
-    /// A key in the one way to write it; `None`: the family has no such column.
+    /// The canonical form of a key; `None` if the family has no such column.
     fn whole_key(&self, key: &str) -> Option<String> {
         let key = Family::key(key)?;
         if *self == TAPS { taps::key(&key).map(str::to_owned) } else { Some(key) }
     }
 
-    /// The column of a key.
+    /// The column for a key.
     fn column(&self, key: &str) -> Field {
         Field {
             name: format!("{}.{key}", self.name).into(),
@@ -39,20 +39,20 @@ impl Family {
 }
 
 impl Schema {
-    /// The family that a column's name belongs to, and what follows the point.
+    /// The family of a column name, and the part after the period.
     #[must_use]
     pub fn family<'n>(&self, name: &'n str) -> Option<(&'static Family, &'n str)> {
         let (family, key) = name.split_once('.')?;
         Some((self.families().find(|f| f.name.eq_ignore_ascii_case(family))?, key))
     }
 
-    /// The families of columns that it may have.
+    /// The families of the schema.
     pub fn families(&self) -> impl Iterator<Item = &'static Family> + use<> {
         let families: &'static [Family] = self.facts.families;
         families.iter().chain(OF_ALL)
     }
 
-    /// A column's name in the one way to write it, if it is of a family.
+    /// The canonical form of a column name, if it belongs to a family.
     #[must_use]
     pub fn member_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
         match self.family(name).and_then(|(family, key)| Some((family, family.whole_key(key)?))) {
@@ -61,7 +61,7 @@ impl Schema {
         }
     }
 
-    /// The same schema with the column `name`, if a family has it and there is room.
+    /// Adds the column `name`, if a family supports it and the maximum is not reached.
     pub fn add_member(&mut self, name: &str) {
         let of_taps = |(family, key): (&Family, &str)| *family == TAPS && family.whole_key(key).is_some();
         if self.family(name).is_some_and(of_taps) && TapColumns::of(self).is_none() {
@@ -77,13 +77,13 @@ impl Schema {
         }
     }
 
-    /// The one way to write the column of a label, if there is one.
+    /// The canonical column name of a label, if there is one.
     #[must_use]
     pub fn label_column(label: &str) -> Option<String> {
         Some(format!("{}.{}", LABELS.name, Family::key(label)?))
     }
 
-    /// The columns that tell of the tuples' origin.
+    /// The columns for the origin of tuples.
     pub fn origin_columns(&self) -> impl Iterator<Item = (FieldId, OriginColumn<'_>)> {
         self.members().filter_map(|(id, family, key)| match family {
             AGENT => Some((id, OriginColumn::Agent)),
@@ -92,8 +92,8 @@ impl Schema {
         })
     }
 
-    /// The columns that are there because a query names them: where they are, the family's name and the key; of the agent's name
-    /// [`AGENT`] and nothing.
+    /// The columns added for a query: position, family name, and key; for the agent's name [`AGENT`] and an empty
+    /// key.
     pub fn members(&self) -> impl Iterator<Item = (FieldId, &str, &str)> {
         self.ids().zip(&self.fields).filter_map(|(id, field)| {
             if field.name == AGENT {

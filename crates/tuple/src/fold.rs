@@ -1,30 +1,31 @@
-//! Redaction of texts: a [`Fold`] belongs to a field, a [`Secret`] is the key of hashes.
+//! Redaction of texts: a [`Fold`] is the method of a field, a [`Secret`] the key of hashes.
 //!
-//! Redaction cannot be undone. Equal texts stay equal where needed: they become a 64-bit SipHash-2-4 with a secret key,
+//! Redaction cannot be undone. Equal texts stay equal if needed: they become a 64-bit SipHash-2-4 with a secret key,
 //! without which texts cannot be found by trying. Among 4 billion texts, two may share a hash.
 
 use std::fmt;
 
 use siphasher::sip::SipHasher24;
 
-/// Marks a hash.
+/// Prefix of a hash.
 const MARK: u8 = b'~';
-/// What is hashed for a secret's own name.
+/// Input of the hash that identifies a secret.
 const NAME: &[u8] = b"netalytics redaction key";
 
-/// A way to fold texts.
+/// A method of redaction.
 #[derive(Clone, Copy)]
 pub struct Fold {
-    /// What files call it.
+    /// Name in files.
     pub name: &'static str,
-    /// Appends what is left of a text.
+    /// Appends the redacted text.
     pub fold: fn(&Secret, &[u8], &mut Vec<u8>),
 }
 
 /// The whole text as one hash.
 pub const HASH: Fold = Fold { name: "hash", fold: |secret, text, out| secret.push_hash(text, out) };
 
-/// A path's names as hashes, one by one: what lies in one folder still does. `.` and `..` say nothing, and stay.
+/// The components of a path as separate hashes, so that entries of one directory keep a common prefix. `.` and `..`
+/// are unchanged.
 pub const PATH: Fold = Fold {
     name: "path",
     fold: |secret, path, out| {
@@ -45,19 +46,19 @@ pub const PATH: Fold = Fold {
 pub struct Secret(SipHasher24);
 
 impl Secret {
-    /// With this key.
+    /// Creates a secret from a key.
     #[must_use]
     pub fn new(key: &[u8; 16]) -> Secret {
         Secret(SipHasher24::new_with_key(key))
     }
 
-    /// By what two uses of one key are known; it tells nothing of the key.
+    /// A fingerprint that identifies the key without revealing it.
     #[must_use]
     pub fn name(&self) -> u64 {
         self.0.hash(NAME)
     }
 
-    /// Appends the hash of `text`: a mark and 16 hexadecimal digits.
+    /// Appends the hash of `text`: a prefix and 16 hexadecimal digits.
     pub fn push_hash(&self, text: &[u8], out: &mut Vec<u8>) {
         out.push(MARK);
         let hash = self.0.hash(text);
@@ -80,7 +81,7 @@ impl fmt::Debug for Fold {
     }
 }
 
-/// Says nothing of the key.
+/// Does not reveal the key.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret({:016x})", self.name())

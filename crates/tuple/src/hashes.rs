@@ -1,15 +1,15 @@
-//! Columns of hashes: in each row a list of them, 8 bytes each, little-endian, one after another. Zero stands for one that
-//! is not known; that a hash is zero itself has a chance of one in 2^64.
+//! Columns of hashes: each row is a list of 8-byte little-endian hashes. Zero stands for an unknown hash; the
+//! probability that a hash is zero is 2^−64.
 
-/// Length of one.
+/// Size of a hash in bytes.
 pub const BYTES: usize = 8;
 
-/// The list of a row; `None`: not known.
+/// The list in a row; `None` for unknown hashes.
 pub fn of(row: &[u8]) -> impl ExactSizeIterator<Item = Option<u64>> + '_ {
     row.as_chunks::<BYTES>().0.iter().map(|word| Some(u64::from_le_bytes(*word)).filter(|hash| *hash != 0))
 }
 
-/// Appends the list as text: 16 hexadecimal digits each, `-` for one that is not known, blanks between.
+/// Appends the list as text: 16 hexadecimal digits each, `-` if unknown, separated by spaces.
 pub fn push_text(row: &[u8], out: &mut Vec<u8>) {
     out.reserve(row.len() / BYTES * 17);
     for (i, hash) in of(row).enumerate() {

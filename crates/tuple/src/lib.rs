@@ -1,8 +1,8 @@
-//! What monitors emit: [`Schema`]s, [`Batch`]es of typed columns (Arrow arrays), and the [`TupleWriter`] that a
-//! parser fills row by row, only with the columns that a plan asked for.
+//! The output of monitors: [`Schema`]s, [`Batch`]es of typed columns (Arrow arrays), and the [`TupleWriter`] that
+//! parsers fill row by row with the columns required by a plan.
 //!
-//! Results of the stream engine are batches too, so that a sink has one kind of thing to print, and a [`Redactor`] one
-//! kind of thing to redact. This crate knows neither packets nor protocols nor formats.
+//! Results of the stream engine are batches, too, so that sinks and the [`Redactor`] handle a single type. This crate
+//! does not depend on packets, protocols, or formats.
 
 #![forbid(unsafe_code)]
 

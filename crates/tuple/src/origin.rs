@@ -1,33 +1,34 @@
-//! Where tuples come from: the agent whose monitor has found them, and that agent's labels. It is the same for all tuples of a
-//! monitor, so no parser writes it: a [`crate::TupleWriter`] fills whole columns with it, where a query names them.
+//! The origin of tuples: the agent that runs the monitor, and its labels. It is the same for all tuples of a monitor,
+//! so no parser writes it: a [`crate::TupleWriter`] fills the columns as a whole if a query names them.
 
 use std::collections::BTreeMap;
 
 use crate::{Family, Schema};
 
-/// The column that says which agent has found a tuple.
+/// The column with the name of the agent.
 pub const AGENT: &str = "agent";
 
-/// Who has found tuples.
+/// The agent that produced tuples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The agent's name; none where no agent has taken part.
+    /// The agent's name; `None` without an agent.
     pub agent: Option<String>,
     /// Labels by name.
     pub labels: BTreeMap<String, String>,
 }
 
-/// A column that tells of the origin.
+/// A column for the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginColumn<'n> {
     /// `agent`.
     Agent,
-    /// `label.NAME`: the label's name as [`Family::key`] writes it.
+    /// `label.NAME`, with the label's name in the form of [`Family::key`].
     Label(&'n str),
 }
 
 impl Origin {
-    /// What a column says; null where the agent has no such label. Names of labels differ in no more than case and `-` or `_`.
+    /// The value of a column; `None` if the agent has no such label. Label names are compared ignoring case, with `-`
+    /// equal to `_`.
     #[must_use]
     pub fn value(&self, column: OriginColumn<'_>) -> Option<&str> {
         match column {
@@ -39,7 +40,7 @@ impl Origin {
         }
     }
 
-    /// The columns that say all of it; labels whose names no query can write are left out.
+    /// The columns for all properties of the origin; labels that cannot be named in a query are skipped.
     pub fn columns(&self) -> impl Iterator<Item = String> {
         let agent = self.agent.iter().map(|_| AGENT.to_owned());
         let labels = self.labels.keys().filter_map(|name| Schema::label_column(name));

@@ -1,5 +1,5 @@
-//! What of a text may be kept or leave for another machine: a field says with [`Redact`] how its text is folded, and a
-//! [`Redactor`] folds batches that way, for whatever sink they go to.
+//! Redaction of texts that are stored or leave for another machine. [`Redact`] defines the method per field, and a
+//! [`Redactor`] applies it to batches for any sink.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use crate::batch::Batch;
 pub use crate::fold::{Fold, HASH, PATH, Secret};
 use crate::schema::{FieldId, Redact};
 
-/// Maximum different texts of a batch whose folded form is remembered.
+/// Maximum distinct texts per batch with a cached result.
 const KNOWN_MAX: usize = 1024;
 
-/// Redacts batches; two are the same when they have one key.
+/// Redacts batches. Equal if both have the same key.
 #[derive(Clone, Debug)]
 pub struct Redactor {
     secret: Secret,
 }
 
 impl Redactor {
-    /// Redacts with the key `secret`.
+    /// Creates a redactor with the key `secret`.
     #[must_use]
     pub fn new(secret: Secret) -> Redactor {
         Redactor { secret }
     }
 
-    /// The batch, its texts folded as their fields say.
+    /// Redacts the texts of a batch as defined by their fields.
     #[must_use]
     pub fn redact(&self, batch: &Batch) -> Batch {
         let column = |id: FieldId| -> Option<ArrayRef> {
@@ -48,7 +48,7 @@ impl Redactor {
         Batch::new(batch.schema().clone(), batch.rows(), columns)
     }
 
-    /// The batch with these columns folded so, where it has them, whatever their fields say.
+    /// Redacts the given columns of a batch, if present, regardless of their fields.
     #[must_use]
     pub fn fold_columns(&self, batch: &Batch, columns: &[(FieldId, Fold)]) -> Batch {
         let column =
@@ -110,7 +110,7 @@ mod tests {
         String::from_utf8(out).expect("text")
     }
 
-    /// The reference's test vector (Aumasson and Bernstein, SipHash, appendix A): the bytes 0 to 14 under the key 0 to 15.
+    /// Reference test vector (Aumasson and Bernstein, SipHash, appendix A): bytes 0 to 14 with the key 0 to 15.
     #[test]
     fn hashes_are_those_of_siphash() {
         let bytes: Vec<u8> = (0..15).collect();

@@ -1,11 +1,11 @@
-//! Names, types and units of columns, and the fields that every parser's tuples begin with.
+//! Names, types, and units of columns, and the fields common to all parsers.
 
 use std::borrow::Cow;
 
 use crate::facts::Facts;
 use crate::fold::Fold;
 
-/// How a column is stored. Text is UTF-8; bytes that are not are written as `\xNN`.
+/// The storage type of a column. Text is UTF-8; invalid bytes are written as `\xNN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DataType {
     /// Arrow Boolean.
@@ -26,39 +26,39 @@ pub enum DataType {
     Json,
 }
 
-/// What a number counts; decides how it is printed for people.
+/// The unit of a number, which determines its display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// A plain number.
     None,
-    /// A duration.
+    /// A duration in nanoseconds.
     Nanoseconds,
-    /// A time: nanoseconds since the epoch.
+    /// A time in nanoseconds since the epoch.
     EpochNanoseconds,
     /// Bytes.
     Bytes,
-    /// Something per second.
+    /// A number per second.
     PerSecond,
     /// Bytes per second.
     BytesPerSecond,
-    /// 0 to 1.
+    /// A fraction from 0 to 1.
     Fraction,
-    /// An identifier: printed as 16 hexadecimal digits.
+    /// An identifier, displayed as 16 hexadecimal digits.
     Id,
 }
 
-/// One column.
+/// A column definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Name in queries and outputs; durations end in `_ns`.
+    /// Name in queries and outputs; names of durations end in `_ns`.
     pub name: Cow<'static, str>,
-    /// How it is stored.
+    /// Storage type.
     pub data_type: DataType,
-    /// What it counts.
+    /// Unit of the value.
     pub unit: Unit,
-    /// One line for people.
+    /// Description in one line.
     pub doc: Cow<'static, str>,
-    /// What is kept of it, and may leave for another machine.
+    /// Redaction of the value when it is stored or leaves for another machine.
     pub redact: Redact,
 }
 
@@ -69,7 +69,7 @@ impl Field {
         Field::folded(name, data_type, unit, doc, &[])
     }
 
-    /// A field known at compile time whose text is redacted with the fold, if there is one.
+    /// A field known at compile time, with the redaction of its text if any.
     #[must_use]
     pub const fn folded(
         name: &'static str,
@@ -86,71 +86,71 @@ impl Field {
     }
 }
 
-/// How a column is redacted.
+/// Redaction of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redact {
-    /// It says nothing of a person.
+    /// None; the column contains no personal data.
     Keep,
-    /// Every text is folded.
+    /// Every text is redacted.
     Fold(Fold),
-    /// In rows where the text column says one of these, the text is folded so.
+    /// The text is redacted with the method listed for the value of another text column.
     Where(FieldId, Vec<(String, Fold)>),
 }
 
-/// A column's place in its schema.
+/// Position of a column in its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldId(pub u16);
 
-/// The columns of one parser's tuples, or of one result.
+/// The columns of a parser's tuples, or of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// The parser's or the result's name.
+    /// Name of the parser or result.
     pub name: Cow<'static, str>,
-    /// Grows when a field changes meaning or goes; new fields at the end do not count.
+    /// Incremented if a field is removed or changes its meaning, but not for new fields at the end.
     pub version: u16,
-    /// One line for people.
+    /// Description in one line.
     pub doc: Cow<'static, str>,
-    /// All columns; a parser's begin with [`common::FIELDS`].
+    /// All columns; those of a parser begin with [`common::FIELDS`].
     pub fields: Vec<Field>,
-    /// What aggregates aggregate unless told otherwise.
+    /// Default value of aggregates.
     pub measure: Option<FieldId>,
-    /// What `group` and `top-k` group by unless told otherwise.
+    /// Default group of `group` and `top-k`.
     pub key: Option<FieldId>,
-    /// The tables that a recording keeps them in, linked tuple by tuple; empty: one, called after the schema.
+    /// The tables of a recording, linked tuple by tuple; if empty, a single table with the name of the schema.
     pub parts: &'static [Part],
-    /// What the parser knows of its tuples; of a result nothing.
+    /// Properties of the parser's tuples; empty for a result.
     pub facts: &'static Facts,
 }
 
-/// A table for a part of each tuple.
+/// A table with a part of each tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The table's name.
+    /// Table name.
     pub name: &'static str,
-    /// What it holds.
+    /// Content of the table.
     pub holds: Holds,
 }
 
-/// What a part's table holds.
+/// Content of a part's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// These fields: one row for each tuple.
+    /// These fields, one row per tuple.
     Fields(&'static [FieldId]),
-    /// All fields that no other part holds: one row for each tuple.
+    /// All fields not contained in another part, one row per tuple.
     Rest,
-    /// A text that lists check-sums of blocks: one row for each block.
+    /// One row per block, from a text with a list of checksums of blocks.
     Blocks {
-        /// The text: 16 hexadecimal digits for each block, or `-` where it is not known, blanks between.
+        /// The text: per block 16 hexadecimal digits, or `-` if unknown, separated by spaces.
         list: FieldId,
-        /// Where the data begin; the first block of the list is the first that begins there or later.
+        /// The offset of the data. The first block of the list is the first that begins at or after it.
         start: FieldId,
-        /// Length of a block.
+        /// Block size.
         block_bytes: u64,
     },
 }
 
 impl Schema {
-    /// The schema of a parser: the common fields, then its own.
+    /// The schema of a parser: the common fields and its own.
     #[must_use]
     pub fn of_parser(
         name: &'static str,
@@ -176,19 +176,19 @@ impl Schema {
     /// The field at `id`.
     ///
     /// # Panics
-    /// When `id` is of another schema.
+    /// If `id` belongs to another schema.
     #[must_use]
     pub fn field(&self, id: FieldId) -> &Field {
         &self.fields[usize::from(id.0)]
     }
 
-    /// The place of the field called `name`.
+    /// The position of the field named `name`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<FieldId> {
         self.fields.iter().position(|f| f.name == name).map(|i| FieldId(i as u16))
     }
 
-    /// Every field's place.
+    /// The positions of all fields.
     pub fn ids(&self) -> impl Iterator<Item = FieldId> + use<> {
         (0..self.fields.len() as u16).map(FieldId)
     }
@@ -224,7 +224,7 @@ macro_rules! fields {
     (@count $n:expr;) => {};
 }
 
-/// The fields that every tuple of every parser begins with.
+/// The fields at the start of every tuple of every parser.
 pub mod common {
     use super::{DataType, Field, FieldId, Unit};
 
@@ -271,11 +271,11 @@ pub mod common {
     /// `proxied_server_port`.
     pub const PROXIED_SERVER_PORT: FieldId = FieldId(20);
 
-    /// The addresses that a PROXY protocol header gives.
+    /// The addresses in a PROXY protocol header.
     pub const PROXIED: [FieldId; 4] =
         [PROXIED_CLIENT_IP, PROXIED_CLIENT_PORT, PROXIED_SERVER_IP, PROXIED_SERVER_PORT];
 
-    /// Fields that say of a flow what they say of every tuple of it.
+    /// Fields with the same value in all tuples of a flow.
     pub const SAME_IN_ALL: [FieldId; 18] = [
         ID,
         CLIENT_IP,
@@ -297,7 +297,7 @@ pub mod common {
         PROXIED_SERVER_PORT,
     ];
 
-    /// Their places.
+    /// Their positions.
     pub const IDS: [FieldId; FIELDS.len()] = {
         let mut ids = [ID; FIELDS.len()];
         let mut i = 0;
@@ -308,7 +308,7 @@ pub mod common {
         ids
     };
 
-    /// All of them.
+    /// All common fields.
     pub const FIELDS: &[Field] = &[
         Field::new(
             "id",

@@ -1,10 +1,10 @@
-//! Columns of a request that two taps have seen, one near its client and one near its server: what each of them measured. A query
-//! has them where it names one of them; all of them then, since they are known together.
+//! Columns of a request seen by two taps, one near its client and one near its server: the measurements of each. If a
+//! query names one of them, all are present, since they become known together.
 
 use crate::facts::Family;
 use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
 
-/// The family of these columns: of parsers of requests and responses over TCP.
+/// The family of these columns, supported by parsers of requests and responses over TCP.
 pub const TAPS: Family =
     Family { name: "tap", doc: "of requests that two taps have seen: what the two measured", fold: None };
 
@@ -21,17 +21,17 @@ const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
     ),
 ];
 
-/// At which end of a connection a tap is.
+/// The end of a connection that a tap is close to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapEnd {
-    /// Nearest to its client, or no other tap is nearer to its server.
+    /// The client, or no other tap is closer to the server.
     Client,
-    /// Nearest to its server.
+    /// The server.
     Server,
 }
 
 impl TapEnd {
-    /// What one tap alone says of itself as [`TapColumns::seen`].
+    /// The value of [`TapColumns::seen`] in tuples of a single tap.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -41,23 +41,23 @@ impl TapEnd {
     }
 }
 
-/// Where they are in a schema.
+/// Positions of these columns in a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapColumns {
-    /// What tells a request from others of its connection.
+    /// Identifies a request within its connection.
     pub request: FieldId,
-    /// Which taps have seen it.
+    /// The taps that have seen it.
     pub seen: FieldId,
-    /// The response time at the client's.
+    /// Response time at the client's tap.
     pub client_time: FieldId,
-    /// That at the server's.
+    /// Response time at the server's tap.
     pub server_time: FieldId,
-    /// What lies between.
+    /// The difference of the two.
     pub network_time: FieldId,
 }
 
 impl TapColumns {
-    /// Those of a schema, if it has them.
+    /// The positions in a schema, if it has these columns.
     #[must_use]
     pub fn of(schema: &Schema) -> Option<TapColumns> {
         let first = schema.find(&name(COLUMNS[0].0))?.0;
@@ -71,20 +71,20 @@ impl TapColumns {
         })
     }
 
-    /// Whether one of them is among `fields`.
+    /// Whether `fields` contains one of them.
     #[must_use]
     pub fn any(self, fields: &[FieldId]) -> bool {
         fields.iter().any(|field| (self.request.0..=self.network_time.0).contains(&field.0))
     }
 }
 
-/// The whole key of one, with or without its unit.
+/// The complete key of a column, given with or without its unit.
 pub(crate) fn key(key: &str) -> Option<&'static str> {
     let keys = COLUMNS.iter().map(|(known, ..)| *known);
     keys.into_iter().find(|known| *known == key || known.strip_suffix("_ns") == Some(key))
 }
 
-/// All of them.
+/// All columns.
 pub(crate) fn fields() -> impl Iterator<Item = Field> {
     COLUMNS.iter().map(|(key, data_type, unit, doc)| Field {
         name: name(key).into(),

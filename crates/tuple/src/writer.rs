@@ -1,5 +1,5 @@
-//! Fills batches row by row, or many rows of a column at once. A setter for an unneeded column costs one test; a column
-//! that a row does not set is null.
+//! Fills batches row by row, or many rows of a column at once. A setter for an unneeded column costs one test; a
+//! column that a row does not set is null.
 //!
 //! Text is checked once per batch: invalid UTF-8 becomes `\xNN` when the batch is finished.
 
@@ -13,9 +13,9 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 
 use crate::{Batch, DataType, FieldId, Origin, Schema};
 
-/// Rows after which [`TupleWriter::is_full`] asks for [`TupleWriter::finish`].
+/// Number of rows for which [`TupleWriter::is_full`] returns true.
 pub const BATCH_ROWS: usize = 4096;
-/// Bytes of text and hashes after which it does so, too.
+/// Bytes of text and hashes for which it returns true.
 pub const BATCH_TEXT_BYTES: usize = 1 << 20;
 
 /// Collects rows of one schema and projection.
@@ -29,7 +29,7 @@ pub struct TupleWriter {
 /// A column under construction.
 enum Column {
     Unwanted,
-    /// The same value in all rows; it has no setter.
+    /// The same value in all rows; cannot be set.
     Constant(Option<Box<str>>),
     Bool(Values<bool>),
     U64(Values<u64>),
@@ -40,25 +40,25 @@ enum Column {
     Hashes(Texts),
 }
 
-/// A value for each row so far; those of null rows mean nothing.
+/// One value per row so far; undefined for null rows.
 #[derive(Default)]
 struct Values<T> {
     list: Vec<T>,
     gaps: Gaps,
 }
 
-/// The same for text and hashes: where each ends, after a zero, and what they say.
+/// Text and hashes: the end offsets after an initial zero, and the bytes.
 struct Texts {
     offsets: Vec<i32>,
     bytes: Vec<u8>,
     gaps: Gaps,
 }
 
-/// Which rows are null: from one to before another, ascending.
+/// Ranges of null rows, end exclusive, ascending.
 #[derive(Default)]
 struct Gaps(Vec<(usize, usize)>);
 
-/// Defines the setters of a type whose columns are plain lists.
+/// Defines the setters of a type with plain list columns.
 macro_rules! setters {
     ($($kind:ident, $set:ident, $extend:ident, $t:ty, $name:literal;)*) => {$(
         #[doc = concat!("Sets ", $name, " column of the row being written. Setting twice in one row is a bug.")]
@@ -72,7 +72,7 @@ macro_rules! setters {
         }
 
         #[doc = concat!("Sets ", $name, " column of the row being written and of those after it, which")]
-        /// [`TupleWriter::end_rows`] ends together.
+        /// Sets the column in the rows that the next [`TupleWriter::end_rows`] completes.
         #[inline]
         pub fn $extend(&mut self, id: FieldId, values: impl IntoIterator<Item = $t>) {
             match &mut self.columns[usize::from(id.0)] {
@@ -85,7 +85,7 @@ macro_rules! setters {
 }
 
 impl TupleWriter {
-    /// A writer that keeps the columns in `wanted` and ignores the rest.
+    /// Creates a writer for the columns in `wanted`; other columns are ignored.
     #[must_use]
     pub fn new(schema: Arc<Schema>, wanted: &[FieldId]) -> TupleWriter {
         let column = |id| match wanted.contains(&id) {
@@ -96,7 +96,7 @@ impl TupleWriter {
         TupleWriter { schema, columns, rows: 0, text_bytes: 0 }
     }
 
-    /// The same writer with the columns of the tuples' origin filled in.
+    /// Fills the columns for the origin of tuples.
     #[must_use]
     pub fn of(mut self, origin: &Origin) -> TupleWriter {
         let schema = self.schema.clone();
@@ -115,7 +115,7 @@ impl TupleWriter {
         &self.schema
     }
 
-    /// Whether anybody asked for this column and it is to be set: spares work that only it needs.
+    /// Whether the column is required and can be set; used to skip unnecessary work.
     #[inline]
     #[must_use]
     pub fn wants(&self, id: FieldId) -> bool {
@@ -139,7 +139,7 @@ impl TupleWriter {
         }
     }
 
-    /// Sets an `Ip` column of the row being written and of those after it.
+    /// Sets an `Ip` column in the current row and the following ones.
     #[inline]
     pub fn extend_ip(&mut self, id: FieldId, values: impl IntoIterator<Item = [u8; 16]>) {
         match &mut self.columns[usize::from(id.0)] {
@@ -157,7 +157,7 @@ impl TupleWriter {
         }
     }
 
-    /// Sets a `Text` column to the parts one after another.
+    /// Sets a `Text` column to the concatenated parts.
     #[inline]
     pub fn text_parts(&mut self, id: FieldId, parts: &[&[u8]]) {
         match &mut self.columns[usize::from(id.0)] {
@@ -175,7 +175,7 @@ impl TupleWriter {
         self.text_parts(id, &[value]);
     }
 
-    /// Sets a `Hashes` column; 0 stands for a hash that is not known.
+    /// Sets a `Hashes` column; 0 is an unknown hash.
     pub fn hashes(&mut self, id: FieldId, list: &[u64]) {
         match &mut self.columns[usize::from(id.0)] {
             Column::Unwanted => {}
@@ -187,13 +187,13 @@ impl TupleWriter {
         }
     }
 
-    /// Ends the row.
+    /// Completes the row.
     #[inline]
     pub fn end_row(&mut self) {
         self.rows += 1;
     }
 
-    /// Ends as many rows.
+    /// Completes `rows` rows.
     #[inline]
     pub fn end_rows(&mut self, rows: usize) {
         self.rows += rows;
@@ -206,17 +206,17 @@ impl TupleWriter {
         self.rows
     }
 
-    /// Whether it is time for [`TupleWriter::finish`]; rows go on being taken.
+    /// Whether [`TupleWriter::finish`] should be called; further rows are still accepted.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.rows >= BATCH_ROWS || self.text_bytes >= BATCH_TEXT_BYTES
     }
 
-    /// The rows so far as a batch; the writer starts anew.
+    /// Returns the rows so far as a batch and resets the writer.
     ///
     /// # Panics
-    /// When a column was set for rows that were not ended: a bug of the caller.
+    /// If a column was set in rows that are not completed.
     #[must_use]
     pub fn finish(&mut self) -> Batch {
         let rows = std::mem::take(&mut self.rows);
@@ -226,7 +226,7 @@ impl TupleWriter {
     }
 }
 
-/// A column that says the same in all rows.
+/// A column with the same value in all rows.
 fn repeated(text: Option<&str>, rows: usize) -> StringArray {
     match text {
         Some(text) => StringArray::from_iter_values(std::iter::repeat_n(text, rows)),
@@ -291,7 +291,7 @@ impl Column {
 }
 
 impl<T: Copy + Default> Values<T> {
-    /// The list, filled up with nulls to `row`, whose value the caller appends now.
+    /// The list, padded with nulls to `row`; the caller appends the value of `row`.
     #[inline]
     fn at(&mut self, row: usize) -> &mut Vec<T> {
         if self.list.len() != row {
@@ -321,7 +321,7 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// Appends a value; returns how many bytes it took.
+    /// Appends a value; returns its size in bytes.
     #[inline]
     fn push(&mut self, row: usize, append: impl FnOnce(&mut Vec<u8>)) -> usize {
         if self.offsets.len() != row + 1 {
@@ -351,7 +351,7 @@ impl Texts {
     }
 }
 
-/// The same texts, with every byte that is not part of valid UTF-8 as `\xNN`.
+/// The same texts, with invalid UTF-8 bytes as `\xNN`.
 #[cold]
 fn escaped(offsets: &[i32], bytes: &[u8], nulls: Option<NullBuffer>) -> StringArray {
     let (mut text, mut ends) = (String::with_capacity(bytes.len() * 2), vec![0]);
@@ -377,7 +377,7 @@ impl Gaps {
     }
 }
 
-/// Takes the filled vector and leaves an empty one with as much room, unless that was far too much.
+/// Takes the vector and replaces it with an empty one of at most twice the used capacity.
 fn renew<T>(v: &mut Vec<T>) -> Vec<T> {
     let capacity = v.capacity().min(2 * v.len());
     std::mem::replace(v, Vec::with_capacity(capacity))

@@ -1,76 +1,77 @@
-//! A monitor's account at its end: why it ended, what went wrong, and what it counted. Counts go by name, as the summary in JSON has
-//! them with points between (`packets.filtered.address`), so that two versions need not count the same things.
+//! A monitor's final report: the reason for its end, errors, and counters. Counters are identified by name, as in the
+//! JSON summary with periods between levels (`packets.filtered.address`), so that versions may have different
+//! counters.
 
 use prost::Message;
 
 use super::refused::{Lack, Lacks, Refused, shortened};
 
-/// The version of the form of accounts.
+/// Format version of reports.
 pub const CLOSING_FORM: u32 = 1;
 const FEATURES: [&str; 0] = [];
-/// Most bytes of an account.
+/// Maximum size of a report in bytes.
 pub const CLOSING_BYTES_MAX: usize = 1 << 20;
-/// Most counts, errors and panics, each.
+/// Maximum number of counters, of errors, and of panics.
 const LISTED_MAX: usize = 4096;
 
-/// What a monitor says last.
+/// The final report of a monitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Closing {
-    /// The job.
+    /// Job number.
     pub job: u64,
-    /// Which version of what the job is.
+    /// Version of the job's definition.
     pub generation: u64,
-    /// Which start of the job's monitor on this host.
+    /// Number of the start of the job's monitor on this host.
     pub attempt: u32,
-    /// Why.
+    /// Reason for the end.
     pub end: End,
-    /// What it counted: names and numbers, each name once.
+    /// Counters by name, each name once.
     pub counts: Vec<(String, u64)>,
-    /// Time of the first packet and of the last.
+    /// Time of the first and last packet.
     pub seen: Option<(i64, i64)>,
-    /// What went wrong with the input.
+    /// Errors of the input.
     pub errors: Vec<Fault>,
-    /// What workers said when they panicked.
+    /// Panic messages of workers.
     pub panics: Vec<String>,
-    /// The lowest sampling rate of SAMPLE auto, where it changed.
+    /// The lowest sampling rate of SAMPLE auto, if it changed.
     pub sampling_lowest: Option<f64>,
 }
 
-/// Why a monitor ended.
+/// The reason for a monitor's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// Its input did.
+    /// End of the input.
     #[default]
     Input,
-    /// LIMIT, or the end of the job's time.
+    /// LIMIT, or the end of the job's period.
     Limit,
     /// On request.
     Stopped,
-    /// It could not go on.
+    /// A failure, with its message.
     Failed(String),
 }
 
-/// Something wrong with an input.
+/// An error of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Path of the file.
     pub path: String,
-    /// Where, in bytes, if that is known.
+    /// Byte offset, if known.
     pub offset: Option<u64>,
-    /// What, with the place, in one line.
+    /// Description with the position, in one line.
     pub text: String,
-    /// Packets of this input delivered before.
+    /// Number of packets delivered from this input before the error.
     pub after_packets: u64,
 }
 
 impl Closing {
-    /// What was counted under a name.
+    /// The counter with this name.
     #[must_use]
     pub fn count(&self, name: &str) -> Option<u64> {
         self.counts.iter().find(|(counted, _)| counted == name).map(|(_, n)| *n)
     }
 
-    /// The account as a message.
+    /// Encodes the report.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (end, failure) = match &self.end {
@@ -104,10 +105,10 @@ impl Closing {
         form.encode_to_vec()
     }
 
-    /// The account of a message.
+    /// Decodes a report.
     ///
     /// # Errors
-    /// When the message is none, or needs what this program lacks.
+    /// If the message is invalid or requires features that this program lacks.
     pub fn decode(bytes: &[u8]) -> Result<Closing, Refused> {
         if bytes.len() > CLOSING_BYTES_MAX {
             return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: CLOSING_BYTES_MAX }] });
@@ -156,7 +157,7 @@ fn read(form: Form, lacks: &mut Lacks) -> Option<Closing> {
     })
 }
 
-/// A name that is there twice.
+/// A duplicate name.
 fn twice(counts: &[(String, u64)]) -> Option<String> {
     let mut names: Vec<&str> = counts.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
@@ -175,7 +176,7 @@ struct Form {
     generation: u64,
     #[prost(uint32, tag = "5")]
     attempt: u32,
-    /// `input`, `limit`, `stopped` or `failed`.
+    /// `input`, `limit`, `stopped`, or `failed`.
     #[prost(string, tag = "6")]
     end: String,
     #[prost(string, optional, tag = "7")]

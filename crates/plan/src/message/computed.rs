@@ -1,5 +1,5 @@
-//! Computed columns as they are sent. How one is redacted goes by name, too: the fold of the column that it repeats, or one that
-//! every program knows.
+//! Serialization of computed columns. Redaction is identified by name, too: the method of the renamed column, or one
+//! known to every program.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::refused::{Lacks, shortened};
 use super::words::Word;
 use crate::expr::{Column, Computed, Expr};
 
-/// Most columns that a plan computes, and the selection of each of its pipelines.
+/// Maximum computed columns of a plan, and of the selection of each pipeline.
 pub const COMPUTED_MAX: usize = 1024;
 
-/// The list as it is sent.
+/// Encodes the list.
 pub fn computed(list: &[Computed], names: Names<'_>) -> Vec<form::Computed> {
     let one = |computed: &Computed| form::Computed {
         name: computed.field.name.to_string(),
@@ -26,7 +26,7 @@ pub fn computed(list: &[Computed], names: Names<'_>) -> Vec<form::Computed> {
         fold: match &computed.field.redact {
             Redact::Keep => None,
             Redact::Fold(fold) => Some(fold.name.to_owned()),
-            // No query makes such a column; nothing of it is kept.
+            // No query creates such a column; the whole text is hashed.
             Redact::Where(..) => Some(HASH.name.to_owned()),
         },
         text: computed.text.clone(),
@@ -35,7 +35,7 @@ pub fn computed(list: &[Computed], names: Names<'_>) -> Vec<form::Computed> {
     list.iter().map(one).collect()
 }
 
-/// A list that was sent; `field` says what is known of a column that is not computed.
+/// Decodes a list; `field` returns the field of a column that is not computed.
 pub fn read_computed(
     sent: &[form::Computed],
     places: Places<'_>,
@@ -85,7 +85,7 @@ fn read_one(
     Some(Computed { field, text: sent.text.clone(), expr })
 }
 
-/// Folds of two parsers may have one name: only that of the very column is taken.
+/// Methods of two parsers may share a name: only that of the renamed column is accepted.
 fn fold(name: &str, expr: &Expr, field: &dyn Fn(Column) -> Option<Field>) -> Option<Fold> {
     let repeated = match expr {
         Expr::Column(column) => field(*column).map(|field| field.redact),
@@ -97,7 +97,7 @@ fn fold(name: &str, expr: &Expr, field: &dyn Fn(Column) -> Option<Field>) -> Opt
     }
 }
 
-/// The field of a column of an input.
+/// The field of an input column.
 pub fn field_of(schemas: &[Option<Arc<Schema>>], column: Column) -> Option<Field> {
     let schema = schemas.get(usize::from(column.input))?.as_ref()?;
     schema.fields.get(usize::from(column.field.0)).cloned()

@@ -1,4 +1,4 @@
-//! What is done with tuples, as it is sent.
+//! Serialization of dataflows.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::words::Word;
 use crate::dataflow::{Dataflow, Direction, Input, RawRows};
 use crate::expr::{Column, Predicate};
 
-/// Most columns that are selected, and most keys of an order.
+/// Maximum selected columns, and maximum sort keys.
 pub const LISTED_MAX: usize = 4096;
 
-/// A dataflow as it is sent.
+/// Encodes a dataflow.
 pub fn dataflow(of: &Dataflow) -> form::Dataflow {
     let names = Names::Inputs(&of.inputs);
     let input = |input: &Input| form::Input {
@@ -42,7 +42,7 @@ fn key(column: Column, direction: Direction, names: Names<'_>) -> form::SortKey 
     form::SortKey { column: Some(names.sent(column)), direction: direction.word().to_owned() }
 }
 
-/// A dataflow that was sent.
+/// Decodes a dataflow.
 pub fn read_dataflow(
     sent: &form::Dataflow,
     registry: &mut Registry<'_>,
@@ -72,7 +72,7 @@ pub fn read_dataflow(
     })
 }
 
-/// `None`: something lacks; `Some(None)`: there is no condition.
+/// `None` if something is missing; `Some(None)` without a condition.
 pub fn optional(
     sent: &Option<form::Expression>,
     places: Places<'_>,

@@ -1,5 +1,5 @@
-//! Conditions and values as lists of steps, operands before operators. Nothing is nested in the message, so its depth is that
-//! of no parser of messages: how deep an expression may be is [`DEPTH_MAX`], which is more than any query makes.
+//! Conditions and values as lists of steps in postfix order. Since the message is not nested, its depth is not
+//! limited by the message parser but by [`DEPTH_MAX`], which exceeds that of any query.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,27 +9,27 @@ use super::refused::Lacks;
 use super::words::Word;
 use crate::expr::{Arithmetic, Case, Compare, Expr, Literal, Predicate, Regex, TextFunction};
 
-/// Expressions within expressions that are followed. A query has at most 64 brackets within each other, each of which opens a
-/// few of them at most, and 256 operators.
+/// Maximum nesting depth. A query has at most 64 levels of parentheses, each of which adds a few levels, and 256
+/// operators.
 pub const DEPTH_MAX: usize = 768;
 /// Maximum regular expressions in a plan; each may take [`Regex::BYTES_MAX`] while it is compiled.
 pub const PATTERNS_MAX: usize = 1024;
 
-/// A condition as it is sent.
+/// Encodes a condition.
 pub fn condition(predicate: &Predicate, names: Names<'_>) -> form::Expression {
     let mut writer = Writer { names, steps: Vec::new() };
     writer.condition(predicate);
     form::Expression { steps: writer.steps }
 }
 
-/// A value as it is sent.
+/// Encodes a value.
 pub fn value(expr: &Expr, names: Names<'_>) -> form::Expression {
     let mut writer = Writer { names, steps: Vec::new() };
     writer.value(expr);
     form::Expression { steps: writer.steps }
 }
 
-/// A condition that was sent.
+/// Decodes a condition.
 pub fn read_condition(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Predicate> {
     match read(sent, places, lacks)? {
         Item::Condition(predicate) => Some(predicate),
@@ -37,7 +37,7 @@ pub fn read_condition(sent: &form::Expression, places: Places<'_>, lacks: &mut L
     }
 }
 
-/// A value that was sent.
+/// Decodes a value.
 pub fn read_value(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Expr> {
     match read(sent, places, lacks)? {
         Item::Value(expr) => Some(expr),
@@ -165,7 +165,7 @@ enum Item {
     Value(Expr),
 }
 
-/// What a step takes from the stack.
+/// The operands of a step, taken from the stack.
 struct Operands(std::vec::IntoIter<(Item, usize)>);
 
 impl Operands {
@@ -210,7 +210,7 @@ fn read(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Optio
     }
 }
 
-/// `None`: it is among what lacks.
+/// Evaluates a step; `None` if it is recorded in `lacks`.
 fn read_step(
     step: &form::Step,
     mut operands: Operands,
@@ -236,7 +236,7 @@ fn read_step(
         },
     };
     match item {
-        // Operands of the wrong kind end the list early, or are left over.
+        // Operands of the wrong kind end the list early, or remain.
         Some(item) if operands.0.len() == 0 => Some(item),
         _ => lacks.word("operation", name),
     }
@@ -319,7 +319,7 @@ fn case_of(name: &str) -> Case {
     if name.starts_with('i') { Case::Ignored } else { Case::Sensitive }
 }
 
-/// It is compiled only once the whole plan has been read, and nothing lacks.
+/// Compilation is postponed until the whole plan is decoded without errors.
 fn regex(pattern: &str, case: Case, lacks: &mut Lacks) -> Regex {
     lacks.patterns += 1;
     let _ = lacks.at_most("regular expressions", lacks.patterns, PATTERNS_MAX);
@@ -353,7 +353,7 @@ fn read_literal(sent: &form::Literal, lacks: &mut Lacks) -> Option<Literal> {
     })
 }
 
-/// An address as it is sent.
+/// Encodes an address.
 pub fn address(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -361,19 +361,19 @@ pub fn address(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// An address that was sent.
+/// Decodes an address.
 pub fn read_address(bytes: &[u8], lacks: &mut Lacks) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
     let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
     ip.ok().or_else(|| lacks.malformed("an address that is none"))
 }
 
-/// A network as it is sent.
+/// Encodes a network.
 pub fn net(ip: IpAddr, prefix: u8) -> form::Net {
     form::Net { address: address(ip), prefix: prefix.into() }
 }
 
-/// A network that was sent.
+/// Decodes a network.
 pub fn read_net(sent: &form::Net, lacks: &mut Lacks) -> Option<(IpAddr, u8)> {
     let ip = read_address(&sent.address, lacks)?;
     match u8::try_from(sent.prefix) {

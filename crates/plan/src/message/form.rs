@@ -1,15 +1,15 @@
-//! The messages that a plan is sent in, field by field. A number is never used for anything else again: what goes leaves its
-//! number behind. What an optional field leaves out is `None` here; what is left out of the others is zero or empty.
+//! Message definitions of a plan, field by field. Field numbers are never reused after a field is removed. A missing
+//! optional field is `None`; missing other fields are zero or empty.
 
 use prost::{Message, Oneof};
 
 /// [`crate::Plan`].
 #[derive(Clone, PartialEq, Message)]
 pub struct Plan {
-    /// The least version of this form that a reader has to know.
+    /// The minimum version of this format required of the reader.
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// What a reader has to know beyond that.
+    /// Further features required of the reader.
     #[prost(string, repeated, tag = "2")]
     pub needs: Vec<String>,
     #[prost(string, tag = "3")]
@@ -35,7 +35,7 @@ pub struct Monitor {
     pub nanos_max: Option<i64>,
     #[prost(string, tag = "6")]
     pub sample: String,
-    /// Of the sample `fraction`.
+    /// For the sample `fraction`.
     #[prost(double, optional, tag = "7")]
     pub fraction: Option<f64>,
     #[prost(fixed64, tag = "8")]
@@ -59,14 +59,14 @@ pub struct AddressMatch {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Net {
-    /// 4 bytes or 16, network order.
+    /// 4 or 16 bytes in network order.
     #[prost(bytes = "vec", tag = "1")]
     pub address: Vec<u8>,
     #[prost(uint32, tag = "2")]
     pub prefix: u32,
 }
 
-/// A parser's schema by name, with the members of families that the query has added to it.
+/// A parser's schema by name, with the family members added by the query.
 #[derive(Clone, PartialEq, Message)]
 pub struct Schema {
     #[prost(string, tag = "1")]
@@ -129,16 +129,16 @@ pub struct Column {
 pub enum ColumnOf {
     #[prost(message, tag = "1")]
     Input(InputColumn),
-    /// Its place among the computed ones.
+    /// Index of a computed column.
     #[prost(uint32, tag = "2")]
     Computed(u32),
-    /// Of a result: its place in the group.
+    /// For a result: index of the group column.
     #[prost(uint32, tag = "3")]
     Group(u32),
-    /// Of a result: its place among the aggregates.
+    /// For a result: index of the aggregate.
     #[prost(uint32, tag = "4")]
     Aggregate(u32),
-    /// Of a result: another, by name.
+    /// For a result: another column, by name.
     #[prost(string, tag = "5")]
     Result(String),
 }
@@ -151,7 +151,7 @@ pub struct InputColumn {
     pub name: String,
 }
 
-/// A condition or a value, its operands before its operators: a stack reads it, and nothing is nested.
+/// A condition or value in postfix order, without nesting.
 #[derive(Clone, PartialEq, Message)]
 pub struct Expression {
     #[prost(message, repeated, tag = "1")]
@@ -162,7 +162,7 @@ pub struct Expression {
 pub struct Step {
     #[prost(string, tag = "1")]
     pub name: String,
-    /// How many it takes from the stack.
+    /// Number of operands on the stack.
     #[prost(uint32, tag = "2")]
     pub operands: u32,
     #[prost(message, optional, tag = "3")]
@@ -207,7 +207,7 @@ pub struct Computed {
     pub unit: String,
     #[prost(string, tag = "4")]
     pub doc: String,
-    /// How it is redacted: a fold of the column that it repeats, or one that everybody knows.
+    /// Redaction: a method of the renamed column, or one known to every program.
     #[prost(string, optional, tag = "5")]
     pub fold: Option<String>,
     #[prost(string, tag = "6")]
@@ -260,18 +260,18 @@ pub struct GroupBy {
 pub struct Aggregated {
     #[prost(string, tag = "1")]
     pub aggregate: String,
-    /// Its place among the values.
+    /// Index of the value.
     #[prost(uint32, tag = "2")]
     pub value: u32,
     #[prost(string, optional, tag = "3")]
     pub name: Option<String>,
-    /// Of `distinct`.
+    /// For `distinct`.
     #[prost(message, optional, tag = "4")]
     pub column: Option<Column>,
-    /// Of `quantile`.
+    /// For `quantile`.
     #[prost(double, optional, tag = "5")]
     pub quantile: Option<f64>,
-    /// Of `success` and `ratio`.
+    /// For `success` and `ratio`.
     #[prost(message, optional, tag = "6")]
     pub condition: Option<Expression>,
 }
@@ -280,7 +280,7 @@ pub struct Aggregated {
 pub struct TopK {
     #[prost(uint64, tag = "1")]
     pub k: u64,
-    /// Its place among the aggregates.
+    /// Index of the aggregate.
     #[prost(uint32, tag = "2")]
     pub by: u32,
 }

@@ -1,13 +1,15 @@
-//! What crosses the border of a process, as bytes: messages of numbered fields (protobuf), each with a version first.
+//! Serialization between processes: messages of numbered fields (protobuf), each beginning with a version.
 //!
-//! Nothing that is sent depends on the places of columns in schemas, on functions or on statics: schemas, columns, operations,
-//! aggregates, types and units go by name. A reader resolves every name against its own registry or refuses, and says all that
-//! it lacks at once ([`Refused`]). What it has accepted is sound ([`crate::sound`]): no engine panics at it.
+//! Messages do not depend on positions of columns in schemas, on functions, or on statics: schemas, columns,
+//! operations, aggregates, types, and units are identified by name. A reader resolves every name in its own registry,
+//! or rejects the message with all missing items at once ([`Refused`]). An accepted plan is valid ([`crate::sound`]),
+//! so that no engine panics on it.
 //!
-//! **Versions.** [`FORM`] is what a program knows; a message says the least version that its reader has to know. A reader skips
-//! fields that it does not know, so: a new field that may be ignored costs nothing; a new field without which a plan would
-//! mean something else adds a name to `needs` where it is used; [`FORM`] is raised where old fields change their meaning.
-//! New words (operations, aggregates, units …) need neither: a reader that does not know one says so.
+//! **Versions.** [`FORM`] is the version known to a program; a message states the minimum version required of its
+//! reader. Readers skip unknown fields. Therefore, a new field that may be ignored needs no change; a new field that
+//! changes the meaning of a plan adds a name to `needs` when it is used; [`FORM`] is incremented if existing fields
+//! change their meaning. New words (operations, aggregates, units, …) need neither: a reader that does not support
+//! one reports it.
 
 mod closing;
 mod computed;
@@ -43,16 +45,16 @@ use self::refused::Lacks;
 use self::schemas::Registry;
 use crate::{Dataflow, Plan, Taps, sound};
 
-/// The version of the form of plans.
+/// Format version of plans.
 pub const FORM: u32 = 1;
-/// What the form has gained since that version, and this program knows.
+/// Features added to the format since that version and supported by this program.
 const FEATURES: [&str; 1] = [TAPS];
-/// Which taps tell of a flow is not what it was: a program that does not know of it would have others told, too.
+/// A selection of taps other than the default; a program without this feature would report additional flows.
 const TAPS: &str = "taps";
-/// Most bytes of a plan's message.
+/// Maximum size of a plan's message in bytes.
 pub const BYTES_MAX: usize = 1 << 20;
 
-/// A plan as a message. It is read only where it has at most [`BYTES_MAX`] bytes.
+/// Encodes a plan. Messages with more than [`BYTES_MAX`] bytes are rejected by the reader.
 #[must_use]
 pub fn encode(plan: &Plan) -> Vec<u8> {
     let message = form::Plan {
@@ -76,10 +78,10 @@ fn needs(plan: &Plan) -> Vec<String> {
     needs_taps.then(|| TAPS.to_owned()).into_iter().collect()
 }
 
-/// The plan of a message; `schemas` are those of this program's parsers by name.
+/// Decodes a plan; `schemas` returns the schema of a parser of this program by name.
 ///
 /// # Errors
-/// When the message is none, or needs what this program lacks.
+/// If the message is invalid or requires features that this program lacks.
 pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<Plan, Refused> {
     if bytes.len() > BYTES_MAX {
         return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: BYTES_MAX }] });

@@ -10,10 +10,10 @@ use super::words::Word;
 use crate::monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
 use crate::taps::Taps;
 
-/// Most ends in FROM, and in TO.
+/// Maximum endpoints in FROM, and in TO.
 pub const ADDRESSES_MAX: usize = 65_536;
 
-/// A monitor's orders as they are sent.
+/// Encodes the specification of a monitor.
 pub fn monitor(spec: &MonitorSpec) -> form::Monitor {
     let (sample, fraction) = match spec.sample {
         Sample::All => ("all", None),
@@ -43,7 +43,7 @@ fn address(of: &AddressMatch) -> form::AddressMatch {
     form::AddressMatch { net: of.net.map(|(ip, prefix)| net(ip, prefix)), port: of.port.map(u32::from) }
 }
 
-/// A monitor's orders that were sent.
+/// Decodes the specification of a monitor.
 pub fn read_monitor(
     sent: &form::Monitor,
     registry: &mut Registry<'_>,

@@ -14,43 +14,43 @@ use super::monitor::ADDRESSES_MAX;
 use super::refused::{Lack, Lacks, Refused};
 use crate::{Plan, TapTable};
 
-/// The version of the form of orders.
+/// Format version of orders.
 pub const ORDER_FORM: u32 = 1;
-/// What is found goes to topics of Kafka.
+/// Feature: results are written to Kafka topics.
 const TOPICS: &str = "topics";
 const FEATURES: [&str; 1] = [TOPICS];
-/// Most bytes of orders: a plan's, and as many again.
+/// Maximum size of an order in bytes: twice that of a plan.
 pub const ORDER_BYTES_MAX: usize = 2 * super::BYTES_MAX;
-/// Most interfaces, or labels.
+/// Maximum number of interfaces, and of labels.
 const NAMES_MAX: usize = 1024;
-/// Where packets come from.
+/// Source of packets.
 const INTERFACES: &str = "interfaces";
 
 /// The order sent to a monitor at its start. Its period ([`crate::Span`]) and sample (`sample_seed`) are part of the
 /// plan and the same for all monitors of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOrder {
-    /// The job.
+    /// Job number.
     pub job: u64,
-    /// Which version of what the job is.
+    /// Version of the job's definition.
     pub generation: u64,
-    /// Which start of the job's monitor on this host.
+    /// Number of the start of the job's monitor on this host.
     pub attempt: u32,
-    /// What it does.
+    /// The plan.
     pub plan: Plan,
-    /// With what texts are redacted before they leave; `None`: they leave as they are.
+    /// Key for redacting texts before they leave; `None` if they are not redacted.
     pub redaction: Option<Key>,
-    /// What is captured.
+    /// Capture parameters.
     pub capture: Capture,
-    /// Packets of LIMIT that it may take until it receives more; `None`: as in the plan.
+    /// Maximum number of packets within LIMIT until it receives more; `None` for the plan's limit.
     pub packets_max: Option<u64>,
-    /// Memory, in bytes.
+    /// Memory limit in bytes.
     pub memory_max: u64,
-    /// Thousandths of a core that it may take, all its threads together; 0: no bound.
+    /// CPU limit over all threads, in thousandths of a core; 0 is unlimited.
     pub cpu_millis: u32,
-    /// Number of workers; 0: one per core.
+    /// Number of workers; 0 for one per core.
     pub workers: u32,
-    /// Whose addresses are whose, at its start.
+    /// Assignment of addresses to taps, at the start.
     pub taps: TapTable,
     /// Origin of its tuples, set by the host of the monitor.
     pub origin: Origin,
@@ -59,10 +59,10 @@ pub struct JobOrder {
     pub topics: Vec<String>,
 }
 
-/// What is captured.
+/// Capture parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// Interfaces by name, `*` for any run of characters; empty: as the host likes.
+    /// Interface names, with `*` for any characters; if empty, selected by the host.
     pub interfaces: Vec<String>,
     /// A capture filter in libpcap's language.
     pub filter: Option<String>,
@@ -78,7 +78,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// No `Debug` by derive: it would show the key.
+/// `Debug` is not derived because it would reveal the key.
 #[derive(Clone, PartialEq, Message)]
 #[prost(skip_debug)]
 struct Form {
@@ -92,7 +92,7 @@ struct Form {
     generation: u64,
     #[prost(uint32, tag = "5")]
     attempt: u32,
-    /// A message of its own.
+    /// A nested message.
     #[prost(bytes = "vec", tag = "6")]
     plan: Vec<u8>,
     #[prost(bytes = "vec", optional, tag = "7")]
@@ -110,28 +110,28 @@ struct Form {
     memory_max: u64,
     #[prost(uint32, tag = "13")]
     cpu_millis: u32,
-    /// Has to be there: orders that were cut short before it would be orders without a key.
+    /// Required: an order truncated before it might lack the key.
     #[prost(uint32, optional, tag = "14")]
     workers: Option<u32>,
-    /// Each of 4 bytes or 16, network order.
+    /// 4 or 16 bytes each, in network order.
     #[prost(bytes = "vec", repeated, tag = "20")]
     taps_own: Vec<Vec<u8>>,
     #[prost(bytes = "vec", repeated, tag = "21")]
     taps_others: Vec<Vec<u8>>,
-    /// How many those are, where there are any: a table that was cut short would be another one.
+    /// Number of addresses, if any, to detect truncation of the table.
     #[prost(uint32, optional, tag = "22")]
     taps_count: Option<u32>,
     #[prost(string, optional, tag = "17")]
     agent: Option<String>,
     #[prost(btree_map = "string, string", tag = "18")]
     labels: BTreeMap<String, String>,
-    /// One text, spaces between them: cut short it would be others.
+    /// A single text, separated by spaces, to detect truncation.
     #[prost(string, optional, tag = "23")]
     topics: Option<String>,
 }
 
 impl JobOrder {
-    /// The orders as a message.
+    /// Encodes the order.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let form = Form {
@@ -161,10 +161,10 @@ impl JobOrder {
         form.encode_to_vec()
     }
 
-    /// The orders of a message; `schemas` are those of this program's parsers by name.
+    /// Decodes an order; `schemas` returns the schema of a parser of this program by name.
     ///
     /// # Errors
-    /// When the message is none, or needs what this program lacks.
+    /// If the message is invalid or requires features that this program lacks.
     pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<JobOrder, Refused> {
         if bytes.len() > ORDER_BYTES_MAX {
             return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: ORDER_BYTES_MAX }] });
@@ -215,7 +215,7 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
     })
 }
 
-/// Orders that were cut short before their topics say that there are some.
+/// Decodes the topics. If an order is truncated before them, `needs` still names them.
 fn topics(form: &Form, lacks: &mut Lacks) -> Option<Vec<String>> {
     let topics = form.topics.iter().flat_map(|topics| topics.split(' '));
     let topics: Vec<String> = topics.filter(|topic| !topic.is_empty()).map(str::to_owned).collect();
@@ -226,7 +226,7 @@ fn topics(form: &Form, lacks: &mut Lacks) -> Option<Vec<String>> {
     Some(topics)
 }
 
-/// One's own addresses and those of others.
+/// Own addresses and those of other taps.
 type Addresses<'m> = (&'m [Vec<u8>], &'m [Vec<u8>]);
 
 fn taps((own, others): Addresses<'_>, count: Option<u32>, lacks: &mut Lacks) -> Option<TapTable> {

@@ -1,4 +1,4 @@
-//! Processors as they are sent.
+//! Serialization of processors.
 
 use tuple::{Field, Unit};
 
@@ -12,12 +12,12 @@ use super::words::Word;
 use crate::dataflow::{Aggregate, Aggregated, GroupBy, Pipeline, Selection, TopK, Total, Value, Window};
 use crate::expr::Column;
 
-/// Most pipelines of a plan.
+/// Maximum pipelines of a plan.
 pub const PIPELINES_MAX: usize = 256;
-/// Most values, columns of a group, and aggregates of a pipeline.
+/// Maximum values, group columns, and aggregates per pipeline.
 pub const PARTS_MAX: usize = 1024;
 
-/// Aggregates that their word alone tells.
+/// Aggregates without parameters.
 const PLAIN: [(Aggregate, &str); 12] = [
     (Aggregate::Count, "count"),
     (Aggregate::Sum, "sum"),
@@ -33,7 +33,7 @@ const PLAIN: [(Aggregate, &str); 12] = [
     (Aggregate::Share(Total::Values), "share_of_values"),
 ];
 
-/// A pipeline as it is sent.
+/// Encodes a pipeline.
 pub fn pipeline(of: &Pipeline, names: Names<'_>) -> form::Pipeline {
     let value = |value: &Value| form::Value {
         column: Some(names.sent(value.column)),
@@ -85,7 +85,7 @@ fn aggregated(of: &Aggregated, names: Names<'_>) -> form::Aggregated {
     sent
 }
 
-/// A pipeline that was sent; `field` says what is known of a column of the dataflow.
+/// Decodes a pipeline; `field` returns the field of a column of the dataflow.
 pub fn read_pipeline(
     sent: &form::Pipeline,
     places: Places<'_>,
@@ -154,7 +154,7 @@ fn read_aggregated(sent: &form::Aggregated, places: Places<'_>, lacks: &mut Lack
     Some(Aggregated { aggregate, value: size((*value).into(), lacks)?, name: name.clone() })
 }
 
-/// A number as this machine counts.
+/// Converts a number to `usize`.
 pub fn size(number: u64, lacks: &mut Lacks) -> Option<usize> {
     usize::try_from(number).ok().or_else(|| lacks.malformed("a number that is too large"))
 }

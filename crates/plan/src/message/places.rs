@@ -1,7 +1,7 @@
-//! How columns are named in a message. Places in schemas differ from version to version, so a column of an input goes by
-//! name; a computed one goes by its place in the list that the same message holds. Of a result, the columns of the group and the
-//! aggregates go by their places in the pipeline, and only those that every result has by name: the name of any other depends
-//! on all of them.
+//! Identification of columns in a message. Positions in schemas differ between versions, so input columns are
+//! identified by name, computed columns by their index in the list of the same message. Group columns and aggregates
+//! of a result are identified by their index in the pipeline; only the columns common to all results are identified
+//! by name, because other names depend on all columns.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::dataflow::Input;
 use crate::expr::Column;
 use crate::result::Shown;
 
-/// The columns of results that go by name.
+/// Result columns identified by name.
 const OWN: [(Shown, &str); 6] = [
     (Shown::WindowStart, "window_start"),
     (Shown::WindowEnd, "window_end"),
@@ -23,26 +23,26 @@ const OWN: [(Shown, &str); 6] = [
     (Shown::Lost, "lost"),
 ];
 
-/// What the columns of an expression are columns of, for who sends.
+/// The scope of an expression's columns, for encoding.
 #[derive(Clone, Copy)]
 pub enum Names<'a> {
-    /// Of the inputs of a dataflow.
+    /// The inputs of a dataflow.
     Inputs(&'a [Input]),
-    /// Of a result.
+    /// The columns of a result.
     Result(&'a [Shown]),
 }
 
-/// The same for who reads.
+/// The scope of an expression's columns, for decoding.
 #[derive(Clone, Copy)]
 pub enum Places<'a> {
     /// Columns of inputs; `None`: a missing schema, which has been reported.
     Inputs(&'a [Option<Arc<Schema>>]),
-    /// Of a result.
+    /// The columns of a result.
     Result(&'a [Shown]),
 }
 
 impl Names<'_> {
-    /// A column as it is sent.
+    /// Encodes a column.
     pub fn sent(self, column: Column) -> form::Column {
         let field = usize::from(column.field.0);
         let of = match (column.computed_place(), self) {
@@ -67,13 +67,13 @@ impl Names<'_> {
 }
 
 impl Places<'_> {
-    /// Where a column is here.
+    /// Decodes a column.
     pub fn read(self, column: Option<&form::Column>, lacks: &mut Lacks) -> Option<Column> {
         let Some(of) = column.and_then(|column| column.of.as_ref()) else {
             return lacks.malformed("a column is missing, or of a kind that is not known here");
         };
         match (of, self) {
-            // That there is such a one is checked of the plan as a whole.
+            // The index is checked later for the plan as a whole.
             (form::ColumnOf::Computed(place), _) => match u16::try_from(*place) {
                 Ok(place) => Some(Column::computed(usize::from(place))),
                 Err(_) => lacks.malformed("a computed column that there is not"),
@@ -103,7 +103,7 @@ impl Places<'_> {
     }
 }
 
-/// The column of a schema; it is among what lacks where the schema has none of this name.
+/// The column of a schema; a missing one is recorded in `lacks`.
 pub fn named(schema: &Schema, name: &str, lacks: &mut Lacks) -> Option<FieldId> {
     let found = schema.find(name);
     if found.is_none() {

@@ -1,4 +1,4 @@
-//! What a profile of a workload reads, as it is sent.
+//! Serialization of workload profiles.
 
 use super::expression::{condition, read_condition};
 use super::form;
@@ -7,7 +7,7 @@ use super::refused::Lacks;
 use crate::dataflow::Profile;
 use crate::expr::{Column, Predicate};
 
-/// A profile as it is sent.
+/// Encodes a profile.
 pub fn profile(of: &Profile, names: Names<'_>) -> form::Profile {
     let column = |column: Option<Column>| column.map(|column| names.sent(column));
     form::Profile {
@@ -31,12 +31,12 @@ pub fn profile(of: &Profile, names: Names<'_>) -> form::Profile {
     }
 }
 
-/// A profile that was sent.
+/// Decodes a profile.
 pub fn read_profile(sent: &form::Profile, places: Places<'_>, lacks: &mut Lacks) -> Option<Profile> {
     let predicate = |sent: &Option<form::Expression>, lacks: &mut Lacks| -> Option<Predicate> {
         read_condition(lacks.required(sent, "which operations read and write")?, places, lacks)
     };
-    // `None`: something lacks; `Some(None)`: there is no such column.
+    // `None` if something is missing; `Some(None)` without such a column.
     let column = |sent: &Option<form::Column>, lacks: &mut Lacks| -> Option<Option<Column>> {
         match sent {
             Some(column) => places.read(Some(column), lacks).map(Some),

@@ -1,62 +1,62 @@
-//! Why a message is refused: everything that the reader lacks, at once.
+//! Reasons for rejecting a message: all items that the reader lacks.
 
 use std::fmt;
 
 /// Maximum reasons reported.
 pub const LACKS_MAX: usize = 50;
 
-/// A message that this program cannot carry out as it was meant.
+/// A message that this program cannot process as intended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refused {
-    /// Why, each reason once; the first [`LACKS_MAX`].
+    /// The distinct reasons; the first [`LACKS_MAX`].
     pub lacks: Vec<Lack>,
 }
 
-/// What a reader lacks, or what is wrong with a message.
+/// An item that the reader lacks, or an error of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// A newer version of the form.
+    /// A newer format version.
     Form {
-        /// The least version that it takes.
+        /// The required minimum version.
         needed: u32,
         /// The version of this program.
         known: u32,
     },
-    /// Something that the form has gained since, by name.
+    /// A feature added to the format, by name.
     Feature(String),
-    /// A parser.
+    /// A missing parser.
     Parser(String),
-    /// A parser whose columns mean the same.
+    /// A parser with a different schema version.
     Version {
         /// The parser.
         parser: String,
-        /// Of the sender.
+        /// Version of the sender.
         needed: u16,
-        /// Of this program.
+        /// Version of this program.
         known: u16,
     },
-    /// A column of a parser.
+    /// A missing column of a parser.
     Column {
         /// The parser.
         parser: String,
         /// The column.
         column: String,
     },
-    /// A word of a closed list: an operator or a function, an aggregate, a type, a unit …
+    /// An unknown word of a closed list: an operator, function, aggregate, type, or unit, for example.
     Word {
-        /// Of which list.
+        /// Name of the list.
         list: &'static str,
         /// The word.
         word: String,
     },
-    /// There is too much of something.
+    /// A maximum is exceeded.
     TooMany {
-        /// Of what.
+        /// The counted items.
         what: &'static str,
-        /// How many are taken.
+        /// The maximum.
         max: usize,
     },
-    /// The message is none, or says what cannot be.
+    /// Invalid message, or impossible values.
     Malformed(String),
 }
 
@@ -64,20 +64,20 @@ pub enum Lack {
 #[derive(Debug, Default)]
 pub struct Lacks {
     lacks: Vec<Lack>,
-    /// Regular expressions read.
+    /// Number of regular expressions decoded.
     pub patterns: usize,
 }
 
 impl Lacks {
-    /// One more.
+    /// Adds a reason.
     pub fn add(&mut self, lack: Lack) {
         if self.lacks.len() < LACKS_MAX && !self.lacks.contains(&lack) {
             self.lacks.push(lack);
         }
     }
 
-    /// The minimum version of a message's format and its other requirements, as far as this reader knows them. `None`:
-    /// the meaning of its fields is unknown.
+    /// Checks the minimum format version and further requirements of a message. Returns `None` if its fields cannot
+    /// be interpreted.
     pub fn head(
         &mut self,
         (version, needs): (u32, &[String]),
@@ -96,19 +96,19 @@ impl Lacks {
         Some(())
     }
 
-    /// A word that is not known.
+    /// Records an unknown word.
     pub fn word<T>(&mut self, list: &'static str, word: &str) -> Option<T> {
         self.add(Lack::Word { list, word: shortened(word) });
         None
     }
 
-    /// The message says what cannot be.
+    /// Records invalid content.
     pub fn malformed<T>(&mut self, what: impl Into<String>) -> Option<T> {
         self.add(Lack::Malformed(what.into()));
         None
     }
 
-    /// What has to be there.
+    /// Returns a required item, or records that it is missing.
     pub fn required<'m, T>(&mut self, what: &'m Option<T>, name: &str) -> Option<&'m T> {
         if what.is_none() {
             self.malformed::<()>(format!("{name} is missing"));
@@ -125,7 +125,7 @@ impl Lacks {
         Some(())
     }
 
-    /// What was read, unless something is lacking.
+    /// Returns the decoded value if no reasons were recorded.
     pub fn or<T>(self, read: Option<T>) -> Result<T, Refused> {
         match read {
             Some(read) if self.lacks.is_empty() => Ok(read),
@@ -136,7 +136,7 @@ impl Lacks {
 }
 
 impl Refused {
-    /// For one reason: the message says what cannot be.
+    /// A rejection for invalid content.
     #[must_use]
     pub fn malformed(what: impl Into<String>) -> Refused {
         Refused { lacks: vec![Lack::Malformed(what.into())] }

@@ -9,35 +9,35 @@ use super::form;
 use super::places::named;
 use super::refused::{Lack, Lacks, shortened};
 
-/// Most parsers of one plan.
+/// Maximum parsers of a plan.
 pub const INPUTS_MAX: usize = 64;
 
-/// A schema as it is sent.
+/// Encodes a schema.
 pub fn sent(schema: &Schema) -> form::Schema {
     let members = schema.members().map(|(id, ..)| schema.field(id).name.to_string());
     form::Schema { name: schema.name.to_string(), version: schema.version.into(), members: members.collect() }
 }
 
-/// Columns as they are sent.
+/// Encodes columns.
 pub fn sent_columns(schema: &Schema, columns: &[FieldId]) -> Vec<String> {
     let fields = columns.iter().filter_map(|id| schema.fields.get(usize::from(id.0)));
     fields.map(|field| field.name.to_string()).collect()
 }
 
-/// A reader's own schemas.
+/// The schemas of the reader.
 pub struct Registry<'a> {
     schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>,
-    /// Those read before: a plan says each twice.
+    /// Schemas already decoded: each occurs twice in a plan.
     known: Vec<(form::Schema, Arc<Schema>)>,
 }
 
 impl<'a> Registry<'a> {
-    /// What `schemas` gives by name.
+    /// Creates a registry; `schemas` returns schemas by name.
     pub fn new(schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>) -> Registry<'a> {
         Registry { schemas, known: Vec::new() }
     }
 
-    /// The reader's own schema.
+    /// Decodes a schema to that of the reader.
     pub fn read(&mut self, sent: Option<&form::Schema>, lacks: &mut Lacks) -> Option<Arc<Schema>> {
         let Some(sent) = sent else { return lacks.malformed("a schema is missing") };
         if let Some((_, schema)) = self.known.iter().find(|(known, _)| known == sent) {
@@ -75,7 +75,7 @@ fn with_members(own: Arc<Schema>, members: &[String], lacks: &mut Lacks) -> Arc<
     Arc::new(schema)
 }
 
-/// Columns that were sent, in the order of the reader's own schema.
+/// Decodes columns, in the order of the reader's schema.
 pub fn read_columns(schema: &Schema, names: &[String], lacks: &mut Lacks) -> Option<Vec<FieldId>> {
     let found: Vec<Option<FieldId>> = names.iter().map(|name| named(schema, name, lacks)).collect();
     let mut columns: Vec<FieldId> = found.into_iter().collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! HAVING, ORDER BY and LIMIT … ROWS as they are sent: expressions over the columns of a pipeline's results.
+//! Serialization of HAVING, ORDER BY, and LIMIT … ROWS: expressions over the result columns of a pipeline.
 
 use tuple::Field;
 
@@ -12,10 +12,10 @@ use crate::dataflow::{Direction, Pipeline, Selection, SortKey};
 use crate::expr::Column;
 use crate::result;
 
-/// Most keys of an order of results.
+/// Maximum sort keys of results.
 const KEYS_MAX: usize = 4096;
 
-/// The selection of a pipeline as it is sent; `None`: everything is shown.
+/// Encodes the selection of a pipeline; `None` if all rows are output.
 pub fn selection(pipeline: &Pipeline) -> Option<form::Selection> {
     let of = &pipeline.selection;
     if *of == Selection::default() {
@@ -35,7 +35,8 @@ pub fn selection(pipeline: &Pipeline) -> Option<form::Selection> {
     })
 }
 
-/// A selection that was sent, of the pipeline that has been read but for it; `field` says what is known of a column of the dataflow.
+/// Decodes a selection for a pipeline that is otherwise complete; `field` returns the field of a column of the
+/// dataflow.
 pub fn read_selection(
     sent: &form::Selection,
     pipeline: &Pipeline,
@@ -64,7 +65,7 @@ pub fn read_selection(
     })
 }
 
-/// What is known of a column of a result: those of the group are as their inputs say.
+/// The field of a result column; group columns have the field of their input column.
 fn grouped(pipeline: &Pipeline, field: &dyn Fn(Column) -> Option<Field>, column: Column) -> Option<Field> {
     match result::shown(pipeline).get(usize::from(column.field.0))? {
         result::Shown::Group(place) => field(pipeline.group.get(*place)?.column),

@@ -1,4 +1,4 @@
-//! Messages that no sender of this program makes: newer ones, hostile ones, and expressions of every kind.
+//! Messages not produced by this program: newer versions, malicious ones, and expressions of every kind.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -144,7 +144,7 @@ fn lists_have_an_end() {
     });
 }
 
-/// A part that is lost at the end takes no condition with it.
+/// A truncated plan is rejected, so that no condition is lost.
 #[test]
 fn a_part_of_a_plan_is_none() {
     let bytes = encode(&plan());
@@ -153,7 +153,7 @@ fn a_part_of_a_plan_is_none() {
     }
 }
 
-/// A sender may ask for a text, but not for what is redacted as if it were none.
+/// A sender may request a text, but cannot bypass redaction by declaring it unredacted.
 #[test]
 fn nobody_gets_around_redaction() {
     let lower = |redact| {
@@ -203,7 +203,7 @@ fn orders_arrive() {
         assert_eq!(decode(&order.encode()).as_ref(), Ok(&order));
     }
     assert!(!format!("{order:?}").contains("115"), "a key is shown");
-    // What the plan lacks is what the orders lack.
+    // Missing items of the plan are missing items of the order.
     let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");
     assert_eq!(refused.lacks, [Lack::Parser("test".into())]);
     let bytes = JobOrder { origin: Origin::default(), ..order }.encode();
@@ -212,7 +212,7 @@ fn orders_arrive() {
     }
 }
 
-/// But for one that lacks it wholly, as those of programs that know of none.
+/// Except an order without any table, as from programs without this feature.
 #[test]
 fn a_table_of_addresses_arrives_whole() {
     let decode = |bytes: &[u8]| JobOrder::decode(bytes, &|name| (name == "test").then(schema));

@@ -1,4 +1,4 @@
-//! The words by which values of closed lists are sent. A word never changes; a reader that does not know one refuses.
+//! The words that identify the values of closed lists. A word never changes; a reader rejects unknown words.
 
 use tuple::{DataType, Unit};
 
@@ -7,9 +7,9 @@ use crate::{Arithmetic, Compare, Direction, Taps};
 
 /// A closed list: every value and its word.
 pub trait Word: Copy + PartialEq + 'static {
-    /// What the list is called.
+    /// Name of the list.
     const LIST: &'static str;
-    /// All of it.
+    /// All values with their words.
     const WORDS: &'static [(Self, &'static str)];
 
     /// The value's word.
@@ -22,7 +22,7 @@ pub trait Word: Copy + PartialEq + 'static {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(value, _)| *value)
     }
 
-    /// The word's value; a word that is not known is among what lacks.
+    /// The word's value; an unknown word is recorded in `lacks`.
     fn read(word: &str, lacks: &mut Lacks) -> Option<Self> {
         Self::of_word(word).or_else(|| lacks.word(Self::LIST, word))
     }
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// The numbers are those of the enums: a new value needs a new word.
+    /// The numbers are those of the enums, so that a new value requires a new word.
     #[test]
     fn every_value_has_a_word() {
         check::<DataType>(DataType::Json as usize + 1);

@@ -1,4 +1,4 @@
-//! Whether a processor is sound.
+//! Validation of processors.
 
 use tuple::{DataType, Field};
 
@@ -7,14 +7,14 @@ use crate::dataflow::{Aggregate, Pipeline, Profile, Selection, Window};
 use crate::expr::Column;
 use crate::result::{self, Intervals};
 
-/// Most groups of a ranking, and rows of a window; no query asks for more.
+/// Maximum groups of a ranking, and maximum rows of a window; queries are limited to the same.
 const K_MAX: usize = 1_000_000;
-/// Most groups that a pipeline may be allowed.
+/// Maximum value of a pipeline's group limit.
 const GROUPS_MAX: usize = 100_000_000;
-/// Most windows that one tuple is in.
+/// Maximum windows per tuple.
 const OVERLAP_MAX: i64 = 1000;
 
-/// Whether a pipeline is; `field` says the fields of its columns.
+/// Validates a pipeline; `field` returns the field of a column.
 pub fn check<'a>(
     pipeline: &Pipeline,
     field: &dyn Fn(Column) -> Result<&'a Field, String>,
@@ -79,7 +79,7 @@ fn profile<'a>(
     profile.predicates().try_for_each(|predicate| types::condition(predicate, field))
 }
 
-/// HAVING and ORDER BY, over the columns of the results.
+/// Validates HAVING and ORDER BY over the result columns.
 fn selection<'a>(
     pipeline: &Pipeline,
     field: &dyn Fn(Column) -> Result<&'a Field, String>,
@@ -88,7 +88,7 @@ fn selection<'a>(
     if pipeline.selection == Selection::default() {
         return Ok(());
     }
-    // The columns of the pipeline have been found before.
+    // The columns of the pipeline are already validated.
     let found = |column: Column| match field(column) {
         Ok(field) => field.clone(),
         Err(_) => Field::new("", DataType::U64, tuple::Unit::None, ""),

@@ -1,14 +1,14 @@
-//! Types of conditions and values as the engine evaluates them: integers are signed in expressions, and become real
-//! numbers next to real numbers.
+//! Types of conditions and values as evaluated by the engine: integers are signed in expressions and become floating
+//! point next to floating point.
 
 use tuple::{DataType, Field};
 
 use crate::expr::{Arithmetic, Column, Compare, Expr, Literal, Predicate, TextFunction};
 
-/// The field of a column that is there.
+/// Returns the field of an existing column.
 pub type Fields<'f, 'a> = &'f dyn Fn(Column) -> Result<&'a Field, String>;
 
-/// Whether a condition is sound.
+/// Validates a condition.
 pub fn condition(predicate: &Predicate, fields: Fields<'_, '_>) -> Result<(), String> {
     match predicate {
         Predicate::And(parts) | Predicate::Or(parts) => parts.iter().try_for_each(|p| condition(p, fields)),
@@ -51,7 +51,7 @@ fn compared(field: &Field, op: Compare, literal: &Literal) -> Result<(), String>
     if fits { Ok(()) } else { Err(format!("{} is compared with what it is not", field.name)) }
 }
 
-/// The type of a value; `None`: it is null, always.
+/// The type of a value; `None` if it is always null.
 pub fn value(expr: &Expr, fields: Fields<'_, '_>) -> Result<Option<DataType>, String> {
     let of = |expr: &Expr| value(expr, fields);
     Ok(Some(match expr {
@@ -137,7 +137,7 @@ fn wanted(found: Option<DataType>, wanted: DataType) -> Result<(), String> {
     }
 }
 
-/// The one type of several values.
+/// The common type of several values.
 fn unified(types: impl IntoIterator<Item = Option<DataType>>) -> Result<Option<DataType>, String> {
     let types: Vec<DataType> = types.into_iter().flatten().collect();
     let common = types.iter().copied().reduce(|a, b| if b == DataType::F64 { b } else { a });
