@@ -1,5 +1,5 @@
-//! Decodes datums to columns. A datum is untrusted: malformed input is reported with its position and leaves nothing,
-//! and no memory is allocated for a claimed length.
+//! Decodes datums to columns. A datum is untrusted: malformed input is reported with its position and discarded, and
+//! no memory is allocated for a claimed length.
 
 use std::sync::Arc;
 
@@ -13,34 +13,35 @@ use arrow_schema::SchemaRef;
 use super::input::{Fault, Input};
 use super::{DECIMAL_DIGITS, Kind, Unsupported, kinds};
 
-/// A datum that is not what the schema says.
+/// A datum that does not match the schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` at byte {at}: {fault}")]
 pub struct Malformed {
     /// The field.
     pub field: String,
-    /// Where it goes wrong, counted from the beginning of the datum.
+    /// Byte offset of the error in the datum.
     pub at: usize,
-    /// What is wrong.
+    /// The error.
     pub fault: Fault,
 }
 
-/// Takes datums and gives a batch of their rows.
+/// Decodes datums to batches.
 pub struct Decoder {
-    /// Schema of the columns needed.
+    /// Schema of the required columns.
     schema: SchemaRef,
     columns: Vec<Column>,
     names: Vec<String>,
     rows: usize,
-    /// How many columns every datum had so far at least.
+    /// Minimum number of columns in the datums so far.
     told: usize,
 }
 
 impl Decoder {
-    /// For datums of `schema`; columns for which `wanted` says no are passed over and not in the batch.
+    /// Creates a decoder for datums of `schema`. Columns for which `wanted` returns false are skipped and not part of
+    /// the batch.
     ///
     /// # Errors
-    /// When a column has a type without a form.
+    /// If a column has an unsupported type.
     pub fn new(schema: &SchemaRef, wanted: impl Fn(usize) -> bool) -> Result<Decoder, Unsupported> {
         let kinds = kinds(schema)?;
         let places: Vec<usize> = (0..kinds.len()).filter(|place| wanted(*place)).collect();
@@ -57,29 +58,29 @@ impl Decoder {
         })
     }
 
-    /// What [`Decoder::finish`] gives batches of.
+    /// The schema of batches.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Rows taken since the last batch.
+    /// Number of rows since the last batch.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns that are wanted, and that some datum did not have, since it is of an earlier version.
+    /// Required columns missing from some datum, because it has an earlier version.
     pub fn lacking(&self) -> impl Iterator<Item = &str> {
         let named = self.columns.iter().zip(&self.names).skip(self.told);
         named.filter(|(column, _)| !matches!(column.values, Values::Passed)).map(|(_, name)| name.as_str())
     }
 
-    /// Takes a datum. Bytes behind its last field are of fields that a later version has; one that ends behind some field is of an
-    /// earlier one, and says nothing of the others.
+    /// Decodes a datum. Bytes after the last field belong to fields of a later version and are ignored. A datum that
+    /// ends after a field has an earlier version; its remaining fields are null.
     ///
     /// # Errors
-    /// When it is malformed: it is passed over as a whole.
+    /// If the datum is malformed; it is skipped as a whole.
     pub fn push(&mut self, datum: &[u8]) -> Result<(), Malformed> {
         let mut input = Input::new(datum);
         for place in 0..self.columns.len() {
@@ -98,10 +99,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// The rows taken so far; begins again with none.
+    /// Returns the rows so far and resets the decoder.
     ///
     /// # Panics
-    /// Never: lengths and types are the schema's own.
+    /// Never: lengths and types are those of the schema.
     #[must_use]
     pub fn finish(&mut self) -> RecordBatch {
         let arrays: Vec<ArrayRef> = self.columns.iter_mut().filter_map(Column::finish).collect();
@@ -119,7 +120,7 @@ struct Column {
 }
 
 enum Values {
-    /// Not needed.
+    /// Not required.
     Passed,
     Bool(BooleanBufferBuilder),
     I64(Vec<i64>),
@@ -167,7 +168,7 @@ impl Column {
         Ok(())
     }
 
-    /// The datum says nothing of it.
+    /// Appends null for a field missing from the datum.
     fn pass(&mut self) {
         self.null();
         if !matches!(self.values, Values::Passed) {
@@ -260,7 +261,7 @@ impl Column {
         self.valid.truncate(rows);
     }
 
-    /// The array, and an empty column again; `None`: it is not wanted.
+    /// Returns the array and clears the column; `None` if it is not required.
     fn finish(&mut self) -> Option<ArrayRef> {
         let fresh = match self.values {
             Values::Passed => return None,

@@ -1,4 +1,5 @@
-//! Columns to datums: each record is written straight from the columns, behind the one before, into one buffer.
+//! Encodes columns to datums: each record is written directly from the columns into one buffer, after the previous
+//! record.
 
 use std::ops::Range;
 
@@ -9,39 +10,39 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::{Kind, Unsupported, kinds};
 
-/// Datums one after another.
+/// Consecutive datums.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
-    /// Up to the last end; what is behind is room that was used before.
+    /// The buffer; bytes after the last end are unused.
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Records {
-    /// How many.
+    /// Number of datums.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no datums.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// What all of them take.
+    /// Total size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// One after another.
+    /// Iterates over the datums.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         self.ranges().map(|range| &self.bytes[range])
     }
 
-    /// Forgets them and keeps the memory.
+    /// Removes all datums and keeps the memory.
     pub fn clear(&mut self) {
         self.ends.clear();
     }
@@ -51,10 +52,10 @@ impl Records {
     }
 }
 
-/// Appends a datum for each row of the batch.
+/// Appends a datum per row of the batch.
 ///
 /// # Errors
-/// When a column has a type without a form; nothing is appended then.
+/// If a column has an unsupported type; nothing is appended.
 pub fn encode(batch: &RecordBatch, out: &mut Records) -> Result<(), Unsupported> {
     let columns = columns(batch)?;
     let at = out.bytes();
@@ -73,22 +74,22 @@ pub fn encode(batch: &RecordBatch, out: &mut Records) -> Result<(), Unsupported>
     Ok(())
 }
 
-/// A column, or several of them side by side that hold nothing: most tuples have many of those.
+/// A column, or several adjacent columns with only nulls, which most tuples have.
 struct Column<'a> {
-    /// If there are any.
+    /// Null rows, if any.
     nulls: Option<&'a NullBuffer>,
     values: Values<'a>,
 }
 
 enum Values<'a> {
-    /// So many columns of nulls.
+    /// This number of columns with only nulls.
     Nulls(usize),
     Bool(&'a BooleanBuffer),
     Long(&'a [i64]),
     Double(&'a [f64]),
-    /// Where each ends, after where the first begins, and what they say.
+    /// Offsets, and bytes.
     Bytes(&'a [i32], &'a [u8]),
-    /// How long each is, and what they say.
+    /// Length of each value, and bytes.
     Fixed(usize, &'a [u8]),
     Decimal(&'a [i128]),
 }
@@ -113,7 +114,7 @@ impl<'a> Column<'a> {
         let values = match kind {
             Kind::Bool => Values::Bool(array.as_boolean().values()),
             Kind::I64 => Values::Long(array.as_primitive::<Int64Type>().values()),
-            // By its bits.
+            // As signed integers with the same bits.
             Kind::U64 => Values::Long(array.as_primitive::<UInt64Type>().values().inner().typed_data()),
             Kind::F64 => Values::Double(array.as_primitive::<Float64Type>().values()),
             Kind::Text => {
@@ -173,11 +174,11 @@ const VALUE: u8 = 2;
 
 /// Bytes of the largest long.
 const LONG_MAX: usize = 10;
-/// What a writer may touch behind what it has written.
+/// Maximum bytes written beyond the end of a value.
 const SLACK: usize = 32;
 
-/// Writes short values as pieces of fixed length, in one or two instructions; bytes behind the value are overwritten by
-/// the next one. The creator ensures that there is room.
+/// Writes short values as blocks of fixed length, in one or two instructions; bytes after the value are overwritten
+/// by the next one. The caller must provide a buffer with sufficient space.
 struct Writer<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -189,7 +190,7 @@ impl Writer<'_> {
         self.begin(piece, N);
     }
 
-    /// Only `length` bytes of the piece count.
+    /// Writes a block of which `length` bytes are used.
     #[inline]
     fn begin<const N: usize>(&mut self, piece: [u8; N], length: usize) {
         self.bytes[self.at..][..N].copy_from_slice(&piece);
@@ -226,12 +227,13 @@ impl Writer<'_> {
     }
 }
 
-/// A long, lowest byte first, and how many bytes it has: seven bits in each, the lowest first, and a bit that says that more follow.
+/// Encodes a long, least significant byte first, and returns its number of bytes: seven bits per byte, least
+/// significant first, with the top bit for continuation.
 #[inline]
 fn varint(value: i64) -> (u128, usize) {
     let bits = ((value << 1) ^ (value >> 63)).cast_unsigned();
     let length = (70 - (bits | 1).leading_zeros() as usize) / 7;
-    // Eight times seven bits, moved apart in halves of halves.
+    // Spreads eight groups of seven bits by successive halving.
     let low = bits & 0x00ff_ffff_ffff_ffff;
     let low = (low & 0x00ff_ffff_f000_0000) << 4 | low & 0x0fff_ffff;
     let low = (low & 0x0fff_c000_0fff_c000) << 2 | low & 0x0000_3fff_0000_3fff;
@@ -242,10 +244,10 @@ fn varint(value: i64) -> (u128, usize) {
     (u128::from(low) | u128::from(high) << 64 | more, length)
 }
 
-/// Its bytes, big end first, and how many of them it needs not: as few are written as keep the sign.
+/// The bytes in big-endian order, and the number of leading bytes to omit: the shortest form that preserves the sign.
 fn decimal(value: i128) -> ([u8; 16], usize) {
     let sign_bits = if value < 0 { value.leading_ones() } else { value.leading_zeros() };
-    // One bit of the sign has to stay.
+    // One sign bit must remain.
     (value.to_be_bytes(), (sign_bits.saturating_sub(1) / 8).min(15) as usize)
 }
 

@@ -1,8 +1,8 @@
-//! A datum's bytes, taken one value after another; no length is believed that goes beyond its end.
+//! Reads the values of a datum; lengths beyond its end are rejected.
 
 use super::DECIMAL_DIGITS;
 
-/// What may be wrong with a field.
+/// Errors of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Fault {
@@ -26,20 +26,20 @@ pub enum Fault {
     Full,
 }
 
-/// What is left of a datum.
+/// The remaining bytes of a datum.
 pub struct Input<'a> {
     all: &'a [u8],
-    /// How much is taken.
+    /// Number of bytes read.
     pub at: usize,
 }
 
 impl<'a> Input<'a> {
-    /// Nothing is taken yet.
+    /// Creates an input at the start of a datum.
     pub fn new(all: &'a [u8]) -> Input<'a> {
         Input { all, at: 0 }
     }
 
-    /// So many bytes.
+    /// Reads `count` bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
         let taken = self.all[self.at..].get(..count).ok_or(Fault::Ends)?;
         self.at += count;
@@ -65,7 +65,7 @@ impl<'a> Input<'a> {
         Err(Fault::Varint)
     }
 
-    /// Bytes behind their length.
+    /// Bytes with a length prefix.
     pub fn bytes(&mut self) -> Result<&'a [u8], Fault> {
         let length = self.long()?;
         let left = self.all.len() - self.at;
@@ -75,7 +75,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Bytes behind their length: two's complement, big end first.
+    /// A decimal with a length prefix: two's complement, big-endian.
     pub fn decimal(&mut self) -> Result<i128, Fault> {
         let bytes = self.bytes()?;
         let fault = Fault::Decimal(bytes.len());

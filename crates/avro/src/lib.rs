@@ -1,8 +1,8 @@
-//! Rows as Avro: binary datums without header or registry, as Flink's stock format `avro` reads and writes them.
+//! Rows as Avro: binary datums without header or registry, compatible with Flink's format `avro`.
 //!
-//! A datum is a record whose fields stand in the schema's order, each of them nullable: the union `[null, T]`, branch 0 for
-//! null and 1 for a value. Nothing in a datum names its fields; writer and reader have the same schema, or one is the
-//! beginning of the other: fields that are new at the end are passed over by those who do not know them.
+//! A datum is a record with fields in the order of the schema, each of them nullable: the union `[null, T]`, with
+//! branch 0 for null and 1 for a value. A datum does not name its fields. The schemas of writer and reader are equal,
+//! or one is a prefix of the other: readers skip unknown fields at the end.
 //!
 //! | Arrow                  | Avro                           | Flink SQL       |
 //! |------------------------|--------------------------------|-----------------|
@@ -15,8 +15,8 @@
 //! | `FixedSizeBinary(n)`   | `bytes`, always `n`            | `BYTES`         |
 //! | `Decimal128(38, 0)`    | `bytes`, `logicalType` decimal | `DECIMAL(38,0)` |
 //!
-//! A long is a zigzag varint, a double eight bytes, text and bytes have their length as a long in front, a decimal is
-//! two's complement, big end first.
+//! A long is a zigzag varint, a double has eight bytes, text and bytes have their length as a long prefix, a decimal
+//! is big-endian two's complement.
 
 mod decode;
 mod encode;
@@ -32,10 +32,10 @@ pub use schema::{schema_json, sql_type};
 
 use arrow_schema::{DataType, Schema};
 
-/// Digits of decimals: all that 128 bits hold.
+/// Precision of decimals in digits; all 38-digit numbers fit into 128 bits.
 pub const DECIMAL_DIGITS: u8 = 38;
 
-/// A type that has no form here.
+/// An unsupported type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column `{column}`: {found} has no Avro form here")]
 pub struct Unsupported {
@@ -43,7 +43,7 @@ pub struct Unsupported {
     found: DataType,
 }
 
-/// What a column is in a datum.
+/// The encoding of a column in a datum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Bool,
@@ -56,7 +56,7 @@ enum Kind {
     Decimal,
 }
 
-/// The kinds of all columns.
+/// The encodings of all columns.
 fn kinds(schema: &Schema) -> Result<Vec<Kind>, Unsupported> {
     let kind = |found: &DataType| match found {
         DataType::Boolean => Some(Kind::Bool),

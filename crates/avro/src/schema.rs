@@ -1,4 +1,4 @@
-//! Schemas told to others: as Avro's JSON for those who read the topics with tools of their own, and as Flink's types.
+//! Schemas for other programs: as Avro JSON for readers of the topics, and as Flink types.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{DECIMAL_DIGITS, Kind, Unsupported, kinds};
 
-/// The Avro schema of a record. A column whose name Avro does not allow (`request_header.host`) has `_` in place of other
-/// characters, and its true name as `doc`.
+/// The Avro schema of a record. A column with a name invalid in Avro (`request_header.host`) has `_` in place of
+/// other characters, and the original name as `doc`.
 ///
 /// # Errors
-/// When a column has a type without a form.
+/// If a column has an unsupported type.
 pub fn schema_json(schema: &Schema, name: &str) -> Result<Value, Unsupported> {
     let mut taken = HashSet::new();
     let field = |(field, kind): (&arrow_schema::FieldRef, Kind)| {
@@ -29,10 +29,10 @@ pub fn schema_json(schema: &Schema, name: &str) -> Result<Value, Unsupported> {
     Ok(json!({"type": "record", "name": avro_name(name), "fields": fields}))
 }
 
-/// The types of the columns in Flink's SQL, from which its format `avro` derives the same schema.
+/// The column types in Flink SQL, from which Flink's format `avro` derives the same schema.
 ///
 /// # Errors
-/// When a column has a type without a form.
+/// If a column has an unsupported type.
 pub fn sql_type(schema: &Schema) -> Result<Vec<&'static str>, Unsupported> {
     let of = |kind: Kind| match kind {
         Kind::Bool => "BOOLEAN",
@@ -58,7 +58,7 @@ fn avro_type(kind: Kind) -> Value {
     }
 }
 
-/// Letters, digits and `_`, no digit first.
+/// Converts a name to letters, digits, and `_`, without a leading digit.
 fn avro_name(name: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let mut allowed: String = name.chars().map(kept).collect();

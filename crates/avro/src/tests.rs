@@ -1,4 +1,4 @@
-//! Round trips of known and random bytes; malformed input is reported and leaves nothing.
+//! Round trips of known and random bytes; malformed input is reported and discarded.
 
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ fn what_an_earlier_version_lacks_is_null_and_told() {
     let mut yes = NOTHING;
     yes.0 = Some(true);
     assert_eq!(decoder.finish(), batch(&[yes, NOTHING]));
-    // Unneeded columns are not reported.
+    // Columns that are not required are not reported.
     let mut some = Decoder::new(&schema(), |place| place < 4).expect("types");
     some.push(&[0, 0, 0, 0]).expect("fewer fields");
     assert_eq!(some.lacking().count(), 0);
@@ -231,7 +231,7 @@ proptest! {
             let mut bytes = record.to_vec();
             let at = at.index(bytes.len());
             bytes[at] = byte;
-            // Whether it can be read does not depend on what was read before.
+            // The result does not depend on the data decoded before.
             prop_assert_eq!(damaged.push(&bytes).is_ok(), decoder().push(&bytes).is_ok());
             if damaged.push(record).is_ok() {
                 kept.push(row);

@@ -454,7 +454,7 @@ impl Engine {
         counters
     }
 
-    /// The number of windows of each pipeline with groups, and of those without tuples.
+    /// The empty windows of each pipeline with groups.
     pub fn silences(&self) -> impl Iterator<Item = &Silence> {
         self.rest.pipelines.iter().filter_map(Work::silence)
     }

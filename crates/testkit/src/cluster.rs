@@ -1,5 +1,5 @@
-//! Kafka and Flink for tests, as `deploy/kafka-flink.sh` starts them: on free ports, in a directory of their own, ended when
-//! dropped. Also the Python that asks Kafka independently of us.
+//! Kafka and Flink for tests, started by `deploy/kafka-flink.sh`: on free ports, in a separate directory, stopped on
+//! drop. Also a Python with independent Kafka clients.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,33 +10,33 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::programs::are_there;
 
-/// What is started.
+/// The processes to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// Only brokers, this many.
+    /// This number of brokers.
     Kafka(u8),
-    /// A broker, a job manager, a task manager and a gateway.
+    /// A broker, a job manager, a task manager, and a gateway.
     KafkaAndFlink,
-    /// Three brokers that keep three copies of everything, and the same of Flink.
+    /// Three brokers with replication factor three, and the same Flink processes.
     ThreeBrokersAndFlink,
 }
 
-/// Who ends a cluster.
+/// The owner that stops a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     WithUs,
     Elsewhere,
 }
 
-/// Brokers, and Flink with them.
+/// A running cluster of brokers and Flink.
 pub struct Cluster {
     dir: PathBuf,
     end: End,
     /// `HOST:PORT,…` of the brokers.
     pub kafka: String,
-    /// Where Flink's job manager answers.
+    /// Address of Flink's job manager.
     pub flink: Option<String>,
-    /// Where its SQL gateway answers.
+    /// Address of Flink's SQL gateway.
     pub gateway: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Cluster {
             return Some(Cluster::at(PathBuf::from(dir), End::Elsewhere));
         }
         let programs = programs()?;
-        // A directory each: one test may start its own while that of another is being taken away.
+        // A separate directory per cluster: a test may start one while that of another is being removed.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let nth = STARTED.fetch_add(1, Ordering::Relaxed);
         let dir = tmp.join(format!("{name}-{}-{nth}", std::process::id()));
@@ -78,7 +78,7 @@ impl Cluster {
         Some(Cluster::at(dir, End::WithUs))
     }
 
-    /// One that runs, by the directory where it was started.
+    /// A running cluster, given its directory.
     fn at(dir: PathBuf, end: End) -> Cluster {
         let addresses = fs::read_to_string(dir.join("addresses")).expect("addresses");
         let address = |name: &str| {
@@ -89,38 +89,38 @@ impl Cluster {
         Cluster { kafka, flink: address("FLINK"), gateway: address("GATEWAY"), dir, end }
     }
 
-    /// The number of a process.
+    /// The ID of a process.
     ///
     /// # Panics
-    /// When it was never started.
+    /// If it was never started.
     #[must_use]
     pub fn pid(&self, process: &str) -> String {
         let file = self.dir.join("run").join(format!("{process}.pid"));
         fs::read_to_string(&file).expect("its number").trim().to_owned()
     }
 
-    /// Kills a process at once: `broker-1`, `taskmanager-1`, `jobmanager`, `gateway`.
+    /// Kills a process immediately: `broker-1`, `taskmanager-1`, `jobmanager`, `gateway`.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If it is not running.
     pub fn kill(&self, process: &str) {
         let killed = Command::new("kill").args(["-9", &self.pid(process)]).status().expect("kill");
         assert!(killed.success(), "{process}");
     }
 
-    /// Starts what was killed, over its data and on its port; it may take some seconds to answer.
+    /// Restarts a killed process with its data and port; it may need some seconds to respond.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start_again(&self, process: &str) {
         let started = self.script("start", Some(process)).status().expect("bash");
         assert!(started.success(), "{process}");
     }
 
-    /// Adds to a line of Flink's configuration, for what is started again from now on.
+    /// Extends a line of Flink's configuration for processes started later.
     ///
     /// # Panics
-    /// When there is no such line.
+    /// If there is no such line.
     pub fn configure(&self, line: &str, more: &str) {
         let file = self.dir.join("flink/conf/config.yaml");
         let old = fs::read_to_string(&file).expect("a configuration");
@@ -129,7 +129,7 @@ impl Cluster {
         fs::write(file, new).expect("a configuration");
     }
 
-    /// A command of Kafka's own tools, by its class.
+    /// A command of Kafka's tools, by class name.
     #[must_use]
     pub fn kafka_tool(&self, class: &str) -> Command {
         let mut command = Command::new("java");
@@ -137,10 +137,10 @@ impl Cluster {
         command
     }
 
-    /// What a broker's property says.
+    /// The value of a broker's property.
     ///
     /// # Panics
-    /// When there is no such broker, or no such property.
+    /// If there is no such broker or property.
     #[must_use]
     pub fn property(&self, broker: &str, name: &str) -> String {
         let file = self.dir.join("run").join(format!("{broker}.properties"));
@@ -164,7 +164,7 @@ impl Cluster {
         fs::write(file, all.join("\n")).expect("its properties");
     }
 
-    /// Where what they said stands.
+    /// Path of a process's log.
     #[must_use]
     pub fn log(&self, process: &str) -> PathBuf {
         self.dir.join("log").join(process)
@@ -201,10 +201,11 @@ fn script() -> Command {
     Command::new(root().join("deploy/kafka-flink.sh"))
 }
 
-/// One test at a time installs.
+/// Serializes installation by tests.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
-/// The directory with the programs: `NETALYTICS_KAFKA_DIR`, or `target/kafka-flink`, where they are installed when missing.
+/// The directory of the programs: `NETALYTICS_KAFKA_DIR`, or `target/kafka-flink`, where missing programs are
+/// installed.
 fn programs() -> Option<PathBuf> {
     let _one = INSTALLING.lock().unwrap_or_else(|e| e.into_inner());
     let given = std::env::var_os("NETALYTICS_KAFKA_DIR");
@@ -222,7 +223,7 @@ fn programs() -> Option<PathBuf> {
     is_there().then(|| dir.canonicalize().expect("it is there"))
 }
 
-/// Kafka's protocol and Avro, written by others, in Python.
+/// Independent implementations of Kafka's protocol and Avro, in Python.
 const WITNESSES: &str = "kafka-python==3.0.12 lz4==4.4.5 zstandard==0.25.0 fastavro==1.13.1";
 
 /// A Python with the packages kafka-python and fastavro, created once below `tmp`; `None` with a message if that is

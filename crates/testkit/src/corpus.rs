@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The folder of captures, or `None` with a loud message.
+/// The directory of captures, or `None` with a visible message.
 ///
 /// # Panics
-/// In CI, where it is not there.
+/// In CI, if it is missing.
 #[must_use]
 pub fn corpus() -> Option<PathBuf> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
@@ -19,7 +19,7 @@ pub fn corpus() -> Option<PathBuf> {
     None
 }
 
-/// Says that a test has checked nothing, and why.
+/// Reports that a test has checked nothing, and the reason.
 ///
 /// # Panics
 /// In CI.
@@ -29,21 +29,21 @@ pub fn nothing_checked(why: &str) {
     loudly(&text);
 }
 
-/// What the variable `CI` says.
+/// Whether the variable `CI` is set to true.
 fn is_ci(value: Option<&OsStr>) -> bool {
     value.is_some_and(|value| !["", "0", "false"].iter().any(|no| value.eq_ignore_ascii_case(no)))
 }
 
-/// Past the test runner, which shows what `eprintln!` says of failed tests only.
+/// Prints past the test runner, which shows `eprintln!` only for failed tests.
 pub fn loudly(text: &str) {
     // A closed standard error cannot be reported.
     let _ = writeln!(std::io::stderr(), "\n*** {text} ***");
 }
 
-/// Every capture file (pcap, pcapng, also gzipped) right inside `folder` of the corpus, sorted by name.
+/// All capture files (pcap, pcapng, also gzipped) directly in `folder` of the corpus, sorted by name.
 ///
 /// # Panics
-/// In CI, where there is none.
+/// In CI, if the corpus is missing.
 #[must_use]
 pub fn captures_in(folder: &str) -> Vec<PathBuf> {
     let Some(root) = corpus() else { return Vec::new() };
@@ -57,7 +57,7 @@ pub fn captures_in(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The folder with the ground truth of a capture: its name without `.gz`, then `.truth`.
+/// The directory with the ground truth of a capture: its name without `.gz`, plus `.truth`.
 #[must_use]
 pub fn truth_of(capture: &Path) -> PathBuf {
     let name = capture.to_string_lossy();

@@ -1,5 +1,5 @@
-//! Two TCP ends that talk in fake time. What they say is kept as [`Sent`] packets, as an observer in the middle
-//! would capture them; [`End`] also speaks out of turn, for the tests of what real ends never do.
+//! A TCP dialogue of two endpoints in simulated time, recorded as [`Sent`] packets as captured between them. [`End`]
+//! can also send invalid sequences, for tests of abnormal behavior.
 
 use std::net::SocketAddr;
 
@@ -9,25 +9,25 @@ use wire::{Side, TcpSeq, Timestamp};
 use crate::packet::tcp_info;
 use crate::{Carrier, Sent};
 
-/// A conversation. Side `A` is the client, `B` the server (by role, not by address).
+/// A dialogue. Side `A` is the client, `B` the server (by role, not by address).
 #[derive(Clone, Debug)]
 pub struct Dialogue {
     /// The time of the next packet.
     pub now: Timestamp,
-    /// Time that passes with every packet.
+    /// Time between packets.
     pub step_ns: i64,
-    /// Largest payload of a segment.
+    /// Maximum payload of a segment.
     pub segment_size: usize,
-    /// Whether the other end acknowledges what an end sends, with a segment of its own.
+    /// Whether each segment is acknowledged by a separate segment of the other endpoint.
     pub acks: bool,
     ends: [SocketAddr; 2],
     next: [u32; 2],
-    /// IP identifications used last.
+    /// Last IP identifications.
     ip_ids: [u16; 2],
     sent: Vec<Sent>,
 }
 
-/// One end of a [`Dialogue`], to speak with.
+/// One endpoint of a [`Dialogue`], for sending.
 #[derive(Debug)]
 pub struct End<'a> {
     talk: &'a mut Dialogue,
@@ -35,7 +35,7 @@ pub struct End<'a> {
 }
 
 impl Dialogue {
-    /// Ends by address and port, as in `"10.0.0.1:40000"` or `"[::1]:40000"`; time begins in 2024.
+    /// Creates a dialogue between two endpoints such as `"10.0.0.1:40000"` or `"[::1]:40000"`; time begins in 2023.
     #[must_use]
     pub fn new(client: &str, server: &str) -> Dialogue {
         let end = |text: &str| text.parse().expect("a test names its ends as address:port");
@@ -51,19 +51,19 @@ impl Dialogue {
         }
     }
 
-    /// With other initial sequence numbers: those of the SYNs.
+    /// Sets the initial sequence numbers, those of the SYNs.
     #[must_use]
     pub fn with_isn(mut self, client: u32, server: u32) -> Dialogue {
         self.next = [client, server];
         self
     }
 
-    /// The client's mouth.
+    /// The client endpoint.
     pub fn client(&mut self) -> End<'_> {
         End { talk: self, side: Side::A }
     }
 
-    /// The server's mouth.
+    /// The server endpoint.
     pub fn server(&mut self) -> End<'_> {
         End { talk: self, side: Side::B }
     }
@@ -84,41 +84,42 @@ impl Dialogue {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn advance(&mut self, nanos: i64) {
         self.now = self.now.plus(nanos);
     }
 
-    /// Everything said so far.
+    /// All packets so far.
     #[must_use]
     pub fn sent(&self) -> &[Sent] {
         &self.sent
     }
 
-    /// Everything said so far; the dialogue goes on from here.
+    /// Takes all packets so far; the dialogue continues.
     pub fn take(&mut self) -> Vec<Sent> {
         std::mem::take(&mut self.sent)
     }
 
-    /// The address and port of an end.
+    /// The address and port of an endpoint.
     #[must_use]
     pub fn address(&self, side: Side) -> SocketAddr {
         self.ends[side.index()]
     }
 
-    /// The sequence number that an end would use next.
+    /// The next sequence number of an endpoint.
     #[must_use]
     pub fn next_seq(&self, side: Side) -> u32 {
         self.next[side.index()]
     }
 
-    /// One UDP datagram between the same ends.
+    /// Sends a UDP datagram between the same endpoints.
     pub fn datagram(&mut self, from: Side, payload: &[u8]) {
         let ends = (self.address(from), self.address(from.other()));
         self.push(from, Sent::udp(self.now, ends, payload));
     }
 
-    /// Packets from one end are numbered as most systems do it; 0 is left out, it says nothing.
+    /// Appends a packet with the next IP identification of the endpoint, as most systems assign it; 0 is skipped,
+    /// because it means unknown.
     fn push(&mut self, from: Side, sent: Sent) {
         let ip_id = &mut self.ip_ids[from.index()];
         *ip_id = ip_id.checked_add(1).unwrap_or(1);
@@ -128,27 +129,28 @@ impl Dialogue {
 }
 
 impl End<'_> {
-    /// A SYN.
+    /// Sends a SYN.
     pub fn syn(&mut self) -> &mut Self {
         self.say(TcpFlags::SYN, b"")
     }
 
-    /// A SYN that carries data (TCP Fast Open, RFC 7413).
+    /// Sends a SYN with data (TCP Fast Open, RFC 7413).
     pub fn syn_with(&mut self, bytes: &[u8]) -> &mut Self {
         self.say(TcpFlags::SYN, bytes)
     }
 
-    /// A SYN-ACK.
+    /// Sends a SYN-ACK.
     pub fn syn_ack(&mut self) -> &mut Self {
         self.say(TcpFlags::SYN | TcpFlags::ACK, b"")
     }
 
-    /// An ACK of everything the other end has sent.
+    /// Sends an ACK for all data of the other endpoint.
     pub fn ack(&mut self) -> &mut Self {
         self.say(TcpFlags::ACK, b"")
     }
 
-    /// `bytes`, in segments of at most the segment size, the last with PSH; the other end acknowledges them.
+    /// Sends `bytes` in segments of at most the segment size, the last with PSH; the other endpoint acknowledges
+    /// them.
     pub fn send(&mut self, bytes: &[u8]) -> &mut Self {
         let size = self.talk.segment_size.max(1);
         let n = bytes.len().div_ceil(size);
@@ -159,34 +161,34 @@ impl End<'_> {
         self.answer()
     }
 
-    /// A FIN; the other end acknowledges it.
+    /// Sends a FIN; the other endpoint acknowledges it.
     pub fn fin(&mut self) -> &mut Self {
         self.fin_with(b"")
     }
 
-    /// A FIN that carries data.
+    /// Sends a FIN with data.
     pub fn fin_with(&mut self, bytes: &[u8]) -> &mut Self {
         self.say(TcpFlags::FIN | TcpFlags::ACK, bytes).answer()
     }
 
-    /// A RST at the next sequence number.
+    /// Sends a RST at the next sequence number.
     pub fn rst(&mut self) -> &mut Self {
         self.say(TcpFlags::RST, b"")
     }
 
-    /// What was sent, lost before the observer saw it: the sequence number moves, no packet is kept.
+    /// Advances the sequence number for data not captured.
     pub fn send_unseen(&mut self, bytes: usize) -> &mut Self {
         self.talk.next[self.side.index()] = self.talk.next[self.side.index()].wrapping_add(bytes as u32);
         self
     }
 
-    /// A segment at any place: `offset` from the next sequence number, which does not move.
+    /// Sends a segment at `offset` from the next sequence number, which is unchanged.
     pub fn segment(&mut self, offset: i64, flags: TcpFlags, bytes: &[u8]) -> &mut Self {
         let seq = self.talk.next_seq(self.side).wrapping_add(offset as u32);
         self.push(seq, flags, bytes)
     }
 
-    /// An ACK of `offset` bytes more (or less) than the other end has sent.
+    /// Sends an ACK with `offset` added to the acknowledged position.
     pub fn ack_at(&mut self, offset: i64) -> &mut Self {
         self.ack();
         let last = self.talk.sent.last_mut().expect("just sent");
@@ -196,7 +198,7 @@ impl End<'_> {
         self
     }
 
-    /// Changes the packet said last: its window, its snaplen cut, its time.
+    /// Modifies the last packet, for example its window, capture length, or time.
     pub fn amend(&mut self, change: impl FnOnce(&mut Sent)) -> &mut Self {
         change(self.talk.sent.last_mut().expect("something was said before it is amended"));
         self

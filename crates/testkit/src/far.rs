@@ -1,24 +1,24 @@
-//! A capture at the servers as one that was made at their clients: the same packets, each so much earlier or later as its way takes,
-//! by another clock.
+//! Converts a capture near the servers to one near their clients: the same packets shifted by the network delay and
+//! the clock difference.
 
-/// What lies between the two.
+/// The path between the two capture points.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     /// The server's IPv4 address.
     pub server: [u8; 4],
-    /// How long packets take to it, in microseconds.
+    /// Delay toward the server, in microseconds.
     pub to_us: i64,
-    /// And back.
+    /// Delay from the server, in microseconds.
     pub back_us: i64,
-    /// How far the clients' clock is ahead.
+    /// Lead of the clients' clock, in microseconds.
     pub ahead_us: i64,
 }
 
-/// A little-endian pcap file of Ethernet and IPv4, in microseconds, as it was seen at the other end. `rewrite` is given each packet's
-/// bytes.
+/// Converts a little-endian pcap file with Ethernet, IPv4, and microsecond timestamps to the view at the other end.
+/// `rewrite` may change the bytes of each packet.
 ///
 /// # Panics
-/// When it is no such file.
+/// If the file has another format.
 #[must_use]
 pub fn at_the_clients(whole: &[u8], way: Way, rewrite: impl Fn(&mut [u8])) -> Vec<u8> {
     let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));

@@ -1,8 +1,8 @@
-//! For tests only: packets, conversations in fake time, pcap files, and the captures that lie beside the workspace.
+//! Test utilities: packets, dialogues in simulated time, pcap files, and the captures next to the workspace.
 //!
-//! [`Sent`] is one packet, [`Dialogue`] two ends that talk, [`Mangle`] a network that loses, reorders, duplicates
-//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing but [`programs`], [`cluster`] and [`namespaces`] leaves the process: time
-//! moves when a test says so, chance comes from a seed.
+//! [`Sent`] is a packet, [`Dialogue`] two communicating endpoints, [`Mangle`] a network that drops, reorders,
+//! duplicates, and truncates, [`pcap_bytes`] the resulting file. Performance is not a goal. Only [`programs`],
+//! [`cluster`], and [`namespaces`] use external resources: time is set by the test, and randomness comes from a seed.
 //!
 //! ```
 //! let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");

@@ -1,30 +1,30 @@
-//! A network that misbehaves, by a seed: packets lost before the observer, delayed past each other, duplicated,
-//! and data cut anew into other, partly overlapping segments. The same seed does the same harm.
+//! A simulated faulty network with a seed: packets are lost before the capture, delayed, reordered, and duplicated,
+//! and data is split into other, partly overlapping segments. The same seed yields the same faults.
 
 use wire::packet::TcpFlags;
 use wire::{TcpInfo, TcpSeq};
 
 use crate::{Carrier, Rng, Sent};
 
-/// How much harm; all zero at first.
+/// Fault probabilities; all zero by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mangle {
-    /// What chance is drawn from.
+    /// Seed of the random generator.
     pub seed: u64,
-    /// Probability that the capture lacks a packet.
+    /// Probability that a packet is missing from the capture.
     pub loss: f64,
     /// Probability that a packet is captured twice.
     pub duplicate: f64,
-    /// Probability that a packet is late.
+    /// Probability that a packet is delayed.
     pub reorder: f64,
-    /// How late at most.
+    /// Maximum delay.
     pub delay_max_ns: i64,
-    /// Probability that a data segment is cut in two, and that the second part begins before the first's end.
+    /// Probability that a data segment is split in two, and that the second part overlaps the first.
     pub resegment: f64,
 }
 
 impl Mangle {
-    /// The packets that the observer captures, in the order and at the times it does.
+    /// The captured packets, in order of capture.
     #[must_use]
     pub fn apply(&self, sent: &[Sent]) -> Vec<Sent> {
         let mut rng = Rng::new(self.seed);
@@ -48,7 +48,7 @@ impl Mangle {
         out
     }
 
-    /// A data segment in one, two or three parts; anything else as it is.
+    /// Splits a data segment into up to three parts; other packets are unchanged.
     fn cut(&self, rng: &mut Rng, sent: &Sent) -> Vec<Sent> {
         let Carrier::Tcp(tcp) = sent.carrier else { return vec![sent.clone()] };
         let special = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
@@ -85,7 +85,7 @@ mod tests {
         talk.take()
     }
 
-    /// Every byte that some segment carries, by its sequence number.
+    /// All payload bytes by sequence number.
     fn bytes_of(sent: &[Sent]) -> BTreeMap<u32, u8> {
         let each = |s: &Sent| {
             let seq = s.tcp_info().expect("a TCP dialogue").seq.0;

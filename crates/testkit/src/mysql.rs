@@ -1,6 +1,6 @@
-//! What MySQL's client and server say, as far as several tests need it.
+//! Messages of the MySQL client and server used by several tests.
 
-/// A packet: its length, its number, the payload.
+/// A packet: length, sequence number, and payload.
 #[must_use]
 pub fn packet(seq: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
@@ -10,7 +10,7 @@ pub fn packet(seq: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     bytes
 }
 
-/// A server's first packet, with these capabilities.
+/// A server greeting with these capabilities.
 #[must_use]
 pub fn greeting(capabilities: u32) -> Vec<u8> {
     let mut p = b"\x0a8.0.33\0\x01\0\0\0abcdefgh\0".to_vec();

@@ -1,6 +1,6 @@
-//! Network namespaces for tests, gone when dropped and when the test is killed: a keeper, which is a process of its own, waits for the end
-//! of its standard input, ends what runs in them, and takes them and their folder away. After a panic the folder stays, with the logs in
-//! it, and its path is printed.
+//! Network namespaces for tests, removed on drop and when the test is killed: a separate keeper process waits for the
+//! end of its standard input, stops the programs in the namespaces, and removes them and their directory. After a
+//! panic the directory with the logs remains, and its path is printed.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Names begin with `$1`, the folder is `$2`.
+/// `$1` is the prefix of the names, `$2` the directory.
 const KEEPER: &str = r#"
 trap '' INT TERM HUP
 read -r word
@@ -19,7 +19,7 @@ grep -o " $2/[^ ]*" /proc/mounts | xargs -r umount -l
 [ "$word" = keep ] || rm -rf "$2"
 "#;
 
-/// See the module's text.
+/// Network namespaces of a test.
 pub struct Namespaces {
     prefix: String,
     folder: PathBuf,
@@ -27,7 +27,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// None yet. Their names will begin with `kind`, a few letters, and have the number of this process.
+    /// Creates an empty set. Names begin with `kind`, which should be a few letters, and contain the process ID.
     #[must_use]
     pub fn new(kind: &str) -> Namespaces {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -53,16 +53,16 @@ impl Namespaces {
         format!("{}{host}", self.prefix)
     }
 
-    /// Their folder.
+    /// Directory of the namespaces.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Makes a host's namespace, with a loopback that works.
+    /// Creates a host's namespace with a loopback interface.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The message of `ip`.
     pub fn add(&self, host: &str) -> Result<(), String> {
         let ns = self.name(host);
         ip(&format!("netns add {ns}"))?;
@@ -82,7 +82,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// A command in a host's namespace: it becomes the program, so that their process ids are the same.
+    /// A command in a host's namespace. `ip` replaces itself with the program, so that the process IDs are equal.
     #[must_use]
     pub fn within(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
@@ -102,20 +102,20 @@ impl Drop for Namespaces {
     }
 }
 
-/// What a command prints; else what it complains of.
+/// The output of a command.
 ///
 /// # Errors
-/// Its complaint, or why it does not run.
+/// The command's error output, or the reason it could not be started.
 pub fn run(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{command:?}: {e}"))?;
     let why = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()).ok_or_else(why)
 }
 
-/// `ip` with these words.
+/// Runs `ip` with these arguments.
 ///
 /// # Errors
-/// What it says.
+/// The message of `ip`.
 pub fn ip(words: &str) -> Result<(), String> {
     run(Command::new("ip").args(words.split_whitespace())).map(drop)
 }

@@ -1,5 +1,5 @@
-//! One packet of a test: what it says, from which both its bytes on an Ethernet (right lengths and checksums) and
-//! the decoded [`wire::Packet`] are made, so that tests of higher crates need no decoder.
+//! A test packet, from which both the bytes of an Ethernet frame (with correct lengths and checksums) and the decoded
+//! [`wire::Packet`] are generated, so that tests of higher crates need no decoder.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,35 +9,35 @@ use wire::{
     Tunnel,
 };
 
-/// What carries the payload.
+/// The transport protocol.
 #[derive(Clone, Copy, Debug)]
 pub enum Carrier {
     /// TCP.
     Tcp(TcpInfo),
     /// UDP.
     Udp,
-    /// ICMP or ICMPv6 (by the addresses), with type and code; the payload is what follows the 4-byte header.
+    /// ICMP or ICMPv6 (by address family), with type and code; the payload follows the 4-byte header.
     Icmp(u8, u8),
-    /// Any other IP protocol by its number; ports are ignored.
+    /// Another IP protocol by number; ports are ignored.
     Other(u8),
 }
 
-/// One packet as a test describes it.
+/// A test packet.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// When it was captured.
+    /// Capture time.
     pub ts: Timestamp,
-    /// Sender.
+    /// Source.
     pub src: SocketAddr,
-    /// Receiver, of the same address family.
+    /// Destination, of the same address family.
     pub dst: SocketAddr,
     /// Transport header.
     pub carrier: Carrier,
-    /// All of the payload.
+    /// The complete payload.
     pub payload: Vec<u8>,
-    /// How many bytes at the payload's end the snaplen cut off.
+    /// Number of bytes at the end of the payload removed by the snaplen.
     pub cut: u32,
-    /// IPv4 identification; not sent with IPv6.
+    /// IPv4 identification; unused for IPv6.
     pub ip_id: u16,
     /// TTL or hop limit.
     pub ttl: u8,
@@ -46,7 +46,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// A TCP segment without VLAN tag, whole.
+    /// A complete TCP segment without VLAN tag.
     #[must_use]
     pub fn tcp(ts: Timestamp, ends: (SocketAddr, SocketAddr), tcp: TcpInfo, payload: &[u8]) -> Sent {
         Sent::new(ts, ends, Carrier::Tcp(tcp), payload)
@@ -58,7 +58,7 @@ impl Sent {
         Sent::new(ts, ends, Carrier::Udp, payload)
     }
 
-    /// A packet from the first of `ends` to the second.
+    /// A packet from the first to the second of `ends`.
     #[must_use]
     pub fn new(
         ts: Timestamp,
@@ -88,7 +88,7 @@ impl Sent {
         }
     }
 
-    /// The captured bytes, from the Ethernet header on.
+    /// The captured bytes, beginning with the Ethernet header.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.wire_bytes();
@@ -96,7 +96,7 @@ impl Sent {
         bytes
     }
 
-    /// The bytes on the wire, whatever the snaplen.
+    /// The bytes on the wire, independent of the snaplen.
     #[must_use]
     pub fn wire_bytes(&self) -> Vec<u8> {
         let mut out = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -115,14 +115,14 @@ impl Sent {
         out
     }
 
-    /// As a capture source would deliver `bytes`, which are this packet's [`Sent::to_bytes`].
+    /// The packet as delivered by a capture source; `bytes` must be its [`Sent::to_bytes`].
     #[must_use]
     pub fn captured<'a>(&self, bytes: &'a [u8]) -> Captured<'a> {
         let original_len = bytes.len() as u32 + self.cut;
         Captured { ts: self.ts, link_type: LinkType::Ethernet, original_len, bytes }
     }
 
-    /// As a decoder would deliver it.
+    /// The packet as delivered by a decoder.
     #[must_use]
     pub fn packet(&self) -> Packet<'_> {
         let transport = match self.carrier {
@@ -175,7 +175,7 @@ impl Sent {
         14 + 4 * self.vlans.len() as u32 + network + transport
     }
 
-    /// That of TCP or UDP, 0 for others.
+    /// The checksum for TCP or UDP, 0 for others.
     fn checksum(&self) -> u16 {
         let at = match self.carrier {
             Carrier::Tcp(_) => 16,
@@ -186,7 +186,7 @@ impl Sent {
         u16::from_be_bytes([segment[at], segment[at + 1]])
     }
 
-    /// Transport header and payload, checksummed.
+    /// Transport header and payload, with checksum.
     fn segment(&self) -> Vec<u8> {
         let (mut out, checksum_at) = match self.carrier {
             Carrier::Tcp(tcp) => (self.tcp_header(tcp), Some(16)),
@@ -234,13 +234,13 @@ impl Sent {
     }
 }
 
-/// What a decoder would make of `sent`, in order.
+/// The decoded packets, in order.
 #[must_use]
 pub fn packets(sent: &[Sent]) -> Vec<Packet<'_>> {
     sent.iter().map(Sent::packet).collect()
 }
 
-/// A TCP header with the window most tests want.
+/// A TCP header with a default window.
 #[must_use]
 pub fn tcp_info(seq: u32, ack: u32, flags: TcpFlags) -> TcpInfo {
     TcpInfo { seq: TcpSeq(seq), ack: TcpSeq(ack), flags, window: 64_000 }
@@ -276,7 +276,7 @@ fn ipv6(out: &mut Vec<u8>, (src, dst): (Ipv6Addr, Ipv6Addr), (protocol, ttl): (u
     out.extend_from_slice(segment);
 }
 
-/// The Internet checksum (RFC 1071) of `bytes` on top of a sum already begun.
+/// The Internet checksum (RFC 1071) of `bytes`, continuing a sum.
 fn checksum(begun: u32, bytes: &[u8]) -> u16 {
     let mut sum = begun + sum_words(bytes);
     while sum > 0xffff {
@@ -316,11 +316,11 @@ mod tests {
         }
     }
 
-    /// The decoder reads the bytes as what the test meant.
+    /// Checks that decoding the bytes yields the test's packet.
     fn check_decoded(sent: &Sent) {
         let bytes = sent.to_bytes();
         let decoded = Packet::decode(&sent.captured(&bytes)).expect("a good packet");
-        // What is only in the bytes a packet that was not decoded does not have.
+        // Fields available only in the bytes are missing from undecoded packets.
         let decoded = Packet { macs: None, segment: &[], ..decoded };
         assert_eq!(format!("{decoded:?}"), format!("{:?}", sent.packet()));
     }
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_known_datagram() {
-        // Summed by hand: pseudo header 141d, header and payload 610c, together 7529, complement 8ad6.
+        // Calculated by hand: pseudo header 141d, header and payload 610c, together 7529, complement 8ad6.
         let sent = Sent::udp(Timestamp(0), ends("10.0.0.1:1", "10.0.0.2:2"), b"a");
         let bytes = sent.to_bytes();
         assert_eq!(bytes[24..26], [0x26, 0xce]);

@@ -3,7 +3,7 @@
 
 use crate::Sent;
 
-/// Unit of a record's second time field.
+/// Unit of the second time field of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// Magic a1b2c3d4.
@@ -12,7 +12,7 @@ pub enum Precision {
     Nanos,
 }
 
-/// How the file's numbers are written.
+/// Byte order of the file's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
     /// Most significant byte first.
@@ -21,7 +21,7 @@ pub enum ByteOrder {
     Little,
 }
 
-/// The file with these packets on an Ethernet.
+/// A file with these packets on Ethernet.
 #[must_use]
 pub fn pcap_bytes(sent: &[Sent], precision: Precision, order: ByteOrder) -> Vec<u8> {
     let (magic, unit_ns) = match precision {

@@ -1,4 +1,4 @@
-//! Programs of others that tests start and ask. Here time is the machine's.
+//! External programs used by tests. Time is real here.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Nothing here takes longer, unless it hangs.
+/// Timeout for hanging programs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether programs are installed; says loudly which is not.
+/// Whether programs are installed; reports missing ones visibly.
 pub fn are_there(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| {
         let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
@@ -51,7 +51,7 @@ pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
     works.then_some(python)
 }
 
-/// A program that is ended when dropped.
+/// A program that is killed on drop.
 pub struct Program(pub Child);
 
 impl Program {
@@ -61,7 +61,7 @@ impl Program {
         Program(command.spawn().expect("it starts"))
     }
 
-    /// Ends it, and waits for that.
+    /// Kills the program and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -74,12 +74,12 @@ impl Drop for Program {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free at the time of the call.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
 }
 
-/// Waits until `ready` gives something; `seen` is what it gave last.
+/// Waits until `ready` returns a value; `seen` is the last error.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Result<T, String>) -> T {
     let begun = Instant::now();
@@ -93,7 +93,7 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Result<T, String>) -> 
     }
 }
 
-/// Prometheus's own linter has nothing against a page, if it is installed.
+/// Checks a page with Prometheus's linter, if installed.
 pub fn lint(page: &str) {
     if !are_there(&["promtool"]) {
         return;

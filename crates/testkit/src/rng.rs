@@ -1,11 +1,11 @@
-//! A small pseudo-random number generator (SplitMix64): the same seed gives the same test for ever.
+//! A small pseudo-random number generator (SplitMix64) with reproducible results.
 
 /// The generator; print its seed when a test fails.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// From a seed; every seed is good.
+    /// Creates a generator; every seed is valid.
     #[must_use]
     pub fn new(seed: u64) -> Rng {
         Rng(seed)

@@ -1,31 +1,31 @@
-//! What ONC-RPC says, byte by byte (XDR, RFC 4506), and its records on TCP (RFC 5531, section 11).
+//! ONC-RPC messages byte by byte (XDR, RFC 4506), and their records over TCP (RFC 5531, section 11).
 
-/// XDR under construction.
+/// An XDR message under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Xdr(pub Vec<u8>);
 
 impl Xdr {
-    /// A number of 32 bits.
+    /// Appends a 32-bit number.
     #[must_use]
     pub fn u32(mut self, word: u32) -> Xdr {
         self.0.extend_from_slice(&word.to_be_bytes());
         self
     }
 
-    /// Some of them.
+    /// Appends several 32-bit numbers.
     #[must_use]
     pub fn words(self, words: &[u32]) -> Xdr {
         words.iter().fold(self, |x, word| x.u32(*word))
     }
 
-    /// A number of 64 bits.
+    /// Appends a 64-bit number.
     #[must_use]
     pub fn u64(mut self, word: u64) -> Xdr {
         self.0.extend_from_slice(&word.to_be_bytes());
         self
     }
 
-    /// Bytes with their length, filled up to a multiple of four.
+    /// Appends bytes with their length, padded to a multiple of four.
     #[must_use]
     pub fn opaque(mut self, bytes: &[u8]) -> Xdr {
         self = self.u32(bytes.len() as u32);
@@ -34,7 +34,7 @@ impl Xdr {
         self
     }
 
-    /// The attributes of a file of NFS version 3 (`fattr3`, RFC 1813).
+    /// Appends the attributes of an NFS version 3 file (`fattr3`, RFC 1813).
     #[must_use]
     pub fn attributes(self, size: u64) -> Xdr {
         self.words(&[1, 0o644, 1, 10, 20])
@@ -46,7 +46,7 @@ impl Xdr {
             .words(&[1, 2, 3, 4, 5, 6])
     }
 
-    /// As a record of one fragment.
+    /// Returns a record of one fragment.
     #[must_use]
     pub fn record(self) -> Vec<u8> {
         let mut record = (0x8000_0000 | self.0.len() as u32).to_be_bytes().to_vec();
@@ -54,7 +54,7 @@ impl Xdr {
         record
     }
 
-    /// As a record of fragments of at most `n` bytes.
+    /// Returns a record of fragments of at most `n` bytes.
     #[must_use]
     pub fn fragments(self, n: usize) -> Vec<u8> {
         let mut record = Vec::new();
