@@ -1,5 +1,5 @@
-//! A query over both taps of a flow, as two plans: what each agent tells of the flows that it is at one end of, and what is done with
-//! these tuples when both ends' are joined.
+//! A query over both taps of a flow, as two plans: the tuples reported by each agent for the flows with an end at its
+//! host, and the processing of these tuples after the join of both ends.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use tuple::{FieldId, TapColumns, TapEnd, common};
 
 use crate::lower::all_of;
 
-/// See the module's text.
+/// The two plans of a query over both taps.
 #[derive(Clone, Debug)]
 pub struct BothTaps {
-    /// Tuples with the columns needed: all of the server's end; of the client's end those that pass the conditions that
-    /// do not depend on the other end.
+    /// Tuples with the required columns: all of the server's end; of the client's end those that pass the conditions
+    /// independent of the other end.
     pub agents: Arc<Plan>,
-    /// What is left to be done with joined tuples.
+    /// The processing of joined tuples.
     pub joined: Arc<Plan>,
 }
 
-/// The two plans of a query that asks for both taps; `None`: it does not.
+/// The two plans of a query over both taps; `None` for other queries.
 ///
 /// # Errors
-/// Why agents cannot be asked for that.
+/// The reason that agents do not support the query.
 pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
     let Some(parser) = plan.monitor.parsers.iter().find(|parser| parser.reads_two_taps()) else {
         return Ok(None);
@@ -53,7 +53,7 @@ pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
     Ok(Some(BothTaps { agents: Arc::new(agents), joined: Arc::new(joined) }))
 }
 
-/// What one end alone can tell of a condition, and the rest.
+/// Splits a condition into the part that one end can evaluate alone, and the rest.
 fn divide(filter: Option<&Predicate>, taps: TapColumns) -> (Option<Predicate>, Option<Predicate>) {
     let parts = match filter {
         Some(Predicate::And(parts)) => parts.clone(),
@@ -68,7 +68,7 @@ fn divide(filter: Option<&Predicate>, taps: TapColumns) -> (Option<Predicate>, O
     (all_of(one), all_of(both))
 }
 
-/// The columns needed, those that identify requests, and the end that captured them.
+/// The required columns, those that identify requests, and the end of the tap.
 fn columns(input: &Input, taps: TapColumns) -> Vec<FieldId> {
     let made = [taps.client_time, taps.server_time, taps.network_time];
     let mut columns: Vec<FieldId> = input.columns.iter().copied().filter(|id| !made.contains(id)).collect();

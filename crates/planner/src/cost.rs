@@ -4,51 +4,51 @@
 use plan::{Aggregate, Burden, Column, Computed, Cost, Dataflow, Pipeline, Plan, Sample};
 use tuple::{AGENT, DataType, FieldId, LABELS, Schema};
 
-/// What a parser reads, by which it costs.
+/// Cost class of a parser, by the data it reads.
 struct Class {
-    /// Time for a packet, on a core as that of docs/performance.md.
+    /// Time per packet on a core of the machine in docs/performance.md.
     packet_ns: f64,
-    /// Time for each tuple: what makes it.
+    /// Time per tuple in the parser.
     tuple_ns: f64,
-    /// Tuples of a packet, where the traffic is dense.
+    /// Tuples per packet in dense traffic.
     tuples: f64,
-    /// Memory of an open flow.
+    /// Memory per open flow.
     flow_bytes: f64,
 }
 
-/// Headers, and no flow.
+/// Headers without flows.
 const HEADERS: Class = Class { packet_ns: 80.0, tuple_ns: 0.0, tuples: 1.0, flow_bytes: 0.0 };
-/// Flows, and no payload; a flow of twenty packets, with a tuple at its start and one at its end.
+/// Flows without payload; twenty packets per flow, with a tuple at its start and one at its end.
 const FLOWS: Class = Class { packet_ns: 125.0, tuple_ns: 0.0, tuples: 0.1, flow_bytes: 512.0 };
-/// Messages; a request and its response take eight packets, with their acknowledgments.
+/// Messages; eight packets per request and response, including acknowledgments.
 const MESSAGES: Class = Class { packet_ns: 200.0, tuple_ns: 400.0, tuples: 0.125, flow_bytes: 1024.0 };
 
-/// What one more protocol adds, which looks at the same bytes.
+/// Additional time per packet for each further protocol that reads the same bytes.
 const ANOTHER_NS: f64 = 40.0;
-/// What a packet costs that SAMPLE leaves out.
+/// Time per packet skipped by SAMPLE.
 const LEFT_OUT_NS: f64 = 60.0;
-/// A tuple in a pipeline: its group is looked up, each aggregate is updated.
+/// Time per tuple in a pipeline: group lookup, and update of each aggregate.
 const GROUP_NS: f64 = 10.0;
 const AGGREGATE_NS: f64 = 5.0;
-/// A column of a tuple that leaves: written, folded, encoded.
+/// Time per column of an outgoing tuple: writing, redaction, and encoding.
 const COLUMN_NS: f64 = 30.0;
-/// Epochs end though nothing comes.
+/// CPU load without traffic, for the ends of epochs.
 const IDLE_CPU_MILLIS: u64 = 5;
-/// A monitor that has seen nothing, with the ring that the kernel fills.
+/// Memory of a monitor without traffic, including the kernel's ring buffer.
 const IDLE_BYTES: u64 = 48 << 20;
 
-/// A flow has twenty packets and stays for ten seconds.
+/// Open flows per packet per second: twenty packets per flow, ten seconds of lifetime.
 const FLOWS_OPEN_PER_PPS: f64 = 10.0 / 20.0;
-/// One tuple in ten is of a group that its window has not met.
+/// Share of tuples with a group that is new in its window.
 const NEW_GROUPS: f64 = 0.1;
 /// Time for which a query without windows collects groups.
 const WHOLE_RUN_SECONDS: f64 = 600.0;
-/// Time for which tuples of a join, and outgoing tuples, wait.
+/// Waiting time of tuples in a join, and of outgoing tuples.
 const WAIT_SECONDS: f64 = 5.0;
-/// A monitor's parts hold no more: half of a gibibyte.
+/// Maximum memory of the parts of a monitor.
 const HELD_BYTES_MAX: u64 = 512 << 20;
 
-/// What the plan would take.
+/// The estimated cost of the plan.
 #[must_use]
 pub fn cost(plan: &Plan) -> Cost {
     let share = match plan.monitor.sample {
@@ -99,7 +99,7 @@ fn tuple_ns(dataflow: &Dataflow) -> f64 {
     dataflow.pipelines.iter().map(of).sum()
 }
 
-/// The types of the columns that tuples have.
+/// The types of the columns of tuples.
 fn columns(dataflow: &Dataflow) -> Vec<DataType> {
     let of = |input: &plan::Input| -> Vec<DataType> {
         input.columns.iter().map(|id| input.schema.field(*id).data_type).collect()
@@ -116,8 +116,8 @@ fn column_bytes(data_type: DataType) -> f64 {
     }
 }
 
-/// Memory of a pipeline's groups for a packet a second: new groups of a window, in all panes that are open, but no more than it
-/// holds exactly of a stated traffic.
+/// Memory for a pipeline's groups per packet per second: the new groups of a window in all open panes, limited by the
+/// exact groups for a stated traffic.
 fn group_bytes(dataflow: &Dataflow, pipeline: &Pipeline, tuples: f64) -> f64 {
     let few = pipeline.group.iter().all(|group| has_few_values(dataflow, group.column));
     if few && pipeline.profile.is_none() {
@@ -142,7 +142,7 @@ fn group_bytes(dataflow: &Dataflow, pipeline: &Pipeline, tuples: f64) -> f64 {
     tuples * NEW_GROUPS * seconds * panes * each
 }
 
-/// Whether a column has few values, whatever the traffic: those of the agent have one.
+/// Whether a column has few values for any traffic; those of the agent have one.
 fn has_few_values(dataflow: &Dataflow, column: Column) -> bool {
     let mut few = true;
     Computed::sources(&dataflow.computed, column, &mut |source| {
@@ -167,7 +167,7 @@ mod tests {
         cost(&crate::lower(&checked.unwrap_or_else(|e| panic!("{query}: {e:?}"))))
     }
 
-    /// What takes more of a host is estimated to take more.
+    /// Higher load yields a higher estimate.
     #[test]
     fn estimates_are_in_order() {
         let cpu = |query: &str| cost_of(query).cpu_ns_per_packet;
@@ -202,7 +202,7 @@ mod tests {
         ] {
             assert!(memory(less) < memory(more), "{less}: {}, {more}: {}", memory(less), memory(more));
         }
-        // The agent's name and labels make no groups.
+        // The agent's name and labels add no groups.
         let plain = memory("PARSE http PROCESS (count)");
         assert_eq!(memory("PARSE http PROCESS (diff-group: group=agent, label.role)"), plain);
     }

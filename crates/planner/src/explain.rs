@@ -1,5 +1,5 @@
-//! A plan in words: what monitors do, what happens to their tuples, what the answer costs and what it will lack. The
-//! text depends on the plan alone.
+//! A plan as text: monitors, processing of tuples, cost, and limitations of the results. The text depends only on the
+//! plan.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tuple::{Schema, Unit};
 
 use crate::words;
 
-/// Parsers that read packet headers only; every other reads messages.
+/// Parsers that read only packet headers; all others read messages.
 const HEADERS_ONLY: &[&str] = &["tcp_flow_key", "tcp_conn_time", "tcp_pkt_size", "packet", "flow"];
-/// Where the right-hand column begins.
+/// Position of the right-hand column.
 const INDENT: usize = 14;
 
-/// The plan for people: stable text, one fact a line.
+/// The plan as stable text, one fact per line.
 #[must_use]
 pub fn explain(plan: &Plan) -> String {
     let mut out = String::from("query\n");
@@ -174,11 +174,11 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     selection(out, dataflow, pipeline);
 }
 
-/// Which rows of a window are shown.
+/// The rows of a window in the output.
 fn selection(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     let schema =
         result::schema(pipeline, result::Intervals::None, &|c: Column| words::field(dataflow, c).clone());
-    // Conditions and keys are over the results, as if these were the only input.
+    // Conditions and keys refer to the results as the only input.
     let input = Input { schema: Arc::new(schema), columns: Vec::new(), filter: None };
     let computed = pipeline.selection.computed.clone();
     let results = Dataflow { inputs: vec![input], computed, ..Dataflow::default() };
@@ -213,7 +213,7 @@ fn profile_steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline, pro
     row(out, "  keep", &format!("the {} hottest of {hottest}; at most {max} of each exactly", profile.k));
 }
 
-/// One thing that is computed; of several values it says of which.
+/// An aggregate, with its value if there are several.
 fn aggregate(dataflow: &Dataflow, pipeline: &Pipeline, aggregated: &Aggregated) -> String {
     let value = || words::column(dataflow, pipeline.values[aggregated.value].column);
     let takes_one_of_several = pipeline.values.len() > 1 && aggregated.aggregate.takes_value();
@@ -236,7 +236,7 @@ fn aggregate_alone(dataflow: &Dataflow, aggregate: &Aggregate) -> String {
         Aggregate::Hist => "hist",
         Aggregate::Cdf => "cdf",
         Aggregate::Distinct(column) => return format!("distinct {}", words::column(dataflow, *column)),
-        // Rounded, as 0.29 × 100 is not 29 to the last bit.
+        // Rounded, because 0.29 × 100 is not exactly 29.
         Aggregate::Quantile(q) => return format!("p{}", (q * 1e8).round() / 1e6),
         Aggregate::Throughput => "sum per second",
         Aggregate::Share(_) => "share of all tuples",
@@ -262,7 +262,7 @@ fn unit(unit: Unit) -> Option<&'static str> {
     }
 }
 
-/// What it costs, and what the answer will lack.
+/// Cost and limitations of the results.
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = vec![reading(&plan.monitor)];
     let (inputs, pipelines) = (&plan.dataflow.inputs, &plan.dataflow.pipelines);
@@ -312,7 +312,7 @@ fn notes(plan: &Plan) -> Vec<String> {
     notes
 }
 
-/// How deep monitors have to look.
+/// The depth of packet inspection.
 fn reading(monitor: &MonitorSpec) -> String {
     let deep: Vec<_> =
         monitor.parsers.iter().filter(|p| !headers_only(&p.schema)).map(|p| p.schema.name.as_ref()).collect();

@@ -1,9 +1,9 @@
-//! What a query over tuples whose texts were folded cannot find.
+//! Conditions of a query that fail on redacted texts.
 
 use plan::{Column, Computed, Dataflow, Predicate};
 use tuple::Redact;
 
-/// The name of a column that a condition compares, and that is folded where texts are; `None`: there is none.
+/// The name of a redacted column used in a comparison; `None` if there is none.
 #[must_use]
 pub fn compared_folded(dataflow: &Dataflow) -> Option<String> {
     let field = |column: Column| dataflow.inputs[usize::from(column.input)].schema.field(column.field);

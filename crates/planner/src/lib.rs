@@ -1,6 +1,7 @@
-//! From a checked query to a plan: [`lower`] decides what monitors do and what the dataflow is, [`explain`] says it in
-//! words. Beside it, where in a network things go: [`topology`] is the network, [`placement`] puts monitors and engines on its
-//! hosts, [`simulate`] studies how well, [`physical`] says what all of that does to a network. Pure: no clock, no file, no network.
+//! Translates a checked query to a plan: [`lower`] determines the monitors and the dataflow, [`explain`] describes
+//! the plan. In addition, assignment to a network: [`topology`] is the network, [`placement`] assigns monitors and
+//! engines to its hosts, [`simulate`] evaluates the placement, and [`physical`] plans the changes to a network. Pure:
+//! no clock, file, or network access.
 
 #![forbid(unsafe_code)]
 

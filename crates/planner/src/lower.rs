@@ -1,5 +1,6 @@
-//! A checked query as a plan. Names, types, defaults and processors are the checker's; decided here are the columns that monitors
-//! fill, and where conditions are applied: before a join whatever concerns one input only.
+//! Translates a checked query to a plan. Names, types, defaults, and processors are resolved by the checker. This
+//! module determines the columns that monitors fill, and the position of conditions: those on a single input are
+//! evaluated before a join.
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub fn lower(query: &Query) -> Plan {
     Plan { query: query.text.clone(), monitor, dataflow }
 }
 
-/// The conditions of each input, and what is left for after the join. Without a join WHERE stays where it is.
+/// The conditions of each input, and the remaining condition after the join. Without a join, WHERE is unchanged.
 fn placed_conditions(query: &Query) -> (Vec<Vec<Predicate>>, Option<Predicate>) {
     let mut before: Vec<Vec<Predicate>> =
         query.inputs.iter().map(|i| i.filter.iter().cloned().collect()).collect();
@@ -67,20 +68,20 @@ pub(crate) fn all_of(mut parts: Vec<Predicate>) -> Option<Predicate> {
     if parts.len() > 1 { Some(Predicate::And(parts)) } else { parts.pop() }
 }
 
-/// The input whose columns a predicate reads, if it is one only.
+/// The input whose columns a predicate reads, if there is only one.
 fn only_input(predicate: &Predicate) -> Option<usize> {
     let mut inputs = Vec::new();
     predicate.columns(&mut |column| inputs.push(column.input));
     let first = *inputs.first()?;
-    // What is computed is so after the join.
+    // Columns are computed after the join.
     (first != COMPUTED && inputs.iter().all(|i| *i == first)).then_some(usize::from(first))
 }
 
-/// The columns of one input that anybody reads, ascending.
+/// The required columns of one input, ascending.
 fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predicate>) -> Vec<FieldId> {
     let schema = &query.inputs[input].schema;
     if dataflow.pipelines.is_empty() && dataflow.rows.select.is_none() {
-        // At what rate a flow was sampled is for those who scale.
+        // The sampling rate is needed only for scaling.
         return schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();
     }
     let mut fields = Vec::new();
@@ -111,11 +112,12 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     }
     let joined = query.inputs.len() > 1;
     let profiled = dataflow.pipelines.iter().any(|p| p.profile.is_some());
-    // Intervals of a sampled result come from the spread between flows; a file's operations follow each other in one.
+    // Intervals of sampled results depend on the variance between flows; a profile compares consecutive operations of
+    // a flow.
     if joined || profiled || query.sample != Sample::All {
         fields.push(common::ID);
     }
-    // At changing rates every tuple says its own; of a joined one the first input does.
+    // With a variable rate, every tuple carries its rate; a joined tuple that of the first input.
     if query.sample == Sample::Auto && input == 0 {
         fields.push(common::SAMPLE_RATE);
     }
@@ -124,11 +126,11 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     if joined || dataflow.pipelines.iter().any(timed) {
         fields.push(common::TS_END);
     }
-    // Tuples are put in order by these.
+    // Sort keys of tuples.
     if dataflow.pipelines.is_empty() {
         fields.extend([common::ID, common::TS, common::TS_END]);
     }
-    // By these a request is found again that another tap has seen.
+    // Columns that identify a request seen by another tap.
     if let Some(taps) = TapColumns::of(schema).filter(|taps| taps.any(&fields)) {
         let ends = [common::CLIENT_IP, common::CLIENT_PORT, common::SERVER_IP, common::SERVER_PORT];
         fields.extend(ends.into_iter().chain([taps.request]).chain(schema.measure));
@@ -138,7 +140,7 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     fields
 }
 
-/// Adds columns to a plan's first input unless they are already read.
+/// Adds columns to a plan's first input if they are missing.
 pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
     let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {
         return;
@@ -149,7 +151,8 @@ pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
     parser.columns.clone_from(&input.columns);
 }
 
-/// The plan whose result are its first input's tuples, for queries to come: with all their columns, unless SELECT names some.
+/// Changes the plan to output the tuples of its first input for later queries: with all columns, unless SELECT names
+/// some.
 pub fn give_tuples(plan: &mut Plan) {
     let dataflow = &mut plan.dataflow;
     let Some(input) = dataflow.inputs.first() else { return };
@@ -162,8 +165,8 @@ pub fn give_tuples(plan: &mut Plan) {
     add_columns(plan, &columns);
 }
 
-/// Dataflows that output the tuples of each input separately, for later queries: with all columns, unless SELECT names
-/// some. Conditions over several inputs are left to the join.
+/// Dataflows that output the tuples of each input separately, for later queries: with all columns, unless SELECT
+/// names some. Conditions over several inputs are left to the join.
 pub fn give_tuples_of_each(plan: &mut Plan) -> Vec<Dataflow> {
     if plan.dataflow.inputs.len() < 2 {
         give_tuples(plan);
@@ -190,7 +193,7 @@ pub fn give_tuples_of_each(plan: &mut Plan) -> Vec<Dataflow> {
     dataflow.inputs.iter().map(alone).collect()
 }
 
-/// Adds the columns that tell of the tuples' origin to a plan's first input.
+/// Adds the columns for the origin of tuples to a plan's first input.
 pub fn add_origin(plan: &mut Plan, origin: &Origin) {
     let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {
         return;
@@ -202,7 +205,8 @@ pub fn add_origin(plan: &mut Plan, origin: &Origin) {
     add_columns(plan, &columns);
 }
 
-/// Leaves the columns called `field` out of a plan that shows them with all others. `false`: the query reads one itself.
+/// Removes the columns named `field` from a plan that outputs all columns. Returns `false` if the query itself reads
+/// one.
 #[must_use]
 pub fn leave_out(plan: &mut Plan, field: &str) -> bool {
     let Dataflow { inputs, filter, pipelines, computed, rows } = &mut plan.dataflow;

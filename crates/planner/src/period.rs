@@ -1,4 +1,4 @@
-//! SINCE, UNTIL and BASELINE: a plan that keeps to a stretch of time, and in words which one a query asks for.
+//! SINCE, UNTIL, and BASELINE: a plan restricted to a period, and a description of a query's period.
 
 use plan::{Bounds, Column, Compare, Literal, Plan, Predicate};
 use query::{Baseline, Moment, Period, Query};
@@ -7,8 +7,8 @@ use tuple::common;
 use crate::recorded::narrow;
 use crate::words;
 
-/// The plan for tuples whose `ts_end` is inside of `bounds`, as windows have it. Packets from before may be part of a tuple
-/// that is inside: all are looked at.
+/// Restricts the plan to tuples with `ts_end` within `bounds`, as for windows. All packets are read, because earlier
+/// packets may be part of these tuples.
 #[must_use]
 pub fn within(mut plan: Plan, bounds: Bounds) -> Plan {
     let time = |input, op, ns| {
@@ -17,13 +17,14 @@ pub fn within(mut plan: Plan, bounds: Bounds) -> Plan {
     };
     let is_joined = plan.dataflow.inputs.len() > 1;
     for (input, i) in plan.dataflow.inputs.iter_mut().zip(0..) {
-        // The time of a joined tuple is the latest of its parts: all of them are before UNTIL, and one is not before SINCE.
+        // The time of a joined tuple is the maximum of its parts: all of them are before UNTIL, and at least one is
+        // not before SINCE.
         let since = bounds.since_ns.filter(|_| !is_joined).map(|ns| time(i, Compare::Ge, ns));
         let until = bounds.until_ns.map(|ns| time(i, Compare::Lt, ns));
         since.into_iter().chain(until).for_each(|part| narrow(input, part));
     }
     if let Some(ns) = bounds.since_ns.filter(|_| is_joined) {
-        // After the join `ts_end` of the first input is that of the whole.
+        // After the join, `ts_end` of the first input is that of the joined tuple.
         let since = time(0, Compare::Ge, ns);
         plan.dataflow.filter = Some(match plan.dataflow.filter.take() {
             Some(before) => Predicate::And(vec![before, since]),
@@ -36,7 +37,7 @@ pub fn within(mut plan: Plan, bounds: Bounds) -> Plan {
     plan
 }
 
-/// The query's periods for people, a line each; none where it has none.
+/// Describes the query's periods, one line each; empty if there are none.
 #[must_use]
 pub fn explain_period(query: &Query) -> String {
     let mut lines = Vec::new();

@@ -1,17 +1,17 @@
-//! Random numbers from a seed (SplitMix64): the same on every machine, so that a placement can be had again.
+//! Random numbers from a seed (SplitMix64): reproducible on every machine.
 
 /// The generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed; every seed is good.
+    /// Creates a generator; every seed is valid.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// Another generator, whose numbers have nothing to do with those of this one.
+    /// An independent generator.
     #[must_use]
     pub fn fork(&mut self) -> Random {
         Random(self.bits())
@@ -26,7 +26,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, not including, 1.
+    /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -36,7 +36,7 @@ impl Random {
         ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
 
-    /// A number between two others.
+    /// A number between `low` and `high`.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }

@@ -1,11 +1,11 @@
-//! A plan for packets as one for tuples that were recorded: what the monitor would have decided by packets, the
-//! dataflow decides by tuples.
+//! Converts a plan for packets to one for recorded tuples: decisions of the monitor by packet become decisions of the
+//! dataflow by tuple.
 
 use plan::{AddressMatch, Column, Compare, Input, Literal, Plan, Predicate};
 use tuple::{FieldId, common};
 
-/// The plan with FROM, TO, LIMIT (a time, from the recording's first packet at `first_ts` on, or from the start of its span) and span
-/// as filters of its inputs.
+/// The plan with FROM, TO, LIMIT (a time, counted from the start of its span or from the recording's first packet at
+/// `first_ts`), and span as filters of its inputs.
 #[must_use]
 pub fn recorded(plan: &Plan, first_ts: Option<i64>) -> Plan {
     let mut plan = plan.clone();
@@ -32,7 +32,7 @@ pub fn recorded(plan: &Plan, first_ts: Option<i64>) -> Plan {
     plan
 }
 
-/// An end's address and port match one of the list; `None` when any does.
+/// A condition for an endpoint that matches an entry of the list; `None` if any matches.
 fn any_of(list: &[AddressMatch], ip: Column, port: Column) -> Option<Predicate> {
     let matches = |wanted: &AddressMatch| {
         let net = wanted.net.map(|(net, prefix)| Predicate::Compare {
@@ -50,7 +50,7 @@ fn any_of(list: &[AddressMatch], ip: Column, port: Column) -> Option<Predicate> 
     (!list.is_empty()).then(|| Predicate::Or(list.iter().map(matches).collect()))
 }
 
-/// Adds a condition to an input, and the columns that it reads.
+/// Adds a condition and its columns to an input.
 pub(crate) fn narrow(input: &mut Input, by: Predicate) {
     let mut columns: Vec<FieldId> = Vec::new();
     by.columns(&mut |column| columns.push(column.field));

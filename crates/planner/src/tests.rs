@@ -1,4 +1,4 @@
-//! Golden plans, and what must hold of every plan.
+//! Golden plans, and invariants of all plans.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ const MANY: &str = "PARSE http, tcp_conn_time\nWHERE status >= 500 and (event = 
                     WHERE not (http.ts < '2026-01-31' or http.client_ip = 10.0.0.0/8) and response_time > 1.5s\n\
                     PROCESS (success-quantile-rate-top-3: q=0.29, w=1m, slide=30s, lateness=0s, key=host), (distinct: value=http.client_ip)";
 
-/// Compares a plan's words with the golden file; `UPDATE=1` rewrites it, to be reviewed as any change.
+/// Compares a plan's text with the golden file; `UPDATE=1` rewrites it, to be reviewed like any change.
 fn check(name: &str, text: &str) {
     let path = format!("{}/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let explained = explain(&plan(text));
@@ -137,7 +137,7 @@ fn groups_of_one_name_bear_their_parsers() {
     assert_eq!(names, ["http.url", "http_get.url", "method"]);
 }
 
-/// What the language knows of parsers must be true of the real ones.
+/// The language's assumptions about parsers hold for the actual ones.
 #[test]
 fn the_real_parsers_have_what_queries_rely_on() {
     let schemas = parsers::registry::schemas();
@@ -179,7 +179,7 @@ fn a_column_that_is_only_shown_can_be_left_out() {
     check("PARSE nfs PROCESS (distinct: value=block_checksums)", false);
 }
 
-/// The blocks of the users' page that are marked with `kind`.
+/// The code blocks of kind `kind` in the documentation of the query language.
 fn documented(kind: &str) -> Vec<String> {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/query-language.md"));
     let page = page.expect("the page on the query language");
@@ -237,7 +237,7 @@ fn condition() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// What `explain` prints of a condition means the condition.
+    /// A condition printed by `explain` has the same meaning.
     #[test]
     fn conditions_survive_being_printed(condition in condition()) {
         let first = plan(&format!("PARSE http WHERE {condition}")).dataflow;

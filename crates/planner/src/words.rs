@@ -1,4 +1,4 @@
-//! Predicates, literals, durations, times and addresses of a plan, written as a query would write them.
+//! Predicates, literals, durations, times, and addresses of a plan in the syntax of a query.
 
 use plan::{AddressMatch, Case, Column, Compare, Dataflow, Literal, Predicate};
 use tuple::{DataType, Field, Unit};
@@ -11,7 +11,7 @@ pub(crate) fn field(dataflow: &Dataflow, column: Column) -> &Field {
     dataflow.inputs[usize::from(column.input)].schema.field(column.field)
 }
 
-/// A column's name, with its parser's where there are several; one that is computed as the query writes it.
+/// A column's name, with its parser's if there are several; a computed column in the syntax of the query.
 pub(crate) fn column(dataflow: &Dataflow, column: Column) -> String {
     if let Some(place) = column.computed_place() {
         return dataflow.computed[place].text.clone();
@@ -23,12 +23,12 @@ pub(crate) fn column(dataflow: &Dataflow, column: Column) -> String {
     }
 }
 
-/// A predicate in the query language, with no more brackets than it needs.
+/// A predicate in the query language, with minimal parentheses.
 pub(crate) fn predicate(dataflow: &Dataflow, predicate: &Predicate) -> String {
     bracketed(dataflow, predicate, 0)
 }
 
-/// `binds`: how closely what is around it binds: or 0, and 1, not 2.
+/// `binds`: precedence of the context: or 0, and 1, not 2.
 fn bracketed(dataflow: &Dataflow, predicate: &Predicate, binds: u8) -> String {
     let name = |c: &Column| column(dataflow, *c);
     let joined = |parts: &[Predicate], word: &str, own: u8| {
@@ -129,7 +129,7 @@ pub(crate) fn instant(nanos: i64) -> String {
     format!("'{}'", time(nanos))
 }
 
-/// A duration in the largest unit that needs no fraction: `90s`, `1500ms`.
+/// A duration in the largest unit without a fraction: `90s`, `1500ms`.
 pub(crate) fn duration(nanos: i64) -> String {
     const UNITS: [(&str, i64); 5] = [
         ("h", 3_600_000_000_000),
@@ -149,7 +149,7 @@ pub(crate) fn duration(nanos: i64) -> String {
 fn time(nanos: i64) -> String {
     let (seconds, fraction) = (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000));
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Eras of 400 years that begin on a 1st of March: the leap day is the last of its year.
+    // Eras of 400 years that begin on March 1: the leap day is the last of its year.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -167,7 +167,7 @@ fn time(nanos: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}{fraction}Z")
 }
 
-/// An end, as FROM and TO write it.
+/// An endpoint in the syntax of FROM and TO.
 pub(crate) fn end(end: &AddressMatch) -> String {
     match (end.net, end.port) {
         (None, None) => "*".to_owned(),

@@ -1,7 +1,9 @@
-//! Aggregators: where a pod has several monitors one process of it merges what they find, and hands on one partial result of each window instead of
-//! theirs, so that links above the pod carry less. The paper's Algorithm 2 places them, on spare hosts, as monitors are.
+//! Aggregators: if a pod has several monitors, a process in the pod merges their results and forwards one partial
+//! result per window, which reduces the load on links above the pod. The paper's Algorithm 2 places them on spare
+//! hosts, like monitors.
 //!
-//! How much a merged result takes is not known before. It is supposed that monitors find the same groups, so what is saved is at most that.
+//! The size of a merged result is unknown in advance. Monitors are assumed to find the same groups, so the estimate
+//! is the maximum saving.
 
 use plan::Sample;
 
@@ -10,23 +12,23 @@ use super::value::{AggregatorPart, MonitorPart, PhysicalPlan, Place};
 use crate::placement::{Nearby, Process, aggregators};
 use crate::topology::{HostId, Need, PodId, Starts};
 
-/// Cores of an aggregator: it adds up some groups a second.
+/// Cores of an aggregator, which merges a few groups per second.
 const CORES: f64 = 0.05;
 
-/// A monitor that may have an aggregator.
+/// A monitor eligible for an aggregator.
 struct Candidate {
     /// Its index in the plan.
     at: usize,
     pod: PodId,
-    /// Where it is, or, of one on a switch's own host, the first host there.
+    /// Its host, or for a monitor on a switch, the first host at that switch.
     host: HostId,
-    /// What it takes of that host.
+    /// Its resources on that host.
     need: Need,
     mbps: f64,
 }
 
 impl Asked<'_> {
-    /// The plan's aggregators; and why there are none, where they would have been.
+    /// The plan's aggregators, and the reason if none could be placed.
     pub(super) fn aggregators(&self, plan: &PhysicalPlan) -> (Vec<AggregatorPart>, Option<String>) {
         let when = self.ask.aggregate;
         let mut candidates = self.candidates(plan);
@@ -51,7 +53,7 @@ impl Asked<'_> {
         }
         let monitors: Vec<(HostId, Need, f64)> =
             candidates.iter().map(|candidate| (candidate.host, candidate.need, candidate.mbps)).collect();
-        // A monitor has one aggregator: what it sends is not divided.
+        // The output of a monitor goes to a single aggregator.
         let process = Process { mbps: f64::MAX, cores: CORES, memory_gb: self.ask.costs.monitor.memory_gb };
         // An aggregator must fit into BUDGET together with the monitors of its host, otherwise there is none.
         let most = self.ask.budget.cpu.unwrap_or(1.0);
@@ -61,7 +63,7 @@ impl Asked<'_> {
         for (engine, at) in layer.engines.iter().zip(0..) {
             let streams = layer.streams.iter().filter(|stream| stream.to == Some(at));
             let of: Vec<&Candidate> = streams.map(|stream| &candidates[stream.from as usize]).collect();
-            // One in another pod saves nothing, and so does one for a single monitor.
+            // An aggregator in another pod, or for a single monitor, saves nothing.
             let is_in =
                 |candidate: &&Candidate| candidate.pod == network.pod_of(network.rack_of(engine.host));
             if of.len() < 2 || !of.iter().all(is_in) {
@@ -83,7 +85,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Monitors that are started on other machines. What those on this one find crosses no link.
+    /// Monitors started on other machines. Results of monitors on this machine cross no link.
     fn candidates(&self, plan: &PhysicalPlan) -> Vec<Candidate> {
         let candidate = |(at, part): (usize, &MonitorPart)| {
             let (host, need) = match part.place {
@@ -105,7 +107,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether programs are started there by words, and not on this machine.
+/// Whether programs are started there by a command prefix, and not on this machine.
 fn is_elsewhere(starts: &Starts) -> bool {
     starts.via.as_ref().is_some_and(|via| !via.is_empty())
 }

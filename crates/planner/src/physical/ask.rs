@@ -1,4 +1,4 @@
-//! What is to be planned, and where in the network its flows are: what all parts of a plan are made of.
+//! The planning request, and the position of its flows in the network: the common input of all parts of a plan.
 
 use std::collections::BTreeMap;
 
@@ -9,43 +9,43 @@ use super::flows::Part;
 use super::value::Rates;
 use crate::topology::{Expected, Network, Site};
 
-/// What is to be planned.
+/// A planning request.
 #[derive(Clone, Debug)]
 pub struct Ask<'a> {
     /// The query's plan.
     pub plan: &'a Plan,
     /// The network.
     pub site: &'a Site,
-    /// Traffic that is expected besides what the site says.
+    /// Expected traffic in addition to that of the site.
     pub expected: &'a [Expected],
-    /// What things cost.
+    /// The cost model.
     pub costs: &'a Costs,
-    /// Only modes that lack nothing.
+    /// Accept only modes with complete results.
     pub exact: bool,
-    /// When a pod has an aggregator.
+    /// When to use aggregators.
     pub aggregate: Aggregate,
-    /// What may be taken.
+    /// Resource limits.
     pub budget: Budget,
-    /// Of placement.
+    /// Seed of the placement.
     pub seed: u64,
 }
 
-/// When a pod with two monitors or more has an aggregator.
+/// When to use an aggregator in a pod with at least two monitors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aggregate {
     /// Never.
     Never,
-    /// Where the network has links above the pod.
+    /// If the network has links above the pod.
     #[default]
     Auto,
     /// Always.
     Always,
 }
 
-/// What is asked, of this network.
+/// A planning request for this network.
 pub(super) struct Asked<'a> {
     pub(super) ask: &'a Ask<'a>,
     pub(super) network: Network,
-    /// Flows by their switches.
+    /// Flows by switch.
     pub(super) at: BTreeMap<usize, (Vec<Part>, Rates)>,
 }

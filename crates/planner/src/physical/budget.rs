@@ -1,6 +1,6 @@
-//! Limits of a plan. They restrict the choice: the cheapest way within them is taken, and if there is none, the query
-//! is rejected with the figure. An aggregator never causes a rejection: it is placed only where its host has room
-//! within BUDGET in addition to the host's monitor, and only if it saves something.
+//! Limits of a plan. They restrict the choice: the cheapest way within them is selected, and if there is none, the
+//! query is rejected with the figure. An aggregator never causes a rejection: it is placed only if its host has
+//! capacity within BUDGET in addition to the host's monitor, and only if it saves something.
 
 use std::fmt;
 
@@ -8,28 +8,28 @@ use plan::Budget;
 
 use super::value::PhysicalPlan;
 
-/// Why a plan is too much.
+/// The limit exceeded by a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Exceeded {
-    /// A host has to give more of its cores than it may.
+    /// CPU share of a host.
     Cpu {
         /// The host.
         host: String,
-        /// What it would give, 0 to 1.
+        /// Required share, 0 to 1.
         needs: f64,
-        /// What it may.
+        /// Maximum share.
         most: f64,
     },
-    /// Links get more than they may.
+    /// Additional traffic on links.
     Bandwidth {
-        /// What they would get in Mb/s: copies and results.
+        /// Required Mb/s: copies and results.
         needs: f64,
-        /// What they may.
+        /// Maximum Mb/s.
         most: f64,
     },
 }
 
-/// The first bound that a plan breaks.
+/// The first limit exceeded by a plan.
 pub(super) fn exceeded(plan: &PhysicalPlan, budget: Budget) -> Option<Exceeded> {
     if let Some(most) = budget.cpu {
         let share = |monitor: &super::MonitorPart| monitor.cores / monitor.host_cores;
@@ -49,7 +49,7 @@ impl fmt::Display for Exceeded {
                 f,
                 "the monitor on {host} would take {:.2} % of its cores, and BUDGET allows {:.4} %",
                 needs * 100.0,
-                // 0.29 × 100 is not 29 to the last bit.
+                // 0.29 × 100 is not exactly 29.
                 (most * 1e6).round() / 1e4
             ),
             Exceeded::Bandwidth { needs, most } => {

@@ -1,5 +1,5 @@
-//! The choice: every mode that answers the query, with monitors at the switches' ports where they can be and with copies to hosts
-//! where not, each with what it takes; the cheapest that may be taken is taken.
+//! Selection of the plan: all modes that answer the query, with monitors at switch ports if possible and otherwise
+//! with copies to hosts, each with its resources. The cheapest one within the limits is selected.
 
 use std::fmt;
 
@@ -14,29 +14,29 @@ use super::tunnels::wrapped;
 use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Taken, Way};
 use crate::topology::{Expected, Reached, SitePort, Traffic, Weights};
 
-/// Where monitors are.
+/// Location of monitors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Monitors {
-    /// On spare hosts, to whose ports switches copy.
+    /// On spare hosts, with copies to their ports.
     Hosts,
-    /// At the ports of switches that can have them; else on spare hosts.
+    /// At the ports of switches that support it; otherwise on spare hosts.
     Ports,
-    /// At interfaces to which switches copy whose own host is this machine; else on spare hosts.
+    /// On this machine, at interfaces of switches that run on it; otherwise on spare hosts.
     Interfaces,
 }
 
-/// Why there is no plan.
+/// The reason that there is no plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Unplanned {
-    /// The network has no such hosts, or is none.
+    /// The network is invalid, or does not contain the hosts.
     NoFlows(Vec<String>),
-    /// No way can be gone; each with its reason.
+    /// No way is feasible; each with its reason.
     NoWay(Vec<PassedOver>),
-    /// Ways can be gone, and all of them take too much; the cheapest.
+    /// All feasible ways exceed the limits; the cheapest of them.
     OverBudget(Exceeded),
 }
 
-/// The plan.
+/// Selects the plan.
 ///
 /// # Errors
 /// See [`Unplanned`].
@@ -67,7 +67,7 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
             },
         }
     }
-    // Of equals the first: modes come with the cheapest first.
+    // Of equally cheap ways the first: modes are ordered by cost.
     let best = (0..all.len()).min_by(|a, b| chooser.price(&all[*a]).total_cmp(&chooser.price(&all[*b])));
     let Some(best) = best else {
         return Err(over.map_or(Unplanned::NoWay(chooser.passed_over), Unplanned::OverBudget));
@@ -89,7 +89,7 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
     Ok(plan)
 }
 
-/// The choice while it is made.
+/// State of the selection.
 struct Chooser<'a> {
     asked: Asked<'a>,
     passed_over: Vec<PassedOver>,
@@ -111,7 +111,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// All ways: modes, and where monitors are. `None`: all are at switches' ports, and nothing is copied.
+    /// All combinations of modes and locations of monitors. `None` if all monitors are at switch ports, without
+    /// copies.
     fn ways(&mut self) -> Vec<(Option<Offer>, Monitors)> {
         let can =
             |monitors| self.asked.at.keys().filter(|switch| self.is_on_its_own(**switch, monitors)).count();
@@ -142,7 +143,7 @@ impl Chooser<'_> {
             if some && !all {
                 ways.push((Some(offer.clone()), Monitors::Ports));
             }
-            // All that passes a port is there for a monitor at the port, too, and nothing is copied for it.
+            // At a port, a monitor receives all its traffic without copies.
             if here > 0 && offer.mode.which != Which::Port {
                 ways.push((Some(offer.clone()), Monitors::Interfaces));
             }
@@ -151,7 +152,7 @@ impl Chooser<'_> {
         ways
     }
 
-    /// What a plan counts for: cores, links as cores, and what its answer lacks.
+    /// The price of a plan: cores, link load converted to cores, and a penalty for incomplete results.
     fn price(&self, plan: &PhysicalPlan) -> f64 {
         let links = plan.taken.copied.weighed(Weights::PAPER) + plan.taken.results_mbps;
         let lacking = if plan.lacks.is_empty() { 0.0 } else { self.asked.ask.costs.exact_worth_cores };
@@ -166,7 +167,7 @@ impl Chooser<'_> {
         format!("{:.4} cores and {copied:.2} Mb/s of copies{lacking}", monitor_cores + switch_cores)
     }
 
-    /// One way, with all that follows from it; or why it cannot be gone.
+    /// Builds the plan for one way, or returns the reason that it is not feasible.
     fn build(&self, offer: Option<&Offer>, monitors: Monitors) -> Result<PhysicalPlan, String> {
         let ask = self.asked.ask;
         let on_its_own = |switch: usize| self.is_on_its_own(switch, monitors);
@@ -212,7 +213,7 @@ impl Chooser<'_> {
                 plan.taken.copied += Traffic::to_host(mbps);
             }
             if let Way::Tunnel { end } = part.way {
-                // What comes out of the tunnel is copied there.
+                // Packets from the tunnel are copied at its end.
                 plan.taken.switch_cores += packets * ask.costs.switch.copy_ns / 1e9;
                 plan.taken.copied += self.asked.between(*switch, end.switch, wrapped(mbps, packets));
                 each = match mode.map(|mode| mode.part) {
@@ -241,7 +242,7 @@ impl Chooser<'_> {
     }
 }
 
-/// How copies leave a switch, to this port of a host or to an interface.
+/// The way of copies from a switch to a port of a host or to an interface.
 fn way(mode: Mode, switch: usize, port: Option<SitePort>) -> Way {
     match (port, mode.which) {
         (None, _) => Way::Interface,
@@ -251,7 +252,7 @@ fn way(mode: Mode, switch: usize, port: Option<SitePort>) -> Way {
     }
 }
 
-/// A way in words.
+/// Description of a way.
 fn name(offer: Option<&Offer>, monitors: Monitors) -> String {
     let Some(Offer { mode, .. }) = offer else { return SNIFFER.to_owned() };
     match monitors {
@@ -263,7 +264,7 @@ fn name(offer: Option<&Offer>, monitors: Monitors) -> String {
     }
 }
 
-/// The way of a plan, likewise.
+/// Description of a plan's way.
 fn what_of(plan: &PhysicalPlan) -> String {
     let has = |way| plan.switches.iter().any(|part| part.way == way);
     let monitors = match (has(Way::Sniffer), has(Way::Interface)) {

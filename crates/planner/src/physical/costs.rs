@@ -1,5 +1,5 @@
-//! What each way of copying packets costs, by which modes are chosen: measured on a machine and kept in a file (TOML), or the defaults
-//! here. They are of one core of a server of 2020 or so.
+//! Cost model of the ways of copying packets, used to select modes: measured on a machine and stored in a TOML file,
+//! or the defaults here, which are for one core of a server of about 2020.
 
 use std::collections::BTreeMap;
 
@@ -7,68 +7,69 @@ use mirror::Part;
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 
-/// See the module's text.
+/// Cost model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Costs {
-    /// Where they come from.
+    /// Source of the numbers.
     pub origin: String,
-    /// So many Mb/s on a link, each class by its weight (1, 2, 4), count as much as a core.
+    /// Link load in Mb/s, weighted by link class (1, 2, 4), equivalent to one core.
     pub link_mbps_per_core: f64,
-    /// Minimum number of cores that a way with an incomplete answer must save.
+    /// Minimum number of cores that a way with incomplete results must save.
     pub exact_worth_cores: f64,
-    /// What monitors take.
+    /// Costs of monitors.
     pub monitor: MonitorCosts,
-    /// What switches take.
+    /// Costs of switches.
     pub switch: SwitchCosts,
-    /// What is supposed of traffic.
+    /// Assumptions about traffic.
     pub traffic: TrafficShape,
 }
 
-/// What a monitor takes.
+/// Costs of a monitor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MonitorCosts {
-    /// A packet on its way from the network into the monitor.
+    /// Receiving a packet.
     pub receive_ns: f64,
-    /// A byte of it.
+    /// Receiving a byte.
     pub receive_byte_ns: f64,
-    /// Cores of a monitor to which no packet comes: its epochs end all the same.
+    /// Cores of a monitor without traffic, for the ends of epochs.
     pub idle_cores: f64,
-    /// A packet that is not asked for.
+    /// Rejecting a packet.
     pub refuse_ns: f64,
     /// Memory.
     pub memory_gb: f64,
-    /// A packet in a parser, by its name; of parsers that are not here an estimate is taken.
+    /// Parsing a packet, by parser name; other parsers are estimated.
     pub parse_ns: BTreeMap<String, f64>,
 }
 
-/// What a switch takes for a packet that it copies.
+/// Costs per packet copied by a switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SwitchCosts {
-    /// The whole packet, to a port of its own.
+    /// Copying the whole packet to a port.
     pub copy_ns: f64,
-    /// By a mirror of ports.
+    /// Copying with a port mirror.
     pub mirror_ns: f64,
-    /// Into a tunnel.
+    /// Copying to a tunnel.
     pub tunnel_ns: f64,
-    /// Its first bytes. Not known unless it was measured, and then cut copies are not chosen: they take some switches fifty times as long.
+    /// Copying the first bytes. `None` unless measured; truncated copies are then not selected, because they take
+    /// some switches fifty times as long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_ns: Option<f64>,
 }
 
-/// What is supposed of traffic of which only the rate is known.
+/// Assumptions about traffic with only a known rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficShape {
-    /// Bytes of a packet.
+    /// Bytes per packet.
     pub packet_bytes: f64,
-    /// Packets of a connection.
+    /// Packets per connection.
     pub connection_packets: f64,
-    /// Packets of a request with its response and their acknowledgments.
+    /// Packets per exchange of request and response, with acknowledgments.
     pub exchange_packets: f64,
-    /// The share of a host's link that its traffic takes, where nothing is expected of it.
+    /// Assumed share of a host's link used by its traffic, if no expectation is given.
     pub link_share: f64,
 }
 
@@ -116,10 +117,10 @@ impl Default for TrafficShape {
 }
 
 impl Costs {
-    /// Of a file's text.
+    /// Parses a cost file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first error of the text.
     pub fn parse(text: &str) -> Result<Costs, String> {
         let costs: Costs = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
@@ -159,7 +160,7 @@ impl Costs {
         Ok(costs)
     }
 
-    /// Time of a monitor for a packet that is asked for, without its way into the monitor.
+    /// Time of a monitor per matching packet, without reception.
     #[must_use]
     pub(super) fn parse_ns(&self, plan: &Plan) -> f64 {
         let measured: Option<Vec<f64>> = plan
@@ -174,7 +175,7 @@ impl Costs {
         }
     }
 
-    /// Time of a switch for a packet that it copies; `None`: that is not known.
+    /// Time of a switch per copied packet; `None` if unknown.
     #[must_use]
     pub(super) fn copy_ns(&self, part: Part) -> Option<f64> {
         match part {

@@ -1,5 +1,5 @@
-//! Which flows are covered at which switch: at that of their server; where the network has no such server, at that of their client. So
-//! each flow has one switch, whatever way its packets take.
+//! Assignment of flows to switches: each flow is covered at the switch of its server, or of its client if the network
+//! does not contain the server. Each flow is thus covered by one switch, whatever path its packets take.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub(super) struct Part {
     pub(super) hosts: Vec<HostId>,
 }
 
-/// What is covered where, and what is not, in words.
+/// The covered flows by switch, and a description of those not covered.
 pub(super) fn covered(spec: &MonitorSpec, site: &Site) -> (BTreeMap<usize, Vec<Part>>, Vec<String>) {
     let mut at: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
     let mut uncovered = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn covered(spec: &MonitorSpec, site: &Site) -> (BTreeMap<usize, Vec<P
     (at, uncovered)
 }
 
-/// The hosts that ends mean, by switch; hosts that have nothing to do only where they are named.
+/// The hosts that match the endpoints, by switch; spare hosts only if named.
 fn by_switch(site: &Site, ends: &[AddressMatch]) -> BTreeMap<usize, Vec<HostId>> {
     let mut found: BTreeMap<usize, Vec<HostId>> = BTreeMap::new();
     for (index, host) in site.hosts.iter().enumerate() {
@@ -78,14 +78,15 @@ fn by_switch(site: &Site, ends: &[AddressMatch]) -> BTreeMap<usize, Vec<HostId>>
     found
 }
 
-/// Ends that mean these hosts: their addresses as far as the end names them. Not its network, of which others may be anywhere.
+/// The endpoint restricted to the addresses of these hosts, but not its whole network, which may include hosts
+/// elsewhere.
 fn ends_of(site: &Site, hosts: &[HostId], end: &AddressMatch) -> Vec<AddressMatch> {
     let addresses = hosts.iter().flat_map(|host| &site.hosts[*host as usize].addresses);
     let own = addresses.filter(|address| end.net.is_none_or(|net| is_in(**address, net)));
     own.map(|address| AddressMatch { net: Some((*address, bits(*address))), port: end.port }).collect()
 }
 
-/// With the ports that the query asks of clients, if all of them are one.
+/// Adds the port of the requested clients, if they all share one.
 fn with_ports(mut ends: Vec<AddressMatch>, asked: &[AddressMatch]) -> Vec<AddressMatch> {
     if let Some(port) = asked.first().and_then(|end| end.port)
         && asked.iter().all(|end| end.port == Some(port))
@@ -103,7 +104,7 @@ fn is_one((address, length): (IpAddr, u8)) -> bool {
     length == bits(address)
 }
 
-/// An address as a number of 128 bits, the first ones its own.
+/// An address as a 128-bit number, left-aligned.
 fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)) << 96,
@@ -111,7 +112,7 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// Whether an address is in a network.
+/// Whether an address belongs to a network.
 pub(super) fn is_in(address: IpAddr, (net, length): (IpAddr, u8)) -> bool {
     let differ = number(address) ^ number(net);
     address.is_ipv4() == net.is_ipv4() && differ.leading_zeros() >= u32::from(length)

@@ -1,4 +1,4 @@
-//! A physical plan in JSON, for programs.
+//! JSON output of physical plans.
 
 use plan::AddressMatch;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> Value {
     })
 }
 
-/// Ends, as FROM and TO write them.
+/// Endpoints in the syntax of FROM and TO.
 #[must_use]
 pub fn ends(ends: &[AddressMatch]) -> Vec<String> {
     ends.iter().map(words::end).collect()

@@ -1,5 +1,5 @@
-//! The plan of a query in a network: the flows covered at each switch, the copy mode, the rules, the monitors and their
-//! hosts, and the cost. [`physical`] chooses; a [`PhysicalPlan`] is an immutable value.
+//! The plan of a query in a network: the flows covered at each switch, the copy mode, the rules, the monitors and
+//! their hosts, and the cost. [`physical`] selects the plan; a [`PhysicalPlan`] is an immutable value.
 //!
 //! A flow is covered once: at the switch of its server, or of its client if the network does not contain the server.
 //! Rules come from `mirror` and are proved on a model of the network that forwards as the network file describes. The

@@ -1,4 +1,4 @@
-//! The network on paper, as its file says it is: for the rules that would be installed, and for their proof.
+//! A model of the network as described by its file, used to generate the rules and prove them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use mirror::{Cube, Field};
 use super::value::{SwitchPart, Way};
 use crate::topology::{FirstTable, Forwarding, HostId, Site, SitePort};
 
-/// The table in which a switch forwards whose first one is free.
+/// The forwarding table of a switch with a free first table.
 const NEXT: u8 = 10;
 
-/// What a switch does with packets by itself: what its file says, and supposed is that a controller takes the shortest way.
+/// The forwarding rules of a switch according to its file; a controller is assumed to use shortest paths.
 pub(super) fn forwarding(site: &Site, switch: usize) -> Vec<Rule> {
     let of = &site.switches[switch];
     let table = match of.first_table {
@@ -30,7 +30,7 @@ pub(super) fn forwarding(site: &Site, switch: usize) -> Vec<Rule> {
     rules
 }
 
-/// To each host by a shortest way; to hosts that are there for monitors nothing is sent.
+/// Shortest paths to each host except those reserved for monitors.
 fn shortest(site: &Site, switch: usize, table: u8) -> Vec<Rule> {
     let mut rules = Vec::new();
     for host in site.hosts.iter().filter(|host| !host.spare) {
@@ -45,7 +45,7 @@ fn shortest(site: &Site, switch: usize, table: u8) -> Vec<Rule> {
     rules
 }
 
-/// The port of a switch on a shortest way to where a host is; the first of several.
+/// The port of a switch on a shortest path to a host; the first of several.
 fn toward(site: &Site, from: usize, to: SitePort) -> Option<u32> {
     if from == to.switch {
         return Some(to.port);
@@ -70,21 +70,21 @@ fn toward(site: &Site, from: usize, to: SitePort) -> Option<u32> {
     None
 }
 
-/// The number that an interface for copies has on paper: the switch says which it really is.
+/// Port number of an interface for copies in the model; the actual number is assigned by the switch.
 pub(super) const INTERFACE: u32 = 0xfeff;
 
-/// The number that a tunnel's port has on paper, where copies leave.
+/// Port number of a tunnel in the model, at the switch that copies.
 pub(super) const TUNNEL: u32 = 0xfefe;
 
-/// And where they arrive, from this switch.
+/// Port number at the end of the tunnel from this switch.
 pub(super) fn landing(from: usize) -> u32 {
     0xe000 + from as u32 % 0x1000
 }
 
-/// Hosts of a switch that no rule names, on paper: they are alike, so a few stand for all.
+/// Number of representative hosts per switch in the model, for hosts not named in rules.
 const OTHERS_MAX: usize = 2;
 
-/// The site with all hosts that are covered, and a few others at each switch.
+/// The site reduced to all covered hosts and a few others at each switch.
 pub(super) fn small(site: &Site, covered: &BTreeSet<HostId>) -> Site {
     let mut others: BTreeMap<usize, usize> = BTreeMap::new();
     let mut small = site.clone();
@@ -99,7 +99,8 @@ pub(super) fn small(site: &Site, covered: &BTreeSet<HostId>) -> Site {
     small
 }
 
-/// The network with some parts done; or as it is by itself. Ports of monitors are those of all parts that will be.
+/// The model of the network with the rules of some parts installed, or without them. Ports of monitors are those of
+/// all parts.
 pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network {
     let targets: BTreeMap<SitePort, String> =
         parts.iter().filter_map(|part| Some((lands(part)?, monitor(&part.name)))).collect();
@@ -158,7 +159,7 @@ pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network 
     Network::new(switches.collect(), links.collect(), hosts)
 }
 
-/// The port by which copies leave their switch.
+/// The port through which copies leave their switch.
 pub(super) fn target(way: Way) -> Option<u32> {
     match way {
         Way::Sniffer => None,
@@ -168,12 +169,12 @@ pub(super) fn target(way: Way) -> Option<u32> {
     }
 }
 
-/// Where copies of a switch are at their monitor.
+/// The port at which copies of a switch reach their monitor.
 pub(super) fn lands(part: &SwitchPart) -> Option<SitePort> {
     tunnel(part).or_else(|| target(part.way).map(|port| SitePort { switch: part.switch, port }))
 }
 
-/// Where copies of a switch come out of a tunnel.
+/// The end of a switch's tunnel.
 fn tunnel(part: &SwitchPart) -> Option<SitePort> {
     match part.way {
         Way::Tunnel { end } => Some(end),
@@ -181,7 +182,7 @@ fn tunnel(part: &SwitchPart) -> Option<SitePort> {
     }
 }
 
-/// The name of the monitor of a switch.
+/// The name of a switch's monitor.
 pub(super) fn monitor(switch: &str) -> String {
     format!("monitor of {switch}")
 }

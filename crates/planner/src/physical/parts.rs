@@ -1,4 +1,4 @@
-//! What each switch does in a way, and the monitor that it does it for: where that runs, and what it takes.
+//! The task of each switch in a way, and its monitor: location and resources.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::value::{Covering, LEASE, Landing, MonitorPart, Place, Rates, SwitchPa
 use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
 use crate::topology::{HostId, Load, Network, Reached, Site, SiteHost};
 
-/// The job's number in the cookies of rules that are printed.
+/// The job number in the cookies of printed rules.
 const JOB: u32 = 1;
 /// Bytes of results per packet that leave a monitor with windows; without windows, the plan determines them.
 const RESULT_BYTES: f64 = 200.0;
@@ -34,7 +34,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Where monitors of switches go whose packets are copied.
+    /// The hosts of monitors for switches with copied packets.
     pub(super) fn hosts(
         &self,
         mode: Option<Mode>,
@@ -56,7 +56,7 @@ impl Asked<'_> {
             .map(|(switch, (mbps, _))| Flow { racks: [self.rack(*switch); 2], mbps: *mbps as f32 })
             .collect();
         let most = |of: fn(&(f64, f64)) -> f64| needs.iter().map(of).fold(1e-3, f64::max);
-        // Rates are kept in 32 bits: a monitor has room for the largest of them.
+        // Rates are stored in 32 bits, so the capacity is slightly larger than the largest rate.
         let (mbps, cores) = (most(|need| need.0) * 1.000_001, most(|need| need.1));
         let memory_gb = costs.monitor.memory_gb;
         let small = Process { mbps: f64::MAX, cores: 1e-6, memory_gb: 1e-6 };
@@ -81,13 +81,13 @@ impl Asked<'_> {
                 continue;
             }
             let host = placed.monitors[*monitor as usize].host;
-            // Two monitors would be on one port.
+            // Two monitors cannot share a port.
             if hosts.values().any(|other| *other == host) {
                 return Err(format!("{name} and another switch would have one host for their monitors"));
             }
             hosts.insert(*switch, host);
         }
-        // Who has a host of its own has it. Tunnels have links in common.
+        // Monitors behind their own switch are placed first. Tunnels share links.
         let mut load = Load::new(&network);
         for (switch, cores, none) in elsewhere {
             let host = self.behind_another(switch, mode, cores, &mut load, &hosts);
@@ -96,7 +96,7 @@ impl Asked<'_> {
         Ok(hosts)
     }
 
-    /// The network in which only these hosts have something free, of their cores such a share at most.
+    /// The network in which only these hosts have free capacity, with a maximum share of their cores.
     pub(super) fn free_on(&self, which: impl Fn(&SiteHost) -> bool, most: f64) -> Network {
         let mut site = self.ask.site.clone();
         for host in &mut site.hosts {
@@ -181,7 +181,7 @@ impl Asked<'_> {
         }
         let Some(target) = target(way) else { return Ok(done) };
         if mode.which == Which::Port {
-            // What is copied to a port is no part of what is copied.
+            // The target port of copies is not copied itself.
             done.ports.retain(|port| *port != target);
             return Ok(done);
         }
@@ -237,16 +237,18 @@ impl Asked<'_> {
         })
     }
 
-    /// What leaves a monitor, in Mb/s: rows by what the plan says of a packet, groups by how many are new.
+    /// Output of a monitor in Mb/s: rows according to the plan's estimate per packet, groups according to the number
+    /// of new groups.
     pub(super) fn results(&self, rates: &Rates) -> f64 {
         let cost = crate::cost(self.ask.plan);
         let rows = rates.packets * cost.sent_bytes_per_1000_packets as f64 / 1000.0;
-        // A few groups a second.
+        // A few groups per second.
         let bytes = if rows > 0.0 { rows } else { RESULT_BYTES };
         bytes * 8.0 / 1e6
     }
 
-    /// Whether a packet that parsers count by itself may be copied at two switches: neither end says by its port who serves.
+    /// Whether a packet counted individually may be copied at two switches, because neither endpoint's port
+    /// identifies the server.
     pub(super) fn twice(&self) -> bool {
         let open = |end: &AddressMatch| end.port.is_none();
         self.at.len() > 1
@@ -259,7 +261,7 @@ impl Asked<'_> {
     }
 }
 
-/// The rules by which a switch of this site copies packets to a port.
+/// The rules of a switch to copy packets to a port.
 pub(super) fn rules_on(
     site: &Site,
     switch: usize,
@@ -275,7 +277,7 @@ pub(super) fn rules_on(
 pub(super) const TWICE: &str =
     "no port says which end serves: a packet between two of these hosts is counted at both their switches";
 
-/// The orders for some flows of a query.
+/// The specification restricted to some flows of a query.
 fn narrowed(spec: &MonitorSpec, parts: &[Part]) -> MonitorSpec {
     let union = |of: &dyn Fn(&Part) -> Vec<AddressMatch>| -> Vec<AddressMatch> {
         let lists: Vec<Vec<AddressMatch>> = parts.iter().map(of).collect();
@@ -297,7 +299,7 @@ fn narrowed(spec: &MonitorSpec, parts: &[Part]) -> MonitorSpec {
     }
 }
 
-/// Whether a parser tells of each packet by itself: its rows have the length of one.
+/// Whether a parser reports individual packets: its rows have the length of a packet.
 fn is_of_packets(schema: &Schema) -> bool {
     schema.find("packet_bytes").is_some()
 }

@@ -1,4 +1,4 @@
-//! A physical plan as a picture (SVG): the network with its monitors and copies, and the processing of tuples below. Of
+//! A physical plan as an SVG image: the network with its monitors and copies, and the processing of tuples below. For
 //! a large network, the racks in use are drawn, and as many others as fit.
 
 use std::fmt::Write;
@@ -7,15 +7,15 @@ use super::text::{aggregator, ends, mode, number};
 use super::value::{PhysicalPlan, Place, Way};
 use crate::topology::{Site, SiteHost, SitePort, Tier};
 
-/// Hosts that are drawn at most.
+/// Maximum number of hosts drawn.
 const HOSTS_MAX: usize = 24;
 const HOST_WIDTH: f64 = 104.0;
 const MARGIN: f64 = 24.0;
 const WIDTH_MIN: f64 = 960.0;
-/// Where tiers stand, and hosts.
+/// Vertical positions of tiers and hosts.
 const CORE_Y: f64 = 96.0;
 const AGGREGATION_Y: f64 = 176.0;
-/// Letters of a line of text below the picture.
+/// Width of a letter in the text below the image.
 const LETTERS: f64 = 7.2;
 
 const STYLE: &str = "text{font-family:system-ui,sans-serif;font-size:13px;fill:#1b2733}\
@@ -24,7 +24,7 @@ const STYLE: &str = "text{font-family:system-ui,sans-serif;font-size:13px;fill:#
 .wire{stroke:#b4bfca;stroke-width:1.5;fill:none}.copy{stroke:#c06a00;stroke-width:3;fill:none}\
 .rows{stroke:#1f7a4d;stroke-width:2;fill:none;stroke-dasharray:6 4}.step{fill:#e6f4ec;stroke:#1f7a4d}";
 
-/// The plan as a picture.
+/// Draws the plan.
 #[must_use]
 pub fn to_svg(plan: &PhysicalPlan, site: &Site) -> String {
     let mut picture = Picture::new(plan, site);
@@ -37,12 +37,12 @@ pub fn to_svg(plan: &PhysicalPlan, site: &Site) -> String {
 struct Picture<'a> {
     plan: &'a PhysicalPlan,
     site: &'a Site,
-    /// The hosts that are drawn, rack by rack.
+    /// The hosts to draw, by rack.
     hosts: Vec<usize>,
-    /// The middles of switches, where they are drawn.
+    /// Horizontal positions of the switches drawn.
     switches: Vec<Option<f64>>,
     width: f64,
-    /// Down to where something is drawn.
+    /// Current vertical position.
     y: f64,
     edge_y: f64,
     body: String,
@@ -61,13 +61,13 @@ impl<'a> Picture<'a> {
         picture
     }
 
-    /// The middle of a host's box.
+    /// Horizontal position of a host.
     fn host_x(&self, place: usize) -> f64 {
         let left = (self.width - self.hosts.len() as f64 * HOST_WIDTH) / 2.0;
         left + (place as f64 + 0.5) * HOST_WIDTH
     }
 
-    /// Edge switches stand above their hosts, others above those below them.
+    /// Positions of switches: edge switches are centered above their hosts, others above the switches below them.
     fn middles(&mut self) {
         for switch in 0..self.site.switches.len() {
             let mut at: Vec<f64> = Vec::new();
@@ -90,7 +90,7 @@ impl<'a> Picture<'a> {
                     Some((*at, middle(&below)?))
                 })
                 .collect();
-            // Side by side where several are above the same.
+            // Spread horizontally if several are above the same switches.
             let step = (self.width - 2.0 * MARGIN) / (joined.len().max(1) as f64);
             for (place, (at, x)) in joined.iter().enumerate() {
                 let apart = MARGIN + (place as f64 + 0.5) * step;
@@ -185,14 +185,14 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// Mb/s of copies that go to a port.
+    /// Mb/s of copies to a port.
     fn copies_to(&self, at: SitePort) -> Option<f64> {
         let part = self.plan.switches.iter().find(|part| super::model::lands(part) == Some(at))?;
         let monitor = self.plan.monitors.iter().find(|monitor| monitor.switch == part.switch)?;
         Some(monitor.mbps)
     }
 
-    /// From copied packets to rows, in boxes.
+    /// Draws the steps from copied packets to rows.
     fn dataflow(&mut self) {
         let dataflow = &self.plan.dataflow;
         let parsers: Vec<String> = dataflow
@@ -244,7 +244,7 @@ impl<'a> Picture<'a> {
         self.y = top + 100.0;
     }
 
-    /// What is covered, why so, what it takes and what the answer lacks.
+    /// Prints coverage, reasons, resources, and limitations.
     fn facts(&mut self) {
         let plan = self.plan;
         let taken = &plan.taken;
@@ -341,7 +341,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Which hosts are drawn: those of racks in which something is done first, and all in their order.
+/// The hosts to draw: those of racks in use first, in their original order.
 fn drawn(plan: &PhysicalPlan, site: &Site) -> Vec<usize> {
     let is_busy = |host: &usize| plan.switch(site.hosts[*host].at.switch).is_some();
     let is_named = |host: &usize| {

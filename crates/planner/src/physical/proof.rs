@@ -1,4 +1,5 @@
-//! The proof of a plan, on a model of the network: every packet that is asked for is copied once, and no other.
+//! Proof of a plan on a model of the network: every requested packet is copied exactly once, and no other packet is
+//! copied.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::topology::HostId;
 const PROVED_MAX: usize = 24;
 
 impl Asked<'_> {
-    /// Proves on the model that every packet that is asked for is copied once, and no other.
+    /// Proves on the model that every requested packet is copied exactly once, and no other.
     pub(super) fn prove(&self, plan: &PhysicalPlan) -> Result<Proof, String> {
         if plan.switches.iter().all(|part| part.way == Way::Sniffer) {
             return Ok(Proof::NotNeeded);

@@ -1,4 +1,4 @@
-//! What traffic is expected of flows, and how much of it each mode copies.
+//! Expected traffic of flows, and the amount copied by each mode.
 
 use mirror::{Mode, Part as Bytes, Which};
 use plan::AddressMatch;
@@ -8,14 +8,14 @@ use super::flows::{Part, is_in};
 use super::value::Rates;
 use crate::topology::{Expected, HostId, Site};
 
-/// Bytes of a packet that begins or ends a connection.
+/// Bytes of a packet at the start or end of a connection.
 const END_BYTES: f64 = 74.0;
-/// Packets that begin and end a connection.
+/// Packets at the start and end of a connection.
 const END_PACKETS: f64 = 4.0;
-/// Of an exchange, the packets that end a message.
+/// Packets of an exchange that end a message.
 const PUSHED_PACKETS: f64 = 2.0;
 
-/// What is expected of the flows of some parts, which are of one switch.
+/// Expected traffic of flows at one switch.
 pub(super) fn rates(parts: &[Part], site: &Site, expected: &[Expected], costs: &Costs) -> Rates {
     let mut rates = Rates::default();
     let mut hosts: Vec<HostId> = parts.iter().flat_map(|part| part.hosts.iter().copied()).collect();
@@ -45,7 +45,7 @@ pub(super) fn rates(parts: &[Part], site: &Site, expected: &[Expected], costs: &
     rates
 }
 
-/// What an expectation says of one host of a part; shared evenly by all hosts that it means.
+/// The share of an expectation for one host of a part; divided equally between all matching hosts.
 fn of_host(
     known: &Expected,
     part: &Part,
@@ -66,7 +66,7 @@ fn of_host(
     Some((known.mbps / count, known.connections.map(|rate| rate / count)))
 }
 
-/// Whether two ends may mean the same.
+/// Whether two endpoints overlap.
 fn meet(a: &AddressMatch, b: &AddressMatch) -> bool {
     let ports = a.port.is_none() || b.port.is_none() || a.port == b.port;
     let nets = match (a.net, b.net) {
@@ -85,7 +85,7 @@ fn supposed(site: &Site, host: HostId, costs: &Costs) -> f64 {
     site.hosts[host as usize].has.mbps * costs.traffic.link_share
 }
 
-/// All that passes a host's port.
+/// Total traffic at a host's port.
 fn passing(site: &Site, host: HostId, expected: &[Expected], costs: &Costs) -> f64 {
     let of = |known: &Expected| {
         let meant = |end: &AddressMatch| {
@@ -107,7 +107,7 @@ fn connections_of(mbps: f64, shape: &TrafficShape) -> f64 {
     packets(mbps, shape) / shape.connection_packets
 }
 
-/// Mb/s and packets in a second that a mode copies.
+/// Mb/s and packets per second copied by a mode.
 pub(super) fn copied(mode: Mode, rates: &Rates, costs: &Costs) -> (f64, f64) {
     let shape = &costs.traffic;
     let (packets_copied, bytes) = match mode.which {
@@ -117,7 +117,7 @@ pub(super) fn copied(mode: Mode, rates: &Rates, costs: &Costs) -> (f64, f64) {
         _ if mode == Mode::PUSHED => {
             (rates.packets * (PUSHED_PACKETS / shape.exchange_packets).min(1.0), shape.packet_bytes)
         }
-        // All but those that begin connections.
+        // All but the first packets of connections.
         Which::Flags(_) => ((rates.packets - rates.connections).max(0.0), shape.packet_bytes),
     };
     let bytes = match mode.part {

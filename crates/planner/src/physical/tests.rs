@@ -1,4 +1,5 @@
-//! Golden plans of a small network, and differences between them: texts in `tests/`, written anew by `BLESS=1 cargo test -p planner physical`.
+//! Golden plans of a small network, and differences between them: texts in `tests/`, rewritten by `BLESS=1 cargo test
+//! -p planner physical`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use crate::topology::{Expected, Site, SitePort};
 
 const SITE: &str = include_str!("tests/network.toml");
 
-/// The same network with no program on switches.
+/// The same network without programs on switches.
 fn without_sniffers() -> String {
     SITE.lines().filter(|line| !line.ends_with("# of the switch")).map(|line| format!("{line}\n")).collect()
 }
@@ -89,7 +90,7 @@ fn plans_are_these() {
     golden("pages-json", &format!("{}\n", serde_json::to_string_pretty(&json).expect("json")));
 }
 
-/// The same network, in which the second and the third leaf are a pod, and the first is one by itself.
+/// The same network with the second and third leaf in one pod, and the first in another.
 fn with_pods(text: &str) -> String {
     let (hosts, _) = text.split_once("[[link]]").expect("links");
     let switches = ["aggregation1", "aggregation2"]
@@ -131,13 +132,13 @@ fn monitors_of_a_pod_have_an_aggregator() {
     for word in ["aggregator</text>", "aggregated</text>", "on spare2"] {
         assert!(svg.contains(word), "{word}");
     }
-    // Where all monitors are on hosts: on one of them.
+    // If all monitors are on hosts, the aggregator is on one of them.
     let copied = plan(&with_pods(&without_sniffers()), Aggregate::Auto, CONNECTIONS);
     assert_eq!(
         (copied.aggregators[0].name.as_str(), copied.members(&copied.aggregators[0]).as_str()),
         ("spare2", "spare2, spare3")
     );
-    // A leaf-spine network is one pod, with nothing above.
+    // A leaf-spine network is one pod without links above it.
     assert_eq!(plan(SITE, Aggregate::Auto, CONNECTIONS).aggregators, []);
     assert_eq!(plan(SITE, Aggregate::Always, CONNECTIONS).aggregators.len(), 1);
     let none = |site: &str, aggregate, query: &str, why: &str| {
@@ -201,7 +202,7 @@ fn a_monitor_takes_something_while_nothing_comes() {
     assert!((0.0035..0.014).contains(&cores), "{cores}");
 }
 
-/// Where a switch runs on this machine, what is asked comes to an interface of it, when far more passes the ports.
+/// With a switch on this machine, requested traffic is copied to an interface if far more passes the ports.
 #[test]
 fn copies_go_to_an_interface_of_this_machine() {
     let check = |via: &str, way| {
@@ -229,7 +230,7 @@ fn with_tunnels(text: &str, without: &str) -> String {
     unspared(&text, without)
 }
 
-/// The network where this host has something else to do.
+/// The network with this host not spare.
 fn unspared(text: &str, host: &str) -> String {
     let (before, after) = text.split_once(&format!("name = \"{host}\"")).expect("a host");
     format!("{before}name = \"{host}\"{}", after.replacen("spare = true\n", "", 1))
@@ -251,13 +252,13 @@ fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
         (&"tunnel".into(), &"leaf1".into())
     );
     assert!(to_svg(&plan, &Site::parse(&text).expect("a site")).contains(" rules, a tunnel"));
-    // Each of two links between switches gets what is wrapped, each monitor's link what is not.
+    // Each of two links between switches carries wrapped packets, each monitor's link unwrapped ones.
     let [access, aggregation, core] = plan.taken.copied.0;
     let packets = plan.covered[1].rates.packets;
     let expected = 2.0 * (plan.monitors[1].mbps + packets * 50.0 * 8.0 / 1e6);
     assert!((aggregation - expected).abs() < 1e-9 && core == 0.0, "{aggregation} {expected}");
     assert!((access - plan.monitors[0].mbps - plan.monitors[1].mbps).abs() < 1e-9);
-    // A monitor at the ports takes more where much else passes them.
+    // A monitor at the ports is more expensive if much other traffic passes them.
     let expected = ["10.60.3.1:3306=8Mbps", "10.60.3.1:81=800Mbps"];
     let expected = expected.map(|text| Expected::parse(text).expect("traffic")).to_vec();
     let query = "PARSE mysql_query TO 10.60.3.1:3306";
@@ -265,7 +266,7 @@ fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
     assert!(matches!(plan.switches[0].way, Way::Tunnel { .. }), "{}", to_text(&plan));
 }
 
-/// What one tunnel takes of a link another does not have.
+/// Tunnels share the capacity of links.
 #[test]
 fn tunnels_share_links() {
     let text = unspared(&with_tunnels(&without_sniffers(), "spare3"), "spare2");
@@ -335,12 +336,12 @@ fn cut_copies_are_taken_where_they_were_measured_to_be_cheap() {
     assert_eq!(before.choice.mode, Some(Mode::FLOW));
     case.costs.switch.cut_ns = Some(case.costs.switch.copy_ns);
     assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(Mode::HEADERS));
-    // Fifty times as long, as was measured of one in software.
+    // Fifty times as long, as measured for a software switch.
     case.costs.switch.cut_ns = Some(50.0 * case.costs.switch.copy_ns);
     assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(Mode::FLOW));
 }
 
-/// However much it saves, and however little exactness is worth.
+/// Regardless of the savings, and of the value of exact results.
 #[test]
 fn a_mode_that_loses_exchanges_is_not_chosen() {
     let mut case = Case::new(&without_sniffers());
@@ -365,7 +366,7 @@ fn a_mode_that_loses_exchanges_is_not_chosen() {
     }
 }
 
-/// The picture stands by itself, and is drawn of a network that has far more hosts than there is room for.
+/// The image is self-contained, and is limited for a network with more hosts than fit.
 #[test]
 fn a_picture_is_drawn() {
     let case = Case::new(&without_sniffers());
@@ -398,7 +399,7 @@ fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
     case.budget.bandwidth_mbps = Some(copied / 2.0);
     let why = case.plan(CONNECTIONS).expect_err("too much").to_string();
     assert!(why.contains("Mb/s, and BUDGET allows"), "{why}");
-    // What lacks something is within it.
+    // The incomplete mode is within the limits.
     case.exact = false;
     assert_eq!(case.plan(CONNECTIONS).expect("a plan").choice.mode, Some(Mode::ENDS));
     let mut case = Case { exact: true, ..Case::new(&without_sniffers()) };
@@ -417,7 +418,7 @@ fn what_is_expected_counts_instead_of_what_is_supposed() {
     let plan = case.plan(PAGES).expect("a plan");
     assert!(!plan.covered[0].rates.supposed);
     assert_eq!(plan.covered[0].rates.mbps, 8.0);
-    // Of another port nothing is known.
+    // Nothing is known about another port.
     case.expected = vec![Expected::parse("10.60.1.3:81=8Mbps").expect("traffic")];
     assert!(case.plan(PAGES).expect("a plan").covered[0].rates.supposed);
 }
@@ -436,7 +437,7 @@ fn what_cannot_be_done_is_told() {
     check("", PAGES, "no host");
 }
 
-/// A server that the network does not have is covered where its clients are.
+/// Flows to a server outside the network are covered at their clients.
 #[test]
 fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
     let plan =
@@ -446,7 +447,7 @@ fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
     assert_eq!(plan.uncovered, Vec::<String>::new());
 }
 
-/// An aggregator is within BUDGET, too, and what it saves counts.
+/// BUDGET includes aggregators and their savings.
 #[test]
 fn a_budget_knows_aggregators() {
     let of = |aggregate, budget| Case { aggregate, budget, ..Case::new(&with_pods(SITE)) }.plan(CONNECTIONS);
@@ -456,7 +457,7 @@ fn a_budget_knows_aggregators() {
     assert_eq!(with.aggregators.len(), 1);
     let cores = with.aggregators[0].cores;
     assert!((with.taken.monitor_cores - without.taken.monitor_cores - cores).abs() < 1e-12);
-    // It takes 0.05 of four cores.
+    // It uses 0.05 of four cores.
     let none = of(Aggregate::Auto, cpu(0.012)).expect("a plan without one");
     assert_eq!(none.aggregators, []);
     assert!(none.unaggregated.as_ref().is_some_and(|why| why.contains("has room for one")));

@@ -1,4 +1,5 @@
-//! A physical plan as text for people, one fact a line, and the lines in which two plans differ. The text depends on the plan alone.
+//! A physical plan as text, one fact per line, and the difference between two plans. The text depends only on the
+//! plan.
 
 use std::fmt::Write;
 
@@ -9,10 +10,10 @@ use super::value::{AggregatorPart, Covering, MonitorPart, PhysicalPlan, Proof, S
 use crate::topology::LINK_CLASSES;
 use crate::words;
 
-/// Where the right-hand column begins.
+/// Position of the right-hand column.
 const INDENT: usize = 14;
 
-/// The plan in words.
+/// The plan as text.
 #[must_use]
 pub fn to_text(plan: &PhysicalPlan) -> String {
     let mut out = String::from("network\n");
@@ -60,7 +61,7 @@ fn row(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "  {label:INDENT$}{text}");
 }
 
-/// Ends of flows, as a query writes them.
+/// Endpoints in the syntax of a query.
 pub(super) fn ends(ends: &[AddressMatch]) -> String {
     match ends {
         [] => "any".to_owned(),
@@ -81,7 +82,7 @@ fn flows(covering: &Covering) -> String {
     )
 }
 
-/// The mode in words.
+/// Description of the mode.
 #[must_use]
 pub fn mode(plan: &PhysicalPlan) -> String {
     match plan.choice.mode {
@@ -141,7 +142,7 @@ fn monitor(part: &MonitorPart) -> String {
     )
 }
 
-/// An aggregator in words.
+/// Description of an aggregator.
 pub(super) fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> String {
     let AggregatorPart { in_mbps, cores, memory_gb, .. } = part;
     format!(
@@ -168,7 +169,7 @@ fn taken(out: &mut String, plan: &PhysicalPlan) {
     row(out, "delay", &format!("{:.2} µs for a packet that is copied", taken.delay_us));
 }
 
-/// With as many decimals as say something.
+/// Formats a number with its significant decimals.
 pub(super) fn number(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
@@ -178,11 +179,11 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// The lines in which two texts differ, those that went with `-`, those that came with `+`, with the title under which they stand.
+/// The differing lines of two texts, removed ones with `-`, added ones with `+`, below their section titles.
 #[must_use]
 pub fn difference(before: &str, after: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    // Length of the longest common part of what follows.
+    // Length of the longest common subsequence of the remaining lines.
     let mut common = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {

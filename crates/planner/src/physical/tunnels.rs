@@ -1,5 +1,6 @@
-//! Monitors behind another switch, where the covered one has no spare host with room: copies go there through a tunnel, which both switches have
-//! to be able to have. What is wrapped is longer, and counts on every link that it crosses.
+//! Monitors behind another switch, used if the covered switch has no spare host with capacity: copies are sent there
+//! through a tunnel, which both switches must support. Encapsulated packets are longer, and count on every link of
+//! the path.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::ask::Asked;
 use super::rates::copied;
 use crate::topology::{HostId, LINK_CLASSES, LinkClass, Load, Need, RackId, Reached, Traffic};
 
-/// What VXLAN puts around a packet: Ethernet, IPv4, UDP and its own header.
+/// Overhead of VXLAN per packet: Ethernet, IPv4, UDP, and VXLAN headers.
 const WRAPPING_BYTES: f64 = 50.0;
 
 /// Mb/s of copies within a tunnel.
@@ -18,8 +19,9 @@ pub(super) fn wrapped(mbps: f64, packets: f64) -> f64 {
 }
 
 impl Asked<'_> {
-    /// The nearest host behind another switch with room for a monitor of `cores` that is not used by another switch;
-    /// the least used of these. `load` is the free capacity of hosts and links, which is reduced by the result.
+    /// The nearest host behind another switch with capacity for a monitor of `cores` that is not used by another
+    /// switch; the least used of these. `load` is the free capacity of hosts and links, which is reduced by the
+    /// result.
     pub(super) fn behind_another(
         &self,
         switch: usize,
@@ -39,7 +41,7 @@ impl Asked<'_> {
         let (mbps, packets) = copied(mode, &self.at[&switch].1, self.ask.costs);
         let mbps = wrapped(mbps, packets);
         let (rack, memory_gb) = (self.rack(switch), self.ask.costs.monitor.memory_gb);
-        // What it is sent is counted link by link.
+        // Its input is counted per link.
         let need = Need { cores, memory_gb, mirrored_mbps: 0.0 };
         let at = |host: HostId| self.ask.site.hosts[host as usize].at.switch;
         let fits = |host: &HostId| {
@@ -59,7 +61,7 @@ impl Asked<'_> {
         Ok(host)
     }
 
-    /// Whether tunnels can begin and end at a switch.
+    /// Whether a switch supports tunnels.
     fn has_tunnels(&self, switch: usize) -> bool {
         let of = &self.ask.site.switches[switch];
         of.tunnel.is_some() && matches!(of.reached, Reached::Ovsdb(_))
@@ -74,7 +76,7 @@ impl Asked<'_> {
         self.network.pod_of(self.rack(from)) != self.network.pod_of(self.rack(to))
     }
 
-    /// What a tunnel between two edge switches puts on the links between switches.
+    /// The load of a tunnel between two edge switches on the links between switches.
     pub(super) fn between(&self, from: usize, to: usize, mbps: f64) -> Traffic {
         let is_crossed = |class: LinkClass| match class {
             LinkClass::Access => false,

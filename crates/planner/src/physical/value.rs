@@ -1,4 +1,4 @@
-//! A physical plan: what is done where, why so, and what it costs. Values only.
+//! A physical plan: tasks, reasons, and cost. Only values.
 
 use mirror::openflow::Rule;
 use mirror::{Cube, Mode};
@@ -9,39 +9,39 @@ use crate::topology::{HostId, Site, SitePort, Starts, Traffic};
 /// Seconds after which rules expire unless renewed.
 pub const LEASE: u16 = 10;
 
-/// See the module's text.
+/// A physical plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhysicalPlan {
     /// The query.
     pub query: String,
-    /// Where each flow is covered.
+    /// The switch of each covered flow.
     pub covered: Vec<Covering>,
-    /// What is not covered, in words.
+    /// Description of flows not covered.
     pub uncovered: Vec<String>,
-    /// How packets come to monitors.
+    /// The way of packets to monitors.
     pub choice: Choice,
-    /// What each switch does.
+    /// Tasks of switches.
     pub switches: Vec<SwitchPart>,
     /// The monitors.
     pub monitors: Vec<MonitorPart>,
-    /// Who merges what several of them find.
+    /// Aggregators.
     pub aggregators: Vec<AggregatorPart>,
     /// Reason for having no aggregator although one was requested.
     pub unaggregated: Option<String>,
     /// Processing of the tuples.
     pub dataflow: Dataflow,
-    /// What the answer lacks, in words.
+    /// Description of missing results.
     pub lacks: Vec<String>,
-    /// What it takes.
+    /// Resources used.
     pub taken: Taken,
-    /// What is known of the rules, on a model of the network.
+    /// Result of the proof on a model of the network.
     pub proof: Proof,
 }
 
-/// What is known of the copies that a plan has switches make.
+/// Result of proving a plan's copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// No switch copies anything.
+    /// No switch copies packets.
     NotNeeded,
     /// Too many covered hosts for a proof in acceptable time: the switches' own rules are proved at installation.
     TooManyHosts,
@@ -49,116 +49,117 @@ pub enum Proof {
     Holds(usize),
 }
 
-/// Flows that are covered at one switch.
+/// Flows covered at one switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Covering {
-    /// The switch, by its index in the site.
+    /// Index of the switch in the site.
     pub switch: usize,
     /// Its name.
     pub name: String,
-    /// Who asks; empty: anybody.
+    /// Client endpoints; if empty, any.
     pub clients: Vec<AddressMatch>,
-    /// Who answers.
+    /// Server endpoints.
     pub servers: Vec<AddressMatch>,
-    /// The hosts there whose flows they are.
+    /// The hosts of these flows at the switch.
     pub hosts: Vec<HostId>,
-    /// What is expected of them.
+    /// Expected traffic.
     pub rates: Rates,
 }
 
-/// What is expected of traffic.
+/// Expected traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Mb/s of the flows, both directions.
     pub mbps: f64,
-    /// Packets of them in a second.
+    /// Packets per second.
     pub packets: f64,
-    /// Connections that begin in a second.
+    /// New connections per second.
     pub connections: f64,
-    /// Mb/s of all that passes the ports of the flows' hosts.
+    /// Mb/s of all traffic at the ports of the flows' hosts.
     pub passing_mbps: f64,
-    /// Whether it is an assumption: a share of the hosts' links.
+    /// Whether it is assumed as a share of the hosts' links.
     pub supposed: bool,
 }
 
-/// How packets come to monitors, and why so.
+/// The way of packets to monitors, and the reason for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Which packets are copied, and how much of them; `None`: monitors read at the switches' ports, and nothing is copied.
+    /// The copied packets and their copied part; `None` if monitors read at the switches' ports without copies.
     pub mode: Option<Mode>,
-    /// Why this one.
+    /// The reason.
     pub why: String,
-    /// What else there was.
+    /// Rejected alternatives.
     pub passed_over: Vec<PassedOver>,
 }
 
-/// A way that was not taken.
+/// A rejected way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PassedOver {
     /// The way.
     pub what: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// How packets of a switch come to its monitor.
+/// The way of a switch's packets to its monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The monitor reads at the switch's ports, on its own host.
+    /// The monitor reads at the switch's ports, on the switch's host.
     Sniffer,
     /// Rules copy to the port of a host.
     Rules {
         /// The port.
         port: u32,
     },
-    /// Rules copy to an interface of the switch's own host, this machine; it is created when the plan is carried out.
+    /// Rules copy to an interface of the switch's host, which is this machine; the interface is created when the plan
+    /// is executed.
     Interface,
-    /// Rules copy into a tunnel, at whose end they go to the port of a host behind another switch.
+    /// Rules copy to a tunnel, and from its end to the port of a host behind another switch.
     Tunnel {
         /// That port.
         end: SitePort,
     },
-    /// A mirror of ports copies to the port of a host.
+    /// A port mirror copies to the port of a host.
     Mirror {
         /// The port.
         port: u32,
     },
 }
 
-/// What a switch does.
+/// The task of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchPart {
-    /// Its index in the site.
+    /// Index in the site.
     pub switch: usize,
     /// Its name.
     pub name: String,
-    /// How packets leave it.
+    /// The way of packets to the monitor.
     pub way: Way,
-    /// Which packets the monitor is to get.
+    /// The packets requested by the monitor.
     pub asked: Vec<Cube>,
-    /// Rules that are added, as they are where the network is as its file says.
+    /// Added rules, for a network as described by its file.
     pub rules: Vec<Rule>,
-    /// Ports at which a sniffer reads, or that are mirrored.
+    /// Ports read by a sniffer, or mirrored.
     pub ports: Vec<u32>,
-    /// The other end of the tunnel, if it copies into one.
+    /// The other end of the tunnel, if any.
     pub landing: Option<Landing>,
 }
 
-/// Where a tunnel for copies ends.
+/// The end of a tunnel for copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Landing {
     /// The name of that switch.
     pub name: String,
-    /// Rules that are added there, likewise.
+    /// Rules added there.
     pub rules: Vec<Rule>,
 }
 
-/// Where a monitor runs.
+/// Location of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On a switch's own host.
+    /// The host of a switch.
     Switch(usize),
-    /// On a host.
+    /// A host.
     Host(HostId),
 }
 
@@ -167,49 +168,49 @@ pub enum Place {
 pub struct MonitorPart {
     /// Its name.
     pub name: String,
-    /// Where it runs.
+    /// Location.
     pub place: Place,
-    /// The name of that host or switch.
+    /// Name of that host or switch.
     pub host: String,
-    /// The switch whose packets it gets.
+    /// The switch of its packets.
     pub switch: usize,
     /// Its specification: the flows of this switch, so that each flow is reported by one monitor.
     pub spec: MonitorSpec,
-    /// Mb/s that come to it.
+    /// Received Mb/s.
     pub mbps: f64,
-    /// Cores that it takes.
+    /// Required cores.
     pub cores: f64,
     /// Memory in GB.
     pub memory_gb: f64,
-    /// Cores that are free there.
+    /// Free cores at the location.
     pub free_cores: f64,
-    /// Cores that the host has.
+    /// Total cores at the location.
     pub host_cores: f64,
 }
 
-/// An aggregator: it starts monitors of its pod, merges what they find, and hands on one partial result instead of theirs.
+/// An aggregator: starts the monitors of its pod, merges their results, and forwards a single partial result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregatorPart {
-    /// Where it runs.
+    /// Location.
     pub host: HostId,
-    /// The name of that host.
+    /// Name of that host.
     pub name: String,
-    /// Its monitors, by their indices in the plan.
+    /// Indices of its monitors in the plan.
     pub monitors: Vec<usize>,
-    /// Mb/s of results that come to it.
+    /// Received Mb/s of results.
     pub in_mbps: f64,
-    /// Mb/s that it hands on, where its monitors find the same groups.
+    /// Forwarded Mb/s, if its monitors find the same groups.
     pub out_mbps: f64,
-    /// Cores that it takes.
+    /// Required cores.
     pub cores: f64,
     /// Memory in GB.
     pub memory_gb: f64,
 }
 
-/// What a plan takes.
+/// Resources used by a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// Copied packets, on each class of links.
+    /// Copied packets per link class.
     pub copied: Traffic,
     /// Mb/s of results from all monitors or aggregators to the query.
     pub results_mbps: f64,
@@ -217,12 +218,12 @@ pub struct Taken {
     pub monitor_cores: f64,
     /// Cores of all switches.
     pub switch_cores: f64,
-    /// What a packet waits longer at a switch that copies it, in microseconds.
+    /// Additional delay of packets at a copying switch, in microseconds.
     pub delay_us: f64,
 }
 
 impl MonitorPart {
-    /// How it is started, in the network that was planned for.
+    /// The method of starting it, in the planned network.
     #[must_use]
     pub fn starts<'s>(&self, site: &'s Site) -> Option<&'s Starts> {
         match self.place {
@@ -233,7 +234,7 @@ impl MonitorPart {
 }
 
 impl AggregatorPart {
-    /// Mb/s by which links above the pod carry less, where monitors find the same groups.
+    /// Reduction of load on links above the pod in Mb/s, if monitors find the same groups.
     #[must_use]
     pub fn saved_mbps(&self) -> f64 {
         self.in_mbps - self.out_mbps
@@ -241,19 +242,19 @@ impl AggregatorPart {
 }
 
 impl PhysicalPlan {
-    /// The hosts of an aggregator's monitors, in words.
+    /// The hosts of an aggregator's monitors, as text.
     #[must_use]
     pub fn members(&self, aggregator: &AggregatorPart) -> String {
         let hosts = aggregator.monitors.iter().filter_map(|at| self.monitors.get(*at));
         hosts.map(|part| part.host.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whose cores are taken together, in words.
+    /// Description of the processes included in the total cores.
     pub(super) fn monitors_are(&self) -> &'static str {
         if self.aggregators.is_empty() { "of monitors" } else { "of monitors and aggregators" }
     }
 
-    /// The part of a switch.
+    /// The task of a switch.
     #[must_use]
     pub fn switch(&self, switch: usize) -> Option<&SwitchPart> {
         self.switches.iter().find(|part| part.switch == switch)

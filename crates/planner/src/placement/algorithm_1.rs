@@ -1,9 +1,9 @@
-//! NetAlytics' Algorithm 1: again and again a switch is picked, a monitor placed on its least used host, and given the
-//! switch's flows in their order up to the first that it has no room for.
+//! NetAlytics' Algorithm 1: repeatedly picks a switch, places a monitor on its least used host, and assigns the
+//! switch's flows in order up to the first that exceeds the capacity.
 //!
-//! What the paper leaves open: a flow that is too big for any monitor is passed by, as the loop would never end with it;
-//! a switch none of whose hosts has room for one more monitor is picked no more. Each flow is looked at once for each of
-//! its racks, and once more where it has ended a monitor's filling.
+//! Cases left open by the paper: a flow too large for any monitor is skipped, because the loop would never end; a
+//! switch without a host with capacity for another monitor is no longer picked. Each flow is processed once for each
+//! of its racks, and once more if it ended the filling of a monitor.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,12 +14,12 @@ use super::demand::Demand;
 use crate::random::Random;
 use crate::topology::{Load, RackId};
 
-/// How the next switch is picked.
+/// Selection of the next switch.
 pub(super) enum Pick<'r> {
-    /// Any that covers a flow.
+    /// Any switch that covers a flow.
     Random(&'r mut Random),
-    /// The one that covers most flows, the first of several. Counts only fall, so what the heap says is corrected when
-    /// it comes to the top.
+    /// The switch that covers the most flows, the first of several. Counts only decrease, so stale heap entries are
+    /// updated when they reach the top.
     MostFlows(BinaryHeap<(u32, Reverse<RackId>)>),
 }
 
@@ -33,11 +33,11 @@ impl<'r> Pick<'r> {
         Pick::MostFlows(racks.map(|rack| (by_rack.flows(rack).len() as u32, Reverse(rack))).collect())
     }
 
-    /// The next switch, of those that have flows left.
+    /// The next switch with uncovered flows.
     fn next(&mut self, left: &[u32]) -> Option<RackId> {
         match self {
             Pick::Random(random) => {
-                // As likely as the others: what covers nothing is drawn again.
+                // Uniform: switches without flows are drawn again.
                 left.iter().any(|left| *left > 0).then_some(())?;
                 std::iter::repeat_with(|| random.below(left.len()))
                     .find(|rack| left[*rack] > 0)
@@ -91,7 +91,7 @@ pub(super) fn cover(
                 }
                 room -= f64::from(flow.mbps);
                 assignment.give(index, flow.mbps, monitor);
-                // A rack without room counts as having no flows left.
+                // A rack without capacity counts as having no flows left.
                 for rack in flow.distinct_racks() {
                     let left = &mut left[usize::from(rack)];
                     *left = left.saturating_sub(1);

@@ -1,8 +1,8 @@
-//! NetAlytics' Algorithm 2: again and again the pod (aggregation switch) with most monitors left gets an engine, which
-//! takes its monitors in their order up to the first that it has no room for.
+//! NetAlytics' Algorithm 2: repeatedly places an engine in the pod (aggregation switch) with the most remaining
+//! monitors, and assigns its monitors in order up to the first that exceeds the capacity.
 //!
-//! What the paper leaves open: "enough capacity" includes the links for the first monitor, so that every engine takes one at
-//! least; a monitor for which no host of the network has enough is left out.
+//! Cases left open by the paper: "enough capacity" includes the links for the first monitor, so that every engine
+//! gets at least one; a monitor for which no host has enough capacity is skipped.
 
 use super::stage::Stage;
 use super::strategy::Nearby;

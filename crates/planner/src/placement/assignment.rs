@@ -1,10 +1,10 @@
-//! Monitors while they are placed: which flow is covered by whom, and what each monitor has room for.
+//! State of monitor placement: the monitor of each flow, and the remaining capacity of each monitor.
 
 use super::demand::{Demand, Flow};
 use super::placed::{Monitor, NOBODY, Uncovered};
 use crate::topology::HostId;
 
-/// See the module's text.
+/// State of monitor placement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Assignment {
     pub(super) monitors: Vec<Monitor>,
@@ -13,18 +13,18 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
-    /// No monitor yet.
+    /// Creates a state without monitors.
     pub(super) fn new(flows: usize) -> Assignment {
         Assignment { monitors: Vec::new(), monitor_of: vec![NOBODY; flows], uncovered: Uncovered::default() }
     }
 
-    /// Adds a monitor; its index.
+    /// Adds a monitor and returns its index.
     pub(super) fn open(&mut self, host: HostId) -> u32 {
         self.monitors.push(Monitor { host, mbps: 0.0, flows: 0 });
         self.monitors.len() as u32 - 1
     }
 
-    /// Gives a flow to a monitor.
+    /// Assigns a flow to a monitor.
     pub(super) fn give(&mut self, flow: usize, mbps: f32, monitor: u32) {
         self.monitor_of[flow] = monitor;
         let monitor = &mut self.monitors[monitor as usize];
@@ -32,7 +32,7 @@ impl Assignment {
         monitor.flows += 1;
     }
 
-    /// Takes a flow from its monitor.
+    /// Removes a flow from its monitor.
     pub(super) fn take(&mut self, flow: usize, mbps: f32) {
         let monitor = &mut self.monitors[self.monitor_of[flow] as usize];
         monitor.mbps -= f64::from(mbps);
@@ -44,7 +44,7 @@ impl Assignment {
         self.monitor_of[flow] != NOBODY
     }
 
-    /// Leaves out monitors that have no flow.
+    /// Removes monitors without flows.
     pub(super) fn without_idle(mut self) -> Assignment {
         let mut kept = 0;
         let number = |monitor: &Monitor| {
@@ -60,7 +60,7 @@ impl Assignment {
         self
     }
 
-    /// Counts what is not covered.
+    /// Counts the uncovered flows.
     pub(super) fn finish(mut self, demand: &Demand<'_>) -> Assignment {
         for (flow, _) in demand.flows.iter().zip(&self.monitor_of).filter(|(_, monitor)| **monitor == NOBODY)
         {
@@ -73,7 +73,7 @@ impl Assignment {
     }
 }
 
-/// Whether no monitor could ever cover it.
+/// Whether the flow exceeds the capacity of any monitor.
 pub(super) fn is_too_big(flow: &Flow, demand: &Demand<'_>) -> bool {
     f64::from(flow.mbps) > demand.monitor.mbps
 }

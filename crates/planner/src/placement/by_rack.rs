@@ -1,12 +1,12 @@
-//! The flows of each rack, in the order of the flows: one array for all racks (compressed rows). A flow between two
-//! racks stands in both.
+//! The flows of each rack in order: one array for all racks (compressed rows). A flow between two racks is listed in
+//! both.
 
 use std::ops::Range;
 
 use super::demand::Flow;
 use crate::topology::RackId;
 
-/// See the module's text.
+/// The flows of each rack.
 pub(super) struct ByRack {
     starts: Vec<u32>,
     flows: Vec<u32>,
@@ -37,13 +37,13 @@ impl ByRack {
         self.starts.len() - 1
     }
 
-    /// Where a rack's flows stand in the array.
+    /// The range of a rack's flows in the array.
     pub(super) fn range(&self, rack: RackId) -> Range<usize> {
         let rack = usize::from(rack);
         self.starts[rack] as usize..self.starts[rack + 1] as usize
     }
 
-    /// The flow at a place of the array.
+    /// The flow at an index of the array.
     pub(super) fn flow_at(&self, at: usize) -> usize {
         self.flows[at] as usize
     }

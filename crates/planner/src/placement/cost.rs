@@ -1,14 +1,14 @@
-//! What a placement costs: the traffic that it adds to each class of links, and how many processes it runs.
+//! Cost of a placement: added traffic per link class, and number of processes.
 
 use super::placed::{Layer, Placement};
 use crate::topology::{HostId, Network, Traffic};
 
-/// See the module's text.
+/// Cost of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Packets, copied by the edge switches to the monitors' hosts.
+    /// Packets copied by edge switches to the monitors' hosts.
     pub mirrored: Traffic,
-    /// Tuples from monitors to aggregators: what NetAlytics counts.
+    /// Tuples from monitors to aggregators, the figure used by NetAlytics.
     pub extracted: Traffic,
     /// Tuples from aggregators to processors.
     pub analysed: Traffic,
@@ -28,7 +28,7 @@ impl Cost {
     }
 }
 
-/// What a placement costs.
+/// Computes the cost of a placement.
 #[must_use]
 pub fn cost(network: &Network, placed: &Placement) -> Cost {
     let mut mirrored = Traffic::default();
@@ -43,7 +43,7 @@ pub fn cost(network: &Network, placed: &Placement) -> Cost {
     }
 }
 
-/// What is sent to a layer.
+/// Traffic toward a layer.
 fn sent(network: &Network, layer: &Layer, sender: impl Fn(usize) -> HostId) -> Traffic {
     let mut traffic = Traffic::default();
     for stream in &layer.streams {

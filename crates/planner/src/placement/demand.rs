@@ -1,65 +1,65 @@
-//! What is to be covered, and by what: the flows and the three kinds of processes.
+//! The demand of a placement: the flows and the three kinds of processes.
 
 use super::strategy::Strategy;
 use crate::topology::{Need, RackId};
 
-/// What is to be covered, and by what.
+/// The demand of a placement.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand<'f> {
-    /// The flows. Their order is the one in which algorithms take them.
+    /// The flows, in the order in which algorithms process them.
     pub flows: &'f [Flow],
-    /// A monitor: what it takes of its host, and how many Mb/s of packets it can read.
+    /// A monitor: its resources, and its capacity in Mb/s of packets.
     pub monitor: Process,
-    /// An aggregator, and how many Mb/s of tuples it can take in.
+    /// An aggregator, with its capacity in Mb/s of tuples.
     pub aggregator: Process,
     /// A processor, likewise.
     pub processor: Process,
-    /// What is left of packets in tuples: Mb/s sent on, of one received.
+    /// Ratio of output to input of monitors, in Mb/s.
     pub extracted: f64,
-    /// How it is done.
+    /// The placement strategy.
     pub strategy: Strategy,
 }
 
 /// A flow to be covered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// The racks of its ends; the same twice where both are there, or one is outside of the network.
+    /// The racks of its endpoints; equal if both are in one rack, or one is outside the network.
     pub racks: [RackId; 2],
-    /// Its rate, both directions together.
+    /// Rate of both directions together.
     pub mbps: f32,
 }
 
 /// A kind of process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Process {
-    /// How much it can take in, in Mb/s.
+    /// Input capacity in Mb/s.
     pub mbps: f64,
-    /// Cores that it takes of its host.
+    /// Required cores.
     pub cores: f64,
-    /// Memory that it takes, in GB.
+    /// Required memory in GB.
     pub memory_gb: f64,
 }
 
 impl Process {
-    /// What it takes of its host, when its input is counted stream by stream.
+    /// Resources on its host, with its input counted per stream.
     pub(super) fn need(&self) -> Need {
         Need { cores: self.cores, memory_gb: self.memory_gb, mirrored_mbps: 0.0 }
     }
 
-    /// The same, when the switch copies packets to it: the host's link has to bear as much as it can read.
+    /// Resources on its host for copied packets: the link must support the full input capacity.
     pub(super) fn need_mirrored(&self) -> Need {
         Need { mirrored_mbps: self.mbps, ..self.need() }
     }
 }
 
 impl Flow {
-    /// Its racks, one that is named twice only once.
+    /// Its racks without duplicates.
     pub(super) fn distinct_racks(&self) -> impl Iterator<Item = RackId> + use<> {
         let [a, b] = self.racks;
         std::iter::once(a).chain((b != a).then_some(b))
     }
 
-    /// The other of its racks, if there are two.
+    /// The other rack, if there are two.
     pub(super) fn other_rack(&self, rack: RackId) -> Option<RackId> {
         let [a, b] = self.racks;
         (a != b).then_some(if a == rack { b } else { a })

@@ -1,4 +1,5 @@
-//! NetAlytics' first fit: no new engine until all that there are have no room for the monitor; then one on a random host.
+//! NetAlytics' first fit: a new engine on a random host is created only if no existing engine has capacity for the
+//! monitor.
 
 use super::stage::Stage;
 use crate::random::Random;

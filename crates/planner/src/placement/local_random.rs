@@ -1,5 +1,5 @@
-//! NetAlytics' local-random: a monitor's engine is one under the same aggregation switch that has room; where there is
-//! none, a new one on a random host, wherever that is.
+//! NetAlytics' local-random: a monitor's engine is one under the same aggregation switch with sufficient capacity,
+//! otherwise a new one on a random host of the network.
 
 use super::stage::Stage;
 use crate::random::Random;

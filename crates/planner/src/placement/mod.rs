@@ -1,10 +1,9 @@
-//! Which monitor on which host, and where what monitors extract is put together: aggregators, and behind them processors.
-//! [`place`] is the one entry, of simulations and of real plans, which differ in their [`Demand`] only;
-//! [`aggregators`] is for plans whose monitors stand. The same seed gives
-//! the same placement.
+//! Placement of monitors, and of aggregators and processors for their output. [`place`] is the single entry point for
+//! simulations and plans, which differ only in their [`Demand`]; [`aggregators`] is for plans with placed monitors.
+//! The same seed yields the same placement.
 //!
-//! An algorithm a file. NetAlytics' (section 4.1): `algorithm_1` with its two choices of a switch, `algorithm_2`,
-//! `local_random`, `first_fit`. Ours: `packed_monitors`, `packed_engines`.
+//! One file per algorithm. From NetAlytics (section 4.1): `algorithm_1` with two ways of picking a switch,
+//! `algorithm_2`, `local_random`, `first_fit`. New: `packed_monitors`, `packed_engines`.
 
 mod algorithm_1;
 mod algorithm_2;

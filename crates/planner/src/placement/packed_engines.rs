@@ -1,22 +1,24 @@
-//! Ours: streams are merged into as few engines as hold them, near ones first: those of a host, of a rack, of a pod, and,
-//! where fewer engines are worth the way, of the network. Each time the largest goes first, to where it leaves least room
-//! (best fit decreasing). Then the emptiest groups are dissolved, where the others of their area have room. A group's engine stands on the host of one of its senders, where most of its traffic is.
+//! Packing of engines, not from the paper: streams are merged into as few engines as possible, beginning with nearby
+//! ones: of a host, a rack, a pod, and, if fewer engines are worth the distance, of the network. The largest is
+//! processed first, and assigned to the engine with the least remaining capacity (best fit decreasing). Then the
+//! emptiest groups are dissolved if the others of their area have capacity. A group's engine is placed on the host of
+//! one of its senders, near most of its traffic.
 
 use std::collections::BTreeSet;
 
 use super::stage::{Source, Stage};
 use crate::topology::{HostId, Load, Network, RackId, Traffic, Weights};
 
-/// How far streams go to be merged.
+/// Maximum distance of merged streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Never over the core.
+    /// Within a pod.
     Pod,
-    /// Wherever there is room in an engine.
+    /// Any distance.
     Network,
 }
 
-/// The areas within which groups are merged, the nearest first.
+/// The areas within which groups are merged, the smallest first.
 #[derive(Clone, Copy)]
 enum Area {
     Host,
@@ -25,7 +27,7 @@ enum Area {
     Network,
 }
 
-/// Streams for one engine.
+/// Streams of one engine.
 #[derive(Clone)]
 struct Group {
     sources: Vec<usize>,
@@ -75,8 +77,8 @@ fn merge(groups: Vec<Group>, stage: &Stage<'_>, network: &Network, area: Area) -
     merged.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Deals the streams of the emptiest groups to others of their area, each to the fullest that has room; a group goes when
-/// all of its streams do.
+/// Distributes the streams of the emptiest groups over others of their area, each to the fullest with sufficient
+/// capacity; a group is dissolved only if all of its streams fit.
 fn dissolve(groups: &mut Vec<Group>, stage: &Stage<'_>, network: &Network, area: Area) {
     let number = |group: &Group| number(network, area, stage.sources[group.sources[0]].host);
     groups.sort_by(|a, b| a.mbps.total_cmp(&b.mbps));
@@ -119,7 +121,7 @@ fn number(network: &Network, area: Area, host: HostId) -> u32 {
     }
 }
 
-/// Opens the engine of a group; what the links do not bear gets another.
+/// Places the engine of a group; streams that exceed link capacity get another engine.
 fn settle(group: &Group, stage: &mut Stage<'_>, load: &mut Load<'_>) {
     let mut rest = group.sources.clone();
     while let Some(first) = rest.first().copied() {
@@ -133,8 +135,8 @@ fn settle(group: &Group, stage: &mut Stage<'_>, load: &mut Load<'_>) {
     }
 }
 
-/// Where an engine for some streams is best: on the host of a sender or in its rack, where the ways cost least; else as
-/// near to the first as there is room for that one.
+/// The best host of an engine for some streams: that of a sender or in its rack with the lowest path cost; otherwise
+/// the nearest to the first sender with capacity for its stream.
 fn host(sources: &[usize], stage: &Stage<'_>, load: &Load<'_>) -> Option<HostId> {
     let (network, need) = (load.network, stage.process.need());
     let senders = || sources.iter().map(|source| &stage.sources[*source]);

@@ -1,7 +1,8 @@
-//! Ours: as few monitors as hold the flows. Large flows go first. Flows within a rack have no choice and fill its monitors;
-//! flows between two racks fill what room these have, the emptier of both; for what is left monitors are opened where most
-//! of it is. Then a local search on pairs of racks: monitors are emptied into others and closed, and what can lie at
-//! either end is moved to the fuller one, so that the emptier ones share an aggregator.
+//! Packing of monitors, not from the paper: as few monitors as possible. Large flows are processed first. Flows
+//! within a rack fill its monitors; flows between two racks fill the remaining capacity, in the emptier rack; for the
+//! rest, monitors are added where most of it is. A local search on pairs of racks follows: monitors are emptied into
+//! others and closed, and flows that may be at either end are moved to the fuller monitor, so that the emptier ones
+//! share an aggregator.
 
 use super::assignment::{Assignment, is_too_big};
 use super::by_rack::ByRack;
@@ -22,19 +23,19 @@ pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) 
     packing.cover(&largest_first);
     packing.close_emptiest();
     packing.concentrate();
-    // Where monitors were closed there may be room for flows that had none.
+    // Closed monitors may have freed capacity for uncovered flows.
     largest_first.retain(|index| !packing.assignment.is_covered(*index as usize));
     packing.cover(&largest_first);
     packing.free_idle();
     packing.assignment.without_idle().finish(demand)
 }
 
-/// Flows that a monitor can cover, by index.
+/// Indices of flows that a monitor can cover, by descending rate.
 fn largest_first(demand: &Demand<'_>) -> Vec<u32> {
     let flows = demand.flows;
     let fits = |index: &u32| !is_too_big(&flows[*index as usize], demand);
     let mut order: Vec<u32> = (0..flows.len() as u32).filter(fits).collect();
-    // Bits of positive numbers are in the order of the numbers. Of equal flows the first goes first.
+    // Bits of positive numbers have the order of the numbers. Ties are broken by index.
     order.sort_unstable_by_key(|index| (!flows[*index as usize].mbps.to_bits(), *index));
     order
 }
@@ -57,11 +58,11 @@ impl Packing<'_, '_> {
         self.demand.monitor.mbps - self.assignment.monitors[monitor as usize].mbps
     }
 
-    /// A new monitor in a rack, if a host has room.
+    /// Adds a monitor in a rack, if a host has capacity.
     fn open(&mut self, rack: RackId) -> Option<u32> {
         let need = self.demand.monitor.need_mirrored();
         let hosts = self.load.network.hosts_of(rack);
-        // What it sends is put together best on its own host: so one with much room.
+        // Its output is best merged on its own host, so a host with much free capacity is selected.
         let host = self.load.roomiest(hosts, &need, |host| self.load.bears(host, &need))?;
         self.load.place(host, &need);
         let monitor = self.assignment.open(host);
@@ -69,7 +70,7 @@ impl Packing<'_, '_> {
         Some(monitor)
     }
 
-    /// Gives a flow to a monitor if it has room; whether it had.
+    /// Assigns a flow to a monitor if it has capacity; returns whether it did.
     fn try_give(&mut self, index: u32, monitor: u32) -> bool {
         let mbps = self.flow(index).mbps;
         let fits = f64::from(mbps) <= self.room(monitor);
@@ -79,7 +80,7 @@ impl Packing<'_, '_> {
         fits
     }
 
-    /// Covers flows as far as there is room.
+    /// Covers flows up to the available capacity.
     fn cover(&mut self, largest_first: &[u32]) {
         self.within_racks(largest_first);
         let mut waiting = self.between_racks(largest_first);
@@ -100,7 +101,7 @@ impl Packing<'_, '_> {
         }
     }
 
-    /// Flows between racks, into the room there is. Those that wait, by rack.
+    /// Assigns flows between racks to the available capacity. Returns the waiting flows by rack.
     fn between_racks(&mut self, largest_first: &[u32]) -> Waiting {
         let mut waiting = Waiting::new(self.by_rack.racks());
         for index in largest_first {
@@ -118,7 +119,7 @@ impl Packing<'_, '_> {
         waiting
     }
 
-    /// Opens monitors where most waits.
+    /// Adds monitors in the racks with the most waiting traffic.
     fn open_for(&mut self, waiting: &mut Waiting) {
         while let Some(rack) = waiting.fullest() {
             match self.open(rack) {
@@ -131,7 +132,7 @@ impl Packing<'_, '_> {
         }
     }
 
-    /// Gives a monitor what waits in its rack, as far as it has room.
+    /// Assigns waiting flows of a rack to a monitor up to its capacity.
     fn fill(&mut self, monitor: u32, rack: RackId, waiting: &mut Waiting) {
         let mut flows = std::mem::take(&mut waiting.flows[usize::from(rack)]);
         flows.retain(|index| {
@@ -147,7 +148,8 @@ impl Packing<'_, '_> {
         waiting.flows[usize::from(rack)] = flows;
     }
 
-    /// Room that a new monitor has left takes flows from other racks in which some wait, and these take their room.
+    /// Remaining capacity of a new monitor takes flows from racks with waiting flows, which then use the freed
+    /// capacity.
     fn relieve(&mut self, monitor: u32, rack: RackId, waiting: &mut Waiting) {
         let by_rack = self.by_rack;
         let mut relieved: Vec<(u32, RackId)> = Vec::new();
@@ -173,7 +175,7 @@ impl Packing<'_, '_> {
         self.load.network.rack_of(self.assignment.monitors[monitor as usize].host) == rack
     }
 
-    /// Empties monitors into others, those with least first, and closes them.
+    /// Empties monitors into others, the least loaded first, and closes them.
     fn close_emptiest(&mut self) {
         for monitor in self.by_rate() {
             let Some(moves) = self.all_elsewhere(monitor) else { continue };
@@ -188,14 +190,14 @@ impl Packing<'_, '_> {
         }
     }
 
-    /// Monitors, the emptiest first.
+    /// Monitors by ascending load.
     fn by_rate(&self) -> Vec<u32> {
         let mut monitors: Vec<u32> = (0..self.assignment.monitors.len() as u32).collect();
         monitors.sort_by(|a, b| self.room(*b).total_cmp(&self.room(*a)));
         monitors
     }
 
-    /// Where each flow of a monitor could go, if all can.
+    /// A target for each flow of a monitor, if all flows can be moved.
     fn all_elsewhere(&self, monitor: u32) -> Option<Vec<(u32, u32)>> {
         let rack = self.load.network.rack_of(self.assignment.monitors[monitor as usize].host);
         let mut room: Vec<f64> = (0..self.assignment.monitors.len() as u32).map(|m| self.room(m)).collect();
@@ -215,7 +217,7 @@ impl Packing<'_, '_> {
         Some(moves)
     }
 
-    /// Monitors that have no flow any more need no room.
+    /// Releases the resources of monitors without flows.
     fn free_idle(&mut self) {
         for monitor in self.of_rack.iter().flatten() {
             let Monitor { host, flows, .. } = self.assignment.monitors[*monitor as usize];
@@ -225,7 +227,7 @@ impl Packing<'_, '_> {
         }
     }
 
-    /// Fills full monitors further from emptier ones at the other ends of their racks' flows.
+    /// Moves flows from emptier monitors at the other end to fuller ones.
     fn concentrate(&mut self) {
         let by_rack = self.by_rack;
         for monitor in self.by_rate().into_iter().rev() {
@@ -249,7 +251,7 @@ impl Packing<'_, '_> {
     }
 }
 
-/// Flows that wait for a monitor, largest first, and their rates together, by rack.
+/// Waiting flows by rack, largest first, with their total rates.
 struct Waiting {
     flows: Vec<Vec<u32>>,
     mbps: Vec<f64>,
@@ -276,13 +278,13 @@ impl Waiting {
         }
     }
 
-    /// The rack where most waits.
+    /// The rack with the most waiting traffic.
     fn fullest(&self) -> Option<RackId> {
         let waiting = (0..self.mbps.len()).filter(|rack| self.count[*rack] > 0);
         waiting.max_by(|a, b| self.mbps[*a].total_cmp(&self.mbps[*b])).map(|rack| rack as RackId)
     }
 
-    /// Nothing can be done for a rack.
+    /// Drops the waiting flows of a rack.
     fn give_up(&mut self, rack: RackId) {
         self.flows[usize::from(rack)].clear();
         self.count[usize::from(rack)] = 0;

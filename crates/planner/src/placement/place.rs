@@ -1,4 +1,4 @@
-//! The one entry: a strategy's algorithms one after the other, on one account of what is free.
+//! Entry point: runs the algorithms of a strategy with a common account of free capacity.
 
 use super::algorithm_1::Pick;
 use super::assignment::Assignment;
@@ -12,7 +12,7 @@ use super::{algorithm_1, algorithm_2, first_fit, local_random, packed_engines, p
 use crate::random::Random;
 use crate::topology::{HostId, Load, Need, Network};
 
-/// Places everything.
+/// Places all processes.
 #[must_use]
 pub fn place(network: &Network, demand: &Demand<'_>, seed: u64) -> Placement {
     let mut random = Random::new(seed);
@@ -20,7 +20,7 @@ pub fn place(network: &Network, demand: &Demand<'_>, seed: u64) -> Placement {
     let by_rack = ByRack::new(network.racks(), demand.flows);
     let assignment = cover(demand, &by_rack, &mut load, &mut random);
     let Assignment { monitors, monitor_of, uncovered } = assignment;
-    // While monitors are filled each has the link that it may need; then the one that it does need.
+    // During the assignment each monitor reserves its maximum link rate; now the actual rate.
     monitors.iter().for_each(|monitor| load.give_back(monitor.host, demand.monitor.mbps - monitor.mbps));
     let from: Vec<(HostId, f64)> = monitors.iter().map(|m| (m.host, m.mbps * demand.extracted)).collect();
     let aggregation = layer(&from, demand, &demand.aggregator, &mut load, &mut random);
@@ -29,7 +29,7 @@ pub fn place(network: &Network, demand: &Demand<'_>, seed: u64) -> Placement {
     Placement { monitors, monitor_of, uncovered, aggregation, processing }
 }
 
-/// Aggregators alone, by Algorithm 2, for monitors that are placed already: `monitors` says where each is, what it takes there and what it sends.
+/// Places only aggregators, with Algorithm 2, for placed monitors given by host, resources, and output rate.
 #[must_use]
 pub fn aggregators(
     network: &Network,
@@ -46,7 +46,7 @@ pub fn aggregators(
     stage.into_layer()
 }
 
-/// One layer of engines for what others send.
+/// Places one layer of engines for the output of senders.
 fn layer(
     from: &[(HostId, f64)],
     demand: &Demand<'_>,
@@ -60,7 +60,7 @@ fn layer(
     stage.into_layer()
 }
 
-/// Monitors for the flows.
+/// Places monitors for the flows.
 fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>, random: &mut Random) -> Assignment {
     match demand.strategy {
         Strategy::LocalRandom | Strategy::NetalyticsNode => {
@@ -73,7 +73,7 @@ fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>, random: &mu
     }
 }
 
-/// Engines for what is sent.
+/// Places engines for streams.
 fn engage(strategy: Strategy, stage: &mut Stage<'_>, load: &mut Load<'_>, random: &mut Random) {
     match strategy {
         Strategy::LocalRandom => local_random::engage(stage, load, random),

@@ -1,40 +1,40 @@
-//! Where everything is: monitors with the flows that they cover, and the engines behind them.
+//! The result of a placement: monitors with their flows, and the engines behind them.
 
 use crate::topology::HostId;
 
 /// The monitor of a flow, or the engine of a stream; `None` without capacity.
 pub type Who = Option<u32>;
 
-/// Where everything is.
+/// The result of a placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
-    /// The monitors, and by index which of them covers each flow.
+    /// The monitors.
     pub monitors: Vec<Monitor>,
     /// The monitor of each flow, or [`NOBODY`]: four bytes each, because there are millions of flows.
     pub monitor_of: Vec<u32>,
-    /// What was left uncovered.
+    /// Counts of uncovered flows.
     pub uncovered: Uncovered,
-    /// The aggregators, and what each monitor sends to them.
+    /// The aggregators and the streams of monitors.
     pub aggregation: Layer,
-    /// The processors, and what each aggregator sends to them.
+    /// The processors and the streams of aggregators.
     pub processing: Layer,
 }
 
-/// In [`Placement::monitor_of`].
+/// Marks an uncovered flow in [`Placement::monitor_of`].
 pub const NOBODY: u32 = u32::MAX;
 
 /// A monitor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Monitor {
-    /// Where it runs.
+    /// Host of the monitor.
     pub host: HostId,
-    /// The rate of all flows that it covers.
+    /// Total rate of its flows.
     pub mbps: f64,
-    /// How many they are.
+    /// Number of its flows.
     pub flows: u32,
 }
 
-/// Processes of one kind, and the streams that they take in.
+/// Processes of one kind and their input streams.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layer {
     /// The processes.
@@ -46,40 +46,41 @@ pub struct Layer {
 /// An aggregator or a processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Engine {
-    /// Where it runs.
+    /// Host of the engine.
     pub host: HostId,
-    /// What it takes in.
+    /// Input rate.
     pub mbps: f64,
 }
 
-/// What a process sends to one of the next layer. Who sends more than one can take in sends equal shares to several.
+/// Output of a process to one of the next layer. Output that exceeds the capacity of one engine is divided equally
+/// between several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
-    /// The sender: a monitor's index, or an aggregator's.
+    /// Index of the sender: a monitor or aggregator.
     pub from: u32,
-    /// The engine that takes it.
+    /// The receiving engine.
     pub to: Who,
-    /// Its rate.
+    /// Rate.
     pub mbps: f64,
 }
 
 /// Flows without a monitor, and the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uncovered {
-    /// They need more than a whole monitor. With them Algorithm 1 as printed would never end.
+    /// Flows that exceed the capacity of a monitor. With them Algorithm 1 as printed would never end.
     pub too_big: u32,
-    /// No host of their racks has room for one more monitor.
+    /// Flows without a host with capacity in their racks.
     pub no_room: u32,
 }
 
 impl Placement {
-    /// All processes.
+    /// Number of all processes.
     #[must_use]
     pub fn processes(&self) -> usize {
         self.monitors.len() + self.aggregation.engines.len() + self.processing.engines.len()
     }
 
-    /// Streams that no host had room for.
+    /// Number of streams without an engine.
     #[must_use]
     pub fn unprocessed(&self) -> usize {
         let of = |layer: &Layer| layer.streams.iter().filter(|stream| stream.to.is_none()).count();

@@ -1,23 +1,24 @@
-//! A layer of engines while it is placed: what is sent to it, by whom, and which engine takes it.
+//! State of the placement of a layer of engines: streams, senders, and assigned engines.
 
 use super::demand::Process;
 use super::placed::{Engine, Layer, Stream, Who};
 use crate::topology::{HostId, Load};
 
-/// A stream that wants an engine.
+/// A stream to assign to an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Source {
-    /// The sender's index.
+    /// Index of the sender.
     pub(super) from: u32,
-    /// Where the sender is.
+    /// Host of the sender.
     pub(super) host: HostId,
     pub(super) mbps: f64,
 }
 
-/// Rates are sums, which differ in their last digits by the order of adding.
+/// Rates are sums, with rounding errors that depend on the order of addition.
 const ROUNDING: f64 = 1e-9;
 
-/// What senders send: who sends more than one engine can take in sends as few equal shares as will do.
+/// The streams of senders; output that exceeds the capacity of an engine is divided into the smallest number of equal
+/// shares.
 pub(super) fn shares(from: &[(HostId, f64)], most_mbps: f64) -> Vec<Source> {
     let of = |(index, (host, mbps)): (usize, &(HostId, f64))| {
         let count = (mbps / most_mbps * (1.0 - ROUNDING)).ceil().max(1.0);
@@ -27,7 +28,7 @@ pub(super) fn shares(from: &[(HostId, f64)], most_mbps: f64) -> Vec<Source> {
     from.iter().enumerate().flat_map(of).collect()
 }
 
-/// See the module's text.
+/// State of the placement of a layer.
 pub(super) struct Stage<'s> {
     pub(super) sources: &'s [Source],
     pub(super) process: Process,
@@ -44,26 +45,26 @@ impl<'s> Stage<'s> {
         &self.engines
     }
 
-    /// Whether a new engine on this host could take a source: cores, memory, and the links between.
+    /// Whether a new engine on this host could process a source: cores, memory, and links between.
     pub(super) fn could_open(&self, host: HostId, source: &Source, load: &Load<'_>) -> bool {
         load.bears(host, &self.process.need()) && load.carries(source.host, host, source.mbps)
     }
 
-    /// Places an engine; its index.
+    /// Places an engine and returns its index.
     pub(super) fn open(&mut self, host: HostId, load: &mut Load<'_>) -> u32 {
         load.place(host, &self.process.need());
         self.engines.push(Engine { host, mbps: 0.0 });
         self.engines.len() as u32 - 1
     }
 
-    /// Whether an engine has room for a source, and the links between them, too.
+    /// Whether an engine and the links to it have capacity for a source.
     pub(super) fn fits(&self, source: usize, engine: u32, load: &Load<'_>) -> bool {
         let (source, engine) = (&self.sources[source], &self.engines[engine as usize]);
         engine.mbps + source.mbps <= self.process.mbps * (1.0 + ROUNDING)
             && load.carries(source.host, engine.host, source.mbps)
     }
 
-    /// Gives a source to an engine.
+    /// Assigns a source to an engine.
     pub(super) fn give(&mut self, source: usize, engine: u32, load: &mut Load<'_>) {
         let (from, to) = (&self.sources[source], &mut self.engines[engine as usize]);
         load.carry(from.host, to.host, from.mbps);
@@ -71,7 +72,7 @@ impl<'s> Stage<'s> {
         self.to[source] = Some(engine);
     }
 
-    /// Gives a source to an engine if it fits; whether it did.
+    /// Assigns a source to an engine if it fits; returns whether it did.
     pub(super) fn try_give(&mut self, source: usize, engine: u32, load: &mut Load<'_>) -> bool {
         let fits = self.fits(source, engine, load);
         if fits {
@@ -80,7 +81,7 @@ impl<'s> Stage<'s> {
         fits
     }
 
-    /// What has come of it.
+    /// The resulting layer.
     pub(super) fn into_layer(self) -> Layer {
         let stream = |(source, to): (&Source, Who)| Stream { from: source.from, to, mbps: source.mbps };
         let streams = self.sources.iter().zip(self.to).map(stream).collect();

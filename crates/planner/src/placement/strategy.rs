@@ -1,31 +1,32 @@
 //! The strategies, by name.
 
-/// How monitors and engines are placed.
+/// Placement strategy of monitors and engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// NetAlytics': random switches; engines where one is in the pod already, else on a random host.
+    /// NetAlytics: random switches; an existing engine in the pod, otherwise a new one on a random host.
     LocalRandom,
-    /// NetAlytics': random switches; engines filled one after the other. Few engines, wherever they are.
+    /// NetAlytics: random switches; engines filled one after the other. Few engines, at any location.
     NetalyticsNode,
-    /// NetAlytics': the switch with most flows; engines in the pod with most monitors.
+    /// NetAlytics: the switch with the most flows; engines in the pod with the most monitors.
     NetalyticsNetwork(Nearby),
-    /// Not from the paper: monitors packed, engines merged as long as that saves an engine.
+    /// Not from the paper: packed monitors, engines merged as long as that saves an engine.
     PackedNode,
-    /// Ours: monitors packed, engines merged within a pod only.
+    /// Not from the paper: packed monitors, engines merged only within a pod.
     PackedNetwork,
 }
 
-/// What Algorithm 2's "host under sw* with enough capacity" is.
+/// Interpretations of "host under sw* with enough capacity" in Algorithm 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Nearby {
-    /// As the text says it, "nearby the monitor": in the rack of the first monitor, if there is room, else in the pod.
+    /// According to the text, "nearby the monitor": in the rack of the first monitor if possible, otherwise in the
+    /// pod.
     #[default]
     Rack,
-    /// As the algorithm is printed: any host of the pod; the one that is used least.
+    /// According to the printed algorithm: the least used host of the pod.
     Pod,
 }
 
-/// All of them.
+/// All strategies.
 pub const STRATEGIES: [Strategy; 5] = [
     Strategy::LocalRandom,
     Strategy::NetalyticsNode,

@@ -1,5 +1,5 @@
-//! Algorithms 1 and 2 against loops straight from the paper's text; what is true of every placement; how far from the
-//! optimum ours are.
+//! Comparison of Algorithms 1 and 2 with direct implementations of the paper's text; invariants of all placements;
+//! distance of the packing algorithms from the optimum.
 
 mod always;
 mod optimum;
@@ -9,7 +9,7 @@ use super::*;
 use crate::random::Random;
 use crate::topology::{FatTree, Host, Network, RackId};
 
-/// A network and flows from a seed: small, and short of room now and then.
+/// A small network and flows from a seed, sometimes with insufficient capacity.
 struct Instance {
     k: usize,
     network: Network,
@@ -34,7 +34,7 @@ impl Instance {
         let flow = |_| {
             let first = rack(&mut random);
             let second = if random.below(2) == 0 { first } else { rack(&mut random) };
-            // One in a hundred is too big.
+            // One in a hundred is too large.
             let mbps = (1.01 / (0.01 + random.unit())) as f32 * [0.1, 1.0][random.below(2)];
             Flow { racks: [first, second], mbps: mbps + 0.01 }
         };
@@ -53,7 +53,7 @@ impl Instance {
     }
 }
 
-/// All strategies, both readings of Algorithm 2.
+/// All strategies, with both interpretations of Algorithm 2.
 fn strategies() -> impl Iterator<Item = Strategy> {
     STRATEGIES.into_iter().chain([Strategy::NetalyticsNetwork(Nearby::Pod)])
 }

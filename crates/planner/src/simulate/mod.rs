@@ -1,5 +1,5 @@
-//! NetAlytics' placement study (section 6.2): a fat tree with drawn hosts, a drawn workload, and for each strategy what
-//! it costs to monitor some of its flows. Pure: the same [`Study`] and seed give the same numbers.
+//! NetAlytics' placement study (section 6.2): a fat tree with random hosts, a random workload, and for each strategy
+//! the cost of monitoring some of its flows. Pure: the same [`Study`] and seed yield the same numbers.
 
 mod sizes;
 mod study;

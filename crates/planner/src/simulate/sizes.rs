@@ -1,23 +1,23 @@
-//! How large flows are: distributions by their inverse, with the mean known, so that a workload's rate is known before any
-//! flow is drawn.
+//! Distributions of flow sizes, by their inverse and with known mean, so that the total rate of a workload is known
+//! before any flow is drawn.
 
 use crate::random::Random;
 
-/// A distribution of flows' sizes, which are rates, as all flows last equally long.
+/// A distribution of flow sizes, equivalent to rates, since all flows have the same duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// As data centers were measured (Benson, Akella, Maltz 2010): four of five flows are below 10 kB, and nearly all
-    /// bytes are in the largest tenth. 100 B to 100 MB, 97 kB on average.
+    /// Measured in data centers (Benson, Akella, Maltz 2010): four of five flows are below 10 kB, and nearly all
+    /// bytes are in the largest tenth. 100 B to 100 MB, mean 97 kB.
     Datacenter,
     /// Bounded Pareto, shape 1.2: a tail up to a million times the smallest.
     Pareto,
     /// Exponential: a light tail.
     Exponential,
-    /// All the same.
+    /// Constant.
     Equal,
 }
 
-/// All of them, with their names.
+/// All distributions with their names.
 pub const SIZES: [(&str, Sizes); 4] = [
     ("datacenter", Sizes::Datacenter),
     ("pareto", Sizes::Pareto),
@@ -25,19 +25,19 @@ pub const SIZES: [(&str, Sizes); 4] = [
     ("equal", Sizes::Equal),
 ];
 
-/// Bytes, and the share of flows up to there; between them logarithms are evenly spread.
+/// Bytes and cumulative share of flows, with logarithmic interpolation.
 const DATACENTER: [(f64, f64); 7] =
     [(1e2, 0.0), (1e3, 0.45), (1e4, 0.8), (1e5, 0.95), (1e6, 0.99), (1e7, 0.999), (1e8, 1.0)];
 const PARETO_SHAPE: f64 = 1.2;
 const PARETO_LARGEST: f64 = 1e6;
 
 impl Sizes {
-    /// A flow's size, of those with mean 1.
+    /// Draws a flow size, scaled to mean 1.
     pub fn draw(self, random: &mut Random) -> f64 {
         self.at(random.unit()) / self.mean()
     }
 
-    /// The mean of what [`Sizes::at`] gives.
+    /// The mean of [`Sizes::at`].
     fn mean(self) -> f64 {
         match self {
             Sizes::Datacenter => DATACENTER
@@ -52,7 +52,7 @@ impl Sizes {
         }
     }
 
-    /// The size below which a share of flows is.
+    /// The quantile for a share.
     fn at(self, share: f64) -> f64 {
         match self {
             Sizes::Datacenter => {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn means_are_those_of_what_is_drawn() {
         for (name, sizes) in SIZES {
-            // Evenly spaced shares in place of drawn ones; the last steps hold the tail.
+            // Evenly spaced shares instead of random ones; the last steps cover the tail.
             let steps = 4_000_000;
             let sum: f64 = (0..steps).map(|i| sizes.at((f64::from(i) + 0.5) / f64::from(steps))).sum();
             let found = sum / f64::from(steps);

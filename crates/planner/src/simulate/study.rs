@@ -1,4 +1,4 @@
-//! What is studied, and one seed of it: network, workload, placements, costs.
+//! Parameters of a study, and the run of one seed: network, workload, placements, and costs.
 
 use std::ops::RangeInclusive;
 
@@ -8,18 +8,18 @@ use crate::placement::{Cost, Demand, Process, STRATEGIES, Strategy, Uncovered, c
 use crate::random::Random;
 use crate::topology::{FatTree, Host, Network, Unfit, Weights};
 
-/// What is studied.
+/// Parameters of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
-    /// The fat tree's k.
+    /// Parameter k of the fat tree.
     pub k: usize,
-    /// What every link bears each way, in Mb/s.
+    /// Link capacity per direction, in Mb/s.
     pub link_mbps: f64,
-    /// What hosts have.
+    /// Resources of hosts.
     pub hosts: Hosts,
-    /// What goes on in the network.
+    /// Traffic of the network.
     pub workload: Workload,
-    /// How many flows are monitored, ascending.
+    /// Numbers of monitored flows, ascending.
     pub monitored: Vec<u32>,
     /// A monitor.
     pub monitor: Process,
@@ -27,44 +27,44 @@ pub struct Study {
     pub aggregator: Process,
     /// A processor.
     pub processor: Process,
-    /// What is left of packets in tuples.
+    /// Ratio of output to input of monitors.
     pub extracted: f64,
-    /// What a Mb/s on each class of links counts for.
+    /// Weight of a Mb/s per link class.
     pub weights: Weights,
-    /// What is compared.
+    /// Compared strategies.
     pub strategies: Vec<Strategy>,
 }
 
-/// What hosts have, each drawn evenly from a range.
+/// Resources of hosts, uniformly distributed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hosts {
     /// Memory in GB.
     pub memory_gb: RangeInclusive<f64>,
-    /// Cores, whole ones.
+    /// Cores, integral.
     pub cores: RangeInclusive<u32>,
-    /// The share of cores in use, and, drawn anew, of memory.
+    /// Share of cores in use, and independently of memory.
     pub used: RangeInclusive<f64>,
 }
 
-/// What one placement has cost.
+/// Result of one placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// The seed of network, workload and placement.
+    /// Seed of network, workload, and placement.
     pub seed: u64,
-    /// How it was placed.
+    /// Strategy.
     pub strategy: Strategy,
-    /// Flows to be monitored.
+    /// Number of monitored flows.
     pub monitored: u32,
     /// What it costs.
     pub cost: Cost,
-    /// Flows that no monitor covers.
+    /// Uncovered flows.
     pub uncovered: Uncovered,
-    /// Streams that no engine takes.
+    /// Streams without an engine.
     pub unprocessed: usize,
 }
 
 impl Study {
-    /// The paper's, where it is clear.
+    /// Parameters of the paper, if stated.
     #[must_use]
     pub fn paper() -> Study {
         Study {
@@ -79,7 +79,7 @@ impl Study {
                 sizes: Sizes::Datacenter,
             },
             monitored: (1..=10).map(|tenth| tenth * 100_000).collect(),
-            // Four monitoring cores for 40 Gb/s. Memory is ours to say.
+            // Four monitoring cores for 40 Gb/s. Memory is not stated.
             monitor: Process { mbps: 10_000.0, cores: 1.0, memory_gb: 4.0 },
             aggregator: Process { mbps: 1_000.0, cores: 1.0, memory_gb: 8.0 },
             processor: Process { mbps: 500.0, cores: 1.0, memory_gb: 4.0 },
@@ -89,10 +89,10 @@ impl Study {
         }
     }
 
-    /// A network of a seed.
+    /// Generates a network.
     ///
     /// # Errors
-    /// When k is none of a fat tree.
+    /// If k is invalid for a fat tree.
     pub fn network(&self, random: &mut Random) -> Result<Network, Unfit> {
         let Hosts { memory_gb, cores, used } = &self.hosts;
         FatTree { k: self.k, link_mbps: self.link_mbps }.network(|| {
@@ -107,16 +107,16 @@ impl Study {
         })
     }
 
-    /// Runs one seed: each number of flows with each strategy, on the same network and workload. `on_run` receives each
-    /// run.
+    /// Runs one seed: each number of flows with each strategy, on the same network and workload. `on_run` receives
+    /// each run.
     ///
     /// # Errors
-    /// If no fat tree has this k.
+    /// If k is invalid for a fat tree.
     pub fn run(&self, seed: u64, mut on_run: impl FnMut(&Run)) -> Result<(), Unfit> {
         let mut random = Random::new(seed);
         let network = self.network(&mut random.fork())?;
         let most = self.monitored.iter().copied().max().unwrap_or(0);
-        // Flows are drawn one by one from the same distribution: the first of them are a random choice.
+        // Flows are independent and identically distributed, so a prefix is a random selection.
         let flows = workload(&self.workload, &network, most, &mut random.fork());
         for monitored in &self.monitored {
             for strategy in &self.strategies {

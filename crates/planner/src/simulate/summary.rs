@@ -1,4 +1,4 @@
-//! Runs of several seeds put together: mean and standard deviation of each figure.
+//! Summary of runs with several seeds: mean and standard deviation of each figure.
 
 use super::study::{Run, Study};
 use crate::placement::Strategy;
@@ -9,7 +9,7 @@ use crate::topology::Weights;
 pub struct Figure {
     /// The mean.
     pub mean: f64,
-    /// The standard deviation of one run; 0 of a single one.
+    /// The standard deviation of a single run; 0 for only one run.
     pub deviation: f64,
 }
 
@@ -18,17 +18,17 @@ pub struct Figure {
 pub struct Point {
     /// The strategy.
     pub strategy: Strategy,
-    /// Flows monitored.
+    /// Number of monitored flows.
     pub monitored: u32,
-    /// Runs that it was computed from.
+    /// Number of runs.
     pub runs: usize,
-    /// Extra bandwidth from monitors to aggregators, in percent of the workload: rate times links crossed.
+    /// Additional bandwidth from monitors to aggregators, in percent of the workload: rate times number of links.
     pub extra: Figure,
-    /// The same, each link by its weight.
+    /// The same with links weighted.
     pub weighted: Figure,
-    /// From monitors through aggregators to processors.
+    /// Additional bandwidth from monitors through aggregators to processors.
     pub extra_all: Figure,
-    /// The same, weighted.
+    /// The same with links weighted.
     pub weighted_all: Figure,
     /// Monitors.
     pub monitors: Figure,
@@ -38,7 +38,7 @@ pub struct Point {
     pub processors: Figure,
     /// All processes.
     pub processes: Figure,
-    /// Flows that no monitor covers, and streams that no engine takes.
+    /// Flows without a monitor, and streams without an engine.
     pub left_out: Figure,
 }
 
@@ -85,7 +85,7 @@ fn point(study: &Study, runs: &[&Run]) -> Point {
 }
 
 impl Figure {
-    /// Of some numbers.
+    /// Computes the figure of some numbers.
     #[must_use]
     pub fn of(numbers: &[f64]) -> Figure {
         let count = numbers.len() as f64;

@@ -1,4 +1,4 @@
-//! The workload is as asked for; the study repeats itself, and the paper's ordering comes out.
+//! The workload has the requested properties; studies are reproducible and show the paper's ordering.
 
 use super::*;
 use crate::placement::{Nearby, Strategy};
@@ -29,7 +29,7 @@ fn flows_stay_as_near_as_asked_for() {
         assert!((found - expected).abs() < 0.01, "{shares:?}");
     }
     assert!((mbps / study.workload.mbps - 1.0).abs() < 0.02, "{mbps}");
-    // Every rack is an end, and every other rack the other end of some flow from the first.
+    // Every other rack is the other end of some flow from the first rack.
     let met: std::collections::BTreeSet<_> =
         flows.iter().filter(|flow| flow.racks[0] == 0).map(|flow| flow.racks[1]).collect();
     assert_eq!(met.len(), network.racks());

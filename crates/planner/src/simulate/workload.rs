@@ -1,4 +1,4 @@
-//! The workload: flows whose hosts and sizes are drawn, most of them between neighbours (a staggered distribution).
+//! The workload: flows with random hosts and sizes, most of them between neighbors (a staggered distribution).
 
 use std::ops::RangeInclusive;
 
@@ -7,22 +7,22 @@ use crate::placement::Flow;
 use crate::random::Random;
 use crate::topology::{Network, RackId};
 
-/// What goes on in the network.
+/// Traffic of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// All flows, whether monitored or not.
+    /// Number of all flows, monitored or not.
     pub flows: u32,
-    /// Their rates together, in Mb/s.
+    /// Total rate in Mb/s.
     pub mbps: f64,
-    /// How many flows a host begins, relative to others: drawn evenly for each host.
+    /// Relative number of flows started by a host, uniformly distributed.
     pub flows_of_host: RangeInclusive<f64>,
-    /// How near their ends are.
+    /// Distance between endpoints.
     pub locality: Locality,
-    /// How large they are.
+    /// Flow sizes.
     pub sizes: Sizes,
 }
 
-/// The shares of flows that stay within a rack, within a pod, or cross the core.
+/// The shares of flows within a rack, within a pod, and across the core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Locality {
     /// Within a rack.
@@ -33,8 +33,8 @@ pub struct Locality {
     pub core: f64,
 }
 
-/// The first `count` flows of a workload, as they are drawn. Their rates are such that all flows would have the
-/// workload's rate.
+/// The first `count` flows of a random workload. Rates are scaled so that all flows together have the workload's
+/// rate.
 #[must_use]
 pub fn workload(of: &Workload, network: &Network, count: u32, random: &mut Random) -> Vec<Flow> {
     let sources = Sources::new(of, network, random);
@@ -47,9 +47,9 @@ pub fn workload(of: &Workload, network: &Network, count: u32, random: &mut Rando
     (0..count).map(flow).collect()
 }
 
-/// Racks, each as often as its hosts' flows say.
+/// Racks weighted by the flows of their hosts.
 struct Sources {
-    /// Up to and with each rack.
+    /// Cumulative weights.
     sums: Vec<f64>,
 }
 
@@ -70,7 +70,7 @@ impl Sources {
     }
 }
 
-/// The rack of the other end. Where a network is too small for the distance drawn, the next nearer.
+/// The rack of the other endpoint. If the network is too small for the drawn distance, the next shorter one is used.
 fn other_end(from: RackId, locality: Locality, network: &Network, random: &mut Random) -> RackId {
     let all = 0..network.racks() as RackId;
     let pod = network.racks_of(network.pod_of(from));
@@ -82,7 +82,7 @@ fn other_end(from: RackId, locality: Locality, network: &Network, random: &mut R
         if pod.len() == 1 {
             return from;
         }
-        // The racks of the pod without this one: the last stands for it.
+        // The racks of the pod without this one: the last takes its number.
         let rack = pod.start + random.below(pod.len() - 1) as RackId;
         return if rack == from { pod.end - 1 } else { rack };
     }

@@ -1,4 +1,4 @@
-//! Queries over both taps of a flow: which part of a condition is left to whom, and what cannot be asked.
+//! Queries over both taps of a flow: the assignment of conditions, and unsupported queries.
 
 use plan::Taps;
 
@@ -11,7 +11,7 @@ fn plan(text: &str) -> Plan {
     lower(&query::check(text, &schemas, &()).unwrap_or_else(|e| panic!("{}", query::render(&e, text))))
 }
 
-/// The conditions of agents, and of who joins.
+/// The conditions for agents, and after the join.
 fn check(text: &str, at_agents: &str, joined: &str) {
     let plan = plan(text);
     let both = both_taps(&plan).expect("it can be asked").expect("it asks for both");
@@ -45,7 +45,7 @@ fn what_one_end_can_tell_is_left_to_it() {
         "tap.seen = 'server' or url like '/a%'",
         "status >= 500 or tap.seen = 'client'",
     );
-    // What is computed is so where the rest is.
+    // Computed columns are evaluated with the remaining condition.
     check(
         "PARSE http WHERE response_bytes * 2 > 100 AND method = 'GET' PROCESS (group-count: group=tap.seen)",
         "tap.seen = 'server' or method = 'GET'",

@@ -1,5 +1,5 @@
-//! Plans that are sent: what arrives is what was planned, by whatever registry it is read, or it says all that it lacks; and
-//! no engine panics at what is accepted.
+//! Serialized plans: the decoded plan equals the original with any registry, or all missing items are reported;
+//! engines never panic on an accepted plan.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn of(schemas: &[Arc<Schema>]) -> impl Fn(&str) -> Option<Arc<Schema>> + '_ {
     |name| schemas.iter().find(|schema| schema.name == name).cloned()
 }
 
-/// What arrives is the same, is the same message, and an engine takes it.
+/// The decoded plan is equal, encodes to the same message, and is accepted by an engine.
 fn survives(plan: &Plan, schemas: &[Arc<Schema>], text: &str) {
     let bytes = encode(plan);
     let arrived = decode(&bytes, &of(schemas)).unwrap_or_else(|e| panic!("{text}\n{e}"));
@@ -34,7 +34,7 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whatever stands in a text from `PARSE` on, up to each place where a query may end.
+/// Substrings of a text from `PARSE` to each possible end of a query.
 fn candidates(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 600;
     text.match_indices("PARSE ").flat_map(move |(start, _)| {
@@ -73,8 +73,8 @@ fn every_query_of_documentation_and_tests_arrives_as_it_was_planned() {
     assert!(seen.len() > 300, "{} queries", seen.len());
 }
 
-/// The numbers of fields, and every byte: `UPDATE=1` rewrites the file, to be reviewed. A change that old readers would
-/// misunderstand needs a new version of the form.
+/// Field numbers and all bytes: `UPDATE=1` rewrites the file, to be reviewed. A change that old readers would
+/// misinterpret requires a new format version.
 #[test]
 fn the_form_of_a_plan_stays() {
     let plan = plan(MANY);
@@ -103,7 +103,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-/// As a program would have them that knows one common field more: every own field has moved.
+/// The schemas of a program with an additional common field: all own fields are shifted.
 fn shifted() -> Vec<Arc<Schema>> {
     let more = Field::new("tap", DataType::Text, Unit::None, "");
     let moved = |schema: &Arc<Schema>| {
@@ -125,7 +125,7 @@ fn columns_are_found_by_name() {
         input.columns.iter().map(|id| input.schema.field(*id).name.to_string()).collect()
     };
     assert_eq!(names(&there), names(&plan));
-    // And back again: the same message.
+    // Encoding again yields the same message.
     assert_eq!(encode(&there), encode(&plan));
     let _ = Engine::worker(&there.dataflow, Config::default());
 }
@@ -160,7 +160,7 @@ fn all_that_lacks_is_told_at_once() {
     );
 }
 
-/// As deep as the language lets them be.
+/// Maximum nesting of the language.
 #[test]
 fn the_deepest_query_is_not_too_deep() {
     let nested = |open: &str, innermost: &str, close: &str, n: usize| {
@@ -175,7 +175,7 @@ fn the_deepest_query_is_not_too_deep() {
     }
 }
 
-/// What is deeper than any query is refused; up to there nothing runs out of stack.
+/// Deeper expressions than those of any query are rejected; up to the limit, the stack does not overflow.
 #[test]
 fn depth_has_an_end() {
     let deep = |depth: usize| {
@@ -192,7 +192,7 @@ fn depth_has_an_end() {
 }
 
 proptest! {
-    /// Conditions of all kinds, and what is computed.
+    /// Conditions of all kinds, and computed columns.
     #[test]
     fn conditions_arrive_as_they_were_planned(
         condition in condition(),
@@ -206,7 +206,7 @@ proptest! {
         survives(&plan(&text), &schemas(), &text);
     }
 
-    /// Bytes of a sound message changed, cut, doubled: refused, or an engine takes it.
+    /// A valid message with changed, removed, or duplicated bytes is rejected, or accepted by an engine.
     #[test]
     fn damaged_messages_never_panic(
         which in 0_usize..5,

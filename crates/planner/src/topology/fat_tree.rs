@@ -1,29 +1,30 @@
-//! The three-level fat tree of k-port switches: k pods of k/2 edge and k/2 aggregation switches, k/2 hosts under each
-//! edge switch, (k/2)² core switches. (Al-Fares, Loukissas, Vahdat: A scalable, commodity data center network architecture.)
+//! The three-level fat tree of k-port switches: k pods of k/2 edge and k/2 aggregation switches, k/2 hosts per edge
+//! switch, (k/2)² core switches. (Al-Fares, Loukissas, Vahdat: A scalable, commodity data center network
+//! architecture.)
 
 use super::network::{Host, K_MAX, Network, Pod, Rack, Unfit};
 
 /// The shape of a fat tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FatTree {
-    /// Ports of a switch.
+    /// Ports per switch.
     pub k: usize,
-    /// What each link between switches bears each way, in Mb/s.
+    /// Capacity per direction of each link between switches, in Mb/s.
     pub link_mbps: f64,
 }
 
 impl FatTree {
-    /// The network, each host as `host` makes it.
+    /// Creates the network; `host` creates each host.
     ///
     /// # Errors
-    /// When k is odd, or out of bounds.
+    /// If k is odd or out of range.
     pub fn network(self, mut host: impl FnMut() -> Host) -> Result<Network, Unfit> {
         let k = self.k;
         if !(2..=K_MAX).contains(&k) || !k.is_multiple_of(2) {
             return Err(Unfit::K(k));
         }
         let half = k / 2;
-        // Flows are spread over equal ways: the links of a rack, and those of a pod, bear what they bear together.
+        // Flows are distributed over equal-cost paths, so the links of a rack or pod are treated as one.
         let mut rack =
             || Rack { hosts: (0..half).map(|_| host()).collect(), up_mbps: half as f64 * self.link_mbps };
         let mut pod = || Pod {

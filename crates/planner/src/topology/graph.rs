@@ -1,10 +1,10 @@
-//! A fat tree as an explicit graph, walked breadth first: the slow and obvious oracle of the arithmetic.
+//! A fat tree as an explicit graph with breadth-first search: a simple reference for the arithmetic.
 
 use std::collections::VecDeque;
 
 use super::way::LinkClass;
 
-/// Nodes are hosts, then edge, aggregation and core switches.
+/// Nodes are hosts, then edge, aggregation, and core switches.
 pub(crate) struct Graph {
     links: Vec<Vec<(usize, LinkClass)>>,
 }
@@ -33,7 +33,7 @@ impl Graph {
         self.links[b].push((a, class));
     }
 
-    /// The classes of the links of a shortest way.
+    /// The link classes of a shortest path.
     pub(crate) fn way(&self, from: usize, to: usize) -> Vec<LinkClass> {
         let mut came: Vec<Option<(usize, LinkClass)>> = vec![None; self.links.len()];
         let mut queue = VecDeque::from([from]);

@@ -1,25 +1,25 @@
-//! Two levels: every leaf has a link to every spine. The racks of one pod, as nothing has to go higher.
+//! Two levels: every leaf has a link to every spine. All racks form one pod, since there is no higher level.
 
 use super::network::{Host, Network, Pod, Rack, Unfit};
 
 /// The shape of a leaf-spine network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeafSpine {
-    /// Leaves, each with a rack of hosts.
+    /// Number of leaves, each with a rack of hosts.
     pub leaves: usize,
-    /// Spines.
+    /// Number of spines.
     pub spines: usize,
-    /// Hosts under each leaf.
+    /// Hosts per leaf.
     pub hosts: usize,
-    /// What each link between a leaf and a spine bears each way, in Mb/s.
+    /// Capacity per direction of each link between a leaf and a spine, in Mb/s.
     pub link_mbps: f64,
 }
 
 impl LeafSpine {
-    /// The network, each host as `host` makes it.
+    /// Creates the network; `host` creates each host.
     ///
     /// # Errors
-    /// When it has no host, or too many leaves.
+    /// If there are no hosts, or too many leaves.
     pub fn network(self, mut host: impl FnMut() -> Host) -> Result<Network, Unfit> {
         let up_mbps = self.spines as f64 * self.link_mbps;
         let mut rack = || Rack { hosts: (0..self.hosts).map(|_| host()).collect(), up_mbps };

@@ -1,26 +1,26 @@
-//! What is still free of a network while processes are placed on it: cores and memory of hosts, and each way of the links
-//! of hosts, racks and pods.
+//! Free capacity of a network during placement: cores and memory of hosts, and each direction of the links of hosts,
+//! racks, and pods.
 
 use std::ops::Range;
 
 use super::network::{Host, HostId, Network, PodId, RackId};
 use crate::random::Random;
 
-/// What a process takes of its host.
+/// Resources of a process on its host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Cores.
     pub cores: f64,
     /// Memory in GB.
     pub memory_gb: f64,
-    /// What it is sent straight from the switch, in Mb/s, and what is kept free for it: 0 for those whose input is
-    /// counted stream by stream ([`Load::carry`]).
+    /// Reserved rate of packets copied directly from the switch, in Mb/s; 0 for processes with input counted per
+    /// stream ([`Load::carry`]).
     pub mirrored_mbps: f64,
 }
 
-/// Random hosts that are looked at before all are.
+/// Number of random hosts tried before a full scan.
 const TRIES_MAX: usize = 32;
-/// Sums of many rates differ in their last digits by the order of adding.
+/// Sums of rates have rounding errors that depend on the order of addition.
 const ROUNDING_MBPS: f64 = 1e-6;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,10 @@ struct BothWays {
     down: f64,
 }
 
-/// See the module's text.
+/// Free capacity of a network.
 #[derive(Clone, Debug)]
 pub struct Load<'n> {
-    /// What it is the load of.
+    /// The network.
     pub network: &'n Network,
     hosts: Vec<Free>,
     racks: Vec<BothWays>,
@@ -47,7 +47,7 @@ pub struct Load<'n> {
 }
 
 impl<'n> Load<'n> {
-    /// Nothing placed yet.
+    /// Creates the state without placed processes.
     #[must_use]
     pub fn new(network: &'n Network) -> Load<'n> {
         let free = |host: &Host| Free {
@@ -64,7 +64,7 @@ impl<'n> Load<'n> {
         }
     }
 
-    /// Whether a host has room for a process.
+    /// Whether a host has capacity for a process.
     #[must_use]
     pub fn bears(&self, host: HostId, need: &Need) -> bool {
         let free = &self.hosts[host as usize];
@@ -79,7 +79,7 @@ impl<'n> Load<'n> {
         free.link.down -= need.mirrored_mbps;
     }
 
-    /// Takes a process away again.
+    /// Removes a process.
     pub fn remove(&mut self, host: HostId, need: &Need) {
         let free = &mut self.hosts[host as usize];
         free.cores += need.cores;
@@ -87,31 +87,31 @@ impl<'n> Load<'n> {
         free.link.down += need.mirrored_mbps;
     }
 
-    /// Gives back what a process is not sent of what was kept free for it.
+    /// Releases the unused part of a process's reserved rate.
     pub fn give_back(&mut self, host: HostId, mbps: f64) {
         self.hosts[host as usize].link.down += mbps;
     }
 
-    /// How much can still be sent to a host, in Mb/s.
+    /// Remaining rate toward a host, in Mb/s.
     #[must_use]
     pub fn takes_in(&self, host: HostId) -> f64 {
         self.hosts[host as usize].link.down
     }
 
-    /// How much of a host is in use: the share of its cores or of its memory, whichever is larger.
+    /// Usage of a host: the share of its cores or memory in use, whichever is larger.
     #[must_use]
     pub fn used(&self, host: HostId) -> f64 {
         let (has, free) = (&self.network.hosts()[host as usize], &self.hosts[host as usize]);
         (1.0 - free.cores / has.cores).max(1.0 - free.memory_gb / has.memory_gb)
     }
 
-    /// The least used of the hosts with room for a process; the first of several.
+    /// The least used host with capacity for a process; the first of several.
     #[must_use]
     pub fn least_used(&self, hosts: Range<HostId>, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
         hosts.filter(|host| fits(*host)).min_by(|a, b| self.used(*a).total_cmp(&self.used(*b)))
     }
 
-    /// Of the hosts that fit the one with room for most processes like this; the first of several.
+    /// The fitting host with capacity for the most processes of this kind; the first of several.
     #[must_use]
     pub fn roomiest(
         &self,
@@ -126,7 +126,7 @@ impl<'n> Load<'n> {
         hosts.filter(|host| fits(*host)).min_by(|a, b| room(*b).total_cmp(&room(*a)))
     }
 
-    /// Any of the hosts that fit, each as likely as the others.
+    /// A uniformly random fitting host.
     pub fn random(&self, random: &mut Random, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
         let hosts = self.network.all_hosts();
         let drawn = (0..TRIES_MAX).map(|_| random.below(hosts.len()) as HostId).find(|host| fits(*host));
@@ -136,7 +136,7 @@ impl<'n> Load<'n> {
         })
     }
 
-    /// Whether every link of the way has room for a stream.
+    /// Whether every link of the path has capacity for a stream.
     #[must_use]
     pub fn carries(&self, from: HostId, to: HostId, mbps: f64) -> bool {
         from == to
@@ -144,7 +144,7 @@ impl<'n> Load<'n> {
                 && self.carries_from_rack(self.network.rack_of(from), to, mbps)
     }
 
-    /// The same of what begins at a rack's switch.
+    /// The same for a stream that starts at a rack's switch.
     #[must_use]
     pub fn carries_from_rack(&self, rack: RackId, to: HostId, mbps: f64) -> bool {
         let ([rack_a, rack_b], [pod_a, pod_b]) = self.ends(rack, to);
@@ -154,7 +154,7 @@ impl<'n> Load<'n> {
             && (pod_a == pod_b || self.pods[pod_a].up >= needed && self.pods[pod_b].down >= needed)
     }
 
-    /// Takes what a stream needs of every link of the way.
+    /// Subtracts a stream from every link of the path.
     pub fn carry(&mut self, from: HostId, to: HostId, mbps: f64) {
         if from != to {
             self.hosts[from as usize].link.up -= mbps;
@@ -162,7 +162,7 @@ impl<'n> Load<'n> {
         }
     }
 
-    /// The same of what begins at a rack's switch.
+    /// The same for a stream that starts at a rack's switch.
     pub fn carry_from_rack(&mut self, rack: RackId, to: HostId, mbps: f64) {
         let ([rack_a, rack_b], [pod_a, pod_b]) = self.ends(rack, to);
         self.hosts[to as usize].link.down -= mbps;
@@ -176,7 +176,7 @@ impl<'n> Load<'n> {
         }
     }
 
-    /// Both ends of a way: racks, and pods.
+    /// Racks and pods at both ends of a path.
     fn ends(&self, rack: RackId, to: HostId) -> ([usize; 2], [usize; 2]) {
         let racks = [rack, self.network.rack_of(to)];
         (racks.map(usize::from), racks.map(|rack| usize::from(self.network.pod_of(rack))))

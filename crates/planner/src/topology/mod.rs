@@ -1,5 +1,5 @@
-//! The physical network as placement sees it: hosts in racks, racks in pods, pods joined by a core, and what of each is
-//! free. All numbers lie in arrays, and the way between two hosts is arithmetic: no graph is kept.
+//! The physical network for placement: hosts in racks, racks in pods, pods joined by a core, and the free capacity of
+//! each. Numbers are stored in arrays, and paths between hosts are computed arithmetically without a graph.
 
 mod fat_tree;
 #[cfg(test)]

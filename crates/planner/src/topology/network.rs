@@ -1,37 +1,37 @@
-//! Hosts in racks, racks in pods, pods joined by a core: how they lie, and what they have.
+//! Structure and resources of a network: hosts in racks, racks in pods, pods joined by a core.
 //!
-//! Hosts are numbered rack by rack, racks pod by pod. A leaf-spine network is one pod; a fat tree has k of them.
+//! Hosts are numbered by rack, racks by pod. A leaf-spine network has one pod, a fat tree k pods.
 
 use std::fmt;
 use std::ops::Range;
 
 use super::way::Distance;
 
-/// A host by its number.
+/// Host number.
 pub type HostId = u32;
-/// A rack (an edge switch with its hosts) by its number.
+/// Number of a rack (an edge switch with its hosts).
 pub type RackId = u16;
-/// A pod (the racks that meet below the core) by its number.
+/// Number of a pod (the racks connected below the core).
 pub type PodId = u16;
 
-/// Most racks: their numbers have 16 bits, as each of millions of flows names two.
+/// Maximum number of racks: 16-bit numbers, because each of millions of flows stores two.
 pub const RACKS_MAX: usize = RackId::MAX as usize;
 
-/// Largest k of a fat tree: half a million hosts.
+/// Maximum k of a fat tree: half a million hosts.
 pub const K_MAX: usize = 128;
 
-/// What a host has, and how much of it others use.
+/// Resources of a host, and their usage by others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
     /// Processor cores.
     pub cores: f64,
-    /// The share of them in use, 0 to 1.
+    /// Share of cores in use, 0 to 1.
     pub cores_used: f64,
     /// Memory in GB.
     pub memory_gb: f64,
-    /// The share of it in use, 0 to 1.
+    /// Share of memory in use, 0 to 1.
     pub memory_used: f64,
-    /// What its link bears each way for us, in Mb/s.
+    /// Available link capacity per direction, in Mb/s.
     pub mbps: f64,
 }
 
@@ -40,7 +40,7 @@ pub struct Host {
 pub struct Rack {
     /// Its hosts.
     pub hosts: Vec<Host>,
-    /// What all its links to the aggregation switches bear each way together, in Mb/s.
+    /// Total capacity per direction of its links to the aggregation switches, in Mb/s.
     pub up_mbps: f64,
 }
 
@@ -49,11 +49,11 @@ pub struct Rack {
 pub struct Pod {
     /// Its racks.
     pub racks: Vec<Rack>,
-    /// What all its links to the core bear each way together, in Mb/s.
+    /// Total capacity per direction of its links to the core, in Mb/s.
     pub up_mbps: f64,
 }
 
-/// See the module's text.
+/// A network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     hosts: Vec<Host>,
@@ -69,14 +69,14 @@ pub struct Network {
     pod_up: Vec<f64>,
 }
 
-/// Why a network is none.
+/// The reason that a network is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// There is no host in it.
+    /// There are no hosts.
     NoHost,
-    /// So many racks, of at most [`RACKS_MAX`].
+    /// Number of racks, above [`RACKS_MAX`].
     Racks(usize),
-    /// A fat tree's k has to be even, from 2 to [`K_MAX`].
+    /// A fat tree's k must be even, from 2 to [`K_MAX`].
     K(usize),
 }
 
@@ -93,10 +93,10 @@ impl fmt::Display for Unfit {
 impl std::error::Error for Unfit {}
 
 impl Network {
-    /// From pods with their racks.
+    /// Creates a network of pods and racks.
     ///
     /// # Errors
-    /// When it has no host, or too many racks.
+    /// If there are no hosts, or too many racks.
     pub fn new(pods: &[Pod]) -> Result<Network, Unfit> {
         let racks = pods.iter().map(|pod| pod.racks.len()).sum();
         if racks > RACKS_MAX {
@@ -132,13 +132,13 @@ impl Network {
         &self.hosts
     }
 
-    /// How many racks there are.
+    /// Number of racks.
     #[must_use]
     pub fn racks(&self) -> usize {
         self.pod_of.len()
     }
 
-    /// How many pods there are.
+    /// Number of pods.
     #[must_use]
     pub fn pods(&self) -> usize {
         self.pod_up.len()
@@ -163,25 +163,25 @@ impl Network {
         self.first_host[usize::from(racks.start)]..self.first_host[usize::from(racks.end)]
     }
 
-    /// All hosts' numbers.
+    /// The numbers of all hosts.
     #[must_use]
     pub fn all_hosts(&self) -> Range<HostId> {
         0..self.hosts.len() as HostId
     }
 
-    /// The rack that a host is in.
+    /// The rack of a host.
     #[must_use]
     pub fn rack_of(&self, host: HostId) -> RackId {
         self.rack_of[host as usize]
     }
 
-    /// The pod that a rack is in.
+    /// The pod of a rack.
     #[must_use]
     pub fn pod_of(&self, rack: RackId) -> PodId {
         self.pod_of[usize::from(rack)]
     }
 
-    /// How far two hosts are from each other.
+    /// The distance between two hosts.
     #[must_use]
     pub fn distance(&self, from: HostId, to: HostId) -> Distance {
         let racks = (self.rack_of(from), self.rack_of(to));
@@ -196,13 +196,13 @@ impl Network {
         }
     }
 
-    /// What a rack's links to the aggregation switches bear each way, in Mb/s.
+    /// Capacity per direction of a rack's links to the aggregation switches, in Mb/s.
     #[must_use]
     pub fn rack_up(&self, rack: RackId) -> f64 {
         self.rack_up[usize::from(rack)]
     }
 
-    /// What a pod's links to the core bear each way, in Mb/s.
+    /// Capacity per direction of a pod's links to the core, in Mb/s.
     #[must_use]
     pub fn pod_up(&self, pod: PodId) -> f64 {
         self.pod_up[usize::from(pod)]

@@ -1,4 +1,4 @@
-//! The arithmetic against a graph; what a network file says, and what is wrong in it.
+//! The arithmetic compared with a graph; contents and errors of network files.
 
 use super::graph::Graph;
 use super::*;
@@ -59,7 +59,7 @@ fn what_is_no_network_is_refused() {
 fn links_bear_what_they_have() {
     let network = fat_tree(4);
     let mut load = Load::new(&network);
-    // Two hosts a rack, two racks a pod; a rack's links up bear 2000, each host's 1000.
+    // Two hosts per rack, two racks per pod; a rack's upward capacity is 2000, a host's 1000.
     assert!(load.carries(0, 2, 1000.0) && !load.carries(0, 2, 1001.0));
     load.carry(0, 2, 900.0);
     assert!(load.carries(1, 3, 1000.0), "others of the rack");
@@ -80,7 +80,7 @@ fn links_bear_what_they_have() {
     assert_eq!(load.used(0), 0.5);
 }
 
-/// Two pods of two racks and one; spines.
+/// Two pods with two racks and one rack; spines.
 const FILE: &str = r#"
 [[switch]]
 name = "leaf1"
@@ -151,7 +151,7 @@ mbps = 200
 fn a_file_says_what_there_is() {
     let site = Site::parse(FILE).expect("a file");
     let network = site.network().expect("a network");
-    // Hosts are in the order of racks, not of the file.
+    // Hosts are ordered by rack, not as in the file.
     let names: Vec<&str> = site.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!(names, ["web1", "db1"]);
     assert_eq!((network.pods(), network.racks()), (2, 3));
@@ -179,7 +179,7 @@ fn spines_may_be_called_core() {
     assert_eq!(network.distance(0, 1), Distance::SamePod);
 }
 
-/// The file with `from` replaced, and in which line the replacement stands.
+/// The file with `from` replaced, and the line of the replacement.
 fn changed(from: &str, to: &str) -> (String, usize) {
     let at = FILE.find(from).expect(from);
     (FILE.replacen(from, to, 1), FILE[..at].matches('\n').count() + 1)

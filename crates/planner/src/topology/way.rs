@@ -1,8 +1,8 @@
-//! The way between two hosts by arithmetic: how many links of each class it crosses, and what traffic costs there.
+//! The path between two hosts, computed arithmetically: the number of links per class, and their cost.
 
 use std::ops::AddAssign;
 
-/// The classes of links of a tree network, from the bottom.
+/// The link classes of a tree network, from the bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkClass {
     /// Between a host and its edge switch.
@@ -16,45 +16,45 @@ pub enum LinkClass {
 /// All classes, in the order of [`Traffic`]'s numbers.
 pub const LINK_CLASSES: [LinkClass; 3] = [LinkClass::Access, LinkClass::Aggregation, LinkClass::Core];
 
-/// How far two hosts are from each other: up to the lowest switch that both are under, and down again.
+/// The distance between two hosts: up to their lowest common switch and down again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distance {
-    /// No link is crossed.
+    /// No links.
     SameHost,
     /// Two access links.
     SameRack,
-    /// Those, and two between edge and aggregation.
+    /// Two access links, and two between edge and aggregation.
     SamePod,
-    /// Those, and two to and from the core.
+    /// In addition two links to and from the core.
     OtherPod,
 }
 
 impl Distance {
-    /// How many links are crossed.
+    /// Number of links.
     #[must_use]
     pub fn hops(self) -> u32 {
         2 * self as u32
     }
 
-    /// How many links of a class are crossed.
+    /// Number of links of a class.
     #[must_use]
     pub fn crossed(self, class: LinkClass) -> u32 {
         if self as u32 > class as u32 { 2 } else { 0 }
     }
 }
 
-/// What a Mb/s on a link of each class counts for: access, aggregation, core.
+/// Weight of a Mb/s per link class: access, aggregation, core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights(pub [f64; 3]);
 
 impl Weights {
-    /// Every link the same: the number of hops.
+    /// Equal weights: the number of hops.
     pub const HOPS: Weights = Weights([1.0, 1.0, 1.0]);
-    /// NetAlytics' (section 6.2): links higher up are fewer and shared by more.
+    /// NetAlytics (section 6.2): higher links are fewer and shared by more hosts.
     pub const PAPER: Weights = Weights([1.0, 2.0, 4.0]);
 }
 
-/// Mb/s on all links of each class together: access, aggregation, core. A stream that crosses two links counts on both.
+/// Total Mb/s per link class: access, aggregation, core. A stream over two links counts on both.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic(pub [f64; 3]);
 
@@ -65,13 +65,13 @@ impl Traffic {
         Traffic(LINK_CLASSES.map(|class| mbps * f64::from(distance.crossed(class))))
     }
 
-    /// A stream over one access link: what a switch copies to a host of its own.
+    /// A stream over one access link: copies from a switch to a host connected to it.
     #[must_use]
     pub fn to_host(mbps: f64) -> Traffic {
         Traffic([mbps, 0.0, 0.0])
     }
 
-    /// All of it, each class by its weight.
+    /// The weighted sum over all classes.
     #[must_use]
     pub fn weighed(self, weights: Weights) -> f64 {
         self.0.iter().zip(weights.0).map(|(mbps, weight)| mbps * weight).sum()

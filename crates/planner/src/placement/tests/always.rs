@@ -1,4 +1,4 @@
-//! What is true of every placement, of every strategy, also where there is too little room.
+//! Invariants of every placement and strategy, also with insufficient capacity.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn streams_are_all_that_is_sent(layer: &Layer, process: &Process, sent: &[f64]) 
     }
 }
 
-/// Each stream that is taken: sender's host, engine's host, rate.
+/// Host of sender, host of engine, and rate of each assigned stream.
 fn streams<'p>(layer: &'p Layer, from: &'p [HostId]) -> impl Iterator<Item = (HostId, HostId, f64)> + 'p {
     let of = |stream: &Stream| {
         let to = layer.engines[stream.to? as usize].host;
@@ -105,7 +105,7 @@ fn nothing_has_more_than_there_is(
         assert!(cores <= has.cores * (1.0 - has.cores_used) + 1e-6, "cores of {host}");
         assert!(memory_gb <= has.memory_gb * (1.0 - has.memory_used) + 1e-6, "memory of {host}");
     }
-    // Each end of each link by itself: the kind of link, its number, and whether it is the way up.
+    // Each direction of each link: kind of link, number, and whether it is upward.
     let mut links: BTreeMap<(usize, usize, bool), f64> = BTreeMap::new();
     for monitor in &placed.monitors {
         *links.entry((0, monitor.host as usize, false)).or_default() += monitor.mbps;
@@ -167,7 +167,7 @@ proptest::proptest! {
     }
 }
 
-/// A seed by which a promise was broken once.
+/// A seed that violated an invariant in an earlier version.
 #[test]
 fn what_was_broken_once_holds() {
     let seed = 12_943_801_637_506_755_579;
@@ -175,7 +175,7 @@ fn what_was_broken_once_holds() {
     strategies().for_each(|strategy| check(&instance, strategy, seed));
 }
 
-/// The seeds have all there is to see: enough room and too little, flows that are too big.
+/// The seeds cover all cases: sufficient and insufficient capacity, and flows that are too large.
 #[test]
 fn instances_are_of_all_kinds() {
     let mut kinds = [0; 4];

@@ -17,7 +17,7 @@ fn demand(flows: &[Flow], strategy: Strategy) -> Demand<'_> {
     Demand { flows, monitor: MONITOR, aggregator: ENGINE, processor: ENGINE, extracted: 0.1, strategy }
 }
 
-/// Fewest monitors for flows of a few racks, each flow in one piece.
+/// Minimum number of monitors for flows of a few racks, without splitting flows.
 fn fewest_monitors(racks: usize, flows: &[Flow], most: usize) -> usize {
     let mut problem = ProblemVariables::new();
     let open: Vec<Vec<_>> =
@@ -52,8 +52,8 @@ fn fewest_monitors(racks: usize, flows: &[Flow], most: usize) -> usize {
     model.solve().expect("enough monitors").eval(all).round() as usize
 }
 
-/// A lower bound: flows between the same racks are one, which can be split at will; whole monitors, or where there are
-/// many racks only as many as their own flows need.
+/// A lower bound: flows between the same racks are combined and may be split; the number of monitors is an integer in
+/// total, or with many racks only for the flows within each rack.
 fn bound(racks: usize, flows: &[Flow], whole: Whole) -> f64 {
     let mut within = vec![0.0; racks];
     let mut between: BTreeMap<(RackId, RackId), f64> = BTreeMap::new();
@@ -87,14 +87,14 @@ fn bound(racks: usize, flows: &[Flow], whole: Whole) -> f64 {
     model.solve().expect("enough monitors").eval(all)
 }
 
-/// What has to be whole in a bound.
+/// The integral quantity of a bound.
 #[derive(Clone, Copy)]
 enum Whole {
     Monitors,
     Least,
 }
 
-/// Fewest engines for streams, each in one piece.
+/// Minimum number of engines for streams, without splitting streams.
 fn fewest_engines(streams: &[f64], most: usize) -> usize {
     let mut problem = ProblemVariables::new();
     let open: Vec<_> = (0..most).map(|_| problem.add(variable().binary())).collect();

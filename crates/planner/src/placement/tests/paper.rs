@@ -1,9 +1,9 @@
-//! The paper's algorithms as they are printed: sets that are searched anew at every step.
+//! The paper's algorithms as printed, searching sets anew at every step.
 
 use super::*;
 use crate::topology::{HostId, Load, Need};
 
-/// Algorithm 1. Of each monitor its host and flows.
+/// Algorithm 1: host and flows of each monitor.
 fn algorithm_1(
     demand: &Demand<'_>,
     load: &mut Load<'_>,
@@ -48,13 +48,13 @@ fn algorithm_1(
     }
 }
 
-/// The switch that covers most flows, the first of several.
+/// The switch that covers the most flows, the first of several.
 fn most(covered: &[Vec<usize>]) -> usize {
     let most = covered.iter().map(Vec::len).max().expect("racks");
     covered.iter().position(|flows| flows.len() == most).expect("one of them")
 }
 
-/// Algorithm 2, for streams of senders at hosts. Of each engine its host and streams.
+/// Algorithm 2 for streams of senders at hosts: host and streams of each engine.
 fn algorithm_2(
     m: &[(HostId, f64)],
     process: Process,
@@ -100,7 +100,7 @@ fn algorithm_2(
     engines
 }
 
-/// The same shape, of a placement.
+/// The same structure for a placement.
 fn found(placed: &Placement) -> Vec<(HostId, Vec<usize>)> {
     let flows_of = |monitor: usize| {
         let of = placed.monitor_of.iter().enumerate().filter(|(_, of)| **of == monitor as u32);
@@ -167,7 +167,7 @@ fn random_switches_are_drawn_as_the_paper_says() {
     }
 }
 
-/// The paper's figure 2: three flows, of which two end in rack 5.
+/// The paper's figure 2: three flows, two of which end in rack 5.
 #[test]
 fn figure_2_has_two_monitors() {
     let host = Host { cores: 8.0, cores_used: 0.0, memory_gb: 16.0, memory_used: 0.0, mbps: 10_000.0 };

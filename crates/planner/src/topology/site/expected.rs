@@ -1,28 +1,27 @@
-//! Traffic that is expected, as the network's file or a flag says it: who speaks with whom, and how much. Reads texts; what follows from
-//! them is not known here.
+//! Expected traffic as stated in the network file or by a flag: endpoints and rate. Only parses texts.
 
 use std::net::IpAddr;
 
 use plan::AddressMatch;
 
-/// Traffic between two ends, both directions together.
+/// Traffic between two endpoints, both directions together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
-    /// Who asks.
+    /// Client endpoint.
     pub clients: AddressMatch,
-    /// Who answers.
+    /// Server endpoint.
     pub servers: AddressMatch,
-    /// How much.
+    /// Rate in Mb/s.
     pub mbps: f64,
-    /// Connections that begin in a second, where that is known.
+    /// New connections per second, if known.
     pub connections: Option<f64>,
 }
 
 impl Expected {
-    /// `10.0.1.2:80=20Mbps`: what is expected of the flows to a server.
+    /// Parses `10.0.1.2:80=20Mbps`: the expected traffic to a server.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the error.
     pub fn parse(text: &str) -> Result<Expected, String> {
         let (to, rate) = text.rsplit_once('=').ok_or_else(|| format!("{text:?}: expected WHERE=RATE"))?;
         let servers =
@@ -32,7 +31,7 @@ impl Expected {
     }
 }
 
-/// `20Mbps`, `1.5Gbps`, `300kbps` in Mb/s.
+/// Parses `20Mbps`, `1.5Gbps`, or `300kbps` to Mb/s.
 #[must_use]
 pub fn mbps(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 4] = [("kbps", 1e-3), ("Mbps", 1.0), ("Gbps", 1e3), ("bps", 1e-6)];
@@ -41,7 +40,7 @@ pub fn mbps(text: &str) -> Option<f64> {
     (number.is_finite() && number > 0.0).then_some(number * unit)
 }
 
-/// `10.0.1.2:80`, `10.0.0.0/8`, `[fd00::2]:80`, `*:80`, `*`.
+/// Parses `10.0.1.2:80`, `10.0.0.0/8`, `[fd00::2]:80`, `*:80`, or `*`.
 #[must_use]
 pub fn end(text: &str) -> Option<AddressMatch> {
     let text = text.trim();

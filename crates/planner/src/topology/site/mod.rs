@@ -1,8 +1,8 @@
-//! The network as its owner's file says it (TOML): switches, hosts and links by name. [`Site::parse`] reads the text and
-//! tells everything that is wrong with it, each with its line; [`Site::network`] is what placement needs of it.
+//! The network as described by a TOML file: switches, hosts, and links by name. [`Site::parse`] reads the text and
+//! reports all errors with their lines; [`Site::network`] returns the input of placement.
 //!
-//! Racks are the edge switches, pods what hangs together below the core. Spines of a leaf-spine network may be called
-//! aggregation or core.
+//! Racks are the edge switches, pods the components connected below the core. Spines of a leaf-spine network may be
+//! declared as aggregation or core.
 
 mod expected;
 mod model;

@@ -1,4 +1,4 @@
-//! Switches, hosts and links by name, and what placement needs of them.
+//! Switches, hosts, and links by name, and their conversion for placement.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,151 +8,151 @@ use mirror::ovsdb::Tunnel;
 use super::super::network::{Host, HostId, Network, Pod, Rack, RackId, Unfit};
 use super::expected::Expected;
 
-/// See the module's text.
+/// A network described by a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// All switches, as the file has them.
+    /// All switches, in the order of the file.
     pub switches: Vec<SiteSwitch>,
-    /// All hosts, rack by rack: a host's index is its number in the [`Network`].
+    /// All hosts by rack; the index is the host's number in the [`Network`].
     pub hosts: Vec<SiteHost>,
     /// Links between switches, the lower end first.
     pub links: Vec<SiteLink>,
-    /// The switch of each rack, pod by pod.
+    /// The switch of each rack, by pod.
     pub racks: Vec<usize>,
-    /// How many racks each pod has.
+    /// Number of racks per pod.
     pub pods: Vec<usize>,
-    /// What traffic is expected.
+    /// Expected traffic.
     pub expected: Vec<Expected>,
 }
 
 /// A switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteSwitch {
-    /// Its name in the file.
+    /// Name in the file.
     pub name: String,
-    /// Where in the tree it is.
+    /// Tier in the tree.
     pub tier: Tier,
-    /// The name of its bridge.
+    /// Name of its bridge.
     pub bridge: Option<String>,
-    /// How rules are brought to it.
+    /// Method of installing rules.
     pub reached: Reached,
-    /// Who decides where its packets go.
+    /// Source of its forwarding decisions.
     pub forwarding: Forwarding,
-    /// Whose its first table is.
+    /// Usage of its first table.
     pub first_table: FirstTable,
-    /// Where tunnels to it end; none: none can.
+    /// Address of the end of tunnels to it; `None` if tunnels are not supported.
     pub tunnel: Option<IpAddr>,
-    /// How packets are wrapped in tunnels that end there.
+    /// Encapsulation of tunnels to it.
     pub tunnel_kind: Tunnel,
-    /// Its own host, where programs may run: they read packets at its ports.
+    /// Its host, if programs may run there to read packets at its ports.
     pub sniffer: Option<Sniffer>,
 }
 
-/// A switch's own host, for monitors that read at its ports.
+/// The host of a switch, for monitors that read at its ports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sniffer {
-    /// What it has.
+    /// Resources.
     pub has: Host,
-    /// How programs are started there.
+    /// Method of starting programs.
     pub starts: Starts,
 }
 
-/// How programs are started on a host.
+/// Method of starting programs on a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Starts {
-    /// The agent there, if there is one.
+    /// The agent on the host, if any.
     pub agent: Option<String>,
-    /// The words that stand before a command that is to run there: `["ssh", "leaf1"]`; none: it runs here.
+    /// Command prefix to run a command there: `["ssh", "leaf1"]`; an empty list runs it here.
     pub via: Option<Vec<String>>,
 }
 
 impl Starts {
-    /// Whether programs can be started there at all.
+    /// Whether programs can be started there.
     #[must_use]
     pub fn can(&self) -> bool {
         self.agent.is_some() || self.via.is_some()
     }
 }
 
-/// Whose the first table of a switch is.
+/// Usage of a switch's first table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FirstTable {
-    /// Other programs have rules there; ours are added.
+    /// Other programs have rules in it; new rules are added.
     #[default]
     Shared,
-    /// It holds nothing but a rule that sends all packets to another one.
+    /// It only has a rule that sends all packets to another table.
     Free,
 }
 
-/// Where in the tree a switch is.
+/// Tier of a switch in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// Hosts are on it.
+    /// Connected to hosts.
     Edge,
-    /// Joins edge switches.
+    /// Connects edge switches.
     Aggregation,
-    /// Joins pods.
+    /// Connects pods.
     Core,
 }
 
-/// How rules are brought to a switch.
+/// Method of installing rules on a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reached {
-    /// Not at all: nothing is mirrored there.
+    /// None: nothing is mirrored there.
     Not,
-    /// By its own database, at this address.
+    /// Through its database, at this address.
     Ovsdb(String),
-    /// By a controller's HTTP interface.
+    /// Through a controller's HTTP interface.
     Controller {
-        /// The controller.
+        /// URL of the controller.
         url: String,
-        /// What it calls the switch.
+        /// The controller's name for the switch.
         datapath: String,
-        /// The file with the token that it asks for.
+        /// File with the access token.
         token_file: Option<String>,
     },
 }
 
-/// Who decides where a switch's packets go.
+/// Source of a switch's forwarding decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Forwarding {
-    /// The switch, by the addresses that it has learned.
+    /// The switch, by learned addresses.
     #[default]
     Normal,
-    /// A controller's rules.
+    /// Rules of a controller.
     Controller,
 }
 
 /// A port of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SitePort {
-    /// The switch's index.
+    /// Index of the switch.
     pub switch: usize,
-    /// OpenFlow's number of the port.
+    /// OpenFlow port number.
     pub port: u32,
 }
 
 /// A host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteHost {
-    /// Its name in the file.
+    /// Name in the file.
     pub name: String,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Where its link ends.
+    /// Port at the other end of its link.
     pub at: SitePort,
-    /// What it has.
+    /// Resources.
     pub has: Host,
-    /// How programs are started there.
+    /// Method of starting programs.
     pub starts: Starts,
-    /// Its interface at that link; of monitors' hosts it has to be known.
+    /// Interface of the link; required for hosts of monitors.
     pub interface: Option<String>,
-    /// It has nothing else to do: while a monitor runs there its port is for copies alone.
+    /// Reserved for monitors: while a monitor runs there, its port receives only copies.
     pub spare: bool,
-    /// Its switch floods nothing to it; behind a controller, netalytics cannot configure that.
+    /// The switch floods nothing to it; behind a controller, netalytics cannot configure that.
     pub quiet: bool,
 }
 
@@ -161,15 +161,15 @@ pub struct SiteHost {
 pub struct SiteLink {
     /// Its ends, the lower tier first.
     pub ends: [SitePort; 2],
-    /// What it bears each way, in Mb/s.
+    /// Capacity per direction, in Mb/s.
     pub mbps: f64,
 }
 
 impl Site {
-    /// What placement needs of it.
+    /// The input of placement.
     ///
     /// # Errors
-    /// When it has no host, or too many racks.
+    /// If there are no hosts, or too many racks.
     pub fn network(&self) -> Result<Network, Unfit> {
         let mut hosts = self.hosts.iter().peekable();
         let mut rack = |switch: usize| {
@@ -191,7 +191,7 @@ impl Site {
         Network::new(&pods)
     }
 
-    /// The host that has an address.
+    /// The host with an address.
     #[must_use]
     pub fn host_at(&self, address: IpAddr) -> Option<HostId> {
         self.hosts.iter().position(|host| host.addresses.contains(&address)).map(|index| index as HostId)
@@ -209,21 +209,21 @@ impl Site {
         self.racks.iter().position(|of| *of == switch).map(|rack| rack as RackId)
     }
 
-    /// Links that go up from some switches.
+    /// Upward links of some switches.
     fn links_of<'a>(&'a self, switches: &'a [usize]) -> impl Iterator<Item = &'a SiteLink> {
         self.links.iter().filter(|link| switches.contains(&link.ends[0].switch))
     }
 
-    /// What the links up from some switches of a tier bear together.
+    /// Total capacity of the upward links of some switches of a tier.
     fn up_mbps(&self, switches: &[usize], tier: Tier) -> f64 {
         let of_tier = |link: &&SiteLink| self.switches[link.ends[0].switch].tier == tier;
         self.links_of(switches).filter(of_tier).map(|link| link.mbps).sum()
     }
 }
 
-/// The racks of each pod: edge switches that hang together by links to switches that join them.
+/// The racks of each pod: edge switches connected through a common tier.
 pub(super) fn pods(switches: &[SiteSwitch], links: &[SiteLink]) -> Vec<Vec<usize>> {
-    // Without an aggregation tier the core is what joins racks.
+    // Without an aggregation tier, the core connects racks.
     let has_aggregation = switches.iter().any(|switch| switch.tier == Tier::Aggregation);
     let joins = |tier: Tier| tier != Tier::Core || !has_aggregation;
     let mut group: Vec<usize> = (0..switches.len()).collect();

@@ -1,4 +1,4 @@
-//! A network file's text to a [`Site`]: first what TOML and the types say, then names, ports and tiers.
+//! Parses a network file to a [`Site`]: first TOML and types, then names, ports, and tiers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,12 +15,12 @@ use super::model::{
     pods,
 };
 
-/// What is wrong in a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub what: String,
 }
 
@@ -114,20 +114,20 @@ fn nothing() -> Spanned<f64> {
     Spanned::new(0..0, 0.0)
 }
 
-/// What has been found out so far.
+/// State of the parser.
 struct Reading<'t> {
     text: &'t str,
     errors: Vec<SiteError>,
     switches: Vec<SiteSwitch>,
-    /// Who is on a port.
+    /// The owner of each port.
     taken: BTreeMap<SitePort, String>,
 }
 
 impl Site {
-    /// What a file's text says.
+    /// Parses a file.
     ///
     /// # Errors
-    /// Everything that is wrong, in the order of lines.
+    /// All errors, ordered by line.
     pub fn parse(text: &str) -> Result<Site, Vec<SiteError>> {
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
@@ -195,7 +195,7 @@ impl Reading<'_> {
         self.switches.push(of);
     }
 
-    /// Where tunnels to a switch end, and how packets are wrapped in them; two switches have no such address together.
+    /// The end of tunnels to a switch and their encapsulation; addresses must be unique.
     fn tunnel(&mut self, text: &Spanned<String>) -> Option<(IpAddr, Tunnel)> {
         let written = text.get_ref().as_str();
         let (address, kind) = match written.split_once("://") {
@@ -214,7 +214,7 @@ impl Reading<'_> {
         Some((address, kind))
     }
 
-    /// A switch's own host, if programs may run there; default: one core and 1 GiB.
+    /// The host of a switch, if programs may run there; default: one core and 1 GiB.
     fn sniffer(
         &mut self,
         name: &Spanned<String>,
@@ -284,7 +284,7 @@ impl Reading<'_> {
         hosts
     }
 
-    /// An address that no other host has.
+    /// Parses an address; it must be unique.
     fn address(
         &mut self,
         text: &Spanned<String>,
@@ -339,7 +339,7 @@ impl Reading<'_> {
         Some(SiteLink { ends: [ends[0], ends[1]], mbps })
     }
 
-    /// A port, such as `leaf1:3`, that no other host uses.
+    /// Parses a port such as `leaf1:3`; it must be unused.
     fn port(&mut self, text: &Spanned<String>, whose: &str) -> Option<SitePort> {
         let said = text.get_ref();
         let parts = said.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
@@ -368,7 +368,7 @@ impl Reading<'_> {
     }
 }
 
-/// `16GiB`, `64GB`, `512MiB` in GB.
+/// Parses `16GiB`, `64GB`, or `512MiB` to GB.
 fn gigabytes(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 6] = [
         ("MiB", 1_048_576e-9),
