@@ -1,4 +1,4 @@
-//! What a comparison comes to: how much was found, and what was wrong.
+//! Results of a comparison: numbers of transactions and faults.
 
 use std::fmt;
 
@@ -7,51 +7,52 @@ use crate::Observed;
 /// Outcomes of the transactions of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Count {
-    /// Transactions that the whole capture has.
+    /// Transactions of the whole capture.
     pub transactions: usize,
-    /// Those of which the packets with the request's first and last byte and the response's first were all seen.
+    /// Transactions for which the packets with the first and last byte of the request and the first byte of the
+    /// response were seen.
     pub findable: usize,
-    /// Those of them that were found.
+    /// Findable transactions that were found.
     pub found: usize,
-    /// The same where clients wait for their answers.
+    /// The last two numbers for clients that wait for responses.
     pub waiting: (usize, usize),
-    /// Found whole and marked `exact`.
+    /// Found completely and marked `exact`.
     pub exact: usize,
-    /// Found whole with another mark.
+    /// Found completely with another mark.
     pub marked: usize,
     /// One half was reported, or both separately.
     pub half: usize,
     /// Not reported.
     pub missed: usize,
-    /// Tuples with both halves, by their own account.
+    /// Tuples reported as having both halves.
     pub pairs: usize,
-    /// Tuples that claim what is not so.
+    /// Tuples with false values.
     pub faults: Vec<Fault>,
 }
 
-/// A tuple that claims what is not so.
+/// A tuple with a false value.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What is wrong with it.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// In words.
+    /// Description.
     pub why: String,
     /// The tuple.
     pub told: Observed,
-    /// The transaction that begins there, or was meant.
+    /// The transaction that begins there, or was intended.
     pub truth: Option<Observed>,
 }
 
-/// What can be wrong with a tuple.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// Request and response belong to different transactions, no transaction starts there, or it was reported twice.
     Pair,
-    /// A value is not so, or `exact` lacks one, or was complete before the end.
+    /// A value is false, or is missing from an `exact` tuple, or was complete before the end.
     Value,
-    /// `exact`, and a byte is missing.
+    /// `exact`, although a byte is missing.
     ExactWithHole,
-    /// Any of that in a tuple that is marked `half`.
+    /// Any of these faults in a tuple marked `half`.
     Half,
 }
 
@@ -71,7 +72,7 @@ impl Count {
         self.faults.extend(other.faults);
     }
 
-    /// How many faults there are of a kind.
+    /// Number of faults of a kind.
     #[must_use]
     pub fn of(&self, kind: FaultKind) -> usize {
         self.faults.iter().filter(|f| f.kind == kind).count()

@@ -1,4 +1,4 @@
-//! What can happen to packets before they are captured, and to a capture afterwards. The same seed does the same damage.
+//! Damage to packets before capture, and to a capture afterward. The same seed yields the same damage.
 
 mod damage;
 mod forge;
@@ -13,20 +13,20 @@ use wire::Endpoint;
 
 use crate::{Recording, Seen};
 
-/// A kind of damage and how much of it; shares are of the packets it can happen to.
+/// A kind of damage and its amount; shares refer to the packets that may be affected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Impairment {
     /// None.
     None,
     /// Packets are missing.
     Loss(Which, Run, f64),
-    /// Packets are there twice, the copy up to [`AWAY`] packets later.
+    /// Packets are duplicated, with the copy up to [`AWAY`] packets later.
     Duplicates(f64),
-    /// Packets come up to [`AWAY`] packets late. They keep their times.
+    /// Packets are up to [`AWAY`] packets late, with unchanged timestamps.
     Reorder(f64),
-    /// Some are missing, as many doubled, as many late.
+    /// Loss, duplication, and reordering, each with this share.
     All(f64),
-    /// The first share of the capture is missing.
+    /// The beginning of the capture, of this share, is missing.
     Joined(f64),
     /// Only one direction was captured.
     OneSide(Side),
@@ -34,19 +34,19 @@ pub enum Impairment {
     Delay(f64, i64),
     /// One direction is late by this many nanoseconds (early if negative), in timestamps and file order: two taps.
     Skew(Side, i64),
-    /// Packets are in the file up to this many nanoseconds behind their place, with correct timestamps.
+    /// Packets are up to this many nanoseconds late in the file, with correct timestamps.
     Shuffle(i64),
-    /// From somewhere on the clock shows so much more, or less.
+    /// The clock is changed by this amount at a random position.
     ClockStep(i64),
-    /// The same, and 2 % of the packets are missing.
+    /// The same, with 2 % packet loss.
     LossyClockStep(i64),
-    /// A silence of this many nanoseconds before this share of packets.
+    /// A gap of this many nanoseconds before this share of packets.
     Pauses(f64, i64),
-    /// Packets are cut to this many bytes.
+    /// Packets are truncated to this many bytes.
     Snaplen(usize),
-    /// Segments that belong to nothing are between the others.
+    /// Foreign segments are inserted.
     Stray(Stray, f64),
-    /// A field of the header is damaged.
+    /// A header field is damaged.
     Header(Field, f64),
     /// A length in the payload is damaged.
     MessageLength(f64),
@@ -56,12 +56,12 @@ pub enum Impairment {
     FastOpen,
 }
 
-/// To whom packets go.
+/// The direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Requests and acknowledgments of responses.
     ToServer,
-    /// The others.
+    /// Responses and acknowledgments of requests.
     ToClient,
 }
 
@@ -72,35 +72,36 @@ pub enum Which {
     Any,
     /// Those of one direction.
     Of(Side),
-    /// Those with at most [`SMALL`] bytes.
+    /// Packets with at most [`SMALL`] bytes.
     Small,
-    /// The others.
+    /// Packets with more bytes.
     Large,
 }
 
-/// Whether losses are apart.
+/// Distribution of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// Each packet is lost for itself.
+    /// Independent losses.
     Single,
-    /// [`BURST`] in a row on average, over all flows.
+    /// Bursts of [`BURST`] packets on average, over all flows.
     Bursts,
 }
 
 /// Segments not sent by either end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// A SYN of either end, with the next number or any; before a SYN-ACK one that acknowledges something else.
+    /// A SYN of either end, with the next or a random number; before a SYN-ACK, one with a wrong acknowledgment
+    /// number.
     Syn,
-    /// A reset with a number outside of the window.
+    /// A reset with a number outside the window.
     Reset,
-    /// Bytes of the connection with a number outside of the window.
+    /// Data of the connection with a number outside the window.
     Data,
-    /// Bytes that look like the connection's, with numbers that were guessed.
+    /// Data similar to the connection's, with guessed numbers.
     Forged,
 }
 
-/// Fields of headers.
+/// Header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// TCP's acknowledgment number.
@@ -109,16 +110,16 @@ pub enum Field {
     Length,
 }
 
-/// Packets that are missing where the clock is set back.
+/// Packet loss in combination with a clock step.
 const STEP_LOSS: f64 = 0.02;
-/// Packets of a burst, on average.
+/// Average number of packets per burst.
 pub const BURST: f64 = 16.0;
-/// How many packets later a doubled or late one comes at most.
+/// Maximum displacement of a duplicated or late packet, in packets.
 pub const AWAY: u64 = 32;
 /// Maximum size of a small packet.
 pub const SMALL: usize = 200;
 
-/// A recording and what is known of it.
+/// A recording with its known servers.
 pub(crate) struct Scene<'a> {
     recording: &'a Recording,
     servers: &'a HashSet<Endpoint>,
@@ -133,7 +134,7 @@ impl Scene<'_> {
 }
 
 impl Impairment {
-    /// What an observer sees of a recording whose servers are known.
+    /// Applies the damage to a recording with known servers.
     #[must_use]
     pub fn apply(self, recording: &Recording, servers: &HashSet<Endpoint>, seed: u64) -> Vec<Seen> {
         let mut rng = Rng::new(seed);
@@ -150,7 +151,7 @@ impl Impairment {
             }
             Impairment::All(p) => {
                 loss::lose(&scene, &mut seen, Which::Any, Run::Single, p, &mut rng);
-                // In this order no copy comes before its original.
+                // In this order no copy precedes its original.
                 seen = order::displaced(recording, &seen, p, order::Take::Move, &mut rng);
                 seen = order::displaced(recording, &seen, p, order::Take::Copy, &mut rng);
             }
@@ -177,7 +178,7 @@ impl Impairment {
         seen
     }
 
-    /// How far times may be off after it, in nanoseconds.
+    /// Maximum error of times caused by the damage, in nanoseconds.
     #[must_use]
     pub fn tolerance(self) -> i64 {
         match self {
@@ -186,20 +187,20 @@ impl Impairment {
             | Impairment::ClockStep(by)
             | Impairment::LossyClockStep(by)
             | Impairment::Mirrored(by) => by.abs() + 1000,
-            // As long as a handshake takes.
+            // The duration of a handshake.
             Impairment::FastOpen => 1_000_000,
             _ => 0,
         }
     }
 
-    /// Whether other seeds do other damage.
+    /// Whether the damage depends on the seed.
     #[must_use]
     pub fn is_by_chance(self) -> bool {
         use Impairment::{FastOpen, Joined, None, OneSide, Skew, Snaplen};
         !matches!(self, None | Joined(_) | OneSide(_) | Skew(..) | Snaplen(_) | FastOpen)
     }
 
-    /// The share of packets that are missing on purpose, if that is what it does.
+    /// The share of packets removed, for kinds of packet loss.
     #[must_use]
     pub fn loss(self) -> Option<f64> {
         match self {

@@ -1,4 +1,4 @@
-//! A capture file through the program's own path: query, plan, job.
+//! Processes a capture file through the complete program: query, plan, job.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use monitor::{Input, Job, Step};
 
 use crate::Observed;
 
-/// The tuples of `PARSE parser` over a file, and how it ended.
+/// The tuples of `PARSE parser` for a file, and the end of the job.
 ///
 /// # Panics
-/// When there is no such parser, or the system has no more threads.
+/// If the parser does not exist, or no thread can be started.
 #[must_use]
 pub fn observe(path: &Path, parser: &str, workers: usize) -> (Vec<Observed>, Ended) {
     let query = format!("PARSE {parser}");

@@ -1,9 +1,9 @@
 //! Compares the tuples of a damaged capture with the transactions of the undamaged one.
 //!
-//! A tuple is identified by its connection and the packet with its first byte: that of the request, or of the response
-//! without a request. It is *right* if a transaction that starts there has every value of the tuple and has not been
-//! reported before. An `exact` tuple must have all values, and no byte may be missing. Anything else is a [`Fault`]: no
-//! mark excuses a false value.
+//! A tuple is identified by its connection and the packet with its first byte: that of the request, or of the
+//! response without a request. It is *right* if a transaction that begins there has every value of the tuple and has
+//! not been reported before. An `exact` tuple must have all values, and no byte may be missing. Anything else is a
+//! [`Fault`], regardless of the tuple's mark.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ use crate::truth::{At, Client, Transaction, Truth};
 use crate::view::View;
 use crate::{Count, Fault, FaultKind, Observed, Seen};
 
-/// Fields that tell of the connection, not of the transaction: what `exact` may be silent about.
+/// Fields of the connection, which may be missing from an `exact` tuple.
 const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint", "encoding"];
-/// The version of a response alone is the response's own.
+/// A field that for a response without request is the response's own.
 const OF_EITHER: &str = "http_version";
 const RESPONSE_TIME: &str = "response_time_ns";
 const TRANSFER_TIME: &str = "transfer_time_ns";
 const CALL_TIME: &str = "call_time_ns";
 
 impl Truth<'_> {
-    /// Judges what was `told` of what was `seen`. Times may be off by `tolerance` nanoseconds.
+    /// Judges the tuples `told` from the packets `seen`. Times may differ by `tolerance` nanoseconds.
     #[must_use]
     pub fn judge(&self, told: &[Observed], seen: &[Seen], tolerance: i64) -> Count {
         let view = View::of(self, seen);
@@ -47,7 +47,7 @@ impl Truth<'_> {
     }
 }
 
-/// The packets that a transaction cannot be found without are there.
+/// Whether the packets required to find a transaction are present.
 fn is_findable(transaction: &Transaction, view: &View<'_>) -> bool {
     let sound = |packet: usize| view.is_sound(packet);
     let request = transaction.request.is_some_and(|r| sound(r.first) && sound(r.last));
@@ -56,7 +56,7 @@ fn is_findable(transaction: &Transaction, view: &View<'_>) -> bool {
     request && answered
 }
 
-/// What was reported of a transaction.
+/// The reported parts of a transaction.
 #[derive(Clone, Copy, Default)]
 struct Found {
     request: bool,
@@ -84,7 +84,7 @@ impl Found {
     }
 }
 
-/// Which half of a transaction a tuple begins with.
+/// The half of a transaction that a tuple begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Half {
     Request,
@@ -99,14 +99,14 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Finds the transaction that a tuple tells of, or what is wrong with it.
+    /// Finds the transaction of a tuple, or its fault.
     fn place(&mut self, told: &Observed) -> Option<Fault> {
         if self.view.at(told.ts).iter().any(|p| self.view.is_damaged(*p)) {
             return None;
         }
         let mut worst: Option<(usize, FaultKind, String, usize)> = None;
         let mut candidates = self.candidates(told);
-        // Of several in the same packets, the one of which the packets were seen as far apart.
+        // Of several in the same packets, the one with the matching distance between packets.
         candidates.sort_by_key(|(_, i)| !self.is_timed(told, &self.truth.transactions[*i]));
         for (half, i) in candidates {
             let asked = half == Half::Request;
@@ -150,8 +150,8 @@ impl Judge<'_> {
         found.exact |= told.is_exact();
     }
 
-    /// The transactions that a tuple may tell of, and whether it then tells of their requests: those that begin with the packet that
-    /// was seen at its time, and others that began about then where times are not what they were.
+    /// The transactions that a tuple may represent, with the half that it begins with: those that begin with the
+    /// packet seen at its time, and, if times are modified, others that began near it.
     fn candidates(&self, told: &Observed) -> Vec<(Half, usize)> {
         let mut candidates = Vec::new();
         let mut add = |half, index: &HashMap<At, Vec<usize>>| {
@@ -163,7 +163,7 @@ impl Judge<'_> {
         if told.asked {
             add(Half::Request, &self.truth.by_request);
         }
-        // A response may say itself what it answers.
+        // A response may itself identify its request.
         if !told.asked || told.is_half() {
             add(Half::Response, &self.truth.by_response);
         }
@@ -173,7 +173,7 @@ impl Judge<'_> {
         candidates
     }
 
-    /// Transactions that began about then, a few before and a few behind.
+    /// Transactions that began near this time, a few before and a few after.
     fn about_then(&self, told: &Observed) -> impl Iterator<Item = usize> {
         const NEAR: usize = 32;
         let all = self.truth.by_connection.get(&(told.client, told.server)).map_or(&[][..], Vec::as_slice);
@@ -184,7 +184,7 @@ impl Judge<'_> {
         all[from..to].iter().copied()
     }
 
-    /// How many things a tuple claims that are not so, and one of them.
+    /// The number of false values of a tuple, and one of them.
     fn difference(
         &self,
         told: &Observed,
@@ -235,19 +235,19 @@ impl Judge<'_> {
         Some((n, kind, why))
     }
 
-    /// When the last packet of a transaction was seen first.
+    /// The first time at which the last packet of a transaction was seen.
     fn ended(&self, told: &Observed, truth: &Transaction) -> i64 {
         let last = truth.response.filter(|span| span.whole);
         let seen = last.and_then(|span| self.view.times(span.last).iter().min().copied());
         match (self.tolerance, seen) {
             (0, seen) => seen.map_or(truth.told.ts_end, |seen| seen.max(truth.told.ts_end)),
             (_, Some(seen)) => seen,
-            // As long after its beginning as it was.
+            // The original duration after its beginning.
             (_, None) => told.ts + (truth.told.ts_end - truth.told.ts),
         }
     }
 
-    /// Whether the packets were seen as far apart as the tuple claims.
+    /// Whether the distance between the packets matches the tuple.
     fn is_timed(&self, told: &Observed, truth: &Transaction) -> bool {
         let ends = truth.request.zip(truth.response).zip(told.response_time);
         ends.is_some_and(|((request, response), claimed)| {
@@ -262,7 +262,7 @@ impl Judge<'_> {
             return Time::Off;
         }
         if true_time.is_none() {
-            // It was answered before it was complete: with other times that may look like a short while.
+            // The response began before the request was complete: with modified times, this may seem a short time.
             let short = claimed <= truth.told.ts_end - truth.told.ts + self.tolerance;
             return if truth.response.is_some() && short { Time::Right } else { Time::Off };
         }
@@ -272,7 +272,7 @@ impl Judge<'_> {
             if asked.iter().any(|from| self.view.times(response.first).iter().any(|to| between(from, to))) {
                 return Time::Right;
             }
-            // Another packet of the server was seen just then.
+            // Another packet of the server was seen at that time.
             let ends = (truth.told.server, truth.told.client);
             let others = asked.iter().flat_map(|from| self.view.at(from + claimed));
             if others.into_iter().any(|p| self.truth.recording.ends(*p) == Some(ends)) {
@@ -296,10 +296,10 @@ impl Judge<'_> {
     }
 }
 
-/// How a response time compares with the truth.
+/// Comparison of a response time with the truth.
 enum Time {
     Right,
     Off,
-    /// It is the time of another response of the connection.
+    /// The time of another response of the connection.
     OfAnother,
 }

@@ -1,9 +1,9 @@
-//! Values of NFS that may be known in part: the name of a file, which other calls told, and check-sums of blocks.
+//! Values of NFS that may be partly known: the name of a file, learned from other calls, and checksums of blocks.
 
 use crate::Observed;
 use crate::observed::Value;
 
-/// Whether what is claimed is a part of what is true, in a field of which a part says nothing false.
+/// Whether a value is a part of the true value, in a field for which parts are correct.
 pub fn is_part(told: &Observed, field: &str, claimed: Option<&Value>, truth: Option<&Value>) -> bool {
     let text = |value: Option<&Value>| match value {
         Some(Value::Text(text)) => Some(text.clone()),

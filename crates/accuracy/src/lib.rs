@@ -1,8 +1,8 @@
-//! How true tuples are when a capture is imperfect: a capture is damaged from a seed, read again, and every tuple is
-//! compared with those of the whole capture. What is compared, and what each result means, is in `docs/accuracy.md`.
+//! Accuracy of tuples from imperfect captures: a capture is damaged from a seed, read again, and every tuple is
+//! compared with those of the whole capture. The comparison and its results are described in `docs/accuracy.md`.
 //!
-//! [`Recording`] is a capture in memory, [`Impairment`] what is done to it, [`Truth`] judges what came out. The command is
-//! `cargo run --release -p accuracy`. Nothing here is part of the program.
+//! [`Recording`] is a capture in memory, [`Impairment`] the damage, [`Truth`] the comparison. The command is `cargo
+//! run --release -p accuracy`. This crate is not part of the program.
 
 #![forbid(unsafe_code)]
 

@@ -26,7 +26,7 @@ use serde_json::json;
 
 use matrix::{LARGE, MATRIX, SHOP, SINGLE, SMALL};
 
-/// Seeds for small captures, or until [`SMALL_PACKETS`] have been read, so that their figures are meaningful.
+/// Seeds for small captures, or until [`SMALL_PACKETS`] packets have been read, so that their figures are meaningful.
 const SMALL_SEEDS: u64 = 20;
 const SMALL_PACKETS: u64 = 40_000;
 
@@ -101,7 +101,7 @@ fn measure(
     count
 }
 
-/// Some faults of each kind.
+/// Prints some faults of each kind.
 fn show(count: &Count, n: usize) {
     for kind in [FaultKind::Pair, FaultKind::Value, FaultKind::ExactWithHole, FaultKind::Half] {
         count.faults.iter().filter(|f| f.kind == kind).take(n).for_each(|f| println!("    {f}"));

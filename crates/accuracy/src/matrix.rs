@@ -1,9 +1,9 @@
-//! What the command measures: captures, and what is done to each.
+//! The captures measured by the command, and the damage applied to each.
 
 use accuracy::Impairment::{self, *};
 use accuracy::impairment::{Field, Run, Side, Stray, Which};
 
-/// Recordings of real servers under load, made by the generator beside the checkout: name, file, parser.
+/// Recordings of real servers under load, created by the generator next to the checkout: name, file, parser.
 pub const LARGE: &[(&str, &str, &str)] = &[
     ("http_web", "http_web.pcap", "http"),
     ("http_api", "http_api.pcap", "http"),
@@ -12,7 +12,7 @@ pub const LARGE: &[(&str, &str, &str)] = &[
     ("mc_ascii", "mc_ascii.pcap", "memcached"),
     ("mc_bin", "mc_bin.pcap", "memcached"),
 ];
-/// The same servers, each with a single connection: for other paces.
+/// The same servers, each with a single connection, for other rates.
 pub const SINGLE: &[(&str, &str, &str)] = &[
     ("http_web_one", "http_web_one.pcap", "http"),
     ("http_api_one", "http_api_one.pcap", "http"),
@@ -21,7 +21,7 @@ pub const SINGLE: &[(&str, &str, &str)] = &[
     ("mc_ascii_one", "mc_ascii_one.pcap", "memcached"),
     ("mc_bin_one", "mc_bin_one.pcap", "memcached"),
 ];
-/// Small ones of the corpus.
+/// Small captures of the corpus.
 pub const SMALL: &[(&str, &str, &str)] = &[
     ("http_keepalive", "http_keepalive.pcap.gz", "http"),
     ("http_pipelined", "http_pipelined.pcap", "http"),
@@ -46,7 +46,7 @@ const MS: i64 = 1_000_000;
 const SERVER: Which = Which::Of(Side::ToServer);
 const CLIENT: Which = Which::Of(Side::ToClient);
 
-/// What is done to each capture.
+/// The damage applied to each capture.
 pub const MATRIX: &[Impairment] = &[
     None,
     Loss(Which::Any, Run::Single, 0.0001),

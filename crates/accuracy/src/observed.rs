@@ -1,4 +1,4 @@
-//! One tuple as its values: what a monitor claims of one transaction.
+//! The values of a tuple, as reported by a monitor for one transaction.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use wire::{Addr, Endpoint};
 /// A tuple.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
-    /// The flow's id.
+    /// Flow ID.
     pub id: u64,
-    /// Who asks.
+    /// The client.
     pub client: Endpoint,
-    /// Who answers.
+    /// The server.
     pub server: Endpoint,
-    /// First byte of the request, else of the response.
+    /// Time of the first byte of the request, or of the response without a request.
     pub ts: i64,
-    /// When it was complete.
+    /// Time of completion.
     pub ts_end: i64,
-    /// How it was come by, by its own account.
+    /// The quality stated by the tuple.
     pub quality: String,
-    /// Whether there is a request in it.
+    /// Whether it contains a request.
     pub asked: bool,
     /// From the request's last byte to the response's first.
     pub response_time: Option<i64>,
@@ -32,10 +32,10 @@ pub struct Observed {
     pub values: Vec<(&'static str, Option<Value>)>,
 }
 
-/// A value of any type; times and numbers are as they are in the column.
+/// A value of any type; times and numbers as in the column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number or a truth value.
+    /// A number or boolean.
     Number(i128),
     /// A text.
     Text(String),
@@ -47,13 +47,13 @@ impl Observed {
         (0..batch.rows()).map(|row| Observed::of_row(batch, row))
     }
 
-    /// It claims that nothing was missing.
+    /// Whether it is marked as complete.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.quality == "exact"
     }
 
-    /// It tells of one half only, by its own account.
+    /// Whether it is marked as having only one half.
     #[must_use]
     pub fn is_half(&self) -> bool {
         self.quality == "half"

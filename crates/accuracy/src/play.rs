@@ -1,4 +1,4 @@
-//! Recordings played to a monitor, and written into files for others.
+//! Replays recordings to a monitor, and writes them to files.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use plan::{MonitorSpec, ParserUse};
 use crate::{Observed, Recording, Seen};
 
 impl Recording {
-    /// The tuples that a monitor makes of what was seen.
+    /// The tuples of a monitor for the packets `seen`.
     #[must_use]
     pub fn play(&self, seen: &[Seen], parser: &str) -> Vec<Observed> {
         let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
@@ -28,10 +28,10 @@ impl Recording {
         batches.iter().flat_map(|(_, batch)| Observed::of(batch)).collect()
     }
 
-    /// What was seen as a capture file with nanoseconds, for other programs.
+    /// Writes the packets to a capture file with nanosecond timestamps, for other programs.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If writing fails.
     pub fn write(&self, seen: &[Seen], path: &Path) -> Result<()> {
         let file = std::fs::File::create(path).with_context(|| format!("{}", path.display()))?;
         let mut file = std::io::BufWriter::new(file);

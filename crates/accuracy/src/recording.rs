@@ -1,5 +1,5 @@
-//! A capture in memory, of which any packets can be played to a monitor in any order. Every packet has a time of its own,
-//! so that a time in a tuple says which packet it is of.
+//! A capture in memory, from which packets can be replayed to a monitor in any order. Packets have distinct times, so
+//! that a time in a tuple identifies its packet.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::{Kind, Seen};
 pub struct Recording {
     bytes: Vec<u8>,
     packets: Vec<Record>,
-    /// Those with payload, by their time.
+    /// Packets with payload, by time.
     speaking: HashMap<i64, usize>,
-    /// Which was the first to carry these bytes.
+    /// The first packet with these bytes.
     firsts: HashMap<(usize, u64), usize>,
-    /// The directions of TCP connections: where the last one known under these names is.
+    /// The directions of TCP connections: the index of the last one with these endpoints.
     streams: HashMap<FiveTuple, usize>,
     newest: Vec<Newest>,
-    /// Nanoseconds between two packets at least.
+    /// Minimum distance between packets, in nanoseconds.
     apart: i64,
 }
 
-/// A segment of a direction, from which the places of others are counted.
+/// The newest segment of a direction, the reference for the offsets of others.
 struct Newest {
     seq: u32,
     offset: u64,
@@ -41,17 +41,17 @@ struct Record {
     len: usize,
     ends: Option<(Endpoint, Endpoint)>,
     carried: Option<Carried>,
-    /// It was sent again.
+    /// Whether it was retransmitted.
     repeated: bool,
-    /// It had been sent before, in this packet.
+    /// The packet that first carried its data, if it is a retransmission.
     first: Option<usize>,
 }
 
 impl Recording {
-    /// The first `packets_max` packets of a capture.
+    /// Loads the first `packets_max` packets of a capture.
     ///
     /// # Errors
-    /// When the file cannot be read, or not as a capture.
+    /// If the file cannot be read, or is not a capture.
     pub fn load(path: &Path, packets_max: usize) -> Result<Recording> {
         let mut recording = Recording::new();
         for_each_packet(path, |captured| {
@@ -63,7 +63,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Of packets that were never captured.
+    /// Creates a recording of generated packets.
     #[must_use]
     pub fn of(sent: &[Sent]) -> Recording {
         let mut recording = Recording::new();
@@ -71,7 +71,7 @@ impl Recording {
         recording
     }
 
-    /// Without packets.
+    /// Creates an empty recording.
     #[must_use]
     pub fn new() -> Recording {
         Recording {
@@ -85,7 +85,7 @@ impl Recording {
         }
     }
 
-    /// The same packets at another pace, so that the busiest connection has this average bit rate.
+    /// The same packets with times scaled so that the busiest connection has this average bit rate.
     #[must_use]
     pub fn at_rate(&self, bits_per_second: f64) -> Recording {
         let mut connections: HashMap<(Endpoint, Endpoint), (i64, i64, u64)> = HashMap::new();
@@ -109,7 +109,7 @@ impl Recording {
         faster
     }
 
-    /// One more packet, later than all others.
+    /// Appends a packet, with a time after all others.
     pub fn push(&mut self, captured: &Captured<'_>) {
         let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + self.apart);
         let ts = Timestamp((captured.ts.0 / self.apart * self.apart).max(after_last));
@@ -160,33 +160,33 @@ impl Recording {
         }
         let len = u64::from(packet.payload_original_len);
         let cut = len.saturating_sub(packet.payload.len() as u64);
-        // A SYN has a number of its own, before its data.
+        // A SYN occupies a sequence number before its data.
         Some(Carried { stream, offset: offset + u64::from(opens), len, cut })
     }
 
-    /// How many packets.
+    /// Number of packets.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// How many directions of TCP connections.
+    /// Number of directions of TCP connections.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.newest.len()
     }
 
-    /// All packets as they were.
+    /// All packets unchanged.
     #[must_use]
     pub fn whole(&self) -> Vec<Seen> {
         self.packets.iter().enumerate().map(|(packet, p)| Seen::whole(packet, p.ts)).collect()
     }
 
-    /// What another capture of the same packets shows: those that are there byte by byte, and others.
+    /// The packets found in another capture of the same traffic, compared byte by byte, and all others.
     ///
     /// # Errors
-    /// When the file cannot be read, or not as a capture.
+    /// If the file cannot be read, or is not a capture.
     pub fn seen_in(&self, path: &Path) -> Result<Vec<Seen>> {
         let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
         for packet in (0..self.len()).rev() {
@@ -209,25 +209,25 @@ impl Recording {
         Ok(seen)
     }
 
-    /// Sender and receiver of a packet.
+    /// Source and destination of a packet.
     #[must_use]
     pub fn ends(&self, packet: usize) -> Option<(Endpoint, Endpoint)> {
         self.packets[packet].ends
     }
 
-    /// What a packet carries of a TCP stream.
+    /// The part of a TCP stream in a packet.
     #[must_use]
     pub fn carried(&self, packet: usize) -> Option<Carried> {
         self.packets[packet].carried
     }
 
-    /// The packet that carried the same for the first time, if that was another.
+    /// The packet that first carried the same data, if it is another.
     #[must_use]
     pub fn first_of(&self, packet: usize) -> Option<usize> {
         self.packets[packet].first
     }
 
-    /// Whether what the packet carries was sent again later.
+    /// Whether the data of a packet was retransmitted later.
     #[must_use]
     pub fn is_repeated(&self, packet: usize) -> bool {
         self.packets[packet].repeated
@@ -240,20 +240,20 @@ impl Recording {
         &self.bytes[p.start..p.start + p.len]
     }
 
-    /// What a packet begins with.
+    /// Link type of a packet.
     #[must_use]
     pub fn link_type(&self, packet: usize) -> LinkType {
         self.packets[packet].link_type
     }
 
-    /// The packet that carried payload from `src` to `dst` at `ts`.
+    /// The packet with payload from `src` to `dst` at `ts`.
     #[must_use]
     pub fn at(&self, ts: i64, src: Endpoint, dst: Endpoint) -> Option<usize> {
         let packet = *self.speaking.get(&ts)?;
         (self.ends(packet) == Some((src, dst))).then_some(packet)
     }
 
-    /// A packet as a source would deliver it.
+    /// The packet as delivered by a capture source.
     #[must_use]
     pub fn captured<'a>(&'a self, seen: &'a Seen) -> Captured<'a> {
         let p = &self.packets[seen.packet];
@@ -273,10 +273,10 @@ impl Default for Recording {
     }
 }
 
-/// Reads a capture until `f` has had enough.
+/// Reads a capture until `f` returns false.
 ///
 /// # Errors
-/// When the file cannot be read, or not as a capture.
+/// If the file cannot be read, or is not a capture.
 pub fn for_each_packet(path: &Path, mut f: impl FnMut(&Captured<'_>) -> bool) -> Result<()> {
     let mut source = capture::open(&[path.to_owned()]);
     let mut block = capture::Block::default();

@@ -1,52 +1,52 @@
-//! Packets as an observer captured them.
+//! Packets as captured by an observer.
 
 use std::sync::Arc;
 
 use wire::Timestamp;
 
-/// The bytes of a TCP stream that a packet carries.
+/// The bytes of a TCP stream in a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
-    /// Which direction of which connection.
+    /// Index of the direction of a connection.
     pub stream: usize,
-    /// Where they begin.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many there are.
+    /// Number of bytes.
     pub len: u64,
-    /// How many of these the capture cut off.
+    /// Number of bytes truncated by the capture.
     pub cut: u64,
 }
 
-/// A packet as an observer captured it.
+/// A packet as captured by an observer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its place in the recording; of a forged one that of the packet it was made from.
+    /// Index in the recording; for a forged packet that of its template.
     pub packet: usize,
-    /// When it was captured.
+    /// Capture time.
     pub ts: Timestamp,
-    /// What it is to the recorded one.
+    /// Relation to the recorded packet.
     pub kind: Kind,
-    /// Its bytes, where they are not the recorded ones.
+    /// Its bytes, if they differ from the recorded ones.
     pub bytes: Option<Arc<[u8]>>,
 }
 
-/// What a captured packet is to the recorded one.
+/// Relation of a captured packet to the recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It carries the same.
+    /// Same content.
     Whole,
-    /// Its end is missing.
+    /// Truncated.
     Cut,
-    /// A field of its header is damaged, all of its payload is there.
+    /// A header field is damaged, with intact payload.
     DamagedHeader,
-    /// Its payload, or how much that is, is not what was sent.
+    /// The payload or its length is modified.
     DamagedPayload,
     /// Sent by neither end.
     Forged,
 }
 
 impl Seen {
-    /// A packet as it was recorded.
+    /// An unchanged packet.
     #[must_use]
     pub fn whole(packet: usize, ts: Timestamp) -> Seen {
         Seen { packet, ts, kind: Kind::Whole, bytes: None }

@@ -1,9 +1,9 @@
-//! The bytes of a packet with a TCP segment, whose headers can be changed. IP headers stay consistent; check-sums are not made
-//! again, as captures on a sender have wrong ones anyhow.
+//! The bytes of a packet with a TCP segment and modifiable headers. IP headers stay consistent; checksums are not
+//! updated, because captures at a sender have wrong ones anyway.
 
 use wire::LinkType;
 
-/// A packet with a segment.
+/// A packet with a TCP segment.
 #[derive(Clone, Debug)]
 pub struct Segment {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub mod flags {
 }
 
 impl Segment {
-    /// Of a packet on Ethernet or as Linux "cooks" it, if it carries TCP right behind IP.
+    /// Parses an Ethernet or Linux "cooked" packet with TCP directly over IP.
     #[must_use]
     pub fn parse(link_type: LinkType, bytes: &[u8]) -> Option<Segment> {
         let mut network = match link_type {
@@ -64,31 +64,31 @@ impl Segment {
         self.bytes
     }
 
-    /// What it carries.
+    /// The payload.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.bytes[self.payload..]
     }
 
-    /// What it carries, to be changed but for its length.
+    /// The modifiable payload, with fixed length.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.payload..]
     }
 
-    /// Lets it carry something else.
+    /// Replaces the payload.
     pub fn set_payload(&mut self, payload: &[u8]) {
         self.bytes.truncate(self.payload);
         self.bytes.extend_from_slice(payload);
         self.set_ip_payload_len((self.bytes.len() - self.transport) as u16);
     }
 
-    /// Length of transport header and payload, by the IP header.
+    /// Length of transport header and payload.
     #[must_use]
     pub fn ip_payload_len(&self) -> u16 {
         (self.bytes.len() - self.transport) as u16
     }
 
-    /// Lets the IP header say another length.
+    /// Sets the length in the IP header.
     pub fn set_ip_payload_len(&mut self, len: u16) {
         let (at, len) = match self.bytes[self.network] >> 4 {
             4 => (self.network + 2, len + (self.transport - self.network) as u16),
@@ -97,24 +97,24 @@ impl Segment {
         self.bytes[at..at + 2].copy_from_slice(&len.to_be_bytes());
     }
 
-    /// Its sequence number.
+    /// The sequence number.
     #[must_use]
     pub fn seq(&self) -> u32 {
         self.word(self.transport + 4)
     }
 
-    /// Gives it another sequence number.
+    /// Sets the sequence number.
     pub fn set_seq(&mut self, seq: u32) {
         self.bytes[self.transport + 4..self.transport + 8].copy_from_slice(&seq.to_be_bytes());
     }
 
-    /// Its acknowledgment number.
+    /// The acknowledgment number.
     #[must_use]
     pub fn ack(&self) -> u32 {
         self.word(self.transport + 8)
     }
 
-    /// Gives it another acknowledgment number.
+    /// Sets the acknowledgment number.
     pub fn set_ack(&mut self, ack: u32) {
         self.bytes[self.transport + 8..self.transport + 12].copy_from_slice(&ack.to_be_bytes());
     }
@@ -125,25 +125,25 @@ impl Segment {
         self.bytes[self.transport + 13]
     }
 
-    /// Gives it other flags.
+    /// Sets the flags.
     pub fn set_flags(&mut self, flags: u8) {
         self.bytes[self.transport + 13] = flags;
     }
 
-    /// One hop less.
+    /// Decrements the TTL or hop limit.
     pub fn pass_a_router(&mut self) {
         let at = self.network + if self.bytes[self.network] >> 4 == 4 { 8 } else { 7 };
         self.bytes[at] = self.bytes[at].saturating_sub(1).max(1);
     }
 
-    /// Other link addresses. Nothing to change where the link type is not Ethernet's.
+    /// Replaces the link addresses; no effect for link types other than Ethernet.
     pub fn set_link_addresses(&mut self, link_type: LinkType) {
         if link_type == LinkType::Ethernet {
             self.bytes[..12].copy_from_slice(&[2, 0, 0, 0, 9, 1, 2, 0, 0, 0, 9, 2]);
         }
     }
 
-    /// One more VLAN tag. Nothing to change where the link type is not Ethernet's.
+    /// Adds a VLAN tag; no effect for link types other than Ethernet.
     pub fn add_vlan(&mut self, link_type: LinkType, vlan: u16) {
         if link_type == LinkType::Ethernet {
             let tag = [0x81, 0, (vlan >> 8) as u8, vlan as u8];

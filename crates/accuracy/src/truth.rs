@@ -1,4 +1,4 @@
-//! The transactions of a whole capture, and the packets each of them is made of.
+//! The transactions of a whole capture, and their packets.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,59 +6,59 @@ use wire::Endpoint;
 
 use crate::{Observed, Recording};
 
-/// What is true of a recording.
+/// The transactions of a recording.
 pub struct Truth<'a> {
     pub(crate) recording: &'a Recording,
     pub(crate) transactions: Vec<Transaction>,
-    /// By connection and the packet with the first byte.
+    /// By connection and packet of the first byte.
     pub(crate) by_request: HashMap<At, Vec<usize>>,
     pub(crate) by_response: HashMap<At, Vec<usize>>,
-    /// By connection, in order of time.
+    /// By connection, ordered by time.
     pub(crate) by_connection: HashMap<Ends, Vec<usize>>,
-    /// Packets that carry parts of several messages.
+    /// Packets with parts of several messages.
     pub(crate) shared: HashSet<usize>,
 }
 
 /// Client and server.
 pub type Ends = (Endpoint, Endpoint);
-/// Client, server, and a packet.
+/// Client, server, and packet.
 pub type At = (Endpoint, Endpoint, usize);
 
 /// A transaction.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// All that is true of it.
+    /// Its values.
     pub told: Observed,
-    /// Where the request is.
+    /// Packets of the request.
     pub request: Option<Span>,
-    /// Where the response is.
+    /// Packets of the response.
     pub response: Option<Span>,
-    /// Whether the client has all answers before it asks again.
+    /// Behavior of its client.
     pub client: Client,
 }
 
-/// How the client of a connection behaves.
+/// Behavior of a connection's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// It asks again when it has been answered.
+    /// Sends the next request after the response.
     Waits,
-    /// It asks several things at once, at least once.
+    /// Sends several requests at once, at least once.
     Pipelines,
 }
 
 /// The packets of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// That with its first byte.
+    /// The packet with its first byte.
     pub first: usize,
-    /// That with its last.
+    /// The packet with its last byte.
     pub last: usize,
     /// Whether `last` is known.
     pub whole: bool,
 }
 
 impl Transaction {
-    /// Whether it counts: seen whole.
+    /// Whether the transaction is counted: it was seen completely.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.told.asked && self.told.is_exact()
@@ -66,7 +66,7 @@ impl Transaction {
 }
 
 impl Truth<'_> {
-    /// The transactions of a recording, by what `parser` makes of the whole of it.
+    /// The transactions of a recording, from the output of `parser` for all packets.
     #[must_use]
     pub fn of<'a>(recording: &'a Recording, parser: &str) -> Truth<'a> {
         Truth::of_observed(recording, recording.play(&recording.whole(), parser))
@@ -105,13 +105,13 @@ impl Truth<'_> {
         Truth { recording, transactions, by_request, by_response, by_connection, shared }
     }
 
-    /// Everybody who answers.
+    /// All servers.
     #[must_use]
     pub fn servers(&self) -> HashSet<Endpoint> {
         self.transactions.iter().map(|t| t.told.server).collect()
     }
 
-    /// How many transactions are counted, and how many of these have a response whose first packet is not known.
+    /// Number of counted transactions, and of those with an unknown first packet of the response.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
         let counted = || self.transactions.iter().filter(|t| t.counts());
@@ -120,8 +120,8 @@ impl Truth<'_> {
     }
 }
 
-/// Where a response began before its request was complete, it is the first that the server said after the request had begun, if
-/// no other transaction has that.
+/// Locates responses that began before their request was complete: the first packet of the server after the start of
+/// the request, unless it belongs to another transaction.
 fn place_what_overlaps(transactions: &mut [Transaction], recording: &Recording) {
     let taken: HashSet<usize> = transactions.iter().filter_map(|t| Some(t.response?.first)).collect();
     let mut said: HashMap<Ends, Vec<usize>> = HashMap::new();
@@ -130,7 +130,7 @@ fn place_what_overlaps(transactions: &mut [Transaction], recording: &Recording) 
             said.entry((client, server)).or_default().push(packet);
         }
     }
-    // It was answered, and nothing says when.
+    // There is a response, but its time is unknown.
     let unplaced =
         |t: &&mut Transaction| t.response.is_none() && t.told.asked && t.told.transfer_time.is_some();
     for t in transactions.iter_mut().filter(unplaced) {
@@ -144,7 +144,7 @@ fn place_what_overlaps(transactions: &mut [Transaction], recording: &Recording) 
     }
 }
 
-/// Whether a client asked anything before it had been answered.
+/// Whether a client sent a request before the previous response.
 fn pipelines(connection: &[usize], transactions: &[Transaction]) -> bool {
     let mut answered = i64::MIN;
     let mut asked = i64::MIN;
@@ -156,7 +156,7 @@ fn pipelines(connection: &[usize], transactions: &[Transaction]) -> bool {
         asked = t.told.ts;
         answered = answered.max(t.told.ts_end);
     }
-    // Requests that came in one packet, which the answers tell apart.
+    // Requests in one packet with different responses.
     let several = |pair: &[usize]| {
         let (a, b) = (&transactions[pair[0]], &transactions[pair[1]]);
         a.request.is_some() && a.request == b.request && a.response != b.response
@@ -164,7 +164,7 @@ fn pipelines(connection: &[usize], transactions: &[Transaction]) -> bool {
     connection.windows(2).any(several)
 }
 
-/// Finds the packets of a transaction of the whole recording.
+/// Locates the packets of a transaction in the whole recording.
 fn placed(told: Observed, recording: &Recording) -> Transaction {
     let (client, server) = (told.client, told.server);
     let mut transaction = Transaction { request: None, response: None, client: Client::Waits, told };

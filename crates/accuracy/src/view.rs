@@ -1,27 +1,27 @@
-//! What was seen of a recording: which packets, when, and which bytes of every stream.
+//! The visible part of a recording: packets, times, and bytes of every stream.
 
 use std::collections::HashMap;
 
 use crate::truth::{Span, Truth};
 use crate::{Kind, Recording, Seen};
 
-/// See the module's text.
+/// The visible part of a recording.
 pub struct View<'a> {
     recording: &'a Recording,
-    /// Packets with payload by the times at which they were seen; those with the same bytes count as one.
+    /// Packets with payload by time; packets with the same bytes count as one.
     by_time: HashMap<i64, Vec<usize>>,
-    /// The times at which each was seen.
+    /// The times at which each packet was seen.
     times: Vec<Vec<i64>>,
-    /// Those that are there as they were.
+    /// Whether each packet was seen unchanged.
     sound: Vec<bool>,
-    /// Those whose payload was damaged.
+    /// Whether each packet's payload was damaged.
     damaged: Vec<bool>,
-    /// What is there of each stream: pieces, in order and apart.
+    /// The visible ranges of each stream, ordered and disjoint.
     there: Vec<Vec<(u64, u64)>>,
 }
 
 impl View<'_> {
-    /// Of what was `seen`.
+    /// Creates the view of the packets `seen`.
     #[must_use]
     pub fn of<'a>(truth: &Truth<'a>, seen: &[Seen]) -> View<'a> {
         let recording = truth.recording;
@@ -55,7 +55,7 @@ impl View<'_> {
         let Some(carried) = self.recording.carried(one.packet) else { return };
         let captured = one.bytes.as_ref().map_or(usize::MAX, |bytes| bytes.len());
         let len = match one.kind {
-            // Whether what was cut off belongs to the one message or the other is not known.
+            // It is unknown which of the messages the truncated bytes belong to.
             Kind::Cut if truth.shared.contains(&packet) => carried.len,
             Kind::Cut => {
                 let missing = self.recording.bytes_of(one.packet).len().saturating_sub(captured) as u64;
@@ -75,19 +75,19 @@ impl View<'_> {
         self.recording.first_of(packet).unwrap_or(packet)
     }
 
-    /// The packets with payload that were seen at a time.
+    /// The packets with payload seen at a time.
     #[must_use]
     pub fn at(&self, ts: i64) -> &[usize] {
         self.by_time.get(&ts).map_or(&[], Vec::as_slice)
     }
 
-    /// When a packet was seen.
+    /// The times at which a packet was seen.
     #[must_use]
     pub fn times(&self, packet: usize) -> &[i64] {
         &self.times[self.original(packet)]
     }
 
-    /// Whether a packet is there as it was.
+    /// Whether a packet was seen unchanged.
     #[must_use]
     pub fn is_sound(&self, packet: usize) -> bool {
         self.sound[self.original(packet)]

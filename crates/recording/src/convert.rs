@@ -1,5 +1,5 @@
-//! Batches as Arrow record batches in the types that readers of Parquet find natural, and back: times are timestamps
-//! in UTC, addresses text, hashes lists of numbers. Both ways are exact.
+//! Converts batches to Arrow record batches with the types expected by Parquet readers, and back: times are UTC
+//! timestamps, addresses text, hashes lists of numbers. Both conversions are lossless.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use crate::head::WATERMARK;
 
-/// Most texts of addresses that are remembered while a batch is read.
+/// Maximum cached address texts while a batch is read.
 const ADDRESSES_MAX: usize = 1 << 16;
-/// Most hashes in a batch that is read: what a batch of Arrow can hold.
+/// Maximum hashes of a batch to read: the limit of an Arrow batch.
 const HASHES_MAX: usize = i32::MAX as usize / hashes::BYTES;
 
-/// The record batches' schema: `columns` of `schema`, and with `watermark` that.
+/// The record batch schema: `columns` of `schema`, and the watermark column if `watermark` is set.
 pub fn arrow_schema(schema: &Schema, columns: &[FieldId], watermark: bool) -> SchemaRef {
     let field = |id: &FieldId| {
         let field = schema.field(*id);
@@ -45,7 +45,7 @@ fn arrow_type(data_type: DataType, unit: Unit) -> ArrowType {
     }
 }
 
-/// The type as a file shows it.
+/// The type of a column in a file.
 pub fn stored_type(data_type: DataType, unit: Unit) -> ArrowType {
     match data_type {
         DataType::Ip => ArrowType::Utf8,
@@ -57,10 +57,10 @@ fn timestamp() -> ArrowType {
     ArrowType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
 }
 
-/// A batch in that schema, with the watermark of each row.
+/// Converts a batch to that schema, with the watermark of each row.
 ///
 /// # Panics
-/// When the batch lacks one of `columns`: the caller's bug.
+/// If the batch lacks one of `columns`.
 pub fn to_arrow(
     batch: &Batch,
     columns: &[FieldId],
@@ -88,7 +88,7 @@ fn times(array: &Int64Array) -> ArrayRef {
     Arc::new(array.reinterpret_cast::<TimestampNanosecondType>().with_timezone("UTC"))
 }
 
-/// Each address once as text, and which of them stands where.
+/// A dictionary of the distinct addresses as text.
 fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type> {
     let mut known: HashMap<&[u8], i32, Xxh3DefaultBuilder> = HashMap::default();
     let mut texts: Vec<String> = Vec::new();
@@ -112,12 +112,12 @@ fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type>
     DictionaryArray::new(keys, Arc::new(StringArray::from(texts)))
 }
 
-/// The element of a list of hashes; null: not known.
+/// The element of a list of hashes; null if unknown.
 fn list_element() -> ArrowField {
     ArrowField::new("element", ArrowType::UInt64, true)
 }
 
-/// The hashes of all rows, one after another.
+/// The hashes of all rows, concatenated.
 pub fn hash_values(array: &BinaryArray) -> UInt64Array {
     let offsets = array.value_offsets();
     let bytes = &array.value_data()[offsets[0] as usize..offsets[array.len()] as usize];
@@ -154,10 +154,10 @@ fn text_of(address: &[u8]) -> String {
     std::net::Ipv6Addr::from(octets).to_canonical().to_string()
 }
 
-/// What [`to_arrow`] made of a batch with all columns of `schema`.
+/// Converts the output of [`to_arrow`] for all columns of `schema`.
 ///
 /// # Errors
-/// When it is not of that schema.
+/// If the record batch has another schema.
 pub fn of_record(record: &RecordBatch, schema: &Arc<Schema>) -> Result<Batch, String> {
     if record.num_columns() != schema.fields.len() {
         return Err(format!("there are {} columns, not {}", record.num_columns(), schema.fields.len()));
@@ -180,10 +180,10 @@ fn dictionary_to_text(array: &ArrayRef) -> Option<ArrayRef> {
     Some(Arc::new(texts))
 }
 
-/// A column as it is read, of the type that the tuples' schema wants.
+/// Converts a column of a file to the type in the tuples' schema.
 ///
 /// # Errors
-/// When the file's column is of another type, an address is not one, or lists are too long.
+/// If the file's column has another type, an address is invalid, or lists are too long.
 pub fn of_arrow(array: &ArrayRef, data_type: DataType, unit: Unit) -> Result<ArrayRef, String> {
     if *array.data_type() != stored_type(data_type, unit) {
         return Err(format!("is of type {}, not {}", array.data_type(), stored_type(data_type, unit)));

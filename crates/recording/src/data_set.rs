@@ -1,5 +1,5 @@
-//! What lies in a data set: its tables and their files, found by their names and their metadata, before a row is read.
-//! Files that a killed writer left behind are read as far as their journal goes; nothing is changed on disk.
+//! The content of a data set: its tables and files, found by names and metadata without reading rows. Unfinished
+//! files of a killed writer are read up to the end of their journal; nothing is changed on disk.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,13 +14,13 @@ use crate::head::{Head, Kind};
 use crate::layout::{Listing, Names, names};
 use crate::reader;
 
-/// Something that could not be read, and why, for a person.
+/// An unreadable file or folder, with an error message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", path.display())]
 pub struct Problem {
     /// The file or the folder.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -37,11 +37,11 @@ pub struct DataSet {
     pub tables: BTreeMap<String, Table>,
     /// Files that could not be read.
     pub problems: Vec<Problem>,
-    /// Files without an end.
+    /// Files without a footer.
     pub unfinished: Vec<Unfinished>,
 }
 
-/// A file without its end, and the consequence for readers.
+/// A file without a footer, and the consequence for readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// The file.
@@ -53,9 +53,9 @@ pub struct Unfinished {
 /// The readable part of an unfinished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Its writer was killed, or failed, before a row group was complete: nothing.
+    /// Its writer was killed or failed before a row group was complete: nothing is readable.
     Nothing,
-    /// Its writer was killed, or failed: the row groups that were complete.
+    /// Its writer was killed or failed: the complete row groups are readable.
     Groups,
     /// Another process is writing it.
     InWork,
@@ -77,10 +77,10 @@ impl fmt::Display for Unfinished {
     }
 }
 
-/// A table: what its files say of themselves.
+/// A table with the metadata of its files.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// In the order of their numbers, folder by folder.
+    /// In order of their numbers, by folder.
     pub(crate) files: Vec<Arc<Entry>>,
 }
 
@@ -88,21 +88,21 @@ pub struct Table {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub path: PathBuf,
-    /// Where its row groups are, if its writer did not get to its end.
+    /// The journal with the positions of its row groups, if the writer did not complete the file.
     pub journal: Option<PathBuf>,
     pub head: Head,
-    /// The first row's watermark; `None`: no rows.
+    /// The watermark of the first row; `None` without rows.
     pub begin: Option<i64>,
 }
 
 impl DataSet {
-    /// Whether `path` looks like a data set: a folder.
+    /// Whether `path` may be a data set: a folder.
     #[must_use]
     pub fn is_one(path: &Path) -> bool {
         path.is_dir()
     }
 
-    /// Looks into the folders.
+    /// Scans the folders.
     #[must_use]
     pub fn open(folders: &[PathBuf]) -> DataSet {
         let mut set = DataSet::default();
@@ -114,7 +114,7 @@ impl DataSet {
         set
     }
 
-    /// The tuples of a parser, or of several joined under one name; of a parser with several tables, the first of them.
+    /// The tuples of a parser, or of several joined under one name; for a parser with several tables, the first one.
     #[must_use]
     pub fn tuples(&self, name: &str, parts: &[Part]) -> Option<Table> {
         let Some(part) = parts.first() else {
@@ -165,7 +165,7 @@ impl DataSet {
         Ok(())
     }
 
-    /// A file without its end.
+    /// Adds a file without a footer.
     fn add_growing(&mut self, table: &str, names: Names) {
         let path = names.growing;
         match is_orphan(&path) {
@@ -195,12 +195,12 @@ impl DataSet {
 }
 
 impl Table {
-    /// What its files say, one after the other.
+    /// The metadata of all files.
     pub fn heads(&self) -> impl Iterator<Item = &Head> {
         self.files.iter().map(|file| &file.head)
     }
 
-    /// Whose tuples it holds, or what it is called.
+    /// The parsers of its tuples, or the name of the table.
     #[must_use]
     pub fn holds(&self) -> Option<String> {
         let head = self.heads().next()?;
@@ -208,7 +208,7 @@ impl Table {
     }
 }
 
-/// Whether a growing file has no writer anymore.
+/// Whether the writer of a growing file no longer exists.
 fn is_orphan(path: &Path) -> io::Result<bool> {
     Ok(disk::open(path)?.try_lock_shared().is_ok())
 }

@@ -1,5 +1,5 @@
-//! Files and folders of a data set on disk. Only regular files in real folders belong to one: a user with write access
-//! to the folder must not be able to block us with a named pipe or redirect us with a symbolic link. Created files are
+//! File access for data sets. Only regular files in real folders are accepted: a user with write access to the folder
+//! must not be able to block the program with a named pipe or redirect it with a symbolic link. Created files are
 //! accessible only to their owner.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -10,34 +10,34 @@ use std::path::Path;
 const OWNER_ONLY: u32 = 0o600;
 const OWNER_ONLY_FOLDER: u32 = 0o700;
 
-/// Opens a file to read it.
+/// Opens a file for reading.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(path, OpenOptions::new().read(true))
 }
 
-/// Opens a file to give it its end.
+/// Opens a file to complete it.
 pub fn open_to_mend(path: &Path) -> io::Result<File> {
     regular(path, OpenOptions::new().read(true).write(true))
 }
 
-/// All of a file.
+/// Reads a whole file.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Makes a file that is not there yet.
+/// Creates a file, which must not exist.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)
 }
 
-/// Makes a folder, with those above it, unless it is there.
+/// Creates a folder and its parents if missing.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(OWNER_ONLY_FOLDER).create(path)
 }
 
-/// Makes a table's folder, unless it is there.
+/// Creates a table's folder if missing.
 pub fn create_table_folder(path: &Path) -> io::Result<()> {
     create_folder(path)?;
     match fs::symlink_metadata(path)?.is_dir() {
@@ -87,7 +87,7 @@ mod tests {
         }
         assert!(create_table_folder(&path("folder")).is_ok());
         assert!(create_table_folder(&path("link to a folder")).is_err());
-        // What exists is never written over, wherever it leads.
+        // Existing files are never overwritten, and links are not followed.
         symlink(path("nowhere"), path("dangling")).expect("a link");
         for name in ["file", "link", "dangling"] {
             assert_eq!(create(&path(name)).map(drop).map_err(|e| e.kind()), Err(ErrorKind::AlreadyExists));

@@ -1,9 +1,9 @@
-//! A growing file of a data set, and its end: under its name and safe on disk, or, if its writer was killed or the disk
-//! was full, with all finished row groups ([`recover`]).
+//! A growing file of a data set, and its completion: it is renamed and synced to disk, or, if its writer was killed
+//! or the disk was full, completed with all finished row groups ([`recover`]).
 //!
 //! The order of writes makes a kill at any point detectable: a row group, then its journal entry; at the end the
-//! footer, the file to disk, its name, the folder to disk, and last the removal of the journal. The writer holds a lock
-//! on the file for its lifetime, so that other processes do not treat it as abandoned.
+//! footer, a sync of the file, its rename, a sync of the folder, and finally the removal of the journal. The writer
+//! holds a lock on the file for its lifetime, so that other processes do not treat it as abandoned.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -19,7 +19,7 @@ use crate::journal;
 use crate::layout::{Listing, Names, names};
 use crate::table::{TableWriter, io_error};
 
-/// See the module's text.
+/// A growing file.
 pub struct Growing {
     names: Names,
     writer: TableWriter<File>,
@@ -30,25 +30,25 @@ pub struct Growing {
 /// State on disk of a file without a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDisk {
-    /// Nothing that can be read.
+    /// Nothing readable.
     Nothing,
-    /// Row groups, but not the end that other readers want: it could not be written.
+    /// Row groups without the footer that other readers require, because it could not be written.
     Unfinished(Size),
-    /// A whole file under its name.
+    /// A complete file with its final name.
     Finished(Size),
 }
 
-/// How much a file holds.
+/// Size of a file's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl Growing {
-    /// Begins the next file of a table in its folder.
+    /// Creates the next file of a table in its folder.
     pub fn create(
         folder: &Path,
         head: &Head,
@@ -73,7 +73,7 @@ impl Growing {
         Ok(Growing { names, writer, journal, rows: 0 })
     }
 
-    /// Takes rows; `head` is what is known by now. Returns whether a row group ended.
+    /// Writes rows; `head` is the current metadata. Returns whether a row group ended.
     pub fn write(&mut self, batch: &Batch, watermark_ns: i64, head: &Head) -> io::Result<bool> {
         self.rows += batch.rows() as u64;
         let ended = self.writer.write(batch, watermark_ns)?;
@@ -83,7 +83,7 @@ impl Growing {
         Ok(ended)
     }
 
-    /// Ends the row group, if there is one: its rows are safe.
+    /// Ends the row group, if any: its rows then survive a kill.
     pub fn end_group(&mut self, head: &Head) -> io::Result<()> {
         if self.writer.end_group()? {
             self.note_group(head)?;
@@ -97,17 +97,17 @@ impl Growing {
         self.journal.write_all(&entry)
     }
 
-    /// How many row groups have ended.
+    /// Number of completed row groups.
     pub fn groups(&self) -> usize {
         self.writer.groups()
     }
 
-    /// Bytes so far, about.
+    /// Approximate size in bytes so far.
     pub fn bytes(&self) -> u64 {
         self.writer.bytes()
     }
 
-    /// The file under its name, on disk. When that fails, what can be saved of it is.
+    /// Completes, renames, and syncs the file. On failure, recovers the completed row groups.
     pub fn finish(mut self, head: &Head) -> (OnDisk, io::Result<()>) {
         let last_group = self.end_group(head);
         let Growing { names, writer, rows, .. } = self;
@@ -123,7 +123,7 @@ impl Growing {
         }
     }
 
-    /// After an error: saves the row groups that had ended.
+    /// After an error: recovers the completed row groups.
     pub fn salvage(self) -> OnDisk {
         let Growing { names, writer, .. } = self;
         drop(writer);
@@ -131,7 +131,7 @@ impl Growing {
     }
 }
 
-/// Gives the file its end; where even that fails, says what lies there without.
+/// Completes the file; if that fails, returns the state of the incomplete file.
 fn save(names: &Names) -> OnDisk {
     match recover(names) {
         Ok(Some(size)) => OnDisk::Finished(size),
@@ -140,7 +140,7 @@ fn save(names: &Names) -> OnDisk {
     }
 }
 
-/// The row groups that a reader finds by the journal.
+/// The size of the row groups listed in the journal.
 fn unfinished(names: &Names) -> Option<Size> {
     let metadata = journal::read(&disk::read(&names.journal).ok()?)?;
     let bytes = journal::end(&metadata);
@@ -152,12 +152,12 @@ fn rows_of(metadata: &ParquetMetaData) -> u64 {
     u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0)
 }
 
-/// Gives a file that lacks its end the end that its journal knows, and its name. `None` when its writer is alive, or
-/// nothing was left to save; then it is gone.
+/// Completes an unfinished file from its journal and renames it. `None` if its writer is alive, or if nothing could
+/// be recovered and the file was removed.
 pub fn recover(names: &Names) -> io::Result<Option<Size>> {
     let mut file = match disk::open_to_mend(&names.growing) {
         Ok(file) => file,
-        // Its journal was all that was still to go.
+        // Only the removal of its journal remained.
         Err(e) if e.kind() == io::ErrorKind::NotFound => return remove(&names.journal).map(|()| None),
         Err(e) => return Err(e),
     };

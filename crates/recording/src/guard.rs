@@ -1,4 +1,5 @@
-//! Readers of Arrow and Parquet take much of what bytes say for true, and panic where it is not: that is an error like others.
+//! Guards against panics: Arrow and Parquet readers trust much of their input and panic on inconsistencies, which are
+//! reported as errors.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// # Errors
 /// Those of `read`, and its panic.
 pub fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    // What it was about to make is dropped with it.
+    // Unwind safe: partial results are dropped.
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|panic| Err(format!("it is damaged: {}", words(&*panic))))
 }

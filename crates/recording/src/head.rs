@@ -1,53 +1,53 @@
-//! What a file says of itself: which table it holds, in which version, made by which query of which capture. It stands
-//! in Parquet's key-value metadata under `netalytics.…`, values that are not plain text as JSON.
+//! Metadata of a file: the table, its version, the query, and the capture. Stored in Parquet's key-value metadata
+//! under `netalytics.…`; values other than plain text are JSON.
 
 use parquet::file::metadata::KeyValue;
 use serde_json::{Value, json};
 use tuple::{DataType, FieldId, Redact, Schema, Unit};
 
-/// The column that tuples have and queries do not see: event time had come here when the tuple was released.
+/// The column of tuples with the event time of their release; not available in queries.
 pub const WATERMARK: &str = "watermark";
 
 /// Version of the metadata and of the folder layout: docs/compatibility.md defines when it changes.
 pub const FORMAT: u64 = 1;
 const PREFIX: &str = "netalytics.";
 
-/// What the rows of a table are.
+/// The kind of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Tuples: they can be read back.
+    /// Tuples, which can be read back.
     Tuples,
-    /// What a processor made of tuples.
+    /// Results of a processor.
     Result,
 }
 
-/// What is known of a file's rows.
+/// Metadata of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// What the table is called: the parsers, or the processor.
+    /// Table name: the parsers, or the processor.
     pub table: String,
-    /// What its rows are.
+    /// Kind of the rows.
     pub kind: Kind,
-    /// The parsers that made the tuples, each with the version of its schema; joined by `id` when there are several.
+    /// The parsers of the tuples with their schema versions; several parsers are joined by `id`.
     pub parsers: Vec<(String, u16)>,
     /// The query.
     pub query: String,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
-    /// Files of one run have one number.
+    /// Run number, common to all files of a run.
     pub run: u64,
-    /// SAMPLE: `all`, `auto` or a fraction.
+    /// SAMPLE: `all`, `auto`, or a fraction.
     pub sample: String,
-    /// The seed by which its flows were drawn.
+    /// The seed of the flow sample.
     pub sample_seed: u64,
-    /// The name of the key that texts were redacted with; `None`: texts are as the packets say them.
+    /// The fingerprint of the redaction key; `None` if texts are not redacted.
     pub redacted: Option<u64>,
-    /// What the packets came from.
+    /// The origin of the packets.
     pub capture: CaptureFacts,
 }
 
 impl Head {
-    /// Of rows of which nothing else is known.
+    /// Metadata with only the table and kind set.
     #[must_use]
     pub fn of(table: &str, kind: Kind) -> Head {
         Head {
@@ -65,47 +65,48 @@ impl Head {
     }
 }
 
-/// What the packets came from, as far as that is known when a file ends.
+/// The origin of the packets, as known at the end of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureFacts {
     /// Files or interfaces.
     pub inputs: Vec<String>,
-    /// Their links, each once.
+    /// The distinct links.
     pub links: Vec<Link>,
     /// Time of the first packet of the run, in nanoseconds since the epoch.
     pub first_ts: Option<i64>,
-    /// How far its packets had come.
+    /// Time of the latest packet.
     pub last_ts: Option<i64>,
-    /// TCP payload that was captured by then.
+    /// Captured TCP payload in bytes.
     pub seen_bytes: u64,
-    /// TCP payload that was acknowledged and not captured.
+    /// TCP payload acknowledged but not captured, in bytes.
     pub unseen_bytes: u64,
-    /// First and last nanosecond of the time whose tuples a memory limit may have changed; `None`: no limit took effect.
+    /// First and last nanosecond of the tuples that may be affected by a memory limit; `None` if no limit took
+    /// effect.
     pub limited: Option<(i64, i64)>,
 }
 
-/// A kind of link, and how much of its packets was kept.
+/// A link type with its capture length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// LINKTYPE_ number.
     pub link_type: u16,
-    /// Most bytes kept of a packet; 0: no limit.
+    /// Maximum captured bytes per packet; 0 is unlimited.
     pub snaplen: u32,
 }
 
 impl Head {
-    /// The parsers that made the tuples.
+    /// The parsers of the tuples.
     pub(crate) fn parser_names(&self) -> String {
         let names: Vec<&str> = self.parsers.iter().map(|(name, _)| name.as_str()).collect();
         names.join("+")
     }
 
-    /// Whether the file holds tuples, or a part of them, of this parser, or of several that were joined.
+    /// Whether the file contains tuples, or parts of them, of this parser or join of parsers.
     pub(crate) fn is_of(&self, parser: &str) -> bool {
         self.kind == Kind::Tuples && self.parser_names() == parser
     }
 
-    /// As metadata, with descriptions of the `columns` of `schema` for other programs.
+    /// Converts it to metadata, with descriptions of the `columns` of `schema` for other programs.
     #[must_use]
     pub(crate) fn to_metadata(&self, schema: &Schema, columns: &[FieldId]) -> Vec<KeyValue> {
         let pair = |key: &str, value: String| KeyValue::new(format!("{PREFIX}{key}"), value);
@@ -146,10 +147,10 @@ impl Head {
         list
     }
 
-    /// Reads what [`Head::to_metadata`] wrote.
+    /// Parses the output of [`Head::to_metadata`].
     ///
     /// # Errors
-    /// What is missing or not understood, for a person.
+    /// A description of missing or invalid entries.
     pub(crate) fn of_metadata(list: &[KeyValue]) -> Result<Head, String> {
         let find = |key: &str| {
             let entry = list.iter().find(|e| e.key.strip_prefix(PREFIX) == Some(key));
@@ -274,7 +275,7 @@ pub(crate) mod tests {
         assert!(Head::of_metadata(&[other]).unwrap_err().contains("format 2"));
     }
 
-    /// What is read of the metadata without one key.
+    /// Parses metadata without one key.
     fn without(key: &str) -> Result<Head, String> {
         let schema = Schema::of_parser("http", 1, "", &[], None, None);
         let mut metadata = head("http").to_metadata(&schema, &schema.ids().collect::<Vec<_>>());

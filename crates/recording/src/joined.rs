@@ -1,6 +1,6 @@
-//! The tuples of one run, put together again from the tables that they were taken apart into: a tuple is there when each
-//! table that is read has it, by its number, which rises in all of them. So row groups may be left out in any table, and
-//! a file that is damaged costs its own tuples only. One batch of each table is in memory.
+//! Reassembles the tuples of one run from linked tables. A tuple is present if each table that is read contains its
+//! number; numbers ascend in all tables. Row groups may therefore be skipped in any table, and a damaged file loses
+//! only its own tuples. One batch per table is in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::link::Link;
 use crate::linked::{Layout, SUM, Source};
 use crate::replay::{Bound, Counters};
 
-/// Most blocks whose check-sums are written out at once.
+/// Maximum blocks with checksums assembled at once.
 const BLOCKS_MAX: u64 = 1 << 18;
 
-/// See the module's text.
+/// Reassembled tuples of one run.
 pub struct Joined {
     schema: Arc<Schema>,
-    /// Of tables with a row for each tuple; the first tells the watermarks.
+    /// Tables with a row per tuple; the first contains the watermarks.
     links: Vec<Link>,
     /// The table of blocks.
     blocks: Option<Link>,
-    /// What has been put together and not taken, with the watermark of each row.
+    /// Assembled rows not yet taken, with the watermark of each row.
     ready: Option<(Batch, Int64Array)>,
 }
 
 impl Joined {
-    /// The tuples of `schema` in these tables.
+    /// Reads the tuples of `schema` in these tables.
     pub fn new(schema: Arc<Schema>, tables: Vec<(Layout, VecDeque<Arc<Entry>>)>, bounds: &[Bound]) -> Joined {
         let link = |(layout, files): (Layout, _)| {
             let here = |bound: &Bound| Some(Bound { field: layout.place(bound.field)?, ..*bound });
@@ -41,7 +41,7 @@ impl Joined {
         Joined { schema, links, blocks: blocks.into_iter().next(), ready: None }
     }
 
-    /// The watermark of what comes next, or one before it; `None` at the end.
+    /// A lower bound of the next watermark; `None` at the end.
     pub fn begin(&self) -> Option<i64> {
         match &self.ready {
             Some((_, watermarks)) => Some(watermarks.value(0)),
@@ -55,15 +55,15 @@ impl Joined {
         self.ready.is_some()
     }
 
-    /// Reads on, a little.
+    /// Reads the next batch of one table.
     pub fn read(&mut self, counters: &mut Counters) -> Result<(), Problem> {
         let first = self.links.iter().filter_map(|link| link.ids().first()).max().copied().unwrap_or(0);
-        // The last one first: the first table leaves nothing out by itself.
+        // The last table first, because the first table skips nothing by itself.
         if let Some(link) = self.links.iter_mut().rev().find(|link| link.ready().is_none()) {
             link.skip_below(first, counters);
             link.read(counters)?;
             if link.is_over() {
-                // The remaining rows of the other tables belong to no tuple.
+                // The remaining rows of other tables belong to no tuple.
                 self.links[0].skip_below(u64::MAX, counters);
             }
             return Ok(());
@@ -83,7 +83,7 @@ impl Joined {
         if n > 0 { self.join(n, counters) } else { Ok(()) }
     }
 
-    /// How many of the first rows are of the same tuples in all tables.
+    /// Number of leading rows that belong to the same tuples in all tables.
     fn alike(&self) -> usize {
         let ids = self.links[0].ids();
         let alike = |link: &Link| link.ids().iter().zip(ids).take_while(|(a, b)| a == b).count();
@@ -116,7 +116,7 @@ impl Joined {
         Ok(())
     }
 
-    /// The first rows of what is ready that were released together, and the watermark.
+    /// The first rows with the same watermark, and the watermark.
     pub fn take(&mut self) -> Option<(Batch, i64)> {
         let (batch, watermarks) = self.ready.take()?;
         let first = watermarks.value(0);
@@ -130,8 +130,8 @@ impl Joined {
     }
 }
 
-/// The lists of the first of these tuples, of as many as have [`BLOCKS_MAX`] blocks, and their field. A list that is not
-/// whole any more is null.
+/// The lists of the leading tuples with at most [`BLOCKS_MAX`] blocks in total, and their field. An incomplete list
+/// is null.
 fn lists_of(
     blocks: &mut Link,
     ids: &[u64],
@@ -158,7 +158,7 @@ fn lists_of(
     Ok((list, Arc::new(lists.finish())))
 }
 
-/// Appends the check-sums of a tuple's blocks; returns how many there are.
+/// Appends the checksums of a tuple's blocks; returns their number.
 fn add_sums(blocks: &mut Link, id: u64, list: &mut Vec<u8>, counters: &mut Counters) -> Result<u64, Problem> {
     let mut found = 0;
     loop {

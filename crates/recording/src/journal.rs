@@ -1,5 +1,5 @@
-//! Where the finished row groups of a growing file are: for each a small Parquet footer of its own, with its length and
-//! a hash in front. Put together they are the footer that a file lacks whose writer was killed.
+//! Positions of the finished row groups of a growing file: per row group a small Parquet footer, prefixed by its
+//! length and a hash. Combined, they form the footer missing from the file of a killed writer.
 
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
@@ -9,19 +9,20 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::thrift;
 
-/// Length and hash.
+/// Size of the length and hash.
 const ENTRY_HEAD: usize = 12;
-/// What stands behind a footer's Thrift: its length and the magic.
+/// Size of the length and magic after the Thrift data of a footer.
 const FOOTER_TAIL: usize = 8;
 
-/// The entry of a row group that has been written.
+/// The entry of a written row group.
 pub fn entry(group: &RowGroupMetaData, facts: &[KeyValue]) -> Result<Vec<u8>, ParquetError> {
     let footer = footer_of(vec![group.clone()], facts.to_vec())?;
     let length = u32::try_from(footer.len()).map_err(|e| ParquetError::External(e.into()))?;
     Ok([&length.to_le_bytes()[..], &xxh3_64(&footer).to_le_bytes(), &footer].concat())
 }
 
-/// What all whole entries say together; `None` when there is none. What follows the first damaged one is not believed.
+/// The combined metadata of all complete entries; `None` if there are none. Entries after the first damaged one are
+/// ignored.
 pub fn read(mut bytes: &[u8]) -> Option<ParquetMetaData> {
     let mut groups = Vec::new();
     let mut facts = Vec::new();
@@ -44,18 +45,18 @@ fn next_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (footer.len() > FOOTER_TAIL && xxh3_64(footer) == hash).then_some((footer, rest))
 }
 
-/// Where the last row group ends: behind it the footer is written.
+/// End of the last row group, the position of the footer.
 pub fn end(metadata: &ParquetMetaData) -> u64 {
     let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     columns.map(|c| c.byte_range()).map(|(start, length)| start.saturating_add(length)).max().unwrap_or(4)
 }
 
-/// The last bytes of a file of these row groups, of which there is at least one.
+/// The footer of a file with these row groups, of which there must be at least one.
 pub fn footer_of(groups: Vec<RowGroupMetaData>, facts: Vec<KeyValue>) -> Result<Vec<u8>, ParquetError> {
     footer(&metadata(groups, facts))
 }
 
-/// A file's last bytes.
+/// The footer of a file.
 pub fn footer(metadata: &ParquetMetaData) -> Result<Vec<u8>, ParquetError> {
     let mut bytes = Vec::new();
     ParquetMetaDataWriter::new(&mut bytes, metadata).finish()?;
@@ -80,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// What the Parquet library says of a file with a row group of each of these lengths.
+    /// A file with row groups of these lengths, and its metadata from the Parquet library.
     fn file(groups: &[i64]) -> (Vec<u8>, ParquetMetaData) {
         let schema = parse_message_type("message t { required int64 n; }").expect("a schema");
         let properties = Arc::new(WriterProperties::default());
@@ -102,12 +103,12 @@ mod tests {
         vec![KeyValue::new("k".to_owned(), "v".to_owned())]
     }
 
-    /// How many rows each row group has, and where its column lies.
+    /// Number of rows and column position of each row group.
     fn places(metadata: &ParquetMetaData) -> Vec<(i64, (u64, u64))> {
         metadata.row_groups().iter().map(|group| (group.num_rows(), group.column(0).byte_range())).collect()
     }
 
-    /// Entries of all row groups, and where each ends.
+    /// The entries of all row groups, and their ends.
     fn journal(metadata: &ParquetMetaData) -> (Vec<u8>, Vec<usize>) {
         let (mut bytes, mut ends) = (Vec::new(), vec![0]);
         for group in metadata.row_groups() {

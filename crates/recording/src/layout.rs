@@ -1,5 +1,5 @@
-//! Paths of a data set: `DIR/TABLE/TABLE-000001.parquet` for complete files, hidden names next to it for growing ones.
-//! Hidden names have another extension, so that `*.parquet` matches only complete files in every tool.
+//! Paths of a data set: `DIR/TABLE/TABLE-000001.parquet` for complete files, hidden names in the same folder for
+//! growing ones. Hidden names have another extension, so that `*.parquet` matches only complete files in every tool.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 /// Names of one file in all its stages.
 #[derive(Clone, Debug)]
 pub struct Names {
-    /// When it is complete.
+    /// Name of the complete file.
     pub finished: PathBuf,
-    /// While it grows.
+    /// Name of the growing file.
     pub growing: PathBuf,
-    /// What says where its finished row groups are.
+    /// Name of the journal with the positions of its finished row groups.
     pub journal: PathBuf,
 }
 
@@ -20,7 +20,7 @@ pub struct Names {
 pub struct Listing {
     /// Numbers of complete files, ascending.
     pub finished: Vec<u64>,
-    /// Numbers of files that grow, or did when something killed their writer; ascending.
+    /// Numbers of growing files, including those of killed writers, ascending.
     pub growing: Vec<u64>,
     /// Numbers of journals.
     pub journals: Vec<u64>,
@@ -37,7 +37,7 @@ pub fn names(folder: &Path, table: &str, number: u64) -> Names {
 }
 
 impl Listing {
-    /// What lies in a table's folder; nothing when there is no such folder.
+    /// The files in a table's folder; empty if the folder does not exist.
     pub fn of(folder: &Path, table: &str) -> io::Result<Listing> {
         let mut listing = Listing::default();
         let entries = match std::fs::read_dir(folder) {
@@ -61,7 +61,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The first number that no file has, nor any before it in time.
+    /// The number after all used ones.
     pub fn next_number(&self) -> u64 {
         let all = self.finished.iter().chain(&self.growing).chain(&self.journals);
         all.max().map_or(1, |n| n.saturating_add(1))
@@ -72,7 +72,7 @@ impl Listing {
 mod tests {
     use super::*;
 
-    /// What is listed of a folder with these files.
+    /// The listing of a folder with these files.
     fn listed(files: &[&str]) -> ([Vec<u64>; 3], u64) {
         let folder = tempfile::tempdir().expect("a folder");
         for file in files {

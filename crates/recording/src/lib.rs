@@ -1,11 +1,11 @@
 //! Recordings of tuples: data sets of Parquet files, written ([`Recorder`]) and read ([`DataSet`]).
 //!
-//! A data set is a folder with a folder per table; a table's files are numbered, compressed with zstd, and describe
-//! their content and origin in their metadata ([`Head`]). A file gets its name when it is complete. A growing file has
-//! a hidden name and a journal with the positions of its finished row groups (`growing`), so after a kill only the open
-//! row group is lost.
+//! A data set is a folder with a folder per table. A table's files are numbered, compressed with zstd, and describe
+//! their content and origin in their metadata ([`Head`]). A file gets its final name when it is complete. A growing
+//! file has a hidden name and a journal with the positions of its finished row groups (`growing`), so that a kill
+//! loses only the open row group.
 //!
-//! Packets and queries are not known here.
+//! This crate does not depend on packets and queries.
 
 #![forbid(unsafe_code)]
 

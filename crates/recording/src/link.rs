@@ -1,4 +1,4 @@
-//! One table's files of one run, one after the other, as batches.
+//! Reads one table's files of one run in sequence.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::linked::{ID, Layout, Source};
 use crate::reader::{Ask, FileReader};
 use crate::replay::{Bound, Counters};
 
-/// See the module's text.
+/// A reader of one table's files.
 pub struct Link {
-    /// Where its columns go.
+    /// Layout of the table.
     pub layout: Layout,
     ask: Ask,
     files: VecDeque<Arc<Entry>>,
     reader: Option<(FileReader, Arc<Entry>)>,
-    /// What has been read and not taken, with the watermark of each row.
+    /// Rows read but not yet taken, with the watermark of each row.
     ready: Option<(Batch, Int64Array)>,
 }
 
@@ -29,23 +29,23 @@ impl Link {
         Link { layout, ask, files, reader: None, ready: None }
     }
 
-    /// The rows that come next, if they have been read.
+    /// The next rows, if already read.
     pub fn ready(&self) -> Option<&(Batch, Int64Array)> {
         self.ready.as_ref()
     }
 
-    /// The numbers of these rows' tuples, where they have any.
+    /// The tuple numbers of these rows, if the table has them.
     pub fn ids(&self) -> &[u64] {
         let linked = self.ready.as_ref().filter(|_| self.layout.name.is_some());
         linked.map_or(&[], |(batch, _)| batch.u64(ID).values())
     }
 
-    /// Whether nothing comes any more.
+    /// Whether all rows have been taken.
     pub fn is_over(&self) -> bool {
         self.ready.is_none() && self.reader.is_none() && self.files.is_empty()
     }
 
-    /// The watermark of what comes next, or one before it; `None` at the end.
+    /// A lower bound of the next watermark; `None` at the end.
     pub fn begin(&self) -> Option<i64> {
         match (&self.ready, &self.reader) {
             (Some((_, watermarks)), _) => Some(watermarks.value(0)),
@@ -54,7 +54,7 @@ impl Link {
         }
     }
 
-    /// Reads on, by one batch or into the next file.
+    /// Reads the next batch, or opens the next file.
     pub fn read(&mut self, counters: &mut Counters) -> Result<(), Problem> {
         let Some((reader, _)) = &mut self.reader else {
             let Some(entry) = self.files.pop_front() else { return Ok(()) };
@@ -78,7 +78,7 @@ impl Link {
         Ok(())
     }
 
-    /// A tuple is counted once, in the first table.
+    /// Counts skipped rows; a tuple is counted once, in the first table.
     fn count_skipped(&self, rows: u64, counters: &mut Counters) {
         counters.rows_skipped += if self.layout.is_first { rows } else { 0 };
     }
@@ -88,7 +88,7 @@ impl Link {
         Problem::new(&path, message)
     }
 
-    /// Takes the first `n` rows that are ready.
+    /// Takes the first `n` rows.
     pub fn take(&mut self, n: usize) -> Option<Batch> {
         let (batch, watermarks) = self.ready.take()?;
         let rest = batch.rows() - n;
@@ -98,7 +98,7 @@ impl Link {
         Some(batch.slice(0, n))
     }
 
-    /// Leaves out rows of tuples before the one with this number.
+    /// Skips rows of tuples with a number below `id`.
     pub fn skip_below(&mut self, id: u64, counters: &mut Counters) {
         let n = self.ids().iter().take_while(|number| **number < id).count();
         if n > 0 {
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// How many blocks the tuples that are ready have, if that stands here.
+    /// Number of blocks of each available tuple, if stored in this table.
     pub fn lengths(&self) -> Option<UInt64Array> {
         let Source::Fields(_, Some(_)) = self.layout.source else { return None };
         Some(self.ready.as_ref()?.0.u64(*self.layout.columns.last()?).clone())

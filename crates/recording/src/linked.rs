@@ -10,44 +10,44 @@ use tuple::{Batch, DataType, Field, FieldId, Holds, Part, Schema, Unit, hashes};
 
 use crate::convert;
 
-/// The tuple's number: the same in all tables, rising within a run, and of no other run.
+/// The tuple's number: equal in all tables, ascending within a run, and unique across runs.
 pub const TUPLE_ID: &str = "tuple_id";
-/// How many blocks a tuple's list has.
+/// Number of blocks in a tuple's list.
 pub const BLOCKS: &str = "blocks";
 /// A block's number in its file.
 pub const BLOCK: &str = "block";
-/// A block's check-sum.
+/// A block's checksum.
 pub const CHECKSUM: &str = "checksum";
 
-/// Where [`TUPLE_ID`] is in the tables.
+/// Position of [`TUPLE_ID`] in the tables.
 pub const ID: FieldId = FieldId(0);
-/// Where [`CHECKSUM`] is in a table of blocks.
+/// Position of [`CHECKSUM`] in a table of blocks.
 pub const SUM: FieldId = FieldId(2);
-/// Bytes of the lists that a piece of a table of blocks is made of, where one tuple has not more: 4096 blocks.
+/// Bytes of lists per batch of a table of blocks, unless a single tuple has more: 4096 blocks.
 const PIECE_BYTES: i32 = (hashes::BYTES << 12) as i32;
-/// Bits of a tuple's number that count; the others are the run's.
+/// Bits of a tuple's number used for counting; the others are the run number.
 const COUNT_BITS: u32 = 40;
 
-/// A table, and where its columns come from.
+/// A table and the source of its columns.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Its name; `None`: that of all the tuples.
+    /// Its name; `None` for the table of all tuples.
     pub name: Option<&'static str>,
-    /// What its rows look like.
+    /// Schema of its rows.
     pub schema: Arc<Schema>,
-    /// Which of these columns there are.
+    /// The columns present.
     pub columns: Vec<FieldId>,
     /// Whether it is the first table of its tuples.
     pub is_first: bool,
     pub source: Source,
 }
 
-/// Where a table's rows come from.
+/// The source of a table's rows.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// They are the tuples.
+    /// The tuples themselves.
     Whole,
-    /// Some columns of the tuples, behind the number; then the lengths of this list.
+    /// Some columns of the tuples, after the tuple number, followed by the lengths of this list.
     Fields(Vec<FieldId>, Option<FieldId>),
     /// The blocks of a list.
     Blocks { list: FieldId, start: FieldId, block_bytes: u64 },
@@ -61,7 +61,7 @@ pub fn layouts(schema: &Arc<Schema>, columns: &[FieldId]) -> Vec<Layout> {
     schema.parts.iter().filter_map(|part| layout(schema, columns, part)).collect()
 }
 
-/// A part's table; `None` when nothing of it is there.
+/// A part's table; `None` if it would have no columns.
 fn layout(schema: &Schema, columns: &[FieldId], part: &Part) -> Option<Layout> {
     let first = schema.parts.first().is_some_and(|first| first.name == part.name);
     let list = schema.parts.iter().find_map(|part| match part.holds {
@@ -110,13 +110,13 @@ fn layout(schema: &Schema, columns: &[FieldId], part: &Part) -> Option<Layout> {
     Some(Layout { name: Some(part.name), schema: Arc::new(schema), columns, is_first: first, source })
 }
 
-/// The first tuple's number in a run.
+/// The first tuple number of a run.
 pub fn first_id(run: u64) -> u64 {
     run << COUNT_BITS
 }
 
 impl Layout {
-    /// One table for all.
+    /// A single table for all columns.
     pub fn whole(schema: &Arc<Schema>, columns: &[FieldId]) -> Layout {
         let (schema, columns) = (schema.clone(), columns.to_vec());
         Layout { name: None, schema, columns, is_first: true, source: Source::Whole }
@@ -127,7 +127,7 @@ impl Layout {
         !matches!(self.source, Source::Blocks { .. })
     }
 
-    /// Where a column of the tuples is in the table.
+    /// Position in the table of a column of the tuples.
     pub fn place(&self, field: FieldId) -> Option<FieldId> {
         match &self.source {
             Source::Whole => Some(field),
@@ -139,8 +139,7 @@ impl Layout {
         }
     }
 
-    /// The table's rows for `batch`, whose tuples have the numbers from `first` on; in pieces that stay in the cache until
-    /// they are written.
+    /// The table's rows for `batch`, with tuple numbers from `first` on, in batches that fit into the cache.
     pub fn rows<'a>(&'a self, batch: &'a Batch, first: u64) -> impl Iterator<Item = Batch> + 'a {
         let mut done = 0;
         std::iter::from_fn(move || {
@@ -168,7 +167,7 @@ impl Layout {
         })
     }
 
-    /// The number, some columns, and the lengths of a list.
+    /// Tuple numbers, some columns, and the lengths of a list.
     fn fields(&self, batch: &Batch, first: u64, fields: &[FieldId], list: Option<FieldId>) -> Batch {
         let ids = UInt64Array::from_iter_values((first..).take(batch.rows()));
         let mut columns: Vec<Option<ArrayRef>> = vec![Some(Arc::new(ids))];
@@ -180,7 +179,7 @@ impl Layout {
         Batch::new(self.schema.clone(), batch.rows(), columns)
     }
 
-    /// The blocks of `lists`, each of which begins at its offset in the file.
+    /// The blocks of `lists`, each beginning at its offset in the file.
     fn blocks(
         &self,
         lists: &BinaryArray,

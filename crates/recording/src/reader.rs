@@ -33,26 +33,26 @@ use crate::thrift;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 4096;
 
-/// What a file is asked for.
+/// A request to read a file.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The tuples' schema.
     pub schema: Arc<Schema>,
-    /// Which of its columns.
+    /// The columns to read.
     pub columns: Vec<FieldId>,
-    /// What is known of the rows that are wanted.
+    /// Bounds of the required rows.
     pub bounds: Vec<Bound>,
 }
 
-/// A file that is being read, row group by row group.
+/// A file read by row group.
 pub struct FileReader {
     ask: Ask,
     /// Opens a row group.
     open: Box<dyn Fn(usize) -> Result<ParquetRecordBatchReader, String>>,
     rows: Option<ParquetRecordBatchReader>,
-    /// The row groups to be read.
+    /// The row groups to read.
     groups: VecDeque<Group>,
-    /// Rows in row groups that are left out.
+    /// Rows in skipped row groups.
     pub rows_skipped: u64,
 }
 
@@ -60,11 +60,11 @@ pub struct FileReader {
 struct Group {
     number: usize,
     rows: u64,
-    /// Its largest [`TUPLE_ID`], where there are such.
+    /// Its largest [`TUPLE_ID`], if any.
     last_id: Option<u64>,
 }
 
-/// What a file says of itself, and its first watermark; `None` when its writer was killed before a row group ended.
+/// The metadata and first watermark of a file; `None` if its writer was killed before a row group was complete.
 pub fn glance(path: &Path, journal: Option<&Path>) -> Result<Option<(Head, Option<i64>)>, String> {
     let Some((_, metadata)) = open(path, journal)? else { return Ok(None) };
     let pairs = metadata.metadata().file_metadata().key_value_metadata();
@@ -80,7 +80,7 @@ fn open(path: &Path, journal: Option<&Path>) -> Result<Option<(File, ArrowReader
     Ok(metadata.map(|metadata| (file, metadata)))
 }
 
-/// The metadata at a file's end, or of one without an end those that its journal holds, if it holds any.
+/// The metadata in a file's footer, or of an unfinished file in its journal, if any.
 fn load(input: &impl ChunkReader, journal: Option<&[u8]>) -> Result<Option<ArrowReaderMetadata>, String> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = match journal {
@@ -96,7 +96,7 @@ fn load(input: &impl ChunkReader, journal: Option<&[u8]>) -> Result<Option<Arrow
     loaded.map(Some).map_err(|e| damaged(&e))
 }
 
-/// Whether the Parquet library can be given the file's footer; what is no footer at all it tells itself.
+/// Whether the footer can be passed to the Parquet library; a missing footer is reported by the library.
 fn has_sound_footer(input: &impl ChunkReader) -> bool {
     let tail = |n: u64, of: usize| input.get_bytes(input.len().checked_sub(n)?, of).ok();
     let Some(end) = tail(8, 8) else { return true };
@@ -104,10 +104,10 @@ fn has_sound_footer(input: &impl ChunkReader) -> bool {
     tail(u64::from(length) + 8, length as usize).is_none_or(|footer| thrift::is_sound(&footer))
 }
 
-/// Reads all of a file that lies in memory, with `journal` one that lacks its end: how many rows of `schema` it has.
+/// Counts the rows of `schema` in a file in memory; `journal` is set for an unfinished file.
 ///
 /// # Errors
-/// What is wrong with it, for a person.
+/// A description of the error.
 pub fn count_rows(file: Vec<u8>, journal: Option<&[u8]>, schema: Arc<Schema>) -> Result<u64, String> {
     let file = bytes::Bytes::from(file);
     let Some(metadata) = guarded(|| load(&file, journal))? else { return Ok(0) };
@@ -123,7 +123,7 @@ pub fn count_rows(file: Vec<u8>, journal: Option<&[u8]>, schema: Arc<Schema>) ->
 }
 
 impl FileReader {
-    /// Opens a file for `ask`; `None` when there is no row in it.
+    /// Opens a file for `ask`; `None` if it has no rows.
     pub fn open(path: &Path, journal: Option<&Path>, ask: Ask) -> Result<Option<FileReader>, String> {
         let Some((file, metadata)) = open(path, journal)? else { return Ok(None) };
         FileReader::new(file, metadata, ask).map(Some)
@@ -173,7 +173,7 @@ impl FileReader {
         Ok(FileReader { ask, open: Box::new(open), rows: None, groups, rows_skipped })
     }
 
-    /// Leaves out row groups that have not begun and hold no tuple numbered `id` or higher; returns how many rows.
+    /// Skips row groups not yet begun with only tuple numbers below `id`; returns the number of skipped rows.
     pub fn skip_below(&mut self, id: u64) -> u64 {
         let mut skipped = 0;
         while let Some(group) = self.groups.pop_front_if(|group| group.last_id.is_some_and(|last| last < id))
@@ -220,7 +220,7 @@ impl FileReader {
     }
 }
 
-/// An input that can be read by several.
+/// An input that can be opened for several readers.
 trait Again: ChunkReader + Sized {
     fn again(&self) -> std::io::Result<Self>;
 }
@@ -251,11 +251,11 @@ fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String
     batch.column_by_name(name).ok_or_else(|| format!("the column {name} is missing"))
 }
 
-/// Whether a row group may hold rows within a bound, by its statistics; without them it may.
+/// Whether a row group may contain rows within a bound, according to its statistics; true without statistics.
 fn may_hold(group: &RowGroupMetaData, schema: &Schema, bound: &Bound) -> bool {
     let field = schema.field(bound.field);
     let Some((low, high)) = range(group, &field.name) else { return true };
-    // Unsigned numbers lie in signed ones.
+    // Unsigned numbers are stored as signed ones.
     let (low, high) = match field.data_type {
         DataType::U64 => (i128::from(low as i64 as u64), i128::from(high as i64 as u64)),
         DataType::I64 => (low, high),
@@ -264,7 +264,7 @@ fn may_hold(group: &RowGroupMetaData, schema: &Schema, bound: &Bound) -> bool {
     low > high || (low <= bound.high && high >= bound.low)
 }
 
-/// Least and largest value of a column of integers.
+/// Minimum and maximum value of an integer column.
 fn range(group: &RowGroupMetaData, name: &str) -> Option<(i128, i128)> {
     let column = group.columns().iter().find(|c| c.column_path().parts() == [name])?;
     match column.statistics()? {

@@ -15,10 +15,10 @@ use crate::layout::{Listing, names};
 use crate::linked::{Layout, first_id, layouts};
 use crate::table::GROUP_MEMORY;
 
-/// Most row groups of a file: nine hours of a recording in which little happens.
+/// Maximum row groups of a file: nine hours of a recording with little traffic.
 const GROUPS_MAX: usize = 4096;
 
-/// When a file ends and the next begins.
+/// When to start the next file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
     /// At multiples of this many nanoseconds since the epoch.
@@ -33,45 +33,45 @@ impl Default for Rotation {
     }
 }
 
-/// What has been kept.
+/// Amounts recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Files that are complete.
+    /// Complete files.
     pub files: u64,
     /// Their rows.
     pub rows: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files whose end could not be written: their row groups lie on disk, and only we find them.
+    /// Files that could not be completed: their row groups are on disk, but only this program can read them.
     pub files_unfinished: u64,
     /// Their rows.
     pub rows_unfinished: u64,
-    /// Rows that were given and could not be kept.
+    /// Rows that could not be written.
     pub rows_lost: u64,
-    /// Files that an earlier run left behind unfinished and that were given their end.
+    /// Unfinished files of an earlier run that were completed.
     pub files_recovered: u64,
     /// Their rows.
     pub rows_recovered: u64,
 }
 
-/// See the module's text.
+/// A recorder of a data set.
 pub struct Recorder {
     folder: PathBuf,
     rotation: Rotation,
     tables: Vec<Open>,
     kept: Kept,
-    /// That writing all tables may take.
+    /// Memory limit for writing all tables.
     memory: Option<usize>,
 }
 
-/// A table with its file that grows; of tuples that are taken apart, all tables that they go to.
+/// A table with its growing file; for divided tuples, all of their tables.
 struct Open {
     tables: Vec<OpenTable>,
-    /// The next tuple's number.
+    /// Number of the next tuple.
     next_id: u64,
-    /// Tuples in the files that grow.
+    /// Tuples in the growing files.
     rows: u64,
-    /// Which stretch of time the files are of.
+    /// The period of the current files.
     stretch: Option<i64>,
     has_files: bool,
 }
@@ -83,11 +83,11 @@ struct OpenTable {
 }
 
 impl Recorder {
-    /// A data set in `folder`, which is made if it is missing; what it holds already stays, and files there that were left
-    /// behind unfinished get their end.
+    /// Opens the data set in `folder`, creating it if missing. Existing files are kept, and unfinished ones are
+    /// completed.
     ///
     /// # Errors
-    /// When the folder cannot be made or read.
+    /// If the folder cannot be created or read.
     pub fn create(folder: &Path, rotation: Rotation) -> io::Result<Recorder> {
         disk::create_folder(folder)?;
         let mut kept = Kept::default();
@@ -107,13 +107,14 @@ impl Recorder {
         Ok(Recorder { folder: folder.to_owned(), rotation, tables: Vec::new(), kept, memory: None })
     }
 
-    /// Writing all tables may take so much memory: row groups are smaller then.
+    /// Limits the memory for writing all tables, by using smaller row groups.
     #[must_use]
     pub fn within(self, memory: usize) -> Recorder {
         Recorder { memory: Some(memory), ..self }
     }
 
-    /// Adds a table; tables are known by their places. Tuples whose schema has parts go to the tables of these.
+    /// Adds a table, identified by its index. Tuples with a schema of several parts are written to the tables of
+    /// these parts.
     pub fn add_table(&mut self, head: Head, schema: &Arc<Schema>, columns: &[FieldId]) {
         let parts = match head.kind {
             Kind::Tuples => layouts(schema, columns),
@@ -128,16 +129,17 @@ impl Recorder {
         self.tables.push(Open { tables, next_id, rows: 0, stretch: None, has_files: false });
     }
 
-    /// What is known of the packets by now.
+    /// Updates the facts about the packets.
     pub fn learn(&mut self, facts: &CaptureFacts) {
         let tables = self.tables.iter_mut().flat_map(|open| &mut open.tables);
         tables.for_each(|table| table.head.capture = facts.clone());
     }
 
-    /// Takes rows of a table that were released when event time had come to `watermark_ns`.
+    /// Writes rows of a table, released at event time `watermark_ns`.
     ///
     /// # Errors
-    /// When they cannot be written: what is finished stays, of the rest what can be saved is, and nothing more is taken.
+    /// If writing fails. Finished files are kept, unfinished ones are recovered as far as possible, and later rows
+    /// are rejected.
     pub fn write(&mut self, table: usize, batch: &Batch, watermark_ns: i64) -> io::Result<()> {
         if batch.rows() == 0 {
             return Ok(());
@@ -160,7 +162,7 @@ impl Recorder {
         }
     }
 
-    /// Ends all row groups: what has been taken so far is safe from a kill.
+    /// Ends all row groups: all rows so far then survive a kill.
     ///
     /// # Errors
     /// As [`Recorder::write`].
@@ -172,7 +174,7 @@ impl Recorder {
         ended
     }
 
-    /// Advances event time to `watermark_ns` and ends files whose time has passed.
+    /// Advances event time to `watermark_ns` and ends files with a period that has passed.
     ///
     /// # Errors
     /// As [`Recorder::write`].
@@ -186,7 +188,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends all files. A table without a row gets a file without rows, so that readers find it.
+    /// Ends all files. A table without rows gets an empty file, so that readers find it.
     ///
     /// # Errors
     /// As [`Recorder::write`].
@@ -200,7 +202,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// What has been kept so far.
+    /// Amounts recorded so far.
     #[must_use]
     pub fn kept(&self) -> Kept {
         self.kept
@@ -224,7 +226,7 @@ impl Recorder {
 }
 
 impl Open {
-    /// Begins all files that have not begun.
+    /// Creates all missing files.
     fn begin(&mut self, (folder, group_memory): (&Path, usize)) -> io::Result<()> {
         for OpenTable { head, layout, file } in &mut self.tables {
             if file.is_none() {
@@ -248,7 +250,7 @@ impl Open {
         }
         self.next_id = self.next_id.wrapping_add(batch.rows() as u64);
         if has_ended && self.tables.len() > 1 {
-            // A kill then costs the same tuples everywhere.
+            // A kill then loses the same tuples in all tables.
             self.end_groups()?;
         }
         Ok(())
@@ -264,7 +266,7 @@ impl Open {
         self.tables.iter().filter_map(|table| table.file.as_ref()).map(Growing::groups).max().unwrap_or(0)
     }
 
-    /// Bytes so far, about.
+    /// Approximate size in bytes so far.
     fn bytes(&self) -> u64 {
         self.tables.iter().filter_map(|table| table.file.as_ref()).map(Growing::bytes).sum()
     }
@@ -282,12 +284,13 @@ impl Open {
         result
     }
 
-    /// After an error: saves what can be.
+    /// After an error: recovers as much as possible.
     fn salvage(&mut self, kept: &mut Kept) {
         self.close(kept, |file, _| file.salvage());
     }
 
-    /// A tuple is kept where all its tables have it, and is in finished files where all of these are.
+    /// Closes all files. A tuple is counted as recorded if all its tables contain it, and as finished if all these
+    /// files are finished.
     fn close(&mut self, kept: &mut Kept, mut close: impl FnMut(Growing, &Head) -> OnDisk) {
         let given = std::mem::take(&mut self.rows);
         let (mut rows, mut all_finished) = (given, true);

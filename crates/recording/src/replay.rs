@@ -1,5 +1,5 @@
-//! The tuples of a data set in the order in which they were released, from all tables that are asked for: what was
-//! recorded by several runs, or for several parsers, is merged by its watermarks. One batch of each table and run is in memory.
+//! The tuples of a data set in the order of their release, from all requested tables: tuples recorded by several runs
+//! or for several parsers are merged by watermark. One batch per table and run is in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::data_set::{DataSet, Problem, Table};
 use crate::joined::Joined;
 use crate::linked::{Layout, layouts};
 
-/// A table that is asked for.
+/// A requested table.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Its name.
@@ -19,33 +19,33 @@ pub struct Wanted {
     pub schema: Arc<Schema>,
     /// The columns needed.
     pub columns: Vec<FieldId>,
-    /// Bounds of the rows needed: row groups outside them are not read.
+    /// Bounds of the required rows: row groups outside them are not read.
     pub bounds: Vec<Bound>,
 }
 
-/// A column's value is not below `low` and not above `high`.
+/// An inclusive range of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The column, of integers.
+    /// The column, which must be an integer column.
     pub field: FieldId,
-    /// From.
+    /// Minimum.
     pub low: i128,
-    /// To.
+    /// Maximum.
     pub high: i128,
 }
 
-/// Rows of one of the tables, all released together.
+/// Rows of one table with the same release time.
 #[derive(Debug)]
 pub struct Rows {
-    /// Which of the tables asked for.
+    /// Index of the requested table.
     pub table: usize,
     /// The rows.
     pub batch: Batch,
-    /// Event time had come here.
+    /// Event time of the release.
     pub watermark_ns: i64,
 }
 
-/// What has been read.
+/// Amounts read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Files opened.
@@ -54,14 +54,14 @@ pub struct Counters {
     pub bytes: u64,
     /// Rows read.
     pub rows: u64,
-    /// Rows of row groups that were left out, since nothing in them was wanted.
+    /// Rows in skipped row groups, which contain no required rows.
     pub rows_skipped: u64,
 }
 
-/// See the module's text.
+/// A replay of recorded tuples.
 #[derive(Default)]
 pub struct Replay {
-    /// Of each run, and of which of the tables asked for.
+    /// By run, with the index of the requested table.
     chains: Vec<(usize, Joined)>,
     counters: Counters,
     problems: Vec<Problem>,
@@ -69,7 +69,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads these tables of `set`, which has them.
+    /// Reads these tables, which must be in `set`.
     #[must_use]
     pub fn new(set: &DataSet, wanted: &[Wanted]) -> Replay {
         let mut replay = Replay { problems: set.problems.clone(), ..Replay::default() };
@@ -106,7 +106,7 @@ impl Replay {
         replay
     }
 
-    /// The rows released next; `None` at the end. What cannot be read is left out and told by [`Replay::problems`].
+    /// The next released rows; `None` at the end. Unreadable data is skipped and reported by [`Replay::problems`].
     pub fn next_rows(&mut self) -> Option<Rows> {
         loop {
             let begins = self.chains.iter().enumerate();
@@ -116,7 +116,7 @@ impl Replay {
                 if let Err(problem) = chain.read(&mut self.counters) {
                     self.problems.push(problem);
                 }
-                // It may be another's turn now.
+                // Another table may now be first.
                 continue;
             }
             if let Some((batch, watermark_ns)) = chain.take() {
@@ -125,19 +125,19 @@ impl Replay {
         }
     }
 
-    /// What has been read so far.
+    /// Amounts read so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How many files there are.
+    /// Number of files.
     #[must_use]
     pub fn files(&self) -> u64 {
         self.files
     }
 
-    /// What could not be read so far.
+    /// Read errors so far.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems

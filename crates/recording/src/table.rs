@@ -1,5 +1,5 @@
-//! One Parquet file of one table, into any writer. Row groups are bounded in rows and bytes, and with them the memory
-//! that writing takes. How a column is encoded follows from what it counts (`properties`).
+//! Writes one Parquet file of one table to any writer. Row groups are bounded in rows and bytes, and thus the memory
+//! for writing. The encoding of a column depends on its unit (`properties`).
 
 use std::io::{self, Write};
 use std::iter::repeat_n;
@@ -22,18 +22,18 @@ use crate::head::{Head, Kind, WATERMARK};
 use crate::journal;
 use crate::linked::{BLOCK, CHECKSUM, TUPLE_ID};
 
-/// Most rows of a row group.
+/// Maximum rows of a row group.
 const GROUP_ROWS: usize = 1 << 16;
-/// Most bytes of a row group, encoded, before it ends early.
+/// Maximum encoded bytes of a row group.
 const GROUP_BYTES: usize = 32 << 20;
-/// Memory that writing a row group may take, unless another bound is given: so much that [`GROUP_BYTES`] come first.
+/// Default memory limit for writing a row group, large enough for [`GROUP_BYTES`] to be reached first.
 pub const GROUP_MEMORY: usize = 128 << 20;
 
 pub(crate) const CREATED_BY: &str = concat!("netalytics ", env!("CARGO_PKG_VERSION"));
 
-/// Rows that are collected before they are encoded, as a batch costs more than its rows where those are few.
+/// Rows buffered before encoding, because small batches have a relatively high overhead.
 const COLLECTED_ROWS: usize = 1024;
-/// And the memory that they take at most.
+/// Maximum memory of buffered rows.
 const COLLECTED_BYTES: usize = 1 << 20;
 
 /// Writes one file.
@@ -47,7 +47,7 @@ pub struct TableWriter<W: Write + Send> {
     collected: Collected,
 }
 
-/// Rows that are not encoded yet, each batch with its watermark.
+/// Rows not yet encoded, with the watermark of each batch.
 #[derive(Default)]
 struct Collected {
     batches: Vec<(Batch, i64)>,
@@ -56,14 +56,14 @@ struct Collected {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// A file of `columns` of `schema`; tuples have the column `watermark` too.
+    /// Creates a file with `columns` of `schema`; tuples also have the column `watermark`.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn new(out: W, kind: Kind, schema: Arc<Schema>, columns: Vec<FieldId>) -> io::Result<Self> {
         let has_watermark = kind == Kind::Tuples;
         let arrow = arrow_schema(&schema, &columns, has_watermark);
-        // The Arrow schema is left out: readers then show plain columns, addresses as text and not as categories.
+        // The Arrow schema is omitted: readers then show plain columns, with addresses as text instead of categories.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(&schema, &columns))
             .with_skip_arrow_metadata(true);
@@ -72,16 +72,16 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory, collected })
     }
 
-    /// A row group also ends when writing it takes so much memory.
+    /// Sets the memory limit of a row group.
     #[must_use]
     pub fn with_group_memory(self, group_memory: usize) -> Self {
         TableWriter { group_memory, ..self }
     }
 
-    /// Takes rows that were released when event time had come to `watermark_ns`. Returns whether a row group ended.
+    /// Writes rows released at event time `watermark_ns`. Returns whether a row group ended.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn write(&mut self, batch: &Batch, watermark_ns: i64) -> io::Result<bool> {
         let collected = &mut self.collected;
         collected.batches.push((batch.clone(), watermark_ns));
@@ -97,10 +97,10 @@ impl<W: Write + Send> TableWriter<W> {
         if is_full { self.end_group() } else { Ok(false) }
     }
 
-    /// Ends the row group and hands everything to the writer. Returns whether there was one.
+    /// Ends the row group and passes all data to the writer. Returns whether there was one.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn end_group(&mut self) -> io::Result<bool> {
         self.encode()?;
         let has_rows = self.writer.in_progress_rows() > 0;
@@ -109,7 +109,7 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(has_rows)
     }
 
-    /// Encodes the rows that have been collected.
+    /// Encodes the buffered rows.
     fn encode(&mut self) -> io::Result<()> {
         let Collected { batches, rows, .. } = std::mem::take(&mut self.collected);
         if rows == 0 {
@@ -128,23 +128,23 @@ impl<W: Write + Send> TableWriter<W> {
         self.writer.write(&to_arrow(&all, &self.columns, &self.arrow, watermarks)).map_err(io_error)
     }
 
-    /// The row group that ended last.
+    /// The last completed row group.
     #[must_use]
     pub fn last_group(&self) -> Option<&RowGroupMetaData> {
         self.writer.flushed_row_groups().last()
     }
 
-    /// How many row groups have ended.
+    /// Number of completed row groups.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.writer.flushed_row_groups().len()
     }
 
-    /// Where the row groups that have ended end, and the footer that makes a whole file of them, which says `head` of itself;
-    /// `None`: none has ended.
+    /// The end of the completed row groups, and the footer with metadata `head` that would complete the file; `None`
+    /// without row groups.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn end_so_far(&self, head: &Head) -> io::Result<Option<(u64, Vec<u8>)>> {
         let groups = self.writer.flushed_row_groups();
         if groups.is_empty() {
@@ -154,27 +154,27 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(Some((self.written(), footer)))
     }
 
-    /// Bytes handed to the writer.
+    /// Bytes passed to the writer.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.writer.bytes_written() as u64
     }
 
-    /// Bytes so far, about: without the rows that are not encoded yet.
+    /// Approximate size in bytes so far, without rows not yet encoded.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
     }
 
-    /// What the metadata say.
+    /// The metadata of the file.
     pub(crate) fn facts(&self, head: &Head) -> Vec<KeyValue> {
         head.to_metadata(&self.schema, &self.columns)
     }
 
-    /// Ends the file, which says `head` of itself.
+    /// Completes the file with metadata `head`.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn finish(mut self, head: &Head) -> io::Result<W> {
         self.encode()?;
         for fact in self.facts(head) {
@@ -184,7 +184,7 @@ impl<W: Write + Send> TableWriter<W> {
     }
 }
 
-/// What the operating system said, where it said something.
+/// The operating system's error, if there is one.
 pub fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
@@ -195,13 +195,13 @@ pub fn io_error(error: ParquetError) -> io::Error {
     }
 }
 
-/// Encodings: times and durations as differences in few bits, since they rise or are small; what repeats (text, addresses,
-/// ports, ids of flows) by a dictionary, which the writer itself gives up within a chunk where values are too many. What
-/// stays the same for many rows, as the watermark and the number of a list's tuple, is plain: zstd passes over such a
-/// run in one step, where any encoding looks at each value. Check-sums are plain and not compressed: they are as random as
-/// they look.
+/// Encodings: times and durations as deltas in few bits, since they are ascending or small; repeated values (text,
+/// addresses, ports, flow IDs) by dictionary, which the writer abandons within a chunk if there are too many values.
+/// Values constant over many rows, such as the watermark and the tuple number of a list, are plain: zstd skips such a
+/// run in one step, while other encodings process each value. Checksums are plain and uncompressed, because they are
+/// random.
 ///
-/// Least and greatest values are kept of what row groups are chosen by, which text and check-sums are not.
+/// Minimum and maximum are stored for columns used to select row groups, which excludes text and checksums.
 fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_created_by(CREATED_BY.into())

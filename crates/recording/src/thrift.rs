@@ -1,10 +1,10 @@
-//! Whether a Parquet footer can be what it says (Thrift's compact protocol): lists with more elements than there are bytes
-//! would keep the Parquet library busy for seconds each, since it steps over elements that it takes to have no bytes.
+//! Validation of Parquet footers (Thrift's compact protocol). A list with more elements than remaining bytes would
+//! keep the Parquet library busy for seconds, because it iterates over elements assumed to have no bytes.
 
-/// Structures within structures.
+/// Maximum nesting of structures.
 const DEPTH_MAX: u32 = 32;
 
-/// Whether every list of the structure that `bytes` hold has bytes for its elements.
+/// Whether every list in the structure has bytes for its elements.
 pub fn is_sound(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     structure(&mut rest, DEPTH_MAX).is_some()
@@ -20,7 +20,7 @@ fn structure(rest: &mut &[u8], depth: u32) -> Option<()> {
         if head >> 4 == 0 {
             varint(rest)?;
         }
-        // A field that is true or false has no bytes of its own.
+        // A boolean field has no bytes of its own.
         if kind > 2 {
             value(rest, kind, depth)?;
         }
@@ -96,13 +96,13 @@ mod tests {
         assert!((0..sound.len()).all(|n| !is_sound(&sound[..n])));
         // A list of 2^31 - 1 booleans in ten bytes.
         assert!(!is_sound(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0]));
-        // Structures without end.
+        // Unlimited nesting.
         assert!(!is_sound(&[0x1c; 100]));
     }
 
     #[test]
     fn every_kind_of_value_is_stepped_over() {
-        // A field of each kind, number 1 after the one before, then the end.
+        // A field of each kind, each number one above the previous, then the end.
         for value in [
             &[0x11][..],                     // true
             &[0x12],                         // false
@@ -126,11 +126,11 @@ mod tests {
     #[test]
     fn what_is_no_thrift_is_refused() {
         assert!(!is_sound(&[]));
-        // Kinds that there are not.
+        // Invalid kinds.
         assert!(!is_sound(&[0x1d, 0, 0]) && !is_sound(&[0x1f, 0, 0]));
-        // A number without end.
+        // A number without an end.
         assert!(!is_sound(&[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0]));
-        // A text, a set and a map that are longer than all there is.
+        // A text, a set, and a map that are longer than the remaining bytes.
         assert!(!is_sound(&[0x18, 200, 1, b'a', 0]));
         assert!(!is_sound(&[0x1a, 0xf5, 0xff, 0xff, 0x03, 0]));
         assert!(!is_sound(&[0x1b, 0xff, 0xff, 0x03, 0x55, 0]));

@@ -1,4 +1,4 @@
-//! Packets that are not what was sent: cut, or with damaged fields.
+//! Modified packets: truncated, or with damaged fields.
 
 use testkit::Rng;
 
@@ -6,7 +6,7 @@ use super::Field;
 use crate::segment::{Segment, flags};
 use crate::{Kind, Recording, Seen};
 
-/// Cuts every packet to `len` bytes.
+/// Truncates every packet to `len` bytes.
 pub fn cut(recording: &Recording, seen: &mut [Seen], len: usize) {
     for one in seen {
         let bytes = recording.bytes_of(one.packet);
@@ -26,7 +26,7 @@ pub fn header(recording: &Recording, seen: &mut [Seen], field: Field, p: f64, rn
         }
         one.kind = match field {
             Field::Acknowledgment => {
-                // One bit: far away or near, before or behind what is right.
+                // One bit: the number is too high or too low, by any distance.
                 segment.set_ack(segment.ack() ^ (1 << rng.below(32)));
                 Kind::DamagedHeader
             }
@@ -40,7 +40,7 @@ pub fn header(recording: &Recording, seen: &mut [Seen], field: Field, p: f64, rn
     }
 }
 
-/// Damages lengths that messages tell: numbers of text protocols, the first or the last byte of a binary header's length.
+/// Damages length fields of messages: numbers of text protocols, or the first or last byte of a binary length.
 pub fn message_length(recording: &Recording, seen: &mut [Seen], p: f64, rng: &mut Rng) {
     for one in seen {
         let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
@@ -58,24 +58,24 @@ pub fn message_length(recording: &Recording, seen: &mut [Seen], p: f64, rng: &mu
     }
 }
 
-/// Where a length stands in a message.
+/// Position of the length in a message.
 fn length_in(payload: &[u8], rng: &mut Rng) -> usize {
     let digits = |from: usize| (from..payload.len()).find(|i| payload[*i].is_ascii_digit());
     let named = payload.windows(16).position(|w| w.eq_ignore_ascii_case(b"content-length: "));
     match payload[0] {
-        // memcached's binary protocol: key length, or length of all.
+        // memcached's binary protocol: key length or total length.
         0x80 | 0x81 if payload.len() >= 24 => [2, 3, 8, 11][rng.below(4) as usize],
         _ if named.is_some() => digits(named.unwrap_or(0)).unwrap_or(0),
         b'A'..=b'Z' | b'a'..=b'z' if payload[4..].iter().take(40).all(|b| (9..127).contains(b)) => {
             let line = payload.iter().position(|b| *b == b'\r').unwrap_or(payload.len());
             (0..line).rev().find(|i| payload[*i].is_ascii_digit()).unwrap_or(0)
         }
-        // MySQL: three bytes at the front.
+        // MySQL: three bytes at the start.
         _ => rng.below(3) as usize,
     }
 }
 
-/// The segment of a packet, if it carries one inside a connection and chance has it.
+/// The segment of a packet within a connection, if randomly selected.
 fn chosen(recording: &Recording, one: &Seen, p: f64, rng: &mut Rng) -> Option<Segment> {
     let segment = Segment::parse(recording.link_type(one.packet), recording.bytes_of(one.packet))?;
     (segment.flags() & (flags::SYN | flags::RST) == 0 && rng.chance(p)).then_some(segment)

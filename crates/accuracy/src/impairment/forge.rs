@@ -1,4 +1,4 @@
-//! Packets that were not sent, or not so: strays, copies, and connections that open fast.
+//! Packets not sent, or sent differently: strays, copies, and connections with TCP Fast Open.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{Scene, Side, Stray};
 use crate::segment::{Segment, flags};
 use crate::{Kind, Recording, Seen};
 
-/// Adds strays behind a share of the segments, within the same microsecond.
+/// Adds strays after a share of the segments, within the same microsecond.
 pub fn stray(scene: &Scene<'_>, seen: &[Seen], stray: Stray, p: f64, rng: &mut Rng) -> Vec<Seen> {
     let mut out = Vec::with_capacity(seen.len());
     for one in seen {
@@ -26,7 +26,7 @@ pub fn stray(scene: &Scene<'_>, seen: &[Seen], stray: Stray, p: f64, rng: &mut R
     out
 }
 
-/// One that looks as if it belonged to the same direction.
+/// A stray that seems to belong to the same direction.
 fn strayed(mut segment: Segment, stray: Stray, rng: &mut Rng) -> Option<Segment> {
     let next = segment.seq().wrapping_add(segment.payload().len() as u32);
     let opening = segment.flags() & flags::SYN != 0;
@@ -56,13 +56,13 @@ fn strayed(mut segment: Segment, stray: Stray, rng: &mut Rng) -> Option<Segment>
     Some(segment)
 }
 
-/// A number that no window around `next` contains.
+/// A number outside any window around `next`.
 fn outside(next: u32, rng: &mut Rng) -> u32 {
     const AWAY_MIN: u64 = 1 << 26;
     next.wrapping_add((AWAY_MIN + rng.below((1 << 32) - 2 * AWAY_MIN)) as u32)
 }
 
-/// Adds a copy of every segment as another mirror sees it: behind a router, in a VLAN, or both.
+/// Adds a copy of every segment as seen by another mirror: behind a router, in a VLAN, or both.
 pub fn mirror(recording: &Recording, seen: &mut Vec<Seen>, by: i64, rng: &mut Rng) {
     let (routed, tagged) = [(true, false), (false, true), (true, true)][rng.below(3) as usize];
     let mut copies = Vec::with_capacity(seen.len());
@@ -83,7 +83,7 @@ pub fn mirror(recording: &Recording, seen: &mut Vec<Seen>, by: i64, rng: &mut Rn
     seen.sort_by_key(|one| one.ts);
 }
 
-/// Moves the first request of every connection into its SYN, where the client speaks first.
+/// Moves the first request of every connection into its SYN, if the client sends first.
 pub fn fast_open(scene: &Scene<'_>, seen: &mut Vec<Seen>) {
     let mut opening: HashMap<(Endpoint, Endpoint), Opening> = HashMap::new();
     let mut gone = HashSet::new();
@@ -125,7 +125,7 @@ pub fn fast_open(scene: &Scene<'_>, seen: &mut Vec<Seen>) {
     });
 }
 
-/// Where the packets of a handshake are.
+/// Positions of the packets of a handshake.
 struct Opening {
     syn: usize,
     syn_ack: Option<usize>,
@@ -133,7 +133,7 @@ struct Opening {
 }
 
 impl Opening {
-    /// Lets the SYN carry what a later packet did, which is then no longer needed.
+    /// Moves the data of a later packet into the SYN, and removes that packet.
     fn carry(
         &self,
         recording: &Recording,

@@ -1,12 +1,12 @@
-//! Packets that were not captured.
+//! Packets not captured.
 
 use testkit::Rng;
 
 use super::{BURST, Run, SMALL, Scene, Which};
 use crate::Seen;
 
-/// Loses a share of the packets that may be lost. What was sent twice is lost both times or not at all: else its second time would
-/// be taken for its first.
+/// Removes a share of the eligible packets. Retransmitted data is removed completely or not at all: otherwise the
+/// retransmission would be mistaken for the original.
 pub fn lose(scene: &Scene<'_>, seen: &mut Vec<Seen>, which: Which, run: Run, p: f64, rng: &mut Rng) {
     let mut lost = vec![false; scene.recording.len()];
     let mut last = false;

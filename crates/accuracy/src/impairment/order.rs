@@ -1,4 +1,4 @@
-//! Packets out of their order, and times that are not what they were.
+//! Reordered packets and modified times.
 
 use testkit::Rng;
 use wire::Timestamp;
@@ -6,20 +6,20 @@ use wire::Timestamp;
 use super::AWAY;
 use crate::{Recording, Seen};
 
-/// Whether a packet leaves its place.
+/// Whether a packet is moved or copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// It does.
+    /// The packet is moved.
     Move,
-    /// A copy of it goes.
+    /// A copy is inserted.
     Copy,
 }
 
-/// Some packets later than they were, or a copy of them, which then has the time of its place.
+/// Moves some packets, or copies of them, to a later position; a copy has the time of its new position.
 pub fn displaced(recording: &Recording, seen: &[Seen], p: f64, take: Take, rng: &mut Rng) -> Vec<Seen> {
     let mut placed: Vec<(usize, Seen)> = Vec::with_capacity(seen.len());
     for (i, one) in seen.iter().enumerate() {
-        // What comes first counts: one that was sent again stays before its copy.
+        // The first transmission counts, so retransmitted data stays before its copy.
         let chosen = rng.chance(p) && !recording.is_repeated(one.packet);
         if take == Take::Copy || !chosen {
             placed.push((i, one.clone()));
@@ -30,7 +30,7 @@ pub fn displaced(recording: &Recording, seen: &[Seen], p: f64, take: Take, rng: 
             placed.push((to, Seen { ts, ..one.clone() }));
         }
     }
-    // Stable: what comes late comes behind the packet whose place it takes, or before, as it began.
+    // Stable: a late packet is placed after or before the packet at its new position, as in the original order.
     placed.sort_by_key(|(to, _)| *to);
     placed.into_iter().map(|(_, one)| one).collect()
 }
@@ -46,7 +46,7 @@ pub fn delay(seen: &mut [Seen], mut by: impl FnMut(&Seen) -> i64) {
     seen.sort_by_key(|one| one.ts);
 }
 
-/// Packets up to so much behind their place in the file. They keep their times.
+/// Moves packets in the file by up to this time, with unchanged timestamps.
 pub fn shuffle(seen: &mut [Seen], by: i64, rng: &mut Rng) {
     let mut places: Vec<(Timestamp, Seen)> =
         seen.iter().map(|one| (one.ts.plus(rng.below(by as u64) as i64), one.clone())).collect();
@@ -54,7 +54,7 @@ pub fn shuffle(seen: &mut [Seen], by: i64, rng: &mut Rng) {
     seen.iter_mut().zip(places).for_each(|(one, (_, placed))| *one = placed);
 }
 
-/// Inserts a silence of `by` before some packets.
+/// Inserts a gap of `by` before some packets.
 pub fn pause(seen: &mut [Seen], p: f64, by: i64, rng: &mut Rng) {
     let mut later = 0;
     for one in seen {
@@ -63,7 +63,7 @@ pub fn pause(seen: &mut [Seen], p: f64, by: i64, rng: &mut Rng) {
     }
 }
 
-/// From somewhere in the middle on the clock shows something else.
+/// Changes the clock by `by` from a random position in the middle.
 pub fn step(seen: &mut [Seen], by: i64, rng: &mut Rng) {
     let n = seen.len();
     let from = n / 10 + rng.below(n as u64 * 8 / 10) as usize;

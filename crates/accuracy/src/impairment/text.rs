@@ -1,4 +1,4 @@
-//! Impairments as text: a name, and how much, as in `loss-to-server=0.1%`, `delay-2ms=1%`, `skew-to-client=-0.5ms`.
+//! Impairments as text: a name and an amount, as in `loss-to-server=0.1%`, `delay-2ms=1%`, `skew-to-client=-0.5ms`.
 
 use std::fmt;
 use std::str::FromStr;
