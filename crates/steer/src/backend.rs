@@ -1,4 +1,4 @@
-//! What a kind of switch has to be able to do.
+//! Interface to a kind of switch.
 
 use mirror::model::{Flooded, Vlans};
 use mirror::openflow::Rule;
@@ -6,40 +6,40 @@ use mirror::ovsdb::{NewPort, PortMirror};
 use mirror::{Operation, Packet};
 use thiserror::Error;
 
-/// A port, and at most how many bytes of a packet leave by it.
+/// Output port and maximum bytes.
 pub type Out = (u32, Option<u32>);
 
-/// A switch, however it is reached.
+/// A switch.
 pub trait Backend {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// What it has now. Nothing of it is remembered from before.
+    /// Reads its current state, without a cache.
     ///
     /// # Errors
     /// See [`Failed`].
     fn list(&mut self) -> Result<Observed, Failed>;
 
-    /// Changes rules: all of these operations, or none.
+    /// Executes all of these operations, or none.
     ///
     /// # Errors
     /// See [`Failed`].
     fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed>;
 
-    /// By which ports a packet would leave that entered, each with how much of it, sorted; `None`: the switch cannot say.
+    /// Output ports of a packet, each with its maximum bytes, sorted; `None`: not supported.
     ///
     /// # Errors
     /// See [`Failed`].
     fn trace(&mut self, packet: &Packet) -> Result<Option<Vec<Out>>, Failed>;
 
-    /// Has a port left out when packets go everywhere.
+    /// Disables flooding to a port.
     ///
     /// # Errors
     /// See [`Failed`].
     fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed>;
 
-    /// Has a port left out when packets go everywhere, until [`Backend::release_port`] or the end of this process, and records it on the
-    /// switch, so that a later process finds it.
+    /// Disables flooding to a port until [`Backend::release_port`] or the end of this process, and records it on the
+    /// switch for later processes.
     ///
     /// # Errors
     /// See [`Failed`].
@@ -48,7 +48,7 @@ pub trait Backend {
         self.keep_floods_from(number)
     }
 
-    /// Sends floods to a held port again, whichever process holds it.
+    /// Enables flooding to a held port, whichever process holds it.
     ///
     /// # Errors
     /// See [`Failed`].
@@ -57,20 +57,21 @@ pub trait Backend {
         Ok(())
     }
 
-    /// Makes a mirror of ports. Floods are to be kept from its output first: before and after, it is a port like others.
+    /// Creates a port mirror. Flooding to its output must be disabled first, since before and after the mirror it is a
+    /// normal port.
     ///
     /// # Errors
     /// See [`Failed`].
     fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed>;
 
-    /// Takes a mirror away. It may be gone already.
+    /// Removes a mirror, if it exists.
     ///
     /// # Errors
     /// See [`Failed`].
     fn remove_mirror(&mut self, name: &str) -> Result<(), Failed>;
 
-    /// Makes a port for copies, to which nothing is flooded, and gives its number. It goes with this process, however that ends. One of
-    /// that name must not be there.
+    /// Creates a port for copies without flooding; returns its number. It is removed at any end of this process. The
+    /// name must not exist.
     ///
     /// # Errors
     /// See [`Failed`].
@@ -78,7 +79,7 @@ pub trait Backend {
         Err(Failed::Cannot(format!("ports such as {}", port.name)))
     }
 
-    /// Takes a port away that was made for copies. It may be gone already.
+    /// Removes a port for copies, if it exists.
     ///
     /// # Errors
     /// See [`Failed`].
@@ -87,102 +88,102 @@ pub trait Backend {
     }
 }
 
-/// What can be done with a switch.
+/// Capabilities of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Rules expire unless renewed.
     pub leases: bool,
-    /// Copies may be cut.
+    /// Copies can be truncated.
     pub truncates: bool,
-    /// It has mirrors of ports.
+    /// Supports port mirrors.
     pub mirrors: bool,
 }
 
-/// What a switch has.
+/// State of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// All rules of all owners.
     pub rules: Vec<Rule>,
-    /// The ports: number, name, whether they are flooded to, VLANs.
+    /// Ports: number, name, flooding, VLANs.
     pub ports: Vec<(u32, String, Flooded, Vlans)>,
-    /// The mirrors.
+    /// Port mirrors.
     pub mirrors: Vec<Mirrored>,
-    /// Ports that are one port to what forwards, by name.
+    /// Bonds: groups of ports that forwarding treats as one, by name.
     pub bonds: Vec<Vec<String>>,
-    /// Ports that processes have made or hold.
+    /// Records of ports created or held by processes.
     pub records: Vec<Record>,
 }
 
-/// A port that a process has made for copies, or from which it withholds floods.
+/// Record of a port that a process has created for copies, or to which it has disabled flooding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The port's name.
+    /// Name of the port.
     pub port: String,
-    /// The process's server number.
+    /// Server number of the process.
     pub server: u16,
     /// Time of the record, in seconds since 1970.
     pub since: u64,
 }
 
-/// A mirror that is there.
+/// An existing port mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirrored {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The ports, by name, at which packets that enter are copied.
+    /// Names of the ports whose incoming packets are copied.
     pub entering: Vec<String>,
-    /// Those that leave.
+    /// Names of the ports whose outgoing packets are copied.
     pub leaving: Vec<String>,
-    /// All of both.
+    /// Whether all ports are selected, in both directions.
     pub selects_all: bool,
-    /// Where copies go.
+    /// Name of the output port.
     pub output: Option<String>,
     /// Maximum bytes per copy; 0: all.
     pub snaplen: u32,
 }
 
-/// What a switch has of a fabric's jobs.
+/// Objects of a fabric's jobs on a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ours {
-    /// The switch.
+    /// Name of the switch.
     pub switch: String,
     /// Rules.
     pub rules: Vec<Rule>,
-    /// Mirrors of ports, each with the number of its job.
+    /// Port mirrors with the number of their job.
     pub mirrors: Vec<(Option<u32>, Mirrored)>,
 }
 
-/// Why a switch did not do it.
+/// Failure of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failed {
-    /// There is no such program.
+    /// A program is missing.
     #[error("{program} does not run: {why}")]
     NoProgram {
-        /// The program.
+        /// Name of the program.
         program: String,
-        /// What the system says.
+        /// Error of the system.
         why: String,
     },
-    /// It refuses, or cannot be reached.
+    /// Rejected or unreachable.
     #[error("{program} says: {said}")]
     Refused {
-        /// The program.
+        /// Name of the program.
         program: String,
-        /// What it says.
+        /// Its message.
         said: String,
     },
-    /// It does not answer.
+    /// Timeout.
     #[error("{program} has not answered for {seconds} s")]
     Silent {
-        /// The program.
+        /// Name of the program.
         program: String,
-        /// For how long.
+        /// Duration.
         seconds: u64,
     },
-    /// It is of a kind that has no such thing.
+    /// Not supported by this kind of switch.
     #[error("this switch can only be given rules, not {0}")]
     Cannot(String),
-    /// Its answer is not understood.
+    /// The response cannot be parsed.
     #[error("{0}")]
     NotUnderstood(String),
 }

@@ -1,4 +1,4 @@
-//! The jobs of a process, and what they have on the switches of a network: from one set of jobs to another, whole or not at all.
+//! State of the jobs of a process on the switches of a network, with atomic changes of the set of jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -18,12 +18,12 @@ use crate::orphans::orphans;
 use crate::ports::{Ports, Way, failed, find};
 use crate::wishes::{Known, Share, Wishes, planned};
 
-/// A change is tried so often while others change something, too.
+/// Maximum attempts of a change with concurrent changes by others.
 const TRIES_MAX: u32 = 3;
-/// So many switches are asked at a time.
+/// Maximum switches queried in parallel.
 const AT_A_TIME: usize = 16;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Carrier {
     server: u16,
     lease: u16,
@@ -31,23 +31,23 @@ pub struct Carrier {
     map: Map,
     jobs: Jobs,
     ports: Ports,
-    /// What each switch had when it was last asked behind a change.
+    /// State of each switch after the last change.
     seen: Vec<Observed>,
-    /// What each had when a change began.
+    /// State of each switch at the start of a change.
     begun: Vec<Observed>,
     /// Whether a switch was changed since the last complete proof.
     is_touched: bool,
-    /// Whether a job was stopped and switches still have rules for it, as one of them did not answer.
+    /// Whether switches still have rules of a stopped job because one of them did not respond.
     is_behind: bool,
-    /// Ports from which floods are withheld since the change that is tried began.
+    /// Ports to which the current change has disabled flooding.
     held: Vec<(usize, String)>,
-    /// What was found of processes that no longer run, and removed.
+    /// Removed objects of processes that no longer run.
     repaired: Vec<String>,
-    /// Jobs that were taken away without being stopped, and why.
+    /// Jobs removed without a stop request, with the reason.
     lost: Lost,
 }
 
-/// Jobs and their generations that are not there any more, and why.
+/// Ended jobs with their generations, and the reason.
 pub type Lost = BTreeMap<(u32, u8), String>;
 
 impl Carrier {
@@ -80,7 +80,7 @@ impl Carrier {
         match self.install(&jobs) {
             Ok(proved) => {
                 self.jobs = jobs;
-                // A port that is left over is not used, and taken away with the next change.
+                // An unused port left over is removed with the next change.
                 let _ = self.ports.sweep(&mut self.sites, &self.jobs);
                 Ok(proved)
             }
@@ -98,7 +98,7 @@ impl Carrier {
         }
     }
 
-    /// Back to the jobs that were there.
+    /// Restores the previous jobs.
     fn restore(&mut self) {
         let jobs = std::mem::take(&mut self.jobs);
         if jobs.is_empty() {
@@ -110,10 +110,10 @@ impl Carrier {
         self.jobs = jobs;
     }
 
-    /// Sends floods again to the ports of a change that no switch has begun.
+    /// Enables flooding to the ports held by a change that has not reached any switch.
     fn release_held(&mut self) {
         for (site, port) in std::mem::take(&mut self.held) {
-            // The record stays on a switch that does not answer, and a later start repairs it.
+            // The record stays on a switch that does not respond, and a later start repairs it.
             let _ = self.sites[site].backend.release_port(&port);
         }
     }
@@ -128,7 +128,7 @@ impl Carrier {
         }
     }
 
-    /// Nothing of ours is on a switch any more, but for what could not be taken away.
+    /// Notes that all jobs are lost; only objects that could not be removed remain.
     fn lose(&mut self, jobs: &Jobs, why: &str) {
         self.lost.extend(jobs.values().map(|job| ((job.id, job.generation), why.to_owned())));
         self.jobs.clear();
@@ -136,7 +136,7 @@ impl Carrier {
         let _ = self.ports.sweep(&mut self.sites, &self.jobs);
     }
 
-    /// Takes a job away; others stay as they are, unless they cannot be proved without it.
+    /// Removes a job; others are unchanged unless they cannot be proved without it.
     pub fn stop(&mut self, (id, generation): (u32, u8)) -> Result<(), NotStarted> {
         self.lost.remove(&(id, generation));
         if self.jobs.get(&id).is_none_or(|job| job.generation != generation) {
@@ -155,14 +155,14 @@ impl Carrier {
         taken.and(self.ports.sweep(&mut self.sites, &self.jobs))
     }
 
-    /// Which jobs are not there any more.
+    /// Ended jobs.
     pub fn lost(&self) -> &Lost {
         &self.lost
     }
 
-    /// What each switch has of ours, as it was seen last.
+    /// Our objects on each switch, as last read.
     pub fn ours(&self) -> Vec<Ours> {
-        // Without a job nothing is left; what was seen last is of before.
+        // Without jobs nothing is left; the last state read is older.
         let seen = if self.jobs.is_empty() { &[][..] } else { &self.seen };
         let prefix = ovsdb::prefix(self.server);
         let of = |(site, seen): (&Site, &Observed)| {
@@ -176,7 +176,7 @@ impl Carrier {
         self.sites.iter().zip(seen).map(of).collect()
     }
 
-    /// Names of the interfaces that were made for a job, by their monitors.
+    /// Names of the interfaces created for a job, by monitor.
     pub fn interfaces(&self, id: u32) -> BTreeMap<String, String> {
         let taps = self.jobs.get(&id).map(|job| job.taps.as_slice()).unwrap_or_default();
         let name = |tap: &Tap| {
@@ -188,35 +188,35 @@ impl Carrier {
         taps.iter().filter_map(name).collect()
     }
 
-    /// Begins all leases anew. Where something is not as it was, all is proved and made anew, or taken away.
+    /// Renews all leases. If a switch has changed, everything is proved and installed again, or removed.
     pub fn renew(&mut self) {
         if self.jobs.is_empty() {
             return;
         }
-        // First of all, as what follows may take long: what is gone does not come back by it.
+        // First, because the rest may take long; expired rules are not restored by it.
         for (site, seen) in self.sites.iter_mut().zip(&self.seen) {
-            // A switch that does not answer has its lease; the next round asks again.
+            // A switch that does not respond keeps its lease; the next round retries.
             let _ = site.backend.apply(&renewals(&ours(&seen.rules, self.server)));
         }
         let Ok(now) = self.list() else { return };
         if self.is_behind || !self.seen.iter().zip(&now).all(|(before, now)| is_alike(before, now)) {
             let jobs = self.jobs.clone();
             match self.install(&jobs) {
-                // What jobs had that were stopped meanwhile.
+                // Ports of jobs stopped in the meantime.
                 Ok(_) => drop(self.ports.sweep(&mut self.sites, &self.jobs)),
                 Err(why) => self.keep_or_lose(&jobs, &why),
             }
         }
     }
 
-    /// Has the switches have what these jobs want, and nothing else of ours. Once more, if others have changed something meanwhile, or leases
-    /// have ended: what was seen at the beginning is not what was proved at the end then.
+    /// Installs exactly the rules of these jobs on the switches. Retries after concurrent changes by others or expired
+    /// leases, when the state read at the start differs from the one proved at the end.
     fn install(&mut self, jobs: &Jobs) -> Result<Proved, NotStarted> {
         let mut tries = 1;
         loop {
             let tried = self.install_once(jobs);
             let begun = std::mem::take(&mut self.begun);
-            // Who does not even say what it has is not asked again.
+            // Switches that could not be listed are not retried.
             if tried.is_ok() || tries == TRIES_MAX || begun.is_empty() {
                 return tried;
             }
@@ -237,7 +237,7 @@ impl Carrier {
             seen = self.list()?;
         }
         self.begun = seen.clone();
-        // What follows may take long.
+        // The rest may take long.
         for (site, seen) in self.sites.iter_mut().zip(&seen) {
             let renewed = site.backend.apply(&renewals(&ours(&seen.rules, server)));
             renewed.map_err(|why| failed(site, why.into()))?;
@@ -281,8 +281,8 @@ impl Carrier {
         NotStarted { switch, why }
     }
 
-    /// What all switches have, several asked at the same time. Rules of an exploration are left out: they come and go, and no packet that
-    /// anybody may ask for meets them.
+    /// State of all switches, queried in parallel. Rules of an exploration are omitted: they are temporary, and match
+    /// no packet that a query may request.
     fn list(&mut self) -> Result<Vec<Observed>, NotStarted> {
         let list = |site: &mut Site| {
             let mut listed = site.backend.list().map_err(|why| failed(site, why.into()))?;
@@ -301,8 +301,8 @@ impl Carrier {
         listed.into_iter().collect()
     }
 
-    /// The ends of tunnels first, so that what comes out of them has a place to go to; then what sends into them; what took from
-    /// tunnels ends last.
+    /// Installs rules at tunnel ends first, so that copies have a destination, then those that send into tunnels; rules
+    /// at ends of removed tunnels are deleted last.
     fn apply(&mut self, desired: &[Vec<Rule>], seen: &[Observed]) -> Result<(), NotStarted> {
         let mut changes: Vec<(u8, usize, Vec<Operation>)> = Vec::new();
         for (at, (rules, seen)) in desired.iter().zip(seen).enumerate() {
@@ -327,7 +327,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// New mirrors begin before old ones end.
+    /// Creates new mirrors before old ones are removed.
     fn mirrors(&mut self, wishes: &Wishes, seen: &[Observed]) -> Result<(), NotStarted> {
         let prefix = ovsdb::prefix(self.server);
         for ((site, share), seen) in self.sites.iter_mut().zip(&wishes.shares).zip(seen) {
@@ -347,7 +347,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Withholds floods from ports of monitors. A port that a process which no longer runs has held is held by this one.
+    /// Disables flooding to ports of monitors. Takes over ports held by a process that no longer runs.
     fn hold(&mut self, wishes: &Wishes, seen: &mut [Observed]) -> Result<(), NotStarted> {
         for (at, (share, seen)) in wishes.shares.iter().zip(seen).enumerate() {
             let site = &mut self.sites[at];
@@ -366,7 +366,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Sends floods again to ports that no monitor of these shares has.
+    /// Enables flooding to ports that no monitor of these shares uses.
     fn release(&mut self, shares: &[Share], seen: &[Observed]) -> Result<(), NotStarted> {
         for ((site, share), seen) in self.sites.iter_mut().zip(shares).zip(seen) {
             let is_needed = |name: &String| {
@@ -384,8 +384,8 @@ impl Carrier {
         Ok(())
     }
 
-    /// Removes mirrors and ports of processes that no longer run, and sends floods again to the ports that they held; whether there
-    /// were any. What a switch refuses to remove is not told here: the proof names it where it matters.
+    /// Removes mirrors and ports of processes that no longer run, and enables flooding to the ports they held; returns
+    /// whether there were any. A failed removal is not reported here: the proof reports it if relevant.
     fn repair(&mut self, seen: &[Observed]) -> bool {
         let now = crate::ovs::now();
         let before = self.repaired.len();
@@ -418,12 +418,12 @@ impl Carrier {
         self.repaired.len() > before
     }
 
-    /// What was removed of processes that no longer run, since this was last asked.
+    /// Objects of processes that no longer run removed since the last call.
     pub fn take_repaired(&mut self) -> Vec<String> {
         std::mem::take(&mut self.repaired)
     }
 
-    /// Takes all that is ours from the switches.
+    /// Removes all our objects from the switches.
     fn clear(&mut self) -> Result<(), NotStarted> {
         (self.is_touched, self.is_behind) = (false, false);
         let nothing: Vec<Vec<Rule>> = self.sites.iter().map(|_| Vec::new()).collect();
@@ -434,7 +434,7 @@ impl Carrier {
             self.mirrors(&wishes, &seen)?;
             self.release(&wishes.shares, &seen)
         });
-        // Where a switch refuses or is away, at least the others are cleared.
+        // If a switch fails, the others are still cleared.
         if cleared.is_err() {
             for site in &mut self.sites {
                 let _ = crate::install::remove(site.backend.as_mut(), self.server);
@@ -472,13 +472,13 @@ impl Carrier {
         Network::new(switches, wishes.links.clone(), wishes.hosts.clone())
     }
 
-    /// Whether a port was made for copies, as those that no job needs any more are, until they are swept: nothing is sent into them.
+    /// Whether a port was created for copies and no job uses it; until it is removed, nothing is sent to it.
     fn is_left_over(&self, seen: &Observed, port: u32) -> bool {
         let prefix = ovsdb::port_prefix(self.server);
         seen.ports.iter().any(|(number, name, ..)| *number == port && name.starts_with(&prefix))
     }
 
-    /// One packet of each class, and of each tunnel's end, goes where the model says, as the switches tell.
+    /// Traces one packet of each class, and of each tunnel end, on the switches and compares with the model.
     fn follow(&mut self, wishes: &Wishes, now: &[Observed], proved: &Proved) -> Result<(), NotStarted> {
         let network = self.network(wishes, now);
         for (at, (site, share)) in self.sites.iter_mut().zip(&wishes.shares).enumerate() {
@@ -493,8 +493,8 @@ impl Carrier {
     }
 }
 
-/// Whether a port is that of another server's monitor: by its rule nothing that comes from there goes anywhere, so nothing is missed of it. That what
-/// goes there is not changed needs no proof: two servers have no rules for the same packets.
+/// Whether a port is that of another server's monitor: its rule drops all packets from there. Packets to it need no
+/// proof: two servers have no rules for the same packets.
 fn is_anothers(seen: &Observed, port: u32) -> bool {
     let from_there = Cube::ALL.with(Field::InPort, port.into());
     seen.rules.iter().any(|rule| {
@@ -504,18 +504,18 @@ fn is_anothers(seen: &Observed, port: u32) -> bool {
     })
 }
 
-/// What is of others on a switch.
+/// Objects of others on a switch.
 fn foreign(seen: &Observed, server: u16) -> Observed {
     let mut foreign = seen.clone();
     foreign.rules = others(&seen.rules, server);
     foreign.mirrors.retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
     foreign.ports.retain(|port| !port.1.starts_with(&ovsdb::port_prefix(server)));
-    // Flooding is stopped by each job that needs it.
+    // Flooding is disabled by each job that needs it.
     foreign.ports.iter_mut().for_each(|port| port.2 = Flooded::Yes);
     foreign
 }
 
-/// Whether a switch has what it had, in whatever order it says so.
+/// Whether two states are equal, in any order.
 fn is_alike(before: &Observed, now: &Observed) -> bool {
     let sorted = |rules: &[Rule]| {
         let mut sorted = rules.to_vec();

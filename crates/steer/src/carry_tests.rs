@@ -1,4 +1,4 @@
-//! Jobs on switches that do not answer or have rules of an exploration: two switches in memory, with copies to a port
+//! Jobs on switches that do not respond or have rules of an exploration: two switches in memory, with copies to a port
 //! of each.
 
 use std::sync::{Arc, Mutex};
@@ -19,9 +19,9 @@ const NAMES: [&str; 2] = ["near", "far"];
 #[derive(Default)]
 struct Memory {
     rules: Vec<Rule>,
-    /// It answers nothing.
+    /// Does not respond.
     is_silent: bool,
-    /// It changes no rules.
+    /// Rejects changes of rules.
     refuses: bool,
 }
 
@@ -40,7 +40,7 @@ impl Fake {
         })
     }
 
-    /// The jobs that it has rules for.
+    /// Jobs with rules on it.
     fn jobs(&self) -> BTreeSet<u32> {
         let job = |rule: &Rule| rule.cookie.owner().map(|owner| owner.job);
         self.change(|memory| memory.rules.iter().filter_map(job).collect())
@@ -103,7 +103,7 @@ fn network() -> ([Fake; 2], Carrier) {
     (fakes, Carrier::new(SERVER, 10, sites, Map::default()))
 }
 
-/// Copies what comes for a port of TCP, at this switch.
+/// A job that copies packets to a TCP port at this switch.
 fn job(id: u32, switch: &str, matched: &str, monitor: u32) -> Job {
     let asked: Match = mirror::openflow::read_match(matched);
     let tap = Tap {
@@ -117,7 +117,7 @@ fn job(id: u32, switch: &str, matched: &str, monitor: u32) -> Job {
     Job { id, generation: 1, taps: vec![tap] }
 }
 
-/// Two jobs at the first switch.
+/// Two jobs on the first switch.
 fn at_work() -> ([Fake; 2], Carrier) {
     let (fakes, mut carrier) = network();
     carrier.start(job(1, "near", "tcp,tp_dst=80", 8)).expect("it does");
@@ -150,7 +150,7 @@ fn others_stay_when_a_switch_does_not_answer_to_one_that_stops() {
     carrier.stop((1, 1)).expect_err("one is away");
     carrier.renew();
     assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0));
-    // Its rules go as soon as that can be proved.
+    // Its rules are removed as soon as that can be proved.
     is_silent(&far, false);
     carrier.renew();
     assert_eq!((near.jobs(), carrier.lost().len()), ([2].into(), 0));
@@ -170,7 +170,7 @@ fn nobody_goes_on_with_what_was_not_proved() {
     assert_eq!(carrier.lost().keys().collect::<Vec<_>>(), [&(2, 1)]);
 }
 
-/// Rules of others that do harm still end jobs.
+/// Harmful rules of others end jobs.
 #[test]
 fn jobs_end_when_it_is_not_known_where_packets_go() {
     let ([near, _], mut carrier) = at_work();

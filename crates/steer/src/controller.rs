@@ -16,27 +16,27 @@ use ureq::{Agent, RequestBuilder};
 
 use crate::backend::{Backend, Capabilities, Failed, Observed, Out};
 
-/// Nothing takes longer.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longer answers are not read.
+/// Maximum bytes of a response.
 const ANSWER_MAX: u64 = 64 << 20;
-/// OpenFlow's numbers from here on are not of ports, but for the switch's own.
+/// First reserved OpenFlow port number; LOCAL is among these.
 const PORT_MAX: u32 = 0xffff_ff00;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Controller {
     agent: Agent,
     base: String,
-    /// The header that carries the token; none: the controller asks for none.
+    /// Authorization header; none: without a token.
     authorization: Option<String>,
     quiet: Vec<String>,
     generation: u64,
 }
 
 impl Controller {
-    /// The switch with this datapath number (16 hexadecimal digits) of the controller at `http://HOST:PORT`. `quiet` are the names of
-    /// ports to which the switch floods nothing.
+    /// The switch with this datapath id (16 hexadecimal digits) of the controller at `http://HOST:PORT`. `quiet`: names
+    /// of ports to which the switch does not flood.
     #[must_use]
     pub fn new(url: &str, datapath: &str, token: Option<&str>, quiet: &[&str]) -> Controller {
         let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
@@ -97,14 +97,14 @@ impl Controller {
         rules.map_err(|why| Failed::NotUnderstood(format!("{}: a rule is not understood: {why}", self.base)))
     }
 
-    /// Which rules are a server's.
+    /// Cookie and mask of a server's rules.
     fn set(server: u16) -> (Cookie, Cookie) {
         let own = Owner { server, job: 0, generation: 0, actions: 0 };
         (Cookie::of(own), Cookie(Cookie::SERVER_MASK))
     }
 }
 
-/// The numbers of the switches that a controller at `http://HOST:PORT` has seen.
+/// Datapath ids of the switches known to a controller at `http://HOST:PORT`.
 ///
 /// # Errors
 /// See [`Failed`].
@@ -118,7 +118,7 @@ pub fn datapaths(url: &str, token: Option<&str>) -> Result<Vec<String>, Failed> 
     Ok(listed.iter().filter_map(number).collect())
 }
 
-/// What rules are left, after these operations.
+/// Rules after these operations.
 pub(crate) fn changed(mut rules: Vec<Rule>, operations: &[Operation]) -> Vec<Rule> {
     for operation in operations {
         match operation {
@@ -175,7 +175,7 @@ impl Backend for Controller {
         if rules.is_empty() {
             return self.ask("DELETE", &format!("/rules?cookie={cookie}&mask={mask}"), None).map(drop);
         }
-        // One that starts again after this one is later, too.
+        // Also increases after a restart of this process.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.generation = (self.generation + 1).max(u64::try_from(now.as_millis()).unwrap_or(u64::MAX) >> 1);
         let lease = rules.iter().map(|rule| rule.hard_timeout).max().unwrap_or(0);
@@ -205,7 +205,7 @@ impl Backend for Controller {
         Err(Failed::Cannot("mirrors of ports".to_owned()))
     }
 
-    /// There is none.
+    /// Not supported.
     fn remove_mirror(&mut self, _: &str) -> Result<(), Failed> {
         Ok(())
     }

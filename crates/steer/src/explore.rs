@@ -19,73 +19,73 @@ use crate::backend::Failed;
 use crate::install::NotStarted;
 use crate::ovs::OpenVSwitch;
 
-/// Seconds after which our rules expire.
+/// Lease of the rules, in seconds.
 const LEASE: u16 = 30;
-/// What was heard is noted here, as rules that match our own frames alone.
+/// Table of notes: receptions are recorded as rules that match only our own frames.
 const NOTES: u8 = 253;
-/// An EtherType for experiments, to the address that bridges pass nothing on to.
+/// A link-local destination address, which bridges do not forward, and an experimental EtherType.
 const CABLE_FRAME: (&str, &str) = ("0180c200000e", "88b5");
-/// So many addresses are asked for at once.
+/// Addresses probed in parallel.
 const AT_ONCE: usize = 256;
 /// Attempts per address.
 const ROUNDS: usize = 2;
-/// Answers take no longer.
+/// Time limit for replies.
 const ANSWERS: Duration = Duration::from_millis(250);
-/// A frame is not shorter.
+/// Minimum length of a frame.
 const FRAME_BYTES: usize = 60;
-/// Ports have numbers of 16 bits in our frames.
+/// Maximum port number; frames contain port numbers of 16 bits.
 const PORTS_MAX: usize = 0xff00;
-/// Kinds of ports that are no cables.
+/// Interface types that are not cables.
 const TUNNELS: [&str; 8] = ["vxlan", "gre", "geneve", "erspan", "ip6gre", "ip6erspan", "stt", "gtpu"];
 
-/// A port of one of several switches: its switch's place, its number.
+/// Index of a switch, and one of its ports.
 pub type At = (usize, u32);
 
 /// Addresses behind ports, with MAC addresses.
 pub type Answers = BTreeMap<At, BTreeMap<Ipv4Addr, String>>;
 
-/// The words of a rule's line that have a value.
+/// Keys and values in the text of a rule.
 type Note = BTreeMap<String, String>;
 
-/// A switch, as it is by itself.
+/// Properties of a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Described {
-    /// OpenFlow's number of it, 16 hexadecimal digits.
+    /// Datapath id, 16 hexadecimal digits.
     pub datapath: String,
-    /// The process that is the switch.
+    /// Process id of the switch.
     pub process: Option<u32>,
-    /// Addresses of its own host.
+    /// Addresses of its host.
     pub addresses: Vec<IpAddr>,
-    /// Its ports but for its own one and tunnels: by number.
+    /// Its ports by number, without the local port and tunnels.
     pub ports: BTreeMap<u32, PortOf>,
 }
 
-/// A port of it.
+/// A port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PortOf {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it bears, in Mb/s, where that is known.
+    /// Capacity in Mb/s, if known.
     pub mbps: Option<f64>,
-    /// Whether something is plugged in.
+    /// Whether it has a link.
     pub is_up: bool,
     /// MAC addresses that the switch has learned there.
     pub learned: BTreeSet<String>,
 }
 
-/// What was found between switches and behind their ports.
+/// Result of an exploration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// Ports that a cable joins, heard both ways.
+    /// Pairs of ports connected by a cable, confirmed in both directions.
     pub cables: Vec<[At; 2]>,
-    /// Ports that hear or are heard, and where not exactly one other port does so too.
+    /// Ports with receptions that do not match exactly one other port.
     pub unclear: BTreeSet<At>,
-    /// Who answers behind a port: addresses, with MAC addresses.
+    /// Hosts behind ports: addresses with MAC addresses.
     pub answers: Answers,
 }
 
 impl OpenVSwitch {
-    /// What it says of itself.
+    /// Reads its properties.
     ///
     /// # Errors
     /// See [`Failed`].
@@ -107,7 +107,7 @@ impl OpenVSwitch {
         })
     }
 
-    /// Ports at which a cable may end.
+    /// Ports that may have a cable.
     fn cables(&self) -> Result<BTreeMap<u32, PortOf>, Failed> {
         let rows = self.rows("Interface", &["name", "type", "link_state", "link_speed"])?;
         let mut ports = BTreeMap::new();
@@ -124,7 +124,7 @@ impl OpenVSwitch {
         Ok(ports)
     }
 
-    /// Has frames leave, all in one message.
+    /// Sends frames, all in one message.
     fn send(&self, frames: &[(String, Vec<u32>)]) -> Result<(), Failed> {
         let line = |(frame, ports): &(String, Vec<u32>)| {
             let out: Vec<String> = ports.iter().map(|port| format!("output:{port}")).collect();
@@ -161,7 +161,7 @@ pub fn explore(
 struct Exploration<'a> {
     switches: &'a [(&'a str, &'a OpenVSwitch, &'a Described)],
     cookie: Cookie,
-    /// What our MAC addresses begin with, in hexadecimal digits; two bytes follow.
+    /// Prefix of our MAC addresses, in hexadecimal digits; two bytes follow.
     mark: String,
 }
 
@@ -175,14 +175,14 @@ impl Exploration<'_> {
         done
     }
 
-    /// Our address with two bytes of its own, as rules have it.
+    /// A MAC address of ours with these two bytes, in the format of rules.
     fn mac(&self, low: u16) -> String {
         let digits = format!("{}{low:04x}", self.mark);
         let bytes: Vec<&str> = (0..6).filter_map(|i| digits.get(2 * i..2 * i + 2)).collect();
         bytes.join(":")
     }
 
-    /// Has each switch take a kind of frames out of its forwarding, and note some of what they say.
+    /// Has each switch intercept a kind of frame and record some of its fields.
     fn note(&self, matched: &str, kept: &str) -> Result<(), NotStarted> {
         let Exploration { cookie, .. } = self;
         let actions = match kept {
@@ -195,7 +195,7 @@ impl Exploration<'_> {
         self.each(|_, switch| switch.ofctl("OpenFlow13", &["add-flows"], &["-"], &rule).map(drop))
     }
 
-    /// What was noted: the switch, and the words of each note.
+    /// Recorded receptions: switch, and fields of each.
     fn notes(&self) -> Result<Vec<(usize, Note)>, NotStarted> {
         let mut notes = Vec::new();
         for (index, (name, switch, _)) in self.switches.iter().enumerate() {
@@ -214,7 +214,7 @@ impl Exploration<'_> {
         self.each(|_, switch| switch.ofctl("OpenFlow13", &["del-flows"], &[&ours], "").map(drop))
     }
 
-    /// Which ports are joined, and which ports hear something else than one other that hears them.
+    /// Connected ports, and ports with ambiguous receptions.
     fn cables(&self) -> Result<(Vec<[At; 2]>, BTreeSet<At>), NotStarted> {
         let ports: Vec<At> = (0..self.switches.len())
             .flat_map(|index| self.switches[index].2.ports.keys().map(move |port| (index, *port)))
@@ -246,7 +246,7 @@ impl Exploration<'_> {
         Ok(joined(&hears))
     }
 
-    /// Who is behind which port that no cable to another switch has.
+    /// Hosts behind ports without a cable to another switch.
     fn answers(&self, cables: &[[At; 2]], addresses: &[Ipv4Addr]) -> Result<Answers, NotStarted> {
         let own = format!("{}ffff", self.mark);
         let ends: BTreeSet<At> = cables.iter().flatten().copied().collect();
@@ -307,18 +307,18 @@ fn joined(hears: &BTreeMap<At, BTreeSet<At>>) -> (Vec<[At; 2]>, BTreeSet<At>) {
     (cables, unclear)
 }
 
-/// A frame in hexadecimal digits, as long as frames are.
+/// Pads a frame in hexadecimal digits to the minimum length.
 fn padded(frame: &str) -> String {
     format!("{frame:0<width$}", width = 2 * FRAME_BYTES)
 }
 
-/// The words of a rule's line that have a value.
+/// Keys and values in the text of a rule.
 fn words(line: &str) -> Note {
     let pairs = line.split([',', ' ']).filter_map(|word| word.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Ports and MAC addresses of what `fdb/show` prints.
+/// Ports and MAC addresses in the output of `fdb/show`.
 fn learned(shown: &str) -> Vec<(u32, String)> {
     let row = |line: &str| {
         let mut cells = line.split_whitespace();
@@ -329,7 +329,7 @@ fn learned(shown: &str) -> Vec<(u32, String)> {
     shown.lines().filter_map(row).collect()
 }
 
-/// A host's own addresses of what `ovs/route/show` prints, but for those that every host has.
+/// Addresses of a host in the output of `ovs/route/show`, without those that every host has.
 fn own_addresses(shown: &str) -> Vec<IpAddr> {
     let own = shown.lines().filter(|line| line.trim_end().ends_with(" local"));
     let address = |line: &str| line.split_whitespace().nth(1)?.split('/').next()?.parse().ok();
@@ -354,7 +354,7 @@ mod tests {
             ((0, 2), vec![(1, 2), (2, 2)]),
             ((1, 2), vec![(0, 2), (2, 2)]),
             ((2, 2), vec![(0, 2), (1, 2)]),
-            // One way only, and a cable from a switch to itself.
+            // In one direction only, and a cable from a switch to itself.
             ((2, 3), vec![(0, 3)]),
             ((2, 5), vec![(2, 6)]),
             ((2, 6), vec![(2, 5)]),

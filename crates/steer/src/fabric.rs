@@ -19,17 +19,17 @@ use crate::carry::{Carrier, Lost};
 use crate::install::NotStarted;
 use crate::order::{Job, Map, Site};
 
-/// Leases are renewed this often while they last, so that some of it may fail.
+/// Renewals per lease, so that some may fail.
 const RENEWALS_IN_A_LEASE: u32 = 3;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Fabric {
     shared: Arc<Shared>,
-    /// The thread that renews ends when the last of these is gone.
+    /// The thread that renews ends when the last sender is dropped.
     end: Sender<()>,
 }
 
-/// What the fabric and its jobs have in common.
+/// State shared by the fabric and its jobs.
 struct Shared {
     /// Locked while switches are changed.
     carrier: Mutex<Carrier>,
@@ -37,7 +37,7 @@ struct Shared {
     told: Mutex<Told>,
 }
 
-/// How it is behind the last change.
+/// State after the last change.
 #[derive(Default)]
 struct Told {
     ours: Vec<Ours>,
@@ -45,7 +45,7 @@ struct Told {
 }
 
 impl Shared {
-    /// Has the switches told something, and notes how it is then.
+    /// Runs a change, and publishes the state after it.
     fn change<T>(&self, act: impl FnOnce(&mut Carrier) -> T) -> T {
         let mut carrier = lock(&self.carrier);
         let done = act(&mut carrier);
@@ -55,8 +55,8 @@ impl Shared {
 }
 
 impl Fabric {
-    /// Of these switches. `server` (12 bits) tells its rules from those of others, and is to be one that no other process has; `lease` is
-    /// how many seconds rules outlive the process, at least 2. No switch is asked yet.
+    /// A fabric on these switches. `server` (12 bits) is the owner number of its rules and must be unique among
+    /// processes; `lease`: seconds for which rules outlive the process, at least 2. No switch is contacted yet.
     #[must_use]
     pub fn new(server: u16, lease: u16, sites: Vec<Site>, map: Map) -> Fabric {
         let lease = lease.max(2);
@@ -96,7 +96,7 @@ impl Fabric {
     }
 }
 
-/// A job whose packets are copied, until this is stopped or dropped.
+/// A running job; removed when stopped or dropped.
 pub struct Running {
     shared: Arc<Shared>,
     _end: Sender<()>,
@@ -107,26 +107,26 @@ pub struct Running {
 }
 
 impl Running {
-    /// What was proved of what the switches say that they have.
+    /// Result of the proof over the rules reported by the switches.
     #[must_use]
     pub fn proved(&self) -> &Proved {
         &self.proved
     }
 
-    /// The interfaces that were made for monitors on the switches' own host, by the monitors' names.
+    /// Interfaces created for monitors on the switches' own hosts, by monitor.
     #[must_use]
     pub fn interfaces(&self) -> &BTreeMap<String, String> {
         &self.interfaces
     }
 
-    /// What was removed from switches of processes that no longer run: a sentence each.
+    /// Removed objects of processes that no longer run, one sentence each.
     #[must_use]
     pub fn repaired(&self) -> &[String] {
         &self.repaired
     }
 
-    /// Why it is not there any more, if so: rules of others have changed so that it would do harm, or a switch is lost. Until that is heard
-    /// packets may have been missing.
+    /// Reason why the job was removed, if it was: rules of others have changed so that it would be harmful, or a switch
+    /// is lost. Packets may have been missing before this is reported.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
         lock(&self.shared.told).lost.get(&self.job).cloned()
@@ -149,7 +149,7 @@ impl Drop for Running {
     }
 }
 
-/// What a thread left that panicked is asked of the switches anew.
+/// State is read again from the switches after a panic.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

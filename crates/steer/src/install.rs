@@ -1,5 +1,5 @@
-//! From what is wished of a switch to what it has: asked, composed, proved, given, and proved again on what it says it has. A switch that
-//! fails the second proof loses the rules at once.
+//! Installation on one switch: read, compile, prove, install, and prove again with the rules reported by the switch.
+//! After a failed second proof the rules are removed immediately.
 
 use std::time::Duration;
 
@@ -12,93 +12,93 @@ use thiserror::Error;
 
 use crate::backend::{Backend, Failed, Observed, Out, Record};
 
-/// A renewal comes this often while a lease lasts, so that two of them may fail.
+/// Renewals per lease, so that two may fail.
 const RENEWALS_IN_A_LEASE: u32 = 3;
 /// Maximum number of packets traced.
 const WITNESSES_MAX: usize = 64;
 
-/// What a switch is to copy.
+/// Copies requested from a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// Whose rules they are; 12 bits.
+    /// Number of the server that owns the rules; 12 bits.
     pub server: u16,
-    /// The name of the switch, for counterexamples.
+    /// Name of the switch, for counterexamples.
     pub switch: String,
-    /// All that is to be copied there; nothing: no rule is left.
+    /// All copies; empty: all rules are removed.
     pub copies: Vec<Copy>,
-    /// Ports of monitors, and their monitors; of tunnels, the monitor behind.
+    /// Ports of monitors with their names; for tunnels, the monitor behind.
     pub monitors: Vec<(u32, String)>,
     /// Seconds after which rules expire unless renewed; 0: never.
     pub lease: u16,
 }
 
-/// What was done.
+/// Result of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     /// The rules.
     pub rules: Vec<Rule>,
-    /// What was proved of the rules that the switch says it has.
+    /// Result of the proof over the rules reported by the switch.
     pub proved: Proved,
-    /// How the switch is, as it was read behind the rules.
+    /// State of the switch after the installation.
     pub switch: Switch,
-    /// When to renew.
+    /// Interval of renewals.
     pub renew_every: Option<Duration>,
 }
 
-/// Why nothing was done.
+/// Reason why nothing was installed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotInstalled {
-    /// The switch did not do it.
+    /// The switch failed.
     #[error(transparent)]
     Failed(#[from] Failed),
-    /// There are no such rules.
+    /// The rules cannot be compiled.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// There is no such switch, port or address.
+    /// Unknown switch, port or address.
     #[error("{0}")]
     Unknown(String),
     /// Another server has rules for the same packets.
     #[error("server {} has a rule for the same packets: {theirs}; ours would be {ours}", .theirs.cookie.owner().map_or(0, |owner| owner.server))]
     Clash {
-        /// What was to be.
+        /// Our rule.
         ours: Box<Rule>,
-        /// What is there.
+        /// The other server's rule.
         theirs: Box<Rule>,
     },
-    /// The rules would do something else; the switch has not seen them.
+    /// The proof failed before the installation.
     #[error("the rules would do something else: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     NotProved(Vec<Counterexample>),
-    /// The switch has something else than it was given, and has lost it again.
+    /// The switch reports other rules than installed; they were removed.
     #[error("the switch has other rules than it was given: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     NotAsGiven(Vec<Counterexample>),
-    /// It does something else with a packet than the model says, and has lost the rules again.
+    /// The switch treats a packet differently from the model; the rules were removed.
     #[error(
         "the switch does something else with {packet} than was expected: it leaves by {told:?}, not by one of {expected:?}"
     )]
     NotAsModelled {
         /// The packet.
         packet: Box<Packet>,
-        /// By which ports it leaves, each with how much of it.
+        /// Actual output ports with maximum bytes.
         told: Vec<Out>,
-        /// What was expected.
+        /// Expected ones.
         expected: Vec<Vec<Out>>,
     },
 }
 
-/// Why a job is not there; nothing of it is on any switch.
+/// Reason why a job was not started; no switch has objects of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("switch {switch}: {why}")]
 pub struct NotStarted {
-    /// The switch that it failed at, or several.
+    /// Name of the switch or switches that failed.
     pub switch: String,
-    /// What happened there.
+    /// Reason.
     pub why: NotInstalled,
 }
 
-/// Has a switch copy what is wished, and nothing else of ours.
+/// Installs exactly the requested copies on a switch.
 ///
 /// # Errors
-/// See [`NotInstalled`]; then the switch has what it had, or nothing of ours.
+/// See [`NotInstalled`]; then the switch is unchanged, or has no rules of ours.
 pub fn install(backend: &mut dyn Backend, wish: &Wish) -> Result<Installed, NotInstalled> {
     let mut held = Vec::new();
     let installed = try_install(backend, wish, &mut held);
@@ -143,7 +143,7 @@ fn try_install(
     backend.apply(&diff(&desired, &seen.rules, wish.server))?;
     let now = backend.list()?;
     let switch = wish.on_paper(&now);
-    // Rules of others may have changed meanwhile: what holds is held against what they are now.
+    // Rules of others may have changed in the meantime: the proof uses the current ones.
     let before = switch.with_rules(others(&now.rules, wish.server));
     let checked = check(&before, switch.clone(), wish).map_err(NotInstalled::NotAsGiven);
     let follow = |backend: &mut dyn Backend, proved: &Proved| {
@@ -163,7 +163,7 @@ fn try_install(
     }
 }
 
-/// No other server has rules for the same packets.
+/// Checks that no other server has rules for the same packets.
 pub(crate) fn none_clash(desired: &[Rule], seen: &[Rule], server: u16) -> Result<(), NotInstalled> {
     match clash(desired, seen, server) {
         None => Ok(()),
@@ -171,7 +171,7 @@ pub(crate) fn none_clash(desired: &[Rule], seen: &[Rule], server: u16) -> Result
     }
 }
 
-/// One packet of each class goes where the model says, as the switch itself tells.
+/// Traces one packet of each class on the switch and compares with the model.
 pub(crate) fn follow<'a>(
     backend: &mut dyn Backend,
     network: &Network,
@@ -189,7 +189,7 @@ pub(crate) fn follow<'a>(
     Ok(())
 }
 
-/// Begins the leases of rules anew. Rules that are gone do not come back.
+/// Renews the leases of rules. Expired rules are not restored.
 ///
 /// # Errors
 /// See [`Failed`].
@@ -197,7 +197,7 @@ pub fn renew(backend: &mut dyn Backend, rules: &[Rule]) -> Result<(), Failed> {
     backend.apply(&renewals(rules))
 }
 
-/// Takes away all that is a server's; how many rules that were.
+/// Removes all rules of a server; returns their number.
 ///
 /// # Errors
 /// See [`Failed`].
@@ -216,7 +216,7 @@ pub fn remove(backend: &mut dyn Backend, server: u16) -> Result<usize, Failed> {
     Ok(operations.len() + mirrors.len())
 }
 
-/// Ports from which a server withholds floods.
+/// Ports to which a server has disabled flooding.
 fn held_by(seen: &Observed, server: u16) -> impl Iterator<Item = &Record> {
     let made = mirror::ovsdb::port_prefix(server);
     seen.records.iter().filter(move |record| record.server == server && !record.port.starts_with(&made))
@@ -248,7 +248,7 @@ impl Wish {
     }
 }
 
-/// The model of an observed switch; `leads` tells where its ports lead.
+/// Model of a switch from its state; `leads`: peer of each port.
 pub(crate) fn on_paper(name: &str, seen: &Observed, leads: impl Fn(u32) -> Leads) -> Switch {
     let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| Port {
         number: *number,

@@ -1,4 +1,4 @@
-//! An interface of this process, on which the kernel sends nothing on its own.
+//! A network interface of this process on which the kernel sends nothing by itself.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use capture::Tap;
 use crate::backend::Failed;
 use crate::tool;
 
-/// Nothing takes longer.
+/// Timeout of the tool.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes one that is up. It is gone when this is dropped, and when the process ends.
+/// Creates an interface in the state up. It is removed on drop and at the end of the process.
 pub fn make(name: &str) -> Result<Tap, Failed> {
     let refused = |said: String| Failed::Refused { program: "the kernel".to_owned(), said };
     let tap = Tap::new(name).map_err(|e| refused(format!("interface {name}: {e}")))?;
-    // Where there is no IPv6 there is nothing to be switched off.
+    // Without IPv6 there is nothing to disable.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     let words = ["link", "set", name, "up"].map(str::to_owned);
     tool::run("ip", &words, ("LC_ALL", Path::new("C")), tool::Input::Text(""), PATIENCE)?;

@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 use crate::backend::Failed;
 use crate::tool::Input;
 
-/// So long may it take until `flock` waits.
+/// Maximum time until `flock` waits.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Capacity of a pipe without a reader.
 const PIPE: usize = 1 << 16;
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Keeper {
     waiting: Child,
@@ -32,7 +32,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Has a program run once this process is gone, with a short input. When this returns, it waits.
+    /// Starts a program that waits for the end of this process, with a short input. When this returns, it is waiting.
     pub fn new(
         program: &str,
         arguments: &[String],
@@ -48,7 +48,7 @@ impl Keeper {
             .args([&held, program])
             .args(arguments)
             .env(variable.0, variable.1)
-            // What ends a terminal's job does not end it.
+            // Signals to a terminal's job do not end it.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -63,7 +63,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// The lock, for a tool that makes what the program removes.
+    /// The lock, for a tool that creates the object to be removed.
     pub fn lock(&self) -> Result<Input<'static>, Failed> {
         let no_lock =
             |why: std::io::Error| Failed::NoProgram { program: "flock".to_owned(), why: why.to_string() };
@@ -71,7 +71,7 @@ impl Keeper {
         lock.try_clone().map(Input::Lock).map_err(no_lock)
     }
 
-    /// Until the kernel knows that it waits.
+    /// Waits until the kernel lists it as waiting.
     fn waits(&mut self) -> std::io::Result<()> {
         let begun = Instant::now();
         let own = format!(" {} ", self.waiting.id());
@@ -90,14 +90,14 @@ impl Keeper {
 }
 
 impl Keeper {
-    /// Ends the program before it begins: it has nothing to do any more.
+    /// Ends the program before it runs: nothing is left to remove.
     pub fn cancel(mut self) {
         // The lock is still held.
         let _ = self.waiting.kill();
     }
 }
 
-/// Has the program run, and waits for its end.
+/// Runs the program and waits for its end.
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.lock.take());
@@ -105,7 +105,7 @@ impl Drop for Keeper {
     }
 }
 
-/// A file that has lost its name.
+/// An unlinked file.
 fn nameless() -> std::io::Result<File> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Carries rules that copy packets to switches, and takes them away. What the rules are, and that they are right, [`mirror`] knows; here is
-//! only how they travel: a [`Backend`] for each kind of switch; [`install`], which asks one switch what it has, proves what it is to get,
-//! gives it, and proves what it then has; and a [`Fabric`], which does so for the jobs of a process, over all switches of a network. What is
-//! joined to what [`explore`] finds out.
+//! Installs rules that copy packets on switches, and removes them. The rules and their proofs are in [`mirror`]; this
+//! crate transports them: a [`Backend`] for each kind of switch; [`install`], which reads the state of one switch,
+//! proves the new one, installs it, and proves the result; and a [`Fabric`], which does so for the jobs of a process
+//! over all switches of a network. [`explore`] discovers links and hosts.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The copies of a job in a network, by names of switches and ports.
+//! Requested mirroring of a job in a network, by names of switches and ports.
 
 use std::net::IpAddr;
 
@@ -9,20 +9,20 @@ use crate::backend::Backend;
 
 /// A switch of a network.
 pub struct Site {
-    /// Its name, by which all else speaks of it.
+    /// Name used in all references.
     pub name: String,
-    /// How it is reached.
+    /// Control channel.
     pub backend: Box<dyn Backend + Send>,
-    /// Where tunnels to it end; none: none can.
+    /// Tunnel endpoint address; none: no tunnels.
     pub tunnel_address: Option<IpAddr>,
 }
 
 /// A port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The switch's name.
+    /// Name of the switch.
     pub switch: String,
-    /// The port's.
+    /// Name of the port.
     pub port: String,
 }
 
@@ -34,64 +34,64 @@ impl Place {
     }
 }
 
-/// What is known of a network besides its switches.
+/// Links and hosts of a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
-    /// Which ports are joined.
+    /// Links between ports.
     pub cables: Vec<(Place, Place)>,
-    /// Which hosts are where. Of others it is supposed that they may be anywhere.
+    /// Locations of hosts. Other hosts may be anywhere.
     pub hosts: Vec<(IpAddr, Place)>,
 }
 
-/// What one job has copied.
+/// Mirroring of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its number; 20 bits, 0 is none.
+    /// Number; 20 bits, not 0.
     pub id: u32,
-    /// Its generation.
+    /// Generation.
     pub generation: u8,
-    /// What is copied, where, and to whom.
+    /// Mirrored packets with location and monitor.
     pub taps: Vec<Tap>,
 }
 
-/// Jobs by their numbers.
+/// Jobs by number.
 pub type Jobs = std::collections::BTreeMap<u32, Job>;
 
-/// What one switch copies to one monitor.
+/// Mirroring from one switch to one monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tap {
-    /// The switch.
+    /// Name of the switch.
     pub switch: String,
-    /// Which packets.
+    /// Requested packets.
     pub asked: Vec<Cube>,
-    /// How it selects them.
+    /// Kind of selection.
     pub how: How,
-    /// How much of each.
+    /// Part of each packet.
     pub part: Part,
-    /// The monitor.
+    /// Name of the monitor.
     pub monitor: String,
-    /// The way to it.
+    /// Path to it.
     pub to: To,
 }
 
-/// How a switch selects packets.
+/// Kind of selection of packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
-    /// By rules: those that are asked for, where they enter the network at these ports; none: all that pass.
+    /// Rules for the requested packets that enter the network at these ports; empty: any port.
     Rules(Vec<String>),
-    /// By a mirror of ports: all that enters or leaves there; the monitor leaves out what is not asked for.
+    /// A port mirror of all traffic at these ports; the monitor filters it.
     Mirror(Vec<String>),
 }
 
-/// The way to a monitor.
+/// Path to a monitor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
-    /// A port of the switch, by name, that leads only to the monitor.
+    /// A port of the switch, by name, connected only to the monitor.
     Port(String),
-    /// An interface that this process makes on the switch's host; see [`crate::Running::interfaces`].
+    /// An interface created by this process on the switch's host; see [`crate::Running::interfaces`].
     Interface,
-    /// A tunnel to a port of another switch that leads only to the monitor.
+    /// A tunnel to a port of another switch, connected only to the monitor.
     Switch(Tunnel, Place),
-    /// A tunnel that the monitor's host unwraps.
+    /// A tunnel that ends at the monitor's host.
     Host(Tunnel, IpAddr),
 }

@@ -1,6 +1,6 @@
-//! Objects of processes that no longer run: mirrors, ports made for copies, and ports from which floods are withheld. A database has no
-//! leases. A switch's rules do, so a server without a rule on a switch no longer runs there; an object that is younger than
-//! [`YOUNG_SECONDS`] may belong to a server that has not installed its rules yet.
+//! Objects of processes that no longer run: mirrors, ports created for copies, and ports with disabled flooding. A
+//! database has no leases. A switch's rules have, so a server without a rule on a switch no longer runs there; an
+//! object younger than [`YOUNG_SECONDS`] may belong to a server that has not installed its rules yet.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use crate::backend::Observed;
 /// Longer than the start of a job and than any lease.
 pub const YOUNG_SECONDS: u64 = 20;
 
-/// Objects of others that no running process owns, on one switch.
+/// Objects on one switch that no running process owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orphans {
     /// Mirrors, by name.
     pub mirrors: Vec<String>,
-    /// Ports made for copies, by name.
+    /// Ports created for copies, by name.
     pub made: Vec<String>,
-    /// Ports from which floods are withheld, by name.
+    /// Ports with disabled flooding, by name.
     pub held: Vec<String>,
 }
 
-/// Orphans on a switch at a time in seconds since 1970. Objects of `own` and ports named in `known` are none.
+/// Orphans on a switch at a time in seconds since 1970. Objects of `own` and ports named in `known` are excluded.
 pub fn orphans(seen: &Observed, own: u16, known: &BTreeSet<&str>, now: u64) -> Orphans {
     let running: BTreeSet<u16> =
         seen.rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server).collect();

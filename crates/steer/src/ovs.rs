@@ -1,5 +1,5 @@
-//! One Open vSwitch on this machine: rules by its own `ovs-ofctl`, whole bundles at once; mirrors and ports by `ovs-vsctl`, which waits until the switch
-//! has them. What is only asked, and asked often, is asked at the daemons' sockets.
+//! An Open vSwitch on this machine: rules by `ovs-ofctl`, in bundles; mirrors and ports by `ovs-vsctl`, which waits
+//! until the switch has applied them. Frequent queries use the daemons' sockets.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,30 +21,30 @@ use crate::keeper::Keeper;
 use crate::tool::Input;
 use crate::{interface, rpc, tool, trace};
 
-/// Nothing takes longer.
+/// Timeout of a command.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Timeout of probing a tunnel's other end.
 const REACH: Duration = Duration::from_secs(3);
-/// How often.
+/// Polling interval.
 const ASK: Duration = Duration::from_millis(20);
-/// A frame that no host accepts: of an experimental EtherType, between unused addresses.
+/// A frame that no host accepts: an experimental EtherType, between unused addresses.
 const NOBODYS_FRAME: &str = "020000000001020000000002\
     88b500000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000";
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct OpenVSwitch {
     pub(crate) run: PathBuf,
     pub(crate) bridge: String,
-    /// What goes with this process, by its name.
+    /// Objects removed at the end of this process, by name.
     kept: BTreeMap<String, (Keeper, Option<Tap>)>,
-    /// Its ports' numbers in the datapath, as they were when it was listed.
+    /// Datapath numbers of its ports, as last listed.
     datapath: Vec<trace::Known>,
 }
 
 impl OpenVSwitch {
-    /// A bridge of the Open vSwitch whose sockets are in this directory, by default `/run/openvswitch`.
+    /// A bridge of the Open vSwitch with sockets in this directory, by default `/run/openvswitch`.
     #[must_use]
     pub fn new(run: &Path, bridge: &str) -> OpenVSwitch {
         OpenVSwitch {
@@ -81,7 +81,7 @@ impl OpenVSwitch {
         tool::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), input, PATIENCE)
     }
 
-    /// Makes what is removed when this process ends, by that name.
+    /// Creates an object that is removed when this process ends, registered by that name.
     fn make(&self, name: &str, words: Vec<String>) -> Result<String, Failed> {
         self.vsctl_with(words, self.kept[name].0.lock()?)
     }
@@ -91,14 +91,14 @@ impl OpenVSwitch {
         [database, "--timeout=10".to_owned()].into_iter().chain(words).collect()
     }
 
-    /// Has the database forget something when this process ends.
+    /// Registers a removal from the database for the end of this process.
     fn keep(&mut self, name: &str, tap: Option<Tap>, words: Vec<String>) -> Result<(), Failed> {
         let keeper = Keeper::new("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "")?;
         self.kept.insert(name.to_owned(), (keeper, tap));
         Ok(())
     }
 
-    /// Has nothing done at the end of this process that has been done.
+    /// Cancels a registered removal that has been done.
     fn forgo(&mut self, name: &str) {
         if let Some((keeper, _tap)) = self.kept.remove(name) {
             keeper.cancel();
@@ -109,17 +109,17 @@ impl OpenVSwitch {
         rpc::command(&self.run, words, PATIENCE)
     }
 
-    /// Waits until packets are treated as the rules say now: what the datapath remembers of flows that are running is older.
+    /// Waits until packets are treated by the current rules: the datapath's cache of flows is older.
     fn settle(&self) -> Result<(), Failed> {
         self.appctl(&["revalidator/wait"]).map(drop)
     }
 
-    /// Has the datapath ask anew what to do with each flow: a flow that is running is copied to a mirror that is gone otherwise.
+    /// Revalidates all flows of the datapath, which otherwise still copies active flows to a removed mirror.
     fn forget(&self) -> Result<(), Failed> {
         self.appctl(&["revalidator/purge"]).map(drop)
     }
 
-    /// Rows of a table, each with these columns.
+    /// Rows of a table with these columns.
     pub(crate) fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, Failed> {
         Ok(rpc::select(&self.run, &[(table, columns, None)], PATIENCE)?.pop().unwrap_or_default())
     }
@@ -206,12 +206,12 @@ impl Backend for OpenVSwitch {
         let [floods, record] = held(name);
         self.kept.insert(floods, (keeper, None));
         self.keep(&record, None, ovsdb::clear_record(name))?;
-        // The record before the flag: a port that is recorded and flooded to is repaired without harm.
+        // The record before the flag: repairing a recorded port with flooding is harmless.
         let recorded = self.make(&record, ovsdb::set_record(name, &ovsdb::record(server, now())));
         let held = recorded.and_then(|_| {
             tool::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), lock, PATIENCE).map(drop)
         });
-        // A tool that fails may have done its work.
+        // A failed tool may have done its work.
         held.inspect_err(|_| drop(self.release_port(name)))
     }
 
@@ -245,7 +245,7 @@ impl Backend for OpenVSwitch {
             PortKind::Interface => Some(interface::make(name)?),
             PortKind::Tunnel { .. } => None,
         };
-        // Before the port is there: whenever this process ends, it is gone.
+        // Registered before the port is created, so that any end of this process removes it.
         self.keep(name, made, ovsdb::remove_port(&self.bridge, name))?;
         let server = ovsdb::port_server(name).unwrap_or_default();
         let mut words = port.create(&self.bridge);
@@ -258,7 +258,7 @@ impl Backend for OpenVSwitch {
             Ok(number)
         });
         if added.is_err() {
-            // The original error is reported; a port left over would appear in the next list.
+            // The original error is reported; a remaining port would appear in the next list.
             let _ = self.remove_port(name);
         }
         added
@@ -272,7 +272,7 @@ impl Backend for OpenVSwitch {
 }
 
 impl OpenVSwitch {
-    /// OpenFlow's number of a port that is new.
+    /// OpenFlow number of a new port.
     fn number(&self, name: &str) -> Result<u32, Failed> {
         let words = ["get", "interface", name, "ofport"].map(str::to_owned);
         let said = self.vsctl(words.to_vec())?;
@@ -286,8 +286,8 @@ impl OpenVSwitch {
         })
     }
 
-    /// A datapath in user space learns where a tunnel's other end is when it is to send there, and loses what it has until then: so it
-    /// is to send something that is nothing, until it knows.
+    /// A userspace datapath resolves a tunnel's other end when it first sends there, and drops packets until then: so a
+    /// meaningless frame is sent until it is resolved.
     fn reach(&self, port: u32, remote: IpAddr) -> Result<(), Failed> {
         let words = ["get", "bridge", &self.bridge, "datapath_type"].map(str::to_owned);
         if !self.vsctl(words.to_vec())?.contains("netdev") {
@@ -312,11 +312,11 @@ impl OpenVSwitch {
     }
 }
 
-/// The columns of a mirror that are looked at.
+/// Columns used of a mirror.
 const MIRROR: [&str; 7] =
     ["_uuid", "name", "select_src_port", "select_dst_port", "select_all", "output_port", "snaplen"];
 
-/// The mirrors of a bridge, of the rows of all.
+/// Mirrors of a bridge, from the rows of all.
 fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) -> Vec<Mirrored> {
     let own = bridges.first().and_then(|row| row.first()).map(references).unwrap_or_default();
     let name = |id: &String| {
@@ -339,7 +339,7 @@ fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) ->
     rows.iter().filter(is_own).map(mirror).collect()
 }
 
-/// Numbers and names of ports, and whether they are flooded to, of what `ovs-ofctl show` prints.
+/// Numbers, names and flooding of ports in the output of `ovs-ofctl show`.
 pub(crate) fn ports(shown: &str) -> Vec<(u32, String, Flooded)> {
     let mut found: Vec<(u32, String, Flooded)> = Vec::new();
     for line in shown.lines().map(str::trim) {
@@ -368,12 +368,12 @@ fn record(row: &[Value]) -> Option<Record> {
     Some(Record { port: row.first()?.as_str()?.to_owned(), server, since })
 }
 
-/// Names among what goes with this process: floods to a port, and the record of it.
+/// Names of the registered removals for a port: flooding and record.
 fn held(port: &str) -> [String; 2] {
     ["floods to", "record of"].map(|what| format!("{what} {port}"))
 }
 
-/// Seconds since 1970.
+/// Current time in seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }

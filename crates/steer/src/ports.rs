@@ -1,4 +1,5 @@
-//! Ports that are made for copies: tunnels and interfaces, one for each way from a switch to a monitor, shared by all jobs that go it.
+//! Ports created for copies: tunnels and interfaces, one per path from a switch to a monitor, shared by all jobs with
+//! that path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use mirror::ovsdb::{NewPort, PortKind, port_prefix};
 use crate::install::{NotInstalled, NotStarted};
 use crate::order::{Job, Site, To};
 
-/// So many there can be at a time.
+/// Maximum number of ports at a time.
 const PORTS_MAX: u32 = 1 << 12;
 
 /// A path for copies: from a switch, by its index, to a monitor. A path to an existing port needs no device.
@@ -18,7 +19,7 @@ pub struct Way {
     pub to: To,
 }
 
-/// A port that was made.
+/// A created port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     pub site: usize,
@@ -26,14 +27,14 @@ pub struct Made {
     pub number: u32,
 }
 
-/// The ports of a way: where copies leave, and of a tunnel between two switches the far end.
+/// Ports of a path: the output for copies, and for a tunnel between two switches the far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
     pub near: Made,
     pub far: Option<Made>,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub struct Ports {
     pub made: BTreeMap<Way, Ends>,
@@ -41,7 +42,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Makes what jobs need and is not there yet, and gives what was made; on an error nothing was.
+    /// Creates missing ports for jobs, and returns them; after an error none was created.
     pub fn make(
         &mut self,
         server: u16,
@@ -102,21 +103,21 @@ impl Ports {
         }
     }
 
-    /// A number that no port of this process has.
+    /// A number not used by a port of this process.
     fn free(&mut self) -> u32 {
         let taken: BTreeSet<&str> = self.made.values().map(|ends| ends.near.name.as_str()).collect();
         loop {
             let number = self.next % PORTS_MAX;
             self.next = self.next.wrapping_add(1);
             let is_taken = taken.iter().any(|name| name.contains(&format!("-{number:03x}")));
-            // There are never as many ports as numbers: a switch has fewer.
+            // There are always free numbers: a switch has fewer ports.
             if !is_taken || taken.len() >= PORTS_MAX as usize {
                 return number;
             }
         }
     }
 
-    /// Takes away what no job needs any more.
+    /// Removes ports that no job uses.
     pub fn sweep(&mut self, sites: &mut [Site], jobs: &BTreeMap<u32, Job>) -> Result<(), NotStarted> {
         let needed: BTreeSet<Way> = ways(sites, jobs)?.into_iter().collect();
         let unneeded: Vec<Way> = self.made.keys().filter(|way| !needed.contains(way)).cloned().collect();
@@ -124,7 +125,7 @@ impl Ports {
         removed.into_iter().collect()
     }
 
-    /// Takes the ports of one way away, both though the first fails.
+    /// Removes the ports of a path, both even if the first fails.
     pub fn remove(&mut self, sites: &mut [Site], way: &Way) -> Result<(), NotStarted> {
         let Some(ends) = self.made.remove(way) else { return Ok(()) };
         let both = [Some(ends.near), ends.far];
@@ -140,7 +141,7 @@ impl Ports {
     }
 }
 
-/// The ways that jobs go.
+/// Paths used by jobs.
 fn ways(sites: &[Site], jobs: &BTreeMap<u32, Job>) -> Result<Vec<Way>, NotStarted> {
     let way = |tap: &crate::order::Tap| {
         let site = find(sites, &tap.switch)?;
@@ -149,7 +150,7 @@ fn ways(sites: &[Site], jobs: &BTreeMap<u32, Job>) -> Result<Vec<Way>, NotStarte
     jobs.values().flat_map(|job| &job.taps).map(way).collect()
 }
 
-/// The place of a switch.
+/// Index of a switch.
 pub fn find(sites: &[Site], name: &str) -> Result<usize, NotStarted> {
     sites.iter().position(|site| site.name == name).ok_or_else(|| NotStarted {
         switch: name.to_owned(),
@@ -163,7 +164,7 @@ fn end(sites: &[Site], site: usize) -> Result<std::net::IpAddr, NotStarted> {
     })
 }
 
-/// What went wrong at a switch.
+/// Error of a switch.
 pub fn failed(site: &Site, why: NotInstalled) -> NotStarted {
     NotStarted { switch: site.name.clone(), why }
 }

@@ -1,5 +1,6 @@
-//! What Open vSwitch's daemons are asked at their sockets, as `ovs-appctl` and `ovs-vsctl` ask them: JSON-RPC 1.0, a connection for each question.
-//! A job asks dozens of them while its packets are not copied yet, and on a busy machine starting a program for each takes longer than all else.
+//! Queries of Open vSwitch's daemons at their sockets, as by `ovs-appctl` and `ovs-vsctl`: JSON-RPC 1.0, a connection
+//! per query. A job needs dozens of them before its packets are copied, and on a busy machine starting a program for
+//! each takes longer than everything else.
 
 use std::fs;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -13,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::backend::Failed;
 
-/// An answer that is longer is not believed.
+/// Maximum bytes of a response.
 const ANSWER_MAX: u64 = 64 << 20;
 
-/// A table of the database, and the columns that are asked for; of all its rows, or of the one with this name.
+/// A table of the database, and the requested columns; of all rows, or of the one with this name.
 pub type Select<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 
-/// What `ovs-vswitchd` says to a command, whose socket is in this directory.
+/// Output of a command of `ovs-vswitchd`, whose socket is in this directory.
 pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String, Failed> {
     let program = "ovs-vswitchd";
     let [method, parameters @ ..] = words else { return Ok(String::new()) };
@@ -28,8 +29,8 @@ pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String,
     said.as_str().map(str::to_owned).ok_or_else(|| strange(program))
 }
 
-/// The control socket of `ovs-vswitchd`: the one that its number names, or else, where it was started with another name for it, one in the
-/// directory at which this program answers.
+/// Control socket of `ovs-vswitchd`: the one named by its process id, or, with another name, one in the directory that
+/// this program answers.
 fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, Failed> {
     if let Ok(pid) = fs::read_to_string(run.join("ovs-vswitchd.pid")) {
         let usual = run.join(format!("ovs-vswitchd.{}.ctl", pid.trim()));
@@ -51,7 +52,7 @@ fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, Fai
     })
 }
 
-/// Rows of tables of the database as they are at one moment, each row in the order of the columns.
+/// Rows of tables of the database in one transaction, with cells in the order of the columns.
 pub fn select(
     run: &Path,
     selects: &[Select<'_>],
@@ -95,7 +96,7 @@ fn ask(
     let answers = serde_json::Deserializer::from_reader(answers).into_iter::<Value>();
     for answer in answers {
         let answer = answer.map_err(|why| if why.is_io() { failed(why.into()) } else { strange(program) })?;
-        // A daemon may ask, too: whether we are still there.
+        // A daemon may send keepalive requests.
         if answer.get("method").is_some() {
             continue;
         }
@@ -115,7 +116,7 @@ impl Patient {
     fn connect(socket: &Path, patience: Duration) -> io::Result<Patient> {
         let until = Instant::now() + patience;
         let connection = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Connecting to a daemon that hangs blocks like sending, while its queue is full.
+        // Connecting to a hanging daemon blocks like sending while its queue is full.
         set_socket_timeout(&connection, Timeout::Send, Some(patience))?;
         connect(&connection, &SocketAddrUnix::new(socket)?)?;
         Ok(Patient { connection: connection.into(), until })
@@ -164,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// A daemon that sends this, whatever the request.
+    /// A daemon that sends this for any request.
     fn daemon(said: &'static str) -> tempfile::TempDir {
         let run = tempfile::tempdir().expect("a folder");
         fs::write(run.path().join("ovs-vswitchd.pid"), "7\n").expect("a file");
@@ -182,7 +183,7 @@ mod tests {
         run
     }
 
-    /// The database's daemon and something that is no daemon have sockets there, too.
+    /// The database's daemon and other programs have sockets there, too.
     #[test]
     fn a_control_socket_may_have_any_name() {
         let patience = Duration::from_millis(500);
@@ -224,7 +225,7 @@ mod tests {
         assert!(away.to_string().starts_with("ovs-vswitchd does not run: "), "{away}");
     }
 
-    /// Nor does one that says a little again and again, or has no room for another question, keep anybody longer.
+    /// The timeout also applies to a daemon that sends data slowly, or does not accept connections.
     #[test]
     fn nobody_is_waited_for_longer_than_that() {
         let patience = Duration::from_millis(200);

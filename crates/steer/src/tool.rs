@@ -1,4 +1,4 @@
-//! A program of others, with arguments as they are and never through a shell, for a bounded time.
+//! Runs an external program with arguments, without a shell, with a timeout.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Failed;
 
-/// A program that says more is not believed.
+/// Maximum bytes of output.
 const OUTPUT_MAX: u64 = 64 << 20;
 /// Polling interval for its exit.
 const LOOK: Duration = Duration::from_millis(2);
@@ -43,10 +43,10 @@ pub fn run(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(no_program)?;
-    // Each pipe has a thread, so that none waits for another.
+    // Each pipe has a thread, so that none blocks another.
     let stdin = child.stdin.take();
     let writer = thread::spawn(move || {
-        // A program that has ended hears nothing; what it did is in its status.
+        // A write error is ignored: the exit status of the program counts.
         let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
     });
     let out = reader(child.stdout.take());
@@ -69,7 +69,7 @@ fn reader<R: Read + Send + 'static>(pipe: Option<R>) -> thread::JoinHandle<Strin
     })
 }
 
-/// Whether it did well; `None`: it had to be ended.
+/// Whether it succeeded; `None`: it was killed at the timeout.
 fn wait(child: &mut Child, patience: Duration) -> std::io::Result<Option<bool>> {
     let begun = Instant::now();
     loop {

@@ -1,19 +1,19 @@
-//! What `ofproto/trace` says of a packet: by which ports it leaves.
+//! Output ports of a packet in the output of `ofproto/trace`.
 
 use mirror::openflow::action::LOCAL;
 
 use crate::backend::Out;
 
-/// A port of the datapath. All tunnels of a kind are one there: their keys and other ends tell them apart.
+/// A port of the datapath. All tunnels of a kind are one port there, distinguished by key and remote address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     datapath: u32,
     openflow: u32,
-    /// The key and the other end, as they stand in `dpif/show`.
+    /// Key and remote address as in `dpif/show`.
     tunnel: Option<(u32, String)>,
 }
 
-/// The ports, of what `dpif/show` prints: `v1 1/2: (system)`.
+/// Ports in the output of `dpif/show`: `v1 1/2: (system)`.
 pub fn ports(shown: &str) -> Vec<Known> {
     let port = |line: &str| {
         let (head, kind) = line.trim().rsplit_once(": (").or_else(|| line.trim().split_once(": ("))?;
@@ -30,7 +30,7 @@ pub fn ports(shown: &str) -> Vec<Known> {
     shown.lines().filter_map(port).collect()
 }
 
-/// OpenFlow's number of a port of the datapath to which an action sends; `None`: it is not known which.
+/// OpenFlow number of the datapath port used by an action; `None`: unknown.
 fn number(ports: &[Known], datapath: u32, action: &str) -> Option<u32> {
     let mut all = ports.iter().filter(|port| port.datapath == datapath);
     let fits = |port: &&Known| {
@@ -45,7 +45,7 @@ fn number(ports: &[Known], datapath: u32, action: &str) -> Option<u32> {
     }
 }
 
-/// The outputs, sorted; `None`: it does something whose end is not known, such as another round through the tables.
+/// Outputs, sorted; `None`: an action with unknown result, such as another pass through the tables.
 pub fn outputs(traced: &str, ports: &[Known]) -> Option<Vec<Out>> {
     let line = traced.lines().find_map(|line| line.strip_prefix("Datapath actions: "))?;
     let (mut found, mut max_len) = (Vec::new(), None);
@@ -58,7 +58,7 @@ pub fn outputs(traced: &str, ports: &[Known]) -> Option<Vec<Out>> {
         match name {
             "drop" | "push_vlan" | "pop_vlan" | "set" | "userspace" => {}
             "trunc" => max_len = Some(within("trunc(")?),
-            // Open vSwitch wraps the packet itself.
+            // Open vSwitch encapsulates the packet itself.
             "tnl_push" | "clone" => {
                 found.push((number(ports, within("tnl_port(")?, action)?, max_len.take()))
             }
@@ -71,7 +71,7 @@ pub fn outputs(traced: &str, ports: &[Known]) -> Option<Vec<Out>> {
     Some(found)
 }
 
-/// What stands between commas outside of parentheses.
+/// Splits at commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0i64;
     let is_border = |c: char| {
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(found, [(1, LOCAL), (2, 1), (6, 10), (5, 9)]);
     }
 
-    /// As Open vSwitch 3.1 prints them.
+    /// Formats of Open vSwitch 3.1.
     #[test]
     fn tunnels_of_one_kind_are_told_apart() {
         let shown = "    a 4/6: (vxlan: key=413696, remote_ip=10.8.0.2)\n    b 5/6: (vxlan: key=417792, remote_ip=10.8.0.2)\n    \

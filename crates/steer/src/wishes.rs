@@ -1,5 +1,5 @@
-//! What jobs want of a network, in the numbers of its switches as they were seen: copies, ends of tunnels, mirrors, where ports lead, and what is
-//! to be proved.
+//! Converts jobs to the state requested of each switch, with port numbers as last read: copies, tunnel ends, mirrors,
+//! peers of ports, and the statements to prove.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use crate::install::{NotInstalled, NotStarted};
 use crate::order::{How, Job, Jobs, Map, Place, Site, Tap, To};
 use crate::ports::{Ports, Way, failed, find};
 
-/// Finds a port by its name: its switch's place, its number.
+/// Finds a port by name: index of its switch, and number.
 type Finder<'a> = &'a dyn Fn(&Place) -> Result<(usize, u32), NotStarted>;
 
-/// What the jobs want of one switch.
+/// Requested state of one switch.
 #[derive(Default)]
 pub struct Share {
     pub copies: Vec<Copy>,
     pub landings: Vec<Landing>,
     pub mirrors: Vec<PortMirror>,
-    /// Where ports lead that are not those of hosts.
+    /// Peers of ports other than hosts.
     pub leads: BTreeMap<u32, Leads>,
-    /// For each end of a tunnel, packets that come out of it.
+    /// For each tunnel end, packets that arrive from it.
     pub arriving: Vec<Packet>,
 }
 
-/// What the jobs want of all switches.
+/// Requested state of all switches.
 #[derive(Default)]
 pub struct Wishes {
     pub shares: Vec<Share>,
@@ -38,20 +38,20 @@ pub struct Wishes {
     pub wanted: Vec<Wanted>,
 }
 
-/// What is known where wishes are made.
+/// Input of the conversion.
 pub struct Known<'a> {
-    /// Whose mirrors they are.
+    /// Server number of the mirrors.
     pub server: u16,
-    /// The switches.
+    /// Switches.
     pub sites: &'a [Site],
-    /// What joins them.
+    /// Links and hosts.
     pub map: &'a Map,
-    /// What was made for copies.
+    /// Ports created for copies.
     pub ports: &'a Ports,
 }
 
 impl Known<'_> {
-    /// What these jobs want, of switches that were seen like this.
+    /// Requested state for these jobs, given the switches' current state.
     pub fn wishes(&self, jobs: &Jobs, seen: &[Observed]) -> Result<Wishes, NotStarted> {
         let mut wishes = Wishes {
             shares: self.sites.iter().map(|_| Share::default()).collect(),
@@ -104,7 +104,7 @@ impl Known<'_> {
                             output: output.map(|port| port.1.clone()).unwrap_or_default(),
                             snaplen: if let Part::First(bytes) = part { bytes } else { 0 },
                         });
-                        // What comes from a monitor's port is dropped there, too.
+                        // Packets from a monitor's port are dropped there, too.
                         share.copies.push(Copy {
                             job: job.id,
                             generation: job.generation,
@@ -117,7 +117,7 @@ impl Known<'_> {
                         Wanted { monitor, enters: None, asked, part, others: Others::Tolerated }
                     }
                 };
-                // What enters at a switch that no cable is known to join to this one enters here, too, by a way that is not known.
+                // Packets that enter at a switch without a known link to this one enter here, too, on an unknown path.
                 match wanted.enters {
                     Some(_) => wishes.wanted.push(wanted),
                     None => wishes.wanted.extend(
@@ -131,7 +131,7 @@ impl Known<'_> {
         Ok(wishes)
     }
 
-    /// The port by which a tap's copies leave; where it leads is noted, and what a tunnel's far end is to do.
+    /// Output port for a tap's copies; also notes its peer and the rules at a tunnel's far end.
     fn target(
         &self,
         wishes: &mut Wishes,
@@ -170,7 +170,7 @@ impl Known<'_> {
     }
 }
 
-/// Which switches hang together by cables: of each the first that does.
+/// Connected components of switches: for each the first of its component.
 fn islands(switches: usize, cables: &[Link]) -> Vec<usize> {
     let mut island: Vec<usize> = (0..switches).collect();
     for Link(one, other) in cables {
@@ -180,13 +180,13 @@ fn islands(switches: usize, cables: &[Link]) -> Vec<usize> {
     island
 }
 
-/// The number of a port.
+/// Number of a port.
 fn number(site: &Site, seen: &Observed, name: &str) -> Result<u32, NotStarted> {
     let found = seen.ports.iter().find(|port| port.1 == name).map(|port| port.0);
     found.ok_or_else(|| failed(site, NotInstalled::Unknown(format!("it has no port {name}"))))
 }
 
-/// A switch with what it is to have of ours, and what it has of others.
+/// A switch with its requested objects and those of others.
 pub fn planned(seen: &Observed, share: &Share, rules: &[Rule], server: u16) -> Observed {
     let mut planned = seen.clone();
     planned.rules = others(&seen.rules, server);

@@ -36,7 +36,7 @@ const PROGRAMS: [&str; 9] = [
     "flock",
 ];
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Bed {
     spaces: Namespaces,
     pub folder: PathBuf,
