@@ -6,25 +6,25 @@ use std::collections::VecDeque;
 /// The current time, as passed by the caller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
-    /// Of a clock that never goes back; timers and leases go by it.
+    /// Monotonic clock; for timers and leases.
     pub monotonic_ns: u64,
-    /// Of the clock on the wall, since 1970; only for comparing clocks and for people.
+    /// Wall clock, since 1970; only for comparing clocks and for people.
     pub wall_ns: i64,
 }
 
-/// How far the other end's clock is ahead of ours, as a round trip tells.
+/// Offset of the other end's clock, measured by a round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ahead {
-    /// By so much, if both ways took as long.
+    /// Offset, assuming symmetric delays.
     pub ns: i64,
-    /// It may be as much more, or less: half of the round trip, which one way alone may have taken.
+    /// Maximum error in both directions: half of the round trip.
     pub uncertain_ns: i64,
 }
 
-/// How many samples the shortest trip is looked for in.
+/// Number of recent samples considered.
 const SAMPLES: usize = 8;
 
-/// How far the other end's clock is ahead of ours.
+/// Estimator of the other end's clock offset.
 #[derive(Debug, Default)]
 pub struct Offset {
     samples: VecDeque<Sample>,
@@ -37,7 +37,7 @@ struct Sample {
 }
 
 impl Offset {
-    /// Takes in a round trip: ours when it left, theirs when it came and went, ours when it was back.
+    /// Adds a round trip: local send time, remote receive and send time, local receive time.
     pub fn add(&mut self, [t1, t2, t3, t4]: [i64; 4]) {
         let [t1, t2, t3, t4] = [t1, t2, t3, t4].map(i128::from);
         let clamp = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -52,7 +52,7 @@ impl Offset {
     /// The best estimate; `None` before the first round trip.
     pub fn ahead(&self) -> Option<Ahead> {
         let best = self.samples.iter().min_by_key(|sample| sample.delay_ns)?;
-        // Clocks that are set meanwhile make trips of less than no time.
+        // A clock set in the meantime can make a round trip negative.
         Some(Ahead { ns: best.offset_ns, uncertain_ns: best.delay_ns.max(0) / 2 })
     }
 }
@@ -66,14 +66,14 @@ mod tests {
         let mut offset = Offset::default();
         let ahead = |ns, uncertain_ns| Some(Ahead { ns, uncertain_ns });
         assert_eq!(offset.ahead(), None);
-        // The other clock is 1000 ahead; a slow way back makes it look less.
+        // The other clock is 1000 ahead; a slow response makes it look less.
         offset.add([0, 1050, 1060, 510]);
         assert_eq!(offset.ahead(), ahead(800, 250));
         offset.add([1000, 2010, 2020, 1030]);
         assert_eq!(offset.ahead(), ahead(1000, 10));
         offset.add([2000, 3300, 3310, 2320]);
         assert_eq!(offset.ahead(), ahead(1000, 10));
-        // Eight samples later the old clock is forgotten.
+        // After eight samples the old offset is dropped.
         for i in 0..8 {
             let t = 10_000 * i;
             offset.add([t, t + 10, t + 20, t + 30]);

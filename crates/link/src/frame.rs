@@ -1,6 +1,7 @@
-//! Frames: u32 length (big endian, of what follows), u8 kind, body. A message longer than a frame is sent in parts, which
-//! the last frame completes; the parts of control messages and of records are kept apart, so that control can overtake.
-//! Unknown kinds under 128 are skipped: a newer peer may say more than we understand, and marks what must be understood.
+//! Frames: u32 length (big endian, of the rest), u8 kind, body. A message longer than a frame is sent in parts,
+//! completed by the last frame; parts of control messages and of records are assembled separately, so that control
+//! messages can overtake. Unknown kinds under 128 are skipped: a newer peer may send more, and uses higher kinds for
+//! messages that must be understood.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
@@ -10,60 +11,60 @@ use crate::message::{
     Welcome,
 };
 
-/// The longest frame: kind and body.
+/// Maximum length of a frame: kind and body.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
-/// Records are cut into pieces of this size, so that control waits for no more than one.
+/// Records are split into parts of this size, so that control messages wait for at most one.
 const PIECE_BYTES: usize = 1 << 16;
-/// Kinds from here on must be understood.
+/// Kinds from this one on must be understood.
 const CRITICAL: u8 = 128;
 const LENGTH_BYTES: usize = 4;
 
 /// The other end violated the protocol; the session has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PeerMisbehaved {
-    /// A frame of no length, or longer than [`FRAME_BYTES_MAX`].
+    /// A frame of length zero, or longer than [`FRAME_BYTES_MAX`].
     #[error("frame of {0} bytes")]
     FrameLength(u32),
-    /// A message, put together, is longer than its kind may be.
+    /// An assembled message exceeds the maximum of its kind.
     #[error("message of kind {kind} is longer than {max} bytes")]
     TooLong {
-        /// Its kind.
+        /// Kind.
         kind: u8,
-        /// What it may be.
+        /// Maximum length.
         max: usize,
     },
-    /// A body that does not match its kind.
+    /// The body does not match its kind.
     #[error("malformed message of kind {0}")]
     Malformed(u8),
-    /// A kind that must be understood, and is not.
+    /// Unknown kind that must be understood.
     #[error("unknown kind {0}")]
     UnknownKind(u8),
-    /// A message that the other end may not send, or not now.
+    /// A message not allowed from this end, or in this state.
     #[error("message of kind {0} is out of place")]
     OutOfPlace(u8),
-    /// A record that does not follow the one before.
+    /// A record does not follow the previous one.
     #[error("record {seq} where {expected} was expected")]
     Gap {
-        /// Its number.
+        /// Its sequence number.
         seq: u64,
-        /// The number it should have.
+        /// Expected sequence number.
         expected: u64,
     },
-    /// More records than there was credit for.
+    /// Records exceed the credit.
     #[error("more bytes than the credit")]
     NoCredit,
-    /// More lanes than a session may have.
+    /// Too many lanes in a session.
     #[error("too many lanes")]
     TooManyLanes,
-    /// An acknowledgment of what was never sent.
+    /// Acknowledgment of an unsent record.
     #[error("acknowledgment of record {0}, which was not sent")]
     NeverSent(u64),
-    /// It does not read what it is sent.
+    /// It does not read.
     #[error("does not read")]
     DoesNotRead,
 }
 
-/// Which of two parts of a connection a message takes.
+/// Class of a message; each is assembled separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Control,
@@ -71,7 +72,7 @@ enum Class {
 }
 
 impl Class {
-    /// The kind of frame that says: more of this message follows.
+    /// Kind of a frame with a part that is not the last.
     const fn part_kind(self) -> u8 {
         match self {
             Self::Control => 1,
@@ -83,12 +84,12 @@ impl Class {
         [Self::Control, Self::Record].into_iter().find(|class| class.part_kind() == kind)
     }
 
-    /// Of kinds that do not exist yet, 32 to 63 are records.
+    /// Unknown kinds from 32 to 63 are records.
     fn of_unknown(kind: u8) -> Self {
         if (32..64).contains(&kind) { Self::Record } else { Self::Control }
     }
 
-    /// The longest message.
+    /// Maximum length of a message.
     const fn bytes_max(self) -> usize {
         16 << 20
     }
@@ -102,7 +103,7 @@ macro_rules! frames {
         pub enum Frame { $($name($name),)* }
 
         impl Frame {
-            /// The number of its kind on the wire.
+            /// Kind number on the wire.
             pub fn kind(&self) -> u8 {
                 match self { $(Self::$name(_) => $kind,)* }
             }
@@ -128,7 +129,7 @@ macro_rules! frames {
 }
 
 const SMALL: usize = 4 << 10;
-/// Lists from agents: small enough that what they unfold to in memory is harmless.
+/// Maximum bytes of lists from agents, so that their decoded size is limited.
 const LIST: usize = 256 << 10;
 const LONG: usize = Class::Control.bytes_max();
 
@@ -151,13 +152,13 @@ frames! {
 }
 
 impl Frame {
-    /// The frames that carry it.
+    /// Encodes the message as frames.
     pub fn encode(&self) -> Vec<Bytes> {
         encode(self.kind(), self.body().into())
     }
 }
 
-/// The frames that carry a message that is encoded already.
+/// Frames of an encoded message.
 pub(crate) fn encode(kind: u8, body: Bytes) -> Vec<Bytes> {
     let class = Frame::class_and_max(kind).map_or(Class::Control, |(class, _)| class);
     let mut frames = Vec::with_capacity(body.len() / PIECE_BYTES + 1);
@@ -177,32 +178,32 @@ fn frame(kind: u8, body: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The message.
+    /// Message.
     pub frame: Frame,
-    /// The size of its body.
+    /// Size of its body in bytes.
     pub bytes: usize,
 }
 
-/// Bytes, however cut, to messages. Holds one frame, and one message of each class that is not complete yet.
+/// Decodes bytes to messages. Holds one frame, and one incomplete message per class.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
     control: BytesMut,
     record: BytesMut,
-    /// Frames of kinds that we do not know, and may leave out.
+    /// Number of skipped frames of unknown kinds.
     pub skipped: u64,
 }
 
 impl Decoder {
-    /// Takes in bytes. [`Decoder::next`] is to be called until it has no more.
+    /// Adds received bytes. [`Decoder::next`] must be called until it returns none.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next message; `None`: more bytes are needed.
+    /// The next message; `None`: incomplete.
     #[allow(clippy::should_implement_trait, reason = "it can fail, and go on later")]
     pub fn next(&mut self) -> Result<Option<Incoming>, PeerMisbehaved> {
         while let Some((kind, body)) = self.next_frame()? {
@@ -256,7 +257,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The whole body, of the parts that came before and the last.
+    /// The complete body, from earlier parts and the last.
     fn complete(&mut self, class: Class, last: Bytes) -> Bytes {
         let parts = self.parts(class);
         if parts.is_empty() {
@@ -278,7 +279,7 @@ mod tests {
         Data { lane, seq: 1, payload: vec![7; payload].into(), ..Data::default() }.into()
     }
 
-    /// Bytes cut at every `step`, as messages.
+    /// Decodes bytes in chunks of `step`.
     fn decode(bytes: &[u8], step: usize) -> Result<Vec<Frame>, PeerMisbehaved> {
         let mut decoder = Decoder::default();
         let mut frames = Vec::new();

@@ -1,4 +1,4 @@
-//! The agent's end: says who it is, sends what the spool holds within the credit, and hears what is desired.
+//! Agent's end of a session: sends its Hello and the records in the spool within the credit, and receives desired sets.
 
 use std::collections::VecDeque;
 
@@ -16,23 +16,23 @@ use crate::spool::{Outgoing, Spool};
 const DATA: u8 = 32;
 const LOST: u8 = 33;
 
-/// What an agent's session has to tell.
+/// Event of an agent's session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// The server takes this agent; what it is to run follows as [`AgentEvent::Desired`].
+    /// The server accepts this agent; its desired set follows as [`AgentEvent::Desired`].
     Welcomed {
-        /// The version spoken.
+        /// Protocol version.
         version: u32,
-        /// Which server it is; 0: it does not say.
+        /// Identity of the server; 0: unknown.
         server: u64,
     },
-    /// All that is to run.
+    /// Desired set.
     Desired(Desired),
-    /// What runs may go on.
+    /// Granted leases.
     Granted(Granted),
-    /// The server wants to hear of everything that runs.
+    /// The server requests a complete report.
     ObserveAll,
-    /// Everything of a lane is committed, its last record too.
+    /// All records of a lane are committed, including the last.
     Drained(Lane),
     /// The server rejects this agent, and the session has ended. If it gives its identity, it is another server than
     /// the one whose work the agent has: that work must be discarded before the next Hello.
@@ -48,7 +48,7 @@ enum State {
     Closed,
 }
 
-/// The agent's end of a session.
+/// Agent's end of a session.
 #[derive(Debug)]
 pub struct AgentSession {
     state: State,
@@ -62,7 +62,8 @@ pub struct AgentSession {
 }
 
 impl AgentSession {
-    /// Begins by saying hello. A server of which nothing is heard for `silence_max_ns` is gone; it pings far more often.
+    /// Starts with a Hello. The server counts as disconnected after `silence_max_ns` without data; it pings far more
+    /// often.
     pub fn new(hello: Hello, silence_max_ns: u64, now: Now) -> Self {
         let mut outbox = Outbox::default();
         outbox.send(hello);
@@ -141,26 +142,26 @@ impl AgentSession {
         self.events.push_back(event);
     }
 
-    /// Tells how jobs do. Only while the session is open: a new one begins by telling everything.
+    /// Reports the states of jobs. Only while the session is open: a new one starts with a complete report.
     pub fn observe(&mut self, observed: Observed) {
         if self.is_open() {
             self.outbox.send(observed);
         }
     }
 
-    /// Asks for leases and budgets.
+    /// Requests leases and grants.
     pub fn renew(&mut self, renew: Renew) {
         if self.is_open() {
             self.outbox.send(renew);
         }
     }
 
-    /// Leaves on purpose, once what waits is written.
+    /// Ends the session after the pending data is written.
     pub fn bye(&mut self, reason: &str) {
         self.outbox.send(Bye { reason: reason.into() });
     }
 
-    /// The next bytes to be written, control first; records while there is credit.
+    /// The next bytes to write: control messages first, then records within the credit.
     pub fn poll_transmit(&mut self, spool: &mut Spool) -> Option<Bytes> {
         if self.state == State::Closed {
             return None;
@@ -180,19 +181,19 @@ impl AgentSession {
         self.outbox.pop()
     }
 
-    /// When [`AgentSession::handle_timeout`] is to be called, by the monotonic clock.
+    /// Monotonic time at which [`AgentSession::handle_timeout`] must be called.
     pub fn poll_timeout(&self) -> Option<u64> {
         (self.state != State::Closed).then(|| self.heard_ns.saturating_add(self.silence_max_ns))
     }
 
-    /// Time has passed.
+    /// Handles an expired timer.
     pub fn handle_timeout(&mut self, now: Now) {
         if self.poll_timeout().is_some_and(|at| at <= now.monotonic_ns) {
             self.close(AgentEvent::Closed(Closed::Silence));
         }
     }
 
-    /// What has happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<AgentEvent> {
         self.events.pop_front()
     }

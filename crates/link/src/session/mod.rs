@@ -1,6 +1,6 @@
-//! Both ends of a session. Each is a state machine: bytes go in by `handle_bytes`, out by `poll_transmit`; `poll_timeout`
-//! says when `handle_timeout` wants to be called; `poll_event` says what happened. A session is one connection: after
-//! its end a new one begins with what the spool and the store remember.
+//! Both ends of a session. Each is a state machine: bytes go in by `handle_bytes` and out by `poll_transmit`;
+//! `poll_timeout` returns when to call `handle_timeout`; `poll_event` returns events. A session is one connection: a
+//! new one resumes from the state of the spool and the store.
 
 mod agent;
 mod outbox;
@@ -16,9 +16,9 @@ pub use server::{Record, ServerCounters, ServerEvent, ServerLimits, ServerSessio
 /// Reason for the end of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
-    /// The other end said so, with its reason.
+    /// Ended by the other end, with the reason.
     Bye(String),
-    /// Nothing was heard for too long.
+    /// No data for too long.
     Silence,
 }
 

@@ -1,4 +1,4 @@
-//! Frames that wait to be written: control overtakes records. Bounded, for who writes to an end that does not read.
+//! Queue of outgoing frames: control messages overtake records. Limited, in case the other end does not read.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::frame::{Frame, PeerMisbehaved, encode};
 
-/// Control that may wait: the largest message, and as much again.
+/// Maximum bytes of waiting control messages: twice the largest message.
 const CONTROL_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]

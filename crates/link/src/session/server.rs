@@ -1,5 +1,5 @@
-//! The server's end: takes an agent in or refuses it, hands out records in the order of their lanes, once each, and
-//! acknowledges what the shell says is committed. Credit bounds what may be on its way and not committed.
+//! Server's end of a session: accepts or rejects an agent, returns records in the order of their lanes, once each, and
+//! acknowledges what its caller has committed. Credit limits uncommitted data.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,14 +14,14 @@ use crate::message::{
     Renew, Resume, VERSIONS, Welcome,
 };
 
-/// What a session may take, and its times.
+/// Limits and timeouts of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Bytes of records that may be on their way and not committed.
+    /// Maximum uncommitted bytes of records.
     pub window_bytes: u64,
-    /// Lanes of one session.
+    /// Maximum lanes of a session.
     pub lanes_max: usize,
-    /// How often the agent is pinged.
+    /// Interval of pings.
     pub ping_every_ns: u64,
     /// Silence after which an agent counts as disconnected.
     pub silence_max_ns: u64,
@@ -34,17 +34,17 @@ impl Default for ServerLimits {
     }
 }
 
-/// What a lane goes on with.
+/// A record of a lane.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
     /// Partial results or tuples.
     Data(Data),
-    /// What will never come.
+    /// Lost records.
     Lost(Lost),
 }
 
 impl Record {
-    /// Its lane.
+    /// Lane.
     pub fn lane(&self) -> Lane {
         match self {
             Self::Data(data) => data.lane,
@@ -52,12 +52,12 @@ impl Record {
         }
     }
 
-    /// Its last sequence number, to be passed to [`ServerSession::committed`].
+    /// Last sequence number, to be passed to [`ServerSession::committed`].
     pub fn seq(&self) -> u64 {
         self.seqs().1
     }
 
-    /// Its first and last sequence number.
+    /// First and last sequence number.
     pub fn seqs(&self) -> (u64, u64) {
         match self {
             Self::Data(data) => (data.seq, data.seq),
@@ -74,28 +74,28 @@ impl Record {
     }
 }
 
-/// What a server's session has to tell.
+/// Event of a server's session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerEvent {
-    /// An agent is there. To be answered by [`ServerSession::welcome`] or [`ServerSession::refuse`], when nothing of its
-    /// earlier session will be committed any more. Its versions fit.
+    /// Hello of an agent with a supported version. Must be answered by [`ServerSession::welcome`] or
+    /// [`ServerSession::refuse`] after uncommitted records of its earlier session were dropped.
     Hello(Box<Hello>),
-    /// How jobs do.
+    /// States of jobs.
     Observed(Observed),
-    /// It asks for its leases.
+    /// Request for leases.
     Renew(Renew),
     /// The next record of its lane.
     Record(Record),
-    /// How far the agent's clock is ahead of the server's.
+    /// Offset of the agent's clock from the server's.
     Offset(Ahead),
     /// The session has ended.
     Closed(Closed),
 }
 
-/// What was left out.
+/// Counters of ignored data.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ServerCounters {
-    /// Records that were there already.
+    /// Duplicate records.
     pub duplicates: u64,
     /// Frames of unknown kinds.
     pub skipped: u64,
@@ -103,39 +103,39 @@ pub struct ServerCounters {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing was heard yet.
+    /// No data yet.
     Silent,
-    /// Hello was handed out, and waits for its answer.
+    /// Hello was received and waits for the answer.
     Asked,
     Open,
-    /// Over for us, but for what waits to be written.
+    /// Ended, except for pending output.
     Refused,
     Closed,
 }
 
-/// A lane in this session.
+/// State of a lane in this session.
 #[derive(Debug, Default)]
 struct LaneState {
     received: u64,
     committed: u64,
-    /// Records that are not committed: last sequence number and bytes.
+    /// Uncommitted records: last sequence number and bytes.
     pending: VecDeque<(u64, u64)>,
-    /// The last record has come.
+    /// Whether the last record was received.
     is_closed: bool,
 }
 
-/// The server's end of a session.
+/// Server's end of a session.
 #[derive(Debug)]
 pub struct ServerSession {
     state: State,
     limits: ServerLimits,
-    /// Which server this is.
+    /// Identity of this server.
     server: u64,
     decoder: Decoder,
     outbox: Outbox,
     events: VecDeque<ServerEvent>,
     lanes: BTreeMap<Lane, LaneState>,
-    /// Lanes of which the agent is to hear how far they are committed.
+    /// Lanes to acknowledge, with the committed sequence number.
     to_ack: BTreeMap<Lane, u64>,
     received_bytes: u64,
     done_bytes: u64,
@@ -148,7 +148,7 @@ pub struct ServerSession {
 }
 
 impl ServerSession {
-    /// Waits for an agent to say hello to this server; 0: it has no identity.
+    /// Waits for a Hello to this server; `server` 0: without identity.
     pub fn new(limits: ServerLimits, server: u64, now: Now) -> Self {
         Self {
             state: State::Silent,
@@ -170,7 +170,7 @@ impl ServerSession {
         }
     }
 
-    /// Whether the agent was welcomed, and the session is not over.
+    /// Whether the agent was welcomed, and the session has not ended.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
@@ -245,7 +245,7 @@ impl ServerSession {
     }
 
     fn handle_record(&mut self, record: Record, bytes: u64) -> Result<(), PeerMisbehaved> {
-        // One record may overdraw, for it can be longer than what is left.
+        // One record may exceed the credit, because it can be longer than the rest.
         if self.received_bytes >= self.credit_bytes {
             return Err(PeerMisbehaved::NoCredit);
         }
@@ -285,7 +285,7 @@ impl ServerSession {
         self.events.push_back(ServerEvent::Closed(why));
     }
 
-    /// Takes the agent in. `lanes`: how far its lanes are committed, those that it named and those that are open.
+    /// Accepts the agent. `lanes`: committed positions of the lanes in its Hello and of open ones.
     pub fn welcome(&mut self, version_max: u32, desired: Desired, lanes: Vec<Resume>) {
         if self.state != State::Asked {
             return;
@@ -302,29 +302,29 @@ impl ServerSession {
         self.outbox.send(Welcome { version, desired, lanes, credit_bytes, server });
     }
 
-    /// Sends the agent away.
+    /// Rejects the agent.
     pub fn refuse(&mut self, reason: &str) {
         let (server_min, server_max) = (*VERSIONS.start(), *VERSIONS.end());
         self.outbox.send(Refuse { reason: reason.into(), server_min, server_max, ..Refuse::default() });
         self.state = State::Refused;
     }
 
-    /// Says what is to run.
+    /// Sends the desired set.
     pub fn desire(&mut self, desired: Desired) {
         self.send(desired);
     }
 
-    /// Lets what runs go on.
+    /// Sends leases.
     pub fn grant(&mut self, granted: Granted) {
         self.send(granted);
     }
 
-    /// Asks for everything that runs.
+    /// Requests a complete report.
     pub fn observe_all(&mut self) {
         self.send(ObserveAll {});
     }
 
-    /// Leaves on purpose, once what waits is written.
+    /// Ends the session after the pending data is written.
     pub fn bye(&mut self, reason: &str) {
         self.outbox.send(Bye { reason: reason.into() });
         self.state = State::Refused;
@@ -336,13 +336,13 @@ impl ServerSession {
         }
     }
 
-    /// All records of a lane up to `seq` outlive a crash of the server.
+    /// Notes that all records of a lane up to `seq` are committed.
     pub fn committed(&mut self, lane: Lane, seq: u64) {
         let Some(state) = self.lanes.get_mut(&lane) else { return };
         while let Some((_, bytes)) = state.pending.pop_front_if(|(last, _)| *last <= seq) {
             self.done_bytes += bytes;
         }
-        // Never more than was received here: records of an earlier session were part of the welcome.
+        // At most what was received in this session: records of an earlier session were part of the Welcome.
         state.committed = state.committed.max(seq.min(state.received));
         self.to_ack.insert(lane, state.committed);
         if state.is_closed && state.pending.is_empty() {
@@ -350,17 +350,17 @@ impl ServerSession {
         }
     }
 
-    /// How many bytes may be on their way and not committed from now on; 0: the disk is full. Credit that was given stays.
+    /// Sets the maximum of uncommitted bytes; 0: the disk is full. Granted credit remains valid.
     pub fn set_window(&mut self, bytes: u64) {
         self.limits.window_bytes = bytes;
     }
 
-    /// What was left out.
+    /// Counters of ignored data.
     pub fn counters(&self) -> ServerCounters {
         ServerCounters { duplicates: self.duplicates, skipped: self.decoder.skipped }
     }
 
-    /// The next bytes to be written.
+    /// The next bytes to write.
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
         if self.state == State::Closed {
             return None;
@@ -378,7 +378,7 @@ impl ServerSession {
         }
     }
 
-    /// Gives credit again when a quarter of the window is free, so that the agent never waits for an acknowledgment.
+    /// Sends credit when a quarter of the window is free, so that the agent never waits for an acknowledgment.
     fn send_credit(&mut self) {
         let credit = self.done_bytes.saturating_add(self.limits.window_bytes);
         let step = (self.limits.window_bytes / 4).max(1);
@@ -388,7 +388,7 @@ impl ServerSession {
         }
     }
 
-    /// When [`ServerSession::handle_timeout`] is to be called, by the monotonic clock.
+    /// Monotonic time at which [`ServerSession::handle_timeout`] must be called.
     pub fn poll_timeout(&self) -> Option<u64> {
         let silence = self.heard_ns.saturating_add(self.limits.silence_max_ns);
         match self.state {
@@ -398,7 +398,7 @@ impl ServerSession {
         }
     }
 
-    /// Time has passed.
+    /// Handles an expired timer.
     pub fn handle_timeout(&mut self, now: Now) {
         if self.state == State::Closed {
             return;
@@ -412,7 +412,7 @@ impl ServerSession {
         }
     }
 
-    /// What has happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ServerEvent> {
         self.events.pop_front()
     }

@@ -1,4 +1,4 @@
-//! Both ends over a pipe that cuts bytes anywhere, breaks at any step and begins anew.
+//! Both ends over a pipe that splits data anywhere, breaks at any step and reconnects.
 
 use super::*;
 use crate::spool::tests::{LANE, MemoryStore, record};
@@ -21,7 +21,7 @@ fn spool() -> Spool {
     Spool::open(Box::new(MemoryStore::default()), SpoolLimits::default(), 1)
 }
 
-/// A server's session that an agent has said hello to.
+/// A server's session that has received an agent's Hello.
 fn greeted(window_bytes: u64) -> (AgentSession, ServerSession, Spool) {
     let limits = ServerLimits { window_bytes, ..ServerLimits::default() };
     let (agent, server) =
@@ -83,7 +83,7 @@ fn records_come_once_and_in_order_over_broken_connections() {
         carry(&mut agent, &mut server, &mut spool).expect("well behaved");
         let records = records(&mut server);
         assert!(records.len() <= 6, "credit holds back: {}", records.len());
-        // Some of what came is committed; of that, one time in two, the agent never hears.
+        // Some of the records are committed; half of these commits are not acknowledged.
         for record in records.iter().take(4) {
             store.push(record.seq());
             server.committed(LANE, record.seq());

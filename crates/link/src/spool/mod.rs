@@ -1,8 +1,9 @@
-//! What an agent has to say and the server has not committed yet. Bounded in bytes: memory first, then segments behind
-//! [`Store`]. Where there is no room, raw tuples give way before partial results and old ones before new ones, each counted
-//! in a loss that is sent in its place; what was sent already never gives way, for the server may have it.
+//! Spool of an agent: records not committed by the server. Limited in bytes: memory first, then segments in a
+//! [`Store`]. Without space, raw tuples are dropped before partial results and old records before new ones, each
+//! counted in a loss sent in its place; sent records are never dropped, because the server may have them.
 //!
-//! After a restart, lanes of earlier lives are sent under their old names, and closed with a loss of unknown size.
+//! After a restart, lanes of earlier incarnations are sent under their old names, and closed with a loss of unknown
+//! size.
 
 mod queue;
 mod segments;
@@ -22,14 +23,14 @@ use queue::{Entry, Place, Queue};
 use segments::Segments;
 use store::{Acked, Ledger};
 
-/// How much a spool may hold.
+/// Limits of a spool.
 #[derive(Debug, Clone, Copy)]
 pub struct SpoolLimits {
-    /// In memory; what is more goes to segments.
+    /// Maximum bytes in memory; more go to segments.
     pub memory_bytes_max: u64,
-    /// In all.
+    /// Maximum bytes in total.
     pub bytes_max: u64,
-    /// A segment is full from here on.
+    /// Size of a full segment.
     pub segment_bytes: u64,
 }
 
@@ -42,38 +43,38 @@ impl Default for SpoolLimits {
 /// Counters of records.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SpoolCounters {
-    /// Records put in.
+    /// Records added.
     pub records: u64,
-    /// Records that gave way, or could not be read again.
+    /// Records dropped or unreadable.
     pub lost_records: u64,
-    /// Tuples in these.
+    /// Tuples in lost records.
     pub lost_tuples: u64,
-    /// Records found at start.
+    /// Records found at the start.
     pub leftovers: u64,
-    /// Segments that ended in the middle of a record.
+    /// Segments with an incomplete last record.
     pub torn: u64,
-    /// What the store did not do.
+    /// Failed operations of the store.
     pub store_failed: u64,
 }
 
-/// No lane gets as far; what says so is made up.
+/// Maximum plausible sequence number; higher ones are forged.
 const SEQ_MAX: u64 = u64::MAX >> 1;
 
-/// What is to be sent next.
+/// Next item to send.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outgoing {
-    /// A record, encoded.
+    /// An encoded record.
     Data(Bytes),
-    /// That there is none.
+    /// A loss.
     Lost(Lost),
 }
 
-/// Records that are not committed yet.
+/// Uncommitted records.
 pub struct Spool {
     store: Box<dyn Store>,
     limits: SpoolLimits,
     boot: u64,
-    /// The life before, if it ended in order.
+    /// Previous incarnation, if it ended in order.
     boot_ended: u64,
     lanes: BTreeMap<Lane, Queue>,
     segments: Segments,
@@ -83,7 +84,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens what is there, for a life of the agent with the number `boot`.
+    /// Opens the stored records for the incarnation `boot`.
     pub fn open(mut store: Box<dyn Store>, limits: SpoolLimits, boot: u64) -> Self {
         let ledger = Ledger::load(&mut *store).unwrap_or_default();
         let (segments, records, torn) = Segments::open(&mut *store, &ledger, limits.segment_bytes);
@@ -138,22 +139,22 @@ impl Spool {
         self.counters
     }
 
-    /// How full it is: bytes held, of the most it may hold.
+    /// Bytes stored, and their maximum.
     pub fn fill(&self) -> (u64, u64) {
         (self.memory_bytes + self.segments.bytes(), self.limits.bytes_max)
     }
 
-    /// What it holds, for [`Hello`](crate::Hello).
+    /// Lanes, for [`Hello`](crate::Hello).
     pub fn lanes(&self) -> Vec<LaneRange> {
         self.lanes.iter().filter_map(|(&lane, queue)| queue.range(lane)).collect()
     }
 
-    /// Whether everything of a lane is committed that was put in.
+    /// Whether all records of a lane are committed.
     pub fn is_drained(&self, lane: Lane) -> bool {
         self.lanes.get(&lane).is_none_or(|queue| queue.entries.is_empty())
     }
 
-    /// Puts a record at the end of its lane; its `seq` is set here. Nothing may follow a last one.
+    /// Appends a record to its lane; sets its `seq`. Nothing may follow a last record.
     pub fn push(&mut self, mut data: Data) -> u64 {
         self.counters.records += 1;
         self.arrivals += 1;
@@ -166,7 +167,7 @@ impl Spool {
         seq
     }
 
-    /// Notes that something of a lane is lost: a monitor crashed. `None`: an unknown number of tuples.
+    /// Appends a loss to a lane after a crash of its monitor. `tuples`: `None` for an unknown number.
     pub fn push_lost(&mut self, lane: Lane, to_ns: i64, tuples: Option<u64>, is_last: bool) -> u64 {
         self.arrivals += 1;
         let queue = self.lanes.entry(lane).or_insert_with(|| Queue::new(0, to_ns));
@@ -175,21 +176,21 @@ impl Spool {
         queue.push(Entry::of_lost(&lost, self.arrivals))
     }
 
-    /// Writes to the store what is in memory only: the agent is about to end. Whether all of it is there.
+    /// Writes records in memory to the store before the agent ends; returns whether all were written.
     pub fn flush(&mut self) -> bool {
         self.spill();
         self.memory_bytes == 0
     }
 
-    /// The life `boot` ended in order: what was found in it is here or was sent.
+    /// Notes that the incarnation `boot` ended in order: its results are here or were sent.
     #[must_use]
     pub fn after(mut self, boot: u64) -> Self {
         self.boot_ended = boot;
         self
     }
 
-    /// The agent begins a new life, for a server that knows nothing of what is here: that is let go, and counted as lost. The
-    /// answer is how many records and tuples it was.
+    /// Starts a new incarnation for a server that does not know the stored records: they are dropped and counted as
+    /// lost. Returns the number of records and tuples.
     pub fn begin_again(&mut self, boot: u64) -> (u64, u64) {
         let entries = self.lanes.values().flat_map(|queue| queue.entries.values());
         let (mut records, mut tuples) = (0, 0);
@@ -220,10 +221,10 @@ impl Spool {
             }
             let Some(queue) = self.lanes.get_mut(&resume.lane) else { continue };
             if is_dead {
-                // More than was left on disk: it was sent from memory, and is safe.
+                // The record was sent from memory and is committed, but not on disk.
                 queue.newest = queue.newest.max(resume.durable.min(SEQ_MAX));
                 queue.watermark_ns = queue.watermark_ns.max(resume.watermark_ns.min(wall_ns));
-                // Its end was sent from memory, and nothing is to follow it.
+                // The last record was sent from memory; nothing may follow it.
                 queue.is_closed |= resume.is_closed;
             }
             let durable = resume.durable.min(queue.newest);
@@ -241,8 +242,7 @@ impl Spool {
         self.drained()
     }
 
-    /// Everything of a lane up to `seq` is committed. The answer is the lanes that are over with that; `None`: so much
-    /// was never sent.
+    /// Handles an acknowledgment up to `seq`. Returns the lanes completed by it; `None`: the record was never sent.
     pub(crate) fn ack(&mut self, lane: Lane, seq: u64) -> Option<Vec<Lane>> {
         let is_sent = self.lanes.get(&lane).is_none_or(|queue| seq <= queue.sent);
         is_sent.then(|| {
@@ -251,7 +251,7 @@ impl Spool {
         })
     }
 
-    /// The oldest record that was not sent in this session, and marks it as sent.
+    /// Returns the oldest unsent record of this session, and marks it as sent.
     pub(crate) fn next_to_send(&mut self) -> Option<Outgoing> {
         let (_, lane, first) = self
             .lanes
@@ -274,7 +274,7 @@ impl Spool {
             Place::Lost => None,
         };
         let queue = self.lanes.get_mut(&lane)?;
-        // Lost now, it may have become one with the loss before; that was not sent either.
+        // If dropped, it may have been merged with the previous loss, which was not sent either.
         let (&first, entry) = queue.entries.range(queue.sent + 1..).next()?;
         queue.sent = entry.last;
         Some(body.map_or_else(|| Outgoing::Lost(entry.as_lost(lane, first)), Outgoing::Data))
@@ -292,7 +292,7 @@ impl Spool {
         self.drop_segments();
     }
 
-    /// Forgets lanes of which nothing will come any more.
+    /// Removes completed lanes.
     fn drained(&mut self) -> Vec<Lane> {
         let is_over = |queue: &Queue| queue.is_closed && queue.entries.is_empty();
         let over: Vec<Lane> = self.lanes.iter().filter(|(_, q)| is_over(q)).map(|(&lane, _)| lane).collect();
@@ -304,12 +304,12 @@ impl Spool {
         if self.memory_bytes > self.limits.memory_bytes_max {
             self.spill();
         }
-        // Where the store does not take it, memory has to do.
+        // If the store fails, records stay in memory.
         while self.memory_bytes > self.limits.memory_bytes_max && self.give_way_in_memory() {}
         while self.memory_bytes + self.segments.bytes() > self.limits.bytes_max && self.give_way() {}
     }
 
-    /// Moves what is in memory to segments, oldest first, for as long as the store takes it.
+    /// Moves records from memory to segments, oldest first, while the store accepts them.
     fn spill(&mut self) {
         let in_memory = self.lanes.iter().flat_map(|(&lane, queue)| {
             let memory = queue.entries.iter().filter(|(_, entry)| matches!(entry.place, Place::Memory(_)));
@@ -333,7 +333,7 @@ impl Spool {
         self.segments.sync(&mut *self.store);
     }
 
-    /// Gives up the oldest segment that may be, or a record in memory; tuples before partial results.
+    /// Drops the oldest possible segment, or a record in memory; tuples before partial results.
     fn give_way(&mut self) -> bool {
         for form in [Form::Tuples, Form::Partial] {
             let sent = self.segments_with_sent();
@@ -383,7 +383,7 @@ impl Spool {
         self.drop_segments();
     }
 
-    /// Puts a loss in the place of a record.
+    /// Replaces a record by a loss.
     fn give_up(&mut self, lane: Lane, first: u64) {
         let Some(queue) = self.lanes.get_mut(&lane) else { return };
         let Some(entry) = queue.entries.get(&first) else { return };
@@ -397,8 +397,8 @@ impl Spool {
         queue.give_up(first);
     }
 
-    /// Removes segments of which nothing is needed any more. The ledger says so first: what was removed and is still
-    /// looked for would end every start.
+    /// Removes segments without needed records. The ledger is written first: a removed segment still listed in it would
+    /// be an error at every start.
     fn drop_segments(&mut self) {
         let dropped = self.segments.unneeded();
         if !dropped.is_empty() {
@@ -416,8 +416,8 @@ impl Spool {
             lanes: self.lanes.iter().map(|(&lane, queue)| Acked { lane, seq: queue.acked }).collect(),
             lost: lost.collect(),
         };
-        // A full disk may refuse it, and is only emptied by going on: what the ledger would have told is then found as a
-        // hole, and its size is not known.
+        // A full disk may reject it, but continuing is the only way to free it: losses missing in the ledger are then
+        // found as holes of unknown size.
         self.counters.store_failed += u64::from(ledger.save(&mut *self.store).is_err());
         for segment in dropped {
             self.segments.drop(segment);

@@ -1,4 +1,4 @@
-//! One lane's records that are not acknowledged yet, in order. Knows where each lies, not how it got there.
+//! Unacknowledged records of one lane, in order, with their places.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::message::{Form, Lane, LaneRange, Lost};
 
-/// Where a record is.
+/// Place of a record.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     Memory(Bytes),
@@ -15,23 +15,23 @@ pub(super) enum Place {
         offset: u64,
         length: u64,
     },
-    /// Given up; only the count is left.
+    /// Dropped; only counted.
     Lost,
 }
 
-/// A record, or several that are lost, one behind the other.
+/// A record, or several consecutive lost ones.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// The last sequence number; the first is the key.
+    /// Last sequence number; the first is the key.
     pub last: u64,
-    /// Which record of the spool; the least is the oldest.
+    /// Arrival number in the spool; the lowest is the oldest.
     pub arrival: u64,
     pub place: Place,
     pub form: Form,
     pub from_ns: i64,
     pub to_ns: i64,
     pub tuples: Option<u64>,
-    /// Nothing follows in the lane.
+    /// Whether nothing follows in the lane.
     pub closes: bool,
 }
 
@@ -63,9 +63,9 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Queue {
     pub entries: BTreeMap<u64, Entry>,
-    /// Everything up to here is committed at the server.
+    /// Highest sequence number committed at the server.
     pub acked: u64,
-    /// Everything up to here may be at the server: it is not given up, or it could count twice.
+    /// Highest sequence number possibly at the server: such records are not dropped, since they might count twice.
     pub sent: u64,
     pub newest: u64,
     pub watermark_ns: i64,
@@ -87,7 +87,7 @@ impl Queue {
         self.entries.range(self.sent + 1..).map(|(&first, entry)| (first, entry))
     }
 
-    /// Adds what follows. Its first sequence number is the answer.
+    /// Appends an entry; returns its first sequence number.
     pub(super) fn push(&mut self, mut entry: Entry) -> u64 {
         let first = self.newest + 1;
         entry.last = first;
@@ -124,7 +124,7 @@ impl Queue {
         left.closes |= right.closes;
     }
 
-    /// Takes out what is committed.
+    /// Removes and returns committed entries.
     pub(super) fn ack(&mut self, seq: u64) -> Vec<Entry> {
         self.acked = self.acked.max(seq);
         let mut gone = Vec::new();

@@ -1,5 +1,5 @@
-//! Which segments there are, and what of them is needed. Tuples and partial results go to segments of their own, so that
-//! a whole segment gives way. Numbers wrap: the ledger says which comes first.
+//! Existing segments and their needed records. Tuples and partial results use separate segments, so that a segment is
+//! dropped as a whole. Segment numbers wrap: the ledger has the first.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ struct Segment {
     number: u32,
     form: Form,
     bytes: u64,
-    /// Records that are needed.
+    /// Number of needed records.
     needed: u64,
     state: State,
 }
@@ -23,7 +23,7 @@ enum State {
     Full,
 }
 
-/// In the order of their numbers.
+/// Segments in the order of their numbers.
 #[derive(Debug)]
 pub(super) struct Segments {
     segments: VecDeque<Segment>,
@@ -32,7 +32,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Reads what there is: every record with its place; and counts segments that are torn.
+    /// Reads all records with their places; counts incomplete segments.
     pub(super) fn open(
         store: &mut dyn Store,
         ledger: &Ledger,
@@ -74,7 +74,7 @@ impl Segments {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Where the numbers begin.
+    /// First number.
     pub(super) fn first_number(&self) -> u32 {
         self.segments.front().map_or(self.next, |segment| segment.number)
     }
@@ -88,7 +88,7 @@ impl Segments {
         let sealed = store::seal(body);
         let segment = self.growing(form);
         if let Err(failed) = store.append(segment.number, &sealed) {
-            // What was written of it is torn: nothing may stand behind.
+            // The write was incomplete: nothing may follow.
             segment.state = State::Full;
             return Err(failed);
         }
@@ -126,19 +126,19 @@ impl Segments {
         }
     }
 
-    /// One record less is needed.
+    /// Decrements the number of needed records.
     pub(super) fn forget(&mut self, number: u32) {
         if let Some(segment) = self.segments.iter_mut().find(|segment| segment.number == number) {
             segment.needed = segment.needed.saturating_sub(1);
         }
     }
 
-    /// No record is needed.
+    /// Marks all records as not needed.
     pub(super) fn forget_all(&mut self) {
         self.segments.iter_mut().for_each(|segment| segment.needed = 0);
     }
 
-    /// The oldest of a form that holds nothing of `sent`.
+    /// The oldest segment of a form without records of `sent`.
     pub(super) fn oldest(&self, form: Form, sent: &[u32]) -> Option<u32> {
         let may_go = |s: &&Segment| s.form == form && s.needed > 0 && !sent.contains(&s.number);
         self.segments.iter().find(may_go).map(|segment| segment.number)

@@ -1,5 +1,5 @@
-//! The door to files, and what is written through it: segments of records, each with a hash, and a ledger that says which
-//! of them count. Knows no lanes in order and no limits.
+//! Interface to files, and their formats: segments of records, each with a hash, and a ledger that lists the valid
+//! segments. Lanes and limits are not known here.
 
 use bytes::Bytes;
 use prost::Message;
@@ -7,31 +7,30 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::message::{Data, Lane, Lost};
 
-/// The store did not do it: a disk is full, a file is gone.
+/// The operation failed: for example, the disk is full, or a file is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the spool's store failed")]
 pub struct StoreFailed;
 
-/// Where segments lie. Files of a directory, in the agent.
+/// Storage of segments; files of a directory in the agent.
 pub trait Store {
-    /// Adds bytes to the end of a segment, which is made if it is not there. Where this fails the segment is not
-    /// written to any more.
+    /// Appends bytes to a segment, which is created if missing. After a failure, the segment is not written to again.
     fn append(&mut self, segment: u32, bytes: &[u8]) -> Result<(), StoreFailed>;
-    /// What was appended so far outlives a crash.
+    /// Syncs the appended data.
     fn sync(&mut self, segment: u32) -> Result<(), StoreFailed>;
-    /// Up to `length` bytes from `offset` on.
+    /// Reads up to `length` bytes from `offset`.
     fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed>;
-    /// The segment is not needed any more.
+    /// Removes a segment that is no longer needed.
     fn remove(&mut self, segment: u32);
-    /// The segments that there are, in any order.
+    /// Existing segments, in any order.
     fn list(&mut self) -> Vec<u32>;
-    /// Puts the ledger in the place of the one before, wholly or not at all, so that it outlives a crash.
+    /// Replaces the ledger atomically and durably.
     fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), StoreFailed>;
-    /// The ledger; empty: there is none.
+    /// The ledger; empty: none.
     fn read_ledger(&mut self) -> Vec<u8>;
 }
 
-/// A disk that holds nothing: the spool lives in memory alone.
+/// A store without space: the spool uses memory only.
 #[derive(Debug, Clone, Copy)]
 pub struct NoDisk;
 
@@ -60,7 +59,7 @@ impl Store for NoDisk {
 /// Length and hash.
 const HEAD_BYTES: usize = 4 + 8;
 
-/// A record as it stands in a segment.
+/// Encodes a record for a segment.
 pub(super) fn seal(body: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(HEAD_BYTES + body.len());
     sealed.extend(u32::try_from(body.len()).expect("records are shorter than segments").to_be_bytes());
@@ -69,7 +68,7 @@ pub(super) fn seal(body: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// The first record in `bytes`, and how long it is with its head; `None`: it is torn, or there is none.
+/// The first record in `bytes`, and its length with the header; `None`: incomplete, or none.
 pub(super) fn unseal(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (hash, rest) = rest.split_first_chunk::<8>()?;
@@ -77,7 +76,7 @@ pub(super) fn unseal(bytes: &[u8]) -> Option<(&[u8], usize)> {
     (xxh3_64(body) == u64::from_be_bytes(*hash)).then_some((body, HEAD_BYTES + body.len()))
 }
 
-/// What a segment holds: records, each with its offset and length in it; and whether it ends in a torn one.
+/// Records in a segment, each with offset and length; and whether the last one is incomplete.
 pub(super) fn scan(bytes: &[u8]) -> (Vec<(Data, u64, u64)>, bool) {
     let mut records = Vec::new();
     let mut at = 0;
@@ -90,30 +89,30 @@ pub(super) fn scan(bytes: &[u8]) -> (Vec<(Data, u64, u64)>, bool) {
     (records, at < bytes.len())
 }
 
-/// Reads one record again.
+/// Reads one record.
 pub(super) fn read(store: &mut dyn Store, segment: u32, offset: u64, length: u64) -> Option<Bytes> {
     let bytes = store.read(segment, offset, length).ok()?;
     unseal(&bytes).map(|(body, _)| Bytes::copy_from_slice(body))
 }
 
-/// What segments alone cannot tell.
+/// State that segments alone do not contain.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Ledger {
-    /// Segments from this number on count; numbers wrap.
+    /// Number of the first valid segment; numbers wrap.
     #[prost(uint32, tag = "1")]
     pub oldest: u32,
-    /// Segments that count no more, and may still be there.
+    /// Invalid segments that may still exist.
     #[prost(uint32, repeated, tag = "2")]
     pub dropped: Vec<u32>,
-    /// How far lanes were acknowledged.
+    /// Acknowledged positions of lanes.
     #[prost(message, repeated, tag = "3")]
     pub lanes: Vec<Acked>,
-    /// Records that gave way.
+    /// Dropped records.
     #[prost(message, repeated, tag = "4")]
     pub lost: Vec<Lost>,
 }
 
-/// How far a lane was acknowledged.
+/// Acknowledged position of a lane.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Acked {
     #[prost(message, required, tag = "1")]

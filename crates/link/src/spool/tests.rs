@@ -1,4 +1,4 @@
-//! The spool over a store that forgets at a crash what was not synced.
+//! The spool with a store that loses unsynced data at a crash.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ struct Disk {
 pub(crate) struct MemoryStore(Rc<RefCell<Disk>>);
 
 impl MemoryStore {
-    /// What was not synced is gone, but for `kept` bytes of each file.
+    /// Simulates a crash: unsynced data is lost, except `kept` bytes of each file.
     fn crash(&self, kept: usize) {
         for (bytes, synced) in self.0.borrow_mut().files.values_mut() {
             bytes.truncate(*synced + kept);
@@ -85,7 +85,7 @@ pub(crate) fn record(lane: Lane, at: i64, form: Form) -> Data {
     }
 }
 
-/// Everything that is sent from here on, as `(first, last, tuples)`; losses with a minus sign.
+/// All items sent from here on, as `(first, last, tuples)`; losses with a minus sign.
 fn sent(spool: &mut Spool) -> Vec<(u64, u64, Option<i64>)> {
     std::iter::from_fn(|| spool.next_to_send())
         .map(|outgoing| match outgoing {
@@ -177,11 +177,11 @@ fn leftovers_are_sent_under_their_old_lane_which_is_then_closed() {
     expected.push((range.newest + 1, range.newest + 1, None));
     assert_eq!(sent(&mut spool), expected);
     assert_eq!(spool.ack(LANE, range.newest + 1), Some(vec![LANE]));
-    // The server has everything and more: only the end is sent.
+    // The server has all records and more: only the end is sent.
     let mut spool = Spool::open(Box::new(MemoryStore::default()), LIMITS, 3);
     spool.resume(&resume(12), 99);
     assert_eq!(sent(&mut spool), [(13, 13, None)]);
-    // And the end too.
+    // Including the end.
     let mut spool = Spool::open(Box::new(store), LIMITS, 3);
     assert_eq!(spool.resume(&[Resume { is_closed: true, ..resume(12)[0] }], 99), [LANE]);
     assert_eq!(sent(&mut spool), []);
@@ -240,7 +240,7 @@ fn numbers_of_segments_wrap() {
     let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
     spool.resume(&resume(0), 0);
     assert_eq!(sent(&mut spool), (1..=24).map(|seq| (seq, seq, Some(10))).collect::<Vec<_>>());
-    // New ones go behind the newest.
+    // New records follow the newest.
     spool.push(record(LANE, 24, Form::Partial));
     spool.flush();
     assert!(!store.clone().list().contains(&(oldest - 1)));
@@ -256,7 +256,7 @@ fn the_ledger_says_what_counts_before_a_segment_goes() {
     spool.flush();
     let known = spool.counters().lost_tuples;
     assert!(known > 0);
-    // What gave way is still counted after a restart, and a segment that is dropped and came back does not matter.
+    // Dropped records are still counted after a restart, and a dropped segment that reappears is ignored.
     let dropped = Ledger::load(&mut store.clone()).expect("a ledger").dropped;
     store.clone().append(dropped[0], &seal_of(record(LANE, 0, Form::Tuples))).expect("room");
     let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
