@@ -8,21 +8,21 @@ use time::OffsetDateTime;
 
 use crate::{IdentityError, unreadable};
 
-/// Longest name of an agent.
+/// Maximum length of an agent's name.
 const NAME_MAX: usize = 64;
 
-/// A certificate authority: its own certificate, and the key that signs.
+/// A certificate authority: its certificate and signing key.
 pub struct Authority {
     certificate_pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// From when to when a certificate is good, in seconds since the epoch.
+/// Validity of a certificate, in seconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// The first second.
+    /// First second.
     pub from: i64,
-    /// The last.
+    /// Last second.
     pub to: i64,
 }
 
@@ -36,7 +36,7 @@ impl Lifetime {
         Lifetime { from: now - Lifetime::EARLY, to: now + seconds }
     }
 
-    /// When to ask for the next one: when a third is left of the time since it was made.
+    /// Time of renewal: when a third of the validity remains.
     #[must_use]
     pub fn renew_at(self) -> i64 {
         let made = self.from + Lifetime::EARLY;
@@ -44,16 +44,16 @@ impl Lifetime {
     }
 }
 
-/// The number of an agent's certificate.
+/// Serial number of an agent's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serial {
-    /// By which enrolment the agent has it: all certificates that follow from one have the same. What is revoked is this.
+    /// Enrollment number, shared by all certificates renewed from one enrollment; revocation applies to it.
     pub enrolment: u64,
-    /// Which of those certificates.
+    /// Number of the certificate.
     pub number: u64,
 }
 
-/// What an agent asks for: its public key. The private one never leaves its host.
+/// A certificate request of an agent with its public key. The private key never leaves the host.
 pub struct Request {
     /// Private key, PEM.
     pub key_pem: String,
@@ -62,10 +62,10 @@ pub struct Request {
 }
 
 impl Authority {
-    /// A new one, with a key of its own; the second text is that key, PEM.
+    /// Creates an authority with a new key; the second value is that key, PEM.
     ///
     /// # Errors
-    /// When the system gives no random numbers, or the times are not of this era.
+    /// `IdentityError::Signing` if no random numbers are available or the times are out of range.
     pub fn create(name: &str, lifetime: Lifetime) -> Result<(Authority, String), IdentityError> {
         let mut params = of_lifetime(lifetime)?;
         params.distinguished_name.push(DnType::CommonName, name);
@@ -76,10 +76,10 @@ impl Authority {
         Ok((Authority { certificate_pem, issuer: Issuer::new(params, key) }, key_pem))
     }
 
-    /// The one that was created before.
+    /// Loads an existing authority.
     ///
     /// # Errors
-    /// When the texts are no certificate and key.
+    /// `IdentityError` if the texts are not a certificate and its key.
     pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Authority, IdentityError> {
         let key = KeyPair::from_pem(key_pem).map_err(|e| unreadable("the authority's key", e))?;
         let issuer = Issuer::from_ca_cert_pem(certificate_pem, key)
@@ -87,7 +87,7 @@ impl Authority {
         Ok(Authority { certificate_pem: certificate_pem.to_owned(), issuer })
     }
 
-    /// What others have to trust, PEM.
+    /// Certificate to be trusted by others, PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
@@ -121,7 +121,7 @@ impl Authority {
     /// A certificate for a server with these host names and addresses, and its key, both PEM.
     ///
     /// # Errors
-    /// When a name cannot be one.
+    /// `IdentityError` for an invalid name.
     pub fn make_server(
         &self,
         names: &[String],
@@ -141,10 +141,10 @@ impl Authority {
 }
 
 impl Request {
-    /// A new key, and a request for it.
+    /// Creates a key and a request for it.
     ///
     /// # Errors
-    /// When the system gives no random numbers.
+    /// `IdentityError::Signing` if no random numbers are available.
     pub fn create() -> Result<Request, IdentityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -153,10 +153,10 @@ impl Request {
     }
 }
 
-/// Whether an agent may be called that: names go into certificates, files and tables.
+/// Checks an agent's name, which is used in certificates, files and tables.
 ///
 /// # Errors
-/// When it may not.
+/// `IdentityError::BadName`.
 pub fn check_name(name: &str) -> Result<(), IdentityError> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_fit) {

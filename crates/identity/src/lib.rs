@@ -19,7 +19,7 @@ pub use pin::Pin;
 pub use tls::{Clients, Servers, client_config, server_config};
 pub use words::{End, in_words, time_in_words};
 
-/// Why a key, a certificate or a request cannot be used.
+/// Reason why a key, certificate or request is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// Not a valid key, certificate, or request.
@@ -27,13 +27,13 @@ pub enum IdentityError {
     Unreadable {
         /// The expected kind of object.
         what: &'static str,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// A name that cannot stand in a certificate.
+    /// A name not allowed in a certificate.
     #[error("{0:?} is no name for an agent: 1 to 64 of a-z, A-Z, 0-9, '.', '-' and '_'")]
     BadName(String),
-    /// The library refused.
+    /// The library failed.
     #[error("a certificate could not be made: {0}")]
     Signing(#[from] rcgen::Error),
     /// A TLS error, such as a key that does not match its certificate.

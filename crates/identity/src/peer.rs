@@ -1,4 +1,4 @@
-//! What a certificate says of its bearer.
+//! Content of a certificate.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -9,19 +9,19 @@ use crate::{IdentityError, Lifetime, unreadable};
 /// The owner of a certificate that TLS has verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// As the authority named it.
+    /// Name assigned by the authority.
     pub name: String,
-    /// By which enrolment, see [`Serial`](crate::Serial).
+    /// Enrollment number; see [`Serial`](crate::Serial).
     pub enrolment: u64,
-    /// When the certificate is good.
+    /// Validity of the certificate.
     pub lifetime: Lifetime,
 }
 
 impl Peer {
-    /// Who bears the certificate.
+    /// Owner of the certificate.
     ///
     /// # Errors
-    /// When it is none, or has no name.
+    /// `IdentityError` if it is malformed or has no name.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Peer, IdentityError> {
         const WHAT: &str = "the peer's certificate";
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| unreadable(WHAT, e))?;
@@ -43,10 +43,10 @@ impl Peer {
         })
     }
 
-    /// Who bears the first certificate of a text (PEM).
+    /// Owner of the first certificate in a text (PEM).
     ///
     /// # Errors
-    /// When there is none, or it has no name.
+    /// `IdentityError` if there is none, or it has no name.
     pub fn of_pem(text: &str) -> Result<Peer, IdentityError> {
         let first = CertificateDer::from_pem_slice(text.as_bytes());
         Peer::of(&first.map_err(|why| unreadable("the certificate", why))?)

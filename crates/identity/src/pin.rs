@@ -1,4 +1,4 @@
-//! An authority known by its fingerprint alone: enough to dial a server for the first time without a file of its certificate.
+//! An authority known only by its fingerprint, for the first connection to a server without a file of its certificate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,15 +14,15 @@ use sha2::{Digest, Sha256};
 
 use crate::{IdentityError, unreadable};
 
-/// The SHA-256 of a certificate.
+/// SHA-256 of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Pin([u8; 32]);
 
 impl Pin {
-    /// Of the first certificate in a text (PEM).
+    /// Fingerprint of the first certificate in a text (PEM).
     ///
     /// # Errors
-    /// When there is none.
+    /// `IdentityError` if there is none.
     pub fn of_pem(text: &str) -> Result<Pin, IdentityError> {
         let first = CertificateDer::from_pem_slice(text.as_bytes());
         Ok(Pin::of(&first.map_err(|why| unreadable("the certificate", why))?))
@@ -61,7 +61,7 @@ impl FromStr for Pin {
     }
 }
 
-/// Takes a server's certificate when the pinned authority has signed it; everything else is checked as always.
+/// Accepts a server's certificate if it is signed by the pinned authority; all other checks are the usual ones.
 #[derive(Debug)]
 pub struct Pinned {
     pin: Pin,
@@ -69,7 +69,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Of this authority.
+    /// Accepts this authority.
     pub fn new(pin: Pin, provider: Arc<CryptoProvider>) -> Pinned {
         Pinned { pin, provider }
     }

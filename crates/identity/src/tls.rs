@@ -1,5 +1,5 @@
-//! TLS 1.3 for both ends. Sessions are never resumed: a client whose session is resumed is not asked for its certificate again,
-//! so one that was revoked would go on.
+//! TLS 1.3 for both ends. Sessions are never resumed: a resumed session does not check the client's certificate again,
+//! so a revoked one would continue.
 
 use std::sync::Arc;
 
@@ -14,30 +14,30 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use crate::pin::Pinned;
 use crate::{IdentityError, Pin, unreadable};
 
-/// Which certificates a client takes from servers.
+/// Certificates of servers accepted by a client.
 #[derive(Clone, Debug)]
 pub enum Servers<'a> {
-    /// Those that the authorities in a text have signed (PEM).
+    /// Signed by the authorities in a text (PEM).
     Of(&'a str),
-    /// Those that the one authority with this fingerprint has signed, which the server shows as well.
+    /// Signed by the authority with this fingerprint, which the server sends as well.
     Pinned(Pin),
-    /// Those that one of these has signed, as the system's.
+    /// Signed by one of these, such as the system's.
     AnyOf(Vec<CertificateDer<'static>>),
 }
 
-/// Which certificates a server takes from clients.
+/// Certificates of clients accepted by a server.
 #[derive(Clone, Copy, Debug)]
 pub enum Clients<'a> {
-    /// It asks for none.
+    /// None is requested.
     Anonymous,
-    /// Who shows one shows one of this authority (PEM); who shows none is anonymous.
+    /// Signed by this authority (PEM); clients without a certificate are anonymous.
     Of(&'a str),
 }
 
-/// For a server with this chain of certificates and this key, both PEM.
+/// Configuration of a server with this certificate chain and key, both PEM.
 ///
 /// # Errors
-/// When the texts are no certificates and no key, or do not go together.
+/// `IdentityError` if the texts are invalid or do not match.
 pub fn server_config(
     chain_pem: &str,
     key_pem: &str,
@@ -60,7 +60,7 @@ pub fn server_config(
     Ok(config)
 }
 
-/// For a client; `bears`: the certificates and the key that it shows, PEM.
+/// Configuration of a client; `bears`: its certificates and key, PEM.
 ///
 /// # Errors
 /// As [`server_config`].
@@ -76,7 +76,7 @@ pub fn client_config(
         }
         Servers::AnyOf(all) => {
             let mut roots = RootCertStore::empty();
-            // Systems have some that are not understood; the others do.
+            // Unreadable certificates of the system are skipped.
             roots.add_parsable_certificates(all);
             builder.with_root_certificates(roots)
         }
@@ -151,7 +151,7 @@ mod tests {
         House { authority, chain, key }
     }
 
-    /// What both ends say of a handshake; the server's view of its client.
+    /// Errors of both ends of a handshake; the server's view of its client.
     fn shake(server: ServerConfig, client: ClientConfig, host: &str) -> Result<Option<Peer>, String> {
         let name = ServerName::try_from(host.to_owned()).expect("a name");
         let mut server = Connection::from(ServerConnection::new(Arc::new(server)).expect("a server"));
@@ -222,7 +222,7 @@ mod tests {
             let said = check(&ours, agent, host).expect_err(what);
             assert!(said.contains(why) || said.contains("UnknownIssuer"), "{what}: {said}");
         }
-        // A server's certificate is none of a client.
+        // A server's certificate is not valid for a client.
         let trusted = ours.authority.certificate_pem();
         let server = server_config(&ours.chain, &ours.key, Clients::Of(trusted)).expect("a server");
         let client = client_config(Servers::Of(trusted), Some((&ours.chain, &ours.key))).expect("a client");
@@ -256,7 +256,7 @@ mod tests {
             let error = server_config(chain, key, Clients::Anonymous).expect_err(why);
             assert!(error.to_string().contains(why), "{error}");
         }
-        // A request whose signature is another key's.
+        // A request signed by another key.
         let mut forged = request.request_pem.clone().into_bytes();
         let at = forged.len() - 60;
         forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };

@@ -1,4 +1,4 @@
-//! What is wrong when two ends do not come together, in words for a person at either of them.
+//! Explains TLS errors for people at either end.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,9 +9,9 @@ use time::OffsetDateTime;
 /// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who dials.
+    /// The dialing end.
     Client,
-    /// Who is dialled.
+    /// The listening end.
     Server,
 }
 
@@ -31,7 +31,7 @@ impl End {
     }
 }
 
-/// What TLS has against the other end, or the other end against us; `None` when the error is not one of TLS.
+/// Explanation of a TLS error of this end or an alert of the other end; `None` if the error is not from TLS.
 #[must_use]
 pub fn in_words(error: &(dyn StdError + 'static), at: End) -> Option<String> {
     let words = match of_tls(error)? {
@@ -45,14 +45,14 @@ pub fn in_words(error: &(dyn StdError + 'static), at: End) -> Option<String> {
     Some(words)
 }
 
-/// The error of TLS in a chain of errors.
+/// The TLS error in a chain of errors.
 fn of_tls<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<Error>() {
             return Some(found);
         }
-        // An io::Error hands out its content's source in place of its content.
+        // The source of an io::Error is that of its content, not the content.
         let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         next = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| error.source());
     }
@@ -84,7 +84,7 @@ fn of_certificate(why: &CertificateError) -> String {
         CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose => {
             "is not for this use: servers' and agents' certificates differ".into()
         }
-        // The library has no name of its own for this one.
+        // The library has no variant for this error.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             "is an authority's: a certificate for a host is needed (basicConstraints CA:FALSE)".into()
         }
@@ -92,7 +92,7 @@ fn of_certificate(why: &CertificateError) -> String {
     }
 }
 
-/// The other end has said why it does not go on.
+/// Explains an alert of the other end.
 fn of_alert(alert: AlertDescription, at: End) -> String {
     let ours = at.ours();
     let whose = if at == End::Client { "the server" } else { "the client" };
@@ -167,7 +167,7 @@ mod tests {
                 "the client says that this server's certificate has expired, or is not good yet by its clock",
             ),
         ] {
-            // As it comes from a socket, and wrapped once more.
+            // As returned by a socket, and wrapped once more.
             let told = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(in_words(&told, end).as_deref(), Some(words));
         }
