@@ -1,9 +1,10 @@
-//! Where an outlet leads: `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH][?QUERY][#OPTION=VALUE&…]`. What stands behind `#` is for us and
-//! never sent. Passwords come from files or the environment: in an argument everybody on the machine could read them.
+//! Addresses of outlets: `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH][?QUERY][#OPTION=VALUE&…]`. The part after `#`
+//! contains local options and is never sent. Passwords come from files or the environment, because all users of the
+//! machine can read arguments.
 
 use std::fmt;
 
-/// A text that is shown nowhere.
+/// A text that is never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(String);
 
@@ -14,7 +15,7 @@ impl Hidden {
         Hidden(text.into())
     }
 
-    /// The text, for whom it is.
+    /// The text, for its receiver.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -27,37 +28,37 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// What is spoken there.
+/// Protocol of an outlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// JSON lines over TCP.
     Tcp,
-    /// The same in TLS.
+    /// JSON lines over TLS.
     TcpTls,
-    /// A page that Prometheus scrapes, here.
+    /// A local page scraped by Prometheus.
     Prometheus,
     /// Sorted sets and streams in Redis.
     Redis,
-    /// The same in TLS.
+    /// Redis over TLS.
     RedisTls,
     /// Signed JSON over HTTP.
     Webhook,
-    /// The same in TLS.
+    /// Signed JSON over HTTPS.
     WebhookTls,
-    /// OpenTelemetry's metrics over HTTP.
+    /// OpenTelemetry metrics over HTTP.
     Otlp,
-    /// The same in TLS.
+    /// OpenTelemetry metrics over HTTPS.
     OtlpTls,
-    /// Records of a topic of Kafka.
+    /// Records of a Kafka topic.
     Kafka,
     /// Alerts to an Alertmanager.
     Alertmanager,
-    /// The same in TLS.
+    /// Alerts to an Alertmanager over HTTPS.
     AlertmanagerTls,
 }
 
 impl Scheme {
-    /// All of them, as they are written.
+    /// All schemes by name.
     pub const ALL: [(&'static str, Scheme); 12] = [
         ("tcp", Scheme::Tcp),
         ("tcps", Scheme::TcpTls),
@@ -73,13 +74,13 @@ impl Scheme {
         ("alertmanager+https", Scheme::AlertmanagerTls),
     ];
 
-    /// As it is written.
+    /// Name in addresses.
     #[must_use]
     pub fn name(self) -> &'static str {
         Scheme::ALL.iter().find(|(_, scheme)| *scheme == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether it knows users.
+    /// Whether it supports users.
     fn has_users(self) -> bool {
         !matches!(
             self,
@@ -92,7 +93,7 @@ impl Scheme {
         )
     }
 
-    /// Whether it takes results of processors only, and no tuples.
+    /// Whether it accepts only results of processors, and no tuples.
     #[must_use]
     pub fn wants_results(self) -> bool {
         matches!(self, Scheme::Prometheus | Scheme::Otlp | Scheme::OtlpTls)
@@ -124,7 +125,7 @@ impl Scheme {
     }
 }
 
-/// Where a text was written, and so who may have read it.
+/// Source of a text, which determines who may have read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// In an argument of the command line.
@@ -133,45 +134,45 @@ pub enum Written {
     InFile,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// What is spoken there.
+    /// Protocol.
     pub scheme: Scheme,
-    /// Name or address, IPv6 without its brackets.
+    /// Host name or address, IPv6 without brackets.
     pub host: String,
-    /// Of the scheme, if none was written.
+    /// Port; default: that of the scheme.
     pub port: u16,
-    /// Other brokers of Kafka: names or addresses, and ports.
+    /// Other Kafka brokers: names or addresses, and ports.
     pub others: Vec<(String, u16)>,
-    /// With its `/` and the query; empty if none was written.
+    /// Path with leading `/` and query; may be empty.
     pub path: Hidden,
-    /// Who asks.
+    /// User name.
     pub user: Option<String>,
-    /// Its password, or the key that messages are signed with.
+    /// Password, or key for signatures.
     pub secret: Option<Hidden>,
-    /// A file with the certificates of authorities to be trusted, instead of the system's.
+    /// File with trusted certificate authorities; default: the system's.
     pub ca_file: Option<String>,
     /// Other options.
     pub options: Vec<(String, String)>,
 }
 
-/// Reads what options name: a file, or a variable of the environment.
+/// Reads files and environment variables named by options.
 pub trait Secrets {
-    /// The file's text.
+    /// Content of a file.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message.
     fn file(&self, path: &str) -> Result<String, String>;
 
-    /// The variable's text.
+    /// Value of a variable.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message.
     fn variable(&self, name: &str) -> Result<String, String>;
 }
 
-/// This machine's.
+/// Files and variables of this machine.
 pub struct System;
 
 impl Secrets for System {
@@ -185,10 +186,10 @@ impl Secrets for System {
 }
 
 impl Address {
-    /// Reads an argument: an address, or `@FILE` with one in a file.
+    /// Parses an argument: an address, or `@FILE` with one in a file.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A message.
     pub fn read(argument: &str, secrets: &dyn Secrets) -> Result<Address, String> {
         match argument.strip_prefix('@') {
             Some(path) => Address::parse(secrets.file(path)?.trim(), Written::InFile, secrets),
@@ -271,10 +272,10 @@ impl Address {
         Ok(())
     }
 
-    /// An option's number, or the usual one.
+    /// Numeric value of an option, or the default.
     ///
     /// # Errors
-    /// A sentence, where it is no number above 0.
+    /// A message, if it is not a positive number.
     pub fn number(&self, option: &str, usual: u64) -> Result<u64, String> {
         match self.options.iter().find(|(name, _)| name == option) {
             Some((name, value)) => {
@@ -285,13 +286,13 @@ impl Address {
         }
     }
 
-    /// An option's text, or the usual one.
+    /// Text of an option, or the default.
     #[must_use]
     pub fn text<'a>(&'a self, option: &str, usual: &'a str) -> &'a str {
         self.options.iter().find(|(name, _)| name == option).map_or(usual, |(_, value)| value)
     }
 
-    /// `host:port`, IPv6 in brackets; of several brokers all, with commas between.
+    /// `host:port`, IPv6 in brackets; several brokers are separated by commas.
     #[must_use]
     pub fn authority(&self) -> String {
         let Address { host, port, others, .. } = self;
@@ -305,7 +306,7 @@ impl Address {
     }
 }
 
-/// Without what may be secret: user, password, path and options.
+/// Omits possible secrets: user, password, path and options.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.name(), self.authority())
@@ -331,7 +332,7 @@ fn host_and_port(authority: &str, scheme: Scheme) -> Result<(String, u16), Strin
     Ok((host.to_owned(), port))
 }
 
-/// `%2F` as `/`.
+/// Decodes percent encoding.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

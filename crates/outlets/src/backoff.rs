@@ -1,19 +1,19 @@
-//! How long to wait before the next attempt: twice as long each time, up to a bound, and by chance between half of it and all, so
-//! that many clients of a server that comes back do not come back at once.
+//! Delay between attempts: exponential up to a limit, with jitter between half and all of it, so that clients of a
+//! recovering server do not reconnect simultaneously.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 const MAX: Duration = Duration::from_secs(10);
 
-/// Waits of one message.
+/// Delays for one message.
 pub struct Backoff {
     next: Duration,
     chance: u64,
 }
 
 impl Backoff {
-    /// `seed` decides the chances.
+    /// `seed`: seed of the jitter.
     pub fn new(seed: u64) -> Backoff {
         Backoff { next: FIRST, chance: seed | 1 }
     }
@@ -23,7 +23,7 @@ impl Iterator for Backoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        // xorshift64: any spread will do.
+        // xorshift64 is sufficient for jitter.
         self.chance ^= self.chance << 13;
         self.chance ^= self.chance >> 7;
         self.chance ^= self.chance << 17;

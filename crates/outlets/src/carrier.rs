@@ -1,6 +1,6 @@
-//! An outlet whose rows wait elsewhere, as in a server's history: it is handed rows, makes messages of them, and tries one when it is
-//! told to. Who owns it decides how long to go on, and remembers how far it has come. The same rows make the same messages under the same
-//! identifiers, also in another process: so what was on its way when one was killed may be sent again.
+//! An outlet whose rows are stored elsewhere, as in a server's history: it converts rows to messages and attempts to
+//! send one on request. The caller decides on retries and stores the position. The same rows result in the same
+//! messages and identifiers, also in another process, so messages in transit during a crash may be sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::outlets::{Limits, Refused, parts};
 use crate::queue::Item;
 use crate::worker::{Fault, Mapping, Message, Rows, Transport};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Carrier {
     mapping: Box<dyn Mapping>,
     transport: Box<dyn Transport>,
     patience: Duration,
 }
 
-/// A message, to be tried until it is taken or given up.
+/// A message to be sent.
 pub struct Parcel(Message);
 
 impl Parcel {
-    /// The rows in it.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.0.rows
@@ -34,19 +34,19 @@ impl Parcel {
 /// Result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It was taken.
+    /// Acknowledged.
     Taken,
-    /// So many of its rows will not be taken, however often they are tried, and the others were: why.
+    /// Permanent failure of this number of rows, with the reason; the others were accepted.
     Refused(u64, String),
-    /// It was not taken, and may be another time: why.
+    /// Temporary failure, with the reason.
     Failed(String),
 }
 
 impl Carrier {
-    /// Of these rows to `address`. Nothing is connected yet.
+    /// Creates an outlet of these rows to `address`, without a connection.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// `Refused` if the address is unusable.
     pub fn prepare(address: &Address, rows: &Rows, limits: &Limits) -> Result<Carrier, Refused> {
         // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -58,13 +58,12 @@ impl Carrier {
         Ok(Carrier { mapping, transport, patience: Duration::from_secs(5) })
     }
 
-    /// Says what results there will be; comes before the first row.
+    /// Announces the results; must precede the first row.
     pub fn announce(&mut self, heads: &[ResultHead]) {
         self.mapping.take(Item::Heads(Arc::from(heads)), &mut Vec::new());
     }
 
-    /// The messages of rows of one result, of windows that are complete. Their identifiers count from `number` on, and there are no
-    /// more of them than rows.
+    /// Messages with rows of one result, of complete windows. Their identifiers start at `number`, at most one per row.
     pub fn pack(&mut self, result: usize, rows: &[Batch], number: u64) -> Vec<Parcel> {
         let mut made = Vec::new();
         rows.iter().for_each(|batch| self.mapping.take(Item::Rows(result, batch.clone()), &mut made));
@@ -73,7 +72,7 @@ impl Carrier {
         numbered.map(|(message, number)| Parcel(Message { number, ..message })).collect()
     }
 
-    /// Tries one; takes some seconds at most.
+    /// Attempts to send a message; limited to some seconds.
     pub fn attempt(&mut self, parcel: &Parcel) -> Attempt {
         match self.transport.send(&parcel.0, self.patience) {
             Ok(()) => Attempt::Taken,
@@ -83,7 +82,7 @@ impl Carrier {
         }
     }
 
-    /// Series and points that were left out by now.
+    /// Series and points omitted so far.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.mapping.left_out()

@@ -1,4 +1,4 @@
-//! Takes single documents to who wants to hear of alerts: signed webhooks, and Alertmanager.
+//! Sends single documents to receivers of alerts: signed webhooks, and Alertmanager.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use crate::post::{Poster, authorization};
 use crate::webhook::Receiver;
 use crate::worker::Fault;
 
-/// Where Alertmanager takes alerts.
+/// Path of Alertmanager's API for alerts.
 const ALERTS: &str = "/api/v2/alerts";
 
-/// See the module's text.
+/// See the module documentation.
 pub enum Courier {
-    /// To a webhook.
+    /// Sends to a webhook.
     Webhook(Receiver),
-    /// To an Alertmanager.
+    /// Sends to an Alertmanager.
     Alertmanager(Poster, Option<String>),
 }
 
 impl Courier {
-    /// A courier for this address.
+    /// A sender for this address.
     ///
     /// # Errors
     /// A message if the address does not accept alerts.
@@ -38,10 +38,10 @@ impl Courier {
         }
     }
 
-    /// One attempt; `id` says to a webhook which document it is, however often it is sent.
+    /// One attempt; `id`: identifier of the document for webhooks, the same in all attempts.
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// See [`Fault`].
     pub fn send(&self, id: &str, body: &[u8], patience: Duration) -> Result<(), Fault> {
         match self {
             Courier::Webhook(receiver) => receiver.post(id, body, patience),

@@ -1,27 +1,27 @@
-//! A distribution in exponential buckets, as OpenTelemetry and Prometheus's native histograms have them: bucket `i` holds values above
-//! 2^((i-1)/2^scale) up to 2^(i/2^scale). Made of `hist`'s buckets, whose width is at most 1/64 of their values: the finest scale used
-//! here, 5, has buckets of 2.2 %.
+//! Distributions in exponential buckets, as in OpenTelemetry and Prometheus's native histograms: bucket `i` holds
+//! values above 2^((i-1)/2^scale) up to 2^(i/2^scale). Converted from the buckets of `hist`, whose width is at most
+//! 1/64 of their values: the highest scale used here, 5, has buckets of 2.2 %.
 
 use std::collections::BTreeMap;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exponential {
-    /// How fine it is.
+    /// Scale.
     pub scale: i32,
-    /// Values of 0.
+    /// Number of zero values.
     pub zero: u64,
-    /// Of values above 0, by index.
+    /// Counts of positive values, by index.
     pub positive: BTreeMap<i32, u64>,
-    /// Of values below 0, by the index of their magnitude.
+    /// Counts of negative values, by the index of their magnitude.
     pub negative: BTreeMap<i32, u64>,
-    /// Their sum, within 1 %.
+    /// Sum of values, within 1 %.
     pub sum: f64,
 }
 
-/// The finest scale.
+/// Highest scale.
 const SCALE: i32 = 5;
-/// From the first bucket to the last; beyond, neighbours are put together.
+/// Maximum range of buckets; beyond, adjacent ones are merged.
 const BUCKETS_MAX: usize = 320;
 
 impl Exponential {
@@ -30,7 +30,8 @@ impl Exponential {
         Exponential { scale: SCALE, zero: 0, positive: BTreeMap::new(), negative: BTreeMap::new(), sum: 0.0 }
     }
 
-    /// Of `hist`'s text, `[[upper bound, count], …]`, its bounds times `unit`; `None`, where it is none.
+    /// Parses the text of `hist`, `[[upper bound, count], …]`, with bounds multiplied by `unit`; `None` if it is
+    /// invalid.
     pub fn parse(hist: &str, unit: f64) -> Option<Exponential> {
         let mut all = Exponential::new();
         for bucket in serde_json::from_str::<Vec<(f64, f64)>>(hist).ok()? {
@@ -41,7 +42,7 @@ impl Exponential {
         Some(all)
     }
 
-    /// Adds one value.
+    /// Adds a value.
     pub fn record(&mut self, value: f64) {
         self.add(value, 1);
     }
@@ -60,17 +61,17 @@ impl Exponential {
             }
         };
         let place = value.abs().log2() * f64::from(1 << SCALE);
-        // A bound that is a power of two up to rounding belongs below it.
+        // A bound equal to a power of two except for rounding is included in the bucket.
         let index = (place - 1e-9).ceil() as i32;
         *buckets.entry(index).or_default() += count;
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.zero + self.positive.values().sum::<u64>() + self.negative.values().sum::<u64>()
     }
 
-    /// Adds another's values; as fine as the coarser of the two.
+    /// Merges another one; the result has the lower scale of the two.
     pub fn merge(&mut self, other: &Exponential) {
         let mut other = other.clone();
         while self.scale > other.scale {
@@ -100,7 +101,7 @@ impl Exponential {
         }
     }
 
-    /// Puts two neighbours together each.
+    /// Merges adjacent buckets.
     fn coarsen(&mut self) {
         let halved = |buckets: &BTreeMap<i32, u64>| {
             let mut half = BTreeMap::new();
@@ -114,7 +115,7 @@ impl Exponential {
         self.scale -= 1;
     }
 
-    /// How many values are at most 2^`exponent`; exact up to the buckets' own width.
+    /// Number of values of at most 2^`exponent`; exact except for the buckets' width.
     pub fn up_to(&self, exponent: i32) -> u64 {
         let last = match self.scale {
             scale if scale >= 0 => exponent << scale,
@@ -131,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a value is in the bucket's bounds.
+    /// Bounds of a bucket.
     fn bounds(index: i32, scale: i32) -> (f64, f64) {
         let width = 2f64.powi(-scale);
         (((f64::from(index) - 1.0) * width).exp2(), (f64::from(index) * width).exp2())
@@ -163,7 +164,7 @@ mod tests {
             let mut values: Vec<_> = values.into_iter().chain(others).collect();
             values.sort_by(|a, b| a.0.total_cmp(&b.0));
             prop_assert_eq!(all.count(), values.iter().map(|v| v.1).sum::<u64>());
-            // In order, the values fill the buckets one after the other.
+            // Sorted values fill the buckets in order.
             let mut left = values.into_iter();
             let mut current = left.next();
             for (index, count) in &all.positive {

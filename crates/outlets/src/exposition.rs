@@ -1,5 +1,6 @@
-//! A page of metrics as Prometheus reads it: text (version 0.0.4), or protobuf, which has native histograms. As text a distribution has a
-//! bucket for each power of two. Counts of our own and series of results stand on it side by side, each family once.
+//! A metrics page in Prometheus's formats: text (version 0.0.4), or protobuf, which supports native histograms. In
+//! text, a distribution has a bucket per power of two. Internal counters and series of results share the page; each
+//! family appears once.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use crate::points::{Family, Kind, MetricUnit, Value};
 use crate::proto;
 use crate::series::Series;
 
-/// How a page is written.
+/// Format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `text/plain; version=0.0.4`
@@ -21,7 +22,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What a scraper wants, by its header `Accept`.
+    /// Format requested by the header `Accept`.
     #[must_use]
     pub fn wanted(accept: &str) -> Form {
         let accept = accept.to_ascii_lowercase();
@@ -30,7 +31,7 @@ impl Form {
         if is_protobuf { Form::Protobuf } else { Form::Text }
     }
 
-    /// What HTTP calls it.
+    /// Media type.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -42,17 +43,17 @@ impl Form {
     }
 }
 
-/// Names and values that tell one series of a family from another.
+/// Labels of a series: names and values.
 pub type Labels<'l> = &'l [(&'l str, &'l str)];
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Page {
     form: Form,
     families: Vec<proto::MetricFamily>,
-    /// Where each family is, by its name.
+    /// Index of each family by name.
     places: HashMap<String, usize>,
-    /// Points of results that do not fit what the page has under their names.
+    /// Points of results that conflict with families of the same name.
     pub left_out: u64,
 }
 
@@ -63,28 +64,28 @@ impl Page {
         Page { form, families: Vec::new(), places: HashMap::new(), left_out: 0 }
     }
 
-    /// Adds a number that only grows; the name ends in `_total`.
+    /// Adds a counter; the name ends in `_total`.
     pub fn counter(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
         let counter = Some(proto::Number { value: Some(value) });
         let metric = proto::Metric { label: own(labels), counter, ..proto::Metric::default() };
         self.add(name, help, proto::COUNTER, metric);
     }
 
-    /// Adds a number that goes up and down.
+    /// Adds a gauge.
     pub fn gauge(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
         let gauge = Some(proto::Number { value: Some(value) });
         let metric = proto::Metric { label: own(labels), gauge, ..proto::Metric::default() };
         self.add(name, help, proto::GAUGE, metric);
     }
 
-    /// Adds a distribution of seconds.
+    /// Adds a distribution in seconds.
     pub fn seconds(&mut self, name: &str, help: &str, labels: Labels<'_>, all: &Exponential) {
         let histogram = Some(histogram(all, MetricUnit::Seconds, self.form));
         let metric = proto::Metric { label: own(labels), histogram, ..proto::Metric::default() };
         self.add(name, help, proto::HISTOGRAM, metric);
     }
 
-    /// Adds the series of results, with more labels.
+    /// Adds series of results, with additional labels.
     pub fn results(&mut self, series: &Series, more: Labels<'_>) {
         for (family, list) in series.families() {
             let (name, kind) = (name(family), kind(family));
@@ -104,7 +105,7 @@ impl Page {
         }
     }
 
-    /// One name means one thing to Prometheus: what would be of another kind under it is left out.
+    /// A name has one type in Prometheus: conflicting ones are omitted.
     fn add(&mut self, name: &str, help: &str, kind: i32, metric: proto::Metric) {
         let place = *self.places.entry(name.to_owned()).or_insert_with(|| {
             self.families.push(proto::MetricFamily {
@@ -122,7 +123,7 @@ impl Page {
         }
     }
 
-    /// The page's bytes.
+    /// The page as bytes.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -137,14 +138,14 @@ impl Page {
     }
 }
 
-/// Bounds of the text's buckets, as powers of two: of seconds from a microsecond to four minutes, of others up to 2^40.
+/// Exponents of the text buckets' bounds: for seconds from a microsecond to four minutes, for others up to 2^40.
 fn exponents(unit: MetricUnit) -> std::ops::RangeInclusive<i32> {
     if unit == MetricUnit::Seconds { -20..=8 } else { 0..=40 }
 }
 
 fn name(family: &Family) -> String {
     let name = format!("{}{}", for_prometheus(&family.name), family.unit.suffix());
-    // Ends that mean something else than a gauge.
+    // Suffixes with a special meaning that a gauge must not have.
     let misleads = ["_count", "_sum", "_bucket", "_total", "_info"].iter().any(|end| name.ends_with(end));
     match family.kind {
         Kind::Sum => format!("{name}_total"),
@@ -184,7 +185,7 @@ fn native(all: &Exponential) -> proto::Histogram {
         sample_sum: Some(all.sum),
         bucket: Vec::new(),
         schema: Some(all.scale),
-        // Says, where there are no buckets, that it is a native one.
+        // Marks a native histogram without buckets.
         zero_threshold: Some(f64::MIN_POSITIVE),
         zero_count: Some(all.zero),
         negative_span,
@@ -194,7 +195,7 @@ fn native(all: &Exponential) -> proto::Histogram {
     }
 }
 
-/// Runs of buckets, and each bucket's count less the one before.
+/// Spans of buckets, and deltas of their counts.
 fn spans(buckets: &std::collections::BTreeMap<i32, u64>) -> (Vec<proto::BucketSpan>, Vec<i64>) {
     let (mut spans, mut deltas) = (Vec::<proto::BucketSpan>::new(), Vec::new());
     let (mut next, mut before) = (0, 0);
@@ -271,7 +272,7 @@ mod tests {
         let mut page = Page::new(form);
         page.counter("netalytics_packets_total", "packets", &[], 7.0);
         page.results(&series, &[]);
-        // A name of another kind.
+        // A name of another type.
         page.gauge("netalytics_packets_total", "packets", &[], 8.0);
         assert_eq!(page.left_out, 1);
         page.write()
@@ -297,7 +298,7 @@ mod tests {
         }
     }
 
-    /// A family by its bytes: a length, then the message.
+    /// A family is encoded as a length and the message.
     #[test]
     fn protobuf_has_native_histograms() {
         let bytes = page(Form::Protobuf);

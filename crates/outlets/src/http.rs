@@ -1,4 +1,5 @@
-//! The little of HTTP/1.1 that answering scrapes takes: one short request a connection, one answer, bounded in bytes, time and number.
+//! Minimal HTTP/1.1 server for scrapes: one short request and response per connection, with limits of size, time and
+//! connections.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,64 +8,64 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of a request's head.
+/// Maximum bytes of a request's head.
 const HEAD_MAX: usize = 8 << 10;
-/// Connections at once; more are closed.
+/// Maximum connections; further ones are closed.
 const CONNECTIONS_MAX: usize = 8;
 /// Time for a client to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// `GET`
     pub method: String,
-    /// Without a query.
+    /// Path without query.
     pub path: String,
-    /// Which forms are taken.
+    /// Header `Accept`.
     pub accept: String,
-    /// Whom the client means.
+    /// Header `Host`.
     pub host: String,
 }
 
-/// What is answered.
+/// A response.
 pub struct Answer {
-    /// Number and words.
+    /// Status code and reason.
     pub status: &'static str,
-    /// What the body is.
+    /// Media type.
     pub content_type: &'static str,
-    /// The body.
+    /// Body.
     pub body: Vec<u8>,
-    /// Is called once it is sent.
+    /// Called after it was sent.
     pub when_sent: Option<Box<dyn FnOnce()>>,
 }
 
 impl Answer {
-    /// Plain text.
+    /// A plain text response.
     pub fn text(status: &'static str, text: String) -> Answer {
         Answer { status, content_type: "text/plain; charset=utf-8", body: text.into_bytes(), when_sent: None }
     }
 }
 
-/// Listens, and does not answer yet.
+/// A listening socket that is not served yet.
 pub struct Listener(TcpListener);
 
-/// Answers until it is dropped.
+/// A running server; ends on drop.
 pub struct Running {
     at: SocketAddr,
     is_over: Arc<AtomicBool>,
 }
 
 impl Listener {
-    /// On this socket.
+    /// Uses this socket.
     pub fn new(listener: TcpListener) -> Listener {
         Listener(listener)
     }
 
-    /// Starts to answer, on threads of its own.
+    /// Starts to serve on separate threads.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// `io::Error` if the system cannot create threads.
     pub fn start(self, answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> io::Result<Running> {
         let running = Running { at: self.0.local_addr()?, is_over: Arc::default() };
         let (is_over, answer, open) =
@@ -75,7 +76,7 @@ impl Listener {
                     return;
                 }
                 let Ok(connection) = connection else {
-                    // Out of descriptors, for one: that passes, and must not spin.
+                    // For example, no descriptors: transient, and must not busy-wait.
                     thread::sleep(Duration::from_millis(10));
                     continue;
                 };
@@ -100,7 +101,7 @@ impl Listener {
 impl Drop for Running {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // Wakes the thread that waits for a connection.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect_timeout(&self.at, Duration::from_millis(100));
     }
 }
@@ -111,7 +112,7 @@ fn serve(mut connection: TcpStream, answer: &dyn Fn(&Request) -> Answer) -> io::
     let is_local = connection.local_addr()?.ip().is_loopback();
     let answer = match parse(&head) {
         None => Answer::text("400 Bad Request", "no request\n".into()),
-        // A page of another origin, whose name was made to mean this machine.
+        // DNS rebinding: a page of another origin whose name was resolved to this machine.
         Some(request) if is_local && !is_loopback(&request.host) => {
             Answer::text("421 Misdirected Request", "this is another host\n".into())
         }

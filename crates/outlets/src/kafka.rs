@@ -1,5 +1,6 @@
-//! Rows as records of a topic of Kafka, a record each: the lines of `--format jsonl`, by the name of their query or job as key and header,
-//! and with an identifier that is the same when a row is sent again. What counts as sent is what brokers have acknowledged.
+//! Rows as records of a Kafka topic, one each: lines of `--format jsonl`, with the name of the query or job as key and
+//! header, and an identifier that stays the same when a row is sent again. Rows count as sent when brokers have
+//! acknowledged them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,42 +11,42 @@ use bus::{BY_KEY, Error, Kafka, NewTopic, Producer, ProducerConfig, Target, Topi
 use crate::address::Address;
 use crate::worker::{Fault, Message, Rows, Transport};
 
-/// The topic, where the address names none.
+/// Default topic.
 pub const TOPIC: &str = "netalytics.results";
 
-/// Kafka takes no longer names of topics.
+/// Maximum length of a topic name in Kafka.
 const NAME_MAX: usize = 249;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Brokers {
     kafka: Kafka,
     topic: String,
     wanted: NewTopic,
-    /// The name of the query or job.
+    /// Name of the query or job.
     of: String,
     run: u64,
     client: Option<Client>,
 }
 
-/// A producer, and what it was handed over last.
+/// A producer, and the last message passed to it.
 struct Client {
     producer: Producer,
     target: Target,
     sent: Option<Sent>,
 }
 
-/// A message that is on its way, or was.
+/// A message passed to the producer.
 struct Sent {
     number: u64,
-    /// Records that were refused before it.
+    /// Number of records rejected before it.
     refused_before: u64,
 }
 
 impl Brokers {
-    /// At this address. Nothing is connected yet.
+    /// An outlet to this address, without a connection.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message.
     pub fn new(address: &Address, rows: &Rows) -> Result<Brokers, String> {
         let path = address.text("properties-file", "");
         let text = match path {
@@ -73,22 +74,23 @@ impl Brokers {
         })
     }
 
-    /// Makes the topic where it is missing, and a producer to it.
+    /// Creates the topic if missing, and a producer for it.
     fn open(&self, patience: Duration) -> Result<Client, Error> {
         let there = Topics::connect(&self.kafka, patience)?;
         if there.partitions(&self.topic)?.is_none() {
             there.create(&self.topic, &self.wanted)?;
         }
-        // There is one message on its way at a time, and that bounds what waits.
+        // Only one message is in transit at a time, which limits the queue.
         let config = ProducerConfig { bytes_max: u64::MAX, ..ProducerConfig::default() };
         let mut producer = Producer::new(&self.kafka, config, Arc::new(AtomicBool::new(false)))?;
         let target = producer.target(&self.topic, BY_KEY);
         Ok(Client { producer, target, sent: None })
     }
 
-    /// Hands a message over, unless it was, and waits until brokers have all of it; how many of its rows they refused.
+    /// Passes a message to the producer unless done before, and waits for all acknowledgments; returns the number of
+    /// rejected rows.
     fn try_send(&mut self, message: &Message, patience: Duration) -> Result<u64, Error> {
-        // What was given up is not to arrive after all.
+        // An abandoned message must not arrive later.
         let is_another = |client: &Client| {
             client.sent.as_ref().is_some_and(|sent| sent.number != message.number)
                 && client.producer.counters().in_flight > 0
@@ -111,7 +113,7 @@ impl Brokers {
             }
         };
         let flushed = client.producer.flush(patience);
-        // Records without an acknowledgment may be acknowledged later; other failures are final.
+        // Unacknowledged records may be acknowledged later; other failures are final.
         if matches!(flushed, Err(Error::NotFlushed { .. })) {
             self.client = Some(client);
             return flushed.map(|()| 0);
@@ -148,7 +150,7 @@ impl Transport for Brokers {
     }
 }
 
-/// The topic that a path names.
+/// Topic named by a path.
 fn topic(path: &str) -> Result<String, String> {
     let name = path.strip_prefix('/').unwrap_or(path);
     let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

@@ -1,10 +1,10 @@
-//! Results out to what people already run: Prometheus, OTLP, Redis, webhooks, Kafka, JSON lines over TCP.
+//! Delivery of results to other systems: Prometheus, OTLP, Redis, webhooks, Kafka, JSON lines over TCP.
 //!
-//! [`Outlets`] is a [`sinks::Sink`] that gives every row to each of its outlets: a bounded queue (`queue.rs`) and a thread
-//! (`worker.rs`) of its own. A *mapping* makes messages of rows and is pure: one file an outlet, tested without a socket. A
-//! *transport* takes messages to the other side; what fails in passing is tried again (`backoff.rs`), and what is lost is counted by
-//! cause (`tally.rs`). No outlet ever makes the query or another outlet wait. A [`Carrier`] is an outlet whose rows wait on disk, as those
-//! of a server's jobs do. What scrapers read is a [`Page`].
+//! [`Outlets`] is a [`sinks::Sink`] that passes every row to each of its outlets, each with a bounded queue
+//! (`queue.rs`) and a thread (`worker.rs`). A *mapping* converts rows to messages and is pure: one file per outlet,
+//! tested without a socket. A *transport* sends messages; temporary failures are retried (`backoff.rs`), and losses are
+//! counted by cause (`tally.rs`). No outlet delays the query or another outlet. A [`Carrier`] is an outlet whose rows
+//! are stored on disk, as those of a server's jobs. A [`Page`] contains metrics for scrapers.
 
 #![forbid(unsafe_code)]
 

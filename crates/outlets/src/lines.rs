@@ -1,4 +1,4 @@
-//! Rows as JSON lines, in messages of a bounded size: the same lines as `--format jsonl` prints.
+//! Rows as JSON lines, in messages of limited size: the same lines as `--format jsonl`.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tuple::Batch;
 use crate::queue::Item;
 use crate::worker::{Body, Mapping, Message};
 
-/// Rows that are made one message of, at most.
+/// Maximum rows per message.
 const ROWS_MAX: usize = 256;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Lines {
     heads: Option<Arc<[ResultHead]>>,
@@ -44,7 +44,7 @@ impl Mapping for Lines {
 pub fn lines(heads: &[ResultHead], result: usize, rows: &Batch) -> Vec<u8> {
     let mut text = Vec::new();
     let mut jsonl = Jsonl::new(&mut text, heads);
-    // A Vec takes every byte.
+    // A Vec accepts all bytes.
     let _ = jsonl.write(result, rows).and_then(|()| jsonl.finish());
     drop(jsonl);
     text

@@ -1,7 +1,7 @@
-//! What columns are called elsewhere: the one table of names. A person writes `url_template` in a query; OpenTelemetry calls it
-//! `url.template`, and so do OTLP and, with `_` for each dot, Prometheus. Columns that are not here keep their names.
+//! Names of columns in other systems. The column `url_template` is `url.template` in OpenTelemetry and so in OTLP, and
+//! in Prometheus with `_` for each dot. Columns not listed keep their names.
 
-/// Attributes by the semantic conventions of OpenTelemetry: parser (`*`: any), column, name.
+/// Attributes of OpenTelemetry's semantic conventions: parser (`*`: any), column, name.
 const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("*", "client_ip", "client.address"),
     ("*", "client_port", "client.port"),
@@ -38,10 +38,10 @@ const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("tls", "cipher_suite", "tls.cipher"),
 ];
 
-/// The attribute's name for a column of results made of these parsers' tuples.
+/// Attribute name of a column in results of these parsers' tuples.
 pub fn attribute<'a>(parsers: &[String], column: &'a str) -> &'a str {
     let is_of = |parser: &str| {
-        // Parsers of parts of a protocol have its columns: http_get, memcached_get.
+        // Parsers of parts of a protocol have the same columns: http_get, memcached_get.
         let has = |name: &String| *name == parser || name.strip_suffix("_get") == Some(parser);
         parser == "*" || parsers.iter().any(has)
     };
@@ -49,7 +49,7 @@ pub fn attribute<'a>(parsers: &[String], column: &'a str) -> &'a str {
     found.map_or(column, |(_, _, name)| name)
 }
 
-/// A name as Prometheus takes it.
+/// Converts to a valid Prometheus name.
 pub fn for_prometheus(name: &str) -> String {
     let mut text: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();

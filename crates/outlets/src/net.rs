@@ -1,5 +1,5 @@
-//! Connections: TCP, and TLS in it by rustls, with the system's authorities or those of a file. Names are looked up anew for every
-//! connection, so that a server that has moved is found.
+//! Connections: TCP, and TLS by rustls, with the system's certificate authorities or those of a file. Names are
+//! resolved for every connection, so that a server that has moved is found.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -12,18 +12,18 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::address::Address;
 
-/// Bytes both ways.
+/// A bidirectional connection.
 pub enum Connection {
-    /// As they are.
+    /// Plain TCP.
     Plain(TcpStream),
-    /// In TLS.
+    /// TLS.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// Certificates of the authorities that are trusted.
+/// Trusted certificate authorities.
 ///
 /// # Errors
-/// A sentence, where there are none.
+/// A message, if there are none.
 pub fn authorities(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
     let Some(path) = file else {
         let found = rustls_native_certs::load_native_certs();
@@ -42,10 +42,10 @@ pub fn authorities(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, S
     }
 }
 
-/// How TLS is spoken to `address`.
+/// TLS configuration for `address`.
 ///
 /// # Errors
-/// A sentence, where no authority is trusted.
+/// A message, if no authority is trusted.
 pub fn tls(address: &Address) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities(address.ca_file.as_deref())?);
@@ -55,7 +55,7 @@ pub fn tls(address: &Address) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// What failed, in words where a certificate is not as it should be.
+/// Explains a certificate error.
 pub fn in_words(why: String) -> String {
     let said = [
         (
@@ -79,7 +79,7 @@ impl Connection {
     /// Connects, trying each address of the host.
     ///
     /// # Errors
-    /// The last one's.
+    /// `io::Error` of the last address.
     pub fn open(
         address: &Address,
         tls: Option<&Arc<ClientConfig>>,
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Whether the other side has closed it, or it is broken.
+    /// Whether the peer has closed it, or it is broken.
     pub fn is_closed(&self) -> bool {
         let socket = self.socket();
         let peeked = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut [0]));
@@ -130,10 +130,10 @@ impl Connection {
         !is_open || socket.set_nonblocking(false).is_err()
     }
 
-    /// Says that nothing more comes, and waits until the other side has closed as well.
+    /// Shuts down the sending direction, and waits until the peer has closed the connection.
     ///
     /// # Errors
-    /// When it does not.
+    /// `io::Error` if it does not within `patience`.
     pub fn close(&mut self, patience: Duration) -> io::Result<()> {
         if let Connection::Tls(tls) = self {
             tls.conn.send_close_notify();

@@ -16,7 +16,7 @@ use crate::series::{Attributes, Series};
 use crate::windows::{Window, Windows};
 use crate::worker::{Body, Fault, Mapping, Message, Transport};
 
-/// Makes a request of a window.
+/// Converts a window to requests.
 pub struct Requests {
     windows: Windows,
     series_max: usize,
@@ -26,7 +26,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests with at most `series_max` series; `now_ns` is the time of results without windows.
+    /// Requests with at most `series_max` series; `now_ns`: time of results without windows.
     pub fn new(series_max: usize, now_ns: fn() -> u64) -> Requests {
         Requests { windows: Windows::default(), series_max, now_ns, left_out: 0, number: 0 }
     }
@@ -36,7 +36,7 @@ impl Requests {
             let Some(head) = self.windows.head(window.result) else { continue };
             let mut found = Points::default();
             window.batches.iter().for_each(|batch| points(head, batch, &mut found));
-            // Groups that have become one where their texts were folded are put together.
+            // Groups that became equal by redaction are merged.
             let mut series = Series::new(self.series_max);
             series.take(0, 0, found.points);
             self.left_out += found.left_out + series.left_out();
@@ -68,7 +68,7 @@ impl Mapping for Requests {
     }
 }
 
-/// What a point covers, in nanoseconds since 1970; a start of 0 is unknown.
+/// Time range of a point, in nanoseconds since 1970; a start of 0 is unknown.
 #[derive(Clone, Copy, Debug)]
 struct Time {
     start: u64,
@@ -129,7 +129,7 @@ fn distribution(all: &Exponential, labels: &Attributes, time: Time) -> proto::Di
         start_time_unix_nano: time.start,
         time_unix_nano: time.end,
         count: all.count(),
-        // Only where no value is below 0.
+        // Only without negative values.
         sum: all.negative.is_empty().then_some(all.sum),
         scale: all.scale,
         zero_count: all.zero,
@@ -150,17 +150,17 @@ fn attributes(labels: &[(String, String)]) -> Vec<proto::KeyValue> {
     labels.iter().map(|(key, value)| proto::KeyValue { key: key.clone(), value: Some(any(value)) }).collect()
 }
 
-/// Who collects them.
+/// An OTLP collector.
 pub struct Collector {
     poster: Poster,
     authorization: Option<String>,
 }
 
 impl Collector {
-    /// At this address: a user's password, or a token.
+    /// The collector at this address, with a user's password or a token.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message.
     pub fn new(address: &Address) -> Result<Collector, String> {
         let authorization = authorization(address);
         Ok(Collector { poster: Poster::new(address, "/v1/metrics")?, authorization })
@@ -183,7 +183,7 @@ impl Transport for Collector {
     }
 }
 
-/// The messages of opentelemetry-proto (`metrics/v1`, `common/v1`, `resource/v1`), as far as they are used here.
+/// Messages of opentelemetry-proto (`metrics/v1`, `common/v1`, `resource/v1`), restricted to the fields used.
 #[allow(missing_docs)]
 mod proto {
     pub const DELTA: i32 = 1;
@@ -336,7 +336,7 @@ mod proto {
         pub value: Option<AnyValue>,
     }
 
-    /// Texts only.
+    /// Strings only.
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct AnyValue {
         #[prost(string, optional, tag = "1")]

@@ -1,4 +1,4 @@
-//! All outlets of a run as one sink. Rows are shared between them, not copied; nothing here waits but the end, and that is bounded.
+//! All outlets of a run as one sink. Rows are shared between them, not copied; only the end waits, within a time limit.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -22,16 +22,16 @@ use crate::tcp::Tcp;
 use crate::webhook::{self, Batches};
 use crate::worker::{Mapping, Rows, Transport, Worker};
 
-/// What bounds an outlet.
+/// Limits of an outlet.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of rows that wait for it.
+    /// Maximum bytes of waiting rows.
     pub queue_bytes: usize,
-    /// Series that it shows.
+    /// Maximum series.
     pub series_max: usize,
     /// Maximum time to retry a message.
     pub retry_max: Duration,
-    /// Time for what is left at the end.
+    /// Time limit for remaining rows at the end.
     pub end_max: Duration,
 }
 
@@ -46,15 +46,15 @@ impl Default for Limits {
     }
 }
 
-/// An address that cannot be used, and why.
+/// An unusable address, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Outlets {
     outlets: Vec<Outlet>,
     limits: Limits,
-    /// Rows have come since the last time that windows were complete, at this watermark.
+    /// Watermark of rows since the last complete windows.
     incomplete_at: Option<i64>,
     watermark_ns: i64,
     end: End,
@@ -74,19 +74,19 @@ struct Outlet {
 }
 
 enum Work {
-    /// What its thread will do.
+    /// Worker before the start of its thread.
     Prepared(Box<Worker>),
-    /// The thread.
+    /// Running thread.
     Running(JoinHandle<()>),
     /// The outlet has ended or has no thread.
     Over,
 }
 
 impl Outlets {
-    /// Opens what has to be open before the run: ports, certificates. No thread is started yet. `of`: what the query is called.
+    /// Opens ports and reads certificates before the run, without starting threads. `of`: name of the query.
     ///
     /// # Errors
-    /// The first address that cannot be used.
+    /// `Refused` for the first unusable address.
     pub fn prepare(addresses: &[Address], limits: Limits, of: &str) -> Result<Outlets, Refused> {
         // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -116,12 +116,12 @@ impl Outlets {
         Ok(Outlets { outlets, limits, incomplete_at: None, watermark_ns: i64::MIN, end: End::NotYet })
     }
 
-    /// Starts the threads; each begins with `first`.
+    /// Starts the threads; each calls `first`.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// `io::Error` if the system cannot create threads.
     pub fn start(&mut self, first: &Arc<dyn Fn() + Send + Sync>) -> io::Result<()> {
-        // Nothing goes on before all of them have done what comes first.
+        // Waits until all threads have called `first`.
         let begun = Arc::new(Barrier::new(self.outlets.len() + 1));
         for outlet in &mut self.outlets {
             outlet.work = match std::mem::replace(&mut outlet.work, Work::Over) {
@@ -141,7 +141,7 @@ impl Outlets {
         Ok(())
     }
 
-    /// Says what results there will be; comes before the first row.
+    /// Announces the results; must precede the first row.
     pub fn announce(&mut self, heads: &[ResultHead]) {
         self.tell(&Item::Heads(heads.into()));
     }
@@ -154,7 +154,7 @@ impl Outlets {
     }
 }
 
-/// What makes an outlet's messages, and what takes them there.
+/// Mapping and transport of an outlet.
 pub(crate) type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
 
 /// The parts of an outlet. `tallies`: counters of all outlets of the run, for the Prometheus page.
@@ -191,7 +191,7 @@ pub(crate) fn parts(
     })
 }
 
-/// Nanoseconds since 1970, for what has no time of its own.
+/// Current time in nanoseconds since 1970, for results without a time.
 fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -211,7 +211,7 @@ impl Sink for Outlets {
         Ok(())
     }
 
-    /// Rows of a window come at one watermark: when that has moved, the window is complete.
+    /// Rows of a window arrive at one watermark: when it advances, the window is complete.
     fn advance(&mut self, watermark_ns: i64) -> io::Result<()> {
         self.watermark_ns = watermark_ns;
         if self.incomplete_at.is_some_and(|at| at < watermark_ns) {
@@ -225,7 +225,7 @@ impl Sink for Outlets {
         self.tell(&Item::Vitals(*vitals));
     }
 
-    /// Gives the outlets their time for what is left, all at once, and no more.
+    /// Waits for all outlets in parallel, within their time limit.
     fn finish(&mut self) -> io::Result<()> {
         if self.end == End::Reached {
             return Ok(());
@@ -233,7 +233,7 @@ impl Sink for Outlets {
         self.end = End::Reached;
         let deadline = Instant::now() + self.limits.end_max;
         self.outlets.iter().for_each(|outlet| outlet.queue.end(deadline));
-        // An attempt that began in time may end a little later; one that hangs in the system is left behind.
+        // An attempt that started in time may end a little later; one that hangs in a system call is abandoned.
         let patience = deadline + Duration::from_millis(500);
         for outlet in &mut self.outlets {
             let Work::Running(thread) = std::mem::replace(&mut outlet.work, Work::Over) else { continue };

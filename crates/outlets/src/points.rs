@@ -1,5 +1,6 @@
-//! Rows of results as metric points: group columns become attributes, aggregates numbers with a unit, `hist` a distribution. What adds
-//! up over windows says so, for those who count on. One meaning for Prometheus and OTLP.
+//! Rows of results as metric points: group columns become attributes, aggregates numbers with a unit, `hist` a
+//! distribution. Additive values are marked, so that they can be accumulated over windows. Shared by Prometheus and
+//! OTLP.
 
 use arrow_array::Array;
 use sinks::ResultHead;
@@ -9,49 +10,49 @@ use tuple::{Batch, DataType, Field, FieldId, Unit};
 use crate::exponential::Exponential;
 use crate::names::attribute;
 
-/// A number with its name.
+/// A value with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Its metric family; all points of a family have the same type.
     pub family: Family,
-    /// Which series of the family: names and values, by name.
+    /// Attributes that identify the series, sorted by name.
     pub attributes: Vec<(String, String)>,
-    /// The number.
+    /// Value.
     pub value: Value,
 }
 
-/// What points have in common.
+/// Properties shared by points.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Family {
-    /// Words with dots between, as OpenTelemetry has names: `netalytics.http.avg`.
+    /// Name in OpenTelemetry style: `netalytics.http.avg`.
     pub name: String,
-    /// What it counts.
+    /// Unit.
     pub unit: MetricUnit,
-    /// How it goes on.
+    /// Kind.
     pub kind: Kind,
-    /// One line for people.
+    /// Description, one line.
     pub help: String,
 }
 
-/// What is counted.
+/// Unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricUnit {
-    /// Nothing that has a name.
+    /// Dimensionless or unknown.
     None,
     /// Seconds.
     Seconds,
     /// Bytes.
     Bytes,
-    /// Something per second.
+    /// Events per second.
     PerSecond,
     /// Bytes per second.
     BytesPerSecond,
-    /// A share, 0 to 1.
+    /// Ratio, 0 to 1.
     Ratio,
 }
 
 impl MetricUnit {
-    /// As UCUM and so OTLP write it.
+    /// UCUM name, as in OTLP.
     pub fn ucum(self) -> &'static str {
         match self {
             MetricUnit::None => "",
@@ -63,7 +64,7 @@ impl MetricUnit {
         }
     }
 
-    /// What Prometheus's names end in.
+    /// Suffix of Prometheus names.
     pub fn suffix(self) -> &'static str {
         match self {
             MetricUnit::None => "",
@@ -76,36 +77,36 @@ impl MetricUnit {
     }
 }
 
-/// How a number goes on from window to window.
+/// Kind of a metric over several windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// It adds up: the sum over windows is that of the time they cover.
+    /// Additive: the sum over windows is the value for the whole period.
     Sum,
-    /// It is of its window only.
+    /// Valid for its window only.
     Gauge,
-    /// A distribution that adds up.
+    /// An additive distribution.
     Distribution,
 }
 
-/// The number.
+/// Value of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// One.
+    /// A number.
     Number(f64),
-    /// Many.
+    /// A distribution.
     Distribution(Exponential),
 }
 
 /// Points, and the number of values that have no representation as a point.
 #[derive(Debug, Default)]
 pub struct Points {
-    /// The points.
+    /// Points.
     pub points: Vec<Point>,
-    /// Distributions of windows that overlap or were chosen from, which do not add up.
+    /// Distributions of overlapping windows or of selected groups, which are not additive.
     pub left_out: u64,
 }
 
-/// What a column of a result is to metrics.
+/// Role of a result column in metrics.
 enum Role {
     Attribute(String),
     Number(Family, f64),
@@ -117,7 +118,7 @@ enum Role {
     LeftOut,
 }
 
-/// The points of rows.
+/// Converts rows to points.
 pub fn points(head: &ResultHead, batch: &Batch, out: &mut Points) {
     let adds_up = adds_up(head, batch);
     let schema = batch.schema();
@@ -162,7 +163,7 @@ pub fn points(head: &ResultHead, batch: &Batch, out: &mut Points) {
     }
 }
 
-/// Windows that follow each other, and all of their rows.
+/// Whether windows are consecutive and contain all of their rows.
 fn adds_up(head: &ResultHead, batch: &Batch) -> bool {
     let is_ranked = head.columns.iter().any(|name| name == "rank");
     let is_chosen = head.empty == sinks::Empty::NoneChosen;
@@ -209,7 +210,7 @@ fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds
     }
 }
 
-/// `avg_ns` of http as `netalytics.http.avg`: units have a place of their own.
+/// `avg_ns` of http as `netalytics.http.avg`: units are separate.
 fn metric_name(head: &ResultHead, column: &str) -> String {
     let (stem, end) = match column.strip_suffix("_low").map(|stem| (stem, "_low")) {
         Some(split) => split,
@@ -242,7 +243,7 @@ fn is_true(cells: &Cells<'_>, row: usize) -> bool {
     matches!(cells.values, Values::Bool(a) if !a.is_null(row) && a.value(row))
 }
 
-/// Empty for what is null: to Prometheus that is a label which is not there.
+/// Empty for null: Prometheus treats that as an absent label.
 fn text(cells: &Cells<'_>, row: usize) -> String {
     let mut text = Vec::new();
     if !cells.is_null(row) {
@@ -281,7 +282,7 @@ mod tests {
         let hist = ("netalytics.http.hist", Seconds, Kind::Distribution, 6.0);
         let count = |kind| ("netalytics.http.count", None, kind, 6.0);
         check(&head(), &[count(Kind::Sum), hist, low, flag], 0);
-        // What overlaps, or is chosen from, does not add up.
+        // Overlapping windows and selected groups are not additive.
         let sliding = ResultHead { slide_ns: Some(1_000_000_000), ..head() };
         check(&sliding, &[count(Kind::Gauge), low, flag], 1);
         let chosen = ResultHead { empty: sinks::Empty::NoneChosen, ..head() };

@@ -1,4 +1,4 @@
-//! POST over HTTP or HTTPS: one request, answered within a time; which answers mean that another attempt may succeed.
+//! POST over HTTP or HTTPS: one request with a time limit, and the classification of responses as retriable or final.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::address::Address;
 use crate::net;
 use crate::worker::Fault;
 
-/// Bytes of an answer that are looked at.
+/// Maximum bytes read of a response.
 const ANSWER_MAX: u64 = 64 << 10;
 
-/// Who posts, and where to.
+/// A client for one URL.
 pub struct Poster {
     agent: Agent,
     url: String,
 }
 
 impl Poster {
-    /// To this address; `usual_path` where it has none.
+    /// A client for this address; `usual_path`: default path.
     ///
     /// # Errors
-    /// A sentence, where TLS is not to be had.
+    /// A message, if TLS is not available.
     pub fn new(address: &Address, usual_path: &str) -> Result<Poster, String> {
         let is_tls = address.scheme.name().ends_with("+https");
         let path = match address.path.reveal() {
@@ -45,7 +45,7 @@ impl Poster {
         Ok(Poster { agent: config.build().into(), url: format!("{scheme}://{}{path}", address.authority()) })
     }
 
-    /// Posts `body`; what is answered.
+    /// Posts `body`; returns the response.
     pub fn post(
         &self,
         headers: &[(&str, String)],
@@ -57,7 +57,7 @@ impl Poster {
             request = request.header(*name, value);
         }
         let sent = request.config().timeout_global(Some(patience)).build().send(body);
-        // The address may be a secret, and errors may quote it.
+        // The address may contain a secret, which errors may quote.
         let hidden = |error: ureq::Error| error.to_string().replace(&self.url, "(the address)");
         let mut answer = sent.map_err(|error| Fault::Passing(net::in_words(hidden(error))))?;
         let status = answer.status().as_u16();
@@ -70,7 +70,7 @@ impl Poster {
     }
 }
 
-/// How to say who asks: a user's password, or a token.
+/// Authorization header: a user's password, or a token.
 pub fn authorization(address: &Address) -> Option<String> {
     use base64::Engine as _;
     let secret = address.secret.as_ref().map(|secret| secret.reveal());

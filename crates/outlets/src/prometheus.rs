@@ -1,5 +1,5 @@
 //! A metrics page for Prometheus: last windows and sums of results, and the state of the run. Rows count as sent when
-//! they are on the page; at the end it stays until one more scrape, within a time limit.
+//! they are on the page; at the end it remains until one more scrape, within a time limit.
 
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::results::Results;
 use crate::tally::Tally;
 use crate::worker::{Body, Fault, Mapping, Message, Transport};
 
-/// The page, for the thread that writes it and those that read it.
+/// The page, shared by the writing thread and scrapes.
 pub struct Board {
     state: Mutex<State>,
     scraped: Condvar,
@@ -26,9 +26,9 @@ pub struct Board {
 struct State {
     results: Results,
     vitals: Vitals,
-    /// Counts up whenever results come onto the page.
+    /// Incremented whenever results are added to the page.
     version: u64,
-    /// The newest that a scrape has got.
+    /// Newest version delivered by a scrape.
     scraped: u64,
 }
 
@@ -56,7 +56,7 @@ impl Board {
         (page.write(), version)
     }
 
-    /// A scrape has got this version.
+    /// Notes that a scrape has delivered this version.
     fn scraped(&self, version: u64) {
         let mut state = self.lock();
         state.scraped = state.scraped.max(version);
@@ -65,7 +65,7 @@ impl Board {
     }
 }
 
-/// How the run goes.
+/// Metrics of the run.
 fn own(state: &State, page: &mut Page) {
     let Vitals { packets, bytes, lost_packets, unseen_bytes, flows, tuples, rows } = state.vitals;
     for (name, help, value) in [
@@ -84,7 +84,7 @@ fn own(state: &State, page: &mut Page) {
     page.gauge("netalytics_series", "series of results on this page", &[], series as f64);
 }
 
-/// Writes an outlet's row counters.
+/// Metrics of an outlet's rows.
 fn health(to: &str, tally: &Tally, page: &mut Page) {
     let delivered = tally.so_far(to.to_owned());
     let made = delivered.rows as f64;
@@ -98,14 +98,14 @@ fn health(to: &str, tally: &Tally, page: &mut Page) {
     }
 }
 
-/// Puts results on the page.
+/// Adds results to the page.
 pub struct Posting {
     board: Arc<Board>,
     number: u64,
 }
 
 impl Posting {
-    /// On this board.
+    /// Adds to this page.
     pub fn new(board: Arc<Board>) -> Posting {
         Posting { board, number: 0 }
     }
@@ -138,7 +138,7 @@ impl Mapping for Posting {
     }
 }
 
-/// Answers scrapes.
+/// Serves scrapes.
 pub struct Scrapes {
     board: Arc<Board>,
     listener: Option<http::Listener>,
@@ -147,10 +147,10 @@ pub struct Scrapes {
 }
 
 impl Scrapes {
-    /// Listens at this address.
+    /// Listens on this address.
     ///
     /// # Errors
-    /// A sentence, where that cannot be.
+    /// A message, if that fails.
     pub fn new(address: &Address, board: Arc<Board>) -> Result<Scrapes, String> {
         let at: Vec<_> = (address.host.as_str(), address.port)
             .to_socket_addrs()

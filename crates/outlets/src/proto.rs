@@ -1,4 +1,4 @@
-//! The messages of Prometheus's client data model (`io.prometheus.client`), as far as they are used here.
+//! Messages of Prometheus's client data model (`io.prometheus.client`), restricted to the fields used.
 #![allow(missing_docs)]
 
 pub const COUNTER: i32 = 0;
@@ -37,7 +37,7 @@ pub struct LabelPair {
     pub value: Option<String>,
 }
 
-/// Counter and Gauge have the same form.
+/// Counter and Gauge have the same encoding.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct Number {
     #[prost(double, optional, tag = "1")]

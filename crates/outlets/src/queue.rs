@@ -11,17 +11,17 @@ use tuple::Batch;
 /// Input of an outlet, in order.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// What results there will be: comes once, and first.
+    /// Descriptions of the results: once, and first.
     Heads(Arc<[ResultHead]>),
-    /// Rows of the result at this place.
+    /// Rows of the result with this index.
     Rows(usize, Batch),
-    /// All windows whose rows came before are complete.
+    /// All windows with rows so far are complete.
     Complete,
-    /// How the run goes.
+    /// State of the run.
     Vitals(Vitals),
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Queue {
     inner: Mutex<Inner>,
     changed: Condvar,
@@ -32,18 +32,18 @@ pub struct Queue {
 struct Inner {
     items: VecDeque<Item>,
     bytes: usize,
-    /// Only the newest matters.
+    /// Only the newest is kept.
     vitals: Option<Vitals>,
-    /// Nothing more comes, and what is there has until then.
+    /// Set after the end of input: time limit for the remaining items.
     deadline: Option<Instant>,
 }
 
-/// What comes next.
+/// Next item of the queue.
 #[derive(Debug)]
 pub enum Next {
     /// An item.
     Item(Item),
-    /// Nothing more.
+    /// End of the queue.
     End,
 }
 
@@ -57,7 +57,7 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an item in; how many rows had to go for it.
+    /// Appends an item; returns the number of rows dropped for it.
     pub fn push(&self, item: Item) -> u64 {
         let mut inner = self.lock();
         let mut lost = 0;
@@ -75,7 +75,7 @@ impl Queue {
         lost
     }
 
-    /// Takes what has waited longest; waits for it.
+    /// Removes the oldest item; waits for one.
     pub fn pop(&self) -> Next {
         let mut inner = self.lock();
         loop {
@@ -95,13 +95,13 @@ impl Queue {
         }
     }
 
-    /// Ends it; what is there may be taken until then.
+    /// Ends the input; remaining items may be taken until the deadline.
     pub fn end(&self, deadline: Instant) {
         self.lock().deadline = Some(deadline);
         self.changed.notify_all();
     }
 
-    /// Until when there is time, once it is ended.
+    /// The deadline, after the end of input.
     pub fn deadline(&self) -> Option<Instant> {
         self.lock().deadline
     }
@@ -122,7 +122,7 @@ impl Queue {
 }
 
 impl Inner {
-    /// Lets the oldest rows go until the others fit.
+    /// Drops the oldest rows until the rest fits.
     fn make_room(&mut self, bytes_max: usize) -> u64 {
         let mut lost = 0;
         while self.bytes > bytes_max {

@@ -1,5 +1,6 @@
-//! Rows as commands for Redis. A processor's rows become sorted sets: `PREFIX:PROCESSOR` has the newest window, and with `w=`
-//! `PREFIX:PROCESSOR:START` each window by its start in seconds, for a while. Tuples become entries of the stream `PREFIX:PARSER`.
+//! Rows as Redis commands. A processor's rows become sorted sets: `PREFIX:PROCESSOR` has the newest window, and with
+//! `w=` `PREFIX:PROCESSOR:START` each window by its start in seconds, for a limited time. Tuples become entries of the
+//! stream `PREFIX:PARSER`.
 
 use std::time::Duration;
 
@@ -14,21 +15,21 @@ use crate::queue::Item;
 use crate::windows::{Window, Windows};
 use crate::worker::{Body, Fault, Mapping, Message, Transport};
 
-/// Commands of a message, at most.
+/// Maximum commands per message.
 const COMMANDS_MAX: usize = 500;
 
-/// What keys are called and kept.
+/// Names and retention of keys.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    /// What they begin with.
+    /// Prefix.
     pub prefix: String,
-    /// Entries of a stream, about.
+    /// Approximate maximum entries of a stream.
     pub entries_max: u64,
-    /// Seconds that the set of a window stays.
+    /// Lifetime of a window's set, in seconds.
     pub seconds: u64,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Commands {
     keys: Keys,
     windows: Windows,
@@ -36,7 +37,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Under these keys.
+    /// Uses these keys.
     pub fn new(keys: Keys) -> Commands {
         Commands { keys, windows: Windows::default(), number: 0 }
     }
@@ -95,7 +96,7 @@ fn set(keys: &Keys, processor: &str, head: &ResultHead, window: &Window) -> (Pip
     (commands, window.rows())
 }
 
-/// The columns that say which group a row is of, and the one that it is ranked by: the first aggregate.
+/// Group columns, and the column of the rank: the first aggregate.
 fn columns(head: &ResultHead, batch: &Batch) -> (Vec<FieldId>, Option<FieldId>) {
     let schema = batch.schema();
     let first = if schema.fields.first().is_some_and(|field| field.name == "window_start") { 2 } else { 0 };
@@ -119,7 +120,7 @@ fn is_end_of_rank(name: &str) -> bool {
     matches!(name, "rank_low" | "rank_high" | "error_bound" | "lost")
 }
 
-/// A group's name: its text, or of several columns a JSON array of texts.
+/// Name of a group: its text, or a JSON array of several texts.
 fn member(key: &[Cells<'_>], row: usize) -> String {
     let texts: Vec<Option<String>> = key.iter().map(|cells| text(cells, row)).collect();
     match texts.as_slice() {
@@ -129,7 +130,7 @@ fn member(key: &[Cells<'_>], row: usize) -> String {
     }
 }
 
-/// An entry for each tuple, with the fields that are there.
+/// An entry per tuple, with its nonnull fields.
 fn entries(keys: &Keys, head: &ResultHead, window: &Window) -> Vec<(Pipeline, u64)> {
     let key = format!("{}:{}", keys.prefix, head.parsers.join(","));
     let mut made = Vec::new();
@@ -173,17 +174,17 @@ fn number(cells: &Cells<'_>, row: usize) -> Option<f64> {
     }
 }
 
-/// Hands commands to a server.
+/// Sends commands to a server.
 pub struct Server {
     client: redis::Client,
     connection: Option<redis::Connection>,
 }
 
 impl Server {
-    /// At this address, whose path is the number of a database.
+    /// The server at this address, whose path is the number of a database.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message.
     pub fn new(address: &Address) -> Result<Server, String> {
         let path = address.path.reveal().trim_matches('/');
         let database: Option<i64> =
@@ -224,7 +225,7 @@ impl Server {
     }
 }
 
-/// What a server says that will say it again.
+/// Error codes of permanent failures.
 const FINAL: [&str; 6] = ["ERR", "EXECABORT", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
 
 impl Transport for Server {
@@ -233,7 +234,7 @@ impl Transport for Server {
         self.try_send(commands, patience).map_err(|error| {
             let is_unknown_here = error.kind() == redis::ErrorKind::AuthenticationFailed;
             let (code, text) = (error.code().map(String::from), error.to_string());
-            // Of many commands in one transaction the first that failed tells enough.
+            // The first failed command of a transaction is sufficient.
             let first =
                 error.into_server_errors().and_then(|errors| errors.first().map(|(_, error)| error.clone()));
             let code = first.as_ref().map(|error| error.code().to_owned()).or(code).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Rows of results as what a scrape shows of them: put together by window, made points, and added to the series.
+//! Results for a scrape: groups rows by window, converts them to points, and adds them to the series.
 
 use std::sync::Arc;
 
@@ -10,45 +10,45 @@ use crate::queue::Item;
 use crate::series::Series;
 use crate::windows::{Window, Windows};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Results {
     windows: Windows,
     series: Series,
-    /// How many windows each result had.
+    /// Number of windows per result.
     seen: Vec<u64>,
     left_out: u64,
 }
 
 impl Results {
-    /// None yet, and no more than `series_max` series.
+    /// Without series; at most `series_max`.
     #[must_use]
     pub fn new(series_max: usize) -> Results {
         let series = Series::new(series_max);
         Results { windows: Windows::default(), series, seen: Vec::new(), left_out: 0 }
     }
 
-    /// Says what results there will be; comes before the first row.
+    /// Announces the results; must precede the first row.
     pub fn announce(&mut self, heads: &[ResultHead]) {
         self.take(Item::Heads(Arc::from(heads)));
     }
 
-    /// Takes rows of the result at this place.
+    /// Adds rows of the result with this index.
     pub fn add(&mut self, result: usize, batch: &Batch) {
         self.take(Item::Rows(result, batch.clone()));
     }
 
-    /// All windows whose rows have come are complete; how many rows are shown by that.
+    /// Completes all windows with rows so far; returns the number of rows added to the series.
     pub fn complete(&mut self) -> u64 {
         self.take(Item::Complete)
     }
 
-    /// Takes what comes next; how many rows are shown by that.
+    /// Handles an item; returns the number of rows added to the series.
     pub(crate) fn take(&mut self, item: Item) -> u64 {
         let windows = self.windows.take(item);
         self.show(&windows)
     }
 
-    /// Shows what is left.
+    /// Adds the remaining rows.
     pub(crate) fn finish(&mut self) -> u64 {
         let windows = self.windows.finish();
         self.show(&windows)
@@ -76,7 +76,7 @@ impl Results {
         &self.series
     }
 
-    /// Points that are not shown: beyond the bound, or nothing that a scrape can show.
+    /// Points omitted: beyond the limit, or without representation.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out + self.series.left_out()

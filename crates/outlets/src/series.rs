@@ -1,15 +1,16 @@
-//! What a scrape shows: the last closed window, and sums over all of them. A series that a window does not have goes with the next; a
-//! sum stays for a while, so that one who is rarely seen counts on. The number of series is bounded.
+//! Series for a scrape: the last closed window, and sums over all windows. A series missing in a window is dropped with
+//! the next one; a sum is kept for some windows, so that rare groups continue to accumulate. The number of series is
+//! limited.
 
 use std::collections::BTreeMap;
 
 use crate::exponential::Exponential;
 use crate::points::{Family, Kind, Point, Value};
 
-/// Windows that a sum outlasts without being added to.
+/// Number of windows for which a sum is kept without additions.
 const KEPT: u64 = 30;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Series {
     max: usize,
@@ -19,27 +20,27 @@ pub struct Series {
     left_out: u64,
 }
 
-/// Names and values, by name.
+/// Names and values, sorted by name.
 pub type Attributes = Vec<(String, String)>;
 
 /// A series.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Its number.
+    /// Value.
     pub value: Value,
-    /// The result that it is of.
+    /// Index of its result.
     result: usize,
-    /// By the result's windows, when it was seen last.
+    /// Number of the window in which it was last seen.
     window: u64,
 }
 
 impl Series {
-    /// None yet, and no more than `max`.
+    /// Without series; at most `max`.
     pub fn new(max: usize) -> Series {
         Series { max, count: 0, families: BTreeMap::new(), left_out: 0 }
     }
 
-    /// Takes the points of a result's window, the result's `window`th.
+    /// Adds the points of a result's window with number `window`.
     pub fn take(&mut self, result: usize, window: u64, points: Vec<Point>) {
         for point in points {
             self.add(result, window, point);
@@ -73,32 +74,32 @@ impl Series {
         match (&mut shown.value, value) {
             (Value::Number(sum), Value::Number(more)) if kind == Kind::Sum => *sum += more,
             (Value::Distribution(all), Value::Distribution(more)) => all.merge(&more),
-            // Two groups have become one where their texts were folded: of what does not add up the first is shown.
+            // Two groups became equal by redaction: of values that are not additive the first is kept.
             (Value::Number(_), Value::Number(_)) if shown.window == window => self.left_out += 1,
             (old, new) => *old = new,
         }
         shown.window = window;
     }
 
-    /// The families with their series.
+    /// Families with their series.
     pub fn families(&self) -> impl Iterator<Item = (&Family, impl Iterator<Item = (&Attributes, &Value)>)> {
         self.families.iter().map(|(family, shown)| {
             (family, shown.iter().map(|(attributes, shown)| (attributes, &shown.value)))
         })
     }
 
-    /// How many.
+    /// Number of series.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Points left out by now.
+    /// Points omitted so far.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 }
 
-/// A distribution without values, for what is merged from the start.
+/// A distribution without values, as the initial value of a merge.
 impl Default for Exponential {
     fn default() -> Exponential {
         Exponential::new()
@@ -136,7 +137,7 @@ mod tests {
         // Of another result.
         series.take(1, 0, vec![point(Kind::Gauge, "/c", 7.0), point(Kind::Gauge, "/d", 8.0)]);
         check(&series, &[("Gauge", "/b", 2.0), ("Gauge", "/c", 7.0), ("Sum", "/a", 6.0)], 1);
-        // Folded into one.
+        // Equal after redaction.
         series.take(
             0,
             2,

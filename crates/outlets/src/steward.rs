@@ -1,5 +1,6 @@
-//! Takes what is to stand, as how many replicas something is to have, to who makes it so: a signed webhook, which says that it has, or Redis,
-//! from where others read it. In Redis all of it changes at once, and only where what is there is older: the same again changes nothing.
+//! Sends a desired state, such as numbers of replicas, to a receiver: a signed webhook, which acknowledges it, or
+//! Redis, from which others read it. In Redis it changes atomically, and only if the stored version is older:
+//! repetition has no effect.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use crate::redis::Server;
 use crate::webhook::Receiver;
 use crate::worker::{Body, Fault, Message, Transport};
 
-/// `PREFIX:OF` has the newest document, its number and whose it is; `…:servers` and `…:replicas` the same for programs that read no JSON.
+/// `PREFIX:OF` has the newest document, its version and its run; `…:servers` and `…:replicas` have the same data for
+/// programs without JSON.
 const SCRIPT: &str = "\
 local known = redis.call('HMGET', KEYS[1], 'run', 'version')
 if known[1] and ARGV[4] == 'missing' then return 0 end
@@ -21,20 +23,20 @@ for i = 6 + servers, #ARGV, 2 do redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1
 redis.call('PUBLISH', KEYS[1], ARGV[3])
 return 1";
 
-/// What is to stand.
+/// A desired state.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Of what.
+    /// Name of the object.
     pub of: String,
-    /// Whose numbers these are: of another life they are no measure.
+    /// Identifies the series of versions; versions of different runs are not comparable.
     pub run: u64,
-    /// Its number.
+    /// Version.
     pub version: u64,
-    /// The servers that are to be used.
+    /// Servers to use.
     pub servers: Vec<String>,
-    /// How many of them, from the first on, each group is to have that has more than the least.
+    /// Groups with more than the minimum of replicas: name and number of servers from the first on.
     pub replicas: Vec<(String, u32)>,
-    /// All of it, as JSON.
+    /// Complete state as JSON.
     pub document: String,
 }
 
@@ -43,14 +45,14 @@ enum Way {
     Redis(Box<Server>, String),
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Steward(Way);
 
 impl Steward {
-    /// A steward for this address.
+    /// A sender for this address.
     ///
     /// # Errors
-    /// A message if the address has no support for desired states.
+    /// A message if the address does not support desired states.
     pub fn new(address: &Address) -> Result<Steward, String> {
         // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -74,10 +76,10 @@ impl Steward {
         }))
     }
 
-    /// One attempt. `Ok`: it stands there, or something newer does.
+    /// One attempt. `Ok`: the state, or a newer one, is stored.
     ///
     /// # Errors
-    /// Why it does not.
+    /// See [`Fault`].
     pub fn give(&mut self, wanted: &Wanted, patience: Duration) -> Result<(), Fault> {
         match &mut self.0 {
             Way::Webhook(receiver) => {
@@ -88,11 +90,11 @@ impl Steward {
         }
     }
 
-    /// One attempt. `Ok`: what it was given last stands there, or something else does, also where it had been forgotten; a webhook keeps it for
-    /// itself.
+    /// One attempt to restore a state that Redis may have lost. `Ok`: the last state, or another one, is stored;
+    /// webhooks store it themselves.
     ///
     /// # Errors
-    /// Why it does not.
+    /// See [`Fault`].
     pub fn remind(&mut self, wanted: &Wanted, patience: Duration) -> Result<(), Fault> {
         match &mut self.0 {
             Way::Webhook(_) => Ok(()),

@@ -5,43 +5,43 @@ use std::sync::{Mutex, PoisonError};
 
 use sinks::Delivered;
 
-/// Why rows were lost.
+/// Cause of lost rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The queue had no room.
+    /// The queue was full.
     QueueFull,
     /// Attempts failed for too long.
     GaveUp,
-    /// The other side will not have them.
+    /// Rejected by the receiver.
     Refused,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Rows that were made.
+    /// Rows produced.
     pub rows: AtomicU64,
     sent: AtomicU64,
     queue_full: AtomicU64,
     gave_up: AtomicU64,
     refused: AtomicU64,
-    /// Attempts beyond the first.
+    /// Retries.
     pub retries: AtomicU64,
-    /// Messages that were taken.
+    /// Messages acknowledged.
     pub messages: AtomicU64,
-    /// Series and points left out: of what is no number, doubles, beyond the limit.
+    /// Series and points omitted: not a number, duplicate, or beyond the limit.
     pub left_out: AtomicU64,
     problem: Mutex<Option<String>>,
 }
 
 impl Tally {
-    /// Rows that were taken.
+    /// Counts acknowledged rows.
     pub fn sent(&self, rows: u64) {
         self.sent.fetch_add(rows, Relaxed);
         self.messages.fetch_add(1, Relaxed);
     }
 
-    /// Rows that were lost.
+    /// Counts lost rows.
     pub fn lost(&self, why: Loss, rows: u64) {
         let count = match why {
             Loss::QueueFull => &self.queue_full,
@@ -51,13 +51,13 @@ impl Tally {
         count.fetch_add(rows, Relaxed);
     }
 
-    /// Rows that were taken, and lost there after all.
+    /// Converts acknowledged rows to lost ones.
     pub fn take_back(&self, why: Loss, rows: u64) {
         self.sent.fetch_sub(rows, Relaxed);
         self.lost(why, rows);
     }
 
-    /// What failed last.
+    /// Notes the last error.
     pub fn problem(&self, why: &str) {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
     }
@@ -70,7 +70,7 @@ impl Tally {
         delivered
     }
 
-    /// What is known while the run goes on.
+    /// Counts so far, while the run continues.
     pub fn so_far(&self, to: String) -> Delivered {
         let [rows, sent, queue_full, gave_up, refused] =
             [&self.rows, &self.sent, &self.queue_full, &self.gave_up, &self.refused].map(|n| n.load(Relaxed));

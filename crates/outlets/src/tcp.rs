@@ -1,5 +1,5 @@
-//! Bytes over TCP or TLS: connects when there is something to send, and anew when the other side has gone. Nothing is answered there,
-//! so what counts as sent is what the connection took; a message whose sending broke off is sent again as a whole.
+//! Bytes over TCP or TLS: connects on the first message, and reconnects after a failure. There are no acknowledgments,
+//! so data count as sent when passed to the connection; an interrupted message is sent again as a whole.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::address::{Address, Scheme};
 use crate::net::{self, Connection};
 use crate::worker::{Fault, Message, Transport};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Tcp {
     address: Address,
     tls: Option<Arc<ClientConfig>>,
@@ -19,10 +19,10 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// To this address.
+    /// A connection to this address.
     ///
     /// # Errors
-    /// A sentence, where TLS is not to be had.
+    /// A message, if TLS is not available.
     pub fn new(address: &Address) -> Result<Tcp, String> {
         let tls = (address.scheme == Scheme::TcpTls).then(|| net::tls(address)).transpose()?;
         Ok(Tcp { address: address.clone(), tls, connection: None })
@@ -50,7 +50,7 @@ impl Transport for Tcp {
     }
 
     fn finish(&mut self, patience: Duration) -> Result<(), (u64, String)> {
-        // Readers that never close have all the same what they were sent.
+        // Receivers that never close have received the data nevertheless.
         if let Some(mut connection) = self.connection.take() {
             let _ = connection.close(patience.min(Duration::from_secs(1)));
         }

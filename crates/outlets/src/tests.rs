@@ -45,7 +45,7 @@ pub fn schema(fields: Vec<Field>) -> Arc<Schema> {
     })
 }
 
-/// The same with a distribution of six values.
+/// Like [`result`], with a distribution of six values.
 pub fn distribution(url: &str, hist: &str) -> Batch {
     let fields = vec![
         Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, ""),
@@ -94,7 +94,7 @@ impl Transport for Moody {
     }
 }
 
-/// What is taken and counted when the transport answers so.
+/// Rows acknowledged and counted for these answers of the transport.
 fn check(
     answers: Vec<Result<(), Fault>>,
     retry_max: Duration,

@@ -15,10 +15,10 @@ use crate::queue::Item;
 use crate::windows::{Window, Windows};
 use crate::worker::{Body, Fault, Mapping, Message, Transport};
 
-/// Rows of a message, at most.
+/// Maximum rows per message.
 const ROWS_MAX: usize = 1000;
 
-/// Makes a message of a window, or several.
+/// Converts a window to one or several messages.
 #[derive(Default)]
 pub struct Batches {
     windows: Windows,
@@ -37,7 +37,7 @@ impl Batches {
     }
 }
 
-/// `{"processor":…,"window_start":…,"window_end":…,"part":1,"rows":[{…},…]}`; of tuples without the first three.
+/// `{"processor":…,"window_start":…,"window_end":…,"part":1,"rows":[{…},…]}`; for tuples without the first three.
 fn messages(heads: &[ResultHead], window: &Window) -> Vec<(Vec<u8>, u64)> {
     let mut rows: Vec<Vec<u8>> = Vec::new();
     for batch in &window.batches {
@@ -79,19 +79,19 @@ impl Mapping for Batches {
     }
 }
 
-/// Who hears of them.
+/// A webhook receiver.
 pub struct Receiver {
     poster: Poster,
     key: Option<hmac::Key>,
-    /// Begins the identifiers of its messages.
+    /// Prefix of the identifiers of its messages.
     run: u64,
 }
 
 impl Receiver {
-    /// At this address.
+    /// The receiver at this address.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message.
     pub fn new(address: &Address) -> Result<Receiver, String> {
         let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
         Ok(Receiver { poster: Poster::new(address, "/")?, key, run: RandomState::new().hash_one("run") })
@@ -99,13 +99,13 @@ impl Receiver {
 }
 
 impl Receiver {
-    /// The same, whose identifiers begin with `run`.
+    /// Sets the prefix of identifiers to `run`.
     pub fn of_run(self, run: u64) -> Receiver {
         Receiver { run, ..self }
     }
 }
 
-/// `whsec_` and the key in base64, or the key as it is.
+/// `whsec_` and the key in base64, or the key as plain text.
 fn key(secret: &str) -> Result<hmac::Key, String> {
     let bytes = match secret.strip_prefix("whsec_") {
         Some(text) => base64(text).ok_or("behind whsec_ the key stands in base64")?,
@@ -136,7 +136,7 @@ impl Transport for Receiver {
 }
 
 impl Receiver {
-    /// Posts JSON by this identifier, signed now.
+    /// Posts JSON with this identifier, signed with the current time.
     pub(crate) fn post(&self, id: &str, body: &[u8], patience: Duration) -> Result<(), Fault> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut headers = vec![
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::tests::{head, result};
 
-    /// The example of the Standard Webhooks' specification.
+    /// Example of the Standard Webhooks specification.
     #[test]
     fn signatures_are_those_of_the_standard() {
         let key = key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a key");

@@ -1,4 +1,4 @@
-//! Puts rows together by window: a result's rows come in batches that know nothing of windows.
+//! Groups rows by window: batches of a result are independent of windows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use crate::queue::Item;
 /// Rows of a window, or of a result without windows.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The result's place.
+    /// Index of the result.
     pub result: usize,
-    /// From its first nanosecond to the first after it.
+    /// Start and exclusive end, in nanoseconds.
     pub bounds: Option<(i64, i64)>,
-    /// Its rows.
+    /// Rows.
     pub batches: Vec<Batch>,
 }
 
 impl Window {
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.rows() as u64).sum()
     }
 }
 
-/// Windows that are not known to be complete.
+/// Incomplete windows.
 #[derive(Default)]
 pub struct Windows {
     heads: Option<Arc<[ResultHead]>>,
@@ -34,7 +34,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Takes an item; gives the windows that are complete now, in the order in which they began to come.
+    /// Handles an item; returns the windows completed by it, in order of their first row.
     pub fn take(&mut self, item: Item) -> Vec<Window> {
         match item {
             Item::Heads(heads) => self.heads = Some(heads),
@@ -49,7 +49,7 @@ impl Windows {
         Vec::new()
     }
 
-    /// The windows that are left.
+    /// The remaining windows.
     pub fn finish(&mut self) -> Vec<Window> {
         self.open.drain(..).collect()
     }
@@ -59,7 +59,7 @@ impl Windows {
         self.heads.as_deref()
     }
 
-    /// What the result at this place is.
+    /// Description of the result with this index.
     pub fn head(&self, result: usize) -> Option<&ResultHead> {
         self.heads.as_ref()?.get(result)
     }
@@ -81,7 +81,7 @@ impl Windows {
     }
 }
 
-/// The window of a row.
+/// Bounds of a row's window.
 fn bounds(batch: &Batch, row: usize) -> Option<(i64, i64)> {
     let (start, end) = (FieldId(0), FieldId(1));
     let is_windowed = batch.schema().fields.first().is_some_and(|field| field.name == "window_start");

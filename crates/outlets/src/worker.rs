@@ -1,5 +1,5 @@
-//! An outlet's thread: takes what waits in its queue, has messages made of it, and has them delivered, each until it is taken, refused,
-//! or has taken too long.
+//! Thread of an outlet: takes items from its queue, converts them to messages, and sends each until it is acknowledged,
+//! rejected, or timed out.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use crate::backoff::Backoff;
 use crate::queue::{Item, Next, Queue};
 use crate::tally::{Loss, Tally};
 
-/// Whose rows they are.
+/// Source of the rows.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// What people call the query or job.
+    /// Name of the query or job.
     pub of: String,
-    /// Begins the identifiers of messages: another run's are others.
+    /// Prefix of message identifiers, unique per run.
     pub run: u64,
 }
 
-/// A message on its way.
+/// A message to send.
 #[derive(Clone)]
 pub struct Message {
-    /// What is sent.
+    /// Body.
     pub body: Body,
-    /// The rows in it.
+    /// Number of rows.
     pub rows: u64,
-    /// Its number in this run.
+    /// Number in this run.
     pub number: u64,
 }
 
-/// What is sent, in the outlet's own form.
+/// Body in the outlet's format.
 #[derive(Clone)]
 pub enum Body {
-    /// Nothing: it is there already.
+    /// Nothing: already delivered.
     Posted,
-    /// These bytes.
+    /// Bytes.
     Bytes(Vec<u8>),
-    /// Commands for Redis.
+    /// Redis commands.
     Commands(redis::Pipeline),
 }
 
 impl Body {
-    /// The bytes, where it is made of some.
+    /// The bytes, if it consists of bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Body::Bytes(bytes) => bytes,
@@ -51,34 +51,34 @@ impl Body {
     }
 }
 
-/// Makes messages of rows. Reads no clock and opens nothing.
+/// Converts rows to messages, without clock and I/O.
 pub trait Mapping: Send {
-    /// Takes what comes next.
+    /// Handles an item.
     fn take(&mut self, item: Item, out: &mut Vec<Message>);
 
-    /// What is left.
+    /// Converts the remaining rows.
     fn finish(&mut self, out: &mut Vec<Message>);
 
-    /// Series and points that were left out by now.
+    /// Series and points omitted so far.
     fn left_out(&self) -> u64 {
         0
     }
 }
 
-/// Why a message was not taken.
+/// Failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Another attempt may succeed.
+    /// Temporary: another attempt may succeed.
     Passing(String),
-    /// None will.
+    /// Permanent.
     Final(String),
     /// This number of its rows was rejected permanently; the others were accepted.
     Partly(u64, String),
 }
 
-/// Takes messages to the other side. No call takes much longer than `patience`.
+/// Sends messages. No call takes much longer than `patience`.
 pub trait Transport: Send {
-    /// Begins, on the outlet's own thread.
+    /// Called first, on the outlet's thread.
     fn begin(&mut self) -> std::io::Result<()> {
         Ok(())
     }
@@ -86,31 +86,31 @@ pub trait Transport: Send {
     /// One attempt.
     fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault>;
 
-    /// Says that nothing more comes, and waits until what was sent is there; rows that are not, after all.
+    /// Ends the transmission, and waits until sent rows have arrived; the error has the number of lost ones.
     fn finish(&mut self, _patience: Duration) -> Result<(), (u64, String)> {
         Ok(())
     }
 }
 
-/// One attempt takes no longer, about.
+/// Approximate maximum duration of an attempt.
 const ATTEMPT_MAX: Duration = Duration::from_secs(5);
 
-/// What an outlet's thread works with.
+/// State of an outlet's thread.
 pub struct Worker {
-    /// What waits.
+    /// Queue.
     pub queue: Arc<Queue>,
     /// Counters of its rows.
     pub tally: Arc<Tally>,
-    /// Makes messages.
+    /// Mapping.
     pub mapping: Box<dyn Mapping>,
-    /// Delivers them.
+    /// Transport.
     pub transport: Box<dyn Transport>,
     /// Maximum time to retry a message.
     pub retry_max: Duration,
 }
 
 impl Worker {
-    /// Works until the queue is ended and empty, or time is up.
+    /// Runs until the queue has ended and is empty, or the time limit.
     pub fn run(mut self) {
         let mut messages = Vec::new();
         if let Err(error) = self.transport.begin() {
@@ -140,7 +140,7 @@ impl Worker {
         let backoff = Backoff::new(RandomState::new().hash_one(message.number));
         for wait in backoff {
             let left = self.left().unwrap_or(ATTEMPT_MAX);
-            // What is not sent now will be counted as lost at the end.
+            // Unsent rows are counted as lost at the end.
             if left.is_zero() {
                 return;
             }
@@ -165,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// How much time there is, once the queue is ended.
+    /// Remaining time, after the end of the queue.
     fn left(&self) -> Option<Duration> {
         Some(self.queue.deadline()?.saturating_duration_since(Instant::now()))
     }
