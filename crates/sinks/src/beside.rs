@@ -1,5 +1,4 @@
-//! Two sinks that get the same rows: what a person or a program reads here, and another that never fails because of what is
-//! beyond this machine.
+//! Two sinks for the same rows: a local one, and one that never fails because of remote errors.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,14 +8,14 @@ use tuple::Batch;
 
 use crate::{Delivered, Sink, Vitals};
 
-/// Hands rows to both; what is shown of open windows goes to the first only.
+/// Passes rows to both; open windows are shown by the first only.
 pub struct Beside {
     first: Box<dyn Sink>,
     second: Box<dyn Sink>,
 }
 
 impl Beside {
-    /// Both of them.
+    /// Combines both sinks.
     #[must_use]
     pub fn new(first: Box<dyn Sink>, second: Box<dyn Sink>) -> Beside {
         Beside { first, second }
@@ -35,7 +34,7 @@ impl Sink for Beside {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        // What is for here is complete before others are waited for.
+        // Local output is complete before others are waited for.
         let finished = self.first.finish();
         self.second.finish().and(finished)
     }

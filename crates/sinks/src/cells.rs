@@ -1,4 +1,4 @@
-//! One column of a batch with its type known once, and its values as exact text: what JSON lines and CSV share.
+//! A column of a batch with its type resolved once, and its values as exact text; shared by JSON lines and CSV.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,12 +12,12 @@ use tuple::{Batch, DataType, FieldId, Unit};
 
 use crate::units;
 
-/// The cells of one column.
+/// Cells of a column.
 #[derive(Clone, Copy)]
 pub struct Cells<'a> {
-    /// What they count.
+    /// Unit.
     pub unit: Unit,
-    /// Their values.
+    /// Values.
     pub values: Values<'a>,
 }
 
@@ -36,7 +36,7 @@ pub enum Values<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// The column at `id`, if the batch has it.
+    /// The column `id`, if the batch has it.
     #[must_use]
     pub fn of(batch: &'a Batch, id: FieldId) -> Option<Cells<'a>> {
         batch.column(id)?;
@@ -54,8 +54,7 @@ impl<'a> Cells<'a> {
         Some(Cells { unit: field.unit, values })
     }
 
-    /// Whether the value at `row` is null. A float that is no number counts as null: neither JSON nor a person has a
-    /// use for it.
+    /// Whether the value at `row` is null. NaN and infinities count as null: JSON cannot represent them.
     #[inline]
     #[must_use]
     pub fn is_null(&self, row: usize) -> bool {
@@ -70,7 +69,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Whether JSON wants quotes around [`Cells::push`]'s text.
+    /// Whether the text of [`Cells::push`] must be quoted in JSON.
     #[must_use]
     pub fn is_quoted(&self) -> bool {
         match self.values {
@@ -80,7 +79,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Appends the value at `row`, which is not null, exactly: integers as they are, floats as the shortest text that
+    /// Appends the exact value at `row`, which must not be null: integers unchanged, floats as the shortest text that
     /// reads back to the same number, ids and hashes as 16 hexadecimal digits, addresses as text.
     #[inline]
     pub fn push(&self, row: usize, out: &mut Vec<u8>) {
@@ -96,7 +95,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// A row's value as people read it: numbers with three digits that matter and their unit.
+    /// Formats the value for people: three significant digits with unit.
     #[must_use]
     pub fn shown(&self, row: usize) -> String {
         match self.values {
@@ -112,13 +111,13 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The names of the columns that are there.
+/// Names of the present columns.
 #[must_use]
 pub fn names(batch: &Batch) -> Vec<String> {
     batch.present().map(|id| batch.schema().field(id).name.to_string()).collect()
 }
 
-/// The address in an `Ip` column; IPv4-mapped ones come back as IPv4.
+/// Address in an `Ip` column; IPv4-mapped ones become IPv4.
 #[must_use]
 pub fn ip(bytes: &[u8]) -> IpAddr {
     let bytes: [u8; 16] = bytes.try_into().expect("an Ip column is FixedSizeBinary(16)");
@@ -126,7 +125,7 @@ pub fn ip(bytes: &[u8]) -> IpAddr {
 }
 
 fn push_float(out: &mut Vec<u8>, value: f64) {
-    // `{:?}` is the shortest text that reads back, with an exponent where the digits would be many.
+    // `{:?}` is the shortest text that reads back, with an exponent if there would be many digits.
     write!(out, "{value:?}").expect("a Vec takes every byte");
 }
 

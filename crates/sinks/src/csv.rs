@@ -1,7 +1,7 @@
-//! CSV (RFC 4180): one rectangular table with one header line, values as in JSON lines, null as an empty cell.
+//! CSV (RFC 4180): one table with a header line, values as in JSON lines, null as an empty cell.
 //!
-//! Several results share the table: its first column, `processor`, says whose row it is, and the columns of all of
-//! them stand side by side, empty where a result has no such column. Any reader of CSV can take that apart again.
+//! Several results share the table: its first column, `processor`, names the result of a row; the other columns are the
+//! union of all results' columns, with empty cells for columns that a result does not have.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::{ResultHead, Sink};
 /// Writes CSV.
 pub struct Csv<W: Write> {
     out: ::csv::Writer<W>,
-    /// With several results: each one's name.
+    /// With several results: their names.
     processors: Option<Vec<String>>,
     columns: Vec<String>,
     header_written: bool,
@@ -24,9 +24,9 @@ pub struct Csv<W: Write> {
 /// Treatment of values with terminal control characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
-    /// They stay as they are.
+    /// Unchanged.
     Exact,
-    /// They are made visible.
+    /// Made visible.
     Visible,
 }
 
@@ -36,7 +36,7 @@ impl<W: Write> Csv<W> {
         Csv::with(out, heads, Values::Exact)
     }
 
-    /// The same for a terminal: control characters, and others that it would act on, are made visible, as in tables.
+    /// For a terminal: control characters, and others with an effect on it, are made visible, as in tables.
     pub fn for_eyes(out: W, heads: &[ResultHead]) -> Self {
         Csv::with(out, heads, Values::Visible)
     }
@@ -99,7 +99,7 @@ impl<W: Write> Sink for Csv<W> {
     }
 }
 
-/// All columns of all results, each name once, in the order of their first appearance.
+/// Columns of all results without duplicates, in order of first appearance.
 fn union(heads: &[ResultHead]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in heads.iter().flat_map(|h| &h.columns) {
@@ -110,7 +110,7 @@ fn union(heads: &[ResultHead]) -> Vec<String> {
     names
 }
 
-/// The writer's own error, with its kind: a closed pipe must stay one.
+/// Restores the writer's error with its kind, which matters for a closed pipe.
 fn io_error(error: ::csv::Error) -> io::Error {
     match error.into_kind() {
         ::csv::ErrorKind::Io(error) => error,
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(lines[3], lines[1]);
     }
 
-    /// On a terminal nothing acts; in a file everything is as it was.
+    /// Characters are made visible on a terminal, and unchanged in a file.
     #[test]
     fn for_eyes_nothing_acts() {
         let hostile = "\0\x1b[31m\u{9b}31m\u{202e}\u{200b}ok";

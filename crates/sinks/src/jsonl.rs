@@ -1,5 +1,5 @@
-//! JSON lines: one object a row, in the schema's order, exact values, stable names. Hand-written into one buffer,
-//! since serialising is most of the work of a query that prints its tuples.
+//! JSON lines: one object per row, in the order of the schema, with exact values and stable names. Written directly
+//! into a buffer, since serialization dominates the cost of queries that print tuples.
 
 use std::io::{self, Write};
 
@@ -9,19 +9,19 @@ use crate::cells::Cells;
 use crate::table::acts;
 use crate::{ResultHead, Sink};
 
-/// Bytes after which the buffer is handed on.
+/// Size at which the buffer is flushed.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Writes JSON lines. An object of a processor's result begins with `"processor"`; absent columns are left out, nulls
-/// are `null`, ids are text of 16 hexadecimal digits, times and durations are integers of nanoseconds.
+/// Writes JSON lines. An object of a processor's result starts with `"processor"`; absent columns are omitted, nulls
+/// are `null`, ids are strings of 16 hexadecimal digits, times and durations are integers of nanoseconds.
 pub struct Jsonl<W: Write> {
     out: W,
     buffer: Vec<u8>,
-    /// How an object of each result begins.
+    /// Start of an object, per result.
     openings: Vec<Vec<u8>>,
 }
 
-/// One column and the bytes that go before its values.
+/// A column, and the bytes before its values.
 struct Member<'a> {
     before: Vec<u8>,
     cells: Cells<'a>,
@@ -109,8 +109,8 @@ fn members(batch: &Batch, mut comma: bool) -> Vec<Member<'_>> {
     batch.present().filter_map(member).collect()
 }
 
-/// Appends `text` as a JSON string (RFC 8259 section 7). What a terminal would act on is escaped too, though JSON does
-/// not ask for it: the line may end up on one, and the text comes from the network.
+/// Appends `text` as a JSON string (RFC 8259 section 7). Characters with an effect on a terminal are also escaped,
+/// because the line may be printed on one, and the text comes from the network.
 fn push_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.push(b'"');
@@ -124,7 +124,7 @@ fn push_string(out: &mut Vec<u8>, text: &str) {
         }
         let (c, len) = match byte {
             0..0x80 => (char::from(byte), 1),
-            // A character of several bytes begins here: only such bytes need care.
+            // A character of several bytes starts here; only these need a check.
             _ => text[at..].chars().next().map_or(('\0', 1), |c| (c, c.len_utf8())),
         };
         if len == 1 || acts(c) {
@@ -138,7 +138,7 @@ fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends what is JSON already. Characters that act can stand in its strings only, where escapes mean the same.
+/// Appends JSON. Characters with an effect on a terminal can only be in its strings, where they are escaped.
 fn push_json(out: &mut Vec<u8>, json: &str) {
     if json.is_ascii() {
         return out.extend_from_slice(json.as_bytes());
@@ -170,7 +170,7 @@ fn push_escape(out: &mut Vec<u8>, unit: u16) {
     out.extend([b'\\', short]);
 }
 
-/// Bytes that are escaped, or that begin characters of which some are.
+/// Bytes to be escaped, or that start characters of which some are.
 static NEEDS_CARE: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0;
@@ -189,7 +189,7 @@ static NEEDS_CARE: [bool; 256] = {
     table
 };
 
-/// First bytes of the characters beyond ASCII that [`acts`] finds.
+/// First bytes of the non-ASCII characters for which [`acts`] holds.
 const ACTING_BEGIN: [u8; 5] = [0xc2, 0xd8, 0xe2, 0xef, 0xf3];
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// All characters: what a terminal acts on is escaped, and reads back.
+    /// For all characters: those with an effect on a terminal are escaped, and read back.
     #[test]
     fn no_character_that_acts_passes() {
         let all: String = (0..=0x0010_ffff).filter_map(char::from_u32).collect();

@@ -1,9 +1,8 @@
-//! The last consumers of tuples and results: a readable table, JSON lines, CSV, Parquet. A sink takes [`tuple::Batch`]es and
-//! writes bytes to any [`std::io::Write`]; it reads no environment and decides nothing about the rows, and none but
-//! [`DataSet`] opens files.
+//! Output of tuples and results: a table, JSON lines, CSV, Parquet. A sink writes [`tuple::Batch`]es to any
+//! [`std::io::Write`]; only [`DataSet`] opens files, and no sink reads the environment or filters rows.
 //!
-//! Programs read [`Jsonl`] and [`Csv`], whose values are exact and stable; people read [`Table`], whose values are
-//! rounded to what an eye can use and carry their units.
+//! [`Jsonl`] and [`Csv`] are for programs, with exact and stable values; [`Table`] is for people, with rounded values
+//! and units.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Parquet: one file of one result into any writer, or a data set of all of them in a folder. Rows are written when their row
-//! group is full, or has been open for `GROUP_AGE`, so that a kill does not cost more.
+//! Parquet: one file of one result to any writer, or a data set of all results in a folder. Rows are written when their
+//! row group is full, or after `GROUP_AGE`, which limits the loss after a kill.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,20 +12,20 @@ use tuple::{Batch, FieldId, Schema};
 
 use crate::Sink;
 
-/// So old a row group becomes, and what [`Sink::flush`] is called too late.
+/// Maximum age of a row group; the interval of [`Sink::flush`] is added.
 const GROUP_AGE: Duration = Duration::from_secs(8);
 
-/// Since when rows wait for their row group to end.
+/// Time of the first row in the row group.
 #[derive(Default)]
 struct Age(Option<Instant>);
 
 impl Age {
-    /// Rows were taken.
+    /// Notes the arrival of rows.
     fn rows(&mut self) {
         self.0.get_or_insert_with(Instant::now);
     }
 
-    /// Whether the row group has to end; the next one is young then.
+    /// Whether the row group must be ended; resets the age.
     fn is_over(&mut self) -> bool {
         let is_over = self.0.is_some_and(|since| since.elapsed() >= GROUP_AGE);
         if is_over {
@@ -37,19 +37,19 @@ impl Age {
 
 /// Writes one result as one Parquet file.
 pub struct Parquet<W: Write + Send> {
-    /// Until it has ended.
+    /// `None` after the end.
     writer: Option<TableWriter<W>>,
     head: Head,
     age: Age,
-    /// The file that `W` writes to, if it is to be whole after every row group.
+    /// The file behind `W`, if it must be readable after every row group.
     file: Option<File>,
 }
 
 impl<W: Write + Send> Parquet<W> {
-    /// A file of `columns` of `schema` that says `head` of itself; writing it may take so much `memory`.
+    /// A file with `columns` of `schema` and the header `head`; `memory`: limit for writing, in bytes.
     ///
     /// # Errors
-    /// Whatever the writer behind it says.
+    /// `io::Error` of the writer.
     pub fn new(
         out: W,
         head: Head,
@@ -57,19 +57,19 @@ impl<W: Write + Send> Parquet<W> {
         columns: Vec<FieldId>,
         memory: usize,
     ) -> io::Result<Self> {
-        // What a query prints has the query's columns and no other.
+        // Contains exactly the query's columns.
         let writer = TableWriter::new(out, Kind::Result, schema, columns)?.with_group_memory(memory);
         Ok(Parquet { writer: Some(writer), head, age: Age::default(), file: None })
     }
 
-    /// `file` is the regular file that the writer writes to, from its beginning: after every row group it gets a footer, which the
-    /// next row group overwrites, so that a kill leaves a file that can be read.
+    /// `file`: the regular file behind the writer, from its start. After every row group a footer is written, which the
+    /// next row group overwrites, so that the file is readable after a kill.
     #[must_use]
     pub fn whole_after_each_group(self, file: Option<File>) -> Self {
         Parquet { file, ..self }
     }
 
-    /// A row group has ended.
+    /// Writes the footer after a row group.
     fn put_end(&mut self) -> io::Result<()> {
         let (Some(file), Some(writer)) = (&self.file, &self.writer) else { return Ok(()) };
         let Some((at, footer)) = writer.end_so_far(&self.head)? else { return Ok(()) };
@@ -89,7 +89,7 @@ impl<W: Write + Send> Sink for Parquet<W> {
         Ok(())
     }
 
-    /// Ends a row group that has been open for long.
+    /// Ends an old row group.
     fn flush(&mut self) -> io::Result<()> {
         if self.age.is_over()
             && let Some(writer) = &mut self.writer
@@ -103,7 +103,7 @@ impl<W: Write + Send> Sink for Parquet<W> {
     fn finish(&mut self) -> io::Result<()> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         if let Some(file) = &self.file {
-            // The footer so far is overwritten, and may have been longer.
+            // The previous footer is overwritten, and may have been longer.
             writer.end_group()?;
             file.set_len(writer.written())?;
         }
@@ -115,16 +115,16 @@ impl<W: Write + Send> Sink for Parquet<W> {
     }
 }
 
-/// Writes a data set; the results are its tables, by their places.
+/// Writes a data set with a table per result.
 pub struct DataSet {
     recorder: Recorder,
-    /// How far event time has come.
+    /// Current event time.
     watermark_ns: i64,
     age: Age,
 }
 
 impl DataSet {
-    /// Writes to the tables of `recorder`.
+    /// Writes the tables of `recorder`.
     #[must_use]
     pub fn new(recorder: Recorder) -> DataSet {
         DataSet { recorder, watermark_ns: i64::MIN, age: Age::default() }
@@ -137,7 +137,7 @@ impl Sink for DataSet {
         self.recorder.write(result, batch, self.watermark_ns)
     }
 
-    /// Ends row groups that have been open for long.
+    /// Ends old row groups.
     fn flush(&mut self) -> io::Result<()> {
         if self.age.is_over() { self.recorder.end_groups() } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Any sink behind a redactor: for rows that are kept, or leave for another machine.
+//! A sink behind redaction, for rows that are stored or leave the machine.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,14 +8,14 @@ use tuple::{Batch, Redactor};
 
 use crate::{Delivered, Sink, Vitals};
 
-/// Hands redacted rows on.
+/// Passes redacted rows on.
 pub struct Redacted<S> {
     sink: S,
     redactor: Redactor,
 }
 
 impl<S: Sink> Redacted<S> {
-    /// Before `sink`.
+    /// Adds redaction before `sink`.
     #[must_use]
     pub fn new(sink: S, redactor: Redactor) -> Redacted<S> {
         Redacted { sink, redactor }

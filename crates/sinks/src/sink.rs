@@ -6,40 +6,40 @@ use std::net::IpAddr;
 use recording::{CaptureFacts, Kept};
 use tuple::Batch;
 
-/// The column of a server's rows that says which agents a row lacks.
+/// Column with the agents that a server's row lacks.
 pub const AGENTS_MISSING: &str = "agents_missing";
 
-/// What is known of one result of a query before its first row.
+/// Description of a query's result, known before its first row.
 #[derive(Clone, Debug, Default)]
 pub struct ResultHead {
-    /// The processor that makes it, as [`distinct_names`] has it; `None` for the tuples themselves.
+    /// Name of the processor, as in [`distinct_names`]; `None` for tuples.
     pub processor: Option<String>,
-    /// The names of its columns; of tuples the first batch may know better, and then has the last word.
+    /// Names of its columns; for tuples the first batch may have more precise ones.
     pub columns: Vec<String>,
-    /// How many of them say which group a row is of; they stand behind the window's bounds.
+    /// Number of group columns, which follow the window bounds.
     pub keys: usize,
-    /// From the start of one of its windows to that of the next, if it has windows.
+    /// Distance between the starts of windows, if it has windows.
     pub slide_ns: Option<i64>,
-    /// Why a window may have no rows.
+    /// Reason why a window may have no rows.
     pub empty: Empty,
-    /// The parsers whose tuples it is of.
+    /// Parsers of its tuples.
     pub parsers: Vec<String>,
 }
 
-/// How a run goes, for sinks that tell it to others.
+/// State of a run, for sinks that report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vitals {
-    /// Packets taken from the source.
+    /// Packets received.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// Packets that were lost before us.
+    /// Packets lost before the capture.
     pub lost_packets: u64,
-    /// Bytes that were acknowledged and not captured.
+    /// Bytes acknowledged but not captured.
     pub unseen_bytes: u64,
     /// Flows in the table.
     pub flows: u64,
-    /// Tuples made of the packets.
+    /// Tuples made.
     pub tuples: u64,
     /// Rows of the result.
     pub rows: u64,
@@ -48,90 +48,89 @@ pub struct Vitals {
 /// Outcome of the rows that a sink delivers to another program. `sent` plus all of `lost` is `rows`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// Where to, without secrets.
+    /// Destination, without secrets.
     pub to: String,
-    /// Rows that were made.
+    /// Rows produced.
     pub rows: u64,
-    /// Rows that were taken there.
+    /// Rows acknowledged.
     pub sent: u64,
-    /// Rows that were not, by cause.
+    /// Lost rows, by cause.
     pub lost: Vec<(&'static str, u64)>,
-    /// What else there is to count: attempts, series left out.
+    /// Other counters: retries, omitted series.
     pub counts: Vec<(&'static str, u64)>,
-    /// What the last failure said.
+    /// Last error.
     pub problem: Option<String>,
 }
 
 impl Delivered {
-    /// Rows that were lost.
+    /// Total of lost rows.
     #[must_use]
     pub fn lost_rows(&self) -> u64 {
         self.lost.iter().map(|(_, rows)| rows).sum()
     }
 }
 
-/// Why a window has no rows.
+/// Reason why a window has no rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Empty {
     /// It has no tuples.
     #[default]
     NoTuples,
-    /// That, or none of its rows was chosen.
+    /// No tuples, or no selected rows.
     NoneChosen,
 }
 
-/// A last consumer. Rows of several results may come in turns.
+/// Receiver of results. Rows of several results may be interleaved.
 pub trait Sink {
-    /// Takes rows of the result at place `result` of the query's results.
+    /// Writes rows of the result with index `result`.
     ///
     /// # Errors
-    /// Whatever the writer behind it says.
+    /// `io::Error` of the writer.
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()>;
 
-    /// Hands everything taken so far to the writer and flushes it.
+    /// Passes all data to the writer and flushes it.
     ///
     /// # Errors
-    /// Whatever the writer behind it says.
+    /// `io::Error` of the writer.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Ends the output; nothing is written after it.
+    /// Ends the output; nothing is written afterwards.
     ///
     /// # Errors
-    /// Whatever the writer behind it says.
+    /// `io::Error` of the writer.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// A host's name, for sinks that show names; others ignore it.
+    /// Passes a host name to sinks that show names.
     fn learn_name(&mut self, _ip: IpAddr, _name: &str) {}
 
-    /// Event time has come to `watermark_ns`: rows that are written from now on were released then or later.
+    /// Advances event time: later rows were released at this watermark or after it.
     ///
     /// # Errors
-    /// Whatever the writer behind it says.
+    /// `io::Error` of the writer.
     fn advance(&mut self, _watermark_ns: i64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Shows what open windows hold so far, in place of what was shown before; the next rows take its place. For sinks that a
-    /// person looks at while it runs.
+    /// Shows the content of open windows, replacing what was shown before. For sinks on a terminal.
     ///
     /// # Errors
-    /// Whatever the writer behind it says.
+    /// `io::Error` of the writer.
     fn show_open(&mut self, _rows: &[(usize, Batch)]) -> io::Result<()> {
         Ok(())
     }
 
-    /// Takes away what [`Sink::show_open`] shows.
+    /// Removes the output of [`Sink::show_open`].
     ///
     /// # Errors
-    /// Whatever the writer behind it says.
+    /// `io::Error` of the writer.
     fn hide_open(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// What is known of the packets by now, for sinks that keep it.
+    /// Passes facts about the packets so far to sinks that store them.
     fn learn_capture(&mut self, _facts: &CaptureFacts) {}
 
-    /// How the run goes, for sinks that tell it to others.
+    /// Passes the state of the run to sinks that report it.
     fn learn_vitals(&mut self, _vitals: &Vitals) {}
 
     /// Outcome of the rows, for sinks that deliver to other programs.
@@ -139,7 +138,7 @@ pub trait Sink {
         Vec::new()
     }
 
-    /// What has been kept, by sinks that keep.
+    /// Recorded data, for sinks that store it.
     fn kept(&self) -> Option<Kept> {
         None
     }
@@ -150,8 +149,7 @@ pub trait Sink {
     }
 }
 
-/// The processors' names as results carry them: as written in the query; a name that came before gets its number
-/// (`top-k`, `top-k#2`).
+/// Names of processors as in results: as written in the query, with a number for repeated ones (`top-k`, `top-k#2`).
 #[must_use]
 pub fn distinct_names<'a>(written: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen: Vec<&str> = Vec::new();

@@ -1,6 +1,6 @@
 //! A table for people: columns sized to their content, values with units, escaped text.
 //!
-//! Windows of a result share one header, with their start in a column of its own; at the end, a row per group shows the
+//! Windows of a result share one header, with their start in a separate column; at the end, a row per group shows the
 //! trend. Sections of a report are blocks with titles, histograms are charts. Tuples are streamed: the first rows
 //! determine columns and widths. [`Sink::notes`] lists omissions. The format may change and is not for parsing.
 
@@ -34,35 +34,34 @@ pub use text::{acts, cut, escape, pad};
 use trend::Trend;
 use windows::Calendar;
 
-/// How to show.
+/// Display settings.
 #[derive(Clone, Debug, Default)]
 pub struct Style {
-    /// Columns of the terminal; `None`: as wide as it gets.
+    /// Columns of the terminal; `None`: unlimited.
     pub width: Option<usize>,
     /// Lines of the terminal.
     pub height: Option<usize>,
-    /// Names to show in place of addresses; `None`: show addresses.
+    /// Names shown instead of addresses; `None`: addresses.
     pub names: Option<HashMap<IpAddr, String>>,
-    /// Times are of this zone.
+    /// Time zone.
     pub zone: Zone,
-    /// When rows of windows are shown.
+    /// Time at which rows of windows are shown.
     pub pace: Pace,
 }
 
-/// When rows of windows are shown.
+/// Time at which rows of windows are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// At the end, so that columns suit all rows, and the windows of one result are not between those of another; sooner where
-    /// there are many.
+    /// At the end, so that columns fit all rows and the results are not interleaved; earlier if there are many.
     #[default]
     Whole,
-    /// As they come.
+    /// Immediately.
     AtOnce,
 }
 
-/// Tuples that wait, unless flushed, until there are enough to decide the widths by.
+/// Number of first tuples that determine the widths, unless flushed earlier.
 const TUPLES_FIRST: usize = 64;
-/// Rows of windows that wait for the end.
+/// Maximum rows of windows held until the end.
 const ROWS_HELD: usize = 20_000;
 
 /// Writes tables.
@@ -71,7 +70,7 @@ pub struct Table<W: Write> {
     style: Style,
     results: Vec<Shown>,
     block: Option<Block>,
-    /// How many histograms have been drawn.
+    /// Number of histograms drawn.
     charts: usize,
     /// The first tuples.
     waiting: Option<Rendered>,
@@ -80,13 +79,13 @@ pub struct Table<W: Write> {
     open: Drawing,
 }
 
-/// One result.
+/// State of a result.
 struct Shown {
     head: ResultHead,
-    /// Its windows, if it has any.
+    /// Its windows, if any.
     calendar: Option<Calendar>,
     trend: Trend,
-    /// Rows that wait for the end.
+    /// Rows held until the end.
     held: Option<Rendered>,
 }
 
@@ -166,7 +165,7 @@ impl<W: Write> Table<W> {
         self.results[result].held.take().map_or(Ok(()), |rendered| self.emit(&rendered))
     }
 
-    /// Writes rows, under the header that is there if it is theirs.
+    /// Writes rows, under the current header if it fits.
     fn emit(&mut self, rendered: &Rendered) -> io::Result<()> {
         let mut text = self.open.erase();
         if self.has_charts(rendered) {
@@ -188,7 +187,7 @@ impl<W: Write> Table<W> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// Decides the columns of a new block and prints its title and header.
+    /// Determines the columns of a new block, and prints its title and header.
     fn begin(&mut self, text: &mut String, rendered: &Rendered, is_titled: bool) -> Block {
         let block = self.lay_out(rendered);
         if !is_titled {
@@ -198,7 +197,7 @@ impl<W: Write> Table<W> {
         block
     }
 
-    /// The columns for these rows.
+    /// Columns for these rows.
     fn lay_out(&mut self, rendered: &Rendered) -> Block {
         let Rendered { result, section, schema, fields, .. } = rendered;
         let keys = self.keys(rendered);
@@ -259,13 +258,13 @@ impl<W: Write> Table<W> {
         push_line(text, rule, block.columns.iter().zip(rules.iter().map(String::as_str)));
     }
 
-    /// How wide the column of windows is, if there is one.
+    /// Width of the window column, if any.
     fn margin(&self, block: &Block) -> Option<usize> {
         let calendar = self.results[block.result].calendar.as_ref().filter(|_| block.section.is_none())?;
         Some(calendar.width().max("window".len()))
     }
 
-    /// The rows; a window's start stands in its first one. A null is `-`.
+    /// Prints rows; the start of a window is in its first row. Null is `-`.
     fn push_rows(&mut self, text: &mut String, block: &mut Block, rendered: &Rendered) {
         let margin = self.margin(block);
         let mut windows = rendered.windows.iter().peekable();
@@ -283,14 +282,14 @@ impl<W: Write> Table<W> {
         }
     }
 
-    /// The columns that say which group a row is of.
+    /// Group columns.
     fn keys(&self, rendered: &Rendered) -> Vec<FieldId> {
         let head = &self.results[rendered.result].head;
         let bounds = usize::from(head.slide_ns.is_some()) * 2;
         rendered.schema.ids().skip(bounds).take(head.keys).collect()
     }
 
-    /// How the groups of a result went.
+    /// Prints the trend of a result's groups.
     fn push_trend(&mut self, text: &mut String, result: usize) {
         let shown = &self.results[result];
         let Some(calendar) = &shown.calendar else { return };

@@ -1,5 +1,4 @@
-//! Numbers as people read them: three digits that matter, with their unit. For exact values there are the other
-//! formats. What lies in the middle between two texts becomes the one with the even last digit.
+//! Numbers for people: three significant digits, with unit. Other formats have exact values. Ties are rounded to even.
 
 use tuple::Unit;
 
@@ -29,7 +28,7 @@ pub fn duration(ns: f64) -> String {
     format!("{sign}{text}")
 }
 
-/// A length of time that a person chose, in the largest unit of which it is a whole number: `90 s`, `5 min`, `1 h`.
+/// A configured duration, in the largest unit with an integer value: `90 s`, `5 min`, `1 h`.
 #[must_use]
 pub fn chosen_duration(ns: i64) -> String {
     let units = [
@@ -53,13 +52,13 @@ pub fn bytes(value: f64) -> String {
     format!("{sign}{text}")
 }
 
-/// Something per second: `12.3/s`.
+/// Rate per second: `12.3/s`.
 #[must_use]
 pub fn rate(value: f64) -> String {
     format!("{}/s", plain(value))
 }
 
-/// A share of one as a percentage. What is not all never looks like all, and what is not nothing never like nothing.
+/// A share as a percentage. Values below one are never shown as 100 %, positive ones never as 0 %.
 #[must_use]
 pub fn percentage(share: f64) -> String {
     let percent = share * 100.0;
@@ -79,7 +78,7 @@ pub fn id(value: u64) -> String {
     format!("{value:016x}")
 }
 
-/// A number without a unit: whole numbers whole, others with three digits that matter.
+/// A number without unit: integers exact, others with three significant digits.
 #[must_use]
 pub fn plain(value: f64) -> String {
     let (sign, magnitude) = split_sign(value);
@@ -96,7 +95,7 @@ fn split_sign(value: f64) -> (&'static str, f64) {
     (if value < 0.0 { "-" } else { "" }, value.abs())
 }
 
-/// In the largest unit in which it is at least 1; in the smallest, whole numbers stay whole.
+/// In the largest unit with a value of at least 1; in the smallest unit, integers stay exact.
 fn scaled(value: f64, step: f64, units: &[&str], digits: impl Fn(f64) -> String) -> String {
     let whole = value == value.trunc() && value < step;
     if whole {
@@ -140,7 +139,7 @@ mod tests {
         }
     }
 
-    /// The page of the server reads the same cases (web/test/numbers.mjs): a unit, a number, and its text.
+    /// The server's page is tested with the same cases (web/test/numbers.mjs): a unit, a number, and its text.
     #[test]
     fn numbers_are_those_of_the_page() {
         for line in include_str!("numbers.tsv").lines() {

@@ -1,9 +1,9 @@
-//! Times of day and dates as people of one time zone read them. Exact formats have nanoseconds since 1970 and need no zone.
+//! Times and dates in a time zone, for people. Exact formats have nanoseconds since 1970 and need no zone.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// The zone in which times are shown; UTC unless told otherwise.
+/// Time zone of the output; default UTC.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
@@ -18,7 +18,7 @@ impl Default for Zone {
 }
 
 impl Digits {
-    /// As few as tell a time apart that is a multiple of `ns`: none, 3, 6 or 9.
+    /// Minimum precision for multiples of `ns`: none, 3, 6 or 9 digits.
     #[must_use]
     pub fn for_multiples_of(ns: i64) -> Digits {
         let steps = [(1_000_000_000, 0), (1_000_000, 3), (1_000, 6)];
@@ -27,19 +27,19 @@ impl Digits {
 }
 
 impl Zone {
-    /// A zone of jiff's.
+    /// Wraps a time zone of jiff.
     #[must_use]
     pub fn new(zone: TimeZone) -> Zone {
         Zone(zone)
     }
 
-    /// A time with microseconds: `2026-11-07T12:05:57.229334Z`, and with its offset where it is not UTC.
+    /// A time with microseconds: `2026-11-07T12:05:57.229334Z`, or with its offset if not UTC.
     #[must_use]
     pub fn time(&self, epoch_ns: i64) -> String {
         self.show(epoch_ns, |at| format!("{:.6}{}", at.datetime(), offset(at)))
     }
 
-    /// The same without a fraction that is zero.
+    /// Like [`Zone::time`], without a zero fraction.
     #[must_use]
     pub fn short_time(&self, epoch_ns: i64) -> String {
         self.show(epoch_ns, |at| format!("{}{}", at.datetime(), offset(at)))
@@ -60,7 +60,7 @@ impl Zone {
         })
     }
 
-    /// What to call it at that time: `UTC`, `Europe/Berlin (+01:00)`, `+02:00`.
+    /// Name of the zone at that time: `UTC`, `Europe/Berlin (+01:00)`, `+02:00`.
     #[must_use]
     pub fn name(&self, epoch_ns: i64) -> String {
         match self.0.iana_name() {
@@ -78,7 +78,7 @@ impl Zone {
     }
 }
 
-/// The first `digits` digits behind the seconds.
+/// The first `digits` digits of the fraction of a second.
 fn fraction(at: &Zoned, digits: u8) -> i32 {
     at.subsec_nanosecond() / 10_i32.pow(9 - u32::from(digits))
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     const NOVEMBER: i64 = 1_795_291_157_229_334_999;
-    /// An hour before clocks in Berlin went back, and the first second after.
+    /// An hour before the end of summer time in Berlin, and the first second after.
     const OCTOBER: i64 = 1_792_890_000_000_000_000;
 
     #[test]

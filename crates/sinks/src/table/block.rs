@@ -1,4 +1,4 @@
-//! What stands under one header of a table.
+//! A block of a table: rows under one header.
 
 use tuple::FieldId;
 
@@ -7,22 +7,22 @@ use super::render::Rendered;
 use super::shortened::Shortened;
 use super::text;
 
-/// What stands under one header.
+/// A block of a table.
 pub struct Block {
-    /// Of which result.
+    /// Index of the result.
     pub result: usize,
-    /// Of a report: the window and the section.
+    /// For a report: window and section.
     pub section: Option<(Option<(i64, i64)>, String)>,
-    /// All its columns, also those that there was no room for.
+    /// All columns, including omitted ones.
     pub fields: Vec<FieldId>,
-    /// Those that are shown.
+    /// Displayed columns.
     pub columns: Vec<Column>,
-    /// Their texts that were cut.
+    /// Shortened texts per column.
     pub texts: Vec<Shortened>,
 }
 
 impl Block {
-    /// Whether rows go on under the block's header.
+    /// Whether rows can continue the block.
     pub fn takes(&self, rows: &Rendered) -> bool {
         let is_tuples = rows.windows.is_empty() && rows.section.is_none();
         let same_columns = match rows.section {
@@ -32,7 +32,7 @@ impl Block {
         self.result == rows.result && self.section == rows.section && same_columns
     }
 
-    /// Whether the rows are another section of the same report.
+    /// Whether rows are another section of the same report.
     pub fn is_of_report(&self, rows: &Rendered) -> bool {
         let window = |section: &Option<(Option<(i64, i64)>, String)>| section.as_ref().map(|s| s.0);
         self.result == rows.result && self.section.is_some() && window(&self.section) == window(&rows.section)
@@ -45,7 +45,7 @@ impl Block {
         Block { result: self.result, section: self.section.clone(), fields, columns, texts }
     }
 
-    /// The cells of one row.
+    /// Cells of a row.
     pub fn cells(&mut self, rendered: &Rendered, row: usize) -> Vec<String> {
         let cell = |(column, texts): (&Column, &mut Shortened)| {
             let Some(cell) = rendered.cell(column.field, row) else { return "-".to_owned() };
@@ -55,7 +55,7 @@ impl Block {
     }
 }
 
-/// Appends a line of cells, a margin before them where there is one.
+/// Appends a line of cells, after a margin if there is one.
 pub fn push_line<'a>(
     text: &mut String,
     margin: Option<(&str, usize)>,

@@ -1,4 +1,4 @@
-//! Results that are histograms: each row as a chart of its own.
+//! Results with histograms: each row is a chart.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ impl<W: Write> Table<W> {
         is_result && rendered.fields.iter().any(|id| is_chart(&rendered.schema, *id))
     }
 
-    /// Each row as a chart, under a title that says the rest.
+    /// Each row as a chart, with the other columns in its title.
     pub(super) fn push_charts(&mut self, text: &mut String, rendered: &Rendered) {
         let keys = self.keys(rendered);
         let mut window = None;

@@ -1,13 +1,13 @@
-//! Lines at the end of a terminal that give way to others.
+//! Temporary lines at the end of a terminal's output.
 
-/// What is drawn now.
+/// The current drawing.
 #[derive(Debug, Default)]
 pub struct Drawing {
     lines: usize,
 }
 
 impl Drawing {
-    /// What takes the drawing away: the cursor goes up to its first line, and everything from there is cleared.
+    /// Escape sequence that removes the drawing: moves the cursor to its first line and clears the rest.
     #[must_use]
     pub fn erase(&mut self) -> String {
         match std::mem::take(&mut self.lines) {
@@ -16,7 +16,7 @@ impl Drawing {
         }
     }
 
-    /// So many lines have been drawn.
+    /// Notes the number of lines drawn.
     pub fn stands(&mut self, lines: usize) {
         self.lines = lines;
     }

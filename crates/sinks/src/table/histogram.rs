@@ -1,7 +1,8 @@
-//! A `hist` or `cdf` of one row as a chart: a line for each band of values, with its ends in the value's unit, its count, its
-//! share of all and a bar.
+//! A `hist` or `cdf` of one row as a chart: a line per range of values, with its bounds in the value's unit, count,
+//! share and bar.
 //!
-//! The engine's buckets are 1/64 apart; bands end at round numbers and hold the buckets whose upper bounds are in them.
+//! The engine's buckets are 1/64 apart; ranges end at round numbers and contain the buckets whose upper bounds are in
+//! them.
 
 use tuple::Unit;
 use unicode_width::UnicodeWidthStr;
@@ -10,29 +11,29 @@ use super::spark::lying;
 use super::text::pad;
 use crate::units;
 
-/// Bands of a chart, about.
+/// Approximate maximum of ranges per chart.
 const BANDS_MAX: usize = 16;
-/// Characters of the longest bar.
+/// Length of the longest bar.
 const BAR_MAX: usize = 40;
 const INDENT: usize = 2;
 
-/// What the numbers of the buckets are.
+/// Meaning of the buckets' numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// How many values are in each.
+    /// Number of values.
     Counts,
-    /// The share of the values up to its end.
+    /// Cumulative share.
     SharesUpTo,
 }
 
-/// Values from above `low` up to `high`; without `low` all up to `high`.
+/// Values above `low`, if given, up to `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Band {
     low: Option<f64>,
     high: f64,
 }
 
-/// The lines of the chart of `[[upper bound, count or share], …]`, ascending; the text itself when it is something else.
+/// Lines of the chart of `[[upper bound, count or share], …]`, ascending; the unchanged text if it is malformed.
 #[must_use]
 pub fn chart(json: &str, unit: Unit, kind: Kind, width: Option<usize>) -> Vec<String> {
     match serde_json::from_str::<Vec<(f64, f64)>>(json) {
@@ -75,7 +76,7 @@ fn draw(buckets: &[(f64, f64)], unit: Unit, kind: Kind, width: Option<usize>) ->
     rows.iter().zip(&values).map(line).collect()
 }
 
-/// The values in a band, or the share of those up to its end.
+/// Number of values in a range, or the cumulative share.
 fn value(buckets: &[(f64, f64)], band: Band, kind: Kind) -> f64 {
     let up_to_end = buckets.iter().take_while(|(bound, _)| *bound <= band.high);
     match kind {
@@ -87,7 +88,7 @@ fn value(buckets: &[(f64, f64)], band: Band, kind: Kind) -> f64 {
     }
 }
 
-/// The bands for buckets with these upper bounds: between round numbers, on a scale that suits how far values lie apart.
+/// Ranges for buckets with these upper bounds: between round numbers, on a linear or logarithmic scale by their spread.
 fn bands(bounds: &[f64]) -> Vec<Band> {
     let positive: Vec<f64> = bounds.iter().copied().filter(|bound| *bound > 0.0).collect();
     let mut bands = Vec::new();
@@ -103,7 +104,7 @@ fn bands(bounds: &[f64]) -> Vec<Band> {
     bands
 }
 
-/// Edges at equal distances, a power of ten times 1, 2 or 5, from below `first` to `last` or more. They are not closer than
+/// Bounds at equal distances, a power of ten times 1, 2 or 5, from below `first` to at least `last`. Not closer than
 /// the buckets.
 fn even(first: f64, last: f64, is_whole: bool) -> Vec<f64> {
     let least = ((last - first) / 10.0).max(last / 32.0).max(if is_whole { 1.0 } else { 0.0 });
@@ -113,12 +114,12 @@ fn even(first: f64, last: f64, is_whole: bool) -> Vec<f64> {
     let step = times * power;
     let begin = (first / step).ceil() - 1.0;
     let end = (last / step).ceil();
-    // Products of whole numbers and a power of ten, so that 0.3 does not become 0.30000000000000004.
+    // Products of integers and a power of ten, so that 0.3 does not become 0.30000000000000004.
     let edge = |i: usize| round((begin + i as f64) * step);
     (0..=(end - begin) as usize).map(edge).collect()
 }
 
-/// Edges at round numbers whose distances grow with them.
+/// Bounds at round numbers with growing distances.
 fn decades(first: f64, last: f64, is_whole: bool) -> Vec<f64> {
     const SERIES: [&[f64]; 4] = [&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
     let powers = (first.log10().floor() as i32 - 1)..=(last.log10().ceil() as i32);
@@ -134,7 +135,7 @@ fn decades(first: f64, last: f64, is_whole: bool) -> Vec<f64> {
     of_series(SERIES.iter().find(fits).unwrap_or(&SERIES[3]))
 }
 
-/// Without the last digits' noise.
+/// Removes the noise of the last digits.
 fn round(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }

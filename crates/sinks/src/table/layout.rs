@@ -1,21 +1,21 @@
-//! Which columns of a table are shown, and how wide: sized to the first rows, cut to the terminal.
+//! Layout of a table: displayed columns and their widths, from the first rows and the terminal's width.
 
 use tuple::{DataType, Field, FieldId, Schema, Unit, common};
 use unicode_width::UnicodeWidthStr;
 
-/// Columns between two columns.
+/// Spaces between columns.
 pub const BETWEEN: usize = 2;
-/// Text is not cut below this to make room.
+/// Minimum width of shortened text.
 const TEXT_WIDTH_MIN: usize = 12;
-/// Nor is text that a person looks at first below this, while there are other columns to leave out.
+/// Minimum width of shortened text in primary columns, while other columns can be omitted.
 const FIRST_TEXT_WIDTH: usize = 32;
-/// Text is cut to this even where the width is not known.
+/// Maximum width of text if the terminal's width is unknown.
 const TEXT_WIDTH_MAX: usize = 240;
-/// Where more rows are to come, numbers have room for this much, and text too where the terminal has it.
+/// Minimum width of numbers, and of text if possible, while more rows follow.
 const NUMBER_TO_COME: usize = 7;
 const TEXT_TO_COME: usize = 24;
 
-/// Common fields that a person misses least, in the order in which they go when a terminal is narrow.
+/// Common fields omitted first on narrow terminals, in this order.
 const DISPENSABLE_FIELDS: [&str; 9] = [
     "community_id",
     "id",
@@ -27,43 +27,43 @@ const DISPENSABLE_FIELDS: [&str; 9] = [
     "server_ip",
     "client_ip",
 ];
-/// Statistics, in the order in which they go; after them others from the right.
+/// Statistics omitted first, in this order; then others from the right.
 const DISPENSABLE_STATISTICS: [&str; 9] =
     ["error_bound", "stddev", "min", "p99_9", "p90", "p95", "max", "p50", "avg"];
 
-/// What a column is to its reader.
+/// Role of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A field of a tuple.
     Field,
-    /// Says what a row is about: its group, its rank. It always stays.
+    /// Identifies a row: group, rank. Never omitted.
     Key,
-    /// What was computed.
+    /// Computed value.
     Statistic,
 }
 
-/// One column as shown.
+/// A displayed column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The field.
+    /// Field.
     pub field: FieldId,
-    /// Its heading.
+    /// Heading.
     pub heading: String,
-    /// Its width on the screen.
+    /// Width on the terminal.
     pub width: usize,
-    /// Numbers stand right.
+    /// Whether it is right-aligned.
     pub right: bool,
-    /// Width to which text is cut.
+    /// Width to which text is shortened.
     cut_to: usize,
     role: Role,
-    /// Whether it may be cut.
+    /// Whether it is text, which may be shortened.
     text: bool,
-    /// No row has a value.
+    /// Whether no row has a value.
     empty: bool,
 }
 
 impl Column {
-    /// A column of `field`, as wide as its widest cell.
+    /// A column of `field` with the width of its widest cell.
     #[must_use]
     pub fn sized(schema: &Schema, field: FieldId, role: Role, cells: &[Option<String>]) -> Column {
         let declared = schema.field(field);
@@ -83,31 +83,31 @@ impl Column {
         }
     }
 
-    /// The same under another heading.
+    /// The column with another heading.
     #[must_use]
     pub fn headed(self, heading: &str) -> Column {
         let heading = super::text::escape(heading);
         Column { width: self.width.max(heading.width()), heading, ..self }
     }
 
-    /// To what width its text is cut; `None`: it is not. Half a number would be a wrong number.
+    /// Width to which its text is shortened; `None`: not shortened, because a truncated number would be wrong.
     #[must_use]
     pub fn cut_to(&self) -> Option<usize> {
         self.text.then_some(self.cut_to)
     }
 }
 
-/// What is shown of a table, and what is left out.
+/// Displayed and omitted columns.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fitted {
-    /// The columns.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// Names of those that there was no room for.
+    /// Names of omitted columns.
     pub left_out: Vec<String>,
 }
 
-/// Puts a parser's tuples in the order in which people look at them: what its facts name, its other fields, the ends last. A
-/// SELECT that names columns has its own order.
+/// Sorts a parser's columns by relevance: those in its list of facts, other fields, and the endpoints last. SELECT
+/// defines its own order.
 pub fn for_people(columns: &mut [Column], schema: &Schema) {
     if !schema.facts.first.is_empty() {
         let names = common::FIELDS.len();
@@ -116,14 +116,14 @@ pub fn for_people(columns: &mut [Column], schema: &Schema) {
     }
 }
 
-/// Its place among what a person looks at first.
+/// Rank among the primary columns.
 fn first_place(column: &Column, schema: &Schema) -> Option<usize> {
     let name = &schema.field(column.field).name;
     schema.facts.first.iter().position(|first| first == name)
 }
 
-/// The columns fitted to `width`, if one is given: text is cut to its least width, fields and statistics are left out, and
-/// what room there is then is given back to the text.
+/// Fits columns to `width`, if given: text is shortened to its minimum, then fields and statistics are omitted, and
+/// remaining space is returned to the text.
 #[must_use]
 pub fn fit(mut columns: Vec<Column>, width: Option<usize>, schema: &Schema) -> Fitted {
     let mut left_out = Vec::new();
@@ -154,7 +154,7 @@ pub fn fit(mut columns: Vec<Column>, width: Option<usize>, schema: &Schema) -> F
     Fitted { columns, left_out }
 }
 
-/// Room for rows to come, whose cells may be wider than those of the first ones.
+/// Widens columns for later rows, whose cells may be wider.
 pub fn loosen(columns: &mut [Column], width: Option<usize>) {
     columns.iter_mut().filter(|c| c.right).for_each(|c| c.width = c.width.max(NUMBER_TO_COME));
     for i in (0..columns.len()).filter(|i| columns[*i].text).collect::<Vec<_>>() {
@@ -164,7 +164,7 @@ pub fn loosen(columns: &mut [Column], width: Option<usize>) {
     }
 }
 
-/// The name without `_ns`: the cells carry their unit.
+/// Name without `_ns`: cells have units.
 #[must_use]
 pub fn heading(field: &Field) -> String {
     let name = match field.unit {
@@ -188,8 +188,8 @@ fn least_width(columns: &[Column]) -> usize {
     columns.iter().map(least).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 
-/// Which column goes first, if one may. Of results a statistic, never a key, and not the last statistic; of tuples an empty
-/// one, one of [`DISPENSABLE_FIELDS`], else the last that is neither key nor measure, or not looked at first.
+/// Next column to omit, if any. Of results a statistic, never a key, and not the last statistic; of tuples an empty
+/// one, one of [`DISPENSABLE_FIELDS`], otherwise the last that is neither key nor measure, or not primary.
 fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
     let last = |wanted: &dyn Fn(&Column) -> bool| columns.iter().rposition(wanted);
     let named = |name: &str| last(&|c| c.heading == name && c.role != Role::Key);
@@ -204,7 +204,8 @@ fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
         let is_common = common::FIELDS.iter().any(|f| f.name == c.heading);
         is_common || Some(c.field) == schema.key || Some(c.field) == schema.measure
     };
-    // What SELECT names goes from the right; else the ends go before what the parser reads, and that from the right, too.
+    // With SELECT, columns are omitted from the right; otherwise endpoints before the parser's fields, also from the
+    // right.
     let is_whole = schema.fields.first().is_some_and(|field| field.name == common::FIELDS[0].name);
     if !is_whole {
         return columns.len().checked_sub(1).filter(|last| *last > 0);
@@ -218,7 +219,7 @@ fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
     last(&|c| c.empty).or_else(dispensable).or_else(own).filter(|_| columns.len() > 1)
 }
 
-/// Lowers the widest text columns, all to the same width, until the table fits or they are at their least.
+/// Shortens the widest text columns to a common width until the table fits or the minimum is reached.
 fn cut_text(columns: &mut [Column], width: usize) {
     while total(columns) > width {
         let over = total(columns) - width;

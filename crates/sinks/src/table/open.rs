@@ -1,5 +1,4 @@
-//! Windows that are still open, on a terminal: their rows so far, drawn below the table again and again, and taken away when
-//! rows come that stay.
+//! Open windows on a terminal: their rows so far, redrawn below the table, and removed before final rows.
 
 use std::io::{self, Write};
 
@@ -8,7 +7,7 @@ use tuple::Batch;
 use super::render::{Rendered, runs};
 use super::{Table, cut};
 
-/// Lines where the height of the terminal is not known.
+/// Default height of the terminal.
 const HEIGHT: usize = 24;
 
 impl<W: Write> Table<W> {
@@ -44,7 +43,7 @@ impl<W: Write> Table<W> {
         self.out.flush()
     }
 
-    /// A line that says what is open, and the rows: under the header above if it suits them, else with one of their own.
+    /// A line about the open window, and the rows: under the current header if it fits, otherwise with their own.
     fn open_lines(&mut self, rendered: &Rendered) -> Vec<String> {
         let shown = &self.results[rendered.result];
         let name = shown.head.processor.as_deref().map(super::escape).unwrap_or_default();
@@ -68,7 +67,7 @@ impl<W: Write> Table<W> {
     }
 
     fn push_open_rows(&mut self, text: &mut String, rendered: &Rendered) {
-        // What is only drawn says nothing of the gap before the next window, nor of columns that did not fit.
+        // Drawing must not change the state of gaps and omitted columns.
         let (calendar, left_out) = (self.results[rendered.result].calendar.clone(), self.left_out.clone());
         if let (Some(calendar), Some((_, (start_ns, _)))) =
             (&mut self.results[rendered.result].calendar, rendered.windows.first())

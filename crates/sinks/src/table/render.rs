@@ -1,4 +1,4 @@
-//! From batches to text: which columns of which rows are shown, and what their cells say.
+//! Renders batches to text: selection of columns and formatting of cells.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,36 +13,36 @@ use crate::cells::{self, Cells, Values};
 use crate::zone::Zone;
 use crate::{Style, units};
 
-/// Rows as text, column by column; `None` is null.
+/// Rows as text, by column; `None` is null.
 pub struct Rendered {
-    /// Of which result.
+    /// Index of the result.
     pub result: usize,
-    /// Of a report: the window and the section.
+    /// For a report: window and section.
     pub section: Option<(Option<(i64, i64)>, String)>,
-    /// Where windows begin: the row, and the window's bounds.
+    /// Starts of windows: row index, and bounds of the window.
     pub windows: Vec<(usize, (i64, i64))>,
-    /// What the columns are.
+    /// Schema of the columns.
     pub schema: Arc<Schema>,
-    /// Which of them there are.
+    /// Columns.
     pub fields: Vec<FieldId>,
-    /// Their cells.
+    /// Cells by column.
     pub cells: Vec<Vec<Option<String>>>,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
 }
 
-/// Consecutive rows of a batch that belong to one window, and of a report to one section.
+/// Consecutive rows of a batch with the same window and, in a report, the same section.
 pub struct Run {
-    /// The window's bounds.
+    /// Bounds of the window.
     pub window: Option<(i64, i64)>,
-    /// The section.
+    /// Section.
     pub section: Option<String>,
-    /// Which rows.
+    /// Row indexes.
     pub rows: Range<usize>,
 }
 
 impl Rendered {
-    /// The rows of a run.
+    /// Renders a run.
     #[must_use]
     pub fn of(result: usize, batch: &Batch, run: &Run, style: &Style) -> Rendered {
         let fields = shown_fields(batch, run);
@@ -57,7 +57,7 @@ impl Rendered {
         }
     }
 
-    /// More rows below these. A column that one of both lacks has no values there.
+    /// Appends rows. A column missing in one of both has no values there.
     pub fn append(&mut self, more: Rendered) {
         for id in &more.fields {
             if let Err(at) = self.fields.binary_search(id) {
@@ -75,7 +75,7 @@ impl Rendered {
         self.rows += more.rows;
     }
 
-    /// The cell of a row, if there is such a column.
+    /// Cell of a row, if the column exists.
     #[must_use]
     pub fn cell(&self, field: FieldId, row: usize) -> Option<&str> {
         let at = self.fields.iter().position(|id| *id == field)?;
@@ -83,16 +83,15 @@ impl Rendered {
     }
 }
 
-/// Whether a column is drawn as a chart of its own.
+/// Whether a column is drawn as a chart.
 #[must_use]
 pub fn is_chart(schema: &Schema, id: FieldId) -> bool {
     let field = schema.field(id);
     field.data_type == DataType::Json && (field.name.starts_with("hist") || field.name.starts_with("cdf"))
 }
 
-/// The columns to print of these rows: not the window, which stands by itself; not the ends of intervals, which stand
-/// with their value; and what says how exact a row is only when there is something to say. Of a report's section every
-/// column must have something to say.
+/// Columns to print: without the window, which is separate; without interval bounds, which are printed with their
+/// value; and quality columns only if they are not trivial. In a report's section, only columns with values.
 fn shown_fields(batch: &Batch, run: &Run) -> Vec<FieldId> {
     let is_shown = |id: &FieldId| match batch.schema().field(*id).name.as_ref() {
         "window_start" | "window_end" => run.window.is_none(),
@@ -117,20 +116,20 @@ fn says_something(batch: &Batch, id: FieldId, run: &Run) -> bool {
     run.rows.clone().any(|row| !cells.is_null(row) && speaks(row))
 }
 
-/// The column whose interval `name` is an end of: `count` for `count_low`, where all three are there.
+/// The column of which `name` is an interval bound: `count` for `count_low`, if all three exist.
 fn interval_of(batch: &Batch, name: &str) -> Option<FieldId> {
     let value = name.strip_suffix("_low").or_else(|| name.strip_suffix("_high"))?;
     interval(batch, value).and_then(|_| batch.schema().find(value))
 }
 
-/// The ends of the interval around a column's values.
+/// Interval bounds of a column.
 fn interval<'a>(batch: &'a Batch, name: &str) -> Option<[Cells<'a>; 2]> {
     let end = |suffix: &str| Cells::of(batch, batch.schema().find(&format!("{name}{suffix}"))?);
     batch.schema().find(name).and_then(|id| batch.column(id))?;
     Some([end("_low")?, end("_high")?])
 }
 
-/// Cuts a batch where its window changes, and a report where its section does.
+/// Splits a batch by window, and a report by section.
 #[must_use]
 pub fn runs(batch: &Batch) -> Vec<Run> {
     let column = |name: &str| {
@@ -162,7 +161,7 @@ pub fn runs(batch: &Batch) -> Vec<Run> {
     runs
 }
 
-/// The sections of a report, whose rows have a `section` and a `key`.
+/// Sections of a report, whose rows have a `section` and a `key`.
 fn report_sections(batch: &Batch) -> Option<&StringArray> {
     let text = |name: &str| {
         let id = batch.schema().find(name)?;

@@ -1,5 +1,5 @@
-//! Texts cut to the width of their column, so that two different ones never look the same in one table: where they would,
-//! the mark between beginning and end has a number.
+//! Texts shortened to the width of their column, so that two different ones never look the same in a table: if they
+//! would, the mark between start and end has a number.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::text::cut;
 /// Maximum remembered cut texts; later ones are distinguished by a hash.
 const REMEMBERED_MAX: usize = 4096;
 
-/// What stands in one column.
+/// Shortened texts of a column.
 #[derive(Debug, Default)]
 pub struct Shortened {
-    /// By what is shown without a number: the first text that was shown so, and those after it with their numbers.
+    /// By shortened text without number: the first text, and further ones with their numbers.
     alike: HashMap<String, (String, HashMap<String, usize>)>,
-    /// Texts in it.
+    /// Number of remembered texts.
     remembered: usize,
-    /// The last number. One has no number.
+    /// Last number used; the first text has none.
     number: usize,
 }
 
@@ -43,7 +43,7 @@ impl Shortened {
         if first == text {
             return short;
         }
-        // Numbers are not used twice in a column: with a number a text is cut shorter, and more texts are alike.
+        // Numbers are unique in a column: a text with a number is shortened further, and may then equal others.
         let number = others.get(text).copied().or_else(|| {
             (!is_full).then(|| {
                 (self.remembered, self.number) = (self.remembered + 1, self.number.max(1) + 1);

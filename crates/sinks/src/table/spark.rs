@@ -1,9 +1,9 @@
-//! Numbers side by side as bars of one character each: `▂▄█▁ ▃`.
+//! Numbers as bars of one character each: `▂▄█▁ ▃`.
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A bar for each value, on a scale from zero to the largest; nothing where there is no value, the lowest bar for what is not
-/// above zero.
+/// A bar for each value, on a scale from zero to the maximum; blank for no value, the lowest bar for values of at most
+/// zero.
 #[must_use]
 pub fn sparkline(values: &[Option<f64>]) -> String {
     let largest = values.iter().flatten().copied().fold(0.0, f64::max);
@@ -14,12 +14,12 @@ pub fn sparkline(values: &[Option<f64>]) -> String {
     values.iter().map(|value| value.map_or(' ', bar)).collect()
 }
 
-/// A bar that lies: `share` of `width` characters, in eighths of them.
+/// A horizontal bar: `share` of `width` characters, in eighths.
 #[must_use]
 pub fn lying(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
-    // What is not nothing never looks like nothing.
+    // A positive value is never shown as empty.
     let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }

@@ -175,7 +175,7 @@ url          response_time
 /the second        1.50 ms
 ";
     check(style(), &heads, &batches, header);
-    // Enough rows to begin with; what comes later has to do with the widths, unless there is room without end.
+    // Enough rows to determine the widths; later ones must fit, unless the width is unlimited.
     let many: Vec<_> = (0..64).map(|_| (0, batch("/a"))).chain([(0, batch("/the second"))]).collect();
     let end = |style| print(style, &heads, &many).0.lines().skip(65).collect::<Vec<_>>().join("\n");
     assert_eq!(end(style()), "/a         1.50 ms\n/t…        1.50 ms");
@@ -263,7 +263,7 @@ url           count      avg
     );
 }
 
-/// What a person looks at first stands first, the ends last; what there is no room for goes from the right.
+/// Primary columns are first, endpoints last; columns are omitted from the right.
 #[test]
 fn a_parsers_own_fields_come_before_the_ends() {
     const FACTS: tuple::Facts = tuple::Facts { first: &["path", "status"], ..tuple::Facts::NONE };

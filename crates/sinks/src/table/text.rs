@@ -1,9 +1,9 @@
-//! Text from the network made safe and short enough to stand in a terminal's line.
+//! Escapes and shortens text from the network for a terminal.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// `text` without anything that a terminal would act on: control characters as `\n`, `\t`, `\x1b`, and invisible or
-/// direction-changing ones as `\u{202e}`. A backslash stays what it is: this is for eyes, not for reading back.
+/// Makes characters with an effect on a terminal visible: control characters as `\n`, `\t`, `\x1b`, and invisible or
+/// direction-changing ones as `\u{202e}`. A backslash is not escaped: the text is for display only.
 #[must_use]
 pub fn escape(text: &str) -> String {
     if !text.chars().any(acts) {
@@ -23,15 +23,15 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// `text` in at most `width` columns: its beginning and its end, `mark` in place of what is between them. Without room for
-/// both only the beginning is kept.
+/// Shortens `text` to at most `width` columns: start and end, with `mark` in between. If there is too little space,
+/// only the start is kept.
 #[must_use]
 pub fn cut(text: &str, width: usize, mark: &str) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
     let room = width.saturating_sub(mark.width());
-    // An end of a character or two says nothing.
+    // An end of one or two characters is not informative.
     let tail = if room < 8 { 0 } else { room * 2 / 5 };
     let begin: String = fitting(text.chars(), room - tail).collect();
     let mut end: Vec<char> = fitting(text.chars().rev(), tail).collect();
@@ -48,7 +48,7 @@ fn fitting(chars: impl Iterator<Item = char>, width: usize) -> impl Iterator<Ite
     })
 }
 
-/// Appends `text`, filled up with spaces to `width` columns.
+/// Appends `text`, padded with spaces to `width` columns.
 pub fn pad(out: &mut String, text: &str, width: usize, right: bool) {
     let spaces = width.saturating_sub(text.width());
     if right {
@@ -60,7 +60,8 @@ pub fn pad(out: &mut String, text: &str, width: usize, right: bool) {
     }
 }
 
-/// Controls, line separators, zero-width characters, and those that turn the writing direction (UAX #9).
+/// Whether a character has an effect on a terminal: controls, line separators, zero-width characters, and those that
+/// change the writing direction (UAX #9).
 #[must_use]
 pub fn acts(c: char) -> bool {
     c.is_control()

@@ -1,5 +1,5 @@
-//! The course of a result's groups over its windows, printed at the end: a row per group, with a sparkline. It reads
-//! the rows as they are written and holds a bounded number of groups and cells.
+//! Trend of a result's groups over its windows, printed at the end: a row per group, with a sparkline. It reads the
+//! rows as they are written, with limited numbers of groups and cells.
 
 use std::collections::HashMap;
 
@@ -13,39 +13,39 @@ use super::text::pad;
 use crate::cells::{Cells, Values};
 use crate::units;
 
-/// Cells of a sparkline that are held; windows beyond share cells.
+/// Maximum cells of a sparkline; with more windows, several share a cell.
 const CELLS_MAX: usize = 128;
-/// Groups that are followed.
+/// Maximum tracked groups.
 const GROUPS_MAX: usize = 10_000;
-/// Groups that are shown.
+/// Maximum displayed groups.
 const SHOWN_MAX: usize = 20;
 /// Minimum windows for a trend.
 const WINDOWS_MIN: u64 = 3;
-/// Characters of a sparkline where the width of the terminal is not known, and least ones.
+/// Length of a sparkline if the terminal's width is unknown, and minimum length.
 const SPARK_WIDTH: usize = 60;
 const SPARK_WIDTH_MIN: usize = 8;
-/// Text is cut to this.
+/// Maximum width of text.
 const KEY_WIDTH: usize = 40;
-/// Statistics whose course adds little to the others.
+/// Statistics omitted from the trend.
 const SELDOM: [&str; 6] = ["min", "max", "stddev", "p50", "rank", "error_bound"];
 
-/// The groups of one result.
+/// Groups of a result.
 #[derive(Debug, Default)]
 pub struct Trend {
-    /// The start of the first window and of the last.
+    /// Starts of the first and the last window.
     span_ns: Option<(i64, i64)>,
     slide_ns: i64,
-    /// Windows that share a cell.
+    /// Number of windows per cell.
     step: u64,
     keys: Vec<String>,
     numbers: Vec<(FieldId, String, Unit)>,
     groups: HashMap<Vec<Option<String>>, usize>,
     courses: Vec<Course>,
-    /// Rows of groups that are not followed.
+    /// Rows of groups that are not tracked.
     others: u64,
 }
 
-/// A group's numbers: of each number the largest of each cell.
+/// Statistics of a group: for each the maximum per cell.
 #[derive(Clone, Debug)]
 struct Course {
     key: Vec<Option<String>>,
@@ -53,13 +53,13 @@ struct Course {
 }
 
 impl Trend {
-    /// Of windows that begin at multiples of `slide_ns`.
+    /// For windows that start at multiples of `slide_ns`.
     #[must_use]
     pub fn new(slide_ns: i64) -> Trend {
         Trend { slide_ns: slide_ns.max(1), step: 1, ..Trend::default() }
     }
 
-    /// Takes a row of the window that begins at `start_ns`; `keys` are the columns of its group, with the text that is shown.
+    /// Adds a row of the window that starts at `start_ns`; `keys`: its group columns with their displayed text.
     pub fn take(&mut self, batch: &Batch, row: usize, start_ns: i64, keys: &[(FieldId, Option<String>)]) {
         if self.numbers.is_empty() {
             self.begin(batch.schema(), keys);
@@ -91,7 +91,7 @@ impl Trend {
         }
     }
 
-    /// The table; empty when there is not enough to see.
+    /// The table; empty without enough windows.
     #[must_use]
     pub fn lines(&self, width: Option<usize>, span: &dyn Fn(i64, i64) -> String) -> Vec<String> {
         let Some((first, last)) = self.span_ns else { return Vec::new() };
@@ -143,7 +143,7 @@ impl Trend {
         self.numbers = if often.is_empty() { told.collect() } else { often };
     }
 
-    /// The cell of the n-th window. Where there are too many, twice as many windows share one.
+    /// Cell of the n-th window. Beyond the maximum, the number of windows per cell is doubled.
     fn place(&mut self, window: u64) -> usize {
         while window / self.step >= CELLS_MAX as u64 {
             self.step = self.step.saturating_mul(2);
@@ -154,7 +154,7 @@ impl Trend {
         (window / self.step) as usize
     }
 
-    /// Columns of cells, with their headings; as many numbers as there is room for. How many windows a bar has.
+    /// Columns of cells with headings; as many statistics as fit. Also the number of windows per bar.
     fn columns(&self, courses: &[&Course], windows: u64, width: Option<usize>) -> (Vec<Vec<String>>, u64) {
         let mut columns: Vec<Vec<String>> = Vec::new();
         for (i, heading) in self.keys.iter().enumerate() {
@@ -168,7 +168,7 @@ impl Trend {
             columns.iter().map(|c| c.iter().map(|cell| cell.width()).max().unwrap_or(0) + BETWEEN).sum()
         };
         let cells = windows.div_ceil(self.step) as usize;
-        // The first number has its place in any case, with as many bars as fit; others come if they fit as they are.
+        // The first statistic is always shown, with as many bars as fit; others only if they fit unchanged.
         let range = 22;
         let room = width.map_or(SPARK_WIDTH, |width| width.saturating_sub(wide(&columns) + range));
         let factor = cells.div_ceil(room.max(SPARK_WIDTH_MIN)).max(1);
@@ -186,12 +186,12 @@ impl Trend {
 }
 
 impl Course {
-    /// By which groups are ordered: the sum of their first number.
+    /// Sort key of groups: sum of their first statistic.
     fn weight(&self) -> f64 {
         self.cells[0].iter().flatten().sum()
     }
 
-    /// `▂▄█▁ 3 – 14`.
+    /// For example `▂▄█▁ 3 – 14`.
     fn cell(&self, number: usize, unit: Unit, cells: usize, factor: usize) -> String {
         let mut values = self.cells[number].clone();
         values.resize(cells, None);
@@ -207,7 +207,7 @@ impl Course {
     }
 }
 
-/// The largest of every `n` cells.
+/// Maximum of every `n` cells.
 fn merged(cells: &[Option<f64>], n: usize) -> Vec<Option<f64>> {
     cells.chunks(n).map(|some| some.iter().copied().fold(None, larger)).collect()
 }

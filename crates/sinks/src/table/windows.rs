@@ -1,29 +1,28 @@
-//! How windows stand in a table: the start of each in a column of its own, the date once, and a line where windows had no
-//! tuple.
+//! Windows in a table: the start of each in a separate column, the date once, and a line for windows without tuples.
 
 use crate::zone::{Digits, Zone};
 use crate::{Empty, units};
 
-/// Empty windows that have a line each.
+/// Maximum consecutive empty windows with a line each.
 const LINES_EACH: u64 = 3;
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Where the windows of a result are.
+/// Windows of a result.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     zone: Zone,
     slide_ns: i64,
-    /// What stands in place of the rows of a window that has none.
+    /// Text shown for a window without rows.
     nothing: &'static str,
     digits: Digits,
-    /// Start of the last window that was shown.
+    /// Start of the last window shown.
     last_ns: Option<i64>,
-    /// The date that was shown last.
+    /// Last date shown.
     date: String,
 }
 
 impl Calendar {
-    /// For windows that begin at multiples of `slide_ns`.
+    /// For windows that start at multiples of `slide_ns`.
     #[must_use]
     pub fn new(slide_ns: i64, zone: &Zone, empty: Empty) -> Calendar {
         let slide_ns = slide_ns.max(1);
@@ -40,7 +39,7 @@ impl Calendar {
         }
     }
 
-    /// What stands above a result's table: `top-k  windows of 10 s, 2026-11-21 UTC`.
+    /// Title of a result's table: `top-k  windows of 10 s, 2026-11-21 UTC`.
     #[must_use]
     pub fn title(&mut self, name: &str, (start, end): (i64, i64)) -> String {
         let size = units::chosen_duration(end.saturating_sub(start));
@@ -52,19 +51,19 @@ impl Calendar {
         format!("{name}  windows of {size}{every}, {} {}", self.date, self.zone.name(start))
     }
 
-    /// What stands in the window's column.
+    /// Cell of the window's column.
     #[must_use]
     pub fn cell(&self, start_ns: i64) -> String {
         self.zone.clock(start_ns, self.digits)
     }
 
-    /// How wide that column is.
+    /// Width of that column.
     #[must_use]
     pub fn width(&self) -> usize {
         self.cell(0).len()
     }
 
-    /// Goes on to the window that begins then: lines to stand above its rows.
+    /// Advances to the window with that start: returns the lines before its rows.
     #[must_use]
     pub fn go_to(&mut self, start_ns: i64) -> Vec<String> {
         let mut lines = self.empty_before(start_ns);
@@ -77,12 +76,12 @@ impl Calendar {
         lines
     }
 
-    /// As if there was nothing to say before the window that begins then.
+    /// Advances to the window with that start, without lines.
     pub fn jump_to(&mut self, start_ns: i64) {
         (self.last_ns, self.date) = (None, self.zone.date(start_ns));
     }
 
-    /// The span from the start of a window to the end of another.
+    /// Period from the start of a window to the end of another.
     #[must_use]
     pub fn span(&self, first_ns: i64, last_ns: i64) -> String {
         let end = |ns| match self.zone.date(ns) == self.zone.date(first_ns) {

@@ -1,5 +1,4 @@
-//! Windows: one row for each with its groups, gaps, dates, zones, sparklines, and what is open, on terminals of 80 and 200
-//! columns.
+//! Windows: a row per group, gaps, dates, zones, sparklines, and open windows, on terminals of 80 and 200 columns.
 
 use jiff::tz::TimeZone;
 
