@@ -1,4 +1,4 @@
-//! Addresses as people write them, taken apart from what is secret in them; and whose certificates are trusted there.
+//! Parses addresses and separates their secrets; reads trusted certificates.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use ureq::tls::{PemItem, RootCerts, parse_pem};
 use crate::error::Error;
 use crate::options::Authorization;
 
-/// Most bytes of a file with certificates.
+/// Maximum bytes of a certificate file.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
-/// An address without what is secret in it, and that.
+/// An address without credentials, and the credentials.
 pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<Authorization>), Error> {
     // The address is not part of the message, because it may contain a password.
     let wrong = |why: &str| Error::WrongUse(format!("the address of {whom} {why}, as http://127.0.0.1:8083"));
@@ -38,7 +38,7 @@ pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<Authoriza
     Ok((base, secret))
 }
 
-/// `%40` is `@`, in an address.
+/// Decodes percent encoding in an address.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -56,7 +56,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The authorities in a file.
+/// Certificate authorities of a file.
 pub(crate) fn authorities(path: &Path) -> Result<RootCerts, Error> {
     let wrong = |why: String| Error::WrongUse(format!("{}: {why}", path.display()));
     let size = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();

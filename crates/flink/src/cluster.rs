@@ -1,4 +1,4 @@
-//! Flink's own REST API, which the JobManager has: how jobs do, in more detail than the gateway tells, and another way to end them.
+//! REST API of Flink's JobManager: more detailed states of jobs than the gateway reports, and another way to end them.
 
 use std::time::Duration;
 
@@ -10,45 +10,45 @@ use crate::options::Options;
 use crate::said::Said;
 use crate::state::State;
 
-/// Time for an address that was only learned to answer.
+/// Timeout of an address reported by the gateway.
 const LEARNED: Duration = Duration::from_secs(3);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Cluster {
     http: Http,
     patience: Duration,
 }
 
-/// A job's checkpoints since it was started.
+/// Checkpoints of a job since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoints {
-    /// That were completed.
+    /// Number of completed ones.
     pub completed: u64,
-    /// That failed.
+    /// Number of failed ones.
     pub failed: u64,
-    /// When the last complete one was, in milliseconds since 1970.
+    /// Time of the last completed one, in milliseconds since 1970.
     pub completed_ms: Option<u64>,
-    /// Why the last one failed that did.
+    /// Reason of the last failure.
     pub why: Option<String>,
 }
 
 /// Managed memory of the TaskManagers' slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotMemory {
-    /// Bytes of the smallest slot.
+    /// Memory of the smallest slot, in bytes.
     pub bytes: u64,
     /// Slots of that TaskManager.
     pub number: u64,
 }
 
-/// How a stop with a savepoint goes.
+/// State of a stop with savepoint.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Flink is at it.
     InProgress,
-    /// Where the savepoint lies.
+    /// Path of the savepoint.
     Done(String),
-    /// It did not work; the job runs on.
+    /// Failed; the job continues.
     Failed(Said),
 }
 
@@ -56,7 +56,7 @@ impl Cluster {
     /// The cluster at an address.
     ///
     /// # Errors
-    /// If another program answers, or none.
+    /// `Error::Foreign` if another program answers, `Error::Unreachable` if none.
     pub fn at(url: &str, options: &Options) -> Result<Cluster, Error> {
         let http = Http::new("Flink's REST API", url, options)?;
         let answer = http.ask("GET", "/config", None, Repeat::Harmless, Duration::ZERO)?;
@@ -66,24 +66,24 @@ impl Cluster {
         }
     }
 
-    /// Where the gateway says that it is. Behind a gateway far away that may be nowhere from here, which is no error.
+    /// The cluster at the address reported by the gateway. It may be unreachable from here, which is not an error.
     pub(crate) fn learned(properties: &Value, options: &Options, gateway: &Http) -> Option<Cluster> {
         let text = |name: &str| properties[name].as_str();
         let host = text("rest.address")?;
         let is_near = |host: &str| host.starts_with("127.") || matches!(host, "localhost" | "::1" | "[::1]");
-        // What listens on this machine is another's, unless the gateway is on it.
+        // A listener on this machine is another program's, unless the gateway is on this machine.
         if host == "0.0.0.0" || is_near(host) && !is_near(gateway.host()) {
             return None;
         }
         let scheme = if text("security.ssl.rest.enabled") == Some("true") { "https" } else { "http" };
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let url = format!("{scheme}://{host}:{}", text("rest.port").unwrap_or("8081"));
-        // The secret is not sent, because it belongs to the gateway.
+        // The credentials are not sent, because they belong to the gateway.
         let options = Options { authorization: None, answer: options.answer.min(LEARNED), ..options.clone() };
         Cluster::at(&url, &options).ok()
     }
 
-    /// What it is called in sentences.
+    /// Name for messages.
     #[must_use]
     pub fn whom(&self) -> String {
         self.http.whom()
@@ -93,7 +93,7 @@ impl Cluster {
         self.http.ask("GET", path, None, Repeat::Harmless, Duration::ZERO)
     }
 
-    /// A job's part of the API; `None`: the cluster knows no such job.
+    /// A part of the API for a job; `None`: unknown job.
     pub(crate) fn of_job(&self, job: &str, path: &str) -> Result<Option<Value>, Error> {
         let answer = self.get(&format!("/jobs/{job}{path}"))?;
         match answer.status {
@@ -127,7 +127,7 @@ impl Cluster {
         }))
     }
 
-    /// The last thing that went wrong with a job.
+    /// The last failure of a job.
     fn why(&self, job: &str) -> Option<Said> {
         let found = self.of_job(job, "/exceptions?maxExceptions=1").ok()??;
         let last = &found["exceptionHistory"]["entries"][0]["stacktrace"];
@@ -137,7 +137,7 @@ impl Cluster {
     /// Managed memory of the smallest slot; `None`: no TaskManager yet, or none that reports it.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// `Error::Unreachable` if there is no answer.
     pub fn slot_memory(&self) -> Result<Option<SlotMemory>, Error> {
         let answer = self.get("/taskmanagers")?;
         let of = |found: &Value| {
@@ -151,7 +151,7 @@ impl Cluster {
     /// A job's checkpoints; `None`: unknown job.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// `Error::Unreachable` if there is no answer.
     pub fn checkpoints(&self, job: &str) -> Result<Option<Checkpoints>, Error> {
         let Some(found) = self.of_job(job, "/checkpoints")? else { return Ok(None) };
         let latest = &found["latest"];
@@ -168,7 +168,7 @@ impl Cluster {
         self.http.ask("PATCH", &path, None, Repeat::Harmless, self.patience).map(|_| ())
     }
 
-    /// Asks a job to flush all it has and end; gives the request's number.
+    /// Requests a job to flush and end; returns the number of the request.
     pub(crate) fn drain(&self, job: &str) -> Result<String, Error> {
         let path = format!("/jobs/{job}/stop");
         let body = json!({"drain": true});

@@ -14,19 +14,19 @@ use crate::state::State;
 
 /// Time for a request to take effect before it is repeated.
 const EFFECT: Duration = Duration::from_secs(5);
-/// Between two looks at how a stop goes.
+/// Polling interval of a stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a job was drained.
+/// Result of draining a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drained {
     /// Its final state.
     pub state: State,
-    /// The savepoint that Flink wrote for it; where Flink's REST API can be asked, it is being deleted.
+    /// Savepoint written by Flink; its deletion is requested if the REST API is reachable.
     pub savepoint: Option<String>,
 }
 
-/// Whom a job's end is asked of.
+/// Recipient of a request to end a job.
 #[derive(Clone, Copy)]
 enum Way {
     Gateway,
@@ -42,7 +42,7 @@ impl Job {
         let end = Instant::now() + self.gateway.options().ending;
         let mut why = None;
         for way in [Way::Gateway, Way::Cluster].into_iter().cycle() {
-            // One of both is enough; the job's state shows the result.
+            // One of both is sufficient; the job's state shows the result.
             why = match (way, self.gateway.cluster()) {
                 (Way::Cluster, Some(cluster)) => cluster.cancel(self.id()).err(),
                 _ => self.gateway.run(&format!("STOP JOB '{}'", self.id()), &[], Again::Harmless).err(),
@@ -127,7 +127,7 @@ impl Job {
         Error::Statement(Box::new(StatementError::new(&format!("stop of job {}", self.id()), said)))
     }
 
-    /// The savepoint is not used.
+    /// Requests the deletion of the unused savepoint.
     fn forget_savepoint(&self, savepoint: Option<&str>) {
         if let Some((cluster, savepoint)) = self.gateway.cluster().zip(savepoint) {
             cluster.dispose(savepoint);

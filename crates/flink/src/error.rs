@@ -1,42 +1,42 @@
-//! Why something was not done, as sentences for a person, and as cases for a program.
+//! Errors, with messages for people and variants for programs.
 
 use std::fmt;
 
 use crate::said::Said;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// An address or an option that cannot be meant.
+    /// Invalid address or option.
     #[error("{0}")]
     WrongUse(String),
-    /// No answer, possibly temporarily. Nothing was done.
+    /// No answer, possibly temporarily; nothing was done.
     #[error("{0}")]
     Unreachable(String),
     /// The server is not Flink.
     #[error("{0}")]
     Foreign(String),
-    /// Flink, or a proxy in front of it, does not let us.
+    /// Flink, or a proxy in front of it, denies access.
     #[error("{0}")]
     Refused(String),
-    /// It is too old.
+    /// Flink is too old.
     #[error("{0}")]
     TooOld(String),
-    /// Flink has something against a statement.
+    /// Flink rejects a statement.
     #[error("{0}")]
     Statement(Box<StatementError>),
-    /// The gateway went away while it was at it: whether it was done is not known.
+    /// The connection was lost during the request: the result is unknown.
     #[error("{0}")]
     Unclear(String),
-    /// It was asked to end, again and again, and still runs.
+    /// The job still runs after repeated requests to end it.
     #[error("{0}")]
     StillRuns(String),
 }
 
-/// What Flink has against a statement.
+/// Rejection of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatementError {
-    /// The statement; values of options (`'name'='value'`) are left out, as passwords are among them.
+    /// The statement without values of options (`'name'='value'`), which may be passwords.
     pub statement: String,
     /// The error message.
     pub said: Said,
@@ -49,7 +49,7 @@ impl StatementError {
         StatementError { statement: without_values(statement), said }
     }
 
-    /// The line of the statement that is wrong, if known.
+    /// The wrong line of the statement, if known.
     #[must_use]
     pub fn line(&self) -> Option<&str> {
         let place = self.said.place?;
@@ -78,20 +78,20 @@ impl fmt::Display for StatementError {
 }
 
 impl Error {
-    /// Whether asking once more may help, later.
+    /// Whether a later retry may succeed.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Error::Unreachable(_) | Error::Unclear(_))
     }
 }
 
-/// A statement in which each literal that follows a literal and `=` is `'…'`.
+/// Replaces each literal that follows a literal and `=` by `'…'`.
 fn without_values(statement: &str) -> String {
     let (mut out, mut rest) = (String::new(), statement);
     let mut is_value = false;
     while let Some((before, behind)) = rest.split_once('\'') {
         out.push_str(before);
-        // One without an end is hidden whole.
+        // An unterminated one is hidden completely.
         match literal(behind) {
             Some(length) if !is_value => out.push_str(&rest[before.len()..=before.len() + length]),
             _ => out.push_str("'…'"),
@@ -102,7 +102,7 @@ fn without_values(statement: &str) -> String {
     out + rest
 }
 
-/// Where a literal ends whose first quote was before this text: behind a quote that is not doubled.
+/// Length of a literal after its opening quote: up to a quote that is not doubled.
 fn literal(text: &str) -> Option<usize> {
     let mut end = 0;
     loop {

@@ -1,5 +1,5 @@
-//! A SQL Gateway. For its users, the session never ends: a lost session is created again with the same properties and
-//! the prepared statements, in order.
+//! A SQL Gateway with a session that is recreated when lost, with the same properties and prepared statements, in
+//! order.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,15 +16,15 @@ use crate::rows::Rows;
 use crate::session::{self, Session, Trouble};
 use crate::version::{OLDEST, Version};
 
-/// So often a statement is tried whose session is gone each time.
+/// Maximum attempts of a statement with a lost session.
 const TRIES: usize = 3;
 
-/// See the module's text. It may be used by several threads at once.
+/// See the module documentation. Shared by threads.
 pub struct Gateway {
     inner: Arc<Inner>,
     cluster: Option<Cluster>,
     version: Version,
-    /// Dropped, it ends the thread that keeps the session alive.
+    /// Dropping it ends the keepalive thread.
     _beats: mpsc::Sender<()>,
 }
 
@@ -36,17 +36,17 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// The session's handle, while there is one.
+    /// Handle of the session, if any.
     handle: Option<String>,
     prepared: Vec<String>,
 }
 
-/// Whether a statement does harm when it is carried out twice.
+/// Whether a statement is idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// It does not.
+    /// Yes.
     Harmless,
-    /// It may.
+    /// Possibly not.
     Harmful,
 }
 
@@ -54,7 +54,8 @@ impl Gateway {
     /// Opens a session.
     ///
     /// # Errors
-    /// If there is no answer, or the server is not a gateway of a supported version.
+    /// `Error::Unreachable` if there is no answer, `Error::Foreign` or `Error::TooOld` if the server is not a supported
+    /// gateway.
     pub fn open(url: &str, options: Options) -> Result<Gateway, Error> {
         let http = Http::new("the SQL Gateway", url, &options)?;
         let version = version(&http)?;
@@ -71,13 +72,13 @@ impl Gateway {
         Ok(Gateway { inner, cluster, version, _beats: beats })
     }
 
-    /// Which Flink it is.
+    /// Version of Flink.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Flink's own REST API, if it was known and reachable when the session was opened.
+    /// REST API of the cluster, if known and reachable when the session was opened.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
@@ -87,26 +88,26 @@ impl Gateway {
         &self.inner.options
     }
 
-    /// Executes a statement that makes what later ones need (`CREATE TABLE`, `SET`, `ADD JAR`), and does so again in each session to
-    /// come.
+    /// Executes a statement on which later ones depend (`CREATE TABLE`, `SET`, `ADD JAR`), and repeats it in each new
+    /// session.
     ///
     /// # Errors
-    /// What Flink has against it; it is not kept then.
+    /// `Error::Statement` if Flink rejects it; then it is not repeated.
     pub fn prepare(&self, statement: &str) -> Result<Rows, Error> {
         let rows = self.run(statement, &[], Again::Harmless)?;
         self.inner.state().prepared.push(statement.to_owned());
         Ok(rows)
     }
 
-    /// Executes a statement once. What it makes is gone with the session, but for jobs.
+    /// Executes a statement once. Its effects end with the session, except jobs.
     ///
     /// # Errors
-    /// What Flink has against it; [`Error::Unclear`] where the gateway went away in the midst of it.
+    /// `Error::Statement` if Flink rejects it, `Error::Unclear` if the connection was lost during the request.
     pub fn execute(&self, statement: &str) -> Result<Rows, Error> {
         self.run(statement, &[], Again::Harmful)
     }
 
-    /// The same, with a configuration for this statement alone.
+    /// Executes a statement with its own configuration.
     pub(crate) fn run(&self, statement: &str, config: &[(&str, &str)], again: Again) -> Result<Rows, Error> {
         let mut why = String::new();
         for _ in 0..TRIES {
@@ -146,7 +147,7 @@ impl Inner {
         Session { http: &self.http, handle, options: &self.options }
     }
 
-    /// The session's handle; a new one, prepared, if there is none.
+    /// Handle of the session; creates and prepares one if there is none.
     fn handle(&self) -> Result<String, Error> {
         let mut state = self.state();
         if let Some(handle) = &state.handle {
@@ -166,7 +167,7 @@ impl Inner {
         Ok(handle)
     }
 
-    /// This session is gone; another thread may have made the next one.
+    /// Notes the loss of a session, unless another thread has replaced it.
     fn forget(&self, gone: &str) {
         let mut state = self.state();
         if state.handle.as_deref() == Some(gone) {
@@ -183,7 +184,7 @@ impl Inner {
     }
 }
 
-/// Says in the session that we are still here, until the sender is dropped.
+/// Sends keepalives for the session until the sender is dropped.
 fn keep_alive(inner: &Arc<Inner>, every: Duration) -> mpsc::Sender<()> {
     let (sender, receiver) = mpsc::channel();
     let inner = Arc::downgrade(inner);
@@ -198,7 +199,7 @@ fn keep_alive(inner: &Arc<Inner>, every: Duration) -> mpsc::Sender<()> {
     sender
 }
 
-/// Which Flink answers, if it is one.
+/// Version of Flink at an address.
 fn version(http: &Http) -> Result<Version, Error> {
     let ask = |path: &str| http.ask("GET", path, None, Repeat::Harmless, Duration::ZERO);
     let answer = ask("/v1/info")?;

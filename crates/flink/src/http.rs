@@ -1,4 +1,4 @@
-//! Requests to one address, each bounded in time and bytes. A request that did not reach the server is retried within a
+//! Requests to one address, with limits of time and size. A request that did not reach the server is retried within a
 //! time limit; one that may have reached it only if it is idempotent.
 
 use std::io::ErrorKind;
@@ -17,25 +17,25 @@ use crate::said::Said;
 
 /// Maximum pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Time for what is only polite.
+/// Timeout of requests whose result does not matter.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// Longest time for a connection to be made.
+/// Connection timeout.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Whether a request does harm when it is carried out twice.
+/// Whether a request is idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// It does not.
+    /// Yes.
     Harmless,
-    /// It may.
+    /// Possibly not.
     Harmful,
 }
 
-/// An answer with a status.
+/// A response with its status.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Null, if the body is no JSON.
+    /// Null if the body is not JSON.
     pub(crate) body: Value,
     text: String,
 }
@@ -45,7 +45,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// The stacks that Flink answers with in place of what was asked for.
+    /// Stack traces in an error response of Flink.
     pub(crate) fn stack(&self) -> String {
         let errors = self.body["errors"].as_array();
         let texts: Vec<&str> = errors.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -53,22 +53,22 @@ impl Answer {
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no response.
 #[derive(Debug)]
 enum Failure {
     /// The request did not reach the server.
     Unheard(String),
     /// The request may have reached the server.
     Unanswered(String),
-    /// What was answered cannot be read.
+    /// The response is malformed.
     Unreadable(String),
 }
 
-/// Whom requests go to.
+/// A client for one server.
 pub(crate) struct Http {
     agent: Agent,
     base: String,
-    /// What it is called in sentences.
+    /// Name of the server for messages.
     whom: &'static str,
     authorization: Option<Authorization>,
     answer: Duration,
@@ -76,7 +76,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// At an address, which may hold a name and a password.
+    /// A client for an address, which may contain credentials.
     pub(crate) fn new(whom: &'static str, url: &str, options: &Options) -> Result<Http, Error> {
         let (base, in_url) = address(whom, url)?;
         let roots = options.authorities.as_deref().map(authorities).transpose()?;
@@ -86,7 +86,7 @@ impl Http {
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(CONNECT.min(options.answer)))
-            // A connection that died while it lay idle would leave open whether a request was heard.
+            // With a connection that broke while idle it would be unknown whether a request was received.
             .max_idle_connections(0)
             .user_agent(concat!("netalytics/", env!("CARGO_PKG_VERSION")));
         Ok(Http {
@@ -99,12 +99,12 @@ impl Http {
         })
     }
 
-    /// Whom requests go to, for a sentence; without what is secret.
+    /// Name and address of the server without secrets, for messages.
     pub(crate) fn whom(&self) -> String {
         format!("{} at {}", self.whom, self.base)
     }
 
-    /// The host's name in its address.
+    /// Host name in the address.
     pub(crate) fn host(&self) -> &str {
         let rest = self.base.split_once("://").map_or("", |(_, rest)| rest);
         let authority = rest.split('/').next().unwrap_or(rest);
@@ -114,7 +114,7 @@ impl Http {
         }
     }
 
-    /// Asks once, and again until `patience` ends.
+    /// Sends a request, with retries until `patience` has elapsed.
     pub(crate) fn ask(
         &self,
         method: &str,
@@ -130,7 +130,7 @@ impl Http {
             let may_again = match &asked {
                 Err(Failure::Unheard(_)) => true,
                 Err(Failure::Unanswered(_)) => repeat == Repeat::Harmless,
-                // A proxy says so of whom it asks for us.
+                // Sent by a proxy whose upstream is not available.
                 Ok(answer) => matches!(answer.status, 502..=504) && repeat == Repeat::Harmless,
                 Err(Failure::Unreadable(_)) => false,
             };
@@ -174,7 +174,7 @@ impl Http {
         }
     }
 
-    /// That an answer is none of Flink's, as a sentence.
+    /// Error for a response that is not from Flink.
     pub(crate) fn foreign(&self, answer: &Answer) -> Error {
         let whom = self.whom();
         let stack = answer.stack();
@@ -230,7 +230,7 @@ impl Http {
 
     fn failure(&self, error: &ureq::Error) -> Failure {
         use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-        // An error may quote what was asked for, but never the header.
+        // An error may quote the address, but never the header.
         let why = match error {
             ureq::Error::Timeout(_) => "it takes too long".to_owned(),
             ureq::Error::Io(io) if io.kind() == ConnectionRefused => "nothing listens there".to_owned(),
@@ -245,7 +245,7 @@ impl Http {
             {
                 Failure::Unheard(why)
             }
-            // Certificates do not get better by asking again.
+            // A certificate error is permanent.
             ureq::Error::Io(io) if io.kind() == ErrorKind::InvalidData && why.contains("ertificate") => {
                 Failure::Unreadable(format!("its certificate is not trusted here: {why}"))
             }

@@ -1,4 +1,4 @@
-//! A job on the cluster. It goes on without its session, without the gateway, and without us.
+//! A job on the cluster, independent of its session, the gateway, and this process.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,12 +10,12 @@ use crate::name::JobName;
 use crate::progress::{self, Progress};
 use crate::state::State;
 
-/// Between two looks at a job that is waited for.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// So long a job may take to show, when the gateway went away while it was handed over.
+/// Maximum time for a job to appear after the connection was lost during its submission.
 const SHOWING: Duration = Duration::from_secs(10);
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone)]
 pub struct Job {
     pub(crate) gateway: Arc<Gateway>,
@@ -31,11 +31,12 @@ pub(crate) struct Shown {
 }
 
 impl Job {
-    /// Starts the job of a statement (`INSERT INTO …`, `EXECUTE STATEMENT SET BEGIN … END`) under a name that no other job has. Where
-    /// the gateway goes away in the midst of it, the job is looked for by that name.
+    /// Starts the job of a statement (`INSERT INTO …`, `EXECUTE STATEMENT SET BEGIN … END`) under a unique name, by
+    /// which it is found if the connection is lost during the request.
     ///
     /// # Errors
-    /// What Flink has against it; [`Error::Unclear`] where the job did not show: it may later, and [`Gateway::end_left_over`] finds it.
+    /// `Error::Statement` if Flink rejects it; [`Error::Unclear`] if the job did not appear: it may later, and
+    /// [`Gateway::end_left_over`] finds it.
     pub fn start(gateway: &Arc<Gateway>, name: &JobName, statement: &str) -> Result<Job, Error> {
         let name = name.to_string();
         let of = |id: String| Job { gateway: Arc::clone(gateway), id, name: name.clone() };
@@ -59,10 +60,10 @@ impl Job {
         }
     }
 
-    /// A job that was started before, by its id.
+    /// An existing job, by its id.
     ///
     /// # Errors
-    /// Where that is no id.
+    /// `Error::WrongUse` for an invalid id.
     pub fn known(gateway: &Arc<Gateway>, id: &str, name: &str) -> Result<Job, Error> {
         match is_id(id) {
             true => Ok(Job { gateway: Arc::clone(gateway), id: id.to_owned(), name: name.to_owned() }),
@@ -70,22 +71,22 @@ impl Job {
         }
     }
 
-    /// By which Flink knows it.
+    /// Flink's id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its name, as Flink shows it.
+    /// Name in Flink.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it does: by Flink's REST API if that answers, by the gateway otherwise.
+    /// State, from the REST API if available, otherwise from the gateway.
     ///
     /// # Errors
-    /// Where neither answers.
+    /// `Error::Unreachable` if neither answers.
     pub fn state(&self) -> Result<State, Error> {
         if let Some(cluster) = self.gateway.cluster()
             && let Ok(Some(state)) = cluster.state(&self.id)
@@ -111,11 +112,11 @@ impl Job {
         }
     }
 
-    /// Its progress; empty without Flink's REST API or without figures (Flink collects them every ten seconds by
-    /// default, `metrics.fetcher.update-interval`).
+    /// Its progress; empty without the REST API or without metrics (Flink collects them every ten seconds by default,
+    /// `metrics.fetcher.update-interval`).
     ///
     /// # Errors
-    /// If there is no answer.
+    /// `Error::Unreachable` if there is no answer.
     pub fn progress(&self) -> Result<Progress, Error> {
         match self.gateway.cluster() {
             Some(cluster) => progress::of(cluster, &self.id),
@@ -125,10 +126,10 @@ impl Job {
 }
 
 impl Gateway {
-    /// All jobs that the cluster knows, also those that ended not long ago.
+    /// All jobs known to the cluster, including recently ended ones.
     pub(crate) fn jobs(&self) -> Result<Vec<Shown>, Error> {
         let rows = self.run("SHOW JOBS", &[], Again::Harmless).map_err(|error| match error {
-            // Nothing is wrong with the statement.
+            // The statement itself is not wrong.
             Error::Statement(error) => {
                 Error::Unreachable(format!("the gateway cannot ask its cluster: {}", error.said))
             }
@@ -148,7 +149,7 @@ impl Gateway {
     }
 }
 
-/// An id goes into statements and paths: nothing else may be in it.
+/// An id is used in statements and paths, so only its characters are allowed.
 fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }

@@ -10,25 +10,25 @@ use crate::name::JobName;
 use crate::process::{Fate, Machine};
 use crate::state::State;
 
-/// A job that was left over, and ended.
+/// A remaining job that was ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// By which Flink knows it.
+    /// Flink's id.
     pub id: String,
-    /// Whose it was.
+    /// Name with its owner.
     pub name: JobName,
-    /// How it came out, or why it still runs.
+    /// Final state, or the reason why it still runs.
     pub outcome: Result<State, Error>,
 }
 
-/// What was found.
+/// Result of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOver {
-    /// Jobs whose process has ended: they were ended, too.
+    /// Jobs whose process has ended; they were ended.
     pub ended: Vec<Ended>,
-    /// Jobs of processes that have ended, which had ended before, too.
+    /// Jobs of ended processes that had ended before.
     pub over: Vec<JobName>,
-    /// Jobs of processes that cannot be seen from here: nothing was done about them.
+    /// Jobs of processes not visible from here; they were not changed.
     pub elsewhere: Vec<(String, JobName)>,
 }
 
@@ -36,7 +36,7 @@ impl Gateway {
     /// Ends the jobs whose process has ended; a failure is reported and does not affect other jobs.
     ///
     /// # Errors
-    /// If jobs cannot be listed.
+    /// `Error` if jobs cannot be listed.
     pub fn end_left_over(self: &Arc<Gateway>, machine: &Machine) -> Result<LeftOver, Error> {
         let mut found = LeftOver::default();
         for shown in self.jobs()? {

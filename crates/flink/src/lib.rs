@@ -1,11 +1,11 @@
 //! A client of Apache Flink: of its SQL Gateway, which runs SQL statements as jobs, and of its REST API, which reports
-//! more about jobs and ends them where the gateway's way has no effect. Blocking. Every request is bounded in time and
-//! bytes, because servers are not trusted; idempotent requests are retried within a time limit.
+//! more about jobs and ends them if the gateway fails to. Blocking. Every request is limited in time and size, because
+//! servers are not trusted; idempotent requests are retried within a time limit.
 //!
 //! [`Gateway`] is a session that is created again when it is lost, with everything [prepared](Gateway::prepare) in it.
 //! [`Job`] is a job on the cluster, which outlives its session and its process. Its [name](JobName) identifies its
-//! owner, and [`Gateway::end_left_over`] ends jobs whose process is gone. Flink's error texts of hundreds of lines
-//! become a sentence ([`Said`]).
+//! owner, and [`Gateway::end_left_over`] ends jobs whose process has ended. Flink's error texts of hundreds of lines
+//! are reduced to a sentence ([`Said`]).
 //!
 //! Queries, packets, and Kafka are not known here: statements are texts.
 

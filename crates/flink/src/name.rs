@@ -1,42 +1,43 @@
-//! Names of jobs. A job on a cluster outlives who started it; so its name says who that was: the machine, and the process on it.
+//! Names of jobs. A job on a cluster outlives its process; so its name contains its owner: the machine, and the process
+//! on it.
 //!
 //! `netalytics/HOST/MACHINE-BOOT-SPACE/PID-START/JOB`
 
 use std::fmt;
 
-/// What all names of jobs of ours begin with.
+/// Prefix of all our job names.
 const FIRST: &str = "netalytics";
-/// Longest name of a host.
+/// Maximum length of a host name.
 const HOST_MAX: usize = 64;
 
-/// The process that a job belongs to.
+/// The process that owns a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The machine's name, for people.
+    /// Host name, for people.
     pub host: String,
-    /// A number that the machine keeps when it starts anew; 0 where it has none.
+    /// Hash that identifies the machine across reboots; 0: none.
     pub machine: u32,
-    /// A number of its own each time it starts.
+    /// Hash that identifies the boot.
     pub boot: u32,
-    /// The space in which the process has its number: containers of a machine have one each.
+    /// PID namespace: each container of a machine has its own.
     pub space: u64,
-    /// The process's number.
+    /// Process id.
     pub pid: u32,
-    /// When it began, as the kernel counts: numbers of processes are given again.
+    /// Start time of the process in kernel ticks, since process ids are reused.
     pub start: u64,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobName {
-    /// Whose it is.
+    /// Owner.
     pub owner: Owner,
-    /// What the owner calls it.
+    /// Name given by the owner.
     pub job: String,
 }
 
 impl JobName {
-    /// A name; what no name of a host should have is replaced.
+    /// Creates a name; replaces characters not allowed in a host name.
     #[must_use]
     pub fn new(owner: &Owner, job: impl Into<String>) -> JobName {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };

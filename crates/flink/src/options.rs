@@ -1,4 +1,4 @@
-//! How a gateway is asked, and for how long.
+//! Options of a gateway client: authentication, timeouts and limits.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use base64::Engine as _;
 
-/// What a proxy in front of Flink, or Flink itself, is shown. It is never printed.
+/// Credentials for Flink or a proxy in front of it; never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authorization(String);
 
 impl Authorization {
-    /// A token.
+    /// Bearer token.
     #[must_use]
     pub fn bearer(token: &str) -> Authorization {
         Authorization(format!("Bearer {token}"))
     }
 
-    /// A name and a password.
+    /// User name and password.
     #[must_use]
     pub fn basic(user: &str, password: &str) -> Authorization {
         let both = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
         Authorization(format!("Basic {both}"))
     }
 
-    /// The header's whole value, as it came from elsewhere.
+    /// Complete value of the header.
     #[must_use]
     pub fn raw(value: impl Into<String>) -> Authorization {
         Authorization(value.into())
@@ -41,31 +41,30 @@ impl fmt::Debug for Authorization {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address of Flink's own REST API, which is the JobManager's. `None`: where the gateway says that it is, if it can be
-    /// reached from here.
+    /// Address of the JobManager's REST API. `None`: the one reported by the gateway, if reachable.
     pub cluster: Option<String>,
-    /// Who asks. It goes to the gateway, and to `cluster`, but never to an address that was only learned.
+    /// Credentials for the gateway and `cluster`; never sent to an address reported by the gateway.
     pub authorization: Option<Authorization>,
-    /// A file (PEM) with the certificates of the authorities that are trusted, instead of the usual ones.
+    /// PEM file with trusted certificate authorities, instead of the default ones.
     pub authorities: Option<PathBuf>,
-    /// What the session is made with, as of Flink's configuration.
+    /// Properties of the session, from Flink's configuration.
     pub properties: Vec<(String, String)>,
     /// Heartbeat interval of the session. `None`: three times per session timeout.
     pub beat: Option<Duration>,
-    /// Time for one answer.
+    /// Timeout of a response.
     pub answer: Duration,
-    /// Time for a statement; a job may have to be compiled.
+    /// Timeout of a statement; a job may have to be compiled.
     pub statement: Duration,
     /// Time for which unanswered requests are retried.
     pub patience: Duration,
-    /// Time for a job to end that is asked to.
+    /// Time limit for a job to end after a request.
     pub ending: Duration,
-    /// Most bytes of one answer.
+    /// Maximum bytes of a response.
     pub answer_bytes_max: u64,
-    /// Most rows of one statement's result.
+    /// Maximum rows of a statement's result.
     pub rows_max: usize,
 }
 

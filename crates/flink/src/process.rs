@@ -8,10 +8,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::name::Owner;
 
-/// The space of processes that is a machine's own, and no container's (the kernel's `PROC_PID_INIT_INO`).
+/// Initial PID namespace of a machine, outside of containers (the kernel's `PROC_PID_INIT_INO`).
 const OUTERMOST: u64 = 0xeffffffc;
 
-/// This machine, as names of jobs have it.
+/// Identity of this machine, as in job names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     own: Owner,
@@ -20,22 +20,22 @@ pub struct Machine {
 /// State of a job's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is this process, or another one that lives on this machine.
+    /// Running on this machine.
     Lives,
-    /// It has ended, by itself or with the machine.
+    /// Ended, by itself or with the machine.
     Ended,
-    /// It runs, or ran, where this process cannot see it.
+    /// Not visible from this process.
     Unseen,
 }
 
 impl Machine {
-    /// This one.
+    /// The current machine and process.
     ///
     /// # Errors
-    /// Where `/proc` cannot be read.
+    /// `io::Error` if `/proc` cannot be read.
     pub fn this() -> io::Result<Machine> {
         let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned());
-        // What identifies a machine is not for others' eyes; a part of its hash is enough here.
+        // The machine id is confidential; a part of its hash is sufficient.
         let folded = |text: &str| xxh3_64(text.as_bytes()) as u32;
         let space = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned();
         let pid = std::process::id();
@@ -53,19 +53,19 @@ impl Machine {
         Ok(Machine { own })
     }
 
-    /// This process, as an owner of jobs.
+    /// This process as an owner of jobs.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.own
     }
 
-    /// Another process of this machine, as an owner of jobs; `None`: there is none of that number.
+    /// Another process of this machine as an owner of jobs; `None`: no such process.
     #[must_use]
     pub fn process(&self, pid: u32) -> Option<Owner> {
         Some(Owner { pid, start: start_of(pid)?, ..self.own.clone() })
     }
 
-    /// Returns the state of an owner.
+    /// State of an owner.
     #[must_use]
     pub fn fate(&self, owner: &Owner) -> Fate {
         let own = &self.own;
@@ -75,8 +75,8 @@ impl Machine {
                 false => Fate::Ended,
             };
         }
-        // Hosts may have the same name, and containers the number of their image; a machine has one of its own, and what ran before
-        // it started anew is no more.
+        // Hosts may share a name, and containers the machine id of their image; a machine has its own, and processes
+        // from before its last boot have ended.
         let is_a_machine = own.machine != 0 && own.space == OUTERMOST;
         match is_a_machine && (own.machine, own.space, &own.host) == (owner.machine, owner.space, &owner.host)
         {
@@ -86,11 +86,10 @@ impl Machine {
     }
 }
 
-/// When a process began, in the kernel's ticks since the machine did (`proc_pid_stat(5)`). A process that only waits to be noticed as
-/// dead is no more.
+/// Start of a process, in kernel ticks since boot (`proc_pid_stat(5)`). A zombie has ended.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name may hold anything, a parenthesis, too.
+    // The program's name may contain parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;

@@ -7,27 +7,27 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::error::Error;
 
-/// Longest list of metrics in one request's address.
+/// Maximum length of a metrics list in a request's URL.
 const LIST_MAX: usize = 3000;
-/// Most vertices that are looked at.
+/// Maximum vertices examined.
 const VERTICES_MAX: usize = 256;
 
-/// See the module's text. Times are event time in milliseconds since 1970.
+/// See the module documentation. Times are event time in milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Records that sources have read since they were started last.
+    /// Records read by sources since their last start.
     pub records_read: Option<u64>,
-    /// Records that wait in the topics.
+    /// Records waiting in the topics.
     pub records_pending: Option<u64>,
-    /// What all sources promise.
+    /// Watermark of all sources.
     pub source_watermark_ms: Option<i64>,
-    /// What has come through to the last of all operators: results up to here are done, but for their commit.
+    /// Watermark of the last operators: earlier results are complete, except for their commit.
     pub result_watermark_ms: Option<i64>,
-    /// Rows that came behind the watermark of a window and were dropped, since the job was started last.
+    /// Late rows dropped since the last start of the job.
     pub rows_late: Option<u64>,
-    /// The share of time that the busiest operator works.
+    /// Busy share of the busiest operator.
     pub busy: Option<f64>,
-    /// The share of time that an operator waits for the next one, at most.
+    /// Maximum share of time that an operator is back-pressured.
     pub back_pressure: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn of(cluster: &Cluster, job: &str) -> Result<Progress, Error> {
     Ok(Progress::sum(&metrics))
 }
 
-/// What follows the last dot of its name.
+/// Last component of a metric's name.
 fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
@@ -64,7 +64,7 @@ fn is_wanted(name: &str) -> bool {
     }
 }
 
-/// The names, encoded, in lists that are short enough for an address.
+/// Encoded names in lists short enough for a URL.
 fn lists<'m>(names: impl Iterator<Item = &'m str>) -> Vec<String> {
     let mut lists: Vec<String> = Vec::new();
     for name in names {
@@ -95,7 +95,7 @@ impl Progress {
         };
         let sum = |wanted, of_source| all(wanted, of_source).reduce(|a, b| a + b).map(|sum| sum as u64);
         let total = |wanted| sum(wanted, true);
-        // Each operator's; one that has seen none yet says the least of all numbers.
+        // Minimum over operators; those without a watermark report the minimum integer.
         let least = |values: &mut dyn Iterator<Item = f64>| {
             values.reduce(f64::min).filter(|value| *value > i64::MIN as f64).map(|value| value as i64)
         };

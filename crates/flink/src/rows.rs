@@ -1,32 +1,32 @@
-//! What a statement gives: a few rows of text.
+//! Result of a statement: rows of text.
 
 use serde_json::Value;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// The columns' names.
+    /// Column names.
     pub columns: Vec<String>,
-    /// A text for each column; `None` is NULL.
+    /// Text per column; `None` is NULL.
     pub rows: Vec<Vec<Option<String>>>,
-    /// The job that the statement has started.
+    /// Job started by the statement.
     pub job: Option<String>,
 }
 
 impl Rows {
-    /// A column's place.
+    /// Index of a column.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// The first row's first value.
+    /// First value of the first row.
     #[must_use]
     pub fn first(&self) -> Option<&str> {
         self.rows.first()?.first()?.as_deref()
     }
 
-    /// Takes in what a page of the result holds.
+    /// Adds the rows of a page.
     pub(crate) fn take_in(&mut self, page: &Value) {
         if let Some(job) = page["jobID"].as_str() {
             self.job = Some(job.to_owned());

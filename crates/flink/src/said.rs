@@ -1,5 +1,5 @@
-//! What Flink says is a Java stack of hundreds of lines, of which one matters: what the innermost cause says. It becomes a sentence
-//! here, with the place in the statement that it names, and with what to do where that is known.
+//! Summary of Flink's Java stack traces: one sentence from the innermost cause, with the position in the statement, and
+//! a remedy for known causes.
 
 mod cause;
 
@@ -7,26 +7,26 @@ use std::fmt;
 
 pub use cause::Cause;
 
-/// Longest sentence, in characters.
+/// Maximum length of the sentence, in characters.
 const LONGEST: usize = 500;
 
-/// What Flink says, in short.
+/// Summary of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// One sentence.
     pub sentence: String,
-    /// Where in the statement.
+    /// Position in the statement.
     pub place: Option<Place>,
-    /// What is behind it, where that is known.
+    /// Known cause.
     pub cause: Option<Cause>,
 }
 
-/// A place in a statement; both count from one.
+/// Position in a statement, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The line.
+    /// Line.
     pub line: u32,
-    /// The column.
+    /// Column.
     pub column: u32,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Said {
 }
 
 impl Said {
-    /// Of a stack, or of any other text.
+    /// Summarizes a stack trace or any other text.
     #[must_use]
     pub fn of(text: &str) -> Said {
         let causes = causes(text);
@@ -53,7 +53,7 @@ impl Said {
     }
 }
 
-/// What each exception of a stack says, the outermost first. Lines of frames are left out.
+/// Messages of the exceptions of a stack trace, outermost first. Lines of frames are skipped.
 fn causes(text: &str) -> Vec<String> {
     let mut causes: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -78,7 +78,7 @@ fn causes(text: &str) -> Vec<String> {
     causes
 }
 
-/// A cause's own words: without the names of Java's classes in front, without what a parser would have liked to see, on one line.
+/// Message of a cause on one line, without Java class names and lists of expected tokens.
 fn tidy(cause: &str) -> String {
     let mut rest = cause.trim_start_matches('[').trim();
     while let Some((class, behind)) = rest.split_once(':')
@@ -87,7 +87,7 @@ fn tidy(cause: &str) -> String {
         rest = behind.trim_start();
     }
     if is_class(rest) {
-        // It says nothing but its name, which is better than nothing where it is a name of Java's.
+        // An exception without a message: its class name is better than nothing.
         return rest
             .rsplit('.')
             .next()

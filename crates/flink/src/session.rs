@@ -12,22 +12,22 @@ use crate::options::Options;
 use crate::rows::Rows;
 use crate::said::Said;
 
-/// Between two looks at a statement that runs.
+/// Polling interval of a running statement.
 const LOOK_MAX: Duration = Duration::from_millis(500);
 /// Default idle timeout of a session.
 const IDLE: Duration = Duration::from_secs(600);
-/// It is spoken in at least this often.
+/// Maximum interval between keepalives.
 const BEAT_MAX: Duration = Duration::from_secs(60);
 
-/// Why a statement gave nothing.
+/// Reason why a statement failed.
 pub(crate) enum Trouble {
-    /// There was no such session, so that nothing was done.
+    /// The session did not exist; nothing was done.
     Gone,
-    /// The session was there, and is gone now: what was done is not known.
+    /// The session was lost during the request; the result is unknown.
     Broken(String),
-    /// It takes longer than it may; what will be done is not known.
+    /// Timeout; the result is unknown.
     Late(String),
-    /// Anything else.
+    /// Any other error.
     Error(Error),
 }
 
@@ -40,18 +40,18 @@ impl From<Error> for Trouble {
     }
 }
 
-/// A session, by what the gateway calls it.
+/// A session by its handle.
 pub(crate) struct Session<'g> {
     pub(crate) http: &'g Http,
     pub(crate) handle: &'g str,
     pub(crate) options: &'g Options,
 }
 
-/// Makes a session, and gives its handle.
+/// Creates a session; returns its handle.
 pub(crate) fn open(http: &Http, options: &Options, patience: Duration) -> Result<String, Error> {
-    // A session too many dies by itself.
+    // A superfluous session expires.
     let own = [
-        // Times are UTC everywhere, and a statement that starts a job does not wait for its end.
+        // Times are UTC, and statements that start jobs do not wait for their end.
         ("table.local-time-zone", "UTC"),
         ("table.dml-sync", "false"),
         ("execution.runtime-mode", "streaming"),
@@ -68,19 +68,19 @@ pub(crate) fn open(http: &Http, options: &Options, patience: Duration) -> Result
     }
 }
 
-/// What comes back from a gateway goes into paths: nothing else may be in it than in a UUID.
+/// A handle is used in paths, so only characters of a UUID are allowed.
 fn is_handle(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 impl Session<'_> {
-    /// Runs a statement and waits for what it gives.
+    /// Runs a statement and waits for its result.
     pub(crate) fn run(&self, statement: &str, config: &[(&str, &str)]) -> Result<Rows, Trouble> {
         let end = Instant::now() + self.options.statement;
         let operation = self.begin(statement, config)?;
         let path = format!("/v1/sessions/{}/operations/{operation}", self.handle);
         let done = self.wait(&path, statement, end).and_then(|()| self.rows(&path, statement, end));
-        // What is left of it takes the gateway's memory until the session ends.
+        // Frees its memory in the gateway before the session ends.
         self.http.farewell(&format!("{path}/close"));
         done
     }
@@ -124,7 +124,7 @@ impl Session<'_> {
         }
     }
 
-    /// Reads all pages of rows.
+    /// Reads all pages of the result.
     fn rows(&self, path: &str, statement: &str, end: Instant) -> Result<Rows, Trouble> {
         let mut rows = Rows::default();
         let mut token = 0_u64;
@@ -162,7 +162,7 @@ impl Session<'_> {
         }
     }
 
-    /// Whether the gateway says that it knows no such session, or no such operation.
+    /// Whether the gateway reports an unknown session or operation.
     fn is_gone(&self, answer: &Answer) -> bool {
         let stack = answer.stack();
         !answer.is_fine() && stack.contains(self.handle) && stack.contains("does not exist")
@@ -180,19 +180,19 @@ impl Session<'_> {
         }
     }
 
-    /// Says that we are still here; whether the session is, too.
+    /// Sends a keepalive; returns whether the session exists.
     pub(crate) fn beat(&self) -> Result<bool, Error> {
         let path = format!("/v1/sessions/{}/heartbeat", self.handle);
         let answer = self.http.ask("POST", &path, Some(&json!({})), Repeat::Harmless, Duration::ZERO)?;
         Ok(!self.is_gone(&answer))
     }
 
-    /// Ends it; it would die by itself.
+    /// Ends the session, which would also expire.
     pub(crate) fn close(&self) {
         self.http.farewell(&format!("/v1/sessions/{}", self.handle));
     }
 
-    /// Flink's configuration, as the gateway knows it.
+    /// Flink's configuration known to the gateway.
     pub(crate) fn properties(&self) -> Result<Value, Error> {
         let path = format!("/v1/sessions/{}", self.handle);
         let answer = self.http.ask("GET", &path, None, Repeat::Harmless, Duration::ZERO)?;
@@ -203,7 +203,7 @@ impl Session<'_> {
     }
 }
 
-/// How often a session has to be spoken in, by the gateway's configuration.
+/// Interval of keepalives, from the gateway's configuration.
 pub(crate) fn beat_every(properties: &Value) -> Duration {
     let said = properties["sql-gateway.session.idle-timeout"].as_str();
     let idle = match said {
@@ -216,7 +216,7 @@ pub(crate) fn beat_every(properties: &Value) -> Duration {
     }
 }
 
-/// As Flink writes durations: `10 min`, `5s`, and without a unit milliseconds.
+/// Parses Flink's durations: `10 min`, `5s`, and without a unit milliseconds.
 fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,43 +1,43 @@
-//! How a job does, in the words of neither of Flink's two ways to ask.
+//! State of a job, common to Flink's two APIs.
 
 use crate::said::Said;
 
-/// How a job does.
+/// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its tasks are being started, or wait for a slot.
+    /// Tasks are being started, or wait for a slot.
     Starting {
-        /// Tasks that are at work.
+        /// Running tasks.
         at_work: u64,
-        /// All tasks.
+        /// Total tasks.
         tasks: u64,
     },
-    /// All that is known to be at work, is.
+    /// All known tasks are running.
     Running,
-    /// Something failed; Flink starts it again from its last checkpoint.
+    /// A failure occurred; Flink restarts it from its last checkpoint.
     Restarting {
-        /// What failed, where Flink's REST API can be asked.
+        /// Reason, if the REST API is available.
         why: Option<Said>,
-        /// When it began to, in milliseconds since 1970, by the cluster's clock; likewise.
+        /// Time of the restart in milliseconds since 1970, by the cluster's clock, if the REST API is available.
         since_ms: Option<u64>,
     },
-    /// It is being ended.
+    /// Ending.
     Ending,
-    /// It came to its end, or was drained.
+    /// Ended at the end of input, or drained.
     Finished,
-    /// Flink has given up.
+    /// Failed permanently.
     Failed {
-        /// Why, where Flink's REST API can be asked.
+        /// Reason, if the REST API is available.
         why: Option<Said>,
     },
-    /// It was cancelled.
+    /// Canceled.
     Cancelled,
-    /// The cluster does not know it, any more: the JobManager was started anew.
+    /// Unknown to the cluster, for example after a restart of the JobManager.
     Gone,
 }
 
 impl State {
-    /// Of Flink's word.
+    /// Converts Flink's name of a state.
     pub(crate) fn of(word: &str) -> State {
         match word {
             "RUNNING" => State::Running,
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Whether nothing more will become of it.
+    /// Whether the state is final.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self, State::Finished | State::Failed { .. } | State::Cancelled | State::Gone)

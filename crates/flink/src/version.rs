@@ -1,22 +1,22 @@
-//! Which Flink it is.
+//! Version of Flink.
 
 use std::fmt;
 
-/// The oldest that knows what we ask for: `STOP JOB` and `SHOW JOBS` came with 1.17, idle partitions that hold no watermark back as an
-/// option of a table with 1.18, and restart strategies by the names that sessions are given with 1.19.
+/// Oldest supported version: `STOP JOB` and `SHOW JOBS` require 1.17, the idle timeout of sources as a table option
+/// 1.18, and restart strategies by name in sessions 1.19.
 pub const OLDEST: Version = Version { major: 1, minor: 19 };
 
-/// Its first two numbers.
+/// The first two components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// The first.
+    /// Major version.
     pub major: u32,
-    /// The second.
+    /// Minor version.
     pub minor: u32,
 }
 
 impl Version {
-    /// Of `2.2.1` or `1.20-SNAPSHOT`.
+    /// Parses versions such as `2.2.1` or `1.20-SNAPSHOT`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Version> {
         let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());

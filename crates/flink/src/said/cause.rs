@@ -1,17 +1,17 @@
-//! Causes that are known, and what to do about each.
+//! Known causes and their remedies.
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Flink lacks the connector for Kafka.
+    /// The Kafka connector is missing.
     NoKafka,
-    /// It lacks the format Avro.
+    /// The Avro format is missing.
     NoAvro,
-    /// It cannot unpack zstd.
+    /// zstd is not supported.
     NoZstd,
-    /// It has no directory for savepoints, without which a job cannot be drained.
+    /// No directory for savepoints, which draining a job requires.
     NoSavepointDirectory,
-    /// A record is not what the topic's others are.
+    /// A malformed record in a topic.
     Unreadable,
 }
 
@@ -35,7 +35,7 @@ impl Cause {
         }
     }
 
-    /// What to do about it.
+    /// Remedy.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Cause {
     }
 }
 
-/// Whether a class of the package is what Java did not find. That a class is merely at work in a stack says nothing.
+/// Whether Java did not find a class of the package. The occurrence of a class in a stack trace is not sufficient.
 fn is_missing(text: &str, package: &str) -> bool {
     let behind = |words: &'static str| text.split(words).skip(1);
     let mut classes = behind("ClassNotFoundException: ").chain(behind("NoClassDefFoundError: "));

@@ -1,4 +1,4 @@
-//! Stacks as Flink 2.2 prints them, with fewer frames.
+//! Stack traces of Flink 2.2, with fewer frames.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn what_is_missing_is_known() {
     let said = Said::of(job);
     assert_eq!(said.cause, Some(Cause::NoKafka), "{said:?}");
     assert!(said.to_string().contains("flink-sql-connector-kafka"), "{said}");
-    // Classes of the connector are at work when it finds that it cannot unpack.
+    // Classes of the connector are in the stack trace of a missing compression.
     let zstd = "java.lang.RuntimeException: One or more fetchers have encountered exception\nCaused by: java.lang.NoClassDefFoundError: com/github/luben/zstd/ZstdOutputStreamNoFinalizer\n\tat org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader.fetch(K.java:1)";
     let said = Said::of(zstd);
     assert_eq!(said.cause, Some(Cause::NoZstd), "{said:?}");
