@@ -1,4 +1,4 @@
-//! Who is let in, and how far.
+//! Authentication and permissions.
 
 use serde_json::{Value, json};
 use server::Limits;
@@ -6,7 +6,7 @@ use server::Limits;
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
-/// A new token's secret.
+/// Secret of a new token.
 fn token(server: &Server, name: &str, role: &str, networks: &[&str]) -> String {
     let asked = json!({ "name": name, "role": role, "networks": networks });
     let made = server.ask("POST", "/api/v1/tokens", Some(&asked)).of(201).json();
@@ -266,7 +266,7 @@ fn who_asks_too_fast_or_guesses_has_to_wait() {
     let guesses: Vec<_> =
         (0..40).map(|_| server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status).collect();
     assert!(guesses[0] == 401 && guesses.contains(&429), "{guesses:?}");
-    // Right tokens of the same address are taken meanwhile.
+    // Valid tokens of the same address are accepted meanwhile.
     assert_eq!(server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status, 429);
     assert_eq!(server.ask_as(&other, "GET", "/api/v1/jobs", None).status, 200);
     assert_eq!(

@@ -109,7 +109,7 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     let _redis = redis();
     carried_out(&server, 3);
     assert_eq!(stands(), ["3", "web1 web2 web3", "/a 3 /b 2"]);
-    // What is taken away Redis hears first.
+    // For a decrease, Redis is notified first.
     announce(&server, job);
     closed(&server, job, 40, &[("/a", 1), ("/b", 20)]);
     carried_out(&server, 4);
@@ -120,7 +120,7 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     let versions: Vec<u64> =
         found["decisions"].as_array().expect("some").iter().filter_map(|d| d["version"].as_u64()).collect();
     assert_eq!((versions, &found["next"]), (vec![4, 3, 2], &json!(2)));
-    // Redis has forgotten.
+    // Redis has lost its data.
     in_redis(&["flushall"]);
     server.end();
     drop(server);

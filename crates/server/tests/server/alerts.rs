@@ -14,12 +14,12 @@ use hook::Hook;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What rules are about, unless they say otherwise.
+/// Default query of rules.
 const QUERY: &str = "PARSE http PROCESS (group-count: group=url, w=10s)";
-/// Another query: its rules have another job.
+/// Another query, whose rules have another job.
 const FAILING: &str = "PARSE http WHERE status >= 500 PROCESS (group-count: group=url, w=10s)";
 
-/// Until it is so, and what was seen last if it never is.
+/// Polls until `look` succeeds; panics with its last error.
 pub fn until<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
     let started = Instant::now();
     loop {
@@ -51,7 +51,7 @@ pub fn rule(more: Value) -> Value {
     rule
 }
 
-/// Makes a rule; its number and its job.
+/// Creates a rule; returns its number and its job.
 pub fn make(server: &Server, rule: &Value) -> (String, JobId) {
     let made = server.ask("POST", "/api/v1/alert-rules", Some(rule)).of(201).json();
     let job: JobId = made["job_id"].as_str().and_then(|id| id.parse().ok()).expect("a job");
@@ -59,7 +59,7 @@ pub fn make(server: &Server, rule: &Value) -> (String, JobId) {
     (made["id"].as_str().expect("a number").to_owned(), job)
 }
 
-/// Publishes a window of ten seconds that lacks these agents; event time comes to `watermark` seconds.
+/// Publishes a window of ten seconds without these agents; the watermark becomes `watermark` seconds.
 fn publish_without(server: &Server, job: JobId, batch: &tuple::Batch, missing: &[&str], watermark: i64) {
     let coverage = Coverage { missing: missing.iter().map(|agent| (*agent).to_owned()).collect() };
     let (state, watermark_ns) = (WindowState::Closed, watermark * 1_000_000_000);
@@ -119,7 +119,7 @@ fn a_group_fires_once_and_is_over_once() {
     );
     assert_eq!(alerts[1]["endsAt"], "1970-01-01T00:00:40Z");
     assert_eq!(alerts[0]["fingerprint"], alerts[1]["fingerprint"]);
-    // It failed twice, and the same was sent again by the same name.
+    // It failed twice, and the same document was sent again under the same identifier.
     let counters = until(|| {
         let counters = server.get("/api/v1/counters").of(200).json();
         if counters["notifications_sent"] == 2 { Ok(counters) } else { Err(counters.to_string()) }
@@ -169,7 +169,7 @@ fn a_restart_neither_repeats_nor_forgets() {
     let mut server = begin();
     announce(&server, job);
     assert_eq!(states(&server), ["firing condition /a", "firing condition /b"]);
-    // A window that was judged is not judged again.
+    // A window is evaluated only once.
     closed(&server, job, 0, &[("/c", 11)]);
     closed(&server, job, 10, &[("/a", 11)]);
     server.end();
@@ -190,18 +190,18 @@ fn no_data_and_missing_agents_are_states_of_their_own() {
     assert_eq!(state(), "no_data");
     closed(&server, job, 0, &[("/a", 11)]);
     assert_eq!((states(&server), state()), (vec!["firing condition /a".into()], json!("ok")));
-    // Without an agent /a is neither over nor confirmed. What is true of the rows that there are fires: /b.
+    // Without an agent /a neither resolves nor is confirmed. A condition met by the existing rows fires: /b.
     publish_without(&server, job, &window(10, &[("/b", 11)]), &["web1"], 20);
     assert_eq!(states(&server), ["firing missing_agents -", "firing condition /a", "firing condition /b"]);
     assert_eq!(state(), "missing_agents");
     let alerts = server.get("/api/v1/alerts?state=firing").of(200).json();
     assert_eq!(alerts["alerts"][0]["values"]["agents"], "web1");
     assert_eq!(alerts["alerts"][1]["held"], "missing_agents");
-    // Two windows of which there are no rows, and one that has some.
+    // Two windows without rows, and one with rows.
     publish_without(&server, job, &window(40, &[("/a", 1)]), &[], 50);
     let over = ["resolved no_data -", "resolved missing_agents -", "resolved condition /a"];
     assert_eq!(states(&server), [&over[..], &["resolved condition /b"]].concat());
-    // Errors that are not there are good news, where the rule says so.
+    // With this rule, missing errors resolve the alert.
     let (_, other) =
         make(&server, &rule(json!({ "name": "errors", "query": FAILING, "on_no_data": "resolve" })));
     closed(&server, other, 0, &[("/e", 11)]);
@@ -221,7 +221,7 @@ fn a_source_that_falls_silent_is_no_data() {
         let seen = states(&server);
         if seen.iter().any(|state| state == "firing no_data -") { Ok(seen) } else { Err(format!("{seen:?}")) }
     });
-    // What fired is not taken to be over.
+    // A firing alert does not resolve.
     assert_eq!(seen, ["firing no_data -", "firing condition /a"]);
 }
 
@@ -262,7 +262,7 @@ fn a_rule_that_goes_ends_its_alerts_and_its_job() {
     let said = rule(json!({ "receivers": ["pager"], "annotations": { "runbook": "read it" } }));
     let changed = server.ask("PUT", &path, Some(&said)).of(200).json();
     assert_eq!((&changed["firing"], &changed["job_id"]), (&json!(1), &json!(job.to_string())));
-    // Another condition begins anew.
+    // Another condition resets the state.
     let other = rule(json!({ "receivers": ["pager"], "when": "count > 20" }));
     assert_eq!(server.ask("PUT", &path, Some(&other)).of(200).json()["firing"], 0);
     closed(&server, job, 10, &[("/a", 21)]);
@@ -281,7 +281,7 @@ fn rules_of_one_query_share_a_job_until_the_last_of_them_goes() {
     closed(&server, job, 0, &[("/a", 11), ("/b", 21)]);
     let alerts = || server.get("/api/v1/alerts?rule=second").of(200).json()["alerts"].clone();
     let begun = || server.fleet.orders.lock().expect("orders").len();
-    // Written in another way.
+    // The same query with other spaces.
     let spaced = QUERY.replace(' ', "  ");
     let (second, same) =
         make(&server, &rule(json!({ "name": "second", "query": spaced, "when": "count > 20" })));
@@ -289,7 +289,7 @@ fn rules_of_one_query_share_a_job_until_the_last_of_them_goes() {
     assert_eq!(alerts(), json!([]), "it looks at windows that end from now on");
     closed(&server, job, 10, &[("/a", 12), ("/b", 22)]);
     assert_eq!(alerts().as_array().map(Vec::len), Some(1));
-    // Others have jobs of their own.
+    // These have their own jobs.
     for (n, more) in [
         json!({ "query": FAILING }),
         json!({ "on": { "role": "web" } }),
@@ -311,7 +311,7 @@ fn rules_of_one_query_share_a_job_until_the_last_of_them_goes() {
     assert!(server.fleet.stopped.lock().expect("stopped").is_empty());
     closed(&server, job, 20, &[("/a", 30), ("/b", 22)]);
     assert_eq!(alerts().as_array().map(Vec::len), Some(2));
-    // One that turns to another query leaves it, and takes it up again.
+    // A rule with a changed query leaves the job, and joins it again.
     let path = format!("/api/v1/alert-rules/{second}");
     let (third, _) = make(&server, &rule(json!({ "name": "third" })));
     let turned = |query: &str| {
@@ -347,7 +347,7 @@ fn what_is_wrong_with_a_rule_is_told() {
         let answer = server.ask("POST", "/api/v1/alert-rules", Some(&rule(more.clone()))).json();
         assert!(answer["message"].as_str().expect("words").contains(says), "{more}: {answer}");
     }
-    // Nothing was begun for them.
+    // They started no jobs.
     assert!(server.fleet.orders.lock().expect("orders").is_empty());
     make(&server, &rule(json!({})));
     server.ask("POST", "/api/v1/alert-rules", Some(&rule(json!({})))).of(409);
@@ -375,7 +375,7 @@ fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
     server.ask_as(&other, "DELETE", &path, None).of(403);
     let over = json!({ "query": null, "job": made["job_id"], "name": "mine" });
     server.ask_as(&other, "POST", "/api/v1/alert-rules", Some(&rule(over))).of(403);
-    // Texts that are not folded are for the role raw, in alerts, too.
+    // Unredacted texts require the role raw, also in alerts.
     let raw = rule(json!({ "name": "raw", "redact": false }));
     server.ask_as(&run, "POST", "/api/v1/alert-rules", Some(&raw)).of(403);
     let kept = server.ask("POST", "/api/v1/alert-rules", Some(&raw)).of(201).json();
@@ -384,7 +384,7 @@ fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
     closed(&server, job, 0, &[("/secret", 11)]);
     assert_eq!(server.ask_as(&view, "GET", "/api/v1/alerts", None).of(200).json()["alerts"], json!([]));
     assert_eq!(states(&server), ["firing condition /secret"]);
-    // A silence of one who is no admin is about the own rules only.
+    // A silence of a user without the role admin applies only to own rules.
     let asked = json!({ "matchers": ["url=/secret"], "for": "1h" });
     let silence = server.ask_as(&run, "POST", "/api/v1/silences", Some(&asked)).of(201).json();
     assert_eq!(server.get("/api/v1/alerts").of(200).json()["alerts"][0]["silenced_by"], json!([]));
@@ -400,7 +400,7 @@ fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
 
 #[test]
 fn rules_groups_silences_and_what_waits_are_bounded() {
-    // No program listens there.
+    // Nothing listens there.
     let alerts = AlertLimits { rules_max: 1, groups_max: 2, silences_max: 1, outbox_max: 3, ..still() };
     let limits = Limits { alerts, ..Limits::default() };
     let nobody = "pager=webhook+http://127.0.0.1:1/#secret-env=PATH";

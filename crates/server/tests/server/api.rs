@@ -1,4 +1,4 @@
-//! Jobs, rows and help for editors, as a client sees them.
+//! Jobs, rows and editor support, as seen by a client.
 
 use serde_json::{Value, json};
 use server::Refused;
@@ -6,7 +6,7 @@ use server::Refused;
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way, shop};
 
-/// What `netalytics query` is known to answer, line by line; the file was checked against the servers' logs.
+/// Known output of `netalytics query`, by line; the file was checked against the servers' logs.
 fn expected(name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(shop(&format!("expected-{name}.jsonl"))).expect("the expected rows");
     text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
@@ -83,7 +83,7 @@ fn pages_and_times_cut_the_rows_without_losing_any() {
         }
     }
     assert_eq!(paged, rows);
-    // A slow and obvious cut in time.
+    // A simple filter by time.
     let names: Vec<_> =
         all["columns"].as_array().expect("columns").iter().map(|c| c["name"].clone()).collect();
     let at = names.iter().position(|name| name == "ts_end").expect("ts_end");
@@ -151,7 +151,7 @@ fn editors_are_helped() {
     assert_eq!((&found["revision"], &found["completions"]), (&json!(7), &json!(["status"])));
     assert_eq!(found["word"]["start_utf16"], units - 4);
     assert_eq!(found["diagnostics"].as_array().map(Vec::len), Some(1));
-    // The cursor within a word: the whole word is replaced.
+    // With the cursor within a word, the whole word is replaced.
     let found = check(json!({ "text": "PARSE htxx", "cursor": 8 }));
     assert_eq!((&found["word"]["start"], &found["word"]["end"]), (&json!(6), &json!(10)));
     assert!(found["completions"].as_array().expect("words").contains(&json!("http_get")));
@@ -191,7 +191,7 @@ fn the_same_request_makes_one_job() {
     assert_ne!(send("b", "PARSE http PROCESS (rate)").of(201).json()["id"], first["id"]);
     send("", "PARSE http PROCESS (rate)").of(400);
     assert_eq!(server.fleet.orders.lock().expect("orders").len(), 2);
-    // Many at once: still one.
+    // Concurrent requests create only one.
     let made: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| scope.spawn(|| send("c", "PARSE http PROCESS (rate)").json()["id"].clone()))
@@ -213,7 +213,7 @@ fn who_cannot_carry_a_job_out_says_why() {
         let asked = json!({ "query": "PARSE http PROCESS (rate)" });
         let answer = server.ask("POST", "/api/v1/jobs", Some(&asked)).of(status).json();
         assert_eq!((&answer["code"], &answer["message"]), (&json!(code), &json!(refused.to_string())));
-        // Nothing is left of it.
+        // It left no trace.
         assert_eq!(server.get("/api/v1/jobs").of(200).json()["jobs"], json!([]));
     }
 }
@@ -268,7 +268,7 @@ fn there_are_so_many_jobs_of_one_owner() {
     assert_eq!(refused["code"], "quota");
     let said = refused["message"].as_str().expect("a sentence");
     assert!(said.contains("1 jobs of admin have not ended") && said.contains("--jobs-per-owner"), "{said}");
-    // Another owner has room, and so has this one when the first has ended.
+    // The limit does not apply to another owner, nor to this one after the first job has ended.
     let made =
         server.ask("POST", "/api/v1/tokens", Some(&json!({ "name": "ann", "role": "run" }))).of(201).json();
     let ann = made["secret"].as_str().expect("a secret");

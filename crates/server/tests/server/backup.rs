@@ -1,4 +1,4 @@
-//! Backups: every row once, whatever moves or goes while they are taken; what a restore refuses.
+//! Backups contain every row once, also with concurrent moves and removals; cases rejected by a restore.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{begin, counts, fill, publish, window};
 
-/// All files in a folder, by their paths in it, with their bytes.
+/// All files in a folder: relative path and content.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     fn add(folder: &Path, within: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in fs::read_dir(folder.join(within)).expect("a folder").flatten() {
@@ -65,7 +65,7 @@ fn every_row_is_in_a_backup_once_while_rows_move_and_go() {
             restored.get(&format!("/api/v1/jobs/{job}/results")).of(200).json()["results"][0].clone();
         let number =
             |name: &str| result[name].as_str().and_then(|n| n.parse::<u64>().ok()).expect("a number");
-        // Counts are the rows' numbers: what is there begins behind what retention took, and ends with the last.
+        // Counts equal row numbers: existing rows start after those removed by retention, and end with the last.
         assert_eq!(found, (number("dropped")..number("total")).collect::<Vec<_>>(), "backup {n}");
         (longest, dropped) = (longest.max(found.len()), dropped.max(number("dropped")));
         assert_eq!(restored.get("/api/v1/counters").of(200).json()["segments_damaged"], 0);
@@ -73,7 +73,7 @@ fn every_row_is_in_a_backup_once_while_rows_move_and_go() {
     assert!(longest > 16_384 && dropped > 0, "{longest} rows, {dropped} dropped");
 }
 
-/// A server's directory with something of everything, and a backup of it.
+/// A server's directory with every kind of data, and a backup of it.
 fn backed_up(own: &Path) -> (Server, PathBuf, server::JobId) {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
@@ -114,7 +114,7 @@ fn all_of_a_data_directory_comes_back_and_is_its_owners_only() {
     server.end();
     let (before, after) = (files(&server.folder), files(&data));
     let is_same = |path: &&PathBuf| before.get(*path) == after.get(*path);
-    // The log of a store that is still open is no file of its own.
+    // The log of an open store is not a separate file.
     let is_log = |path: &&PathBuf| path.to_string_lossy().starts_with("store.sqlite-");
     let differ: Vec<&PathBuf> = before.keys().filter(|path| !is_same(path) && !is_log(path)).collect();
     assert_eq!(
@@ -147,7 +147,7 @@ fn a_backup_that_is_not_as_it_was_is_refused_with_the_file() {
                 Some(damaged) => fs::write(&path, damaged).expect("written"),
             }
             match server::restore(&backup, &data) {
-                // Of the manifest itself a flipped bit may be one of the version or of the time.
+                // A flipped bit in the manifest may be in the version or the time.
                 Ok(_) if name == Path::new("manifest.json") => fs::remove_dir_all(&data).expect("removed"),
                 Ok(_) => panic!("{} is damaged: {damaged:?}", name.display()),
                 Err(why) => {
@@ -195,7 +195,7 @@ fn where_a_backup_does_not_go() {
     let data = own.path().join("data");
     assert!(restore(&backup.join("store.sqlite"), &data).contains("is a file, as earlier versions wrote it"));
     assert!(restore(own.path(), &data).contains("is no backup: manifest.json"));
-    // One that was killed.
+    // A killed restore.
     fs::create_dir(&data).expect("made");
     fs::write(data.join("restoring"), "").expect("written");
     let said = Opened::open(&data, Limits::default()).err().expect("refused");

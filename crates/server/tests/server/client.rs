@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 
 use crate::fleet::TestFleet;
 
-/// Longest wait for what has to come.
+/// Timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server; it ends with this value.
+/// A server, ended on drop.
 pub struct Server {
     pub address: SocketAddr,
     pub token: String,
@@ -28,7 +28,7 @@ pub struct Server {
     _own: Option<tempfile::TempDir>,
 }
 
-/// An answer.
+/// A response.
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
@@ -48,7 +48,7 @@ impl Answer {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The answer, which has this status.
+    /// The response; panics for another status.
     pub fn of(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{}", self.text());
         self
@@ -56,7 +56,7 @@ impl Answer {
 }
 
 impl Server {
-    /// With a folder of its own.
+    /// Starts with its own folder.
     pub fn start(fleet: Arc<TestFleet>) -> Server {
         Server::with(fleet, Limits::default())
     }
@@ -68,7 +68,7 @@ impl Server {
         server
     }
 
-    /// With receivers of alerts, as `serve --receiver` reads them.
+    /// Starts with receivers of alerts, as in `serve --receiver`.
     pub fn telling(fleet: Arc<TestFleet>, limits: Limits, receivers: &[&str]) -> Server {
         let own = tempfile::tempdir().expect("a folder");
         let mut server = Server::over_with(own.path(), fleet, limits, receivers, Named::default());
@@ -76,12 +76,12 @@ impl Server {
         server
     }
 
-    /// Over a data directory.
+    /// Starts on a data directory.
     pub fn over(folder: &Path, fleet: Arc<TestFleet>, limits: Limits) -> Server {
         Server::over_with(folder, fleet, limits, &[], Named::default())
     }
 
-    /// Over a data directory, with receivers of alerts and outlets that have a name.
+    /// Starts on a data directory, with receivers of alerts and named outlets.
     pub fn over_with(
         folder: &Path,
         fleet: Arc<TestFleet>,
@@ -117,13 +117,13 @@ impl Server {
         }
     }
 
-    /// Asks as the admin.
+    /// Sends a request as the admin.
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let bearer = format!("Bearer {}", self.token);
         self.ask_with(method, path, &[("authorization", &bearer)], body)
     }
 
-    /// Asks with another token.
+    /// Sends a request with another token.
     pub fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let bearer = format!("Bearer {token}");
         self.ask_with(method, path, &[("authorization", &bearer)], body)
@@ -133,7 +133,7 @@ impl Server {
         self.ask("GET", path, None)
     }
 
-    /// Asks with these headers and no others.
+    /// Sends a request with only these headers.
     pub fn ask_with(
         &self,
         method: &str,
@@ -176,7 +176,7 @@ impl Server {
         }
     }
 
-    /// Starts a job; its number.
+    /// Starts a job; returns its number.
     pub fn job(&self, query: &str) -> String {
         let made = self.ask("POST", "/api/v1/jobs", Some(&serde_json::json!({ "query": query }))).of(201);
         made.json()["id"].as_str().expect("a number").to_owned()
@@ -196,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Ends the server as a signal does.
+    /// Ends the server as by a signal.
     pub fn end(&mut self) {
         let (Some(runtime), Some(end), Some(ended)) =
             (self.runtime.take(), self.end.take(), self.ended.take())

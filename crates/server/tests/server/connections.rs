@@ -1,5 +1,5 @@
-//! Connections without a valid token never take the places of those with one, from one address or from many, whether they are idle or
-//! send slowly. The sockets are real, the bounds are those of `serve`.
+//! Unauthenticated connections never displace authenticated ones, from one or many addresses, idle or slow. Uses real
+//! sockets and the limits of `serve`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -13,17 +13,17 @@ use tokio::runtime::Runtime;
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
-/// Longest wait for an answer.
+/// Timeout.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A connection from an address of loopback.
+/// A connection from a loopback address.
 async fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((from, 0).into()).expect("an address of loopback");
     socket.connect(to).await.expect("it listens")
 }
 
-/// The status of the answer to a request, on a connection that stays; `None` when it was closed.
+/// Status of the response on a connection that stays open; `None` if it was closed.
 async fn ask(stream: &mut TcpStream, path: &str, host: SocketAddr, header: &str) -> Option<String> {
     let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n");
     stream.write_all(head.as_bytes()).await.ok()?;
@@ -40,7 +40,7 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(read, Ok(Ok(0) | Err(_)))
 }
 
-/// Opens 600 idle connections without a token; how many of them remain while those with a token go on as before.
+/// Opens 600 idle unauthenticated connections; returns how many remain while authenticated ones continue.
 fn remaining(address_of: impl Fn(u16) -> Ipv4Addr) -> usize {
     let server = Server::start(TestFleet::new(Way::Note));
     let (to, token) = (server.address, format!("Authorization: Bearer {}\r\n", server.token));
@@ -58,7 +58,7 @@ fn remaining(address_of: impl Fn(u16) -> Ipv4Addr) -> usize {
             idle.push(stream);
         }
         assert_eq!(ask(&mut early, "/api/v1/agents", to, &token).await.as_deref(), Some("200"));
-        // As many new ones as the reserve has room for.
+        // As many new ones as the reserve allows.
         let mut late = Vec::new();
         for _ in 0..127 {
             let mut stream = connect(Ipv4Addr::LOCALHOST, to).await;
@@ -84,7 +84,7 @@ fn remaining(address_of: impl Fn(u16) -> Ipv4Addr) -> usize {
 
 #[test]
 fn idle_connections_from_one_address_have_a_quarter() {
-    // Each new one with a token begins without, and takes the place of one.
+    // Each new connection starts unauthenticated and evicts another.
     let remaining = remaining(|_| Ipv4Addr::LOCALHOST);
     assert!((1..=128).contains(&remaining), "{remaining}");
 }
@@ -144,7 +144,7 @@ fn heads_that_come_slowly_are_cut() {
     assert!(counters["connections_silent"].as_u64() >= Some(100), "{counters}");
 }
 
-/// The status of a request with this token from a client that a proxy at loopback names.
+/// Status of a request with this token from a client named by a loopback proxy.
 fn ask_through(server: &Server, token: &str, lines: &[&str]) -> u16 {
     let bearer = format!("Bearer {token}");
     let mut headers = vec![("authorization", bearer.as_str())];
@@ -152,7 +152,7 @@ fn ask_through(server: &Server, token: &str, lines: &[&str]) -> u16 {
     server.ask_with("GET", "/api/v1/agents", &headers, None).status
 }
 
-/// The address that the audit log has for a refused login.
+/// Address in the audit log for a rejected login.
 fn logged(server: &Server, lines: &[&str]) -> Value {
     let headers: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", *line)).collect();
     let asked = json!({ "token": "nl_wrong" });
@@ -168,7 +168,7 @@ fn a_trusted_proxy_names_its_clients() {
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let guesses: Vec<_> = (0..40).map(|_| ask_through(&server, "nl_no", &["198.51.100.7"])).collect();
     assert!(guesses[0] == 401 && guesses.contains(&429), "{guesses:?}");
-    // The limit is that client's: with invented addresses to the left, and over several hops, too.
+    // The limit applies to that client: with forged addresses to the left, and over several hops.
     for lines in [&["203.0.113.9, 198.51.100.7"][..], &["203.0.113.9", "198.51.100.7, 10.0.0.2"]] {
         assert_eq!(ask_through(&server, "nl_no", lines), 429, "{lines:?}");
     }

@@ -1,4 +1,4 @@
-//! docs/api.md, docs/alerts.md and docs/actions.md: each command is run, and prints what stands below it.
+//! docs/api.md, docs/alerts.md and docs/actions.md: runs each command and compares its output with the text below it.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
-/// Commands with what they are to print.
+/// Commands with their expected output.
 fn examples(text: &str) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     let mut command = None;
@@ -28,7 +28,7 @@ fn examples(text: &str) -> Vec<(String, Value)> {
     found
 }
 
-/// Whether an answer is what the document says; `…` stands for anything, in a list also for any number of things.
+/// Whether a response matches the document; `…` matches anything, and in a list any number of items.
 fn is_as(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::String(any), _) if any == "…" => true,

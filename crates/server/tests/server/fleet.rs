@@ -1,4 +1,4 @@
-//! A fleet in this process: each job is a run over a capture on a thread of its own, or is left to the test.
+//! A fleet in this process: each job is a run over a capture on its own thread, or is controlled by the test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,27 +20,27 @@ use tuple::Batch;
 
 use crate::gateway::tuples;
 
-/// What is done with jobs.
+/// Treatment of jobs.
 #[derive(Clone)]
 pub enum Way {
     /// Jobs are rejected.
     Refuse(Refused),
-    /// They are answered from a capture.
+    /// Runs them over a capture.
     Replay(PathBuf),
-    /// From one made near the clients, and one made near the servers.
+    /// Runs them over a capture near the clients, and one near the servers.
     TwoTaps(PathBuf, PathBuf),
     /// Jobs are noted; the test reports their progress.
     Note,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct TestFleet {
     way: Way,
     hub: OnceLock<Arc<Hub>>,
     stops: Mutex<BTreeMap<JobId, live::Stop>>,
-    /// Orders, as they came.
+    /// Orders received.
     pub orders: Mutex<Vec<Order>>,
-    /// Jobs that were to be stopped.
+    /// Jobs with a stop request.
     pub stopped: Mutex<Vec<JobId>>,
     panicked: Arc<AtomicBool>,
 }
@@ -57,7 +57,7 @@ impl TestFleet {
         })
     }
 
-    /// Over the capture of the shop.
+    /// Uses the capture of the shop.
     pub fn shop() -> Arc<TestFleet> {
         TestFleet::new(Way::Replay(shop("in.pcap")))
     }
@@ -167,7 +167,7 @@ impl Fleet for TestFleet {
     }
 }
 
-/// What the tap near the servers has seen.
+/// Measurements of the tap near the servers.
 fn server_tap(plan: &Plan, capture: &Path) -> ServerTap {
     let mut seen = Sightings::new(1 << 20);
     let both = planner::both_taps(plan).expect("agents can be asked").expect("it asks for both");
@@ -195,7 +195,7 @@ fn run(hub: &Hub, order: &Order, (capture, config): (PathBuf, &Config), stop: &l
     hub.turn(order.id, State::Ended("the capture's end".into()), None).expect("it is noted");
 }
 
-/// Publishes what a run writes.
+/// Publishes the rows of a run.
 struct ToHub<'h> {
     hub: &'h Hub,
     job: JobId,

@@ -1,5 +1,5 @@
-//! The gateway with real agents' sessions over the loopback: what three agents find, each of its flows, are the rows that one
-//! process gives; whatever is killed, each exactly once.
+//! The gateway with real agents' sessions over loopback: the rows from three agents, each with a part of the flows,
+//! equal those of one process; each row exactly once, also after kills.
 
 mod agent;
 mod both_taps;
@@ -35,12 +35,12 @@ const TUPLES: &str = "PARSE http";
 const STEP_NS: i64 = 20_000_000;
 const ALL: usize = usize::MAX;
 
-/// What one process gives of the same capture.
+/// Rows of one process over the same capture.
 fn truth(query: &str) -> Vec<Value> {
     truth_of(query, Way::Replay(shop("in.pcap")))
 }
 
-/// What one process gives of other captures.
+/// Rows of one process over other captures.
 fn truth_of(query: &str, way: Way) -> Vec<Value> {
     let server = Server::start(TestFleet::new(way));
     let body = json!({ "query": query, "redact": false });
@@ -53,7 +53,7 @@ fn truth_of(query: &str, way: Way) -> Vec<Value> {
     page["rows"].as_array().expect("rows").clone()
 }
 
-/// Agents are waited for however busy the machine is: nothing may be missing.
+/// Long timeouts, so that no agent is missing on a busy machine.
 fn patient() -> GatewaySettings {
     let settings = GatewaySettings::default();
     let minute_ns = 60_000_000_000;
@@ -62,7 +62,7 @@ fn patient() -> GatewaySettings {
     GatewaySettings { control, pace, first_report_ns: minute_ns, ..settings }
 }
 
-/// Agents over a server.
+/// Agents of a server.
 pub struct Crew {
     agents: Vec<FakeAgent>,
     up_to: Vec<Arc<AtomicUsize>>,
@@ -100,7 +100,7 @@ impl Crew {
         self.up_to[agent].store(up_to, Ordering::Relaxed);
     }
 
-    /// Everybody says half of what he has, up to the end of that half.
+    /// Each agent sends half of its reports.
     pub fn say_half(&self, center: &Center, job: &str) {
         let half = self.feeds[0].len() / 2;
         self.say(half);
@@ -130,7 +130,7 @@ fn assert_rows(found: &[Value], expected: &[Value], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
 }
 
-/// Without regard to order.
+/// Ignores the order.
 fn sorted(rows: &[Value]) -> Vec<String> {
     let mut texts: Vec<String> = rows.iter().map(Value::to_string).collect();
     texts.sort();
@@ -168,7 +168,7 @@ fn tuples_come_once_also_after_kills() {
 #[test]
 fn rows_come_once_however_often_the_server_is_killed() {
     for query in [WINDOWS, TOTALS, SLIDING, WHOLE, PROFILE, SORTED] {
-        // So little that records are put together again and again.
+        // A small limit, so that records are often replaced by partial results.
         let settings = GatewaySettings { frames_bytes: 1, ..patient() };
         let mut center = Center::start(settings);
         let crew = Crew::start(&center, query, 3, 1);
@@ -176,7 +176,7 @@ fn rows_come_once_however_often_the_server_is_killed() {
         let reports = crew.feeds[0].len();
         for kill in 1..=6 {
             crew.say(reports * kill / 7 + 1);
-            // At moments that have nothing to do with what is written then.
+            // At arbitrary moments of the writes.
             std::thread::sleep(Duration::from_millis(37 * kill as u64 % 200 + 60));
             center.kill();
             center.begin();
@@ -210,7 +210,7 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
     assert_eq!(missing(&rows[0]), Some(Value::Null));
     let reason = center.show(&job)["reason"].to_string();
     assert!(reason.contains("agent agent-1 is not there"), "{reason}");
-    // It is back under another life: what died with it stays missing, the rest is whole again.
+    // It returns with another incarnation: data lost with the previous one remains missing, later data is complete.
     let back = Ways { boot: 77, ..ways(&center, 1, &crew.tokens[1], crew.feeds[1].clone(), &crew.up_to[1]) };
     crew.agents[1] = FakeAgent::start(back);
     crew.say(reports * 7 / 8);
@@ -219,7 +219,7 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
         (rows.len() > before && missing(rows.last()?) == Some(Value::Null)).then_some(rows.len())
     };
     let whole = center.until("it is not missed any more", |center| is_whole(center, 0));
-    // A server that begins again remembers that.
+    // A restarted server remembers that.
     center.kill();
     center.begin();
     crew.say(ALL);
@@ -271,7 +271,7 @@ fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
     let packets: u64 = agents.iter().filter_map(|agent| agent["counters"]["packets"].as_u64()).sum();
     assert!(agents.len() == 3 && packets > 0, "{before}");
     assert!(agents.iter().all(|agent| agent["state"] == "finished"), "{before}");
-    // Another life of the server has nothing of it in memory.
+    // A new server process has none of it in memory.
     center.kill();
     center.begin();
     assert_eq!(told(&center), before);
@@ -297,7 +297,7 @@ fn who_has_no_agents_token_does_not_connect() {
         }
         assert_eq!(request.call().expect("an answer").status(), expected);
     }
-    // The admin is no agent, and an agent's token is for nothing else.
+    // The admin is not an agent, and an agent's token is valid for nothing else.
     assert_eq!(center.ask("GET", "/api/v1/agent", None).0, 403);
     let token = center.token("a");
     let url = format!("http://{}/api/v1/jobs", center.address.lock().expect("an address"));
@@ -346,7 +346,7 @@ fn who_looks_on_sees_open_windows() {
     let job = center.job(query, "standing");
     let seen = center.watch(&job, "\"rows_left_out\"");
     assert!(seen.contains("event: window") && seen.contains("top-k"), "{seen}");
-    // Agents at work have not come to the window's end, and lack nothing; who has gone is named.
+    // Active agents that have not reached the window's end are not missing; a disconnected one is named.
     assert!(seen.contains("\"state\":\"open\"") && !seen.contains("agent-"), "{seen}");
     crew.kill(1);
     center.watch(&job, "\"agent-1\"]");

@@ -1,4 +1,4 @@
-//! Rows on disk: in the store, in files, after a kill, and when they are to go.
+//! Rows on disk: in the store, in files, after a kill, and under retention.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const END: FieldId = FieldId(1);
 const KEY: FieldId = FieldId(2);
 const COUNT: FieldId = FieldId(3);
 
-/// Windows of counts by a key.
+/// Schema of windows with counts by a key.
 pub fn schema() -> Arc<Schema> {
     let fields = vec![
         Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, "start"),
@@ -33,7 +33,7 @@ pub fn schema() -> Arc<Schema> {
     })
 }
 
-/// A window that begins at second `start`, with these rows.
+/// A window that starts at second `start`, with these rows.
 pub fn window(start: i64, rows: &[(&str, u64)]) -> Batch {
     let schema = schema();
     let ids: Vec<_> = schema.ids().collect();
@@ -48,7 +48,7 @@ pub fn window(start: i64, rows: &[(&str, u64)]) -> Batch {
     writer.finish()
 }
 
-/// Begins a job whose rows the test publishes.
+/// Starts a job whose rows the test publishes.
 pub fn begin(server: &Server) -> JobId {
     let job = server.job("PARSE http PROCESS (group-count: group=url, w=10s)").parse().expect("a number");
     announce(server, job);
@@ -70,7 +70,7 @@ pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
     server.fleet.hub().publish(&delivery).expect("kept");
 }
 
-/// All counts that are kept, page by page.
+/// All stored counts, page by page.
 pub fn counts(server: &Server, job: JobId) -> Vec<u64> {
     let (mut found, mut after) = (Vec::new(), String::new());
     loop {
@@ -127,7 +127,7 @@ fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
     let job = begin(&server);
     let all = fill(&server, job, 40, 500);
     publish(&server, job, &window(0, &[]), WindowState::Closed);
-    // What a kill leaves: the files as they are now, and a segment that was being written.
+    // State after a kill: the current files, and an incomplete segment.
     let own = tempfile::tempdir().expect("a folder");
     copy(&server.folder, own.path());
     let orphan = own.path().join(format!("history/{job}/0-{:012}/group-count", 19_000));
@@ -137,7 +137,7 @@ fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
     let again = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
     assert_eq!(counts(&again, job), all);
     assert!(!orphan.exists());
-    // And it goes on.
+    // It continues.
     announce(&again, job);
     publish(&again, job, &window(9000, &[("/a", 20_000)]), WindowState::Closed);
     assert_eq!(counts(&again, job).last(), Some(&20_000));
@@ -317,7 +317,7 @@ fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
                 "{what}: {words}"
             );
             let last: u64 = words.split(' ').nth(3).and_then(|n| n.parse().ok()).expect("the last row");
-            // What is before the damage is there, and ends where it begins.
+            // Rows before the damage are readable, and the page ends there.
             let mut read = Vec::new();
             let mut more = first > 0;
             while more {
@@ -333,10 +333,10 @@ fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
                 more = (read.len() as u64) < first;
             }
             assert_eq!(read, all[..first as usize], "{what}");
-            // And what is behind it.
+            // Rows after the damage are readable.
             let page = rows(&format!("&after={last}")).of(200).json();
             assert_eq!(page["rows"][0][3].as_u64(), Some(last + 1), "{what}");
-            // Other forms say the same.
+            // Other formats return the same.
             for form in ["csv", "jsonl", "arrow", "parquet"] {
                 rows(&format!("{after}&format={form}")).of(500);
             }

@@ -1,4 +1,4 @@
-//! The service as it is: a real HTTP server on a free port of the loopback, its data directory on disk, and a fleet that runs
+//! The service with a real HTTP server on a free loopback port, its data directory on disk, and a fleet that runs
 //! monitors in this process over a capture.
 
 mod access;

@@ -1,4 +1,4 @@
-//! Rows of jobs to other programs: what arrives there, also when they or the server are killed, and who may ask for it.
+//! Delivery of rows to other programs: arrival, also after kills of either side, and permissions.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -38,7 +38,7 @@ fn delivered(server: &Server, job: JobId, rows: u64) -> Value {
 struct Receiver {
     port: u16,
     taken: Arc<Mutex<BTreeMap<String, Value>>>,
-    /// How often each message came.
+    /// Identifiers of all received messages, including retries.
     seen: Arc<Mutex<Vec<String>>>,
     answer: Arc<Mutex<&'static str>>,
     is_over: Arc<AtomicBool>,
@@ -86,7 +86,7 @@ impl Receiver {
         *self.answer.lock().expect("no panic") = status;
     }
 
-    /// All counts, in the order of windows; the messages' own order is that of their identifiers.
+    /// All counts in the order of windows, which is that of message identifiers.
     fn counts(&self) -> Vec<u64> {
         let taken = self.taken.lock().expect("no panic");
         let mut rows: Vec<(String, u64)> = taken
@@ -111,7 +111,7 @@ impl Drop for Receiver {
     }
 }
 
-/// A request's identifier and body.
+/// Reads the identifier and body of a request.
 fn post(connection: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
     let (mut id, mut length) = (String::new(), 0);
     loop {
@@ -173,7 +173,7 @@ fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
     assert_eq!(told["problem"], "the answer was 503");
     receiver.answer("200 OK");
     delivered(&server, job, 1);
-    // One message, however often it was tried.
+    // One message, whatever the number of attempts.
     let seen = receiver.seen.lock().expect("no panic").clone();
     assert!(seen.len() >= 3 && seen.iter().all(|id| *id == seen[0]), "{seen:?}");
     receiver.answer("400 Bad Request");
@@ -199,7 +199,7 @@ fn a_server_that_begins_again_goes_on_where_it_was() {
     announce(&server, job);
     close(&server, job, 0, &[("/a", 1)]);
     delivered(&server, job, 1);
-    // A message is on its way when the server ends, and more wait behind it.
+    // A message is in transit when the server ends, and more wait.
     receiver.answer("503 Service Unavailable");
     close(&server, job, 10, &[("/a", 2)]);
     wait_for("an attempt", || match outlet(&server, job) {
@@ -215,7 +215,7 @@ fn a_server_that_begins_again_goes_on_where_it_was() {
     close(&server, job, 30, &[("/a", 4)]);
     delivered(&server, job, 4);
     assert_eq!(receiver.counts(), [1, 2, 3, 4]);
-    // The one that was on its way came under its old identifier.
+    // The message in transit arrives under its previous identifier.
     let taken = receiver.taken.lock().expect("no panic");
     assert_eq!(taken[&tried]["rows"][0]["count"], 2);
 }
@@ -227,7 +227,7 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
     let job = standing(&server, &json!({ "to": [format!("tcp://127.0.0.1:{port}")] }));
     announce(&server, job);
     (0..8).for_each(|n| close(&server, job, n * 10, &[("/a", n as u64)]));
-    // A row that is kept later than the listener is there would be delivered at once.
+    // A row stored after the start of the listener would be delivered immediately.
     wait_for("all are kept", || {
         let told = outlet(&server, job);
         match told["behind"].as_u64().unwrap_or(0) + told["lost"]["backlog"].as_u64().unwrap_or(0) {
@@ -247,7 +247,7 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
     let told = outlet(&server, job);
     let (delivered, lost) = (told["delivered"].as_u64(), told["lost"]["backlog"].as_u64());
     let (delivered, lost) = (delivered.expect("a number"), lost.expect("a number"));
-    // What was tried when there were few, and the last three.
+    // Rows of the first attempts, and the last three.
     assert!(delivered + lost == 8 && (3..8).contains(&delivered), "{told}");
     assert_eq!(reader.join().expect("no panic") as u64 + 1, delivered);
 }
@@ -366,7 +366,7 @@ fn who_may_have_rows_delivered_and_where() {
         assert!(answer.text().contains(part), "{to}: {}", answer.text());
     }
     let jobs = server.get("/api/v1/jobs").of(200).json();
-    // Those of jobs that have ended make room, once there is nothing left to deliver.
+    // Outlets of ended jobs no longer count after complete delivery.
     let last = jobs["jobs"][0]["id"].as_str().expect("a number").parse().expect("a number");
     server.fleet.hub().turn(last, State::Ended("done".into()), None).expect("noted");
     let again = json!({ "query": COUNT, "to": ["tcp://127.0.0.1:1"] });

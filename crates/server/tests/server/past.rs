@@ -1,5 +1,5 @@
-//! What jobs have kept is asked: the answers are those of a recording of the same packets on this machine, and those that DuckDB
-//! reads out of the history's files.
+//! Queries of the past: answers equal those of a recording of the same packets, and those of DuckDB over the history's
+//! files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::client::Server;
 use crate::fleet::{TestFleet, Way, shop};
 use crate::gateway::{Center, Crew};
 
-/// A recording of what a query finds in the shop's capture.
+/// Records the result of a query over the shop's capture.
 fn record(query: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = crate::gateway::plan_of(query);
@@ -33,7 +33,7 @@ fn record(query: &str) -> tempfile::TempDir {
     folder
 }
 
-/// What a recording answers, line by line.
+/// Answer from a recording, by line.
 fn local(query: &str, folder: &Path) -> Vec<String> {
     let schemas = parsers::registry::schemas();
     let checked = query::check(query, &schemas, &()).expect("a query");
@@ -67,7 +67,7 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The time between the first tuple's end and the last, in four quarters: as SINCE and UNTIL take it.
+/// The period from the first to the last tuple in quarters, formatted for SINCE and UNTIL.
 fn quarters(recording: &Path) -> [String; 5] {
     let rows = local("PARSE http", recording);
     let time = |row: &String| {
@@ -80,7 +80,7 @@ fn quarters(recording: &Path) -> [String; 5] {
     std::array::from_fn(|n| at(n as i128).to_string())
 }
 
-/// Begins a job that keeps tuples.
+/// Starts a job that stores tuples.
 fn keep(server: &Server, query: &str) -> String {
     let body = json!({ "query": query, "kind": "standing", "keep": "tuples", "redact": false });
     let made = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json();
@@ -95,12 +95,12 @@ fn ask(server: &Server, query: &str) -> Vec<String> {
     lines(&text.replace(",\"agents_missing\":null", ""))
 }
 
-/// Why it is not answered.
+/// Rejection with this status.
 fn refused(server: &Server, query: &str, status: u16) -> Value {
     server.ask("POST", "/api/v1/query", Some(&json!({ "query": query }))).of(status).json()
 }
 
-/// Queries of the past, over times of the shop's capture.
+/// Queries over periods of the shop's capture.
 fn queries(times: &[String; 5]) -> Vec<String> {
     let [_, a, b, c, _] = times;
     vec![
@@ -153,7 +153,7 @@ fn agents_that_are_far_apart_make_no_tuple_late() {
     let (status, made) = center.ask("POST", "/api/v1/jobs", Some(&body));
     assert_eq!(status, 201, "{made}");
     let job = made["id"].as_str().expect("a number");
-    // One after the other: what the second finds happened before what the first has brought.
+    // One after the other: the second's data precedes that of the first in event time.
     for agent in 0..3 {
         let before = center.rows(job, 0).len();
         crew.say_one(agent, usize::MAX);
@@ -172,7 +172,7 @@ fn agents_that_are_far_apart_make_no_tuple_late() {
     assert!(windows > 0);
 }
 
-/// A server whose jobs keep what `query` finds, of three agents of which the second went halfway.
+/// A server with tuples stored by three agents, of which the second disconnected halfway.
 fn with_one_gone(query: &str) -> (Center, Crew) {
     let center = Center::start(GatewaySettings::default());
     let mut crew = Crew::start(&center, query, 3, 1);
@@ -229,9 +229,9 @@ fn nobody_says_that_periods_differ_when_agents_were_missing() {
         let at = columns.iter().position(|c| c["name"] == "differs_count").expect("a verdict");
         answer["results"][0]["rows"][0][at].clone()
     };
-    // It was there in the first quarter, and not on the day after.
+    // It was connected in the first quarter, and not on the day after.
     assert!(judged((&first, &a), (&first, &a)).is_boolean());
-    // Of what was before nothing was kept.
+    // Nothing was stored before.
     assert_eq!(judged((&first, &a), ("2026-11-21T22:00", &first)), Value::Null);
     assert_eq!(judged(("2026-11-22T00:00", "2026-11-22T01:00"), (&first, &a)), Value::Null);
 }
@@ -305,7 +305,7 @@ fn duckdb_reads_the_same_out_of_the_files() {
     assert_eq!(found, expected);
 }
 
-/// A Python with DuckDB, installed where builds go; `None`, said loudly, where it cannot be had.
+/// A Python with DuckDB, installed in the build folder; `None`, with a message, if unavailable.
 fn python() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("duckdb");
     let python = folder.join("bin/python");
@@ -351,7 +351,7 @@ fn what_is_missing_is_said_and_how_it_is_kept() {
     for (_, why) in kept {
         assert!(words.contains(why), "{words}");
     }
-    // What each of them has it answers.
+    // Queries that both can answer.
     for query in [
         "PARSE http SINCE 2h TO *:8080 PROCESS (rate)",
         "PARSE http SINCE 2h FROM 10.1.2.3 PROCESS (rate)",
@@ -378,7 +378,7 @@ fn announce(server: &Server, job: &str) {
 #[test]
 fn a_job_that_never_ran_covers_no_time() {
     let server = Server::start(TestFleet::new(Way::Note));
-    // It is there for longer, and no monitor captures for it.
+    // It covers a longer period, but no monitor captures for it.
     let idle = keep(&server, "PARSE http");
     announce(&server, &idle);
     let id: JobId = idle.parse().expect("a number");
@@ -461,7 +461,7 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
     let results = "PARSE http SINCE '2026-01-01' PROCESS (rate)";
     let tuples = "PARSE http SINCE '2026-01-01' LIMIT 3 ROWS";
     let inside = "PARSE http FROM 10.20.0.21 SINCE '2026-01-01' PROCESS (rate)";
-    // The tuples were kept as they are, so that whatever is made of them may have texts as they are.
+    // Tuples are unredacted, so derived results may contain unredacted texts.
     for (token, query, status) in [
         (&view, results, 403),
         (&run, results, 409),

@@ -1,5 +1,5 @@
-//! The API's description against the answers: a client that makes requests of it at random finds no answer that it does not
-//! describe, and none that says that the server is broken.
+//! Tests the API description: a client sends random requests and must receive only described responses, without server
+//! errors.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
-/// Version of the client, which is had from PyPI.
+/// Version of the client, from PyPI.
 const CLIENT: &str = "schemathesis==4.32.5";
 
 #[test]
@@ -39,7 +39,7 @@ fn the_description_has_every_path_and_no_loose_end() {
     }
 }
 
-/// The client's program, installed where builds go; `None`, said loudly, where it cannot be had.
+/// The client program, installed in the build folder; `None`, with a message, if unavailable.
 fn client() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(CLIENT);
     let program = folder.join("bin/schemathesis");
@@ -72,7 +72,7 @@ fn random_requests_get_described_answers() {
         .arg("run")
         .arg(format!("http://{}/api/v1/openapi.json", server.address))
         .args(["--header", &format!("Authorization: Bearer {}", server.token)])
-        // A stream has no end; revoking and logging out would end the run's own rights.
+        // A stream has no end; revocation and logout would invalidate the test's own token.
         .args(["--exclude-path", "/api/v1/stream"])
         .args([
             "--checks",

@@ -1,12 +1,12 @@
-//! What tokens do not show: to a token of some networks nothing of others, by every address of the API's description; to a token
-//! below *raw* no tuples. Objects of others have names that no answer may contain.
+//! Restricted tokens: a token with networks sees no objects of others, at any path of the API description; a token
+//! below *raw* sees no tuples. Foreign objects have names that no response may contain.
 
 use serde_json::{Value, json};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
-/// In names, labels, matchers and queries of what a scoped token may not see.
+/// Contained in names, labels, matchers and queries of foreign objects.
 const FOREIGN: [&str; 2] = ["foreign", "10.2.99.99"];
 
 fn token(server: &Server, name: &str, role: &str, networks: &[&str]) -> String {
@@ -15,7 +15,7 @@ fn token(server: &Server, name: &str, role: &str, networks: &[&str]) -> String {
     made["secret"].as_str().expect("a secret").to_owned()
 }
 
-/// A server with one of each object of another user.
+/// A server with one object of each kind owned by another user.
 fn foreign() -> Server {
     let server = Server::start(TestFleet::new(Way::Note));
     let other = token(&server, "foreign", "admin", &[]);
@@ -41,7 +41,7 @@ fn foreign() -> Server {
     server
 }
 
-/// Methods and paths of the API's description, with the numbers of those objects.
+/// Methods and paths of the API description, with the numbers of these objects.
 fn addresses() -> Vec<(String, String)> {
     let api: Value = serde_json::from_str(&server::openapi()).expect("JSON");
     let mut all = Vec::new();
@@ -75,7 +75,7 @@ fn a_scoped_token_sees_nothing_of_others_at_any_address() {
             seen_by_others += usize::from(tells(&unscoped));
         }
     }
-    // The names are there for those who may see them: jobs, a job, rules, a rule, silences, actions, an action, tokens, the log.
+    // The names are visible with permission: jobs, a job, rules, a rule, silences, actions, an action, tokens, the log.
     assert!(seen_by_others >= 4 * 7 + 2, "{seen_by_others}");
     let scoped = token(&server, "scoped", "view", &["10.1.0.0/16"]);
     server.ask_as(&scoped, "GET", "/api/v1/counters", None).of(403);
@@ -109,7 +109,7 @@ fn a_scoped_admin_changes_nothing_of_others_at_any_address() {
         }
     }
     assert_eq!(state(), before);
-    // What it makes concerns its own.
+    // Objects it creates apply to its own.
     let asked = json!({ "matchers": ["url=x"], "for": "1h", "comment": "" });
     let made = server.ask_as(&scoped, "POST", "/api/v1/silences", Some(&asked)).of(201).json();
     assert_eq!(made["reach"], "own");
@@ -138,7 +138,7 @@ fn tuples_are_for_raw_also_where_they_are_folded() {
             let path = format!("/api/v1/stream?jobs={job}");
             assert_eq!(server.ask_as(&secret, "GET", &path, None).status, 403, "{role} {path}");
         }
-        // That there is such a job is no secret.
+        // The existence of the job is not confidential.
         assert_eq!(server.ask_as(&secret, "GET", &format!("/api/v1/jobs/{job}"), None).status, 200, "{role}");
     }
 }
@@ -147,7 +147,7 @@ fn tuples_are_for_raw_also_where_they_are_folded() {
 fn an_agents_token_is_for_its_connection_and_nothing_else() {
     let server = foreign();
     let agent = token(&server, "web-1", "agent", &[]);
-    // Addresses that need no token, and the agent's own.
+    // Paths without authentication, and that of agents.
     let open = ["/api/v1/health", "/api/v1/openapi.json", "/api/v1/login", "/api/v1/agent"];
     let body = json!({
         "name": "x", "query": "PARSE http PROCESS (rate)", "text": "PARSE http", "matchers": ["url=x"], "for": "1h", "comment": "",

@@ -1,4 +1,4 @@
-//! What scrapers read: held against what was asked and published, by a real Prometheus and its linter.
+//! Metrics, compared with requests and published rows, and read by a real Prometheus and its linter.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
 use testkit::programs::{Program, are_there, free_port, lint, wait_for};
 
-/// The value of the series that begins with `series`.
+/// Value of the series that starts with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
 }
@@ -90,7 +90,7 @@ fn who_scrapes_sees_how_the_server_does() {
     let page = server.get("/metrics").of(200).text();
     check(&page, &[(&request("GET", "", 404), 3.0)]);
     lint(&page);
-    // The API's counters tell the same.
+    // The API's counters are equal.
     let counters = server.get("/api/v1/counters").of(200).json();
     assert_eq!(value(&page, "netalytics_history_bytes"), counters["history_bytes"].as_f64());
 }
@@ -100,7 +100,7 @@ fn whoever_runs_the_server_may_do_without_tokens() {
     let limits = Limits { scrapers: Scrapers::Anybody, ..Limits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     assert!(server.ask_with("GET", "/metrics", &[], None).of(200).text().contains("netalytics_build_info"));
-    // Results are another matter.
+    // Results require a token.
     assert_eq!(server.ask_with("GET", "/metrics/jobs", &[], None).status, 401);
 }
 
@@ -125,24 +125,24 @@ fn results_of_standing_jobs_are_metrics() {
     close(&server, job, 30, &[("/a", 100), ("/c", 1), ("/d", 1), ("/e", 1)]);
     let page = server.get(&format!("/metrics/jobs?jobs={job}")).of(200).text();
     check(&page, &[(&series("/a"), 111.0), (&series("/b"), 2.0), (&series("/c"), 1.0)]);
-    // Four series and no more.
+    // Exactly four series.
     let of_job = format!("{{job_id=\"{job}\",job_name=\"pages\"}}");
     check(&page, &[(&format!("netalytics_job_series{of_job}"), 4.0)]);
     check(&page, &[(&format!("netalytics_job_points_left_out_total{of_job}"), 1.0)]);
     assert!(!page.contains("/secret"), "{page}");
     lint(&page);
-    // Rows that are not folded are for raw.
+    // Unredacted rows require the role raw.
     let asked = json!({ "name": "v", "role": "view" });
     let view = server.ask("POST", "/api/v1/tokens", Some(&asked)).of(201).json();
     let seen = server.ask_as(view["secret"].as_str().expect("a secret"), "GET", "/metrics/jobs", None);
     assert!(!seen.of(200).text().contains("/secret"));
-    // It has ended: its gauges and sums go.
+    // After its end, its gauges and sums are removed.
     server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
     assert!(!server.get("/metrics/jobs").of(200).text().contains("url_full=\"/a\""));
     assert_eq!(server.get("/metrics/jobs?jobs=x").status, 404);
 }
 
-/// Rows with a distribution, in seconds: `[upper bound in ns, count]`.
+/// Rows with a distribution: `[upper bound in ns, count]`.
 fn distribution(start: i64, hist: &str) -> Batch {
     let fields = vec![
         Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, "start"),
@@ -162,7 +162,7 @@ fn distribution(start: i64, hist: &str) -> Batch {
     writer.finish()
 }
 
-/// What Prometheus knows.
+/// Result of a Prometheus query.
 fn ask(port: u16, expression: &str) -> Vec<Value> {
     let output = Command::new("curl")
         .args(["-sf", "-m", "10", "--data-urlencode", &format!("query={expression}")])
@@ -173,7 +173,7 @@ fn ask(port: u16, expression: &str) -> Vec<Value> {
     answer["data"]["result"].as_array().cloned().unwrap_or_default()
 }
 
-/// The number of the one series that an expression gives.
+/// Value of an expression with a single series.
 fn number(port: u16, expression: &str) -> Option<f64> {
     let found = ask(port, expression);
     (found.len() == 1).then(|| found[0]["value"][1].as_str()?.parse().ok()).flatten()
@@ -229,7 +229,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     is("histogram_count(netalytics_http_hist_seconds)", 150.0);
     is("netalytics_rows_kept_total", 2.0);
     let p95 = number(port, "histogram_quantile(0.95, netalytics_http_hist_seconds)").expect("a number");
-    // Of 150 values 10 are 50 ms: so is the 95th percentile, within a bucket of 2.2 %.
+    // 10 of 150 values are 50 ms, and so is the 95th percentile, within a bucket of 2.2 %.
     assert!((0.048..=0.051).contains(&p95), "{p95}");
     assert_eq!(ask(port, "up == 0"), Vec::<Value>::new());
 }

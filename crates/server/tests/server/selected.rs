@@ -1,4 +1,4 @@
-//! Rows that are sorted, searched and skipped on the server, against the same done slowly to all rows.
+//! Rows sorted, searched and skipped by the server, compared with a simple implementation over all rows.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::fleet::{TestFleet, Way};
 use crate::history::{begin, publish, window};
 
 const PATHS: usize = 12_000;
-/// Where the slow one stands: behind the 10,000 rows that a page of rows holds at most.
+/// Index of the slow row: after the maximum of 10,000 rows per page.
 const SLOW: usize = 11_321;
 
-/// A window of 12,000 paths, one of them with a count of its own; around it two small windows, the last one without an agent.
+/// A window of 12,000 paths, one with a unique count; and two small windows around it, the last one without an agent.
 fn filled(server: &Server) -> JobId {
     let job = begin(server);
     publish(server, job, &window(0, &[("/before", 900)]), WindowState::Closed);
@@ -23,7 +23,7 @@ fn filled(server: &Server) -> JobId {
         .enumerate()
         .map(|(n, name)| if n == SLOW { ("/Slow/É", 500) } else { (name.as_str(), (n % 7) as u64) })
         .collect();
-    // As engines give them: a window's rows in several batches.
+    // As from engines: a window's rows in several batches.
     for part in rows.chunks(4096) {
         publish(server, job, &window(10, part), WindowState::Closed);
     }
@@ -45,7 +45,7 @@ fn rows(page: &Value) -> &Vec<Value> {
     page["rows"].as_array().expect("rows")
 }
 
-/// All rows, in the order in which they came.
+/// All rows in order of arrival.
 fn all(server: &Server, job: JobId) -> Vec<Value> {
     let (mut found, mut after) = (Vec::new(), String::new());
     loop {
@@ -74,7 +74,7 @@ fn the_worst_of_a_large_window_stands_first_and_is_found() {
         assert_eq!((&worst["matches"], &worst["next"]), (&Value::from("12000"), &Value::Null));
         assert_eq!((&rows(&worst)[0][2], &rows(&worst)[0][3]), (&"/Slow/É".into(), &500.into()));
         assert_eq!(rows(&worst).iter().map(|row| row[3].as_u64()).collect::<Vec<_>>(), [500, 6, 6].map(Some));
-        // Equal ones stand as they came.
+        // Equal ones are in order of arrival.
         assert_eq!(rows(&worst)[1][2], "/p/00006");
         let found = get("find=SLOW/%C3%A9").json();
         assert_eq!((&found["matches"], &rows(&found)[0][3]), (&Value::from("1"), &500.into()));
@@ -97,7 +97,7 @@ fn pages_of_sorted_rows_have_each_row_once() {
     expected[0].sort_by_key(number);
     expected[1].sort_by_key(|row| -number(row));
     expected[2].sort_by_key(|row| std::cmp::Reverse(text(row, 2)));
-    // Null is the last, whatever the order.
+    // Null is last in both orders.
     expected[3].sort_by_key(|row| row[4].is_null());
     let orders =
         ["sort=count", "sort=count&order=desc", "sort=url&order=desc", "sort=agents_missing&order=desc"];

@@ -40,7 +40,7 @@ fn jobs_go_on_after_a_restart_and_what_ended_stays() {
     assert_eq!(orders, jobs[1..]);
     let first = server.get(&format!("/api/v1/jobs/{}", jobs[0])).of(200).json();
     assert_eq!((&first["state"], &first["reason"]), (&json!("ended"), &json!("done")));
-    // Numbers are not given twice.
+    // Numbers are not reused.
     assert_eq!(server.job("PARSE http PROCESS (rate)"), "4");
 }
 

@@ -11,7 +11,7 @@ use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{begin, publish, window};
 
-/// An event as it came.
+/// A received event.
 #[derive(Debug)]
 pub struct Event {
     pub kind: String,
@@ -45,7 +45,7 @@ impl Stream {
         (read > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// The next event; `None` at the stream's end. Chunks' lengths and comments are passed over.
+    /// The next event; `None` at the end of the stream. Skips chunk lengths and comments.
     pub fn next(&mut self) -> Option<Event> {
         let (mut kind, mut id, mut data) = (None, None, String::new());
         loop {
@@ -87,7 +87,7 @@ fn a_client_sees_what_is_and_then_what_comes() {
     publish(&server, job, &window(10, &[("/a", 3)]), WindowState::Open);
     let open = stream.expect("window").data;
     assert_eq!((&open["state"], &open["start"]), (&json!("open"), &json!("10000000000")));
-    // Open rows are shown and not kept.
+    // Open rows are shown but not stored.
     let kept = server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json();
     assert_eq!(kept["total"], "2");
     publish(&server, job, &window(10, &[("/a", 4)]), WindowState::Closed);
@@ -155,7 +155,7 @@ fn who_does_not_read_is_let_go_and_nobody_waits_for_him() {
     let mut slow = Stream::open(&server, &job.to_string(), None);
     let text = "x".repeat(1000);
     let rows: Vec<_> = (0..100).map(|n| (text.as_str(), n)).collect();
-    // Beyond what the queue and the system's buffers hold.
+    // More than the queue and the system's buffers hold.
     for n in 0..200 {
         publish(&server, job, &window(n * 10, &rows), WindowState::Closed);
     }

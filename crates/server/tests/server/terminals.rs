@@ -1,4 +1,4 @@
-//! What a terminal needs that has a server's agents answer: rows in the form in which the server has them, and a lease.
+//! Support for `netalytics query --server`: rows in their stored format, and leases.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tuple::Batch;
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
-/// Bytes that a sink writes.
+/// Output of a sink.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -100,7 +100,7 @@ fn a_job_that_nobody_renews_is_ended() {
         let said = server.ask("POST", "/api/v1/jobs", Some(&asked)).of(400).json();
         assert!(said["message"].as_str().is_some_and(|said| said.contains(words)), "{said}");
     }
-    // It belongs to who asked for it.
+    // Only its owner may renew it.
     let other = json!({ "name": "other", "role": "run" });
     let other = server.ask("POST", "/api/v1/tokens", Some(&other)).of(201).json();
     server.ask_as(other["secret"].as_str().expect("a secret"), "POST", &path, None).of(403);

@@ -9,7 +9,7 @@ use super::{closed, make, quiet, rule, until};
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
-/// A process that ends with the test.
+/// A process killed at the end of the test.
 struct Alertmanager {
     _process: Program,
     url: String,
@@ -48,7 +48,7 @@ impl Alertmanager {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     }
 
-    /// The alerts that it holds to be firing.
+    /// Alerts that it considers firing.
     fn alerts(&self) -> Result<Vec<Value>, String> {
         let found = self.ask("GET", "/api/v2/alerts", None)?;
         found.as_array().cloned().ok_or_else(|| found.to_string())
@@ -90,7 +90,7 @@ fn alertmanager_shows_what_fires_and_lets_go_of_what_is_over() {
         let now = alerts.iter().find(|alert| alert["labels"]["url"] == "/a").map(|alert| &alert["updatedAt"]);
         if now.is_some_and(|now| *now != before) { Ok(()) } else { Err("it is not told again".into()) }
     });
-    // Its silences are its own: we go on to tell it.
+    // Its silences are independent: alerts are still sent to it.
     let silence = json!({
         "matchers": [{ "name": "url", "value": "/a", "isRegex": false, "isEqual": true }],
         "startsAt": "2020-01-01T00:00:00Z", "endsAt": "2100-01-01T00:00:00Z", "createdBy": "me", "comment": "",

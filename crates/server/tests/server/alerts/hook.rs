@@ -1,4 +1,4 @@
-//! A webhook in Python, which checks what it hears by the Standard Webhooks' rules.
+//! A webhook in Python that verifies documents according to Standard Webhooks.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use super::PATIENCE;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../netalytics/tests/captures/outlets/receiver.py");
 
-/// See the file's text.
+/// See the module documentation.
 pub struct Hook {
     child: Child,
     lines: Mutex<Receiver<String>>,
@@ -22,7 +22,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Fails the first few after it has seen them; `None`, said loudly, where there is no Python.
+    /// Rejects the first `fail` requests after recording them; `None`, with a message, without Python.
     pub fn start(fail: u32) -> Option<Hook> {
         let child = Command::new("python3")
             .args([SCRIPT, "webhook", "0", "s3cret", &fail.to_string()])
@@ -47,19 +47,19 @@ impl Hook {
         Some(Hook { child, lines: Mutex::new(lines), seen: Mutex::default(), _folder: folder, url })
     }
 
-    /// As `serve --receiver` wants it.
+    /// Argument of `serve --receiver`.
     pub fn receiver(&self, name: &str) -> String {
         format!("{name}={}", self.url)
     }
 
-    /// The next documents that it took, each once; all that it hears is signed.
+    /// The next accepted documents, without repetitions; all requests must be signed.
     pub fn heard(&self, documents: usize) -> Vec<Value> {
         let lines = self.lines.lock().expect("lines");
         let mut taken = Vec::new();
         while taken.len() < documents {
             let line = lines.recv_timeout(PATIENCE).expect("it hears more");
             let post: Value = serde_json::from_str(&line).expect("JSON");
-            // As when it is not signed, or signed wrongly.
+            // Set for a missing or wrong signature.
             assert!(post["error"].is_null(), "{post}");
             if post["status"] != 200 {
                 continue;
@@ -78,7 +78,7 @@ impl Drop for Hook {
     }
 }
 
-/// What a document says of which URL.
+/// State and URL of a document's alerts.
 pub fn said(body: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let alerts = body["alerts"].as_array().expect("alerts").iter();

@@ -1,5 +1,4 @@
-//! An agent: both halves of the link's far end, over a real connection; its monitors are replaced with a list of
-//! reports.
+//! An agent: the real session and control logic over a real connection; its monitors are replaced by a list of reports.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -18,7 +17,7 @@ use plan::message::JobOrder;
 
 use super::feed::{Said, reports, tuples};
 
-/// How an agent behaves.
+/// Behavior of an agent.
 #[derive(Clone)]
 pub struct Ways {
     pub name: String,
@@ -29,29 +28,29 @@ pub struct Ways {
     pub said: Arc<Vec<Said>>,
     /// Number of reports it sends until this is raised.
     pub up_to: Arc<AtomicUsize>,
-    /// Where the server is; it may move.
+    /// Address of the server, which may change.
     pub server: Arc<Mutex<SocketAddr>>,
-    /// Its clock.
+    /// Offset of its clock.
     pub ahead_ns: i64,
     /// Delay of messages to it; its own messages have none.
     pub way: Duration,
-    /// Where it is a host of its own: what passes there. Its reports are then what a monitor with its order finds in that.
+    /// Capture of its own host, if any. Its reports are then those of a monitor with its order over that capture.
     pub host: Option<Host>,
 }
 
-/// A host.
+/// A host with a capture.
 #[derive(Clone)]
 pub struct Host {
     pub addresses: Vec<IpAddr>,
     pub capture: PathBuf,
-    /// Event time of one report.
+    /// Event time per report.
     pub step_ns: i64,
 }
 
 /// A running agent.
 pub struct FakeAgent {
     end: Arc<AtomicBool>,
-    /// Records that it said again after a connection broke.
+    /// Number of connections.
     pub connections: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
@@ -75,7 +74,7 @@ impl FakeAgent {
         FakeAgent { end, connections, thread: Some(thread) }
     }
 
-    /// As if its process were killed.
+    /// Simulates a kill of its process.
     pub fn kill(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         self.thread.take().map(JoinHandle::join).transpose().expect("it does not panic");
@@ -95,7 +94,7 @@ struct Life {
     ways: Ways,
     spool: Spool,
     agent: Agent,
-    /// How many reports each has said.
+    /// Number of reports sent, by monitor.
     monitors: BTreeMap<Lane, usize>,
     started: Instant,
     end: Arc<AtomicBool>,
@@ -119,7 +118,7 @@ impl Life {
         }
     }
 
-    /// One connection, until it breaks.
+    /// Runs a connection until it breaks.
     fn connect(&mut self) -> Option<()> {
         let address = *self.ways.server.lock().expect("an address");
         let mut stream = TcpStream::connect(address).ok()?;
@@ -162,7 +161,7 @@ impl Life {
         talked
     }
 
-    /// The head of the answer; what is behind it belongs to the session.
+    /// Reads the head of the response; the rest belongs to the session.
     fn answered(&self, stream: &mut TcpStream) -> Option<Vec<u8>> {
         let (mut bytes, mut buffer) = (Vec::new(), [0; 1024]);
         let started = Instant::now();
@@ -262,7 +261,7 @@ impl Life {
         host.flat_map(|host| &host.addresses).map(|ip| control::taps::write(*ip)).collect()
     }
 
-    /// Monitors say their next report.
+    /// Each monitor sends its next report.
     fn say(&mut self, session: &mut AgentSession) {
         let up_to = self.ways.up_to.load(Ordering::Relaxed).min(self.ways.said.len());
         for (lane, said) in self.monitors.clone() {
@@ -282,7 +281,7 @@ impl Life {
         }
     }
 
-    /// Puts a report into the spool; one that only ends the lane says nothing.
+    /// Adds a report to the spool; the last one is empty.
     fn push(&mut self, lane: Lane, n: usize, is_last: bool) {
         let is_again = is_last && n + 1 != self.ways.said.len();
         let (watermark_ns, payload) = self.ways.said[n].clone();

@@ -1,5 +1,5 @@
-//! Two agents that see the same connections, one at the clients and one at the server. Truth: one process over two captures, one of
-//! which was made of the other with delays that are known, by a clock that is hours off.
+//! Two agents that see the same connections, at the clients and at the server. Expected: one process over two captures,
+//! the second derived from the first with known delays, and a clock that is hours off.
 
 use std::net::IpAddr;
 
@@ -14,12 +14,12 @@ const WINDOWED: &str = "PARSE http WHERE status < 400 AND tap.network_time > 5ms
 const IN_ORDER: &str = "PARSE memcached SELECT command, tap.seen, tap.network_time_ns, tap.request \
      ORDER BY tap.client_time_ns, tap.request LIMIT 1000 ROWS";
 
-/// The two hosts; their captures lie in a folder of their own.
+/// The two hosts, with their captures in a temporary folder.
 struct Hosts {
     folder: tempfile::TempDir,
-    /// Of whose clock it is ahead by how much.
+    /// Clock offsets.
     ahead_us: i64,
-    /// And how long what is sent to it takes.
+    /// Delay of messages to it.
     way: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Hosts {
         self.folder.path().join("client.pcap")
     }
 
-    /// That of the clients, and that of the server.
+    /// The agents at the clients and at the server.
     fn start(&self, center: &Center, up_to: usize) -> Crew {
         let clients = [21, 22, 23].map(|n| IpAddr::V4(std::net::Ipv4Addr::new(10, 20, 0, n)));
         let hosts = [(clients.to_vec(), self.at_the_clients()), (vec![SERVER], shop("in.pcap"))];
@@ -56,7 +56,7 @@ impl Hosts {
         Crew { agents, up_to, tokens, feeds: Vec::new() }
     }
 
-    /// What one process gives of the two captures.
+    /// Rows of one process over both captures.
     fn truth(&self, query: &str) -> Vec<Value> {
         truth_of(query, Way::TwoTaps(self.at_the_clients(), shop("in.pcap")))
     }
@@ -111,7 +111,8 @@ fn rows_of_both_taps_are_those_of_two_captures() {
     }
 }
 
-/// Half of a round trip is taken for each way, and one took it all: the clock seems to be ahead by 200 ms, twice the patience.
+/// Each direction is assumed to take half of a round trip, but one took all of it: the clock seems to be ahead by 200
+/// ms, twice the patience.
 #[test]
 fn what_is_uncertain_of_clocks_is_waited_for() {
     let hosts = Hosts { way: Duration::from_millis(400), ..Hosts::new(0) };
@@ -119,7 +120,7 @@ fn what_is_uncertain_of_clocks_is_waited_for() {
     let crew = hosts.start(&center, 1);
     let job = center.job(ROWS, "one_off");
     crew.say_one(0, ALL);
-    // The server's tap is behind all the time: at every moment it lacks the same part of what the other tells.
+    // The server's tap is always behind by the same number of reports.
     for reports in (2..=20).map(|n| 3 * n) {
         crew.say_one(1, reports);
         std::thread::sleep(Duration::from_millis(50));
@@ -134,14 +135,14 @@ fn what_is_uncertain_of_clocks_is_waited_for() {
 fn joined_rows_come_once_however_often_the_server_is_killed() {
     let hosts = Hosts::new(-HOURS_US);
     for query in [ROWS, WINDOWED, IN_ORDER] {
-        // So little that records are put together again and again.
+        // A small limit, so that records are often replaced by partial results.
         let mut center = Center::start(GatewaySettings { frames_bytes: 1, ..settings() });
         let crew = hosts.start(&center, 1);
         let job = center.job(query, "one_off");
         for kill in 1..=6_usize {
             // One is ahead of the other.
             crew.say_one(kill % 2, 10 * kill + 1);
-            // At moments that have nothing to do with what is written then.
+            // At arbitrary moments of the writes.
             std::thread::sleep(Duration::from_millis(37 * kill as u64 % 200 + 60));
             center.kill();
             center.begin();

@@ -1,4 +1,4 @@
-//! A server with a real gateway, which can be killed and begun again over its data directory.
+//! A server with a real gateway, which can be killed and restarted on its data directory.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use server::{Doors, Fleet, Gateway, GatewaySettings, Limits, Opened, Service, Serving};
 use tokio::runtime::Runtime;
 
-/// Longest wait for what has to come.
+/// Timeout.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the file's text.
+/// See the module documentation.
 pub struct Center {
     pub folder: tempfile::TempDir,
     pub settings: GatewaySettings,
     doors: Doors,
-    /// Where it is now, for agents.
+    /// Current address, for agents.
     pub address: Arc<Mutex<SocketAddr>>,
     pub service: Option<Arc<Service>>,
     runtime: Option<Runtime>,
@@ -47,7 +47,7 @@ impl Center {
     pub fn begin(&mut self) {
         let started = Instant::now();
         let opened = loop {
-            // The last life may be about to let go of the directory.
+            // The previous process may not have released the directory yet.
             match Opened::open(self.folder.path(), Limits::default()) {
                 Ok(opened) => break opened,
                 Err(error) => assert!(started.elapsed() < PATIENCE, "{error}"),
@@ -67,7 +67,7 @@ impl Center {
         (self.service, self.runtime) = (Some(service), Some(runtime));
     }
 
-    /// Everything that is not on disk is gone.
+    /// Only data on disk survives.
     pub fn kill(&mut self) {
         self.service = None;
         self.runtime.take().into_iter().for_each(|runtime| runtime.shutdown_timeout(PATIENCE));
@@ -88,7 +88,7 @@ impl Center {
         (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
-    /// A token for an agent.
+    /// Token for an agent.
     pub fn token(&self, name: &str) -> String {
         let (status, made) =
             self.ask("POST", "/api/v1/tokens", Some(&json!({ "name": name, "role": "agent" })));
@@ -96,13 +96,13 @@ impl Center {
         made["secret"].as_str().expect("a secret").to_owned()
     }
 
-    /// Asks for a job.
+    /// Submits a job.
     pub fn submit(&self, query: &str, kind: &str) -> (u16, Value) {
         let body = json!({ "query": query, "kind": kind, "redact": false });
         self.ask("POST", "/api/v1/jobs", Some(&body))
     }
 
-    /// Starts a job; its number.
+    /// Starts a job; returns its number.
     pub fn job(&self, query: &str, kind: &str) -> String {
         let (status, made) = self.submit(query, kind);
         assert_eq!(status, 201, "{made}");
@@ -113,7 +113,7 @@ impl Center {
         self.ask("GET", &format!("/api/v1/jobs/{job}"), None).1
     }
 
-    /// Rows of a job's result: the cells of each.
+    /// Rows of a job's result as lists of cells.
     pub fn rows(&self, job: &str, result: usize) -> Vec<Value> {
         let (mut rows, mut after) = (Vec::new(), String::new());
         loop {
@@ -150,7 +150,7 @@ impl Center {
         said
     }
 
-    /// Waits until this is so.
+    /// Waits until the condition holds.
     pub fn until<T>(&self, what: &str, is_so: impl Fn(&Center) -> Option<T>) -> T {
         let started = Instant::now();
         loop {

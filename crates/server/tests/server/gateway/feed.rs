@@ -1,4 +1,4 @@
-//! What agents find: the tuples of a capture, dealt by flow, in reports of stretches of time.
+//! Data of agents: the tuples of a capture, divided by flow, in reports of equal periods.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use stream::{Engines, Loss};
 use tuple::{Batch, common};
 use wire::Timestamp;
 
-/// The plan of a query.
+/// Plan of a query.
 pub fn plan_of(query: &str) -> Plan {
     let schemas = parsers::registry::schemas();
     planner::lower(&query::check(query, &schemas, &()).expect("a query"))
 }
 
-/// The tuples that monitors would find for `plan` in a capture; `table`: whose addresses are whose.
+/// Tuples that monitors would produce for `plan` over a capture; `table`: tap table.
 pub fn tuples(plan: &Plan, capture: &Path, table: Option<TapTable>) -> Vec<Batch> {
     let mut raw = plan.clone();
     raw.dataflow.pipelines.clear();
     raw.dataflow.rows = RawRows::default();
-    // By these they are dealt, and put into stretches of time.
+    // Columns for the division by flow and period.
     for columns in [&mut raw.monitor.parsers[0].columns, &mut raw.dataflow.inputs[0].columns] {
         columns.extend([common::ID, common::TS_END]);
         columns.sort();
@@ -57,7 +57,7 @@ impl Sink for All {
     }
 }
 
-/// Rows of a batch.
+/// Selected rows of a batch.
 fn chosen(batch: &Batch, is_chosen: impl Fn(usize) -> bool) -> Batch {
     let rows: Vec<bool> = (0..batch.rows()).map(is_chosen).collect();
     let mask = arrow_array::BooleanArray::from(rows);
@@ -67,10 +67,10 @@ fn chosen(batch: &Batch, is_chosen: impl Fn(usize) -> bool) -> Batch {
     Batch::new(batch.schema().clone(), mask.true_count(), columns)
 }
 
-/// A report, encoded, with how far it goes.
+/// Watermark and encoded report.
 pub type Said = (i64, Vec<u8>);
 
-/// What agent `n` of `agents` says: its flows' tuples, in reports of `step_ns` of event time.
+/// Reports of agent `n` of `agents`: tuples of its flows, per `step_ns` of event time.
 pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: i64) -> Vec<Said> {
     let engines = || {
         let config = stream::Config::default();

@@ -1,4 +1,4 @@
-//! Jobs in a network, of which the switches are on paper: what was asked of them, and in which order.
+//! Jobs in a simulated network, which records the requests to its switches.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,23 +8,23 @@ use server::{AgentPart, Copies, Doors, JobId, Network, NetworkView, Planned};
 
 use super::{Center, Crew, WINDOWS, patient};
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Default)]
 struct Paper(Arc<Mutex<Sheet>>);
 
 #[derive(Default)]
 struct Sheet {
-    /// Which agents have parts, and where they capture; none: there is no plan.
+    /// Agents with parts, and their interfaces; empty: no plan.
     agents: Vec<(&'static str, &'static str)>,
     budget: Budget,
     /// What the answer lacks.
     lacks: Vec<String>,
     asked: Vec<&'static str>,
-    /// Why switches refuse.
+    /// Reason for a rejection by switches.
     refuses: Option<String>,
-    /// Who tells them has a fault.
+    /// Whether the control of switches panics.
     panics: bool,
-    /// Why they do not copy any more.
+    /// Reason why mirroring has stopped.
     lost: Option<String>,
 }
 
@@ -126,7 +126,7 @@ fn switches_copy_when_all_monitors_capture_and_until_the_job_ends() {
     crew.say_one(1, 1);
     until_asked(&center, &paper, &["begin"]);
     until_state(&center, &first, "running");
-    // A server that begins again plans the same, and goes on.
+    // A restarted server plans the same and continues.
     center.kill();
     center.begin();
     until_asked(&center, &paper, &["begin", "begin"]);

@@ -12,21 +12,21 @@ use super::center::Center;
 use super::feed::Said;
 use super::{Crew, TOTALS, ways};
 
-/// A second between two looks, and a busy machine.
+/// Includes the interval of checks and a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn missing(row: &Value) -> Option<Value> {
     row.as_array().and_then(|cells| cells.last().cloned())
 }
 
-/// Three agents, of which the second delivers `said`; until rows come without it.
+/// Three agents, of which the second sends `said`; waits for rows without it.
 fn check(
     said: impl Fn(&[Said]) -> Vec<Said>,
     up_to: impl Fn(usize) -> usize,
     reason: &str,
 ) -> (Center, Crew, String) {
     let settings = GatewaySettings::default();
-    // The capture is played faster than it was taken.
+    // The capture is replayed faster than recorded.
     let pace = control::PaceSettings { patience_ns: 200_000_000, ..settings.pace };
     let center = Center::start(GatewaySettings { pace, ..settings });
     let mut crew = Crew::start(&center, TOTALS, 3, 1);
@@ -39,7 +39,7 @@ fn check(
     let job = center.job(TOTALS, "standing");
     crew.say(reports / 3);
     center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
-    // How far each is, the server notes once a second.
+    // The server notes positions once per second.
     std::thread::sleep(Duration::from_millis(2500));
     crew.say(reports * 2 / 3);
     crew.say_one(1, up_to(reports));
@@ -50,7 +50,7 @@ fn check(
     assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
     let rows = center.rows(&job, 0);
     assert_eq!(missing(&rows[0]), Some(Value::Null), "it took part in the first ones");
-    // On a busy machine the others may make no progress for a moment, too.
+    // On a busy machine others may stall for a moment, too.
     center
         .until("the reason", |center| center.show(&job)["reason"].to_string().contains(reason).then_some(()));
     (center, crew, job)
@@ -60,7 +60,7 @@ fn check(
 fn an_agent_that_is_stopped_is_named_and_waited_for_again_when_it_goes_on() {
     let reason = "agent agent-1 is connected and its results make no progress";
     let (center, crew, job) = check(<[Said]>::to_vec, |reports| reports / 3, reason);
-    // It goes on: what it brings is late, and then it is whole again.
+    // It continues: its backlog is late, then rows are complete again.
     let reports = crew.feeds[0].len();
     crew.say_one(1, reports * 2 / 3);
     std::thread::sleep(Duration::from_millis(2500));
