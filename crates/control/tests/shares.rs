@@ -1,5 +1,5 @@
-//! A hundred monitors on virtual time, each with a governor of its own: what they say comes late or not at all, switches take their time,
-//! traffic grows and falls tenfold. All settle, none goes back and forth, and in the end all get everything again.
+//! A hundred monitors in virtual time, each with its own governor: reports are delayed or lost, switches are slow,
+//! traffic grows and shrinks tenfold. All settle without oscillation, and in the end all receive all flows again.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use control::shares::{Action, Change, STEP_MAX, Said, Shares};
 
 const STEP: Duration = Duration::from_millis(250);
 
-/// Numbers by chance, of a seed.
+/// Seeded random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -19,9 +19,9 @@ impl Chance {
     }
 }
 
-/// A monitor, and what comes to it.
+/// A monitor and its traffic.
 struct Monitor {
-    /// Work that comes in a second where all is copied, and that it bears.
+    /// Work per second with all flows, and its capacity.
     load: f64,
     bears: f64,
     /// Level of the copies that arrive and that the monitor applies.
@@ -33,7 +33,7 @@ struct Monitor {
     fell: Duration,
     calm: Duration,
     said: Said,
-    /// Messages under way: its reports, and its orders.
+    /// Messages in transit: its reports, and its orders.
     says: Vec<(Duration, Said)>,
     told: Vec<(Duration, u8)>,
     level_changes: Vec<Duration>,
@@ -58,7 +58,7 @@ impl Monitor {
         }
     }
 
-    /// As `monitor::pressure::Governor` does.
+    /// As in `monitor::pressure::Governor`.
     fn work(&mut self, now: Duration) {
         let comes = self.load * plan::slice::share(self.copied);
         let is_in = plan::slice::share(self.heeds.max(self.copied)) * self.load;
@@ -93,7 +93,7 @@ struct World {
     now: Duration,
     delay_ms: u64,
     copying: Option<(Duration, Vec<u8>, Result<(), String>)>,
-    /// What switches say the next time.
+    /// Next response of switches.
     refuses: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl World {
             monitor.work(now);
             if says && !is_lost {
                 let (said, last) = (monitor.said, monitor.says.last().map_or(now, |(at, _)| *at));
-                // A pipe keeps the order.
+                // A pipe preserves order.
                 monitor.says.push(((now + delay).max(last), said));
             }
             while monitor.told.first().is_some_and(|(at, _)| *at <= now) {
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// How often levels have changed since a moment, at most.
+    /// Maximum number of level changes of a monitor since a time.
     fn changes_since(&self, since: Duration) -> usize {
         let of = |monitor: &Monitor| monitor.level_changes.iter().filter(|at| **at > since).count();
         self.monitors.iter().map(of).max().unwrap_or(0)
@@ -191,7 +191,7 @@ impl World {
 fn a_hundred_settle_and_get_all_again() {
     for (seed, delay_ms) in [(2, 1000), (14, 5000)] {
         let mut chance = Chance(seed);
-        // They bear between a hundredth and five times of what comes.
+        // Their capacity is between a hundredth and five times of the load.
         let bears = |_| 0.01 * 500f64.powf(chance.below(1000) as f64 / 1000.0);
         let mut world = World::new((0..100).map(bears).map(Monitor::new).collect(), delay_ms, seed);
         world.run(120);
@@ -202,7 +202,7 @@ fn a_hundred_settle_and_get_all_again() {
             world.run(300);
             assert!(world.changes_since(settled) <= 2, "{seed}: {} at {load}", world.changes_since(settled));
             for monitor in &world.monitors {
-                // Neither too little nor too much is copied: its own rate does the rest.
+                // The copied share fits the capacity; sampling does the rest.
                 let comes = monitor.load * plan::slice::share(monitor.copied);
                 let need = comes / monitor.bears;
                 assert!(need < 6.0 || monitor.copied == 10, "{seed}: {need} at {load}");
@@ -259,7 +259,7 @@ fn a_silent_monitor_is_not_waited_for() {
     for second in 0..22 {
         [0, 1].into_iter().for_each(|monitor| shares.said(at(second), monitor, said(0)));
     }
-    // The other one's switch has no slices.
+    // The other one's switch does not support slices.
     assert_eq!(shares.look(at(22)), [Action::Tell { monitor: 0, level: 3 }]);
     assert_eq!(shares.look(at(40)), []);
     assert_eq!(shares.look(at(50)), [Action::Tell { monitor: 0, level: 0 }]);
@@ -268,7 +268,7 @@ fn a_silent_monitor_is_not_waited_for() {
         shares.said(at(second), 0, said(0));
     }
     assert_eq!(shares.look(at(80)), []);
-    // One that is gone neither.
+    // Nor for an ended one.
     let mut shares = Shares::new(&[10]);
     (0..22).for_each(|second| shares.said(at(second), 0, said(0)));
     assert_eq!(shares.look(at(22)).len(), 1);

@@ -1,4 +1,4 @@
-//! An agent's process in the simulation: the shell around `control::Agent`, the spool, a session, and monitors that make
+//! An agent's process in the simulation: the caller of `control::Agent`, the spool, a session, and monitors that make
 //! numbered tuples.
 
 use std::collections::BTreeMap;
@@ -27,27 +27,27 @@ pub const SETTINGS: AgentSettings = AgentSettings {
 const SPOOL: SpoolLimits = SpoolLimits { memory_bytes_max: 1500, bytes_max: 9000, segment_bytes: 1200 };
 const REPORT_EVERY_NS: u64 = 250 * MS;
 
-/// What stays when the process dies.
+/// State that survives a crash of the process.
 pub struct Host {
     pub disk: AgentDisk,
     pub boots: u64,
-    /// How far its clocks are ahead.
+    /// Offset of its clocks.
     pub skew_ns: i64,
     pub starts_at_ns: u64,
     pub process: Option<Process>,
-    /// Whose work is on the disk; 0: it is not known.
+    /// Identity of the server whose state is on the disk; 0: unknown.
     pub server: u64,
     /// Its label.
     pub role: &'static str,
-    /// Its process is stopped until then.
+    /// Time until which its process is suspended.
     pub frozen_until_ns: u64,
-    /// It flips bytes, lies and stalls.
+    /// Whether it flips bytes, sends wrong data and stalls.
     pub is_hostile: bool,
-    /// It did.
+    /// Whether it was hostile before.
     pub was_hostile: bool,
 }
 
-/// A life of the agent's process.
+/// An incarnation of the agent's process.
 pub struct Process {
     pub boot: u64,
     control: Agent,
@@ -63,17 +63,17 @@ pub struct Monitor {
     /// Last tap table received.
     pub taps: TapTable,
     deadline_ns: u64,
-    /// Some are stuck, and leave it to the agent to end them.
+    /// False for a stuck monitor, which the agent must kill.
     minds_deadline: bool,
     allowed: Option<u64>,
     pub taken: u64,
-    /// Tuples that are not reported yet.
+    /// Unreported tuples.
     open: Vec<u64>,
     reports_at_ns: u64,
     reports: u64,
     /// Time at which it ends after a stop request; `u64::MAX`: it hangs.
     ends_at_ns: Option<u64>,
-    /// Its process is stopped until then.
+    /// Time until which its process is suspended.
     frozen_until_ns: u64,
 }
 
@@ -81,7 +81,7 @@ pub fn name(agent: usize) -> String {
     format!("agent-{agent}")
 }
 
-/// One that it alone has, and one that all have.
+/// A unique address, and one shared by all agents.
 pub fn addresses(agent: usize) -> [Bytes; 2] {
     [[10, 0, (agent >> 8) as u8, agent as u8], [172, 17, 0, 1]].map(|ip| Bytes::copy_from_slice(&ip))
 }
@@ -89,7 +89,7 @@ pub fn addresses(agent: usize) -> [Bytes; 2] {
 impl World {
     fn agent_now(&self, agent: usize) -> Now {
         let skew_ns = self.hosts[agent].skew_ns;
-        // The monotonic clocks of two machines have nothing in common.
+        // Monotonic clocks of two machines are unrelated.
         let monotonic_ns = self.now_ns + skew_ns.unsigned_abs();
         Now { monotonic_ns, wall_ns: self.now_ns as i64 + skew_ns }
     }
@@ -139,7 +139,7 @@ impl World {
         monitors.flat_map(|process| process.monitors.values_mut()).for_each(|of| of.frozen_until_ns = 0);
     }
 
-    /// `false`: it crashed in the middle of it.
+    /// Returns false after a crash in between.
     fn live(&mut self, agent: usize, process: &mut Process) -> bool {
         self.dial(agent, process);
         let events = self.hear(agent, process).into_iter().chain(self.run_monitors(agent, process));
@@ -184,7 +184,7 @@ impl World {
         self.accept(connection);
     }
 
-    /// What comes by the session.
+    /// Events of the session.
     fn hear(&mut self, agent: usize, process: &mut Process) -> Vec<AgentEvent> {
         let now = self.agent_now(agent);
         let Some((connection, session)) = &mut process.session else { return Vec::new() };
@@ -221,7 +221,7 @@ impl World {
                 }
             });
         }
-        // Now and then it leaves without a word: the server has two sessions of it for a while.
+        // Sometimes it disconnects silently: the server then has two sessions of it for a while.
         if is_over || self.random.chance(self.options.forget_session) {
             if is_over {
                 self.network.close(connection, Side::Agent, self.now_ns);
@@ -236,7 +236,7 @@ impl World {
         events
     }
 
-    /// Another server is there: what was made for the one before has no meaning any more.
+    /// Another server is connected: data for the previous one is invalid.
     fn begin_again(&mut self, agent: usize, process: &mut Process, server: u64) {
         let host = &mut self.hosts[agent];
         host.boots += 1;
@@ -351,7 +351,7 @@ impl World {
                 continue;
             }
             if std::mem::take(&mut monitor.frozen_until_ns) > 0 && self.random.chance(300_000) {
-                // It saw that its lease had run out before it saw that it had been renewed.
+                // It noticed the expiration of its lease before the renewal.
                 self.report(&mut process.spool, lane, &mut monitor, now, false);
                 process.spool.push_lost(lane, now.wall_ns, Some(0), true);
                 events.push(AgentEvent::Used { lane, used: monitor.taken, waits: false });
@@ -386,7 +386,7 @@ impl World {
 
     fn make_tuples(&mut self, agent: usize, lane: Lane, monitor: &mut Monitor, now: Now) {
         if monitor.deadline_ns + STEP_NS < now.monotonic_ns {
-            // Its agent was stopped, and ends it now.
+            // Its agent was suspended, and ends it now.
             return;
         }
         let wanted = self.random.between(0, self.options.tuples_max + 1);
@@ -432,7 +432,7 @@ impl World {
         }
     }
 
-    /// A hostile agent says that time stands still, or is far away.
+    /// A hostile agent sends a constant or extreme time.
     fn watermark(&mut self, lane: Lane, now: Now) -> i64 {
         let agent = (lane.boot >> 32) as usize;
         if !self.hosts[agent].is_hostile {

@@ -1,4 +1,4 @@
-//! What has to be true at the end of a run.
+//! Invariants at the end of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::server::LaneRow;
 use crate::world::{Tuple, World};
 
 impl World {
-    /// Without faults, all that is wanted runs, and nothing else.
+    /// Without faults, exactly the wanted jobs run.
     pub fn check_alive(&self) {
         let jobs = &self.server.jobs;
         let keys: BTreeSet<_> = jobs.values().map(|job| &job.request.key).collect();
@@ -76,7 +76,7 @@ impl World {
         self.server.process.as_ref().is_some_and(|process| process.control.degraded(job).contains(&poisoned))
     }
 
-    /// Of a flow between two hosts, or between one and a stranger, exactly one of the monitors of a job tells.
+    /// For a flow between two hosts, or between a host and another address, exactly one monitor of a job reports it.
     fn check_taps(&self) {
         let mut watching: BTreeMap<u64, BTreeMap<usize, &TapTable>> = BTreeMap::new();
         for (agent, host) in self.hosts.iter().enumerate() {
@@ -86,7 +86,7 @@ impl World {
         }
         let stands = |job: &u64| {
             let job = self.server.jobs.get(job);
-            // A job that crashes again and again runs here and there, from one retry to the next.
+            // A job that crashes repeatedly runs on different hosts at different times.
             let asks = |request: &Request| {
                 request.kind == Kind::Standing && request.taps == Taps::One && request.body[1] == 0
             };
@@ -109,10 +109,10 @@ impl World {
         self.server.lanes.iter().filter(|((agent, _), _)| self.is_honest_name(agent))
     }
 
-    /// No more packets are taken than a job may take, by all monitors that ever were.
+    /// The packets used by all monitors never exceed the job's limit.
     fn check_limits(&self) {
         if (0..self.hosts.len()).any(|agent| !self.is_honest(agent)) {
-            // A hostile agent may claim after a restart of the server what others took, and give it back.
+            // After a restart of the server, a hostile agent may claim others' packets and return them.
             return;
         }
         let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// All jobs were stopped: nothing is left, and everything is accounted for.
+    /// After all jobs were stopped, nothing remains, and everything is accounted for.
     pub fn check_over(&self) {
         for &job in self.server.jobs.keys() {
             self.check(self.is_ended(job), || format!("does not end: {:#?}", self.server.jobs[&job]));
@@ -170,7 +170,7 @@ impl World {
             };
             return row.lost.iter().any(tells);
         }
-        // Nothing of the lane ever came: the job says that this life of the agent ended, or that it ended without.
+        // No record of the lane arrived: the job reports that this incarnation ended, or that the job ended without it.
         let tells = |degraded: &Degraded| match degraded {
             Degraded::Restarted { agent: of, boot, .. } | Degraded::EndedWithout { agent: of, boot } => {
                 *of == agent && *boot == tuple.lane.boot
@@ -180,7 +180,7 @@ impl World {
         self.server.jobs.get(&tuple.lane.job).is_some_and(|job| job.degraded.iter().any(tells))
     }
 
-    /// Where a loss says how many tuples, it is as many, and none of them is in the results.
+    /// If a loss has a number of tuples, it is correct, and none of them is in the results.
     fn check_counts(&self) {
         let mut by_lane: BTreeMap<_, Vec<&Tuple>> = BTreeMap::new();
         for tuple in self.tuples_of_now() {

@@ -1,4 +1,4 @@
-//! An agent's disk: at a crash it forgets what was not synced, all of it or up to any byte; and it can be full.
+//! An agent's disk: a crash loses unsynced data, completely or from any byte on; and it can be full.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ struct Content {
     is_full: bool,
 }
 
-/// Shared with the spool that lives on it.
+/// Shared with the spool.
 #[derive(Clone, Default)]
 pub struct AgentDisk(Rc<RefCell<Content>>);
 
@@ -52,7 +52,7 @@ impl Store for AgentDisk {
         let mut content = self.0.borrow_mut();
         let is_full = content.is_full;
         let file = content.segments.entry(segment).or_default();
-        // A full disk takes a part of it.
+        // A full disk accepts a part of it.
         file.0.extend(&bytes[..if is_full { bytes.len() / 2 } else { bytes.len() }]);
         if is_full { Err(StoreFailed) } else { Ok(()) }
     }

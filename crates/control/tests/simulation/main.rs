@@ -31,7 +31,7 @@ fn run(seed: u64) -> World {
     world
 }
 
-/// What runs have seen, to know that they are worth something.
+/// Coverage of the runs.
 #[derive(Debug, Default)]
 struct Seen {
     runs: u64,
@@ -63,7 +63,7 @@ fn nothing_is_lost_twice_or_orphaned() {
     }
     let began = Instant::now();
     let lasts = number("SIMULATION_SECONDS").map(Duration::from_secs);
-    // A longer run begins somewhere else each time.
+    // A longer run uses other seeds each time.
     let first = if lasts.is_some() { u64::from(std::process::id()) << 32 } else { 0 };
     let mut seen = Seen::default();
     for seed in first.. {

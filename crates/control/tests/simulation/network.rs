@@ -1,5 +1,5 @@
-//! Connections in memory: each direction keeps its order, is late, is held by a partition, or breaks. An end may hear of
-//! the break at once, later or never.
+//! Connections in memory: each direction preserves order, and is delayed, blocked by a partition, or broken. An end may
+//! notice the break immediately, later or never.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use link::{Decoder, Frame};
 
 use crate::random::Random;
 
-/// Who speaks.
+/// Sending end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Agent,
@@ -27,14 +27,14 @@ struct End {
     is_told_ns: Option<u64>,
 }
 
-/// A connection that an agent has dialled.
+/// A connection dialed by an agent.
 #[derive(Default)]
 struct Connection {
     agent: usize,
     to_agent: End,
     to_server: End,
     is_broken: bool,
-    /// Reads along what the server says.
+    /// Decodes the server's output.
     tap: Decoder,
 }
 
@@ -43,7 +43,7 @@ pub struct Network {
     connections: BTreeMap<u64, Connection>,
     next: u64,
     delay_max_ns: u64,
-    /// Until when nothing arrives at or from an agent.
+    /// Time until which nothing arrives at or from an agent.
     pub partitioned: BTreeMap<usize, u64>,
 }
 
@@ -65,7 +65,7 @@ impl Network {
         self.next
     }
 
-    /// Whose connection it is.
+    /// Agent of the connection.
     pub fn agent(&self, id: u64) -> usize {
         self.connections.get(&id).map_or(usize::MAX, |connection| connection.agent)
     }
@@ -74,7 +74,7 @@ impl Network {
         self.connections.keys().copied().collect()
     }
 
-    /// Sends bytes. What the server says is handed out as frames, for checks.
+    /// Sends bytes. The server's output is returned as frames, for checks.
     pub fn send(
         &mut self,
         id: u64,
@@ -107,7 +107,7 @@ impl Network {
         said
     }
 
-    /// The next bytes that arrive by now.
+    /// The next bytes that have arrived by now.
     pub fn receive(&mut self, id: u64, at: Side, now_ns: u64) -> Option<Bytes> {
         let connection = self.connections.get_mut(&id)?;
         if self.partitioned.get(&connection.agent).is_some_and(|until| *until > now_ns) {
@@ -117,7 +117,7 @@ impl Network {
         end.inbox.waiting.pop_front_if(|(due, _)| *due <= now_ns).map(|(_, bytes)| bytes)
     }
 
-    /// Whether an end hears that the connection is broken.
+    /// Whether an end has noticed that the connection is broken.
     pub fn is_closed(&self, id: u64, at: Side, now_ns: u64) -> bool {
         self.connections.get(&id).is_none_or(|connection| {
             let end = if at == Side::Agent { &connection.to_agent } else { &connection.to_server };
@@ -125,7 +125,7 @@ impl Network {
         })
     }
 
-    /// Breaks a connection. Bytes on their way are lost, or still arrive.
+    /// Breaks a connection. Bytes in transit are lost, or still arrive.
     pub fn break_off(&mut self, id: u64, now_ns: u64, random: &mut Random) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.is_broken = true;
@@ -149,7 +149,7 @@ impl Network {
             Side::Server => (&mut connection.to_server, &mut connection.to_agent),
         };
         own.is_told_ns = Some(0);
-        // The other end reads what is on its way first.
+        // The other end reads the data in transit first.
         let told = other.inbox.last_ns.max(now_ns);
         other.is_told_ns = Some(other.is_told_ns.map_or(told, |before| before.min(told)));
         if connection.to_agent.is_told_ns == Some(0) && connection.to_server.is_told_ns == Some(0) {

@@ -1,5 +1,5 @@
-//! Event time of jobs in the simulation: how long windows wait for whom, by [`control::Pace`] and by a second, plain account of the
-//! same.
+//! Event time of jobs in the simulation: how long windows wait for each agent, by [`control::Pace`] and by a second,
+//! simple implementation.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,17 +10,17 @@ use crate::world::{MS, World};
 
 const SETTINGS: PaceSettings =
     PaceSettings { patience_ns: 2000 * MS, behind_max_ns: 120_000 * MS, gap_ns: 1000 * MS };
-/// In this time the watermark of an agent for which windows wait rises by at least the time minus the allowed delay.
+/// Period in which the watermark of an agent that is waited for rises by at least the period minus the allowed delay.
 const SPAN_NS: u64 = 9000 * MS;
-/// The patience, an absence that is just not noticed, a second patience for who is back, and what is on its way.
+/// The patience, an absence just below detection, a second patience after a return, and data in transit.
 const DELAY_MAX_NS: u64 = 6500 * MS;
 
-/// Of all jobs.
+/// State of all jobs.
 pub struct Paces {
     jobs: BTreeMap<u64, Pace>,
-    /// Watermarks by job and agent, and when they were looked at.
+    /// Watermarks by job and agent, with the time of observation.
     seen: BTreeMap<(u64, String), VecDeque<(u64, i64)>>,
-    /// Since when the server has taken records.
+    /// Time since when the server accepts records.
     serves_since_ns: u64,
     looked_ns: u64,
 }
@@ -66,7 +66,7 @@ impl World {
                     seen.pop_front();
                 }
             }
-            // Whether an agent has come forward in the whole span; `None`: it was not there all the time.
+            // Whether an agent has advanced in the whole period; `None`: it was not connected all the time.
             let has_risen = |agent: &str| {
                 let seen = &paces.seen[&(*job, agent.to_owned())];
                 let &(at_ns, before_ns) = seen.front()?;

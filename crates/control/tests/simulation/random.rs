@@ -16,12 +16,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From `low` up to, and without, `high`.
+    /// Uniform from `low` to `high`, exclusive.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low).max(1)
     }
 
-    /// True `per_million` times in a million.
+    /// True with a probability of `per_million` / 1,000,000.
     pub fn chance(&mut self, per_million: u64) -> bool {
         per_million > 0 && self.next() % 1_000_000 < per_million
     }

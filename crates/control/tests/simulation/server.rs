@@ -1,4 +1,4 @@
-//! The server's process in the simulation: the shell around `control::Server`, its sessions, and a store that commits in
+//! The server's process in the simulation: the caller of `control::Server`, its sessions, and a store that commits in
 //! batches and can be full.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub const SETTINGS: ServerSettings = ServerSettings {
 const SESSIONS: ServerLimits =
     ServerLimits { window_bytes: 1500, lanes_max: 1000, ping_every_ns: 500 * MS, silence_max_ns: 1500 * MS };
 
-/// How far a lane is committed.
+/// Committed position of a lane.
 #[derive(Default)]
 pub struct LaneRow {
     pub durable: u64,
@@ -36,17 +36,17 @@ pub struct LaneRow {
     pub lost: Vec<Lost>,
 }
 
-/// What stays when the process dies.
+/// State that survives a crash of the process.
 pub struct ServerHost {
-    /// Of its data directory.
+    /// Identity of its data directory.
     pub identity: u64,
     pub jobs: BTreeMap<u64, Job>,
     pub lanes: BTreeMap<(String, Lane), LaneRow>,
-    /// What agents said of their hosts.
+    /// Last known properties of agents' hosts.
     hosts: BTreeMap<String, Capacity>,
     pub is_full: bool,
     pub starts_at_ns: u64,
-    /// Its process is stopped until then.
+    /// Time until which its process is suspended.
     pub frozen_until_ns: u64,
     pub process: Option<ServerProcess>,
 }
@@ -69,15 +69,15 @@ impl ServerHost {
 struct Session {
     session: ServerSession,
     agent: Option<String>,
-    /// Lanes that the agent named.
+    /// Lanes in the agent's Hello.
     named: Vec<Lane>,
 }
 
-/// A life of the server's process.
+/// A server process.
 pub struct ServerProcess {
     pub control: Server,
     sessions: BTreeMap<u64, Session>,
-    /// What has come and is not committed.
+    /// Received, uncommitted records.
     pending: Vec<(u64, String, Record)>,
     commits_at_ns: u64,
     was_full: bool,
@@ -90,7 +90,7 @@ impl World {
     }
 
     pub fn start_server(&mut self) {
-        // The monotonic clock says something else after every start.
+        // The monotonic clock has another value after every start.
         self.server_starts = self.random.between(0, 1 << 40);
         let now = self.server_now();
         let all = self.server.jobs.values();
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// All that it knew is gone, and numbers of jobs begin again.
+    /// All state is lost, and job numbers restart.
     pub fn replace_server(&mut self) {
         self.crash_server();
         let ServerHost { identity, is_full, starts_at_ns, .. } = self.server;
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// `false`: it crashed in the middle of it.
+    /// Returns false after a crash in between.
     fn serve(&mut self, process: &mut ServerProcess) -> bool {
         let mut events = Vec::new();
         if process.was_full != self.server.is_full {
@@ -226,7 +226,7 @@ impl World {
                     session.agent = Some(hello.agent.clone());
                     self.server.hosts.insert(hello.agent.clone(), hello.capacity.clone());
                     session.named = hello.lanes.iter().map(|range| range.lane).collect();
-                    // What its earlier sessions left is not committed any more.
+                    // Records of its earlier sessions are no longer committed.
                     process.pending.retain(|(_, agent, _)| *agent != hello.agent);
                     ServerEvent::Connected { session: id, hello }
                 }
@@ -317,7 +317,7 @@ impl World {
         self.server.jobs.insert(job.id, job);
     }
 
-    /// One transaction for all that waits, or none while the disk is full.
+    /// One transaction for all pending records, or none while the disk is full.
     fn commit(&mut self, process: &mut ServerProcess) -> bool {
         if self.server.is_full || process.commits_at_ns > self.now_ns {
             return true;
@@ -373,7 +373,7 @@ impl World {
         }
     }
 
-    /// What the server says is acknowledged has to be on its disk.
+    /// Acknowledged records must be on the server's disk.
     fn check_said(&mut self, agent: Option<&str>, frame: &Frame) {
         let Some(agent) = agent else { return };
         let durable = |lane| self.server.lanes.get(&(agent.to_owned(), lane)).map_or(0, |row| row.durable);

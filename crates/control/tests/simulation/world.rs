@@ -1,5 +1,5 @@
-//! Everything in one thread, on virtual time, from one seed: first with faults, when nothing may go wrong that cannot be
-//! put right; then without, when everything has to be put right; then all jobs are stopped, and all is counted.
+//! The whole system in one thread and virtual time, from one seed: first with faults, which must be recoverable; then
+//! without faults, until everything has recovered; then all jobs are stopped, and all tuples are accounted for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::server::{SETTINGS, ServerHost};
 pub const MS: u64 = 1_000_000;
 pub const STEP_NS: u64 = 50 * MS;
 
-/// What a run is made of. Chances are per million, of every step and of everybody.
+/// Parameters of a run. Probabilities are per million, per step and process.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub agents: usize,
@@ -28,25 +28,26 @@ pub struct Options {
     pub forget_session: u64,
     pub crash_agent: u64,
     pub crash_server: u64,
-    /// Another one takes its place, with a data directory of its own.
+    /// The server is replaced by one with another data directory.
     pub replace_server: u64,
     pub crash_monitor: u64,
-    /// Between two actions.
+    /// A crash between two actions.
     pub crash_between: u64,
     pub agent_disk_full: u64,
     pub server_disk_full: u64,
     pub submit: u64,
     pub stop: u64,
-    /// A process is stopped, and goes on later.
+    /// A process is suspended, and continues later.
     pub freeze_agent: u64,
     pub freeze_monitor: u64,
     pub freeze_server: u64,
-    /// Of an agent to be hostile.
+    /// An agent is hostile.
     pub hostile: u64,
 }
 
 impl Options {
-    /// Some faults often, some not at all, others in every run: what all faults together hide, a few of them show.
+    /// Some faults often, some never, different in every run: all faults together may hide failures that a few of them
+    /// show.
     pub fn random(random: &mut Random) -> Self {
         let freeze = |random: &mut Random, max| if random.chance(500_000) { 0 } else { random.next() % max };
         let mut chance = |max: u64| freeze(random, max);
@@ -76,22 +77,22 @@ impl Options {
     }
 }
 
-/// A tuple that some monitor made.
+/// A tuple made by a monitor.
 #[derive(Debug)]
 pub struct Tuple {
     pub agent: usize,
     pub lane: Lane,
     pub at_ns: i64,
-    /// The record it went into.
+    /// Sequence number of its record.
     pub seq: Option<u64>,
     pub is_committed: bool,
-    /// For which server.
+    /// Identity of the server.
     pub server: u64,
 }
 
 pub struct World {
     pub seed: u64,
-    /// Of now: at the end nothing fails any more.
+    /// Current parameters: no faults at the end.
     pub options: Options,
     pub began_with: Options,
     pub random: Random,
@@ -101,13 +102,13 @@ pub struct World {
     pub server: ServerHost,
     pub server_starts: u64,
     pub tuples: Vec<Tuple>,
-    /// What monitors answer, next time.
+    /// Next responses of monitors.
     pub answers: Vec<(usize, AgentEvent)>,
-    /// What people ask of the server.
+    /// Requests of users to the server.
     pub requests: Vec<ServerEvent>,
     /// Jobs whose acceptance was reported to a user.
     pub promised: BTreeSet<u64>,
-    /// When jobs were saved as to be stopped.
+    /// Time at which stopped jobs were saved as such.
     pub stopped_ns: BTreeMap<u64, u64>,
     keys: u64,
 }
@@ -160,7 +161,7 @@ impl World {
             self.step();
         }
         self.repair();
-        // A lease and the longest pauses after the last fault.
+        // A lease and the longest backoff after the last fault.
         self.steps(12_000);
         self.check_alive();
         self.stop_everything();
@@ -176,7 +177,7 @@ impl World {
 
     fn step(&mut self) {
         self.now_ns += STEP_NS;
-        // Who comes first is not to matter.
+        // The order of processes must not matter.
         let mut order: Vec<usize> = (0..=self.hosts.len()).collect();
         self.random.shuffle(&mut order);
         for who in order {
@@ -258,7 +259,7 @@ impl World {
 
     fn ask_something(&mut self) {
         if self.random.chance(self.options.submit) && self.server.jobs.len() < 12 {
-            // Asked again with the same key, as a client does that heard no answer.
+            // A client that received no response repeats its request with the same key.
             if !self.random.chance(200_000) {
                 self.keys += 1;
             }
@@ -299,7 +300,7 @@ impl World {
         }
     }
 
-    /// The same in parts: some agents have orders of their own, and no others any.
+    /// The request with separate orders for some agents.
     fn in_parts(&mut self, request: Request) -> Request {
         let mut parts = BTreeMap::new();
         for agent in 0..self.hosts.len() {
@@ -342,7 +343,7 @@ impl World {
         crash_monitor + crash_agent + crash_between > 0
     }
 
-    /// A job that was stopped may be worked on for a lease, and no longer.
+    /// A stopped job may run for at most a lease.
     pub fn check_may_run(&self, job: u64) {
         let stopped = self.stopped_ns.get(&job);
         let lease_ns = SETTINGS.lease_ttl_ns + STEP_NS;
@@ -356,18 +357,18 @@ impl World {
         self.check(saved, || format!("job {job} is promised and not saved"));
     }
 
-    /// Whether an agent keeps to the rules in all of this run.
+    /// Whether an agent is honest in the whole run.
     pub fn is_honest(&self, agent: usize) -> bool {
         !self.hosts[agent].is_hostile && !self.hosts[agent].was_hostile
     }
 
-    /// The same, by its name.
+    /// Like `is_honest`, by name.
     pub fn is_honest_name(&self, agent: &str) -> bool {
         let number = agent.strip_prefix("agent-").and_then(|number| number.parse().ok());
         number.is_some_and(|agent: usize| agent < self.hosts.len() && self.is_honest(agent))
     }
 
-    /// What monitors of honest agents made for the server that is there now.
+    /// Tuples of honest agents' monitors for the current server.
     pub fn tuples_of_now(&self) -> impl Iterator<Item = &Tuple> {
         let is_of_now = |tuple: &&Tuple| tuple.server == self.server.identity && self.is_honest(tuple.agent);
         self.tuples.iter().filter(is_of_now)
