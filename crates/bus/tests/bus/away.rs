@@ -47,7 +47,7 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
     let handed: Vec<Handed> =
         (0..200).map(|_| dropping.send(target, None, &[7; 44]).expect("it drops")).collect();
     let counters = dropping.counters();
-    // 44 bytes and 256 for what is around them.
+    // 44 bytes and 256 of overhead.
     assert_eq!((counters.records, counters.dropped_full, counters.in_flight), (100, 100, 100));
     assert_eq!((counters.bytes, counters.in_flight_bytes), (4400, 30_000));
     assert!(counters.oldest.is_some());
@@ -79,8 +79,8 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
     assert_eq!(blocking.counters().dropped_full, 0);
 }
 
-/// A broker is killed under a producer that waits for room and a reader that follows, and comes back: everything arrives
-/// once and in order.
+/// A broker is killed under a producer that waits for space and a live reader, and returns: everything arrives once and
+/// in order.
 #[test]
 fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
     let Some(cluster) = Cluster::start(Path::new(TMP), "bus-away", Parts::Kafka(1)) else { return };

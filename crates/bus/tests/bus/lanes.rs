@@ -1,4 +1,4 @@
-//! Lanes of several publishers at once, and what others read of them.
+//! Lanes of several concurrent publishers, and their log as read by others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn each_gets_a_partition_of_its_own() {
         lanes.claim(name, written, about, PATIENCE).expect("a partition")
     };
     let both = [tuples.clone(), cells.clone()];
-    // Several at once: more than there are partitions.
+    // More concurrent lanes than partitions.
     let lanes: Vec<Lane> = std::thread::scope(|scope| {
         let claim = &claim;
         let both = &both;
@@ -69,7 +69,7 @@ fn each_gets_a_partition_of_its_own() {
     assert_eq!(next.partition(), freed);
     next.end(None, PATIENCE);
 
-    // Others read it as JSON, key by key, with the brokers' times.
+    // Others read it as JSON by key, with the brokers' times.
     let script = "
 import json, sys
 from kafka import KafkaConsumer, TopicPartition

@@ -1,4 +1,4 @@
-//! The bus against real brokers, with readers and writers of others as witnesses.
+//! The bus with real brokers, and other clients as independent readers and writers.
 
 mod away;
 mod lanes;
@@ -23,7 +23,7 @@ fn tmp() -> PathBuf {
     PathBuf::from(TMP)
 }
 
-/// One broker for all tests that run at a time; ended with the last of them.
+/// One broker shared by all concurrent tests; ended with the last of them.
 fn broker() -> Option<Arc<Cluster>> {
     static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(|e| e.into_inner());
@@ -43,7 +43,7 @@ fn topics(kafka: &Kafka) -> Topics {
     Topics::connect(kafka, PATIENCE).expect("a broker")
 }
 
-/// A topic for one test, which keeps records of any age: brokers throw away what is old by its own time soon after they start.
+/// A topic for one test without retention, since brokers soon delete records with old timestamps.
 fn topic(kafka: &Kafka, name: &str, partitions: i32) -> String {
     let new = NewTopic {
         partitions,
@@ -69,7 +69,7 @@ fn write(kafka: &Kafka, topic: &str, partition: i32, numbers: std::ops::Range<u6
     producer.flush(PATIENCE).expect("acknowledged");
 }
 
-/// Everything until the part is over.
+/// Reads a part to its end.
 fn read(kafka: &Kafka, topic: &str, partition: i32, from: i64, until: Until) -> Vec<String> {
     let mut reader = Reader::new(kafka, 1 << 20).expect("a reader");
     let part = Part { topic: topic.to_owned(), partition, from, until };
@@ -90,12 +90,12 @@ fn texts(numbers: std::ops::Range<u64>) -> Vec<String> {
     numbers.map(|number| number.to_string()).collect()
 }
 
-/// What a Python script says.
+/// Output of a Python script.
 fn ask(python: &Path, script: &str, arguments: &[&str]) -> String {
     ask_with(python, script, arguments, "")
 }
 
-/// What it says when it is given something to read.
+/// Output of a Python script with input.
 fn ask_with(python: &Path, script: &str, arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(python);
     command.args(["-c", script]).args(arguments).stdin(Stdio::piped());

@@ -1,4 +1,4 @@
-//! Topics and their offsets; where reading begins and ends; what is not committed; topics that go.
+//! Topics and their offsets; start and end of reading; uncommitted records; deleted topics.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn topics_are_made_grown_and_deleted() {
     assert_eq!(topics.create("made", &new), Ok(false));
     assert_eq!(topics.partitions("made"), Ok(Some(2)));
     assert_eq!(topics.grow("made", 5), Ok(()));
-    // Less than there are is enough.
+    // A smaller number than existing has no effect.
     assert_eq!(topics.grow("made", 3), Ok(()));
     assert_eq!(topics.list().expect("topics").get("made"), Some(&5));
     assert_eq!(topics.offsets("made"), Ok(vec![0..0; 5]));
@@ -49,13 +49,13 @@ fn parts_begin_and_end_where_they_are_told() {
     assert_eq!(read(&kafka, &topic, 1, 990, Until::End), texts(990..1000));
     assert_eq!(read(&kafka, &topic, 1, 10, Until::Offset(20)), texts(10..20));
     assert_eq!(read(&kafka, &topic, 1, 10, Until::Offset(10)), texts(0..0));
-    // What is to come is waited for.
+    // Later records are waited for.
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| read(&kafka, &topic, 1, 998, Until::Offset(1002)));
         write(&kafka, &topic, 1, 1000..1005);
         assert_eq!(waiting.join().expect("it ends"), texts(998..1002));
     });
-    // What was never there.
+    // Offsets that never existed.
     let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
     let part = Part { topic: topic.clone(), partition: 1, from: 5000, until: Until::End };
     let part = reader.add(part).expect("a partition");
@@ -66,7 +66,7 @@ fn parts_begin_and_end_where_they_are_told() {
     assert!(matches!(&gone, Error::Gone { topic, partition: 1, .. } if topic == "parts"), "{gone}");
 }
 
-/// The caller chooses which partition it goes on with; the other waits at the broker.
+/// The caller selects the partition to read; the other waits at the broker.
 #[test]
 fn partitions_are_read_in_the_callers_order_within_bounded_memory() {
     let Some(broker) = broker() else { return };
@@ -95,12 +95,12 @@ fn partitions_are_read_in_the_callers_order_within_bounded_memory() {
         }
     };
     drain(&mut reader, first);
-    // A partition that joins later.
+    // A partition added later.
     let second = add(&mut reader, 1);
     drain(&mut reader, second);
     assert_eq!((reader.position(first), reader.position(second)), (49_000, 49_000));
     assert_eq!(reader.parts().count(), 2);
-    // Whoever has read everything waits for more of any.
+    // A reader at the end of all partitions waits for any new record.
     for part in [first, second] {
         while !matches!(reader.next(part, Duration::from_secs(10)).expect("it can be read"), Next::CaughtUp) {
         }
@@ -123,7 +123,7 @@ fn times_and_progress_are_known() {
     let Some(python) = cluster::python(&tmp()) else { return };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "times", 2);
-    // Another's client sets times, and commits what it has read.
+    // Another client sets timestamps and commits offsets.
     let script = "
 import sys
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, OffsetAndMetadata
@@ -151,7 +151,8 @@ consumer.close()
     assert_eq!(group("nobody"), Ok(vec![None, None]));
 }
 
-/// What another's transaction has not committed is not read, and marks of transactions do not keep a part from its end.
+/// Uncommitted records of another client's transaction are not read, and transaction markers do not prevent the end of
+/// a part.
 #[test]
 fn only_what_is_committed_is_read() {
     let Some(broker) = broker() else { return };
@@ -178,7 +179,7 @@ else: sys.stdout.flush(); import os; os._exit(0)
     let expected = ["a0", "a1", "a2", "c0", "c1", "c2"];
     assert_eq!(read(&kafka, &topic, 0, 0, Until::End), expected);
     let offsets = topics(&kafka).offsets(&topic).expect("offsets");
-    // Three records and a mark each, the open transaction aside.
+    // Three records and a marker each, without the open transaction.
     assert_eq!((offsets.len(), offsets[0].clone()), (1, 0..12));
     assert_eq!(read(&kafka, &topic, 0, 0, Until::Offset(12)), expected);
 }

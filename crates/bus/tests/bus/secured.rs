@@ -1,4 +1,4 @@
-//! TLS and passwords, as properties that are handed through.
+//! TLS and passwords, as properties passed on to librdkafka.
 
 use std::path::Path;
 use std::process::Command;
@@ -66,7 +66,7 @@ fn brokers_with_certificates_and_passwords() {
     write(&kafka, &topic, 0, 0..100);
     assert_eq!(read(&kafka, &topic, 0, 0, Until::End), texts(0..100));
 
-    // A password that the brokers keep, and that does not cross the line.
+    // SCRAM: the password is stored by the brokers and not sent in plain text.
     let client = file("client.properties");
     let lines = format!(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\nssl.truststore.location={certificate}\n\
@@ -96,7 +96,7 @@ fn brokers_with_certificates_and_passwords() {
     for mechanism in ["PLAIN", "SCRAM-SHA-512"] {
         refused(&with(mechanism, &certificate, "guessed"), "Authentication failed");
     }
-    // Another's authority: a certificate that nobody has signed with.
+    // A foreign certificate authority, which signed no certificate.
     let other = file("other.pem");
     let script = format!(
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {other} -days 2 -subj /CN=other 2>/dev/null"

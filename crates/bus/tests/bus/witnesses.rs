@@ -1,4 +1,4 @@
-//! Others' clients and Avro (kafka-python, fastavro) read what we write, and we read what they write.
+//! Other clients and Avro implementations (kafka-python, fastavro) read our records, and vice versa.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.map(|(name, kind)| Field::new(name, kind, true)).to_vec()))
 }
 
-/// Rows at the edges of their types, and one of nulls.
+/// Rows with extreme values, and one of nulls.
 fn batch() -> RecordBatch {
     let mut ips = FixedSizeBinaryBuilder::new(16);
     ips.append_value([0xab; 16]).expect("16 bytes");
@@ -54,7 +54,7 @@ fn batch() -> RecordBatch {
     RecordBatch::try_new(schema(), columns).expect("columns of the schema")
 }
 
-/// The same rows as Python says them; an id is told by its bits.
+/// The same rows in Python; ids are compared bit by bit.
 const ROWS: &str = "[
     (True, -2**63, -1, 0.1, 'größe', bytes([0, 255]), bytes([0xab] * 16), Decimal(10**38 - 1)),
     (None,) * 8,
@@ -100,7 +100,7 @@ print('alike', list(f['name'] for f in schema['fields']))
         producer.flush(PATIENCE).expect("acknowledged");
         let said = ask(&python, &script, &[&broker.kafka, &topic, &text]);
         assert!(said.starts_with("alike ['yes', 'count', 'id', 'share', 'request_header_host'"), "{said}");
-        // Repetitions are compressed, and that is told.
+        // Repetitive records are compressed, and the counter shows it.
         let counters = producer.counters();
         assert_eq!(counters.acknowledged_bytes, 500 * records.bytes() as u64);
         let wire = wait_for("statistics", || match producer.counters().wire_bytes {
@@ -111,7 +111,8 @@ print('alike', list(f['name'] for f in schema['fields']))
     }
 }
 
-/// Two threads that took acknowledgments told a topic for deleted that was there: one publisher of four, with a million records.
+/// With two threads handling acknowledgments, an existing topic was reported as deleted: one publisher of four, with a
+/// million records.
 #[test]
 fn whoever_waits_for_acknowledgments_leaves_their_order() {
     let Some(broker) = broker() else { return };
@@ -169,7 +170,7 @@ producer.flush()
     assert_eq!(decoder.finish(), batch());
 }
 
-/// The consumer of docs/kafka.md, as it stands there.
+/// The consumer in docs/kafka.md, verbatim.
 #[test]
 fn the_consumer_of_the_documentation_reads_tuples() {
     let Some(broker) = broker() else { return };
@@ -205,7 +206,7 @@ fn the_consumer_of_the_documentation_reads_tuples() {
     let target = producer.target(&topic, 0);
     assert_eq!(producer.send_all(target, &records).expect("room").taken, 3);
     producer.flush(PATIENCE).expect("acknowledged");
-    // As `netalytics parsers` lists them.
+    // As listed by `netalytics parsers`.
     let line = |field: &tuple::Field| {
         let kind = format!("{:?}", field.data_type).to_lowercase();
         format!("{{\"field\": \"{}\", \"type\": \"{kind}\"}}\n", field.name)
