@@ -1,4 +1,4 @@
-//! FROM, TO and columns: which packets, in which mode.
+//! FROM, TO and columns: requested packets and mode.
 
 use mirror::openflow::Match;
 use mirror::{Which, asked, offers};
@@ -49,7 +49,7 @@ fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
             "udp6,tp_src=53",
         ],
     );
-    // An address that others contain is no box of its own.
+    // An address contained in another network is not a separate box.
     check(
         "PARSE http TO 10.0.0.0/8, 10.0.0.2",
         Which::Flow,
@@ -69,7 +69,7 @@ fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
     );
 }
 
-/// The cheapest mode, and whether the answer lacks something in it.
+/// The cheapest mode, and whether it has gaps.
 #[test]
 fn the_mode_follows_from_the_columns() {
     const ALL: &str = "all packets of the flows";
@@ -110,7 +110,7 @@ fn the_mode_follows_from_the_columns() {
         let loses =
             ["PSH", "512 bytes"].iter().any(|word| expected.contains(word)) && !query.contains("PARSE flow");
         assert_eq!(offers[0].loses_exchanges, loses, "{query}");
-        // There is always a mode that lacks nothing.
+        // There is always a mode without gaps.
         assert!(offers.iter().any(|offer| offer.lacks.is_empty()), "{query}");
     }
 }

@@ -1,4 +1,4 @@
-//! Switches on paper: hosts at ports 1 to 3, a monitor at port 9.
+//! Simulated switches: hosts at ports 1 to 3, a monitor at port 9.
 
 use mirror::model::{Leads, Network, Port, Switch};
 use mirror::openflow::{Rule, read_match, read_rule};
@@ -25,7 +25,7 @@ pub fn ports() -> Vec<Port> {
     vec![host(1), host(2), host(3), monitor(9, "m")]
 }
 
-/// A monitor's port, which is not flooded to.
+/// Port of a monitor, without flooding.
 pub fn monitor(number: u32, name: &str) -> Port {
     let flooded = mirror::model::Flooded::No;
     Port { flooded, ..Port::new(number, name, Leads::Monitor(name.to_owned())) }
@@ -51,7 +51,7 @@ pub fn terms(layout: Layout) -> mirror::compose::Terms {
     mirror::compose::Terms { server: SERVER, lease: 30, layout, rules_max: mirror::compose::RULES_MAX }
 }
 
-/// Table 0 ours, the original tables from 1 on.
+/// Our table 0, and the original tables from 1 on.
 pub fn first_table(copies: &[Copy]) -> Vec<Rule> {
     compose(copies, &terms(Layout::FirstTable { next: 1 })).expect("rules")
 }
@@ -61,7 +61,7 @@ pub fn prove(before: &Switch, after: Vec<Rule>, wanted: &[Wanted]) -> Result<Pro
     mirror::prove(&old, &new, wanted, &|rule| rule.cookie.is_of(SERVER))
 }
 
-/// The switch's own rules and ours.
+/// Rules of the switch and ours.
 pub fn with(switch: &Switch, ours: Vec<Rule>) -> Vec<Rule> {
     switch.rules.iter().cloned().chain(ours).collect()
 }

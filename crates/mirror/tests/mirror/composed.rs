@@ -1,4 +1,4 @@
-//! Rules of several jobs, proved; and the operations from one set to another.
+//! Rules of several jobs, proved; and the operations between two sets.
 
 use mirror::openflow::{Rule, read_dump};
 use mirror::{Layout, Operation, Part, compose, diff};
@@ -14,7 +14,7 @@ fn switch(own: &[&str]) -> Switch {
     Switch::new("s", ports(), rules(own))
 }
 
-/// Two jobs that ask for some of the same packets.
+/// Two jobs with overlapping requests.
 #[test]
 fn what_two_jobs_ask_for_goes_to_both() {
     let one = copy(1, &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"], Part::Whole, 9);
@@ -46,7 +46,7 @@ fn what_two_jobs_ask_for_goes_to_both() {
     assert!(proved.is_ok(), "{}", proved.unwrap_err()[0]);
 }
 
-/// One list of actions, one cookie.
+/// One action list, one cookie.
 #[test]
 fn rules_with_one_cookie_do_the_same() {
     let copies = [
@@ -64,7 +64,7 @@ fn rules_with_one_cookie_do_the_same() {
     }
 }
 
-/// Beside rules of others each of which goes on as it did.
+/// Combined with rules of others, each of which keeps its effect.
 #[test]
 fn beside_other_rules_each_is_shadowed() {
     let own = [
@@ -100,7 +100,7 @@ fn operations_lead_from_what_is_there_to_what_is_wanted() {
     let one = copy(1, &["tcp,tp_dst=80"], Part::Whole, 9);
     let two = copy(2, &["tcp,tp_dst=81"], Part::Whole, 9);
     let (both, only) = (first_table(&[one.clone(), two]), first_table(&[one]));
-    // As the switch would print it, with a foreign rule and a rule of another server.
+    // In the format of the switch, with a foreign rule and a rule of another server.
     let dump = |rules: &[Rule]| {
         let line = |rule: &Rule| {
             rule.to_string().replacen(",actions", " actions", 1).replacen(",table", ", table", 1)
@@ -134,7 +134,7 @@ fn operations_lead_from_what_is_there_to_what_is_wanted() {
     );
 }
 
-/// In JSON, and back.
+/// Round trip in JSON.
 #[test]
 fn rules_travel_as_json() {
     let found = first_table(&[copy(1, &["tcp,tp_dst=80"], Part::First(96), 9)]);
@@ -160,7 +160,7 @@ fn rules_travel_as_json() {
     }
 }
 
-/// Too much is refused, and said.
+/// Too many rules are rejected with a message.
 #[test]
 fn what_cannot_be_is_refused() {
     let many: Vec<String> = (0..40).map(|i| format!("tcp,tp_dst={i}")).collect();
@@ -170,6 +170,6 @@ fn what_cannot_be_is_refused() {
     let top = Layout::Beside { rules: rules(&["priority=65535,ip,actions=drop"]) };
     let refused = compose(&[copy(1, &["ip"], Part::Whole, 9)], &bed::terms(top.clone())).map(drop);
     assert!(refused.expect_err("no room").to_string().ends_with("priority=65535,ip,actions=drop"));
-    // One that no packet of ours meets leaves room.
+    // A rule that matches none of our packets is compatible.
     compose(&[copy(1, &["arp"], Part::Whole, 9)], &bed::terms(top)).expect("room beside it");
 }

@@ -10,8 +10,8 @@ use crate::bed::{SERVER, copy, faults, first_table, monitor, rules, wanted};
 
 const NORMAL: [&str; 2] = ["priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"];
 
-/// Two leaves at a spine; hosts at ports 1 and 2 of each leaf, 10.0.LEAF.PORT; port 49 is up, and where
-/// something is copied there is a monitor at 9.
+/// Two leaves at a spine; hosts at ports 1 and 2 of each leaf, 10.0.LEAF.PORT; port 49 is the uplink, and switches with
+/// copies have a monitor at 9.
 fn network(copies: [&[Copy]; 2]) -> (Network, Network) {
     let host = |n| Port::new(n, "h", Leads::Hosts);
     let up = |n| Port::new(n, "up", Leads::Switch);
@@ -40,7 +40,7 @@ fn prove((before, after): (Network, Network), wanted: &[Wanted]) -> Result<Prove
     mirror::prove(&before, &after, wanted, &|rule| rule.cookie.is_of(SERVER))
 }
 
-/// All that a server on the second leaf says and hears, copied there.
+/// All traffic of a server on the second leaf, copied there.
 #[test]
 fn copied_at_the_servers_switch() {
     let at_server =
@@ -49,13 +49,13 @@ fn copied_at_the_servers_switch() {
     let all = std::slice::from_ref(&at_server);
     let right = prove(network([&[], all]), &want);
     assert!(right.is_ok(), "{}", right.unwrap_err()[0]);
-    // At both leaves, what passes both arrives twice; the monitors have one name.
+    // With copies at both leaves, packets that pass both arrive twice; both monitors have the same name.
     assert_eq!(faults(prove(network([all, all]), &want)), [Fault::Repeated]);
-    // At the other leaf what stays on the server's is missed.
+    // With copies at the other leaf only, local traffic of the server's leaf is missing.
     assert_eq!(faults(prove(network([all, &[]]), &want)), [Fault::Missing]);
 }
 
-/// All that hosts say, copied where it enters.
+/// Traffic of all hosts, copied at the entry.
 #[test]
 fn copied_where_it_enters() {
     let entering = Copy { ports: vec![1, 2], ..copy(1, &["ip"], Part::Whole, 9) };
@@ -66,7 +66,7 @@ fn copied_where_it_enters() {
     assert_eq!(faults(prove(network([all, &[]]), &want)), [Fault::Missing]);
 }
 
-/// To a monitor at another switch, through a tunnel that ends at it.
+/// To a monitor at another switch, through a tunnel.
 #[test]
 fn copied_into_a_tunnel() {
     let asked = copy(1, &["udp,tp_dst=53", "udp,tp_src=53"], Part::Whole, 10);
@@ -87,13 +87,13 @@ fn copied_into_a_tunnel() {
     let after = of(near.with_rules(after));
     let right = prove((of(near.clone()), after.clone()), &wanted(&[&asked], "m"));
     assert!(right.is_ok(), "{}", right.unwrap_err()[0]);
-    // The far switch has to let them out.
+    // The remote switch must have a rule for the tunnel.
     let mut closed = after;
     closed.switches[1].rules.clear();
     assert_eq!(faults(prove((of(near), closed), &wanted(&[&asked], "m"))), [Fault::Missing]);
 }
 
-/// A mirror of a port copies once what enters and leaves by ports that it selects.
+/// A port mirror copies once what enters and leaves by selected ports.
 #[test]
 fn a_mirror_of_a_port_copies_once() {
     let ports = vec![Port::new(1, "a", Leads::Hosts), Port::new(2, "b", Leads::Hosts), monitor(9, "m")];

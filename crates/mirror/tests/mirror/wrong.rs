@@ -1,4 +1,4 @@
-//! What is wrong is found, and told with a packet and its way.
+//! Errors are detected and reported with a packet and its path.
 
 use mirror::model::{Flooded, Leads, Port, Switch};
 use mirror::{Fault, Part};
@@ -69,7 +69,7 @@ tcp 10.0.0.1:40000 > 138.0.0.2:80 [no flags] at port 1 of leaf1: monitor m gets 
     assert_eq!(text, expected);
 }
 
-/// NORMAL floods to a monitor's port, too, unless that is forbidden; and learns there, unless that is.
+/// NORMAL floods to a monitor's port unless disabled, and learns there unless guarded.
 #[test]
 fn flooding_to_a_monitor_is_found() {
     let normal = rules(&["priority=0,actions=NORMAL"]);
@@ -89,7 +89,7 @@ fn flooding_to_a_monitor_is_found() {
     // Without the guard an address may be learned there.
     let found = prove(&shut, with(&shut, rules(&[copied])), &want);
     assert_eq!(faults(found), [Fault::Repeated, Fault::Stranger]);
-    // In a VLAN of its own nothing is flooded there, where all others are of another one.
+    // A separate VLAN prevents flooding there if all other ports are in another one.
     let access = |number, vlan| Port {
         vlans: mirror::model::Vlans::Access(vlan),
         ..Port::new(number, "v", Leads::Hosts)
