@@ -12,13 +12,13 @@ use testkit::namespaces::{Namespaces, ip, run};
 use testkit::programs::{Program, are_there, wait_for};
 
 pub const BRIDGE: &str = "br0";
-/// The ports of hosts at the first switch, and of its monitor; the switch has their names with a `v`.
+/// Ports of hosts at the first switch, and of its monitor; the switch's names have a prefix `v`.
 pub const HOSTS: [u32; 3] = [1, 2, 3];
 pub const MONITOR: u32 = 9;
 /// A host at the second switch, and its monitor.
 pub const FAR_HOST: u32 = 4;
 pub const FAR_MONITOR: u32 = 19;
-/// The port of the cable at both.
+/// Port of the cable on both switches.
 pub const CABLE: u32 = 20;
 /// A host of the tunnels' network, and its address.
 pub const TUNNEL_HOST: u32 = 77;
@@ -57,18 +57,19 @@ impl Which {
 }
 
 impl Bed {
-    /// The bed, as it was when it was new, with these rules on the first switch. `None`, said loudly, where this machine cannot.
+    /// The bed in its initial state, with these rules on the first switch. `None`, with a message, if this machine does
+    /// not support it.
     pub fn new(rules: &[&str]) -> Option<MutexGuard<'static, Bed>> {
         static BED: OnceLock<Option<Mutex<Bed>>> = OnceLock::new();
         let bed =
             BED.get_or_init(|| are_there(&PROGRAMS).then(Bed::build).flatten().map(Mutex::new)).as_ref()?;
-        // A test that failed has left nothing that the next does not take away.
+        // Remains of a failed test are removed.
         let bed = bed.lock().unwrap_or_else(PoisonError::into_inner);
         for which in [Which::Near, Which::Far] {
             bed.vsctl(which, &format!("clear bridge {BRIDGE} mirrors"));
         }
         for which in [Which::Near, Which::Far] {
-            // What they have learned in another test.
+            // Addresses learned in another test.
             run(Command::new("ovs-appctl").args(["fdb/flush", BRIDGE]).env("OVS_RUNDIR", bed.sockets(which)))
                 .expect("it does");
         }
@@ -125,7 +126,7 @@ impl Bed {
         self.underlay()
     }
 
-    /// What carries tunnels.
+    /// Network of the tunnels.
     fn underlay(&self) -> Result<(), String> {
         let (near, far) = (self.ns("near"), self.ns("far"));
         self.spaces.add_quiet(&TUNNEL_HOST.to_string())?;
@@ -175,12 +176,12 @@ impl Bed {
         self.spaces.name(name)
     }
 
-    /// Where a switch's sockets are.
+    /// Directory of a switch's sockets.
     pub fn sockets(&self, which: Which) -> PathBuf {
         self.folder.join(which.name())
     }
 
-    /// The first one.
+    /// The first switch.
     pub fn switch(&self) -> OpenVSwitch {
         self.switch_at(Which::Near)
     }
@@ -189,12 +190,12 @@ impl Bed {
         OpenVSwitch::new(&self.sockets(which), BRIDGE)
     }
 
-    /// Both switches, the cable, and where hosts are.
+    /// Both switches, the cable, and the locations of hosts.
     pub fn fabric(&self, server: u16, lease: u16) -> Fabric {
         fabric(&self.folder, server, lease)
     }
 
-    /// Rules that are not ours, in the place of all others.
+    /// Replaces all rules by these, which are not ours.
     pub fn rules(&self, which: Which, rules: &[&str]) {
         let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
         let ofctl = |words: &[&str]| {
@@ -211,14 +212,14 @@ impl Bed {
         run(Command::new("ovs-vsctl").arg(database).args(words.split_whitespace())).expect("it does")
     }
 
-    /// What the owner of a switch says of floods to a port: `flood` or `no-flood`.
+    /// Sets flooding to a port as the owner: `flood` or `no-flood`.
     pub fn flood(&self, which: Which, port: u32, word: &str) {
         let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
         run(Command::new("ovs-ofctl").args(["mod-port", &bridge, &format!("v{port}"), word]))
             .expect("it does");
     }
 
-    /// A command of `ovs-ofctl` for a switch.
+    /// Runs a command of `ovs-ofctl` for a switch.
     pub fn ofctl13(&self, which: Which, command: &str, more: &str) {
         let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
         let mut ofctl = Command::new("ovs-ofctl");
@@ -248,7 +249,7 @@ impl Bed {
             rows +=
                 &self.vsctl(which, &format!("--format=csv --no-headings --columns={columns} list {table}"));
         }
-        // In whatever order they are printed.
+        // Independent of the order of output.
         let mut rows: Vec<&str> = rows.lines().collect();
         rows.sort_unstable();
         state += &rows.join("\n");
@@ -256,8 +257,8 @@ impl Bed {
         state.lines().filter(is_stable).map(|line| format!("{line}\n")).collect()
     }
 
-    /// Has switches forget behind which port of what carries tunnels the other one is, as they do after five minutes in which it said
-    /// nothing; until they know it again.
+    /// Has switches forget the location of the other tunnel end, as after five minutes of silence; waits until they
+    /// know it again.
     pub fn forget_addresses(&self) {
         let appctl = |which, command: &str| {
             let mut program = Command::new("ovs-appctl");
@@ -280,27 +281,27 @@ impl Bed {
         self.spaces.within(&host.to_string(), program)
     }
 
-    /// One in a switch's.
+    /// A command in a switch's namespace.
     pub fn within_switch(&self, which: Which, program: &str) -> Command {
         self.spaces.within(which.name(), program)
     }
 
-    /// Captures at a host from now on, with a filter of tcpdump.
+    /// Starts a capture at a host, with a filter of tcpdump.
     pub fn capture(&self, host: u32, filter: &str) -> Capture {
         self.capture_at(self.within(host, "tcpdump"), "e0", filter)
     }
 
-    /// Captures where this tcpdump runs.
+    /// Starts a capture in the namespace of this tcpdump.
     pub fn capture_at(&self, mut command: Command, interface: &str, filter: &str) -> Capture {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let file = self.folder.join(format!("{}.pcap", NUMBER.fetch_add(1, Ordering::Relaxed)));
-        // With room for short frames only, and many: of the longest that there could be few would have any.
+        // A small snapshot length: the ring buffer would hold too few frames of maximum size.
         command.args(["-i", interface, "-U", "--immediate-mode", "-n", "-s", "2048", "-B", "16384", "-w"]);
         command.arg(&file).arg(filter);
         Capture::start(command, file)
     }
 
-    /// Frames of a capture that pass a filter, as tcpdump judges.
+    /// Frames of a capture that pass a filter, according to tcpdump.
     pub fn capture_file(&self, capture: &Capture, filter: &str) -> Vec<Vec<u8>> {
         let file = self.folder.join("chosen.pcap");
         run(Command::new("tcpdump").arg("-r").arg(&capture.file).arg("-w").arg(&file).arg(filter))
@@ -336,7 +337,7 @@ impl Bed {
     }
 }
 
-/// Both switches of the bed with this folder, for whichever process.
+/// Both switches of the bed with this folder, usable by any process.
 pub fn fabric(folder: &Path, server: u16, lease: u16) -> Fabric {
     let cable = format!("v{CABLE}");
     let host = |which: Which, port: u32| {
@@ -350,7 +351,7 @@ pub fn fabric(folder: &Path, server: u16, lease: u16) -> Fabric {
     fabric_of(folder, server, lease, map)
 }
 
-/// Likewise, where that is known of the network.
+/// Like [`fabric`], with this map of the network.
 pub fn fabric_of(folder: &Path, server: u16, lease: u16, map: Map) -> Fabric {
     let site = |which: Which, last: u8| Site {
         name: which.name().to_owned(),
@@ -360,7 +361,7 @@ pub fn fabric_of(folder: &Path, server: u16, lease: u16, map: Map) -> Fabric {
     Fabric::new(server, lease, vec![site(Which::Near, 1), site(Which::Far, 2)], map)
 }
 
-/// A running tcpdump; its file.
+/// A running tcpdump and its file.
 pub struct Capture {
     tcpdump: Program,
     file: PathBuf,
@@ -378,7 +379,7 @@ impl Capture {
         Capture { tcpdump: Program(child), file }
     }
 
-    /// What it has taken so far: the frames.
+    /// Frames captured so far.
     pub fn frames(&self) -> Vec<Vec<u8>> {
         frames(&self.file)
     }
@@ -396,7 +397,7 @@ impl Capture {
     }
 }
 
-/// The frames of a file that may still grow.
+/// Frames of a file that may still grow.
 fn frames(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap_or_default();
     let mut rest = bytes.get(24..).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::bed::{BRIDGE, Bed, FAR_HOST, FAR_MONITOR, HOSTS, MONITOR, Which};
 use crate::fabrics::{both, tap};
 use crate::packets::{SERVER, SERVES, Stream, ask, cut, same, serve};
 
-/// In seconds; renewals are to be seen.
+/// In seconds; short, so that renewals are observed.
 const LEASE: u16 = 3;
 const NUMBERS: [&str; 2] = ["0000000000000001", "0000000000000002"];
 
@@ -45,13 +45,13 @@ fn rules_go_by_http() {
     });
     for (which, number) in [Which::Near, Which::Far].into_iter().zip(NUMBERS) {
         bed.vsctl(which, &format!("set bridge {BRIDGE} other-config:datapath-id={number}"));
-        // A switch connects to no other socket.
+        // A switch accepts no other path of a socket.
         let socket = bed.sockets(which).join(format!("{BRIDGE}.controller"));
         std::os::unix::fs::symlink(&openflow, &socket).expect("a link");
         bed.vsctl(which, &format!("set-controller {BRIDGE} unix:{}", socket.display()));
     }
-    // A bridge loses its rules with its first controller; flooding to a monitor's port is stopped by the owner of the
-    // switch.
+    // A bridge loses its rules when it gets its first controller; flooding to a monitor's port is disabled by the owner
+    // of the switch.
     let reached = || {
         let path = format!("{url}/v1/health");
         let mut answer = ureq::get(&path).call().map_err(|e| e.to_string())?;
@@ -87,7 +87,7 @@ fn rules_go_by_http() {
         let sites = vec![site(Which::Near, NUMBERS[0], MONITOR), site(Which::Far, NUMBERS[1], FAR_MONITOR)];
         Fabric::new(SERVER, LEASE, sites, map)
     };
-    // The server's switch copies all, the other one what its own host sends, each to its own monitor.
+    // The server's switch copies all, the other one the traffic of its own host, each to its own monitor.
     let near = tap(Mode::HEADERS, Some(80), "m", To::Port(format!("v{MONITOR}")));
     let entering = How::Rules(vec![format!("v{FAR_HOST}")]);
     let far = Tap {
@@ -119,7 +119,7 @@ fn rules_go_by_http() {
         monitors.into_iter().for_each(crate::bed::Capture::end);
     };
     check("mark controlled", true);
-    // What the far host says is copied at its own switch.
+    // Traffic from the remote host is copied at its own switch.
     let monitor = bed.capture(FAR_MONITOR, "");
     let get = "import socket; c = socket.create_connection(('10.9.0.2', 80)); c.sendall(b'10'); assert len(c.recv(99)) == 10";
     run(bed.within(FAR_HOST, "python3").args(["-c", get])).expect("it is answered");
@@ -131,7 +131,7 @@ fn rules_go_by_http() {
     running.stop().expect("it does");
     assert_eq!(both(&bed), before);
     check("mark stopped", false);
-    // Without its owner, and without the controller, rules go with their leases.
+    // Without the process, and without the controller, rules expire with their leases.
     let held = fabric(true);
     let running = held.start(job(vec![tap(Mode::FLOW, Some(80), "m", To::Port(format!("v{MONITOR}")))]));
     std::mem::forget(running.unwrap_or_else(|e| panic!("{e}")));

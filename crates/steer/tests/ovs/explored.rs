@@ -1,4 +1,4 @@
-//! What is joined to what is found out while jobs copy: these go on, and others begin.
+//! Exploration during running jobs, which continue, and others start.
 
 use mirror::Mode;
 use steer::{Backend, Found, Job, To, explore};
@@ -7,7 +7,7 @@ use crate::bed::{Bed, CABLE, FAR_HOST, FAR_MONITOR, HOSTS, MONITOR, Which};
 use crate::fabrics::{both, far_port, tap};
 use crate::packets::{SERVER, SERVES, ask, cut, same, serve};
 
-/// Renewed, and looked at, every second.
+/// Renewed and checked every second.
 const LEASE: u16 = 3;
 
 #[test]
@@ -30,7 +30,7 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
     std::thread::scope(|scope| {
         let explorer = scope.spawn(|| {
             let found = [(); 4].map(|()| explore(&switches, SERVER + 1, &hosts).expect("it does"));
-            // On a busy machine not every answer comes in time.
+            // On a busy machine not every reply arrives in time.
             let all = |found: &Found| {
                 found.cables == [[(0, CABLE), (1, CABLE)]] && found.answers.len() == HOSTS.len()
             };
@@ -38,7 +38,7 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
             let nobody_asked = (1, FAR_HOST);
             assert!(found.iter().all(|found| !found.answers.contains_key(&nobody_asked)));
         });
-        // In the midst of it, again and again.
+        // Repeatedly, during the exploration.
         let mut generation = 1;
         while !explorer.is_finished() {
             let two = tap(Mode::ENDS, Some(81), "n", To::Switch(mirror::ovsdb::Tunnel::Vxlan, far_port()));

@@ -1,4 +1,4 @@
-//! Jobs over two switches: copies through tunnels, both ends ours; all or nothing; and nothing is left.
+//! Jobs over two switches: copies through tunnels with both ends ours; atomic start; complete removal.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::packets::{SERVER, SERVES, Stream, ask, copy, cut, same, serve};
 
 const LEASE: u16 = 30;
 
-/// What is asked of the server's port, copied at its switch.
+/// Traffic of the server's port, copied at its switch.
 pub fn tap(mode: Mode, port: Option<u16>, monitor: &str, to: To) -> Tap {
     let asked: Vec<Cube> = copy(mode, port, 0).asked;
     let (how, monitor) = (How::Rules(Vec::new()), monitor.to_owned());
@@ -22,7 +22,7 @@ pub fn far_port() -> Place {
     Place::new(Which::Far.name(), &format!("v{FAR_MONITOR}"))
 }
 
-/// What both switches have, without their counters.
+/// State of both switches, without counters.
 pub fn both(bed: &Bed) -> [Observed; 2] {
     [Which::Near, Which::Far].map(|which| {
         let mut seen = bed.switch_at(which).list().expect("it lists");
@@ -31,14 +31,14 @@ pub fn both(bed: &Bed) -> [Observed; 2] {
     })
 }
 
-/// Each kind of tunnel, to another switch's port and to a monitor's own host: what arrives is, byte for byte and each once, what the
-/// server's own capture has; a stream between others arrives whole before, during and after.
+/// Each kind of tunnel, to another switch's port and to a monitor's host: arriving packets equal, byte by byte and each
+/// once, the server's own capture; a stream between other hosts is complete before, during and after.
 #[test]
 fn copies_go_through_tunnels() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
     let _server = serve(&bed);
     let fabric = bed.fabric(SERVER, LEASE);
-    // Ports of monitors stay as they are made for the first job: no floods go there.
+    // Ports of monitors remain as configured for the first job, without flooding.
     bed.switch().keep_floods_from(MONITOR).expect("it does");
     bed.switch_at(Which::Far).keep_floods_from(FAR_MONITOR).expect("it does");
     let before = both(&bed);
@@ -80,7 +80,7 @@ fn copies_go_through_tunnels() {
     stream.end();
 }
 
-/// What several jobs ask for goes to all of them, and to those that are left when one stops.
+/// Packets requested by several jobs are copied to all of them, and to the remaining ones after one stops.
 #[test]
 fn jobs_share_switches() {
     let Some(bed) =
@@ -156,7 +156,7 @@ fn switches_that_are_not_known_to_be_joined_are_proved_apart() {
     monitor.end();
 }
 
-/// What a later switch refuses is taken back from the earlier ones.
+/// Changes of earlier switches are undone if a later one rejects the job.
 #[test]
 fn all_or_nothing() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
@@ -166,17 +166,17 @@ fn all_or_nothing() {
     let before = both(&bed);
     let fabric = bed.fabric(SERVER, LEASE);
     let job = |tap: Tap| Job { id: 1, generation: 1, taps: vec![tap] };
-    // The far switch's own rule is as high as the one that takes from the tunnel.
+    // A rule on the remote switch has the same priority as the one at the tunnel end.
     let tunnel = To::Switch(Tunnel::Gre, far_port());
     let refused = fabric.start(job(tap(Mode::FLOW, Some(80), "m", tunnel))).err().expect("an overlap");
     assert!(refused.to_string().contains("either of two rules decides"), "{refused}");
     assert_eq!(both(&bed), before);
-    // A monitor's host that is not there.
+    // A monitor's host that does not exist.
     let nobody = To::Host(Tunnel::Vxlan, [10, 8, 0, 99].into());
     let refused = fabric.start(job(tap(Mode::FLOW, Some(80), "m", nobody))).err().expect("nobody");
     assert!(refused.to_string().contains("the tunnel's other end 10.8.0.99 does not answer"), "{refused}");
     assert_eq!(both(&bed), before);
-    // Names that the network does not have.
+    // Unknown names.
     for (to, said) in [
         (To::Port("v99".to_owned()), "switch near: it has no port v99"),
         (

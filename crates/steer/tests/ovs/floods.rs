@@ -1,5 +1,5 @@
-//! Floods to the port of a monitor: withheld while a job copies there, and sent again however the job ends. The witnesses are the tools of
-//! Open vSwitch and `ping`, whose ARP request is flooded.
+//! Flooding to the port of a monitor: disabled while a job copies there, and enabled again however the job ends.
+//! Checked with the tools of Open vSwitch and `ping`, whose ARP request is flooded.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ use crate::packets::SERVER;
 
 const LEASE: u16 = 2;
 
-/// The host at the monitor's port, with an address while this lives.
+/// The host at the monitor's port, with an address until dropped.
 struct Spare<'b>(&'b Bed);
 
 impl Spare<'_> {
@@ -32,7 +32,7 @@ impl Spare<'_> {
         let _ = ip(&format!("-n {} addr {word} 10.9.0.{MONITOR}/24 dev e0", self.0.ns(&MONITOR.to_string())));
     }
 
-    /// Whether another host reaches it that does not know its MAC address.
+    /// Whether another host without its MAC address can reach it.
     fn answers(&self) -> bool {
         ip(&format!("-n {} neigh flush all", self.0.ns("1"))).expect("it does");
         let mut ping = self.0.within(1, "ping");
@@ -51,7 +51,8 @@ fn states(bed: &Bed) -> [String; 2] {
     [Which::Near, Which::Far].map(|which| bed.state(which))
 }
 
-/// Stopped, refused, interrupted by `kill -9`: the complete state of both switches is what it was, and the spare host answers.
+/// Stopped, rejected, interrupted by `kill -9`: the complete state of both switches is restored, and the spare host
+/// answers.
 #[test]
 fn floods_come_back_however_a_job_ends() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
@@ -73,7 +74,7 @@ fn floods_come_back_however_a_job_ends() {
     assert!(bed.state(Which::Near).contains("NO_FLOOD"));
     running.stop().expect("it does");
     as_before("stopped");
-    // One goes on, the other had a port of its own.
+    // One continues, the other had its own port.
     let far = fabric.start(job(2, To::Switch(mirror::ovsdb::Tunnel::Vxlan, crate::fabrics::far_port())));
     let far = far.expect("it does");
     let beside = states(&bed);
@@ -82,7 +83,7 @@ fn floods_come_back_however_a_job_ends() {
     assert_eq!(states(&bed), beside, "one of two stopped");
     drop(far);
     as_before("dropped");
-    // Refused by the proof, before any switch has a rule.
+    // Rejected by the proof, before any switch has a rule.
     bed.rules(Which::Near, &["priority=0,actions=NORMAL", "priority=9,udp,actions=output:9"]);
     let refused = states(&bed);
     assert!(fabric.start(job(4, here())).is_err());
@@ -98,7 +99,7 @@ fn floods_come_back_however_a_job_ends() {
     }
 }
 
-/// Words of a tool that changes a switch, and a job for which it does.
+/// Arguments of a tool that changes a switch, and a job that needs it.
 const CHANGES: [(&str, &str); 4] = [
     ("external_ids:netalytics=", "flow port"),
     ("no-flood", "flow port"),
@@ -106,7 +107,7 @@ const CHANGES: [(&str, &str); 4] = [
     ("add-port", "flow vxlan"),
 ];
 
-/// A holder whose tools with these words do something before their work and behind it.
+/// A holder whose tools with these arguments run something before and after their work.
 fn with_tools(bed: &Bed, words: &str, (before, behind): (&str, &str)) -> Holder {
     let (folder, path) = (bed.folder.join("tools"), std::env::var("PATH").expect("a path"));
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -130,7 +131,7 @@ fn with_tools(bed: &Bed, words: &str, (before, behind): (&str, &str)) -> Holder 
     Holder::start(bed, within, SERVER, LEASE)
 }
 
-/// Its work is done, and it reports that it failed: as one that is killed behind its transaction.
+/// The work is done, but the tool reports a failure, like one killed after its transaction.
 #[test]
 fn nothing_is_left_of_a_tool_that_fails_behind_its_work() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
@@ -164,13 +165,13 @@ fn nothing_is_left_of_a_tool_that_outlives_its_process() {
     }
 }
 
-/// What a process and its keepers leave when all of them are killed is found by the next start on the switch, which then runs.
+/// Remains of a process killed with its keepers are found on the switch by the next start, which succeeds.
 #[test]
 fn the_next_start_repairs_what_the_killed_left() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
     let spare = Spare::new(&bed);
     let before = states(&bed);
-    // As a process leaves it whose keepers are killed with it, once its rules have expired.
+    // State left by a process killed with its keepers, after its rules have expired.
     let owner = Owner { server: SERVER + 1, job: 9, generation: 1, actions: 0 };
     let mirror =
         PortMirror { owner, ports: vec!["v2".to_owned()], output: format!("v{MONITOR}"), snaplen: 0 };

@@ -15,12 +15,12 @@ use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST_ADDRESS, fabric};
 use crate::fabrics::{far_port, tap};
 use crate::packets::SERVES;
 
-/// The bed's folder, in the environment of the process that holds.
+/// Environment variable with the bed's folder, for the holder process.
 const FOLDER: &str = "STEER_HOLDER";
-/// What its answers begin with; the test's own harness writes there, too.
+/// Prefix of its answers; the test harness writes to the same output.
 const ANSWER: &str = ">> ";
 
-/// The other side of it.
+/// Handle of the process.
 pub struct Holder {
     child: Child,
     to: ChildStdin,
@@ -28,7 +28,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// One with this number, in a namespace that `command` enters.
+    /// Starts a process with this server number, in a namespace that `command` enters.
     pub fn start(bed: &Bed, within: impl Fn(&str) -> Command, server: u16, lease: u16) -> Holder {
         let own = std::env::current_exe().expect("this program");
         let mut command = within(own.to_str().expect("a name in UTF-8"));
@@ -46,12 +46,12 @@ impl Holder {
         holder
     }
 
-    /// Tells it a line.
+    /// Sends a line.
     pub fn tell(&mut self, line: &str) {
         writeln!(self.to, "{line}").expect("it listens");
     }
 
-    /// Tells it a line; what it answers, or what went wrong.
+    /// Sends a line; returns the answer or error.
     pub fn say(&mut self, line: &str) -> Result<String, String> {
         self.tell(line);
         loop {
@@ -71,7 +71,7 @@ impl Holder {
         self.child.wait().expect("it is ours");
     }
 
-    /// Ends it as it should.
+    /// Ends it regularly.
     pub fn end(mut self) {
         drop(self.to);
         let ended = self.child.wait().expect("it is ours");
@@ -79,7 +79,7 @@ impl Holder {
     }
 }
 
-/// Not a test of its own: what [`Holder`] starts. Without a folder it has nothing to hold.
+/// Not a test: the process started by [`Holder`]. Without a folder it does nothing.
 #[test]
 fn holds() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -120,7 +120,7 @@ fn answer(text: &str) {
     println!("{ANSWER}{text}");
 }
 
-/// A job for a port of the server, by the names of its mode and its way.
+/// A job for a port of the server, by the names of its mode and path.
 fn job(id: u32, (mode, way): (&str, &str), port: u16) -> Job {
     let host = IpAddr::from(TUNNEL_HOST_ADDRESS);
     let to = match way {

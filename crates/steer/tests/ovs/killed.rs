@@ -11,10 +11,10 @@ use crate::fabrics::both;
 use crate::holder::Holder;
 use crate::packets::{SERVER, SERVES, Stream, ask, cut, same, serve};
 
-/// Leases of what is killed, in seconds.
+/// Leases of killed processes, in seconds.
 const LEASE: u16 = 2;
 
-/// A mirror of the server's port, into an interface of the process that asked for it.
+/// A mirror of the server's port, into an interface of the process that requested it.
 #[test]
 fn a_mirror_goes_with_its_process() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };

@@ -28,13 +28,13 @@ fn a_lease_ends_unless_it_is_renewed() {
         let left = mirror::diff::ours(&switch.list().expect("it lists").rules, SERVER);
         if left.is_empty() { Ok(()) } else { Err(format!("{} rules", left.len())) }
     });
-    // Too late: what is gone does not come back.
+    // Too late: expired rules are not restored.
     renew(&mut switch, &installed.rules).expect("it does");
     let seen = switch.list().expect("it lists");
     assert_eq!(seen.rules.len(), 1, "the rule of the switch's owner");
 }
 
-/// What the switch has not been given by us is left as it is, and what would change it is refused.
+/// Rules of others are unchanged, and jobs that would affect them are rejected.
 #[test]
 fn rules_of_others_stay() {
     let own = ["priority=5,tcp,tp_dst=80,actions=group:1", "priority=0,actions=NORMAL"];

@@ -1,5 +1,5 @@
-//! On real Open vSwitch, userspace datapaths in network namespaces: what is copied is counted against what was sent, and what the
-//! switch says of a packet is compared with what the model says.
+//! Real Open vSwitch with userspace datapaths in network namespaces: copied packets are compared with those sent, and
+//! the switch's trace of a packet with the model.
 
 mod bed;
 mod controlled;

@@ -1,5 +1,5 @@
-//! Each mode, end to end: what arrives at the monitor is what tcpdump's filter lets through of what the server said and heard, each
-//! packet once and as long as is asked; and all others get what they got before.
+//! Each mode, end to end: the monitor receives the packets of the server's traffic that tcpdump's filter passes, each
+//! once and with the requested length; all others receive the same as before.
 
 use mirror::ovsdb::PortMirror;
 use mirror::{Mode, openflow::Owner};
@@ -8,7 +8,7 @@ use steer::{Backend, install, remove};
 use crate::bed::{Bed, MONITOR};
 use crate::packets::{SERVER, SERVES, Stream, ask, copy, cut, same, serve, wish};
 
-/// The mode, which port is asked for, and the filter.
+/// Mode, requested port, and filter.
 const MODES: [(Mode, Option<u16>, &str); 6] = [
     (Mode::FLOW, Some(80), "tcp port 80"),
     (Mode::ENDS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0"),
@@ -43,7 +43,7 @@ fn what_is_asked_is_copied_once() {
     }
 }
 
-/// Datagrams of several fragments, in which the switch sees no ports, to the port that is asked for and to another one.
+/// Datagrams of several fragments, in which the switch sees no ports, to the requested port and to another one.
 #[test]
 fn fragments_are_copied_by_their_addresses() {
     const SEND: &str = "import socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
@@ -86,7 +86,7 @@ fn nothing_is_copied(bed: &Bed) {
     monitor.end();
 }
 
-/// A mirror of the server's port: all that it says and hears, once, though it is selected twice.
+/// A mirror of the server's port: all its traffic once, although selected twice.
 #[test]
 fn a_port_is_mirrored() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
@@ -95,7 +95,7 @@ fn a_port_is_mirrored() {
     let owner = Owner { server: SERVER, job: 3, generation: 1, actions: 0 };
     let mirror =
         PortMirror { owner, ports: vec![format!("v{SERVES}")], output: format!("v{MONITOR}"), snaplen: 0 };
-    // Before and after it is the mirror's, the port is one like others: NORMAL floods to it.
+    // Before and after it is the mirror's output, the port is a normal one: NORMAL floods to it.
     switch.keep_floods_from(MONITOR).expect("it does");
     switch.add_mirror(&mirror).expect("it does");
     let seen = switch.list().expect("it lists");
@@ -107,7 +107,7 @@ fn a_port_is_mirrored() {
     check(&bed, "port", Mode::PORT, "");
     assert_eq!(remove(&mut switch, SERVER), Ok(1));
     assert_eq!(switch.list().expect("it lists").mirrors, []);
-    // Once more is no fault.
+    // Removing it again is not an error.
     switch.remove_mirror(&mirror.name()).expect("it does");
     nothing_is_copied(&bed);
 }

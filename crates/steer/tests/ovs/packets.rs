@@ -1,4 +1,4 @@
-//! Traffic between hosts, and which of it is expected at a monitor, by tcpdump's own filters.
+//! Traffic between hosts, and the packets expected at a monitor, by tcpdump's filters.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use testkit::programs::{Program, wait_for};
 use crate::bed::{Bed, Capture, MONITOR};
 
 pub const SERVER: u16 = 7;
-/// The host that serves.
+/// Host with the servers.
 pub const SERVES: u32 = 2;
 
 /// TCP on ports 80 and 81, which sends as many bytes as requested; UDP on port 53, which echoes.
@@ -60,7 +60,7 @@ for n in (1, 100, 3000, 20000):
 tell(sys.argv[1].encode())
 ";
 
-/// Datagrams with numbers, until the standard input ends; then how many.
+/// Numbered datagrams until the end of standard input; then their number.
 const COUNT: &str = r"
 import select, socket, sys
 u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -90,7 +90,7 @@ pub fn ask(bed: &Bed, mark: &str, server: &Capture) {
     });
 }
 
-/// From host 1 to host 3, whatever happens: every datagram arrives once.
+/// From host 1 to host 3 during the whole test: every datagram arrives once.
 pub struct Stream {
     sender: Child,
     at: Capture,
@@ -123,7 +123,7 @@ impl Stream {
     }
 }
 
-/// What a query that asks for the server's port 80, or for all of it, has copied in a mode.
+/// Copies for a query on the server's port 80, or all of its traffic, in a mode.
 pub fn copy(mode: Mode, port: Option<u16>, target: u32) -> Copy {
     let server = AddressMatch { net: Some((IpAddr::from([10, 9, 0, 2]), 32)), port };
     let spec = MonitorSpec { servers: vec![server], ..MonitorSpec::default() };
@@ -136,7 +136,7 @@ pub fn wish(copies: Vec<Copy>, lease: u16) -> Wish {
     Wish { server: SERVER, switch: "br0".to_owned(), copies, monitors, lease }
 }
 
-/// As they would be copied: cut, in any order.
+/// The expected copies: truncated and sorted.
 pub fn cut(mut frames: Vec<Vec<u8>>, mode: Mode) -> Vec<Vec<u8>> {
     if let mirror::Part::First(bytes) = mode.part {
         frames.iter_mut().for_each(|frame| frame.truncate(bytes.into()));
@@ -145,13 +145,13 @@ pub fn cut(mut frames: Vec<Vec<u8>>, mode: Mode) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The same frames, each as often.
+/// Compares frames as multisets.
 pub fn same(what: &str, found: &[Vec<u8>], expected: &[Vec<u8>]) {
     let (more, less) = (without(found, expected), without(expected, found));
     assert!(more.is_empty() && less.is_empty(), "{what}: too many {more:#?}, too few {less:#?}");
 }
 
-/// The frames that are not among the others, each as often as it is missing there.
+/// Multiset difference of frames.
 fn without(frames: &[Vec<u8>], others: &[Vec<u8>]) -> Vec<String> {
     let mut others = others.to_vec();
     let mut rest = frames.to_vec();

@@ -1,4 +1,4 @@
-//! Random rules on a real switch: what the model says of a packet is what `ofproto/trace` says.
+//! Random rules on a real switch: the model of a packet equals the output of `ofproto/trace`.
 
 use mirror::model::{Leads, Network, Port, Switch, Terms};
 use mirror::openflow::{Rule, read_rule};
@@ -101,7 +101,7 @@ fn pipeline(rng: &mut Rng) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     for table in 0..TABLES {
         for place in 0..2 + rng.below(7) {
-            // Of rules with one priority the switch may take either.
+            // With equal priorities the switch may apply either rule.
             let priority = 10 * place + rng.below(9);
             let text =
                 format!("table={table},priority={priority},{},actions={}", matched(rng), actions(rng, table));
@@ -115,7 +115,7 @@ fn pipeline(rng: &mut Rng) -> Vec<Rule> {
     rules
 }
 
-/// A packet that meets some of the rules: of a box that several matches have in common.
+/// A packet in the intersection of several rules' matches.
 fn packet(rng: &mut Rng, rules: &[Rule]) -> Packet {
     let all = mirror::packets::well_formed();
     loop {
@@ -145,7 +145,7 @@ fn replace(switch: &mut OpenVSwitch, rules: &[Rule]) -> Vec<Rule> {
 #[test]
 fn the_model_says_what_the_switch_says() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
-    // VLANs, and a port that is not flooded to.
+    // VLANs, and a port without flooding.
     bed.vsctl(Which::Near, "set port v3 tag=5");
     let mut switch = bed.switch();
     switch.keep_floods_from(9).expect("it does");
@@ -175,7 +175,7 @@ fn the_model_says_what_the_switch_says() {
             let port = packet.get(Field::InPort) as u32;
             let said = network.outputs((0, port), &packet, &mut Terms::default());
             let way = || network.narrate((0, port), packet.cube(), &mut Terms::default());
-            // The switch has learned nothing: where it may have, the first is that it floods.
+            // The switch has learned nothing: the first possible behavior is flooding.
             assert_eq!(Some(&told), said.first(), "seed {seed}, {packet}\n{}", way());
             compared += 1;
         }

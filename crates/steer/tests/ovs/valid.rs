@@ -1,6 +1,5 @@
 //! Networks that use more of Open vSwitch than forwarding: mirrors, meters, bonds, and drop rules. With copies in
-//! addition, the monitor receives the packets of the server's capture, and the owner's mirror receives what it did
-//! before.
+//! addition, the monitor receives the packets of the server's capture, and the owner's mirror is unchanged.
 
 use mirror::Mode;
 use steer::{Job, To};
@@ -14,7 +13,7 @@ const NORMAL: &str = "priority=0,actions=NORMAL";
 struct Case {
     name: &'static str,
     which: Which,
-    /// What the owner tells the database, and how that is taken back.
+    /// Changes of the database by the owner, and their reversal.
     database: Option<[&'static str; 2]>,
     rules: &'static [&'static str],
 }
