@@ -1,4 +1,4 @@
-//! A server of HTTP that answers what a test wants, once a connection.
+//! An HTTP server with scripted responses, one per connection.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What is answered to a method and path; besides there is the whole request.
+/// Response to a method and path; may use the whole request.
 pub enum Reply {
     /// JSON with a status.
     Json(u16, String),
-    /// These bytes, and nothing else.
+    /// These bytes only.
     Raw(Vec<u8>),
-    /// A body without an end.
+    /// An endless body.
     Endless,
-    /// A byte each 100 ms.
+    /// A byte per 100 ms.
     Slow,
-    /// Nothing, and no end either.
+    /// No response, and no close.
     Silence,
 }
 
@@ -26,7 +26,7 @@ pub struct Fake {
     is_over: Arc<AtomicBool>,
 }
 
-/// An answer with a status of 200.
+/// A response with status 200.
 pub fn fine(json: &str) -> Reply {
     Reply::Json(200, json.to_owned())
 }
@@ -53,7 +53,7 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // It waits for a connection.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.url.trim_start_matches("http://"));
     }
 }
@@ -85,7 +85,7 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(&str, &str) -> Reply, is_over: &
                 goes_on = write(b" ");
             }
         }
-        // Until the other end has gone.
+        // Until the client disconnects.
         Reply::Silence => while stream.read(&mut [0; 64]).is_ok_and(|n| n > 0) {},
     }
 }

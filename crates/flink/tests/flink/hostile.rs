@@ -1,4 +1,4 @@
-//! Whatever answers: it takes a bounded time, a bounded number of bytes, and gives a sentence.
+//! Any response: the client takes limited time and memory, and returns an error message.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ fn hasty() -> Options {
     }
 }
 
-/// A gateway as it should be, but that one path is answered otherwise.
+/// A correct gateway, except for the response to one path.
 fn gateway_but(path: &'static str, reply: impl Fn() -> Reply + Send + Sync + 'static) -> Fake {
     Fake::start(move |asked, _| match asked {
         _ if asked == path => reply(),
@@ -82,7 +82,7 @@ fn whoever_answers_is_bounded_in_time_and_bytes() {
         check(path, "does not answer as Flink does", foreign, || {
             fine(r#"{"status":7,"sessionHandle":"../../x?"}"#)
         });
-        // Half an answer.
+        // An incomplete response.
         let cut = || Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec());
         check(path, "the SQL Gateway at http://127.0.0.1", |_| true, cut);
     }
@@ -156,7 +156,7 @@ fn a_secret_is_shown_to_the_gateway_alone() {
     }
 }
 
-/// Behind a proxy that speaks TLS, with a certificate of its own.
+/// Behind a TLS proxy with its own certificate.
 #[test]
 fn certificates_are_asked_for() {
     if !programs::are_there(&["openssl", "socat"]) {

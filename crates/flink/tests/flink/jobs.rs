@@ -1,4 +1,4 @@
-//! Statements and jobs, as long as nothing breaks.
+//! Statements and jobs without failures.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use testkit::programs::Program;
 
 use crate::real::{PATIENCE, Real};
 
-/// A source that never ends, and a sink that takes all.
+/// A source that never ends, and a sink that accepts everything.
 pub fn endless(gateway: &Gateway) {
     for table in [
         "CREATE TABLE numbers (x BIGINT) WITH ('connector'='datagen','rows-per-second'='20')",
@@ -94,7 +94,7 @@ pub fn a_job_is_drained(real: &Real) {
     let begun = Instant::now();
     let progress = loop {
         let progress = job.progress().expect("figures");
-        // Flink has each figure at a time of its own.
+        // Flink updates each metric at a different time.
         let is_complete = progress.records_read >= Some(1000)
             && progress.records_pending == Some(0)
             && progress.source_watermark_ms.is_some()
@@ -107,7 +107,7 @@ pub fn a_job_is_drained(real: &Real) {
     assert_eq!((progress.records_read, progress.records_pending), (Some(1000), Some(0)), "{progress:?}");
     assert_eq!(progress.source_watermark_ms, Some(1000), "the last record's time: {progress:?}");
     assert!(progress.result_watermark_ms <= Some(1000) && progress.busy.is_some(), "{progress:?}");
-    // Those fail that are begun before all tasks run.
+    // Checkpoints fail before all tasks run.
     let checkpoints = loop {
         let checkpoints =
             gateway.cluster().expect("it").checkpoints(job.id()).expect("asked").expect("known");
@@ -163,7 +163,7 @@ pub fn jobs_of_the_dead_are_ended(real: &Real) {
     }
     let found = gateway.end_left_over(&real.machine).expect("listed");
     assert!(found.ended.is_empty() && found.elsewhere.is_empty(), "{found:?}");
-    // Flink still knows the one that was ended.
+    // Flink still lists the job that was ended.
     let over: Vec<String> = found.over.iter().map(ToString::to_string).collect();
     assert_eq!(over, [dead.name()]);
 }

@@ -1,5 +1,5 @@
-//! The client against a real Flink with its SQL Gateway and Kafka (`deploy/kafka-flink.sh`), which is killed part by part, and against
-//! servers that answer what no Flink would.
+//! The client with a real Flink, its SQL Gateway and Kafka (`deploy/kafka-flink.sh`), each of which is killed, and with
+//! servers that send malformed responses.
 
 mod fake;
 mod hostile;
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Scenario = fn(&real::Real);
 
-/// One cluster serves all of these, one after the other: it takes the better part of a gigabyte.
+/// One cluster for all tests, one after the other: it takes almost a gigabyte.
 #[test]
 fn a_real_flink_runs_and_ends_jobs_and_survives() {
     let Some(real) = real::Real::start() else { return };

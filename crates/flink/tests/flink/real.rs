@@ -1,4 +1,4 @@
-//! Flink, its gateway and a Kafka broker, and whom jobs belong to.
+//! Flink, its gateway and a Kafka broker, and the owner of jobs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use flink::{Gateway, JobName, Machine, Options};
 use testkit::cluster::{Cluster, Parts};
 
-/// Time for a state to come about; a busy machine starts Java slowly.
+/// Timeout for a state; a busy machine starts Java slowly.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct Real {
@@ -16,7 +16,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// Starts all of it; `None`, loudly, where it cannot be installed.
+    /// Starts all of it; `None`, with a message, if it cannot be installed.
     pub fn start() -> Option<Real> {
         let cluster = Cluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "flink", Parts::KafkaAndFlink)?;
         Some(Real { cluster, machine: Machine::this().expect("proc") })
@@ -35,7 +35,7 @@ impl Real {
         JobName::new(self.machine.owner(), job)
     }
 
-    /// What Kafka's own consumer finds committed in a topic, a line for each record.
+    /// Committed records of a topic, read by Kafka's own consumer, one line each.
     pub fn committed(&self, topic: &str, records: usize) -> Vec<String> {
         let found = self
             .cluster
@@ -47,7 +47,7 @@ impl Real {
         String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
     }
 
-    /// The last lines that each of them has said.
+    /// Last lines of each log.
     pub fn logs(&self) -> String {
         let mut text = String::new();
         for process in ["jobmanager", "taskmanager-1", "taskmanager-2", "gateway", "broker-1"] {

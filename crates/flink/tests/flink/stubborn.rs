@@ -1,4 +1,4 @@
-//! A Flink that says it has stopped a job, and has not: the job's state is believed, and the other way taken.
+//! A Flink that reports a job as stopped although it runs: the job's state counts, and the other way is used.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::fake::{Fake, Reply, fine};
 
 const ID: &str = "1b127addaa935c75f9fb9966426351c8";
 
-/// Which of the two carries out requests.
+/// Which of the two executes requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Heeds {
     Cluster,
     Nobody,
 }
 
-/// A gateway to which `STOP JOB` is "OK" and nothing else, and a cluster.
+/// A gateway that answers `STOP JOB` with "OK" and does nothing, and a cluster.
 fn stubborn(heeds: Heeds) -> (Fake, Fake) {
     let state = Arc::new(Mutex::new("RUNNING"));
     let (shown, told) = (Arc::clone(&state), state);
@@ -92,7 +92,7 @@ fn what_does_not_end_is_told_in_time() {
     }
 }
 
-/// The gateway goes away when it has the statement; the job shows all the same, and is found by its name.
+/// The gateway disconnects after it has received the statement; the job starts nevertheless and is found by its name.
 #[test]
 fn a_job_is_found_by_its_name_when_its_start_got_no_answer() {
     let machine = Machine::this().expect("proc");

@@ -9,7 +9,7 @@ use testkit::programs::wait_for;
 use crate::jobs::{endless, run};
 use crate::real::{PATIENCE, Real};
 
-/// Its session is never spoken in unless something is asked.
+/// Without keepalives of the session.
 fn silent() -> Options {
     Options { beat: Some(Duration::from_secs(3600)), ..Options::default() }
 }
@@ -49,7 +49,7 @@ pub fn a_killed_gateway(real: &Real) {
             thread::sleep(Duration::from_secs(1));
             real.cluster.start_again("gateway");
         });
-        // Requests are repeated until there is an answer, in a new session.
+        // Requests are retried until there is an answer, in a new session.
         let begun = Instant::now();
         let tables = gateway.execute("SHOW TABLES").expect("a new session");
         let names: Vec<_> = tables.rows.iter().flatten().flatten().collect();
