@@ -1,6 +1,5 @@
-//! The project's own captures: every `captures/<case>/query*.txt` gives the rows of its `expected*.jsonl`, and the
-//! recorded ones agree with the servers' own logs. `UPDATE=1` rewrites the expected rows; read the diff before you
-//! believe it.
+//! The project's own captures: every `captures/<case>/query*.txt` must return the rows of its `expected*.jsonl`, and
+//! the recorded ones agree with the servers' own logs. `UPDATE=1` rewrites the expected rows; review the diff.
 
 #[path = "captures/to_packets.rs"]
 mod to_packets;
@@ -52,7 +51,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("what the program says is UTF-8")
 }
 
-/// What `netalytics query` prints as JSON lines.
+/// Output of `netalytics query` as JSON lines.
 fn query(text: &str, capture: &Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
         .args(["query", text, "--format", "jsonl", "-r"])
@@ -117,7 +116,7 @@ fn shop_requests_are_those_of_nginx() {
         let line =
             format!("{connection} {} {uri} {} {}", text("method"), row["status"], row["response_bytes"]);
         *got.entry(line).or_default() += 1;
-        // nginx answers some requests before their body has come.
+        // nginx answers some requests before their body has arrived.
         let (nanos, quality) = match row["response_time_ns"].as_i64() {
             Some(time) => (time + row["transfer_time_ns"].as_i64().expect("answered"), "exact"),
             None => (0, "untimed"),
@@ -126,7 +125,7 @@ fn shop_requests_are_those_of_nginx() {
         assert_eq!(row["quality"], quality);
     }
     assert_eq!(got, want);
-    // nginx counts whole milliseconds from its first read to its last write: never much more than what the network saw.
+    // nginx measures milliseconds from its first read to its last write: never much more than the time on the network.
     for (connection, logged) in logged_seconds {
         let seen = seen_seconds[&connection];
         assert!((logged - seen).abs() < 0.012, "{connection}: nginx {logged} s, seen {seen} s");
@@ -170,7 +169,7 @@ fn shop_commands_are_those_of_memcached() {
     assert_eq!(got, want);
 }
 
-/// `cmdstat_client|reply:calls=3,…,rejected_calls=0,…`; a command that Redis does not know is not counted there.
+/// `cmdstat_client|reply:calls=3,…,rejected_calls=0,…`; unknown commands are not counted there.
 #[test]
 fn redis_commands_are_those_of_the_server() {
     let folder = captures().join("redis");
@@ -182,7 +181,7 @@ fn redis_commands_are_those_of_the_server() {
             let text = numbers.split(',').find_map(|field| field.strip_prefix(of)?.strip_prefix('='));
             text.expect("it is there").parse::<u64>().expect("a number")
         };
-        // Asked for by the recording, not over the network.
+        // Sent by the recording script, not over the network.
         let own = u64::from(name == "config|resetstat");
         let command = name.split('|').next().unwrap_or_default().to_uppercase();
         *want.entry(command).or_default() += number("calls") + number("rejected_calls") - own;
@@ -196,7 +195,7 @@ fn redis_commands_are_those_of_the_server() {
     assert_eq!(got, want);
 }
 
-/// The rows that a reader of RESP in Python finds, which shares nothing with the product.
+/// Rows of an independent RESP reader in Python.
 #[test]
 fn redis_numbers_are_those_of_another_reader() {
     let folder = captures().join("redis");
@@ -215,14 +214,14 @@ fn redis_numbers_are_those_of_another_reader() {
     }
 }
 
-/// BIND: client, port, name and type of every question that it got.
+/// BIND: client, port, name and type of every query.
 #[test]
 fn dns_questions_are_those_of_bind() {
     let case = captures().join("dns");
     let log = std::fs::read_to_string(case.join("named-queries.log")).expect("the log of the recording");
     let mut want: Vec<String> = log.lines().map(str::to_ascii_lowercase).collect();
     let rows = rows("PARSE dns", &case.join("in.pcap"));
-    // It logs no question of a version of EDNS that it does not know, and was not there for some.
+    // It does not log queries with an unknown EDNS version, and was not running for some.
     let answered = rows.iter().filter(|row| !matches!(row["response_code"].as_str(), None | Some("BADVERS")));
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let mut got: Vec<String> = answered
@@ -240,7 +239,7 @@ fn dns_questions_are_those_of_bind() {
     assert!(got.len() > 15);
 }
 
-/// tshark: id, answer or question, name, code, records, addresses, times to live, truncated, authoritative, time.
+/// tshark: id, query or response, name, code, records, addresses, TTLs, truncated, authoritative, time.
 #[test]
 fn dns_answers_are_those_of_tshark() {
     let case = captures().join("dns");
@@ -270,13 +269,13 @@ fn dns_answers_are_those_of_tshark() {
         for address in f[5].split(',').chain(f[6].split(',')) {
             assert!(answers.contains(address), "{line}: {answers}");
         }
-        // It lists those of the other sections, too.
+        // Includes those of other sections.
         let ttls =
             f[7].split(',').filter_map(|ttl| ttl.parse::<u64>().ok()).take(f[4].parse().expect("a number"));
         assert_eq!(row["ttl_min"].as_u64(), ttls.min(), "{line}");
         assert_eq!(row["truncated"], f[8] == "1", "{line}");
         assert_eq!(row["authoritative"], f[9] == "1", "{line}");
-        // Its time ends with the last byte of the answer.
+        // Its time ends with the last byte of the response.
         let nanos = (f[10].parse::<f64>().expect("seconds") * 1e9).round() as i64;
         let time = row["response_time_ns"].as_i64().expect("a time");
         let split = row["transport"] == "tcp" && time < nanos;
@@ -286,7 +285,7 @@ fn dns_answers_are_those_of_tshark() {
     assert!(checked > 18, "{checked} answers");
 }
 
-/// openssl's client: its port, New or Reused, version, cipher suite.
+/// openssl's client: port, New or Reused, version, cipher suite.
 #[test]
 fn tls_handshakes_are_those_of_openssl() {
     let case = captures().join("tls");
@@ -304,7 +303,7 @@ fn tls_handshakes_are_those_of_openssl() {
         }
         let text = |field: &str| row[field].as_str().unwrap_or_default();
         assert_eq!(text("version").replace("TLS ", "TLSv"), f[2], "{line}");
-        // openssl has names of its own for suites.
+        // openssl has its own names of suites.
         let without = |name: &str| name.replace("TLS_", "").replace("WITH_", "").replace(['_', '-'], "");
         let (ours, theirs) = (without(text("cipher")), without(f[3]));
         let hash = ["", "SHA256"].iter().any(|hash| ours == format!("{theirs}{hash}"));
@@ -322,8 +321,8 @@ fn tls_handshakes_are_those_of_openssl() {
     assert_eq!(Some(&*names.replace(", ", ",")), row["certificate_names"].as_str());
 }
 
-/// What processors say is what a few lines of Python make of the raw tuples: of files with one worker and with three, and
-/// of recordings.
+/// Results of processors equal those of a few lines of Python over the raw tuples: over files with one and three
+/// workers, and over recordings.
 #[test]
 fn processors_agree_with_arithmetic_over_raw_tuples() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("witness");
@@ -347,7 +346,8 @@ fn processors_agree_with_arithmetic_over_raw_tuples() {
     assert!(rows >= if found.is_some() { 40 } else { 20 }, "{rows} rows");
 }
 
-/// The page's twenty queries give the rows that servers' logs, tshark and another reader of the same packets give.
+/// The page's twenty queries return the rows derived from servers' logs, tshark and an independent reader of the same
+/// packets.
 #[test]
 fn the_twenty_questions_have_their_answers() {
     let corpus = testkit::corpus();
@@ -363,8 +363,8 @@ fn the_twenty_questions_have_their_answers() {
     assert_eq!(asked, if corpus.is_some() { 20 } else { 14 });
 }
 
-/// What `tshark -T fields -e dns.qry.name -e dns.a` says of the same capture; a table shows it in place of addresses, other formats
-/// do not.
+/// Output of `tshark -T fields -e dns.qry.name -e dns.a` on the same capture; tables show the names instead of
+/// addresses, other formats do not.
 #[test]
 fn dns_answers_name_addresses() {
     let Some(root) = testkit::corpus() else { return };

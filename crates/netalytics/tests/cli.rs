@@ -1,4 +1,4 @@
-//! The program as its users meet it: the real binary, real files, exit codes, what stands on which stream.
+//! The program as a process: real files, exit codes, and output streams.
 
 #[path = "cli/agents_at_random.rs"]
 mod agents_at_random;
@@ -61,7 +61,7 @@ use wire::Side;
 const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What a run left.
+/// Result of a run.
 struct Ran {
     code: i32,
     out: String,
@@ -100,7 +100,7 @@ fn run_with_stdin(args: &[&str], input: &[u8]) -> Ran {
     child.wait_with_output().expect("it ends").into()
 }
 
-/// Exit code, and words that must stand on standard error.
+/// Checks the exit code, and words on standard error.
 fn check(args: &[&str], code: i32, words: &[&str]) -> Ran {
     let ran = run(args);
     assert_eq!(ran.code, code, "{args:?}\n{}{}", ran.out, ran.err);
@@ -110,7 +110,7 @@ fn check(args: &[&str], code: i32, words: &[&str]) -> Ran {
     ran
 }
 
-/// A folder for a test's files.
+/// Temporary folder of a test.
 struct Folder(TempDir);
 
 impl Folder {
@@ -127,7 +127,7 @@ impl Folder {
         self.path(name)
     }
 
-    /// `n` DNS-sized datagrams from a client to port 53, and the answers.
+    /// `n` DNS-sized datagrams from a client to port 53, and the responses.
     fn capture(&self, name: &str, n: usize) -> String {
         self.file(name, &pcap(&datagrams(n)))
     }
@@ -146,7 +146,7 @@ fn pcap(sent: &[Sent]) -> Vec<u8> {
     pcap_bytes(sent, Precision::Nanos, ByteOrder::Little)
 }
 
-/// Two requests and their answers, 1 ms and 3 ms after them.
+/// Two requests and their responses, 1 ms and 3 ms after them.
 fn http() -> Vec<u8> {
     let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.acks = false;
@@ -280,7 +280,7 @@ fn a_full_disk_is_reported_once() {
         .output()
         .expect("the binary runs");
     assert_eq!(output.status.code(), Some(1));
-    // Messages that cannot be written are nobody's business.
+    // Messages that cannot be written are ignored.
     let full = File::options().write(true).open("/dev/full").expect("/dev/full exists on Linux");
     let output = Command::new(BINARY).args(["query", PACKETS, "-v", "-r", &capture]).stderr(full).output();
     assert_eq!(output.expect("the binary runs").status.code(), Some(0));
@@ -478,7 +478,7 @@ fn habits() {
         let ran = check(args, 0, &[]);
         lines(&ran.out)[0]["count"].as_u64().expect("a count")
     };
-    // nginx has logged 221 requests. Those of one client, by three ways to filter.
+    // nginx has logged 221 requests. Those of one client, by three kinds of filters.
     let all = counted(&json);
     let log = fs::read_to_string(format!("{ROOT}/captures/shop/nginx-access.log")).expect("the log");
     assert_eq!(all, log.lines().count() as u64);
@@ -512,7 +512,7 @@ fn the_version_says_what_was_built() {
     assert_eq!(check(&["-V"], 0, &[]).out.lines().count(), 1);
 }
 
-/// Promised by docs/compatibility.md: a column of a schema's version is there as long as the version is.
+/// Guaranteed by docs/compatibility.md: a column of a schema's version exists as long as the version.
 #[test]
 fn columns_stay() {
     let rows = lines(&check(&["parsers", "--json"], 0, &[]).out);
@@ -530,7 +530,7 @@ fn columns_stay() {
     }
 }
 
-/// The pages' commands, one after the other, in a folder of its own for each page.
+/// The pages' commands in order, in a temporary folder per page.
 #[test]
 fn the_commands_of_the_pages_run() {
     let bin = Path::new(BINARY).parent().expect("in a folder").display().to_string();
@@ -551,7 +551,7 @@ fn the_commands_of_the_pages_run() {
     }
 }
 
-/// The commands in the help, as a reader would type them.
+/// The commands in the help, verbatim.
 #[test]
 fn the_examples_in_the_help_work() {
     let root = Path::new(ROOT);
@@ -572,8 +572,8 @@ fn the_examples_in_the_help_work() {
         let help = check(args, 0, &[]).out.replace("\n  ", "\n");
         let examples =
             help.lines().map(str::trim).filter(|l| l.starts_with("netalytics ") && !l.contains(" --help"));
-        // Those with a network interface have their tests in live.rs, those with a server in cli/remote.rs, those with a network's
-        // file in cli/explain.rs.
+        // Those with a network interface are tested in live.rs, those with a server in cli/remote.rs, those with a
+        // network file in cli/explain.rs.
         let elsewhere = |l: &&str| {
             ["monday", "slow.nq", " -i ", " --server", "network.toml"].iter().any(|word| l.contains(word))
         };
@@ -592,7 +592,7 @@ fn the_examples_in_the_help_work() {
     assert!(tried >= 8, "{tried} examples found");
 }
 
-/// A pcapng file: the shop's first packets, and behind them a name resolution block for the server.
+/// A pcapng file: the shop's first packets, followed by a name resolution block for the server.
 fn pcapng_with_names() -> Vec<u8> {
     let block = |kind: u32, body: &[u8]| {
         let padded = body.len().next_multiple_of(4);
@@ -639,7 +639,7 @@ fn names_of_the_capture_itself_work_in_queries_and_tables() {
     );
 }
 
-/// A server, which ends with this value.
+/// A server, ended on drop.
 struct Serving {
     process: std::process::Child,
     address: String,
@@ -662,7 +662,7 @@ impl Serving {
         Serving { process, address: address.expect("it says where it listens") }
     }
 
-    /// Asks it as the admin: exit code, what is printed, what is said.
+    /// Runs a command as the admin: exit code, standard output, standard error.
     fn ask(&self, data: &Path, args: &[&str]) -> (Option<i32>, String, String) {
         let token = data.join("admin.token");
         let ran = Command::new(BINARY)

@@ -1,5 +1,5 @@
-//! Comparisons and assertions as their users meet them: numbers are those of two separate queries, exit codes say what is so,
-//! reports can be read, and the examples of docs/compare.md and docs/check.md run.
+//! Comparisons and assertions: numbers equal those of two separate queries, exit codes and reports are correct, and the
+//! examples of docs/compare.md and docs/check.md run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Every number of a comparison is what a query over that period alone says.
+/// Every number of a comparison equals that of a query over that period alone.
 #[test]
 fn both_sides_are_what_they_are_alone() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -71,7 +71,7 @@ fn the_same_does_not_differ_and_the_slower_does() {
             assert_ne!(row[name], true, "{name}: {row}");
         }
     }
-    // The pages of the shop that do real work take longer than those that do none.
+    // Pages of the shop with more work take longer.
     let group = "PARSE http WHERE url_template in ('/', '/product/{id}') and status = 200";
     let folder = tempfile::tempdir().expect("a folder");
     for (page, name) in [("/", "fast"), ("/product/{id}", "slow")] {
@@ -216,7 +216,7 @@ fn reports_can_be_read() {
     assert!(xml.contains("name=\"p99 &lt; 50ms\"") && xml.contains("/checkout"), "{xml}");
 }
 
-/// Commands of ```sh blocks end with 0; what ```text blocks show behind `$` is what the command prints.
+/// Commands of ```sh blocks end with 0; ```text blocks contain their output after `$`.
 #[test]
 fn the_examples_of_the_documentation_run() {
     let folder = tempfile::tempdir().expect("a folder");

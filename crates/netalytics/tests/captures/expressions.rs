@@ -1,5 +1,5 @@
-//! What expressions, SELECT and ORDER BY give over a capture is what a few lines of code make of all of its tuples, one by
-//! one; the same over its recording, and on any number of workers.
+//! Results of expressions, SELECT and ORDER BY equal those of a few lines of code over all tuples of a capture; also
+//! over its recording, and with any number of workers.
 
 use std::cmp::Reverse;
 use std::net::Ipv4Addr;
@@ -29,7 +29,7 @@ fn tuples(parser: &str) -> Vec<Value> {
     tuples
 }
 
-/// The query gives these rows: from packets on one and on three workers, and from a recording.
+/// Checks the rows of a query: over packets with one and three workers, and over a recording.
 fn check(query: &str, expected: &[Value]) {
     let folder = tempfile::tempdir().expect("a folder for test files");
     let recording = folder.path().join("recording");
@@ -96,7 +96,7 @@ fn ts_end(row: &Value) -> i64 {
     number(row, "ts_end").expect("a time")
 }
 
-/// The tuples for which `keep` is true, as the condition keeps them.
+/// Checks that a condition selects the tuples for which `keep` is true.
 fn check_where(parser: &str, condition: &str, keep: impl Fn(&Value) -> bool) {
     let all = tuples(parser);
     let kept: Vec<Value> = all.iter().filter(|row| keep(row)).cloned().collect();
@@ -143,7 +143,7 @@ fn conditions_compute_too() {
 #[test]
 fn rows_have_the_order_that_was_asked_for() {
     let mut all = tuples("http");
-    // Those that are equal stay in the order of time; null is the least.
+    // Equal ones stay in order of time; null is the smallest.
     all.sort_by_key(|row| {
         (Reverse(number(row, "status").map(|s| s / 100)), text(row, "path").map(str::to_owned))
     });

@@ -1,31 +1,31 @@
-//! Packets whose every text tries to act on whoever reads it: elements and handlers for a page, controls for a terminal, what turns the
-//! direction of text, zero bytes, and more of it than anybody wants. Each service has a port of its own kind; what is said is what real clients
-//! and servers say around such texts.
+//! Packets with text that attacks its readers: HTML elements and handlers, terminal control characters, bidirectional
+//! characters, zero bytes, and very long text. Each service has its own port; the dialogs around the texts are those of
+//! real clients and servers.
 
 use testkit::mysql::{greeting, packet};
 use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
 use testkit::{Dialogue, Sent, Xdr};
 use wire::Side;
 
-/// An element, in a text without blanks: they end URLs and keys.
+/// An HTML element without spaces, which would end URLs and keys.
 const MARK: &str = "<img/src=x/onerror=alert(1)>";
-/// What ends an attribute, and begins a script.
+/// Ends an attribute, and starts a script.
 const SCRIPT: &str = "\"'></td></svg><script>alert(2)</script>";
-/// What turns text around, hides in it, and moves a terminal's cursor.
+/// Bidirectional, invisible and cursor-moving characters.
 const ACTS: &str = "\u{202e}gnp\u{2066}\u{200b}\u{feff}\u{1b}[31m\u{7}\u{9b}2J";
-/// Each kind of question is asked so often.
+/// Repetitions of each kind of request.
 const ROUNDS: usize = 4;
 
-/// Whether a text shows what was sent, whatever became of what stands around it.
+/// Whether a text contains what was sent, whatever became of its surroundings.
 #[allow(dead_code, reason = "of the two tests that have this file one looks at texts itself")]
 pub fn is_in(text: &str) -> bool {
     ["img/src=x/onerror=alert(1)", "script>alert(2)"].iter().any(|mark| text.contains(mark))
 }
 
-/// A server, and what is said with it.
+/// A server, and its dialog.
 type Speaks = (&'static str, fn(&mut Dialogue));
 
-/// The capture, as the bytes of a file.
+/// The capture as file content.
 pub fn capture() -> Vec<u8> {
     let mut sent: Vec<Sent> = (0..ROUNDS).flat_map(round).collect();
     sent.sort_by_key(|packet| packet.ts);

@@ -1,4 +1,4 @@
-//! `netalytics map`: its numbers against those of queries that do without `service-map`, and what it draws.
+//! `netalytics map`: its numbers compared with queries without `service-map`, and its drawing.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ fn edges() -> Vec<Value> {
     document["edges"].as_array().expect("a list").clone()
 }
 
-/// The edge's numbers, asked one by one in the language's own words.
+/// Numbers of each edge, computed by separate queries.
 #[test]
 fn every_edge_has_the_numbers_of_plain_queries() {
     for (parser, protocol, edges_of) in
@@ -63,7 +63,7 @@ fn it_fits_a_screen_and_names_hosts() {
     std::fs::remove_file(&hosts).expect("it was there");
     assert!(screen.contains("10.20.0.22 → shop:80 http"), "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
-    // What a name holds stays within its quotes.
+    // Names stay within their quotes.
     assert!(dot.contains(r#""10.20.0.21" [label="\"a\\b"];"#), "{dot}");
     assert_eq!(dot.matches(" -> ").count(), edges().len());
 }

@@ -1,4 +1,4 @@
-//! `netalytics monitor`: what it says, collected by another process, gives the rows of `query`.
+//! `netalytics monitor`: its output, merged by another process, equals the rows of `query`.
 
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -48,7 +48,7 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
     (child, orders)
 }
 
-/// All frames until it ends, and how it ended.
+/// All frames until its end, and its exit.
 fn frames(mut child: Child) -> (Vec<Frame>, bool, String) {
     let mut out = BufReader::new(child.stdout.take().expect("it has an output"));
     let mut frames = Vec::new();
@@ -60,7 +60,7 @@ fn frames(mut child: Child) -> (Vec<Frame>, bool, String) {
     (frames, child.wait().expect("it ends").success(), errors)
 }
 
-/// The JSON lines that reports of several processes make, those of one after those of the other.
+/// JSON lines from the reports of several processes, merged one process after the other.
 fn collected(plan: &Plan, processes: &[Vec<Frame>]) -> String {
     let dataflow = std::slice::from_ref(&plan.dataflow);
     let mut collector = Collector::of_lanes(Engines::new(dataflow, &stream::Config::default()), 64 << 20);
@@ -99,7 +99,7 @@ fn collected(plan: &Plan, processes: &[Vec<Frame>]) -> String {
     String::from_utf8(text).expect("JSON lines are text")
 }
 
-/// Lines of several results come in turns that depend on when windows are closed; those of one are in order.
+/// Lines of several results are interleaved by the closing of windows; those of one are in order.
 fn by_result(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     let result = |line: &&str| {
@@ -130,7 +130,7 @@ fn check(text: &str, capture: &Path) {
             Frame::Account(counts) => counts.iter().find(|(name, _)| name == "packets").map(|(_, n)| *n),
             _ => None,
         });
-        // Workers count what was dealt to them.
+        // Workers count the packets distributed to them.
         assert!(accounts.next_back().is_some_and(|n| 0 < n && n <= packets), "{text}: {packets} packets");
         let got = collected(&plan, &[frames]);
         assert_eq!(by_result(&got), by_result(&expected), "{text} with {workers} workers");
@@ -208,7 +208,7 @@ fn an_order_that_is_none_is_refused() {
     }
 }
 
-/// What it says when its input is a pipe that stays open, and it is ended so.
+/// Its output when its input is a pipe that stays open, and it is ended in this way.
 fn ended_by(args: &[&str], end: impl FnOnce(ChildStdin) -> Option<ChildStdin>) -> (Vec<Frame>, bool) {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");

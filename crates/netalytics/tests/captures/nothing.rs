@@ -1,9 +1,9 @@
-//! A query without a result says why, on standard error.
+//! A query without a result reports the reason on standard error.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What a query over a capture says of why there is nothing, without the words before it.
+/// The reasons why a query over a capture is empty, without the prefix.
 fn why(query: &str, capture: &Path) -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
         .args(["query", query, "-r"])

@@ -1,5 +1,5 @@
-//! Results out to real programs, on loopback: what arrives there is held against what is printed here, and what the summary says was
-//! sent and lost against what was made.
+//! Delivery of results to real programs on loopback: received rows are compared with the output, and the counters of
+//! sent and lost rows with the number of rows.
 
 #[path = "outlets/documents.rs"]
 mod documents;
@@ -29,25 +29,25 @@ pub fn shop() -> Vec<u8> {
     std::fs::read(super::captures().join("shop/in.pcap")).expect("the shop's capture")
 }
 
-/// Waits until `ready` gives something.
+/// Waits until `ready` returns a value.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     programs::wait_for(what, || ready().ok_or_else(|| "nothing".to_owned()))
 }
 
-/// Whether a program is installed; says loudly if it is not.
+/// Whether a program is installed; prints a message if not.
 pub fn is_there(program: &str) -> bool {
     programs::are_there(&[program])
 }
 
-/// `netalytics query` whose packets come by standard input, as the test hands them out.
+/// `netalytics query` with packets from standard input, fed by the test.
 pub struct Query {
     child: Child,
     packets: Option<ChildStdin>,
     folder: TempDir,
 }
 
-/// How it ended.
+/// Result of the run.
 pub struct Done {
     pub code: Option<i32>,
     pub lines: Vec<String>,
@@ -77,7 +77,7 @@ impl Query {
         packets.write_all(bytes).and_then(|()| packets.flush()).expect("the program reads");
     }
 
-    /// No more packets come.
+    /// Ends the input.
     pub fn end(&mut self) {
         self.packets = None;
     }
@@ -94,7 +94,7 @@ impl Query {
 }
 
 impl Done {
-    /// A number of the first outlet's.
+    /// A counter of the first outlet.
     pub fn count(&self, pointer: &str) -> u64 {
         let count = self.summary.pointer(&format!("/delivered/0{pointer}")).and_then(Value::as_u64);
         count.unwrap_or_else(|| panic!("{pointer} of {}\n{}", self.summary, self.err))
@@ -107,7 +107,7 @@ impl Done {
             .sum()
     }
 
-    /// What was made is sent or lost.
+    /// Checks that all rows were sent or lost.
     pub fn adds_up(&self) {
         assert_eq!(self.count("/rows"), self.lines.len() as u64, "{}", self.err);
         assert_eq!(self.count("/sent") + self.lost(), self.count("/rows"), "{}", self.err);
@@ -115,21 +115,21 @@ impl Done {
     }
 }
 
-/// One run over the shop.
+/// Runs once over the shop's capture.
 pub fn over_shop(query: &str, args: &[&str]) -> Done {
     let mut run = Query::start(query, args);
     run.feed(&shop());
     run.done()
 }
 
-/// A text in a file of its own.
+/// Writes a text to a file.
 pub fn file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).expect("a file");
     path.display().to_string()
 }
 
-/// Of a URL's windows of `group-count-hist`: how many tuples there are, and how many have a time.
+/// Of a URL's windows of `group-count-hist`: number of tuples, and of those with a time.
 pub fn counted(rows: &[Value], url: &str) -> (f64, f64) {
     let windows =
         || rows.iter().filter(|row| row["url_template"] == url && row["processor"] == "group-count-hist");

@@ -1,4 +1,4 @@
-//! `netalytics overview`: its screen of the shop, its numbers against those of its queries asked alone, and that it has an answer
+//! `netalytics overview`: its screen for the shop, its numbers compared with those of separate queries, and a result
 //! for every capture of the corpus.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn the_screen_of_the_shop() {
     assert!(got.lines().count() <= 40, "{got}");
 }
 
-/// What is worth asking next is a command that works.
+/// Suggested queries are valid commands.
 #[test]
 fn its_advice_can_be_pasted() {
     let next = document("captures/shop/in.pcap")["next"].clone();
@@ -47,7 +47,7 @@ fn its_advice_can_be_pasted() {
     }
 }
 
-/// Of 300 connects of one second apart 30 lose their SYN, and wait for the next one.
+/// 30 of 300 connects, one second apart, lose their SYN and wait for its retransmission.
 #[test]
 fn a_lost_syn_is_a_slow_connect() {
     const SECOND: i64 = 1_000_000_000;
@@ -124,7 +124,7 @@ fn check_numbers(capture: &str) {
         let is_it = |row: &Value| &row[key] == request && row["count"] == failing["requests"];
         assert!(!of("group-count-top-k", &is_it).is_empty(), "{capture}: {failing}");
     }
-    // Flows and bytes, against the flows themselves.
+    // Flows and bytes, compared with the flows.
     let mut sums = BTreeMap::<(String, String), (u64, u64)>::new();
     for flow in rows("PARSE flow", capture) {
         let sum = sums.entry((flow["transport"].to_string(), flow["application"].to_string())).or_default();
@@ -153,7 +153,7 @@ fn there_is_an_overview_of_every_capture() {
         let path = capture.to_string_lossy();
         let output = run(&["-v", "overview", "-r", &path]);
         let (screen, messages) = (text(&output.stdout), text(&output.stderr));
-        // What is no capture, or a damaged one, is said to be.
+        // Files that are not captures, or damaged, are reported.
         let is_told = output.status.success() || messages.contains("error: ");
         assert!(is_told && output.status.code().is_some(), "{path}: {messages}");
         assert!(!messages.contains("do not add up") && !messages.contains("panicked"), "{path}: {messages}");

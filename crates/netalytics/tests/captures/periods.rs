@@ -1,5 +1,5 @@
-//! SINCE and UNTIL keep exactly the tuples whose `ts_end` is inside, of packets and of recordings; row groups outside are
-//! not read; what has no past or no end says so.
+//! SINCE and UNTIL select exactly the tuples with `ts_end` inside, over packets and recordings; row groups outside are
+//! not read; inputs without a past or end are reported.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn record(folder: &Path, query: &str, more: &[&str]) -> String {
     recording
 }
 
-/// Nanoseconds since 1970 as the language writes times.
+/// Formats nanoseconds since 1970 as a time of the language.
 fn instant(ns: i64) -> String {
     // 2026-11-21T00:00:00Z, the day of the capture.
     let second_of_day = ns / 1_000_000_000 - 1_795_219_200;

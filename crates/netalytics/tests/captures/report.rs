@@ -1,5 +1,5 @@
-//! `netalytics report`: a strict reader of XML finds in it what `query` says of the same packets, number for number; nothing of it acts, whatever
-//! packets say; and the command at its end makes it again.
+//! `netalytics report`: a strict XML reader finds the numbers of `query` over the same packets; no text of packets is
+//! active; and the command at its end reproduces it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::{run, text};
 
 const SHOP: &str = "captures/shop/in.pcap";
 
-/// What the reader finds in a report of these arguments.
+/// Content of a report with these arguments, according to the reader.
 fn report(folder: &Path, args: &[&str]) -> Value {
     let file = folder.join("finding.html");
     let name = file.to_str().expect("a path of letters");
@@ -35,7 +35,7 @@ fn rows(query: &str, capture: &str) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// The table below a heading that begins so.
+/// The table after a heading with this prefix.
 fn table<'r>(report: &'r Value, heading: &str) -> &'r Value {
     let tables = report["tables"].as_array().expect("a list");
     let is_it = |table: &&Value| table["of"].as_str().is_some_and(|of| of.starts_with(heading));
@@ -71,7 +71,7 @@ fn its_numbers_are_those_of_the_query() {
             for (at, column) in columns.iter().enumerate() {
                 let names = [(*column).to_owned(), format!("{column}_ns"), format!("{column}_bytes")];
                 let value = names.iter().find_map(|name| expected.get(name)).unwrap_or(&Value::Null);
-                // Addresses, times and long distributions are told otherwise.
+                // Addresses, times and long distributions are formatted differently.
                 if value.is_number() && !column.starts_with("ts") && !column.starts_with("window") {
                     let exact: Value =
                         serde_json::from_str(got[at].as_str().expect("text")).expect("a number");
@@ -86,7 +86,7 @@ fn its_numbers_are_those_of_the_query() {
         }
         assert!(compared > 0, "{query}: {columns:?}");
         check_account(&found);
-        // Of a share of the flows the account has what was counted, not what that stands for.
+        // With sampling, the counters are unscaled.
         if !query.contains("WHERE") {
             let account = rows_of_account(&found);
             let all = account.iter().filter(|(what, _)| what.starts_with("tuples of quality"));
@@ -96,14 +96,14 @@ fn its_numbers_are_those_of_the_query() {
     }
 }
 
-/// What was read, line by line.
+/// Lines of the input section.
 fn rows_of_account(found: &Value) -> Vec<(String, String)> {
     let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
     let rows = table(found, "What was read")["rows"].as_array().expect("a list");
     rows.iter().map(|row| (text(&row[0]), text(&row[1]))).collect()
 }
 
-/// Every packet is somewhere, and every tuple says how sure it is.
+/// Checks that every packet is accounted for, and every tuple has a quality.
 fn check_account(found: &Value) {
     let account = table(found, "What was read")["rows"].as_array().expect("a list");
     let of = |begin: &str| -> u64 {
@@ -148,7 +148,7 @@ fn an_overview_has_its_lists_a_map_and_its_questions() {
     check_account(&found);
 }
 
-/// Elements of the hostile capture are text in a report, in a table and in JSON; nothing in them moves a terminal's cursor.
+/// Elements of the hostile capture are text in a report, in a table and in JSON; none has an effect on a terminal.
 #[test]
 fn what_strangers_write_is_text() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -184,7 +184,7 @@ fn what_strangers_write_is_text() {
             let output = run(&["-q", "query", query, "-r", capture, "--format", format]);
             let printed = text(&output.stdout);
             assert!(output.status.success() && hostile::is_in(&printed), "{query} {format}: {printed}");
-            // CSV is exact: what is in a cell is what was sent.
+            // CSV is exact: cells contain the original text.
             assert!(format == "csv" || !printed.contains(acts), "{query} {format}: {printed:?}");
         }
     }
@@ -214,7 +214,7 @@ fn what_cannot_be_said_is_refused() {
     }
 }
 
-/// docs/report.md: its commands, in a folder of their own.
+/// docs/report.md: its commands, run in a temporary folder.
 #[test]
 fn the_commands_of_the_page_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("it is there");

@@ -1,5 +1,5 @@
-//! From the answer to the packets: header fields by name, the packets of the tuples that pass WHERE, and what both sides of
-//! a flow said. The witness is tshark where it is here; it is said loudly where it is not.
+//! From results to packets: header fields by name, packets of the tuples that pass WHERE, and data of both sides of a
+//! flow. Compared with tshark if installed; prints a message otherwise.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_netalytics")).args(args).output().expect("the program starts")
 }
 
-/// What it prints, and what it says: it ends with `code`, and says all `words`.
+/// Checks the exit code and the words in its messages; returns standard output.
 fn check(args: &[&str], code: i32, words: &[&str]) -> String {
     let output = run(args);
     // Columns are as wide as their widest line.
@@ -31,7 +31,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
     printed.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// What tshark prints of a capture; `None` where there is no tshark.
+/// Output of tshark on a capture; `None` without tshark.
 fn tshark(capture: &str, args: &[&str]) -> Option<String> {
     let output = Command::new("tshark").args(["-n", "-r", capture]).args(args).output();
     match output {
@@ -43,16 +43,16 @@ fn tshark(capture: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// Captures of the corpus, as far as they are here.
+/// Available captures of the corpus.
 fn captures(names: &[&str]) -> Vec<String> {
     let Some(root) = corpus() else { return Vec::new() };
     names.iter().map(|name| root.join("captures").join(name).display().to_string()).collect()
 }
 
-/// How often a field of a head has a value.
+/// Number of values per header field.
 type Values = BTreeMap<(String, String), usize>;
 
-/// The fields of all requests or responses of a capture, by tshark: names as queries have them, lines of one name joined.
+/// Fields of all requests or responses of a capture, by tshark: names as in queries, repeated fields joined.
 fn fields_by_tshark(capture: &str, of: &str) -> Option<Values> {
     let (filter, field) = (format!("http.{of}"), format!("http.{of}.line"));
     let args = ["-Y", &filter, "-T", "fields", "-e", &field, "-E", "aggregator=\u{1}"];
@@ -128,7 +128,7 @@ fn header_fields_are_recorded_and_redacted() {
     check(&["query", other, "-r", &path("plain")], 1, &["request_header.cookie was not recorded"]);
 }
 
-/// The packets between the ends of a tuple's flow, as a filter for tshark.
+/// Filter of tshark for the packets of a tuple's flow.
 fn between(row: &Value) -> String {
     let ends = [("client_ip", "client_port"), ("server_ip", "server_port")];
     let each = ends.map(|(ip, port)| {
@@ -139,8 +139,8 @@ fn between(row: &Value) -> String {
     format!("({})", each.join(" and "))
 }
 
-/// What is kept is all that there is of the flows of the rows: asked again, it gives the same rows, and tshark counts
-/// as many packets of them.
+/// Written packets are all packets of the rows' flows: the query returns the same rows over them, and tshark counts the
+/// same number.
 #[test]
 fn packets_of_tuples_that_pass_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -163,7 +163,7 @@ fn packets_of_tuples_that_pass_are_kept() {
         let found = rows(&[&args[..], &["-w", &kept]].concat());
         assert!(!found.is_empty(), "{capture}: {query}");
         assert_eq!(rows(&["query", query, "-r", &kept]), found, "{capture}: {query}");
-        // What comes through a pipe is looked back upon, and is the same.
+        // Packets from a pipe are buffered, with the same result.
         let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
             .args(["query", query, "-r", "-", "-w", &looked_back, "--look-back", "24h", "-q"])
             .stdin(File::open(&capture).expect("a capture"))
@@ -172,7 +172,7 @@ fn packets_of_tuples_that_pass_are_kept() {
         assert!(output.expect("the program starts").success());
         let bytes = |path: &str| fs::read(path).expect("packets");
         assert_eq!(bytes(&looked_back), bytes(&kept), "{capture}: {query}");
-        // By tshark: as many packets between these ends.
+        // By tshark: the same number of packets between these endpoints.
         let mut ends: Vec<String> = found.iter().map(between).collect();
         ends.sort_unstable();
         ends.dedup();
@@ -183,7 +183,7 @@ fn packets_of_tuples_that_pass_are_kept() {
     }
 }
 
-/// Two connections of the same ends: the packets of one are kept, and those of the other are not.
+/// Two connections with the same endpoints: only the packets of one are written.
 #[test]
 fn connections_that_share_ends_are_told_apart() {
     let mut all = Vec::new();
@@ -206,7 +206,7 @@ fn connections_that_share_ends_are_told_apart() {
     assert_eq!(found.len(), 1);
     assert_eq!(rows(&["query", "PARSE packet", "-r", &kept]).len(), packets[1]);
     assert_eq!(rows(&["query", "PARSE http", "-r", &kept]), found);
-    // By what they share they are followed one after the other.
+    // With their common identifier both are printed one after the other.
     let id = found[0]["community_id"].as_str().expect("a text");
     let shown = check(&["follow", id, "-r", &capture], 0, &[]);
     let told = shown.lines().filter(|line| line.starts_with("flow ") || line.starts_with("< HTTP"));
@@ -245,7 +245,7 @@ fn what_finds_no_room_is_counted() {
     assert!(said.contains("packets kept 0") && said.contains("missed 5"), "{said}");
 }
 
-/// What client and server said, by us: of the lines in hexadecimal.
+/// Data of client and server in our hexadecimal output.
 fn said(id: &str, capture: &str) -> [String; 2] {
     let printed = check(&["follow", id, "-r", capture, "--hex", "--bytes-max", "all"], 0, &[]);
     let of = |mark: &str| -> String {
@@ -255,7 +255,7 @@ fn said(id: &str, capture: &str) -> [String; 2] {
     [of("> 0"), of("< 0")]
 }
 
-/// The same by tshark, of a stream whose client is the first or the second of its nodes.
+/// The same by tshark, for a stream whose client is its first or second node.
 fn said_by_tshark(stream: &str, capture: &str, client: &str) -> Option<[String; 2]> {
     let printed = tshark(capture, &["-q", "-z", &format!("follow,tcp,raw,{stream}")])?;
     let lines = || printed.lines().skip_while(|line| !line.starts_with("Node 1")).skip(1);
@@ -269,7 +269,7 @@ fn said_by_tshark(stream: &str, capture: &str, client: &str) -> Option<[String; 
 #[test]
 fn conversations_are_those_of_tshark() {
     let captures = captures(&[
-        // Segments out of order, sent again, or both.
+        // Segments out of order, retransmitted, or both.
         "http/zeek-bro.org.pcap",
         "http/packetbeat-http_minitwit.pcap",
         "http/zeek-pipelined-requests.pcap",
@@ -318,7 +318,7 @@ fn a_flow_is_followed() {
     }
     assert_eq!(check(&["follow", &community_id, "-r", SHOP], 0, &[]), shown);
     assert_eq!(check(&["follow", &id, "-r", &path("flow.pcapng")], 0, &[]), shown);
-    // The same capture twice: every packet comes twice, and says nothing new.
+    // The same capture twice: duplicates add nothing.
     assert_eq!(check(&["follow", &id, "-r", SHOP, SHOP], 0, &[]), shown);
     let short = check(&["follow", &id, "-r", SHOP, "--bytes-max", "100"], 0, &[]);
     assert!(short.len() < shown.len() && short.contains("are not shown: --bytes-max all"), "{short}");
@@ -349,7 +349,7 @@ fn what_cannot_be_followed_is_said() {
     check(&[&query[..], &["-", "-o", "/dev/null", "--rotate", "1h"]].concat(), 2, &["--rotate needs files"]);
 }
 
-/// What packets say must not reach a terminal as it is.
+/// Control characters in packets are escaped for terminals.
 #[test]
 fn controls_are_escaped() {
     let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:7000");

@@ -1,12 +1,12 @@
-//! Two captures of the same traffic: what lies between them. Truth: the second one is made of the first, with a delay on each way that is
-//! known, by a clock that is hours off.
+//! Two captures of the same traffic, and the delay between them. Expected values by construction: the second is derived
+//! from the first with known delays and a clock that is hours off.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// To the server, and back, by a clock that is seven hours behind.
+/// Delays to the server and back, with a clock that is seven hours behind.
 const WAY: testkit::Way =
     testkit::Way { server: [10, 20, 0, 10], to_us: 12_000, back_us: 8_000, ahead_us: -7 * 3_600_000_000 };
 const BETWEEN_NS: i64 = 20_000_000;
@@ -16,7 +16,7 @@ fn shop() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/in.pcap")
 }
 
-/// As a tap at the clients has it. `rewrite`: packets of one of them have another address there, as behind NAT.
+/// As captured at the clients. `rewrite`: packets of one client have another address there, as behind NAT.
 fn at_the_clients(rewrite: bool) -> Vec<u8> {
     let whole = std::fs::read(shop()).expect("the capture is there");
     testkit::at_the_clients(&whole, WAY, |bytes| {
@@ -58,7 +58,7 @@ fn ask(query: &str, client: &[u8], workers: &str) -> Answer {
 fn what_lies_between_is_told_from_what_the_server_took() {
     let client = at_the_clients(false);
     for parser in ["http", "mysql_query", "memcached"] {
-        // Where the server answered before the request was whole, nobody was waiting at its tap, and there is no time.
+        // If the server answered before the end of the request, its tap has no response time.
         let query = format!(
             "PARSE {parser} WHERE tap.server_time is not null SELECT tap.seen, tap.client_time_ns, tap.server_time_ns, tap.network_time_ns"
         );
@@ -119,7 +119,7 @@ fn exchanged_captures_are_mentioned() {
     }
 }
 
-/// The flags and the query have to go together.
+/// The flags and the query must match.
 #[test]
 fn one_without_the_other_is_refused() {
     let shop = shop();

@@ -1,4 +1,4 @@
-//! Alerts as their users meet them: the commands; and a server that is killed again and again, of which a webhook in Python hears.
+//! Alerts as processes: the commands; and a server that is killed repeatedly while it notifies a webhook in Python.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use super::{Folder, ROOT, run};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures/outlets/receiver.py");
 
-/// A webhook that checks signatures.
+/// A webhook that verifies signatures.
 struct Hook {
     child: Child,
     lines: Receiver<String>,
@@ -20,7 +20,7 @@ struct Hook {
 }
 
 impl Hook {
-    /// `None`, said loudly, where there is no Python.
+    /// `None`, with a message, without Python.
     fn start() -> Option<Hook> {
         let mut python = Command::new("python3");
         python.args([SCRIPT, "webhook", "0", "s3cret", "0"]).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -38,7 +38,7 @@ impl Hook {
         Some(Hook { child, lines, port })
     }
 
-    /// As `serve --receiver` wants it.
+    /// Argument of `serve --receiver`.
     fn receiver(&self, folder: &Folder) -> String {
         let key = folder.file("hook.key", b"s3cret\n");
         format!("pager=webhook+http://127.0.0.1:{}/#secret-file={key}", self.port)
@@ -51,7 +51,7 @@ impl Drop for Hook {
     }
 }
 
-/// What a webhook knows that leaves out what it has: of each group whether it fires.
+/// State known to a webhook without repetitions: whether each group fires.
 #[derive(Default)]
 struct Known {
     ids: BTreeSet<String>,
@@ -86,13 +86,13 @@ fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
         ["agent", "--server", &server.url, "--token-file", &token, "--name", "shop", "--folder", &own];
     let _agent = Process::start(&[&agent[..], &["--demo", &capture, "--demo-pause", "1s"]].concat());
     server.await_agents(1);
-    // Pages are asked for in some of these windows and not in others.
+    // Pages are requested in some of these windows and not in others.
     let query = "PARSE http PROCESS (group-count: group=url_template, w=1s)";
     let asked = ["alerts", "add", query, "--name", "asked", "--when", "count > 5", "--receiver", "pager"];
     server.ask(&[&asked[..], &["--no-data", "resolve", "--missing-agents", "judge"]].concat());
     let mut known = Known::default();
     for kills in 1..=4 {
-        // It is killed while it tells.
+        // It is killed while it sends notifications.
         while known.told < kills * 20 {
             known.take(&hook.lines.recv_timeout(PATIENCE).expect("it hears more"));
         }
@@ -114,7 +114,7 @@ fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
 fn an_alert_on_absence_fires_in_silence_and_ends_with_traffic() {
     let folder = Folder::new();
     let server = Server::with(&folder, &[]);
-    // Silence of several windows after each pass over the capture.
+    // A pause of several windows after each pass over the capture.
     let _agents = server.agents(&folder, "6s");
     let query = "PARSE http PROCESS (count: w=1s)";
     server.ask(&["alerts", "add", query, "--name", "dead", "--when", "count < 1"]);
@@ -154,8 +154,8 @@ fn alerts_have_commands() {
             false => Err(format!("{alerts:?} {:?}", server.rows(&["alerts", "rules"]))),
         }
     });
-    // A window that began before the agent did lacks requests: its quantile is what made the rule fire, not always that of all of them.
-    // On a busy machine the alert stands in its message beside the end of one that no rows came.
+    // A window that started before the agent lacks requests: its quantile made the rule fire, which may differ from
+    // that of all requests. On a busy machine the alert may be in one message with the end of a no-data alert.
     let mut heard = Vec::new();
     let fired = std::iter::from_fn(|| hook.lines.recv_timeout(PATIENCE).ok()).any(|line| {
         let post: Value = serde_json::from_str(&line).expect("JSON");
@@ -174,7 +174,7 @@ fn alerts_have_commands() {
     server.ask(&["alerts", "unsilence", &number]);
     assert!(server.rows(&["alerts", "silences"]).is_empty());
     assert_eq!(server.rows(&["alerts", "test", "pager"])[0]["taken"], true);
-    // What is wrong is told, and nothing shows the key.
+    // Errors are reported, and no output contains the key.
     let at = ["--server", &server.url, "--token-file", &server.token];
     let wrong =
         run(&[&["alerts", "add", query, "--when", "p98 > 1ms", "--receiver", "pager"], &at[..]].concat());
@@ -205,7 +205,7 @@ fn receivers_are_checked_before_anything_is_served() {
     }
 }
 
-/// The agent is a real one, whose owner does not allow the query: the rule is about the agents that run it.
+/// A real agent whose policy forbids the query: the rule evaluates the agents that run it.
 #[test]
 fn a_rule_fires_although_an_agent_refuses_it() {
     let folder = Folder::new();

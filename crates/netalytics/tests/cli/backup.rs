@@ -1,5 +1,5 @@
-//! The drill of docs/server.md, as processes: a server with TLS is backed up while agents send, killed, its data directory removed,
-//! restored, and started again.
+//! The backup procedure of docs/server.md, as processes: a server with TLS is backed up while agents send, killed, its
+//! data directory removed, restored, and restarted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ const AGENTS: [&str; 2] = ["web-1", "web-2"];
 /// Windows of both agents.
 const WINDOWS: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
 
-/// The commands of the documentation, with our folders in the place of theirs.
+/// Commands of the documentation, with our folders.
 fn commands(backup: &str, data: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(Path::new(ROOT).join("docs/server.md")).expect("the page");
     let section = text.split("## Backup and restore").nth(1).expect("its section");
@@ -81,7 +81,7 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
         0..10 => Err("not yet".into()),
         _ => Ok(()),
     });
-    // What is asked before and after: agents have brought all of it by now.
+    // Queries before and after: agents have sent all of it by now.
     let until = ago(8);
     let total = format!("PARSE packet SINCE '{since}' UNTIL '{until}' PROCESS (count)");
     let (before, counted) = (results(&server, &windows), count(&server, &total));
@@ -93,7 +93,7 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     let [back_up, restore] = &drill[..] else { panic!("two commands: {drill:?}") };
     let command = |words: &Vec<String>| check(&words.iter().map(String::as_str).collect::<Vec<_>>(), 0, &[]);
     command(back_up);
-    // It goes on: these rows are lost.
+    // It continues: these rows are lost.
     wait("more windows come", || match results(&server, &windows).len() > before.len() + 10 {
         true => Ok(()),
         false => Err("not yet".into()),
@@ -102,7 +102,7 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     let listen = server.url.trim_start_matches("https://").to_owned();
     drop(server);
     fs::remove_dir_all(&data).expect("removed");
-    // One agent lives on, the other is started again.
+    // One agent continues, the other is restarted.
     drop(agents.pop());
     command(restore);
     let server = Server::start(&folder, "server", &["--listen", &listen]);
@@ -132,7 +132,7 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     for row in &rows {
         assert!(seen.insert((row["window_start"].to_string(), row["path"].to_string())), "twice: {row}");
     }
-    // The time between is named, in rows and in the job.
+    // The gap is reported in rows and in the job.
     let lacks = |agent: &str| {
         rows[before.len()..]
             .iter()
@@ -143,7 +143,7 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
         assert!(lacks(agent), "{agent} is named in the windows that lack it: {reason}");
         assert!(reason.contains(agent), "{reason}");
     }
-    // A part of the history that is lost is an error that names it, and no 0.
+    // A lost segment of the history is an error that names it, not a 0.
     fs::remove_dir_all(&history).expect("removed");
     for asked in [&["query", &total][..], &["jobs", "results", &tuples]] {
         let ran = server.ask(asked);

@@ -1,4 +1,4 @@
-//! Queries with Kafka between those who capture and those who ask: the rows are those over the packets, whoever merges.
+//! Queries over Kafka: rows equal those over the packets, with either engine.
 
 #[path = "bus/ends.rs"]
 mod ends;
@@ -41,7 +41,7 @@ use testkit::cluster::{Cluster, Parts};
 
 use crate::{Folder, ROOT, feedback, run};
 
-/// What is asked of the shop's capture. Flink merges cells and tuples of each.
+/// Queries over the shop's capture; Flink merges cells and tuples of each.
 const QUERIES: &[&str] = &[
     "PARSE http PROCESS (diff-group: group=url_template, w=200ms)",
     "PARSE http PROCESS (top-k: k=3, key=url_template, w=500ms)",
@@ -51,7 +51,7 @@ const QUERIES: &[&str] = &[
     "PARSE mysql_query PROCESS (group-quantile: group=command, q=0.5,0.95, w=1s)",
 ];
 
-/// Flags of a query that Flink merges.
+/// Flags of a query merged by Flink.
 fn flink(cluster: &Cluster) -> [&str; 6] {
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let flink = cluster.flink.as_deref().expect("Flink");
@@ -96,7 +96,7 @@ fn what_is_published_gives_the_rows_of_the_packets() {
         losses_are_told(&cluster);
     }
     equality::holds(&cluster);
-    // Last, since what it publishes is a sample.
+    // Last, since it publishes a sample.
     if is_short {
         feedback::follows_a_slow_flink(&cluster, tempfile::tempdir().expect("a directory").path());
     }
@@ -140,7 +140,7 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
             assert_eq!(published(kafka, query, what, &[]), expected, "{query}: {what}");
         }
     }
-    // Three windows of these, and what SINCE and UNTIL leave of those that slide.
+    // Three windows of these; sliding ones within SINCE and UNTIL.
     for query in [QUERIES[0], QUERIES[2]] {
         let within = format!("{query} SINCE '2026-11-21T22:03:58.4Z' UNTIL '2026-11-21T22:03:59Z'");
         let expected = over_packets(&within, &capture);
@@ -164,7 +164,7 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
     let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
     assert!(topics.contains("netalytics.http.v1") && !topics.contains("netalytics.merged"), "{topics}");
     jobs::rows_come_over_kafka(cluster);
-    // What Flink cannot say is told before anything starts.
+    // Queries unsupported by Flink are rejected before anything starts.
     let wrong = run(&[
         &["query", "PARSE http WHERE url ~ 'a+b' PROCESS (count) SINCE 2001-01-01", "--kafka", kafka][..],
         &flink,
@@ -173,7 +173,7 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
     assert!(wrong.code == 2 && wrong.err.contains("regular expression"), "{}", wrong.err);
 }
 
-/// Rows say what the capture lacked, as they do over a recording of it.
+/// Rows are marked by the capture's losses, as over a recording of it.
 fn losses_are_told(cluster: &Cluster) {
     let folder = Folder::new();
     let capture = hosts::lossy(&format!("{ROOT}/captures/shop/in.pcap"), 40, &folder);
@@ -187,8 +187,8 @@ fn losses_are_told(cluster: &Cluster) {
         publish(&cluster.kafka, query, &capture, what);
         assert_eq!(published(&cluster.kafka, query, what, &[]), expected, "{what}");
     }
-    // Tuples are the same. Their order is that of `ts_end` over Kafka, and in a recording that in which they were decided, which is
-    // later for halves behind a loss.
+    // Tuples are equal. Over Kafka they are sorted by `ts_end`, in a recording by completion, which is later for halves
+    // after a loss.
     let raw = published(&cluster.kafka, "PARSE http_get", "tuples", &[]);
     let sorted = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -214,7 +214,7 @@ fn what_flink_would_be_told_is_explained() {
     }
     let since = run(&["explain", &format!("{query} SINCE 2026-01-01"), "--engine", "flink"]);
     assert!(since.out.contains("'scan.startup.timestamp-millis' = '1767225600000'"), "{}", since.out);
-    // What is there is waited for, however busy who has it.
+    // Existing data is waited for, however busy the broker is.
     assert!(!since.out.contains("idle-timeout") && since.out.contains("scan.bounded.mode"), "{}", since.out);
     let wrong = ["explain", "PARSE http WHERE url ~ 'a+b' PROCESS (count)", "--engine", "flink"];
     let wrong = run(&[&wrong[..], &["--published", "tuples"]].concat());

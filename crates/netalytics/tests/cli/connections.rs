@@ -1,4 +1,4 @@
-//! A server under 600 idle connections without a token: agents and people with a token get in and stay.
+//! A server with 600 idle unauthenticated connections: agents and users with a token connect and stay connected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::service::{Process, Server};
 use super::{Folder, ROOT};
 
-/// The status of the answer on a connection that stays; `None` when the server has closed it.
+/// Status of the response on a connection that stays open; `None` if it was closed.
 fn ask(stream: &mut TcpStream, path: &str, host: &str, header: &str) -> Option<String> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n").ok()?;
     let mut answer = [0; 64 << 10];

@@ -1,4 +1,4 @@
-//! `network discover` where nothing can be found out: wrong flags, switches and servers that are not there. What it finds is tested on the bed
+//! `network discover` without results: wrong flags, unreachable switches and servers. Results are tested on the bed
 //! (`live/testbed.rs`).
 
 use crate::{Folder, check};

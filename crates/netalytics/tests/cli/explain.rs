@@ -1,4 +1,4 @@
-//! `explain --network`: a plan as text, JSON and picture; what is wrong with the network's file, with the costs or with BUDGET.
+//! `explain --network`: a plan as text, JSON and picture; errors in the network file, the costs and BUDGET.
 
 use serde_json::Value;
 

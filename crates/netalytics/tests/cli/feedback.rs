@@ -1,4 +1,4 @@
-//! SAMPLE auto of a publisher follows a Flink that is held: real packets, whose number is known from who sends them.
+//! SAMPLE auto of a publisher follows a throttled Flink: real packets, whose number is known from the sender.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,13 +17,13 @@ use crate::{BINARY, run};
 
 const TOPIC: &str = "netalytics.http.v1";
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path, sample_rate, w=1s)";
-/// Connections a second, of so many packets.
+/// Connections per second, with a known number of packets.
 const PACE: &str = "1500";
 const PACKETS: u64 = 7;
-/// So long it is seen whether a share of a core is little enough.
+/// Time to observe whether a CPU share is small enough.
 const HELD: Duration = Duration::from_secs(25);
 
-/// A program of ours in the background, and what it says.
+/// A background process of the program, with its messages.
 struct Running {
     child: Child,
     folder: PathBuf,
@@ -43,7 +43,7 @@ impl Running {
         fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 
-    /// Waits until it has said that.
+    /// Waits for these words.
     fn wait_for(&mut self, name: &str, words: &str) -> String {
         wait_for(words, || {
             let said = self.said(name);
@@ -53,7 +53,7 @@ impl Running {
         })
     }
 
-    /// Ends it as Ctrl-C does; what it counted.
+    /// Ends it with Ctrl-C; returns its counters.
     fn end(mut self) -> Value {
         let killed = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         assert!(killed.is_ok_and(|status| status.success()));
@@ -70,7 +70,7 @@ impl Drop for Running {
     }
 }
 
-/// A pair of interfaces, and who sends conversations through it.
+/// A pair of interfaces with generated traffic.
 struct Load {
     child: Child,
     input: Option<ChildStdin>,
@@ -79,7 +79,7 @@ struct Load {
 }
 
 impl Load {
-    /// `None`, said loudly, where this machine can not.
+    /// `None`, with a message, if this machine does not support it.
     fn start() -> Option<Load> {
         let name = format!("nf{}", std::process::id());
         let words = format!(
@@ -113,7 +113,7 @@ impl Load {
         answer
     }
 
-    /// How often each path was asked for.
+    /// Ends the traffic; returns the requests per path.
     fn end(&mut self) -> BTreeMap<String, u64> {
         self.input = None;
         serde_json::from_str(&self.answer()).expect("JSON")
@@ -128,14 +128,14 @@ impl Drop for Load {
     }
 }
 
-/// A control group that holds a process to a share of a core; lets it go when dropped.
+/// A cgroup that limits a process to a CPU share; the limit is removed on drop.
 struct Held {
     folder: PathBuf,
     version: u8,
 }
 
 impl Held {
-    /// `None`, said loudly, where there are no such groups.
+    /// `None`, with a message, without such cgroups.
     fn of(pid: &str) -> Option<Held> {
         let name = format!("netalytics-{}", std::process::id());
         let of = |(version, root): (u8, &str)| Held { folder: Path::new(root).join(&name), version };
@@ -153,7 +153,7 @@ impl Held {
         self.folder.join(if self.version == 1 { "cpu.cfs_quota_us" } else { "cpu.max" })
     }
 
-    /// To so many milliseconds of each second.
+    /// Limits it to this number of milliseconds per second.
     fn to(&self, milliseconds: u64) {
         let quota = milliseconds * 1000;
         let text = if self.version == 1 {
@@ -182,8 +182,8 @@ impl Drop for Held {
     }
 }
 
-/// Holds it tighter and tighter until it shows. A machine that is busy with other things sends less than it should, and what Flink takes
-/// before it is warm it does not need afterwards: how much is little enough cannot be known beforehand.
+/// Reduces the share until the effect shows. A busy machine sends less traffic, and Flink needs less CPU after warm-up,
+/// so the required share is unknown beforehand.
 fn hold_until(held: &Held, used: u64, mut shows: impl FnMut() -> bool) {
     let mut milliseconds = used / 5;
     for _ in 0..4 {
@@ -200,15 +200,15 @@ fn hold_until(held: &Held, used: u64, mut shows: impl FnMut() -> bool) {
     panic!("nobody notices that Flink has {milliseconds} ms of a second, where it took {used}");
 }
 
-/// Milliseconds of CPU time that the process has taken.
+/// CPU time of the process in milliseconds.
 fn cpu_ms(pid: &str) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
     let behind = stat.rsplit(") ").next().expect("its numbers");
-    // Ticks of 10 ms, by far everywhere.
+    // Assumes ticks of 10 ms.
     behind.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10
 }
 
-/// Records of a partition that the reader has not taken, as both tell.
+/// Lag of a reader in a partition, from both positions.
 struct Lag {
     topics: Topics,
     watch: Watch,
@@ -223,7 +223,7 @@ impl Lag {
         Lag { topics, watch: Watch::open(&kafka, PATIENCE).expect("the topic"), partition, at: None }
     }
 
-    /// When the reader moves next.
+    /// Lag after the next step of the reader.
     fn next(&mut self) -> i64 {
         let at = wait_for("progress", || {
             let mut last = self.at;
@@ -238,7 +238,7 @@ impl Lag {
         self.topics.offsets(TOPIC).expect("offsets")[self.partition].end - at
     }
 
-    /// Waits until it has not grown for a while.
+    /// Waits until it has stopped growing for a while.
     fn settle(&mut self) {
         let mut low = (self.next(), Instant::now());
         wait_for("a lag that stops growing", || {
@@ -254,7 +254,7 @@ impl Lag {
     }
 }
 
-/// Rows of [`QUERY`], put together by path: tuples, their weighted number, and the variance of that.
+/// Rows of [`QUERY`] by path: tuples, their weighted number, and its variance.
 fn by_path(rows: &str) -> BTreeMap<String, (f64, f64, f64)> {
     let mut paths: BTreeMap<String, (f64, f64, f64)> = BTreeMap::new();
     for row in rows.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")) {
@@ -264,7 +264,8 @@ fn by_path(rows: &str) -> BTreeMap<String, (f64, f64, f64)> {
         let sums = paths.entry(row["path"].as_str().expect("a path").to_owned()).or_default();
         sums.0 += tuples;
         sums.1 += count;
-        // The upper end of a few flows is open: what a second leaves in the next window. Each tuple is a flow of its own.
+        // The upper bound of few flows is unbounded: the rest of a second in the next window. Each tuple is a separate
+        // flow.
         sums.2 += match row["count_high"].as_f64() {
             Some(high) => ((high - low) / 2.0 / 1.96).powi(2),
             None => tuples * (1.0 - rate) / rate.powi(2),
@@ -309,7 +310,7 @@ pub fn follows_a_slow_flink(cluster: &Cluster, tmp: &Path) {
     load.phase("again");
     held.let_go();
     publisher.wait_for("err", "looks at all flows again");
-    // Windows of what was before are over once those of what is behind are.
+    // Earlier windows are closed once later ones are.
     load.phase("last");
     asker.wait_for("out", "/last/");
     let sent = load.end();
@@ -326,7 +327,7 @@ pub fn follows_a_slow_flink(cluster: &Cluster, tmp: &Path) {
     assert!(number(&counted, "/packets/sampled_out") > 0 && asked["complete"] == Value::Bool(true));
     let published = number(&counted, "/rows");
     assert!(published > 0 && published <= number(&counted, "/sent/acknowledged"), "{counted}");
-    // What Flink has read is what is there for anybody.
+    // Data read by Flink is readable by others.
     let chosen = "PARSE http WHERE path LIKE '/fast/%' OR path LIKE '/slow/%' OR path LIKE '/again/%'";
     let past = QUERY.replace("PARSE http", chosen) + " SINCE 2001-01-01";
     let past = run(&["query", &past, "--kafka", kafka, "--published", "tuples", "--format", "jsonl"]);
@@ -338,7 +339,7 @@ pub fn follows_a_slow_flink(cluster: &Cluster, tmp: &Path) {
     for (path, (tuples, ..)) in &read {
         assert_eq!(*tuples, there[path].0, "{path}");
     }
-    // The answers: every second, and each phase as a whole, within four standard errors. What the kernel lost nobody knows.
+    // Results per second and per phase are within four standard errors, unless the kernel has lost packets.
     let mut phases: BTreeMap<&str, (f64, f64, f64)> = BTreeMap::new();
     for (path, (_, count, variance)) in read.iter().filter(|_| lost == 0) {
         let truth = sent[path] as f64;

@@ -1,5 +1,4 @@
-//! docs/outlets.md: each of its queries is run, over the shop's capture in place of an interface, to real servers in place of those that
-//! it names.
+//! docs/outlets.md: runs each query over the shop's capture instead of an interface, with real servers.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,13 +10,13 @@ use super::{Server, file, free_port, is_there, wait_for};
 
 const TEXT: &str = include_str!("../../../../../docs/outlets.md");
 
-/// The queries that stand there as commands, each on a line.
+/// Queries in the document, one command per line.
 fn commands() -> impl Iterator<Item = &'static str> {
     let lines = TEXT.lines().filter_map(|line| line.strip_prefix("    "));
     lines.filter(|line| line.starts_with("netalytics ") && !line.contains('…'))
 }
 
-/// The command whose address begins so, with the capture in place of the interface.
+/// The command with this address scheme, with the capture instead of the interface.
 fn command(scheme: &str) -> String {
     let queries = commands().filter(|command| command.starts_with("netalytics query"));
     let mut found = queries.filter(|command| command.contains(&format!("{scheme}://")));
@@ -28,7 +27,7 @@ fn command(scheme: &str) -> String {
     command.replace("-i eth0", &format!("-r '{}'", shop.display()))
 }
 
-/// Runs it as a person would, in that folder.
+/// Runs it in a shell in that folder.
 fn run(command: &str, folder: &Path) {
     let program = Path::new(env!("CARGO_BIN_EXE_netalytics")).parent().expect("a folder");
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
@@ -44,7 +43,7 @@ fn run(command: &str, folder: &Path) {
 
 #[test]
 fn every_command_is_run_by_a_test_here() {
-    // That of Kafka is run where there is one: tests/cli/bus.
+    // The Kafka one is run with a broker: tests/cli/bus.
     let tried = ["prometheus", "otlp+http", "redis", "webhook+https", "tcp", "kafka", "record"];
     let is_tried = |command: &str| {
         tried
@@ -67,7 +66,7 @@ fn expressions_for_a_dashboard_are_understood() {
     assert!(rows.len() > 4);
     for row in rows {
         let expression = row.split('`').nth(1).expect("an expression");
-        // That it is understood is asserted there.
+        // Asserted there to be valid.
         prometheus.ask(expression);
     }
     assert!(!prometheus.ask("netalytics_http_count_total").is_empty(), "it was scraped");

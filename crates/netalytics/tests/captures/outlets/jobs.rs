@@ -1,5 +1,5 @@
-//! Rows of a server's job to a webhook, with the server killed again and again, and the receiver as well: everything that the job's history
-//! has arrives, and nothing under two identifiers.
+//! Rows of a server's job to a webhook, with repeated kills of server and receiver: all rows of the job's history
+//! arrive, and none under two identifiers.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::posts::{Posts, rows};
 use super::{Server, file, free_port, is_there, wait_for};
 
-/// A server's processes, and how it is asked.
+/// Processes of a server, and its address.
 struct Center {
     folder: tempfile::TempDir,
     port: u16,
@@ -63,7 +63,7 @@ impl Center {
         output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
     }
 
-    /// An agent that plays the shop again and again.
+    /// An agent that replays the shop's capture in a loop.
     fn agent(&self) -> Server {
         let asked = json!({ "name": "a", "role": "agent" });
         let made = self.ask("POST", "/api/v1/tokens", Some(&asked)).expect("a token");
@@ -83,7 +83,7 @@ impl Center {
         Some(self.ask("GET", &format!("/api/v1/jobs/{job}"), None)?["outlets"][0].clone())
     }
 
-    /// Waits until so many rows more were delivered.
+    /// Waits until this number of further rows was delivered.
     fn more(&self, job: &str) {
         let delivered = || self.outlet(job)?["delivered"].as_u64();
         let before = wait_for("an answer", delivered);
@@ -110,7 +110,7 @@ fn rows_of_a_job_come_whatever_is_killed() {
     let job = made["id"].as_str().expect("a number").to_owned();
     center.more(&job);
     for _ in 0..2 {
-        // SIGKILL, at a moment that has nothing to do with what it does.
+        // SIGKILL at an arbitrary moment.
         center.server = None;
         center.begin();
         center.more(&job);

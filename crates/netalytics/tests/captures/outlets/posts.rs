@@ -1,5 +1,5 @@
-//! Webhooks and OTLP: an independent receiver in Python checks signatures, and reads OpenTelemetry's messages by the project's own
-//! definitions.
+//! Webhooks and OTLP: an independent receiver in Python verifies signatures, and decodes OpenTelemetry messages with
+//! the project's own definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -20,12 +20,12 @@ pub struct Posts {
 }
 
 impl Posts {
-    /// Fails the first few after it has seen them.
+    /// Rejects the first `fail` requests after recording them.
     pub fn start(python: &Path, kind: &str, port: u16, fail: u32) -> Posts {
         Posts::with(python, &[kind, &port.to_string(), "s3cret", &fail.to_string()])
     }
 
-    /// A receiver of webhooks in TLS, with a certificate and its key.
+    /// A webhook receiver with TLS, and its certificate and key.
     pub fn start_tls(python: &Path, port: u16, (certificate, key): (&str, &str)) -> Posts {
         Posts::with(python, &["webhook", &port.to_string(), "s3cret", "0", certificate, key])
     }
@@ -48,14 +48,14 @@ impl Posts {
         Posts { server: Server(child), lines, port }
     }
 
-    /// All that it has heard, once it is ended.
+    /// All requests, after its end.
     pub fn heard(mut self) -> Vec<Value> {
         self.server.kill();
         self.lines.iter().map(|line| serde_json::from_str(&line).expect("JSON")).collect()
     }
 }
 
-/// The rows that were taken, each message once.
+/// Accepted rows, each message once.
 pub fn rows(heard: &[Value]) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
@@ -89,7 +89,7 @@ fn a_receiver_that_knows_the_secret_gets_every_row() {
     assert!(done.count("/counts/retries") >= 2, "{}", done.err);
     let heard = posts.heard();
     assert!(heard.iter().all(|post| post["path"] == "/hook?a=b"), "{heard:?}");
-    // The first message was seen three times, under one identifier.
+    // The first message was received three times, under one identifier.
     let ids: Vec<_> = heard.iter().map(|post| post["taken"]["id"].to_string()).collect();
     assert_eq!(ids[..3].iter().collect::<BTreeSet<_>>().len(), 1, "{ids:?}");
     assert_eq!(rows(&heard), printed(&done));
@@ -98,7 +98,7 @@ fn a_receiver_that_knows_the_secret_gets_every_row() {
         let of_window = body["rows"].as_array().expect("rows").iter();
         assert!(of_window.clone().all(|row| row["window_start"] == body["window_start"]), "{body}");
     }
-    // Who signs with another secret is refused, and nothing is tried again.
+    // A wrong signature is rejected, and not retried.
     let posts = Posts::start(Path::new("python3"), "webhook", 0, 0);
     let wrong = super::file(folder.path(), "wrong", "another");
     let to = format!("webhook+http://127.0.0.1:{}#secret-file={wrong}", posts.port);
@@ -134,7 +134,7 @@ fn a_receiver_that_is_killed_and_comes_back() {
     assert_eq!(rows(&heard), printed(&done));
 }
 
-/// Python with OpenTelemetry's own definitions; `None`, said loudly, where they cannot be had.
+/// Python with OpenTelemetry's own definitions; `None`, with a message, if unavailable.
 pub fn python() -> Option<std::path::PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("otlp-venv");
     let python = folder.join("bin/python3");
@@ -230,7 +230,7 @@ fn a_collector_gets_sums_gauges_and_distributions() {
         let (all, buckets) = &distributions[url];
         assert_eq!((counts[url], *all), (count, timed), "{url}");
         assert!((p99[url] / ours - 1.0).abs() < 1e-9, "{url}");
-        // The bucket with the 99th percentile, by the definition of its bounds, holds ours, which is within 1/128.
+        // The bucket with the 99th percentile, by the definition of its bounds, contains ours, which is within 1/128.
         let mut below = 0.0;
         let (index, _) = buckets
             .iter()

@@ -1,4 +1,4 @@
-//! Debian's Prometheus scrapes what we show, and its answers are held against our own rows.
+//! Debian's Prometheus scrapes our page, and its results are compared with our rows.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{Query, Server, file, free_port, is_there, shop, wait_for};
 
-/// Prometheus, asked for what it knows.
+/// A running Prometheus.
 pub struct Prometheus {
     _server: Server,
     _folder: TempDir,
@@ -15,7 +15,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes a target several times a second; `None`, said loudly, where it is not installed.
+    /// Scrapes a target several times per second; `None`, with a message, if not installed.
     pub fn start(target: &str) -> Option<Prometheus> {
         if !is_there("prometheus") {
             return None;
@@ -38,7 +38,7 @@ impl Prometheus {
         Some(prometheus)
     }
 
-    /// Labels and last value of each series that an expression has given within a minute: by now the target is gone.
+    /// Labels and last value of each series of an expression within a minute: the target has ended by now.
     pub fn ask(&self, expression: &str) -> Vec<(Value, f64)> {
         let url = format!("http://127.0.0.1:{}/api/v1/query_range", self.port);
         let now = std::time::SystemTime::now()
@@ -76,7 +76,7 @@ fn prometheus_computes_what_we_do() {
     let mut run =
         Query::start(QUERY, &["--to", &format!("prometheus://127.0.0.1:{port}"), "--to-timeout", "60s"]);
     run.feed(&shop());
-    // It stays until the last windows were scraped.
+    // The page stays until the last windows were scraped.
     let done = run.done();
     done.adds_up();
     assert_eq!((done.code, done.lost()), (Some(0), 0), "{}", done.err);
@@ -123,7 +123,7 @@ fn promtool_finds_nothing_wrong_with_the_text() {
     run.feed(&shop());
     run.end();
     let url = format!("http://127.0.0.1:{port}/m");
-    // The first scrape may come before the last windows; the one that ends the run does not.
+    // The first scrape may precede the last windows; the final one does not.
     let mut page = String::new();
     wait_for("the last page", || {
         match curl(&url, &[]) {

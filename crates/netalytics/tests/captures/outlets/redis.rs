@@ -1,4 +1,4 @@
-//! A Redis server: what is in it is held against what is printed, also when it was killed in between.
+//! A Redis server: its content is compared with the output, also after a kill in between.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn start(port: u16) -> Server {
     server
 }
 
-/// The lines of an answer.
+/// Lines of a response.
 fn ask(port: u16, words: &[&str]) -> Vec<String> {
     let output = Command::new("redis-cli")
         .env("REDISCLI_AUTH", "s3cret")
@@ -75,7 +75,7 @@ fn rankings_are_sorted_sets_and_tuples_are_entries() {
     let row: Value = serde_json::from_str(&tuples.lines[0]).expect("JSON");
     let path = first.iter().position(|word| word == "path").map(|at| first[at + 1].as_str());
     assert_eq!(path, row["path"].as_str(), "{first:?}");
-    // Somebody else's key of another type: it is not overwritten.
+    // A foreign key of another type is not overwritten.
     ask(port, &["set", "x:http", "mine"]);
     let refused = over_shop("PARSE http", &["--to", &format!("{to}&prefix=x")]);
     refused.adds_up();
@@ -104,7 +104,7 @@ fn a_server_that_is_killed_and_comes_back() {
     let done = run.done();
     done.adds_up();
     let after = entries(port).expect("a number");
-    // What the first one had is gone with it: it kept nothing on disk. An entry may be in both.
+    // The first server's data is lost with it: it had no persistence. An entry may be in both.
     assert_eq!((done.lost(), done.code), (0, Some(0)), "{}", done.err);
     assert!(after > 0 && before + after >= done.count("/sent"), "{before} + {after}, {}", done.err);
 }

@@ -60,7 +60,7 @@ fn a_reader_that_goes_and_comes_back_gets_the_rest() {
     run.feed(&packets[..half]);
     let mut first = accept(&listener);
     let mut seen: Vec<String> = first.by_ref().lines().take(20).map_while(Result::ok).collect();
-    // Gone, with what it has not read; and nobody listens for a while.
+    // Disconnected with unread data; nothing listens for a while.
     drop(first);
     drop(listener);
     run.feed(&packets[half..]);

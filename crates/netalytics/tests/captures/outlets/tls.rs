@@ -1,4 +1,4 @@
-//! TLS to real servers, with certificates that openssl has made: what is not as it should be is said in words, tried again, and counted.
+//! TLS to real servers, with certificates created by openssl: errors are explained, retried, and counted.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,11 +8,11 @@ use tempfile::TempDir;
 use super::posts::Posts;
 use super::{Done, Query, Server, free_port, is_there, over_shop, shop, wait_for};
 
-/// An authority of ours, another's, and certificates of servers.
+/// A trusted and a foreign certificate authority, and certificates of servers.
 pub struct Certificates(TempDir);
 
 impl Certificates {
-    /// `None`, said loudly, where there is no openssl.
+    /// `None`, with a message, without openssl.
     pub fn make() -> Option<Certificates> {
         if !is_there("openssl") {
             return None;
@@ -56,7 +56,7 @@ impl Certificates {
     }
 }
 
-/// Takes lines in TLS, and throws them away.
+/// Accepts lines over TLS and discards them.
 const READER: &str = "
 import socket, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -72,7 +72,7 @@ while True:
         pass
 ";
 
-/// A server that was started: one of webhooks is heard as long as it runs.
+/// A running server; requests of a webhook are recorded.
 enum Started {
     Program(Server),
     Posts(Posts),

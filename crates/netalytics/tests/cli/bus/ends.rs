@@ -1,5 +1,5 @@
-//! Requests that are open at the end of a publisher's capture end there, as in a query of that capture alone; with one capture of all they
-//! would end with the last packet of all. Expected values by construction.
+//! Requests open at the end of a publisher's capture end there, as in a query over that capture alone; with one capture
+//! of all they would end with its last packet. Expected values by construction.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::periods::{START, counted, publish};
 use super::rows::rows;
 use crate::{Folder, run};
 
-/// Packets of a connection to port 80, by their seconds behind `START`.
+/// Packets of connections to port 80, with their seconds after `START`.
 #[derive(Default)]
 pub struct Traffic(Vec<(f64, Vec<u8>)>);
 
-/// One end of a connection: address, port, next sequence number.
+/// An endpoint of a connection: address, port, next sequence number.
 type End = ([u8; 4], u16, u32);
 
 impl Traffic {
@@ -31,8 +31,8 @@ impl Traffic {
         self.0.push((at, frame));
     }
 
-    /// A connection from 10.`net`.0.1 that begins at a time: requests with a path and a header of that length, and when they are answered;
-    /// and when the client resets it.
+    /// A connection from 10.`net`.0.1 that starts at a time: requests with a path and a header of that length, and
+    /// their response times; optionally reset by the client.
     pub fn connection(
         &mut self,
         (net, port): (u8, u16),
@@ -76,7 +76,7 @@ impl Traffic {
     }
 }
 
-/// A request that is answered, one that is not, one whose connection is reset, and one whose answer is the last packet.
+/// A request with a response, one without, one whose connection is reset, and one whose response is the last packet.
 fn capture(folder: &Folder, net: u8, last: f64) -> String {
     let mut traffic = Traffic::default();
     traffic.connection((net, 1001), 1.0, &[(1.5, "answered", 1, Some(2.0)), (3.0, "open", 1, None)], None);
@@ -85,7 +85,7 @@ fn capture(folder: &Folder, net: u8, last: f64) -> String {
     traffic.file(folder, &format!("ends-{net}.pcap"))
 }
 
-/// Requests by server and window, in seconds behind `START`.
+/// Requests by server and window, in seconds after `START`.
 fn by_window(ran: &crate::Ran) -> BTreeMap<(String, u64), u64> {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let rows = rows(ran);
@@ -131,7 +131,7 @@ pub fn are_those_of_publishers(cluster: &Cluster) {
             assert_eq!(by_window(&run(&[&flags[..], engine].concat())), alone, "{what}, {engine:?}");
         }
     }
-    // Where windows do not matter all are alike.
+    // Without windows all are equal.
     let (counts, _) = counted(kafka, "PARSE http PROCESS (group-count: group=server_ip)", "tuples", &[]);
     assert_eq!(counts, ["10.1.0.2", "10.2.0.2"].map(|server| (server.to_owned(), 4)).into());
 }

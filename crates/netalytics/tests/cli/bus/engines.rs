@@ -1,4 +1,4 @@
-//! The ways in which a query is answered, and whether they answer alike.
+//! Ways to answer a query, and their comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use super::terms::Table;
 use super::world::World;
 use crate::{Folder, Ran, run};
 
-/// From before all that was published.
+/// From before all published data.
 const EVER: &str = " SINCE 1980-01-01";
-/// So often a query is asked again where Flink has lost sight of its own parts.
+/// Repetitions of a query if Flink has lost components.
 pub const TIMES: usize = 3;
 
-/// Who merges what.
+/// Engine and kind of published data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Tuples,
@@ -28,26 +28,26 @@ pub enum Way {
     FlinkCells,
 }
 
-/// What came of a comparison.
+/// Result of a comparison.
 #[derive(Debug)]
 pub enum Found {
-    /// So many rows are the same.
+    /// This number of rows is equal.
     Equal(usize),
-    /// It cannot be said in SQL, which was told before anything started; or tuples came late, which is another answer.
+    /// Not comparable: rejected before the start as unsupported by SQL, or late tuples.
     Aside,
-    /// What differs first.
+    /// The first difference.
     Different(String),
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Engines {
     folder: Folder,
     kafka: String,
     flink: Vec<String>,
     world: World,
-    /// What is asked of.
+    /// Tables for queries.
     pub tables: Vec<Table>,
-    /// Columns of parsers that have been recorded.
+    /// Recorded columns by parser.
     recorded: BTreeMap<String, Vec<String>>,
 }
 
@@ -84,7 +84,7 @@ impl Engines {
         self.world == world
     }
 
-    /// Has them publish those of this world alone.
+    /// Replaces the published data by that of another world.
     pub fn move_to(&mut self, world: World) {
         (self.world, self.folder) = (world, Folder::new());
         self.tables.clear();
@@ -97,13 +97,13 @@ impl Engines {
     }
 
     fn publish_world(&mut self) {
-        // What others have published here would be counted, too.
+        // Other data published here would be counted, too.
         self.forget(|topic| topic.starts_with("netalytics."));
         let sample = self.world.sample.map(|sample| format!(" SAMPLE {sample}")).unwrap_or_default();
         for (number, place) in self.world.places().iter().enumerate() {
             let tables = place.tables(&self.folder, &number.to_string());
             let Some(hosts) = tables.first().map(|table| table.hosts.clone()) else { continue };
-            // Of connections that are joined only the ends are told: they are published by themselves.
+            // Of joined connections only the ends are used: they are published separately.
             let (apart, together): (Vec<&String>, Vec<&String>) =
                 place.parsers.iter().partition(|parser| *parser == "tcp_conn_time");
             for parsers in [together, apart].iter().filter(|parsers| !parsers.is_empty()) {
@@ -117,7 +117,7 @@ impl Engines {
         }
     }
 
-    /// Keeps a parser's tuples for DuckDB.
+    /// Records a parser's tuples for DuckDB.
     fn record(&mut self, parser: &str, sample: &str, file: &str) {
         let (query, recordings) = (format!("PARSE {parser}{sample}"), self.recordings());
         let recordings = format!("{recordings}/{parser}");
@@ -125,7 +125,7 @@ impl Engines {
         assert_eq!(ran.code, 0, "{}", ran.err);
         let fields = rows(&run(&["parsers", parser, "--format", "jsonl"]));
         let fields = fields.iter().map(|of| of["field"].as_str().expect("a name").to_owned());
-        // Which is there of samples alone.
+        // Only present in samples.
         let fields = fields.filter(|name| name != "sample_rate").collect();
         self.recorded.insert(parser.to_owned(), fields);
     }
@@ -134,12 +134,12 @@ impl Engines {
         self.folder.path("recordings")
     }
 
-    /// The third opinion of this world.
+    /// DuckDB's opinion for this world.
     pub fn opinion<'a>(&'a self, witness: &'a Witness) -> Opinion<'a> {
         Opinion { witness, recordings: self.recordings().into(), columns: &self.recorded }
     }
 
-    /// The capture that it is asked of.
+    /// Capture of a query.
     pub fn capture(&self, question: &Question) -> &str {
         &self.table(question).capture
     }
@@ -148,7 +148,7 @@ impl Engines {
         self.tables.iter().find(|table| table.parse() == question.parse).expect("what was published")
     }
 
-    /// Whether it is a query; one of tuples has to find some.
+    /// Whether it is valid; a query of tuples must have a result.
     pub fn is_valid(&self, question: &Question) -> bool {
         let text = question.text("");
         match question.processors.is_empty() {
@@ -161,14 +161,14 @@ impl Engines {
         }
     }
 
-    /// The topics with its cells, which other queries at the same time must not have.
+    /// Topics of its cells, which concurrent queries must not share.
     pub fn topics(&self, question: &Question) -> BTreeSet<String> {
         let ran = run(&["explain", &question.text(""), "--engine", "flink", "--published", "cells"]);
         let names = ran.out.split('\'').filter(|word| word.starts_with("netalytics.cells."));
         names.map(str::to_owned).collect()
     }
 
-    /// What of it Flink can merge of tuples.
+    /// The part that Flink can merge from tuples.
     pub fn sayable(&self, question: &Question) -> Option<Question> {
         let can_be_said = |question: &Question| {
             let text = question.text_of_tuples("");
@@ -181,7 +181,7 @@ impl Engines {
         (is_some && can_be_said(&some)).then_some(some)
     }
 
-    /// The rows over the packets; `None`: late tuples or too little memory have a part in them.
+    /// Rows over the packets; `None`: affected by late tuples or memory limits.
     pub fn over_packets(&self, question: &Question) -> Option<Vec<Row>> {
         let text = question.text("");
         let capture = self.capture(question);
@@ -192,7 +192,7 @@ impl Engines {
         (is_exact && late == 0).then_some(rows)
     }
 
-    /// Has the hosts publish what they count for a query; how many tuples came too late for that.
+    /// Has the hosts publish cells for a query; returns the number of late tuples.
     pub fn publish_cells(&self, question: &Question) -> u64 {
         publish(&self.kafka, &question.text(""), &self.table(question).hosts, "cells")
     }
@@ -206,7 +206,7 @@ impl Engines {
         }
     }
 
-    /// Whether what was published gives those rows.
+    /// Compares the rows from published data.
     pub fn compare(&self, question: &Question, way: Way, expected: &[Row]) -> Found {
         let (query, published) = match way.reads_cells() {
             true => (question.text(EVER), "cells"),
@@ -218,7 +218,7 @@ impl Engines {
             arguments.extend(self.flink.iter().map(String::as_str));
         }
         let (mut ran, mut late) = summed(&arguments);
-        // A cluster on a machine that is busy with other tests may lose sight of its own parts. That is told, and no answer.
+        // A cluster on a busy machine may lose components. That is reported without an answer.
         for _ in 1..TIMES {
             if ran.code == 1 && ["timed out", "in time"].iter().any(|words| ran.err.contains(words)) {
                 (ran, late) = summed(&arguments);
@@ -232,7 +232,7 @@ impl Engines {
                 }
                 match different(&all[0], &all[1]) {
                     None => Found::Equal(expected.len()),
-                    // A host that sees less of the traffic notices later that something is over.
+                    // A host that sees less traffic notices the end of a period later.
                     Some(_) if late > 0 => Found::Aside,
                     Some(how) => Found::Different(how),
                 }
@@ -243,7 +243,7 @@ impl Engines {
     }
 }
 
-/// Runs it; also how many tuples came too late.
+/// Runs it; also returns the number of late tuples.
 fn summed(arguments: &[&str]) -> (Ran, u64) {
     let folder = Folder::new();
     let file = folder.path("summary.json");

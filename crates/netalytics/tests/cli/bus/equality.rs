@@ -1,10 +1,10 @@
-//! Nobody shall notice which engine ran: random queries over captures give the same rows over the packets, from tuples and from cells that
-//! several hosts have published, by this program and by Flink, and DuckDB says the same of a recording.
+//! All engines agree: random queries over captures return the same rows over the packets, and from tuples and cells
+//! published by several hosts, merged by this program and by Flink; DuckDB agrees over a recording.
 //!
-//! `NETALYTICS_QUERIES=2000` asks so many queries of new seeds, also of the captures of the corpus and of samples; `NETALYTICS_QUERIES_SECONDS=600`
-//! as many as that time allows. `NETALYTICS_QUERIES_SEED=7` begins with that seed, and with
-//! `NETALYTICS_QUERIES_FLINK=10` Flink, which needs seconds for each job, takes part in one query of ten (0: in none). Five are asked at a
-//! time. What differs is made as small as it can be before it is told.
+//! `NETALYTICS_QUERIES=2000` runs that number of queries with new seeds, including captures of the corpus and samples;
+//! `NETALYTICS_QUERIES_SECONDS=600` as many as fit into that time. `NETALYTICS_QUERIES_SEED=7` starts with that seed,
+//! and `NETALYTICS_QUERIES_FLINK=10` runs one query of ten in Flink, which needs seconds per job (0: none). Five run
+//! concurrently. Differing queries are minimized before they are reported.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ use super::opinion::Witness;
 use super::questions::{self, Question};
 use super::world::World;
 
-/// What the page of processors has, for Flink to merge of tuples and of cells.
+/// Processors of the documentation, merged by Flink from tuples and cells.
 const PAGE: &[&str] = &[
     "(diff-group: group=url_template)",
     "(group-count-sum-avg-min-max-rate: group=status, value=response_bytes, w=200ms)",
@@ -32,29 +32,29 @@ const PAGE: &[&str] = &[
     "(group-count-top-k: group=path, k=4) HAVING count > 2 ORDER BY path LIMIT 3 ROWS",
     "(group-count: group=path)",
 ];
-/// What is no sum: Flink passes it on, where it was counted by those who publish.
+/// Not additive: Flink passes them on, counted by publishers.
 const OF_CELLS: &[&str] =
     &["(workload-profile: w=1s)", "(group-stddev: group=method, value=response_time / 1ms AS ms)"];
 
-/// Processors of a query: one job of Flink's merges them all.
+/// Processors per query: one Flink job merges all of them.
 const PROCESSORS: usize = 6;
-/// Seeds whose queries are the same in every run; the last is of a sample.
+/// Seeds used in every run; the last is of a sample.
 const SEEDS: [u64; 3] = [17, 18, 401];
-/// Where short runs begin: here Flink once lost what it was too busy to read.
+/// First seed of short runs: Flink once lost data here when overloaded.
 const FIRST_SEED: u64 = 3_727_920_667;
-/// So many simpler queries are tried where one differs.
+/// Maximum simpler queries tried for a difference.
 const SIMPLER_MAX: usize = 40;
-/// Asked at the same time: most of what one takes is waiting.
+/// Concurrent queries: most of their time is waiting.
 const AT_ONCE: usize = 5;
 
-/// A query, and who answers it.
+/// A query and its engines.
 struct Asked {
     seed: u64,
     question: Question,
     ways: &'static [Way],
 }
 
-/// What was compared; of each way how often, and rows.
+/// Comparisons and rows by way.
 #[derive(Default)]
 struct Figures {
     queries: usize,
@@ -63,13 +63,13 @@ struct Figures {
     samples: usize,
     of_tuples: usize,
     ways: [(usize, usize); Way::ALL.len()],
-    /// Rows that DuckDB has agreed to.
+    /// Rows confirmed by DuckDB.
     third: usize,
     aside: usize,
     different: Vec<(Asked, Option<Way>, String)>,
 }
 
-/// Which queries are asked.
+/// Queries to run.
 struct Plan {
     first: u64,
     queries: Option<u64>,
@@ -83,7 +83,7 @@ impl Plan {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
         let seconds = number("NETALYTICS_QUERIES_SECONDS");
         let queries = number("NETALYTICS_QUERIES").or(seconds.map(|_| u64::MAX));
-        // Long runs ask what nobody has asked before.
+        // Long runs use new seeds.
         let first = queries.map_or(FIRST_SEED, |_| World::at_home(now / 1000 % 1_000_000_000));
         Plan {
             first: number("NETALYTICS_QUERIES_SEED").unwrap_or(first),
@@ -93,8 +93,7 @@ impl Plan {
         }
     }
 
-    /// Every seed, and whether Flink takes part. In a short run it is asked one query: a job takes it
-    /// seconds.
+    /// All seeds, and whether Flink takes part: in a short run for one query only, because a job takes seconds.
     fn seeds(&self) -> Box<dyn Iterator<Item = (u64, bool)> + '_> {
         let every = self.flink_every;
         match self.queries {
@@ -108,7 +107,7 @@ impl Plan {
     }
 }
 
-/// Those that can be asked so.
+/// Ways applicable to a query.
 fn ways(question: &Question, with_flink: bool) -> &'static [Way] {
     match (question.processors.is_empty(), with_flink) {
         (false, true) => &Way::ALL,
@@ -149,7 +148,7 @@ pub fn holds(cluster: &Cluster) {
     assert!(told.is_empty(), "{}", told.join("\n\n"));
 }
 
-/// Queries that are asked at the same time: none counts what another one does, whose cells would be in the same topic.
+/// Concurrent queries without common cells, which would be in the same topic.
 #[derive(Default)]
 struct Batch {
     all: Vec<Asked>,
@@ -185,7 +184,7 @@ impl Batch {
     }
 }
 
-/// Asks one of all engines.
+/// Runs a query on all engines.
 fn one(engines: &Engines, witness: Option<&Witness>, asked: Asked) -> Figures {
     let Asked { question, ways, .. } = &asked;
     let mut figures = Figures {
@@ -238,7 +237,7 @@ fn one(engines: &Engines, witness: Option<&Witness>, asked: Asked) -> Figures {
 }
 
 impl Figures {
-    /// Adds those of a query. What differs is made smaller, now that nothing else is asked.
+    /// Adds the results of a query. Differences are minimized now that nothing else runs.
     fn add(&mut self, of: Figures, engines: &Engines) {
         self.queries += of.queries;
         self.processors += of.processors;
@@ -252,7 +251,7 @@ impl Figures {
         self.aside += of.aside;
         for (asked, way, how) in of.different {
             let capture = engines.capture(&asked.question).to_owned();
-            // What failed says why.
+            // A failure has its own message.
             let smaller = way.filter(|_| !how.starts_with("exit code"));
             let told = match smaller {
                 Some(way) => {
@@ -293,7 +292,7 @@ impl Figures {
     }
 }
 
-/// The simplest query found that still differs, and how.
+/// The simplest query found with a difference, and the difference.
 fn shrunk(engines: &Engines, mut question: Question, way: Way, mut why: String) -> (Question, String) {
     let mut tried = 0;
     'simpler: loop {

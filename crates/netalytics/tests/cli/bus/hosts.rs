@@ -1,4 +1,4 @@
-//! A capture as several hosts would have captured it: its flows are dealt among them, by address and port of both ends.
+//! Divides a capture among several hosts by flow: address and port of both endpoints.
 
 use std::fs;
 
@@ -6,11 +6,11 @@ use wire::{Captured, LinkType, Packet, Timestamp};
 
 use crate::Folder;
 
-/// What stands before the first packet of a pcap file, and before each.
+/// Bytes of a pcap file's header, and of a packet's.
 pub const HEAD: usize = 24;
 const RECORD: usize = 16;
 
-/// Files with the flows that each of so many hosts has seen, called after `name`.
+/// Files with the flows of each host, named after `name`.
 pub fn deal(capture: &str, hosts: usize, folder: &Folder, name: &str) -> Vec<String> {
     let (head, records) = read(capture);
     let mut parts = vec![head; hosts];
@@ -28,7 +28,7 @@ pub fn deal(capture: &str, hosts: usize, folder: &Folder, name: &str) -> Vec<Str
     parts.iter().enumerate().map(file).collect()
 }
 
-/// Whether that is possible: frames of Ethernet in a plain file, of which none is a fragment that has no ports.
+/// Whether that is possible: Ethernet frames in an uncompressed file, without fragments.
 pub fn can_deal(capture: &str) -> bool {
     let bytes = fs::read(capture).expect("a capture");
     let is_ethernet = bytes.len() > HEAD && bytes[20..HEAD] == [1, 0, 0, 0];
@@ -42,7 +42,7 @@ fn is_fragment(frame: &[u8]) -> bool {
     (is_ipv4 && (frame[20] & 0x3f, frame[21]) != (0, 0)) || (is_ipv6 && frame[20] == 44)
 }
 
-/// A file that lacks one packet in `every`.
+/// A file without one packet in `every`.
 pub fn lossy(capture: &str, every: usize, folder: &Folder) -> String {
     let (mut bytes, records) = read(capture);
     records
@@ -53,14 +53,14 @@ pub fn lossy(capture: &str, every: usize, folder: &Folder) -> String {
     folder.file("lossy.pcap", &bytes)
 }
 
-/// What stands before the packets, and these.
+/// File header and packets.
 fn read(capture: &str) -> (Vec<u8>, Vec<Vec<u8>>) {
     let bytes = fs::read(capture).expect("a capture");
     let records = split(&bytes).unwrap_or_else(|| panic!("{capture}"));
     (bytes[..HEAD].to_vec(), records)
 }
 
-/// The packets of a pcap file that has its numbers' little ends first; `None`: it is none, or is cut.
+/// Packets of a little-endian pcap file; `None`: another format, or truncated.
 fn split(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let is_little = matches!(bytes.get(..4)?, [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]);
     let (mut records, mut rest) = (Vec::new(), bytes.get(HEAD..).filter(|_| is_little)?);

@@ -1,5 +1,5 @@
-//! Jobs of a server whose agents publish to Kafka: their rows are those of one process over the same packets, whoever merges, and each
-//! window's come once, also when the server was killed.
+//! Jobs of a server whose agents publish to Kafka: rows equal those of one process over the same packets, with either
+//! engine, and each window is reported once, also after kills of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use super::results::consumed;
 use crate::service::{Process, Server, wait};
 use crate::{Folder, check};
 
-/// Agents, the clients whose packets they see, and whether they see these again and again.
+/// Agents, the clients whose packets they see, and whether they repeat these.
 const AGENTS: [(&str, &str, &str); 3] =
     [("web-1", "10.20.0.21", "1h"), ("web-2", "10.20.0.22", "1h"), ("busy", "10.20.0.23", "50ms")];
 
 const ONCE: &str = "PARSE http PROCESS (diff-group: group=url_template)";
 const AGAIN: &str = "PARSE http PROCESS (group-count: group=path, w=500ms)";
 
-/// Starts them; the captures of the first two.
+/// Starts them; returns the captures of the first two.
 fn agents(cluster: &Cluster, server: &Server, folder: &Folder) -> (Vec<Process>, Vec<String>) {
     let start = |(name, client, pause): &(&str, &str, &str)| {
         let part = folder.path(&format!("{name}.pcap"));
@@ -52,10 +52,10 @@ fn start(server: &Server, query: &str, role: &str, more: &[&str]) -> String {
     server.rows(&[&words[..], more].concat())[0]["id"].as_str().expect("a number").to_owned()
 }
 
-/// Stops a job; its rows, once it has ended.
+/// Stops a job; returns its rows after its end.
 fn end(server: &Server, job: &str) -> Vec<Value> {
     server.ask(&["jobs", "stop", job]);
-    // Flink is given time on a machine that has other work.
+    // Flink is slow on a busy machine.
     let until = Instant::now() + Duration::from_secs(300);
     loop {
         let shown = &server.rows(&["jobs", "show", job])[0];
@@ -69,7 +69,7 @@ fn end(server: &Server, job: &str) -> Vec<Value> {
     server.rows(&["jobs", "results", job])
 }
 
-/// Tuples that all agents of a job have found.
+/// Tuples of all agents of a job.
 fn tuples(server: &Server, job: &str) -> u64 {
     let shown = &server.rows(&["jobs", "show", job])[0];
     let agents = shown["agents"].as_array().expect("agents").iter();
@@ -80,12 +80,12 @@ fn count(row: &Value) -> u64 {
     row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok()).expect("a count")
 }
 
-/// What tells rows apart, and what they say.
+/// Key and values of a row.
 fn said(row: &Value) -> [String; 3] {
     ["window_start", "path", "count"].map(|name| row[name].to_string().trim_matches('"').to_owned())
 }
 
-/// Rows without what only a server says of them, in an order of their own.
+/// Rows without a server's additional columns, sorted.
 fn sorted(rows: impl IntoIterator<Item = Value>) -> Vec<String> {
     let text = |mut row: Value| {
         let object = row.as_object_mut().expect("a row");
@@ -109,7 +109,7 @@ pub fn rows_come_over_kafka(cluster: &Cluster) {
     let again = start(&server, AGAIN, "busy", &["--to", &to]);
     let published = start(&server, "PARSE http, tcp_conn_time", "busy", &["--raw"]);
 
-    // Rows of windows come while the server is killed, twice.
+    // Rows of windows continue while the server is killed, twice.
     for _ in 0..2 {
         let before = server.rows(&["jobs", "results", &again]).len();
         wait("more rows come", || {
@@ -141,7 +141,7 @@ pub fn rows_come_over_kafka(cluster: &Cluster) {
         let outlet = &server.rows(&["jobs", "show", &again])[0]["outlets"][0];
         if outlet["delivered"] == rows.len() { Ok(()) } else { Err(outlet.to_string()) }
     });
-    // Those that were on their way when the server was killed may be there twice, by one identifier.
+    // Rows in transit during a kill may be duplicated under one identifier.
     let told = consumed(cluster, "netalytics.jobs").into_iter();
     let told: BTreeMap<String, [String; 3]> = told
         .map(|told| (told.headers["id"].clone(), said(&serde_json::from_str(&told.row).expect("a row"))))
@@ -158,7 +158,7 @@ pub fn rows_come_over_kafka(cluster: &Cluster) {
     drop(agents);
 }
 
-/// What a server without a bus says.
+/// Message of a server without a bus.
 #[test]
 fn a_server_without_kafka_has_no_bus() {
     let folder = Folder::new();

@@ -1,9 +1,9 @@
-//! What was published, recorded and checked; and several parsers published at once, which who asks joins.
+//! Recording and assertions over published data; and several parsers published together, joined by the reader.
 
 use super::{QUERIES, over_packets};
 use crate::{Folder, ROOT, run};
 
-/// The shop's tuples and the cells of the first query have been published.
+/// After the shop's tuples and the cells of the first query were published.
 pub fn what_is_published_is_kept_and_checked(kafka: &str) {
     let (folder, capture) = (Folder::new(), format!("{ROOT}/captures/shop/in.pcap"));
     let kept = folder.path("kept");
@@ -23,7 +23,7 @@ pub fn what_is_published_is_kept_and_checked(kafka: &str) {
     }
 }
 
-/// Parsers of which nothing was published before.
+/// Parsers not published before.
 pub fn parsers_are_published_together(kafka: &str) {
     const QUERY: &str =
         "PARSE memcached, tcp_conn_time WHERE response_time >= 0 PROCESS (diff-group: group=command)";

@@ -1,5 +1,5 @@
-//! Rows that limits of publishers may have changed are marked, over Kafka as over the packets: of queries of the past, and of queries and jobs of
-//! a server that run when a limit takes effect. What is reported once its windows were emitted marks the windows that are open.
+//! Rows affected by limits of publishers are marked, over Kafka as over packets: in queries of the past, and in running
+//! queries and jobs of a server. A limit reported after its windows were emitted marks the open windows.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::{Folder, run};
 
 const DAY: u64 = 86_400;
 
-/// What is published, by which query, and what is asked.
+/// Kind of published data, its query, and the query run.
 const ASKED: [(&str, Option<&str>, &str); 2] = [
     ("cells", None, "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=20s)"),
     ("tuples", Some("PARSE flow"), "PARSE flow PROCESS (group-count: group=server_ip, w=20s)"),
@@ -47,7 +47,7 @@ fn of_the_past(kafka: &str, folder: &Folder) {
     }
 }
 
-/// A publisher from a pipe, and the packets of a minute from `start` on to feed it: the capture's head first.
+/// A publisher from a pipe, fed with the capture's header first, and the packets of a minute from `start`.
 fn publisher(
     cluster: &Cluster,
     folder: &Folder,
@@ -61,7 +61,7 @@ fn publisher(
     (Started::new(folder, &format!("publisher-{start}-{what}"), &[&fixed[..], flags].concat()), packets)
 }
 
-/// A query that follows what is published from a time on, whole days behind `START`.
+/// A live query from a time on, in whole days after `START`.
 fn asker(
     cluster: &Cluster,
     folder: &Folder,
@@ -83,7 +83,7 @@ fn has_rows(asker: &Started) {
     });
 }
 
-/// The windows by their start, and whether they are marked.
+/// Windows by start, and whether they are marked.
 fn marked(asker: Started) -> Vec<(u64, bool)> {
     let ran = asker.interrupted(2 * PATIENCE);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -95,7 +95,7 @@ fn marked(asker: Started) -> Vec<(u64, bool)> {
 
 fn while_a_query_runs(cluster: &Cluster, folder: &Folder, (engine, start): (&[&str], u64)) {
     for (what, published, query) in ASKED {
-        // The topic is there.
+        // The topic exists.
         let earlier = capture(folder, 22, (START - 100_000, 1), 10);
         let published = published.unwrap_or(query);
         assert!(publish(&cluster.kafka, published, what, &earlier).status().expect("it runs").success());
@@ -110,7 +110,7 @@ fn while_a_query_runs(cluster: &Cluster, folder: &Folder, (engine, start): (&[&s
     }
 }
 
-/// A lane reports a limit of the first window when that has been emitted.
+/// A lane reports a limit of the first window after that was emitted.
 fn reported_late(cluster: &Cluster, folder: &Folder, (engine, start): (&[&str], u64)) {
     let (what, query) = ("tuples", "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=20s)");
     let earlier = capture(folder, 22, (START - 100_000, 1), 10);
@@ -137,7 +137,8 @@ fn reported_late(cluster: &Cluster, folder: &Folder, (engine, start): (&[&str], 
     assert_eq!(marked(asker), expected, "{engine:?}");
 }
 
-/// A message head above its limit, which an agent sees again and again: rows of jobs are marked from then on, with both engines.
+/// A message head above its limit, repeatedly seen by an agent: rows of jobs are marked from then on, with both
+/// engines.
 fn of_jobs(cluster: &Cluster, folder: &Folder) {
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let server = Server::with(folder, &["--kafka", &cluster.kafka, "--flink-gateway", gateway]);

@@ -1,4 +1,5 @@
-//! What DuckDB says of a recording of the same tuples, where a query can be said in its SQL: a third opinion, that knows nothing of us.
+//! Results of DuckDB over a recording of the same tuples, for queries that its SQL can express: an independent
+//! implementation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +13,7 @@ use super::questions::{Processor, Question};
 
 type Row = Map<String, Value>;
 
-/// Answers each query of SQL by a JSON list of rows, or by the text of what is wrong with it.
+/// Answers each SQL query with a JSON list of rows, or an error message.
 const ANSWERING: &str = "
 import json, sys, duckdb
 for line in sys.stdin:
@@ -22,18 +23,18 @@ for line in sys.stdin:
         answer = str(error)
     print(json.dumps(answer, default=str), flush=True)
 ";
-/// What is not compared.
+/// Marks cells that are not compared.
 const SKIPPED: &str = "'skipped'";
 
-/// Recordings of parsers' tuples, and who is asked of them.
+/// Recordings of parsers' tuples, with DuckDB.
 pub struct Opinion<'a> {
     pub witness: &'a Witness,
     pub recordings: PathBuf,
-    /// Of each parser that was recorded.
+    /// Columns by recorded parser.
     pub columns: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// A Python that has DuckDB, and answers until this is dropped.
+/// A Python process with DuckDB, ended on drop.
 pub struct Witness(Mutex<Talk>);
 
 struct Talk {
@@ -43,7 +44,7 @@ struct Talk {
 }
 
 impl Witness {
-    /// `None` where there is no DuckDB, which is said.
+    /// `None`, with a message, without DuckDB.
     pub fn start() -> Option<Witness> {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let python = testkit::programs::python(tmp, "duckdb", "duckdb==2.0.0")?;
@@ -54,7 +55,7 @@ impl Witness {
         Some(Witness(Mutex::new(Talk { child, asks, answers: BufReader::new(answers) })))
     }
 
-    /// The rows of a query.
+    /// Rows of a query.
     fn ask(&self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
         let mut talk = self.0.lock().expect("who held it has not panicked");
         writeln!(talk.asks.as_mut().expect("it goes on"), "{}", Value::from(sql)).expect("it hears");
@@ -72,7 +73,7 @@ impl Drop for Talk {
 }
 
 impl Opinion<'_> {
-    /// How many rows agree, or what does not.
+    /// Number of equal rows, or the difference.
     pub fn compare(&self, question: &Question, expected: &[Row]) -> Result<usize, String> {
         let mut rows = 0;
         for of in &question.processors {
@@ -84,11 +85,11 @@ impl Opinion<'_> {
         Ok(rows)
     }
 
-    /// The tuples that are read; those of several parsers joined by the flow.
+    /// Tuples read; those of several parsers joined by flow.
     fn tuples(&self, parse: &str) -> String {
         let file = |parser: &str| {
             let path = self.recordings.join(parser).join(parser).join("*.parquet");
-            // In a join only the ends of connections take part.
+            // Only the ends of connections take part in a join.
             let is_of_ends = parser == "tcp_conn_time" && parse != parser;
             let ends = if is_of_ends { " WHERE event = 'end'" } else { "" };
             format!("(SELECT * FROM read_parquet('{}'){ends})", path.display())
@@ -113,14 +114,14 @@ impl Opinion<'_> {
         format!("(SELECT t0.* REPLACE ({latest} AS ts_end){columns} FROM {from})")
     }
 
-    /// The query of one processor: window, groups, rank, aggregates.
+    /// SQL of one processor: window, groups, rank, aggregates.
     fn sql(&self, question: &Question, of: &Processor) -> Option<String> {
         let can_be_said = question.clauses.is_empty() && !of.diff && of.limit.is_none() && of.given.is_none();
-        // Of several values nobody needs a third opinion; addresses are in another order there.
+        // Operations on several values are not compared; addresses have another order there.
         let has_address = of.group.iter().any(|group| group.ours.ends_with("_ip"));
-        // What a file server was asked for is recorded in several tables.
+        // Requests of a file server are recorded in several tables.
         let can_be_said = can_be_said && !["nfs", "rpc"].contains(&question.parse.as_str());
-        // Of two groups of one name the second is called otherwise.
+        // With two groups of equal name the second is renamed.
         let names: BTreeSet<String> = of.group.iter().map(|group| alias(&group.ours)).collect();
         let can_be_said = can_be_said
             && names.len() == of.group.len()
@@ -194,7 +195,7 @@ impl Opinion<'_> {
     }
 }
 
-/// An aggregate that has one column. Totals of a sample are those of all flows.
+/// An aggregate of one column. Totals of a sample are scaled to all flows.
 fn said(aggregate: &str, value: Option<&str>, of: &Processor, sample: Option<&str>) -> Option<String> {
     let share = sample.map(|share| format!(" / {share}::DOUBLE")).unwrap_or_default();
     let whole = |total: String| if share.is_empty() { total } else { format!("round({total}{share})") };
@@ -224,13 +225,13 @@ fn is_of(row: &Row, question: &Question, processor: &Processor) -> bool {
     question.processors.len() == 1 || row.get("processor").is_some_and(|name| *name == processor.chain())
 }
 
-/// What a group's column is called: of a parser's own the name alone.
+/// Name of a group's column, without the parser's prefix.
 fn alias(group: &str) -> String {
     let name = group.rsplit(" AS ").next().unwrap_or(group);
     name.rsplit('.').next().unwrap_or(name).to_owned()
 }
 
-/// Of a row the window's start, the group, the rank and the aggregates.
+/// Start of the window, group, rank and aggregates of a row.
 fn values(of: &Processor, row: &Row) -> Vec<Value> {
     let groups: Vec<String> = of.group.iter().map(|group| alias(&group.ours)).collect();
     let mut names: Vec<String> = groups.clone();
@@ -259,7 +260,7 @@ fn values(of: &Processor, row: &Row) -> Vec<Value> {
     std::iter::once(start).chain(names.iter().enumerate().map(value)).collect()
 }
 
-/// How many rows both have.
+/// Number of rows in both.
 fn agree(of: &Processor, ours: &[&Row], theirs: &[Vec<Value>]) -> Result<usize, String> {
     let keys = 1 + of.group.len();
     let key = |values: &[Value]| values[..keys].iter().map(Value::to_string).collect::<Vec<_>>().join(" ");
@@ -276,7 +277,7 @@ fn agree(of: &Processor, ours: &[&Row], theirs: &[Vec<Value>]) -> Result<usize, 
                 }
                 n += 1;
             }
-            // Windows without a tuple.
+            // Windows without tuples.
             None if of.group.is_empty() => {}
             None => return Err(format!("DuckDB lacks {values:?}")),
         }
@@ -295,7 +296,7 @@ fn is_alike(ours: &Value, theirs: &Value, of: &Processor) -> bool {
         return true;
     }
     let (Some(a), Some(b)) = (number(ours), number(theirs)) else { return false };
-    // Quantiles are read from buckets.
+    // Quantiles come from buckets.
     let by = if of.aggregates.contains(&"quantile") { 1.0 / 128.0 } else { 1e-9 };
     (a - b).abs() <= by * b.abs().max(a.abs())
 }

@@ -1,5 +1,6 @@
-//! Captures of the same, earlier and overlapping periods, published one after another and at the same time: in a complete past no tuple is late,
-//! with either engine. Expected values by construction: each capture has a known number of packets to a server of its own.
+//! Captures of equal, earlier and overlapping periods, published one after another and concurrently: in a complete past
+//! no tuple is late, with either engine. Expected values by construction: each capture has a known number of packets to
+//! its own server.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -17,7 +18,7 @@ use crate::{BINARY, Folder, run};
 pub const START: u64 = 1_700_000_000;
 const QUERY: &str = "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=10s)";
 
-/// A capture of `packets` packets to server 10.`net`.0.2, evenly from `start` on for `seconds`.
+/// A capture of `packets` packets to server 10.`net`.0.2, evenly distributed over `seconds` from `start`.
 pub fn capture(folder: &Folder, net: u8, (start, seconds): (u64, u64), packets: u64) -> String {
     let mut file: Vec<u8> =
         [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 1].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -59,7 +60,7 @@ pub fn counted(kafka: &str, query: &str, what: &str, more: &[&str]) -> (BTreeMap
     (counts, inexact)
 }
 
-/// Of each partition the number of records; that promises do not go back, by the first column alone.
+/// Number of records per partition; checks in the first column that promises do not decrease.
 fn promises_grow(kafka: &str, topic: &str) -> Vec<i64> {
     let kafka = Kafka::new(kafka, []).expect("an address");
     let there = Topics::connect(&kafka, PATIENCE).expect("a broker");
@@ -85,7 +86,7 @@ fn promises_grow(kafka: &str, topic: &str) -> Vec<i64> {
     ranges.iter().map(|range| range.end - range.start).collect()
 }
 
-/// The first column of a record: which branch of `[null, long]`, then a number in zigzag form.
+/// First column of a record: branch of `[null, long]`, then a zigzag number.
 fn first_long(record: &[u8]) -> i64 {
     assert_eq!(record[0], 2, "not null");
     let (mut n, mut shift) = (0_u64, 0);
@@ -110,7 +111,8 @@ pub fn are_added(cluster: &Cluster) {
         "--flink",
         cluster.flink.as_deref().expect("Flink"),
     ];
-    // Two captures of one period, an earlier one, one that overlaps both, and a later one. Readers take 4096 records of a partition at once.
+    // Two captures of one period, an earlier one, one that overlaps both, and a later one. Readers read 4096 records of
+    // a partition at once.
     let captures = [
         (1, (START, 60), 15_000),
         (2, (START, 60), 14_000),
@@ -132,9 +134,9 @@ pub fn are_added(cluster: &Cluster) {
         }
     }
     let records = promises_grow(kafka, "netalytics.tcp_pkt_size.v1");
-    // A capture of a later period follows in a partition that has been used.
+    // A capture of a later period reuses a partition.
     assert_eq!(records.iter().filter(|records| **records > 4096).count(), 4, "{records:?}");
-    // At the same time: a short one ends before a long one has a partition.
+    // Concurrently: a short one ends before a long one has a partition.
     let together = [(6, (START + 5, 1), 10), (7, (START, 60), 12_000), (8, (START - 50, 60), 10_000)];
     for what in ["tuples", "cells"] {
         let query = if what == "tuples" { "PARSE tcp_pkt_size" } else { QUERY };
@@ -163,12 +165,12 @@ fn a_topic_without_publishers_ends_by_the_clock(kafka: &str) {
     }
 }
 
-/// A live query of Flink's has what is published from its start on, though the job takes seconds to start, and marks the window that had begun
-/// before.
+/// A live query in Flink includes data published from its start, though the job takes seconds to start, and marks the
+/// window that had started before.
 fn flink_reads_from_the_start(kafka: &str, flink: &[&str], folder: &Folder) {
     let query = format!("{QUERY} LIMIT 12s");
     let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
-    // It begins in the first half of a window, and ends in the next one.
+    // It starts in the first half of a window, and ends in the next one.
     while seconds() % 10 > 4 {
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -196,7 +198,7 @@ fn flink_reads_from_the_start(kafka: &str, flink: &[&str], folder: &Folder) {
     assert!(found.len() > 1, "{lines}");
 }
 
-/// What a job needs of a slot is known before it starts.
+/// A job's memory requirement is checked before it starts.
 fn slots_are_large_enough(kafka: &str, flink: &[&str], folder: &Folder) {
     let file = capture(folder, 20, (START, 60), 6000);
     assert!(publish(kafka, "PARSE flow", "tuples", &file).status().expect("it runs").success());

@@ -1,4 +1,4 @@
-//! Hosts that publish at the same time, each to a partition of its own.
+//! Hosts that publish concurrently, each to its own partition.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -10,13 +10,13 @@ use super::engines::TIMES;
 use super::hosts::HEAD;
 use crate::{BINARY, Folder};
 
-/// Publishes what each host has seen; how many tuples came too late.
+/// Publishes the captures of all hosts; returns the number of late tuples.
 pub fn publish(kafka: &str, query: &str, hosts: &[String], what: &str) -> u64 {
     let folder = Folder::new();
     let begin = || begin(kafka, query, hosts, what, &folder);
     let begun = (1..TIMES).fold(begin(), |begun, _| begun.or_else(|_| begin()));
     let publishers = begun.unwrap_or_else(|why| panic!("{query}: {why}"));
-    // Nobody ends, and leaves his partition to another, before all have one.
+    // All must have a partition before one ends and releases its own.
     std::thread::scope(|scope| {
         for (publisher, host) in publishers.into_iter().zip(hosts) {
             scope.spawn(move || publisher.publish(host));
@@ -25,7 +25,7 @@ pub fn publish(kafka: &str, query: &str, hosts: &[String], what: &str) -> u64 {
     (0..hosts.len()).map(|host| late(&folder.path(&host.to_string()))).sum()
 }
 
-/// All have a partition, and have published nothing; or what one says that has none, as brokers did not answer in time.
+/// All have a partition, and have published nothing; or the error of one that timed out.
 fn begin(
     kafka: &str,
     query: &str,
@@ -45,7 +45,7 @@ fn begin(
     all.iter_mut().try_for_each(Publisher::begins).map(|()| all)
 }
 
-/// A program that publishes what it is given; killed when dropped.
+/// A publisher fed by the test; killed on drop.
 struct Publisher {
     child: Child,
     input: Option<ChildStdin>,
@@ -53,11 +53,11 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// With the head of a capture, without which it does not begin.
+    /// Fed with the header of a capture, which it needs to start.
     fn start(mut child: Child, capture: &str) -> Publisher {
         let (mut input, says) = (child.stdin.take(), child.stderr.take().expect("piped"));
         let all = fs::read(capture).expect("a capture");
-        // It may have ended, which is seen by what it says.
+        // It may have ended, which its messages show.
         let _ = input.as_mut().expect("piped").write_all(&all[..HEAD]);
         Publisher { child, input, says: BufReader::new(says).lines() }
     }
@@ -87,7 +87,7 @@ impl Drop for Publisher {
     }
 }
 
-/// How many tuples came too late, as a summary says; of a run that has failed nothing.
+/// Number of late tuples in a summary; none for a failed run.
 pub fn late(summary: &str) -> u64 {
     let read = |file| serde_json::from_reader(file).ok();
     let summary: Value = File::open(summary).ok().and_then(read).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Random queries that are valid, by seed: a parser, conditions, and processors over its tuples. Values to compare with are those of
-//! the tuples. What can be said in DuckDB's SQL, too, is said in it.
+//! Random valid queries, by seed: a parser, conditions, and processors over its tuples, with constants from the tuples.
+//! Also in DuckDB's SQL where possible.
 
 use serde_json::Value;
 use testkit::rng::Rng;
@@ -9,13 +9,13 @@ use super::terms::{Said, Table, Terms};
 /// A query.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What is read: parsers.
+    /// Parsers.
     pub parse: String,
     /// FROM and TO.
     pub clauses: Vec<String>,
     /// SAMPLE.
     pub sample: Option<&'static str>,
-    /// Conditions, all of which hold.
+    /// Conditions, combined by AND.
     pub filter: Vec<Said>,
     pub processors: Vec<Processor>,
 }
@@ -23,7 +23,7 @@ pub struct Question {
 /// A processor.
 #[derive(Clone, Debug, Default)]
 pub struct Processor {
-    /// All of it, where it was not drawn.
+    /// The complete text if not random.
     pub given: Option<&'static str>,
     /// Whether its value is the difference of two times.
     pub diff: bool,
@@ -35,7 +35,7 @@ pub struct Processor {
     /// Length and slide of windows in milliseconds.
     pub window: Option<(u32, u32)>,
     pub quantiles: Vec<&'static str>,
-    /// How many groups are left, by the last aggregate.
+    /// Number of groups kept, by the last aggregate.
     pub rank: Option<u32>,
     pub having: Option<String>,
     pub order: Option<String>,
@@ -43,12 +43,12 @@ pub struct Processor {
 }
 
 impl Question {
-    /// As it is asked of tuples that were published, which have their sampling.
+    /// The query over published tuples, without SAMPLE.
     pub fn text_of_tuples(&self, time: &str) -> String {
         Question { sample: None, ..self.clone() }.text(time)
     }
 
-    /// As it is asked; `time` is SINCE and UNTIL.
+    /// The query; `time`: SINCE and UNTIL.
     pub fn text(&self, time: &str) -> String {
         let mut text = format!("PARSE {}", self.parse);
         self.clauses.iter().for_each(|clause| text.push_str(&format!(" {clause}")));
@@ -75,7 +75,7 @@ impl Processor {
         blocks.collect::<Vec<_>>().join("-")
     }
 
-    /// Which of its aggregates that is.
+    /// Index of an aggregate.
     pub fn place(&self, aggregate: &str) -> Option<usize> {
         let several = |one: &&str| if *one == "quantile" { self.quantiles.len() } else { 1 };
         let before = self.aggregates.iter().position(|one| *one == aggregate)?;
@@ -121,26 +121,27 @@ fn of(parse: String) -> Question {
     Question { parse, clauses: Vec::new(), sample: None, filter: Vec::new(), processors: Vec::new() }
 }
 
-/// A query with processors that are written down.
+/// A query with given processors.
 pub fn given(parse: &str, processors: &[&'static str]) -> Question {
     let processor = |text: &&'static str| Processor { given: Some(text), ..Processor::default() };
     let processors = processors.iter().map(processor).collect();
     Question { processors, ..of(parse.into()) }
 }
 
-/// Aggregates that look at values.
+/// Aggregates over values.
 pub const OF_VALUES: &[&str] =
     &["sum", "avg", "min", "max", "stddev", "distinct", "quantile", "hist", "cdf", "throughput"];
-/// All others, but for those that need something.
+/// Other aggregates without arguments.
 const OF_TUPLES: &[&str] = &["count", "rate", "share"];
-/// Parsers that know what a success is.
+/// Parsers with a definition of success.
 const JUDGING: &[&str] =
     &["http", "http_get", "mysql_query", "memcached", "memcached_get", "redis", "dns", "tls", "nfs"];
 
-/// Reports on all that is asked of a service.
+/// Profiles of all requests to a service.
 const PROFILES: &[&str] = &["(workload-profile)", "(workload-profile: w=1s, k=3)"];
 
-/// A query over a table, with so many processors, each of which `is_valid` has found to be; one in some has none, and gives tuples.
+/// A query over a table with this number of processors, each accepted by `is_valid`; some queries have none and return
+/// tuples.
 pub fn draw(
     random: &mut Rng,
     table: &Table,
@@ -166,7 +167,7 @@ pub fn draw(
         if random.below(100) < 3 {
             drawn = Processor { given: Some(PROFILES[random.below(2) as usize]), ..Processor::default() };
         }
-        // Rows say which processor they are of by its name.
+        // Rows are assigned to processors by name.
         let is_new = question.processors.iter().all(|other| other.chain() != drawn.chain());
         let alone = Question { processors: vec![drawn.clone()], ..question.clone() };
         if is_new && is_valid(&alone) {
@@ -240,7 +241,7 @@ fn select(terms: &mut Terms<'_>, of: &mut Processor) {
     }
 }
 
-/// What a JSON value is in a query.
+/// Literal of a JSON value in a query.
 pub fn literal(value: &Value) -> String {
     match value {
         Value::String(text) => format!("'{}'", text.replace('\'', "''")),

@@ -1,5 +1,5 @@
-//! What docs/distributed.md says does not run over Kafka or in Flink: each is refused with its reason, and what is said to work gives the rows
-//! of the packets.
+//! Queries that docs/distributed.md lists as unsupported over Kafka or in Flink are rejected with their reason;
+//! supported ones return the rows of the packets.
 
 use testkit::cluster::Cluster;
 
@@ -7,11 +7,11 @@ use super::rows::in_one_order;
 use super::{asked, over_packets, publish, published};
 use crate::{ROOT, run};
 
-/// What becomes of a query.
+/// Treatment of a query.
 #[derive(Clone, Copy)]
 enum Way {
     Works,
-    /// With this reason.
+    /// Rejected with this reason.
     Refused(&'static str),
 }
 
@@ -20,7 +20,8 @@ use Way::{Refused, Works};
 const SAMPLES: Way = Refused("SAMPLE chooses flows by their packets");
 const REGEX: Way = Refused("those of Flink are of another kind");
 
-/// Queries of the table; over tuples by the embedded engine and by Flink; over cells by Flink. The embedded engine answers all of cells.
+/// Queries of the table; over tuples by the embedded engine and by Flink; over cells by Flink. The embedded engine
+/// answers all over cells.
 const ROWS: &[(&str, Way, Way, Way)] = &[
     ("PARSE http SAMPLE 0.1 PROCESS (group-count: group=status)", SAMPLES, SAMPLES, Works),
     (
@@ -124,12 +125,12 @@ pub fn as_documented(cluster: &Cluster) {
             Refused(why) => refuses("tuples", why),
         }
         match cells {
-            // Only Flink refuses windows.
+            // Only Flink rejects windows.
             Refused(why) if !why.contains("Flink") => refuses("cells", why),
             _ => {
                 publish(kafka, query, &capture, "cells");
                 let found = published(kafka, query, "cells", &[]);
-                // Which flows are in a sample depends on who samples.
+                // The flows in a sample depend on the sampler.
                 let is_sample = query.contains("SAMPLE");
                 assert!(!found.is_empty(), "{query}");
                 if !is_sample {
@@ -152,7 +153,7 @@ pub fn as_documented(cluster: &Cluster) {
     assert!(!asked(kafka, "PARSE http PROCESS (count) SINCE 2001-01-01", "tuples", &[]).is_empty());
 }
 
-/// What differs from the rows over the packets, in no order.
+/// First difference to the rows over the packets, ignoring the order.
 fn different(query: &str, capture: &str, found: &str) -> Option<String> {
     let parsed = |lines: &str| {
         in_one_order(lines.lines().map(|line| serde_json::from_str(line).expect("a row")).collect())

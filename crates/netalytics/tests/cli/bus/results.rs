@@ -1,4 +1,4 @@
-//! Rows to a topic of results: what Kafka's own consumer reads there is held against what is printed.
+//! Rows in a topic of results: records read by Kafka's own consumer are compared with the output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
@@ -11,20 +11,20 @@ use crate::{BINARY, ROOT, run};
 
 const TEXT: &str = include_str!("../../../../../docs/outlets.md");
 
-/// A record as the consumer prints it.
+/// A record printed by the consumer.
 pub struct Told {
     pub headers: BTreeMap<String, String>,
     pub key: String,
     pub row: String,
 }
 
-/// The line of the documentation that begins so.
+/// The line of the documentation with this prefix.
 fn documented(start: &str) -> &'static str {
     let line = TEXT.lines().find(|line| line.trim_start().starts_with(start));
     line.unwrap_or_else(|| panic!("no {start}")).trim()
 }
 
-/// All that is in a topic, by the command of the documentation.
+/// All records of a topic, by the command of the documentation.
 pub fn consumed(cluster: &Cluster, topic: &str) -> Vec<Told> {
     let words = documented("kafka-console-consumer.sh").split(' ').skip(3);
     let words = words.map(|word| if word == "netalytics.results" { topic } else { word });
@@ -46,7 +46,7 @@ pub fn consumed(cluster: &Cluster, topic: &str) -> Vec<Told> {
     text.lines().map(told).collect()
 }
 
-/// Rows of queries over packets, and of what was published as `merged` says, are in the topic as they are printed.
+/// Rows of queries over packets, and over published data (`merged`), are in the topic as printed.
 pub fn rows_are_told(cluster: &Cluster, merged: &[&str]) {
     let (capture, query) = (format!("{ROOT}/captures/shop/in.pcap"), QUERIES[2]);
     let to = format!("kafka://{}#name=merged", cluster.kafka);
@@ -78,13 +78,13 @@ pub fn rows_are_told(cluster: &Cluster, merged: &[&str]) {
         assert!(rows.len() > 3, "{name}: {rows:?}");
         assert!(rows.iter().all(|row| serde_json::from_str::<Value>(row).is_ok()), "{name}: {rows:?}");
     }
-    // A query's text has commas of its own, which this consumer does not tell from its own.
+    // A query's text contains commas, which this consumer does not distinguish from separators.
     assert!(all.iter().all(|told| told.key == tuples || told.headers["job"] == told.key));
     let ids: BTreeSet<&str> = all.iter().map(|told| told.headers["id"].as_str()).collect();
     assert_eq!(ids.len(), all.len(), "each row has an identifier of its own");
 }
 
-/// Rows that nobody takes are counted.
+/// Rows not accepted by a broker are counted.
 #[test]
 fn rows_that_no_broker_takes_are_lost_and_counted() {
     let capture = format!("{ROOT}/captures/shop/in.pcap");

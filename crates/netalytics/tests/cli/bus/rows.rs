@@ -1,4 +1,4 @@
-//! Rows of two ways to answer, and whether they are alike: integers to the digit, real numbers but for the order in which they were added.
+//! Comparison of rows from two engines: integers exactly, floats up to the order of additions.
 
 use serde_json::{Map, Value};
 
@@ -6,18 +6,18 @@ use crate::Ran;
 
 pub type Row = Map<String, Value>;
 
-/// What a run has printed as JSON lines.
+/// Rows printed as JSON lines.
 pub fn rows(ran: &Ran) -> Vec<Row> {
     ran.out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
 }
 
-/// Tuples in no order: those of one nanosecond come as their hosts have told them.
+/// Tuples in a canonical order: those of one nanosecond arrive in the order of hosts.
 pub fn in_one_order(mut rows: Vec<Row>) -> Vec<Row> {
     rows.sort_by_cached_key(|row| Value::Object(row.clone()).to_string());
     rows
 }
 
-/// What differs first between the rows of each processor.
+/// The first difference between the rows of each processor.
 pub fn different(expected: &[Row], found: &[Row]) -> Option<String> {
     let mut names: Vec<&Value> =
         expected.iter().chain(found).map(|row| row.get("processor").unwrap_or(&Value::Null)).collect();
@@ -38,7 +38,7 @@ pub fn different(expected: &[Row], found: &[Row]) -> Option<String> {
     })
 }
 
-/// Without the rows of silent windows before the first tuple and behind the last one: only those who see packets know of that time.
+/// Without empty windows before the first and after the last tuple: only queries over packets know that period.
 fn between_silences(mut rows: Vec<Row>) -> Vec<Row> {
     const FRAME: [&str; 6] =
         ["processor", "window_start", "window_end", "approximate", "error_bound", "lost"];
@@ -53,7 +53,7 @@ fn between_silences(mut rows: Vec<Row>) -> Vec<Row> {
     rows.split_off(first)
 }
 
-/// What a capture lost has tests of its own.
+/// Capture loss has its own tests.
 fn are_alike(a: &Row, b: &Row) -> bool {
     a.len() == b.len()
         && a.iter().all(|(name, a)| name == "lost" || b.get(name).is_some_and(|b| is_alike(a, b)))

@@ -1,9 +1,9 @@
-//! What differs, made smaller: queries that lack something of another.
+//! Minimization of differing queries.
 
 use super::questions::{OF_VALUES, Processor, Question};
 
 impl Question {
-    /// Each lacks something.
+    /// Queries with one part removed.
     pub fn simpler(&self) -> Vec<Question> {
         let mut all = Vec::new();
         if self.processors.len() > 1 {

@@ -1,18 +1,18 @@
-//! Random expressions and conditions over the columns of a table, in our language and, where it has them, in DuckDB's.
+//! Random expressions and conditions over the columns of a table, in our language and, if possible, in DuckDB's SQL.
 
 use serde_json::Value;
 use testkit::rng::Rng;
 
 use super::questions::literal;
 
-/// Something said in our language; `sql`: the same in DuckDB's.
+/// A term in our language; `sql`: the same in SQL.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub ours: String,
     pub sql: Option<String>,
 }
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Whole,
@@ -24,18 +24,18 @@ pub enum Kind {
     Ip,
 }
 
-/// A column of which some tuple has a value.
+/// A column with at least one value.
 pub struct Column {
     pub name: String,
     pub kind: Kind,
-    /// Different ones, some of them.
+    /// Some distinct values.
     pub values: Vec<Value>,
 }
 
-/// What parsers have found in a capture; of several their tuples are joined.
+/// Tuples of parsers in a capture, joined if several.
 pub struct Table {
     pub parsers: Vec<String>,
-    /// The capture, and what each host has seen of it.
+    /// The capture, and the part of each host.
     pub capture: String,
     pub hosts: Vec<String>,
     pub columns: Vec<Column>,
@@ -44,12 +44,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// What is behind PARSE.
+    /// The clause after PARSE.
     pub fn parse(&self) -> String {
         self.parsers.join(", ")
     }
 
-    /// Lengths of windows in milliseconds, of which there are not too many.
+    /// Window lengths in milliseconds that result in a moderate number of windows.
     pub fn windows(&self) -> &'static [u32] {
         match self.span_ms {
             ..30_000 => &[20, 60, 100, 240, 400, 1000],
@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-/// Draws terms.
+/// Random terms.
 pub struct Terms<'a> {
     pub random: &'a mut Rng,
     pub table: &'a Table,
@@ -111,7 +111,7 @@ impl Terms<'_> {
         }
     }
 
-    /// A whole number that is computed, and what kind of number it is.
+    /// A computed integer, and its type.
     fn number(&mut self) -> (Said, Kind) {
         let Some((name, kind, value)) = self.valued(NUMBERS) else {
             return (said("client_port", whole("client_port")), Kind::Whole);
@@ -151,7 +151,7 @@ impl Terms<'_> {
         (computed, kind)
     }
 
-    /// Something to aggregate.
+    /// A value for aggregates.
     pub fn value(&mut self, place: usize) -> Said {
         let (number, kind) = self.number();
         let real = match self.below(12) {
@@ -169,7 +169,7 @@ impl Terms<'_> {
         Said { ours: if is_plain { ours } else { format!("{ours} AS v{place}") }, sql }
     }
 
-    /// Something to group by.
+    /// A group expression.
     pub fn group(&mut self, place: usize) -> Said {
         let computed = match self.below(10) {
             0 => self.valued(&[Kind::Whole]).map(|(name, ..)| {
@@ -296,22 +296,22 @@ fn said(ours: impl Into<String>, sql: impl Into<String>) -> Said {
     Said { ours: ours.into(), sql: Some(sql.into()) }
 }
 
-/// A test of a column that both say alike.
+/// A test with the same text in both languages.
 fn same(name: &str, test: impl std::fmt::Display) -> Said {
     said(format!("{name} {test}"), format!("{} {test}", quoted(name)))
 }
 
-/// A column of whole numbers in DuckDB's SQL, where there is room for what is computed of it.
+/// An integer column in SQL, wide enough for computations.
 fn whole(name: &str) -> String {
     format!("CAST({} AS HUGEINT)", quoted(name))
 }
 
-/// A column in DuckDB's SQL.
+/// A quoted column name in SQL.
 pub fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// What stands in a JSON text.
+/// Content of a JSON string.
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,6 +1,6 @@
-//! What random queries are asked of: captures whose flows are dealt among hosts, and of each which parsers find something there. The
-//! repository's own captures are one such world; with `NETALYTICS_QUERIES` those of the corpus beside the workspace take turns with it, and
-//! in some worlds only a part of the flows is looked at.
+//! Input of random queries: captures divided among hosts, and the parsers with results in each. The repository's own
+//! captures are one such world; with `NETALYTICS_QUERIES` also captures of the corpus next to the workspace, and some
+//! worlds are sampled.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,43 +14,43 @@ use super::rows::{Row, rows};
 use super::terms::{Column, Kind, Table};
 use crate::{Folder, ROOT, run};
 
-/// Hosts that publish at the same time.
+/// Number of concurrent publishers.
 const HOSTS: usize = 3;
-/// Columns that nobody asks for: identifiers, whose numbers are no numbers, and what is there only beside a tunnel or a sample.
+/// Unused columns: identifiers, and those that exist only in tunnels or samples.
 const UNUSED: &[&str] = &["id", "community_id", "sample_rate"];
-/// Parsers whose tuples end with the input, as of questions that nobody answers, or are of packets that are dealt apart (fragments): one
-/// host has them all.
+/// Parsers whose tuples end with the input, such as unanswered requests, or use packets divided separately (fragments):
+/// one host has all of them.
 const OF_ONE_HOST: &[&str] = &["flow", "dns", "nfs", "rpc"];
-/// What joins the tuples of others.
+/// Parsers that join with others.
 const OF_CONNECTIONS: &[&str] = &["tcp_conn_time", "packet"];
-/// So many seeds have one world.
+/// Seeds per world.
 const SEEDS: u64 = 100;
-/// How many captures of the corpus are in a world, of how many that are tried.
+/// Captures of the corpus per world, and number tried.
 const CAPTURES: usize = 3;
 const TRIED: usize = 12;
-/// With fewer there is nothing to ask, with more it takes long.
+/// Minimum and maximum number of tuples.
 const TUPLES: std::ops::Range<usize> = 20..20_000;
 const CAPTURE_BYTES_MAX: u64 = 1_500_000;
 
-/// Which captures, and which of their flows.
+/// Selection of captures and flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct World {
-    /// Which of the corpus; `None`: the repository's own.
+    /// Era of the corpus; `None`: the repository's own captures.
     corpus: Option<u64>,
     pub sample: Option<&'static str>,
 }
 
-/// A capture, and what is found there.
+/// A capture with its parsers.
 pub struct Place {
     pub capture: String,
     pub hosts: usize,
     pub parsers: Vec<String>,
-    /// Parsers whose tuples are joined.
+    /// Parsers to join.
     pub joins: Vec<Vec<String>>,
 }
 
 impl World {
-    /// The one of this query.
+    /// World of a seed.
     pub fn of(seed: u64) -> World {
         let era = seed / SEEDS;
         let (is_home, sample) = match era % 6 {
@@ -62,12 +62,12 @@ impl World {
         World { corpus: (!is_home).then_some(era), sample }
     }
 
-    /// A seed of the repository's own captures, by any number.
+    /// A seed of the repository's own captures, from any number.
     pub fn at_home(number: u64) -> u64 {
         number / SEEDS * 6 * SEEDS + number % SEEDS
     }
 
-    /// What it has.
+    /// Its captures.
     pub fn places(self) -> Vec<Place> {
         self.corpus.map(of_corpus).filter(|places| !places.is_empty()).unwrap_or_else(home)
     }
@@ -98,7 +98,7 @@ fn home() -> Vec<Place> {
     ]
 }
 
-/// Some captures that lie beside the workspace, by chance; empty where there are none.
+/// Random captures next to the workspace; empty if there are none.
 fn of_corpus(era: u64) -> Vec<Place> {
     let mut random = Rng::new(era);
     let Some(corpus) = testkit::corpus() else { return Vec::new() };
@@ -123,7 +123,7 @@ fn name_of(row: &Row) -> Option<String> {
     row.get("parser").or_else(|| row.get("name")).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What is found in a capture that no other place has.
+/// Parsers of a capture without data in other places.
 fn found(file: &Path, known: &BTreeSet<String>, taken: &mut BTreeSet<String>) -> Vec<Place> {
     let capture = file.to_str().expect("UTF-8").to_owned();
     if !hosts::can_deal(&capture) {
@@ -150,7 +150,7 @@ fn found(file: &Path, known: &BTreeSet<String>, taken: &mut BTreeSet<String>) ->
 }
 
 impl Place {
-    /// Tables of its parsers and joins, where hosts have these parts of the capture.
+    /// Tables of its parsers and joins, with the parts of hosts.
     pub fn tables(&self, folder: &Folder, name: &str) -> Vec<Table> {
         let hosts = hosts::deal(&self.capture, self.hosts, folder, name);
         let alone = self.parsers.iter().map(|parser| vec![parser.clone()]);
@@ -159,7 +159,7 @@ impl Place {
     }
 }
 
-/// What parsers find in a capture; `None` where that is next to nothing, or too much.
+/// Table of parsers in a capture; `None` for too few or too many tuples.
 fn table(parsers: Vec<String>, capture: &str, hosts: Vec<String>) -> Option<Table> {
     let text = format!("PARSE {}", parsers.join(", "));
     let tuples = rows(&run(&["query", &text, "-r", capture, "--format", "jsonl", "-q"]));
@@ -198,7 +198,7 @@ fn kind(column: &Row) -> Option<Kind> {
     })
 }
 
-/// Some different ones.
+/// Some distinct values.
 fn values(tuples: &[Row], name: &str) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     for value in tuples.iter().filter_map(|tuple| tuple.get(name)).filter(|value| !value.is_null()) {

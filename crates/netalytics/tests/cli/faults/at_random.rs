@@ -1,7 +1,9 @@
-//! Publishers that come and go at random beside a broker that is killed: what a publisher was given and reported as published is counted once, of
-//! one that was killed or interrupted no packet more than it was given, and no promise is broken: in a complete past nothing is late.
+//! Publishers that start and stop at random, with a broker that is killed: packets given to a publisher and reported as
+//! published are counted once; of a killed or interrupted one, at most the packets given to it; and no promise is
+//! broken: in a complete past nothing is late.
 //!
-//! The seed is printed. `NETALYTICS_CHAOS=200` takes so many steps instead of 5, `NETALYTICS_CHAOS_SEED=7` those of that seed.
+//! The seed is printed. `NETALYTICS_CHAOS=200` runs that number of steps instead of 5, `NETALYTICS_CHAOS_SEED=7` those
+//! of that seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +25,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// What was published: tuples or cells, and of which server from how many to how many packets.
+/// Published data: tuples or cells, and the minimum and maximum number of packets per server.
 #[derive(Default)]
 struct Truth(BTreeMap<&'static str, BTreeMap<String, (u64, u64)>>);
 
@@ -51,12 +53,12 @@ pub fn publishers_come_and_go(cluster: &Cluster) {
         let mut words = Vec::new();
         let mut running = Vec::new();
         for _ in 0..=rng.below(3) {
-            // Servers are told apart by one byte: behind 250 of them those before count on.
+            // Servers are distinguished by one byte: after 250 of them the first ones are reused.
             net = net % 250 + 1;
             let what = if rng.chance(0.5) { "tuples" } else { "cells" };
             let fate = FATES[rng.below(FATES.len() as u64) as usize];
             *fates.entry(fate).or_insert(0) += 1;
-            // Later than those before, or of a time that others have published.
+            // Later than previous ones, or of an earlier period.
             let start = START + if rng.chance(0.7) { step * 60 } else { rng.below(step * 60) };
             let packets = 100 + rng.below(3000);
             let file =
@@ -77,7 +79,7 @@ pub fn publishers_come_and_go(cluster: &Cluster) {
         }
         let loses_broker = running.iter().any(|(_, _, fate, ..)| *fate == "without a broker");
         if loses_broker {
-            // One that begins without a broker ends with exit code 1.
+            // A publisher started without a broker ends with exit code 1.
             running.iter().for_each(|(.., publisher, _, _)| publisher.says("publishing to partition"));
             cluster.kill("broker-1");
         }

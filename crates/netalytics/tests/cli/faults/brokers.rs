@@ -1,4 +1,4 @@
-//! Publishers and brokers that go.
+//! Failures of publishers and brokers.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,7 @@ use testkit::programs::{PATIENCE, wait_for};
 use super::{Started, Traffic, as_set, counted, offsets, undisturbed};
 use crate::{Folder, Ran, run};
 
-/// Event time that a publisher of cells may take with it: what it has not told of open windows, a window, and how long that waits for late
-/// tuples.
+/// Event time that a killed publisher of cells may lose: unreported open windows, a window, and its lateness.
 const LOST_NS: i64 = 5_000_000_000 + 1_000_000_000 + 250_000_000;
 
 pub fn a_killed_publisher(cluster: &Cluster) {
@@ -23,7 +22,7 @@ pub fn a_killed_publisher(cluster: &Cluster) {
     std::thread::sleep(Duration::from_secs(1));
     publisher.signal("-KILL");
     publisher.ends(PATIENCE);
-    // Its partition is held for it until it is known to be dead.
+    // Its partition is reserved until it is known to be dead.
     let ran = run(&["publish", query, "-r", crate::SHOP, "--kafka", &cluster.kafka, "--no-redact"]);
     assert!(ran.code == 0 && ran.err.contains("publishing to partition 1"), "{}", ran.err);
     let since = format!("{query} SINCE 2001-01-01");
@@ -51,7 +50,7 @@ pub fn a_killed_publisher(cluster: &Cluster) {
     assert_eq!(found, expected);
 }
 
-/// A publisher of all packets with so much memory.
+/// A publisher of all packets with this memory limit.
 fn publisher(folder: &Folder, cluster: &Cluster, away: &str) -> (Started, u64) {
     let flags = ["--away", away, "--unacknowledged-max", "100KiB"];
     let publisher = Started::publisher(folder, away, cluster, "PARSE packet", &flags);
@@ -66,8 +65,8 @@ fn start_broker_again(cluster: &Cluster) {
     cluster.start_again("broker-1");
 }
 
-/// While the broker is away one publisher waits and another drops; a third program follows. Nothing of the first is lost, what the other
-/// has dropped is counted, and Kafka counts the same.
+/// While the broker is unreachable, one publisher waits and another drops, with a live reader. The first loses nothing,
+/// drops of the second are counted, and Kafka's counts agree.
 pub fn away(cluster: &Cluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let (mut waits, its) = publisher(&folder, cluster, "block");
@@ -83,7 +82,7 @@ pub fn away(cluster: &Cluster) {
     }
     wait_for("rows", || if asker.rows() > 100 { Ok(()) } else { Err(asker.said()) });
     cluster.kill("broker-1");
-    // Nobody reads the end of what they are given while the first waits: its pipe is wide enough.
+    // The first does not read while it waits; its pipe is large enough.
     drops.feed(traffic.part(0.2, 0.9), Duration::ZERO);
     waits.feed(traffic.part(0.2, 0.4), Duration::ZERO);
     drops.says("no broker has accepted a record for 5 s (");
@@ -105,7 +104,7 @@ pub fn away(cluster: &Cluster) {
         let there = offsets(cluster, "netalytics.packet.v1", partition);
         assert_eq!(there, counted(ran, "sent to Kafka"), "{}", ran.err);
     }
-    // Of all packets those that are not there, but for beats, which are dropped, too.
+    // Missing packets equal the drops, except for beats, which are dropped, too.
     let all = traffic.packets.len() as u64;
     let rows = |ran: &Ran| counted(ran, "rows");
     assert_eq!((rows(&waited), rows(&dropped)), (all, all));
@@ -118,7 +117,7 @@ pub fn away(cluster: &Cluster) {
     assert_eq!(asked.code, 0, "{}", asked.err);
 }
 
-/// With the broker gone for good, who is asked to end does, within a bound, and says what is missing.
+/// With the broker gone for good, a publisher asked to end does so within a time limit, and reports missing data.
 pub fn an_end_while_they_are_away(cluster: &Cluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let (mut publisher, _) = publisher(&folder, cluster, "block");
@@ -127,7 +126,7 @@ pub fn an_end_while_they_are_away(cluster: &Cluster) {
     publisher.feed(traffic.part(0.0, 0.2), Duration::from_secs(2));
     wait_for("rows", || if asker.rows() > 0 { Ok(()) } else { Err(asker.said()) });
     cluster.kill("broker-1");
-    // Less than a pipe holds: whoever waits for room reads no more.
+    // Less than a pipe's capacity: a publisher that waits does not read.
     publisher.feed(traffic.part(0.2, 0.4), Duration::ZERO);
     asker.says("no broker answers at ");
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! A broker whose disk is full.
+//! A broker with a full disk.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use testkit::programs::PATIENCE;
 use super::{Started, Traffic, assert_rows, cluster, counted, undisturbed};
 use crate::{Folder, run};
 
-/// A file system of its own for a directory that is moved to it.
+/// A separate file system for a directory, whose content is moved to it.
 struct Disk(String);
 
 impl Disk {
@@ -50,7 +50,7 @@ pub fn a_full_disk() {
     cluster.start_again("broker-1");
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let query = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
-    // The broker is killed and has to come first.
+    // The killed broker must be the first to start.
     std::thread::sleep(Duration::from_secs(8));
     let tuples = ["--publish", "tuples"];
     let mut publisher = Started::publisher(&folder, "publisher", &cluster, query, &tuples);
@@ -60,7 +60,7 @@ pub fn a_full_disk() {
     publisher.feed(traffic.part(0.4, 0.8), Duration::from_secs(2));
     publisher.says("no broker has accepted a record for 5 s (");
     disk.empty();
-    // It has ended by itself, as brokers do whose only disk fails.
+    // It has ended by itself, like brokers whose only disk fails.
     cluster.start_again("broker-1");
     publisher.says("brokers take records again; nothing was dropped");
     publisher.feed(traffic.part(0.8, 1.0), Duration::ZERO);
@@ -69,7 +69,7 @@ pub fn a_full_disk() {
     let asked =
         run(&["query", &since, "--kafka", &cluster.kafka, "--published", "tuples", "--format", "jsonl"]);
     assert_eq!(asked.code, 0, "{}", asked.err);
-    // A broker whose disk is full may refuse what it is about to write, for no reason that it could name: one batch, which is told.
+    // A broker with a full disk may reject one batch without a specific reason, which is reported.
     match counted(&ran, "dropped") {
         0 => {
             assert_eq!(ran.code, 0, "{}", ran.err);

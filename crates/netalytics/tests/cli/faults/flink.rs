@@ -1,4 +1,4 @@
-//! Flink merges, and something of it goes.
+//! Failures during a merge in Flink.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::records::{late_lane, strange, write};
 use super::{Started, Traffic, as_set, assert_rows, counted, topics, undisturbed};
 use crate::{Folder, Ran, run};
 
-/// A busy machine starts a job slowly, and a TaskManager's end is noticed after a while.
+/// A busy machine starts a job slowly, and the end of a TaskManager is noticed late.
 const END: Duration = Duration::from_secs(180);
 
 fn flags(cluster: &Cluster) -> Vec<&str> {
@@ -24,7 +24,7 @@ fn asks<'a>(cluster: &'a Cluster, since: &'a str) -> Vec<&'a str> {
     [&fixed[..], &flags(cluster)].concat()
 }
 
-/// Publisher, and who follows with Flink, at work.
+/// A publisher and a live query with Flink.
 struct Scene {
     folder: Folder,
     traffic: Traffic,
@@ -36,12 +36,12 @@ struct Scene {
 }
 
 impl Scene {
-    /// Rows come by the end of this.
+    /// Rows have arrived at the end of this.
     fn begin(cluster: &Cluster, window: &str) -> Scene {
         let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
         let query = format!("PARSE http PROCESS (diff-group: group=url_template, w={window})");
         let since = format!("{query} SINCE 2001-01-01");
-        // One partition: Flink waits for no empty ones.
+        // One partition: Flink does not wait for empty ones.
         let mut publisher = Started::publisher(&folder, "publisher", cluster, &query, &["--partitions", "1"]);
         publisher.says("publishing to partition");
         let said = publisher.said();
@@ -57,7 +57,7 @@ impl Scene {
         Scene { folder, traffic, query, since, topic, publisher, asker }
     }
 
-    /// This is published, too, and merged, and nothing is missing or told twice; what was said.
+    /// Publishes the rest; checks that nothing is missing or duplicated; returns the result.
     fn end(mut self, cluster: &Cluster, rest: &[Vec<u8>], pause: Duration) -> Ran {
         self.publisher.feed(rest, Duration::from_secs(4));
         let published = self.publisher.ends(PATIENCE);
@@ -71,7 +71,7 @@ impl Scene {
     }
 }
 
-/// Jobs that are not over.
+/// Unfinished jobs.
 fn jobs(cluster: &Cluster) -> usize {
     let url = format!("{}/jobs/overview", cluster.flink.as_deref().expect("Flink"));
     let asked = Command::new("curl").args(["-fsS", &url]).output().expect("curl");
@@ -91,7 +91,7 @@ fn nothing_is_left(cluster: &Cluster) {
     });
 }
 
-/// Flink calls a source idle whose partitions were silent for five seconds; the last windows are told all the same.
+/// Flink considers a source idle after five seconds without records; the last windows are reported nevertheless.
 pub fn silent_topics(cluster: &Cluster) {
     let scene = Scene::begin(cluster, "1900ms");
     let rest = scene.traffic.part(0.5, 1.0).to_vec();
@@ -113,7 +113,7 @@ pub fn a_killed_broker(cluster: &Cluster) {
     assert_rows(&ran.out, &expected, &ran.err);
 }
 
-/// What comes later finds the second broker there.
+/// Restarts the second broker for later scenarios.
 struct Again<'c>(&'c Cluster);
 
 impl Drop for Again<'_> {
@@ -146,7 +146,7 @@ pub fn a_killed_gateway(cluster: &Cluster) {
     scene.end(cluster, &[], Duration::from_secs(3));
 }
 
-/// What it has left is ended by the next start, whose rows are whole.
+/// Its remaining job is ended by the next start, whose rows are complete.
 pub fn a_killed_asker(cluster: &Cluster) {
     let mut scene = Scene::begin(cluster, "2300ms");
     scene.asker.signal("-KILL");
@@ -160,7 +160,7 @@ pub fn a_killed_asker(cluster: &Cluster) {
     nothing_is_left(cluster);
 }
 
-/// Flink passes over no record; that is said, and the embedded engine answers.
+/// Flink skips no record; that is reported, and the embedded engine answers.
 pub fn poison(cluster: &Cluster) {
     let scene = Scene::begin(cluster, "2400ms");
     write(cluster, &scene.topic, 0, &strange());
@@ -198,7 +198,7 @@ pub fn deleted(cluster: &Cluster) {
     nothing_is_left(cluster);
 }
 
-/// Ctrl-C while no broker answers: within a bound, with what is missing, and without a job that goes on.
+/// Ctrl-C while no broker responds: ends within a time limit, reports missing data, and leaves no job.
 pub fn an_end_without_brokers(cluster: &Cluster) {
     let scene = Scene::begin(cluster, "2700ms");
     ["broker-1", "broker-2", "broker-3"].iter().for_each(|broker| cluster.kill(broker));

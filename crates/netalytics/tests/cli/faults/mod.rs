@@ -1,6 +1,6 @@
-//! What fails between those who publish and those who ask, with real processes that are killed: what they say, what is lost, how they
-//! end. Rows are held against those of an undisturbed run over the same packets. `docs/distributed.md` has the table; what takes three
-//! brokers and a Flink runs where `NETALYTICS_FAULTS` is set.
+//! Failures between publishers and readers, with real processes that are killed: messages, losses, ends. Rows are
+//! compared with an undisturbed run over the same packets. `docs/distributed.md` has the table; scenarios with three
+//! brokers and Flink run if `NETALYTICS_FAULTS` is set.
 
 mod at_random;
 mod brokers;
@@ -22,7 +22,7 @@ use testkit::programs::wait_for;
 
 use super::{BINARY, Folder, ROOT, Ran, run};
 
-/// The shop's packets with more time between them, so that there is something to kill: their capture's head, and each with its own.
+/// The shop's packets, spread over a longer time: header of the capture, and each packet.
 pub struct Traffic {
     head: Vec<u8>,
     packets: Vec<Vec<u8>>,
@@ -52,14 +52,14 @@ impl Traffic {
         folder.file("all.pcap", &[&self.head[..], &self.packets.concat()].concat())
     }
 
-    /// This part of it, 0 to 1.
+    /// A part of it, from 0 to 1.
     fn part(&self, from: f64, to: f64) -> &[Vec<u8>] {
         let place = |share: f64| (share * self.packets.len() as f64) as usize;
         &self.packets[place(from)..place(to)]
     }
 }
 
-/// A run whose words can be read while it goes on.
+/// A running process whose messages can be read.
 pub struct Started {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -77,7 +77,7 @@ impl Started {
         Started { stdin: child.stdin.take(), child, out, err }
     }
 
-    /// A publisher, which reads what [`Started::feed`] gives it.
+    /// A publisher, fed by [`Started::feed`].
     fn publisher(folder: &Folder, name: &str, cluster: &Cluster, query: &str, flags: &[&str]) -> Started {
         let fixed = ["publish", query, "-r", "-", "--kafka", &cluster.kafka, "--no-redact"];
         let mut started = Started::new(folder, name, &[&fixed[..], flags].concat());
@@ -85,13 +85,13 @@ impl Started {
         started
     }
 
-    /// Gives it packets within so long.
+    /// Feeds packets, spread over `within`.
     pub fn feed(&mut self, packets: &[Vec<u8>], within: Duration) {
         let begun = Instant::now();
         for (place, packet) in packets.iter().enumerate() {
             let due = within.mul_f64(place as f64 / packets.len() as f64);
             std::thread::sleep(due.saturating_sub(begun.elapsed()));
-            // It may have ended, which is seen by how.
+            // It may have ended, which its exit shows.
             let _ = self.stdin.as_mut().expect("not closed").write_all(packet);
         }
     }
@@ -117,7 +117,7 @@ impl Started {
         assert!(sent.expect("kill").success());
     }
 
-    /// Its end, which comes by itself within so long; its input has ended.
+    /// Waits for its end after the end of its input.
     #[track_caller]
     pub fn ends(mut self, within: Duration) -> Ran {
         drop(self.stdin.take());
@@ -146,14 +146,14 @@ impl Drop for Started {
     }
 }
 
-/// The rows over the packets themselves, in no order.
+/// Rows over the packets, unordered.
 fn undisturbed(query: &str, capture: &str) -> BTreeSet<String> {
     let ran = run(&["query", query, "-r", capture, "--format", "jsonl"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     as_set(&ran.out)
 }
 
-/// Rows in no order; none is told twice.
+/// Rows as a set; panics on duplicates.
 #[track_caller]
 fn as_set(rows: &str) -> BTreeSet<String> {
     let all: BTreeSet<String> = rows.lines().map(str::to_owned).collect();
@@ -169,14 +169,14 @@ fn assert_rows(found: &str, expected: &BTreeSet<String>, what: &str) {
     assert!(lacking.is_empty() && other.is_empty(), "{what}: lacking {lacking:#?}, and there are {other:#?}");
 }
 
-/// The number that the summary has behind a label.
+/// The number after a label in the summary.
 #[track_caller]
 fn counted(ran: &Ran, label: &str) -> u64 {
     let line = ran.err.lines().find_map(|line| line.trim().strip_prefix(label));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// All records of a partition, as Kafka's own tool counts them by offsets.
+/// Number of records in a partition, by Kafka's own tool.
 fn offsets(cluster: &Cluster, topic: &str, partition: u64) -> u64 {
     let tool = cluster.kafka_tool("org.apache.kafka.tools.GetOffsetShell").args(["--topic", topic]).output();
     let said = String::from_utf8(tool.expect("java").stdout).expect("text");
@@ -189,17 +189,17 @@ fn topics(cluster: &Cluster) -> String {
     String::from_utf8(listed.expect("java").stdout).expect("text")
 }
 
-/// One cluster at a time: several lose sight of their own parts where they share a few cores.
+/// One cluster at a time: several on few cores lose their components.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    // Who has failed has ended its cluster.
+    // A failed test has ended its cluster.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Scenario = fn(&Cluster);
 
-/// Each by itself, one after the other, on one cluster.
+/// Runs the scenarios one after the other on one cluster.
 fn play(cluster: &Cluster, scenarios: &[(&str, Scenario)]) {
     let mut failed: Vec<&str> = Vec::new();
     for (what, scenario) in scenarios {
@@ -266,7 +266,7 @@ fn what_fails_with_three_brokers_and_flink() {
     );
 }
 
-/// Where one may mount.
+/// Requires the permission to mount.
 #[test]
 fn a_full_disk() {
     if std::env::var_os("NETALYTICS_FAULTS").is_some() {

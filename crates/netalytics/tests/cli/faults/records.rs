@@ -1,4 +1,4 @@
-//! Records that are none, of other versions, in topics that are deleted, and later than they may be.
+//! Malformed records, records of other versions, deleted topics, and late records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use testkit::rng::Rng;
 use super::{Started, Traffic, as_set, assert_rows, counted, undisturbed};
 use crate::{Folder, ROOT, SHOP, run};
 
-/// What anybody may write to a topic; the last one can be read, and says nothing.
+/// Arbitrary records; the last one is valid but empty.
 pub fn strange() -> Vec<Vec<u8>> {
     let mut rng = Rng::new(7);
     let random = rng.bytes(300).iter().map(|byte| byte | 0x80).collect();
@@ -27,14 +27,14 @@ pub fn write(cluster: &Cluster, topic: &str, partition: i32, records: &[Vec<u8>]
     let mut producer = Producer::new(&kafka, ProducerConfig::default(), stop).expect("a producer");
     let target = producer.target(topic, partition);
     for record in records {
-        // Compacted topics take no record without a key.
+        // Compacted topics reject records without keys.
         assert_eq!(producer.send(target, Some(b"x"), record).expect("room").taken, 1);
     }
     producer.flush(PATIENCE).expect("acknowledged");
     assert_eq!(producer.counters().acknowledged, records.len() as u64);
 }
 
-/// Publishes the whole shop to its one partition.
+/// Publishes the whole shop to one partition.
 fn publish(cluster: &Cluster, query: &str) -> String {
     let capture = format!("{ROOT}/{SHOP}");
     let flags = ["--kafka", &cluster.kafka, "--no-redact", "--partitions", "1"];
@@ -55,7 +55,7 @@ pub fn poison(cluster: &Cluster) {
     let cells = publish(cluster, query);
     write(cluster, bus::lanes::TOPIC, 0, &strange());
     let tuples = publish(cluster, "PARSE mysql_query");
-    // A cell that can be read, and cannot be: it is at no rate.
+    // A decodable cell with an invalid value: the sampling rate is missing.
     let time = {
         let (mut rest, mut varint) = (2 * 1_795_298_640_000_u64, vec![2_u8]);
         while rest >= 0x80 {
@@ -78,7 +78,7 @@ pub fn poison(cluster: &Cluster) {
     }
 }
 
-/// Records as publishers of other versions would have written them: with fewer columns at the end, and with more.
+/// Records of publishers of other versions: with fewer and with more columns at the end.
 pub fn versions(cluster: &Cluster) {
     let query = "PARSE memcached PROCESS (group-count: group=command)";
     let expected = undisturbed(query, &format!("{ROOT}/{SHOP}"));
@@ -117,7 +117,7 @@ pub fn versions(cluster: &Cluster) {
         let same = asked(cluster, query, "tuples");
         assert_eq!(same.code, 0, "{}", same.err);
         assert_rows(&same.out, &expected, version);
-        // Who asks for what they do not know is told.
+        // A query for columns unknown to them is reported.
         let query = format!("PARSE memcached PROCESS (group-count: group={last})");
         let other = asked(cluster, &query, "tuples");
         let told = format!("a publisher of an earlier version does not know {last}, ");
@@ -141,13 +141,13 @@ pub fn deleted(cluster: &Cluster) {
     let published = publisher.ends(PATIENCE);
     let line = format!("there is no topic `{topic}` at the brokers");
     assert!(published.code == 1 && published.err.matches(&line).count() == 1, "{}", published.err);
-    // Brokers that make topics by themselves make this one anew, and it is shorter.
+    // Brokers with automatic topic creation recreate this one, and it is shorter.
     let asked = asker.ends(PATIENCE);
     let is_told = asked.err.contains(&line) || asked.err.contains("nothing is kept from where");
     assert!(asked.code == 1 && is_told, "{}", asked.err);
 }
 
-/// Who begins to publish finds no partition free, and whoever follows finds the one that is added.
+/// A new publisher finds no free partition, and live readers find the one added.
 pub fn a_new_partition(cluster: &Cluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(1));
     let query = "PARSE tcp_conn_time";
@@ -177,7 +177,7 @@ pub fn a_new_partition(cluster: &Cluster) {
     assert_eq!(rows, expected);
 }
 
-/// A publisher stands still for so long that nobody waits for it, and comes back with what is older than what others have said since.
+/// A publisher is suspended beyond the timeout, and returns with data older than that of others.
 pub fn late(cluster: &Cluster) {
     let ran = late_lane(cluster, "w=1100ms", &[]);
     let late: u64 = ran
@@ -199,7 +199,7 @@ pub fn late(cluster: &Cluster) {
     assert!(ran.out.contains("\"approximate\":true"), "the windows that were open are marked: {}", ran.out);
 }
 
-/// What one who follows says of it, with these flags.
+/// Result of a live query with these flags.
 pub fn late_lane(cluster: &Cluster, window: &str, flags: &[&str]) -> crate::Ran {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let query = format!("PARSE http PROCESS (group-count: group=status, {window})");
@@ -228,7 +228,7 @@ pub fn late_lane(cluster: &Cluster, window: &str, flags: &[&str]) -> crate::Ran 
         _ => Ok(()),
     });
     slow.signal("-STOP");
-    // By how long a silent lane is waited for.
+    // Timeout of a silent lane.
     quick.feed(traffic.part(0.3, 1.0), runner::bus::SILENCE + Duration::from_secs(2));
     let before = asker.rows();
     wait_for("windows that are over", || match asker.rows() {
@@ -241,7 +241,7 @@ pub fn late_lane(cluster: &Cluster, window: &str, flags: &[&str]) -> crate::Ran 
         let ran = one.ends(PATIENCE);
         assert_eq!(ran.code, 0, "{}", ran.err);
     }
-    // All that was published is read by then.
+    // All published data has been read by then.
     std::thread::sleep(Duration::from_secs(2));
     let ran = asker.interrupted(2 * PATIENCE);
     assert_eq!(ran.code, 0, "{}", ran.err);
