@@ -1,5 +1,5 @@
-//! The page of `netalytics serve` in a browser (`web/test/*.mjs`): the program as it is, its demonstration, Debian's Chromium. What is
-//! tested, and what every step found, stands there. Where node or Chromium is missing, or npm finds no registry, that is said loudly.
+//! The page of `netalytics serve` in a browser (`web/test/*.mjs`): the real program, its demonstration, Debian's
+//! Chromium. The scripts list the checks and findings. Without node, Chromium or an npm registry, a message is printed.
 
 #[path = "captures/hostile.rs"]
 mod hostile;
@@ -14,7 +14,7 @@ fn web() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")
 }
 
-/// Whether the program holds the page as it is built now: it does not where it was compiled before.
+/// Whether the program contains the current page, not one built before.
 fn is_built_in() -> bool {
     let page = std::fs::read_to_string(web().join("dist/index.html")).expect("a page");
     let (_, from) = page.split_once("/assets/main-").expect("its script");
@@ -42,7 +42,7 @@ fn the_page_does_what_it_is_for() {
     browse("honest.mjs", &[]);
 }
 
-/// Has a browser go through a script.
+/// Runs a script in a browser.
 fn browse(script: &str, before: &[&OsStr]) {
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     let mut browse = Command::new("node");

@@ -1,5 +1,5 @@
-//! The worst inputs known of each kind, under a limit of the system's own: half as much again as `--memory-max` says, and a
-//! program that asks for more is ended. What was lost to a limit has to stand in the summary.
+//! Known worst-case inputs of each kind, under a system limit of 1.5 times `--memory-max`, beyond which the program is
+//! killed. Losses by limits must be in the summary.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use wire::packet::TcpFlags;
 
 const MEMORY_MIB: usize = 128;
 
-/// What a run under the limit says of itself.
+/// Summary of a run under the limit.
 fn run(args: &[&str], capture: &Path, workers: usize) -> Value {
     let summary = tempfile::NamedTempFile::new().expect("a file for the summary");
     let kib = MEMORY_MIB * 1024 * 3 / 2;
@@ -33,7 +33,8 @@ fn run(args: &[&str], capture: &Path, workers: usize) -> Value {
     serde_json::from_str(&fs::read_to_string(summary.path()).expect("a summary")).expect("JSON")
 }
 
-/// A query over a capture, with one worker and with two: so many rows, if that is known, and this counter has moved.
+/// Runs a query over a capture with one and two workers: checks the number of rows, if given, and that this counter is
+/// positive.
 fn check(query: &str, capture: &Path, rows: Option<u64>, counter: &str) {
     for workers in [1, 2] {
         let summary = run(&["query", query], capture, workers);
@@ -44,7 +45,7 @@ fn check(query: &str, capture: &Path, rows: Option<u64>, counter: &str) {
     }
 }
 
-/// A capture that is made packet by packet.
+/// A generated capture.
 struct Capture {
     sent: Vec<Sent>,
     ts: i64,
@@ -67,7 +68,7 @@ impl Capture {
         self.sent.push(Sent::tcp(Timestamp(self.ts), ends, tcp_info(seq, ack, flags), payload));
     }
 
-    /// Both ends of a connection.
+    /// Both endpoints of a connection.
     fn ends(flow: usize) -> (SocketAddr, SocketAddr) {
         let [_, a, b, c] = (flow as u32).to_be_bytes();
         (([10, a, b, c], 10_000).into(), ([10, 255, 255, 254], 80).into())
@@ -87,7 +88,7 @@ impl Capture {
     }
 }
 
-/// Requests one behind the other that nobody answers, in few flows.
+/// Pipelined requests without responses, in few flows.
 fn pipelined(flows: usize, requests: usize) -> Capture {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
     let mut capture = Capture::new(1000);
@@ -102,7 +103,7 @@ fn pipelined(flows: usize, requests: usize) -> Capture {
     capture
 }
 
-/// So many requests with their responses, each for another page, in so many flows.
+/// This number of requests with responses, each for another page, in this number of flows.
 fn answered(flows: usize, requests: usize, step_ns: i64) -> Capture {
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let mut capture = Capture::new(step_ns);

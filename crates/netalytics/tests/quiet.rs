@@ -1,5 +1,5 @@
-//! Nothing is lost quietly: signals, full disks, what killed runs left, files that are not what they seem; and nothing that
-//! packets, names or queries hold acts on a terminal.
+//! No silent losses: signals, full disks, remains of killed runs, unusual files; and no text of packets, names or
+//! queries has an effect on a terminal.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -35,7 +35,7 @@ impl Folder {
     }
 }
 
-/// Each from somewhere else, so that row groups are large beside the ends of files.
+/// Each from another source, so that row groups are large compared with footers.
 fn datagrams(n: usize) -> Vec<u8> {
     let mut rng = testkit::Rng::new(1);
     let mut bytes = pcap_bytes(&[], Precision::Nanos, ByteOrder::Little);
@@ -55,7 +55,7 @@ fn datagrams(n: usize) -> Vec<u8> {
     bytes
 }
 
-/// The program in the project's folder. Whatever hangs is ended.
+/// The program in the project's folder, with a timeout.
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["120", BINARY]).args(args).current_dir(ROOT).stdin(Stdio::null());
@@ -66,7 +66,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 
-/// Exit code, and words that must stand on standard error; gives standard output and standard error.
+/// Checks the exit code, and words on standard error; returns standard output and standard error.
 fn check(args: &[&str], code: i32, words: &[&str]) -> (String, String) {
     told(&command(args).output().expect("it runs"), code, words)
 }
@@ -87,14 +87,14 @@ fn signal(child: &Child, name: &str) {
     assert!(kill.expect("kill runs").success());
 }
 
-/// Starts it with pipes at all ends.
+/// Starts it with pipes for all streams.
 fn start(args: &[&str]) -> Child {
     let mut command = Command::new(BINARY);
     command.args(args).current_dir(ROOT).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("it runs")
 }
 
-/// Waits for a file to be there, while the program is at work.
+/// Waits for a file while the program runs.
 fn wait_for(child: &mut Child, path: &Path) {
     while fs::read_dir(path).map_or(0, Iterator::count) == 0 {
         assert!(child.try_wait().expect("a child").is_none(), "it is still at work");
@@ -106,7 +106,7 @@ fn rows(recording: &str) -> u64 {
     check(&["query", "PARSE packet", "-r", recording, "-q"], 0, &[]).0.lines().count() as u64
 }
 
-/// Standard input stays open and gives nothing more: a signal ends the wait, and all that was read is kept.
+/// Standard input stays open without data: a signal ends the wait, and all data read is kept.
 #[test]
 fn signals_end_a_recording_that_waits() {
     for name in ["HUP", "TERM", "INT"] {
@@ -127,7 +127,7 @@ fn signals_end_a_recording_that_waits() {
     }
 }
 
-/// `nohup` wants a hang-up to do nothing.
+/// `nohup` makes the program ignore SIGHUP.
 #[test]
 fn a_hang_up_that_is_ignored_stays_ignored() {
     let folder = Folder::new();
@@ -151,8 +151,8 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
     assert_eq!(rows(&recording), 100_000);
 }
 
-/// Nobody takes the rows, so the run cannot have come to its end when the signal comes: what is known is printed, and that
-/// it is not all is said.
+/// The output is not read, so the run cannot have ended when the signal arrives: it prints the results so far and
+/// reports that they are incomplete.
 #[test]
 fn a_signal_in_the_middle_of_files_is_no_success() {
     let folder = Folder::new();
@@ -179,14 +179,14 @@ fn a_signal_in_the_middle_of_files_is_no_success() {
     }
 }
 
-/// Runs it where no file may grow beyond so many KiB; its exit code is 1.
+/// Runs it with a file size limit in KiB; its exit code is 1.
 fn run_within(limit_kib: u64, args: &str) -> String {
     let script = format!("ulimit -f {limit_kib}; exec timeout 120 {BINARY} {args}");
     let output = Command::new("bash").args(["-c", &script]).output().expect("a shell");
     told(&output, 1, &["File too large"]).1
 }
 
-/// What is said to be on disk is what can be read, also where not even a file's end could be written.
+/// Rows reported as stored are readable, even if no footer could be written.
 #[test]
 fn a_full_disk_is_told_as_it_is() {
     let folder = Folder::new();
@@ -200,24 +200,24 @@ fn a_full_disk_is_told_as_it_is() {
         (json(&summary)["recorded"].clone(), err)
     };
     check(&["record", "PARSE packet", "-r", &capture, "-o", &recording], 0, &[]);
-    // Of six row groups, three and a half.
+    // Three and a half of six row groups.
     let size = file.metadata().expect("a file").len();
     let (kept, _) = recorded(size * 7 / 12 / 1024);
     assert!(kept["rows"].as_u64() > Some(0) && kept["rows_unfinished"] == 0, "{kept}");
     assert_eq!(kept["rows"], rows(&recording));
-    // The same row groups, and no room for the end behind them.
+    // The same row groups, without space for the footer.
     let (kept, err) = recorded((file.metadata().expect("a file").len() - 1) / 1024);
     assert_eq!((&kept["rows"], &kept["files_unfinished"]), (&0.into(), &1.into()), "{kept}");
     assert!(err.contains("unfinished"), "{err}");
     let unfinished = kept["rows_unfinished"].as_u64().expect("a number");
     assert_eq!(unfinished, rows(&recording));
     assert!(unfinished > 0 && unfinished + kept["rows_lost"].as_u64().expect("a number") <= 400_000);
-    // With room again, the next run gives the file its end.
+    // With space again, the next run adds the footer.
     check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &["recovered"]);
     assert_eq!(rows(&recording), unfinished);
 }
 
-/// Packets, too: what is counted can be read, and the file ends with a whole packet.
+/// Packets, too: counted packets are readable, and the file ends with a complete packet.
 #[test]
 fn packets_on_a_full_disk() {
     let folder = Folder::new();
@@ -236,7 +236,7 @@ fn packets_on_a_full_disk() {
     assert_eq!(counted["bytes"], fs::metadata(&kept).expect("a file").len());
 }
 
-/// A run that fails before it reads anything leaves no summary of an earlier one.
+/// A run that fails before reading leaves no summary of an earlier one.
 #[test]
 fn no_summary_is_another_runs() {
     let folder = Folder::new();
@@ -258,7 +258,7 @@ fn no_summary_is_another_runs() {
         assert!(now["errors"][0]["message"].as_str().is_some_and(|m| m.contains(words)), "{args:?}: {now}");
         assert_eq!(fs::metadata(&summary).expect("a file").permissions().mode() & 0o777, 0o600);
     }
-    // With wrong flags nothing is known of what else they mean.
+    // With wrong flags the meaning of others is unknown.
     fs::write(&foreign, "{}").expect("written");
     let args = ["query", "PARSE http", "-r", &foreign, "--summary-json", &foreign];
     check(&[&args[..], &["--no-such-flag"]].concat(), 2, &[]);
@@ -266,7 +266,7 @@ fn no_summary_is_another_runs() {
     assert_eq!(fs::read_to_string(&foreign).expect("a file"), "{}");
 }
 
-/// What a `record` left that was killed before a row group was complete.
+/// State after a `record` killed before the first complete row group.
 #[test]
 fn a_recording_killed_early_is_told() {
     let folder = Folder::new();
@@ -277,7 +277,7 @@ fn a_recording_killed_early_is_told() {
     }
     let killed = "killed or failed before its first row group was complete";
     check(&["query", "PARSE http", "-r", &recording], 1, &["http-000001.parquet.tmp", killed]);
-    // Beside finished files it is worth a note.
+    // With finished files it is a note.
     check(&["record", "PARSE mysql_query", "-r", SHOP, "-o", &folder.path("other")], 0, &[]);
     fs::rename(folder.path("other/mysql_query"), folder.path("recording/mysql_query")).expect("moved");
     check(&["query", "PARSE mysql_query", "-r", &recording], 0, &["note: ", killed]);
@@ -285,7 +285,7 @@ fn a_recording_killed_early_is_told() {
     assert_eq!(err, "");
 }
 
-/// Named pipes do not hang it, and links lead nowhere.
+/// Named pipes do not block it, and links are not followed.
 #[test]
 fn a_recording_holds_regular_files_only() {
     let folder = Folder::new();
@@ -309,12 +309,12 @@ fn a_recording_holds_regular_files_only() {
         symlink(format!("{other}/http/http-000001.parquet"), format!("{recording}/{name}")).expect("a link");
         assert_eq!(check(&query, 1, &["is a link", "belongs to no recording"]).0, whole, "{name}");
     }
-    // A pipe for a journal; nothing is known of the file, and nothing waits.
+    // A pipe in place of a journal: the file's state is unknown, and nothing blocks.
     record(&recording);
     fs::write(format!("{recording}/http/.http-000002.parquet.tmp"), "PAR1").expect("written");
     pipe("http/.http-000002.parquet.journal");
     check(&query, 0, &[]);
-    // Tables elsewhere are neither read nor written.
+    // Tables outside are neither read nor written.
     record(&recording);
     fs::remove_dir_all(format!("{recording}/http")).expect("removed");
     symlink(format!("{other}/http"), format!("{recording}/http")).expect("a link");
@@ -323,7 +323,7 @@ fn a_recording_holds_regular_files_only() {
     let before = files();
     check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 1, &["belongs to no recording"]);
     assert_eq!(files(), before);
-    // A hidden file that leads to somebody else's is not given an end.
+    // A hidden link to a foreign file does not get a footer.
     fs::remove_file(format!("{recording}/http")).expect("removed");
     record(&recording);
     let victim = folder.path("victim");
@@ -333,7 +333,7 @@ fn a_recording_holds_regular_files_only() {
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
 }
 
-/// The Parquet library panics at this file; nobody sees how.
+/// The Parquet library panics at this file; the backtrace is not shown.
 #[test]
 fn a_panic_shows_no_backtrace() {
     let hostile = Path::new(ROOT).join("../shared/data/found/hostile.parquet");
@@ -367,7 +367,7 @@ fn all_below(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whatever the umask is.
+/// For any umask.
 #[test]
 fn output_is_for_its_owner_only() {
     let folder = Folder::new();
@@ -384,7 +384,7 @@ fn output_is_for_its_owner_only() {
     }
 }
 
-/// Standard error holds nothing that a terminal acts on.
+/// Standard error contains nothing with an effect on a terminal.
 #[test]
 fn messages_are_harmless() {
     let folder = Folder::new();
@@ -411,7 +411,7 @@ fn messages_are_harmless() {
     assert!(!err.chars().any(|c| c != '\n' && c.is_control()), "{err:?}");
 }
 
-/// On a terminal every format is harmless; in a file CSV is exact.
+/// On a terminal every format is escaped; in a file CSV is exact.
 #[test]
 fn rows_on_a_terminal_are_harmless() {
     let folder = Folder::new();
@@ -439,7 +439,7 @@ fn rows_on_a_terminal_are_harmless() {
     }
 }
 
-/// Sessions in paths, encoded queries, parameters of content types and words that are no commands are not kept.
+/// Sessions in paths, encoded queries, parameters of content types and words that are not commands are redacted.
 #[test]
 fn redaction_finds_values_in_unusual_places() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! Recordings as their users meet them: the same answer over a capture and over its recording, whatever happens to
-//! the program that records, and what other readers of Parquet make of it (docs/recording.md, whose examples run here).
+//! Recordings: the same answers over a capture and its recording, kills of the recording program, and other readers of
+//! Parquet (docs/recording.md, whose examples are run here).
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const SHOP: &str = "captures/shop/in.pcap";
 
-/// What a run left.
+/// Result of a run.
 struct Ran {
     code: i32,
     out: String,
@@ -30,7 +30,7 @@ fn run(args: &[&str]) -> Ran {
     }
 }
 
-/// Exit code, and words that must stand on standard error.
+/// Checks the exit code, and words on standard error.
 fn check(args: &[&str], code: i32, words: &[&str]) -> Ran {
     let ran = run(args);
     assert_eq!(ran.code, code, "{args:?}\n{}{}", ran.out, ran.err);
@@ -52,7 +52,7 @@ fn summary(file: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(file).expect("a summary")).expect("JSON")
 }
 
-/// The query gives over a recording, made with `recorded`, what it gives over the capture.
+/// Checks that a query over a recording (`recorded`) returns the rows over the capture.
 fn same_answer(capture: &str, recorded: &str, queries: &[&str]) {
     let folder = folder();
     let recording = path(&folder, "recording");
@@ -68,7 +68,7 @@ fn same_answer(capture: &str, recorded: &str, queries: &[&str]) {
     }
 }
 
-/// Of a loss a recording knows how large it was, and not in which window.
+/// A recording has the amount of a loss, but not its window.
 fn comparable(rows: &str) -> Vec<&str> {
     let without_loss = |line: &'_ str| line.rfind(",\"lost\":").unwrap_or(line.len());
     let comparable =
@@ -123,7 +123,7 @@ fn the_same_answer_over_a_capture_and_over_its_recording() {
     );
 }
 
-/// Tuples that go to linked tables.
+/// Tuples in linked tables.
 #[test]
 fn the_same_answer_over_linked_tables() {
     let data = Path::new(ROOT).join("../shared/data");
@@ -151,7 +151,7 @@ fn the_same_answer_over_linked_tables() {
     }
 }
 
-/// Without check-sums there are three tables, and queries show what there is.
+/// Without checksums there are three tables, and queries show the existing columns.
 #[test]
 fn check_sums_may_be_left_out() {
     let nfs = Path::new(ROOT).join("../shared/data/live-captures/nfs.pcap.gz");
@@ -191,7 +191,7 @@ fn tables_are_joined() {
     );
 }
 
-/// Captures with damage, losses and odd clocks, where there are any.
+/// Captures with damage, losses and wrong clocks, if available.
 #[test]
 fn other_captures() {
     let data = Path::new(ROOT).join("../shared/data/captures/http");
@@ -228,7 +228,7 @@ fn a_sampled_recording_is_scaled() {
     check(&["query", &other, "-r", &recording], 2, &["SAMPLE"]);
 }
 
-/// What was lost on the way to the capture widens the intervals over its recording, too.
+/// Capture loss also widens the intervals over the recording.
 #[test]
 fn a_sampled_recording_of_a_lossy_capture() {
     let folder = folder();
@@ -275,7 +275,7 @@ fn what_a_recording_cannot_answer_is_said() {
     check(&["record", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"], 1, &["cannot record"]);
 }
 
-/// LIMIT's time begins at the recording's first packet.
+/// LIMIT's time starts at the recording's first packet.
 #[test]
 fn limit_is_by_time() {
     let folder = folder();
@@ -322,7 +322,7 @@ fn what_is_damaged_is_told_and_the_rest_is_read() {
     assert!(rest > 0 && rest < whole, "{rest} of {whole}");
 }
 
-/// Packets of which many make a row group.
+/// Many packets per row group.
 fn many_packets(n: usize) -> Vec<u8> {
     let frame = |n: usize| {
         let [a, b] = (n as u16).to_be_bytes();
@@ -339,7 +339,7 @@ fn many_packets(n: usize) -> Vec<u8> {
 }
 
 fn pcap_of(packets: &[(wire::Timestamp, Vec<u8>)]) -> Vec<u8> {
-    // A header of nanoseconds, little-endian, Ethernet.
+    // A pcap header: nanoseconds, little-endian, Ethernet.
     let mut bytes = Vec::new();
     for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
         bytes.extend(word.to_le_bytes());
@@ -354,7 +354,7 @@ fn pcap_of(packets: &[(wire::Timestamp, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// SIGKILL at any moment: what is read afterwards is how the answer begins, short of it by an open row group at most.
+/// SIGKILL at any moment: the readable rows are a prefix of the result, without at most one open row group.
 #[test]
 fn a_kill_loses_the_open_row_group_at_most() {
     const RECORD: usize = 16 + 42;
@@ -375,7 +375,7 @@ fn a_kill_loses_the_open_row_group_at_most() {
             .expect("the binary runs");
         let mut input = child.stdin.take().expect("piped");
         input.write_all(&capture[..24 + packets * RECORD]).expect("it reads");
-        // It is killed at work: at once, or when it is about to wait for more.
+        // It is killed while working: immediately, or when it is about to wait.
         if turn % 2 == 1 {
             std::thread::sleep(std::time::Duration::from_millis(700));
         }
@@ -384,7 +384,7 @@ fn a_kill_loses_the_open_row_group_at_most() {
         let first = run(&["query", "PARSE packet", "-r", &recording, "-q"]);
         let got: Vec<&str> = first.out.lines().collect();
         assert!(want.starts_with(&got), "{packets}: {} rows\n{}", got.len(), first.err);
-        // The next run gives files their end, and any reader of Parquet sees the same rows.
+        // The next run adds footers, and any Parquet reader sees the same rows.
         check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
         let tuples = Path::new(&recording).join("packet");
         let hidden = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
@@ -399,7 +399,7 @@ fn a_kill_loses_the_open_row_group_at_most() {
     }
 }
 
-/// Ctrl-C ends reading, and all that was read is kept.
+/// Ctrl-C ends reading, and all data read is kept.
 #[test]
 fn ctrl_c_loses_nothing() {
     let folder = folder();
@@ -412,7 +412,7 @@ fn ctrl_c_loses_nothing() {
         .expect("the binary runs");
     let mut input = child.stdin.take().expect("piped");
     input.write_all(&many_packets(100_000)).expect("it reads");
-    // Once there is a file, it listens to signals.
+    // Once a file exists, it handles signals.
     let tuples = Path::new(&recording).join("packet");
     while fs::read_dir(&tuples).map_or(0, Iterator::count) == 0 {
         assert!(child.try_wait().expect("a child").is_none(), "it is still at work");
@@ -429,14 +429,14 @@ fn ctrl_c_loses_nothing() {
     assert_eq!(summary["recorded"]["rows"], read as u64);
 }
 
-/// A disk that is full: the error is told, what was finished can be read, and every row is accounted for.
+/// A full disk: the error is reported, finished files are readable, and every row is accounted for.
 #[test]
 fn a_full_disk_is_accounted_for() {
     let folder = folder();
     let (capture, recording, json) =
         (path(&folder, "many.pcap"), path(&folder, "recording"), path(&folder, "summary.json"));
     fs::write(&capture, many_packets(300_000)).expect("written");
-    // No file may grow beyond this; the signal that says so is ignored, and writing fails.
+    // File size limit; its signal is ignored, so writing fails.
     let script = format!(
         "trap '' XFSZ; ulimit -f 8000; exec {BINARY} record 'PARSE packet' -r {capture} -o {recording} \
          --summary-json {json}"
@@ -455,7 +455,7 @@ fn a_full_disk_is_accounted_for() {
     assert!(files.iter().all(|p| p.extension().is_some_and(|e| e == "parquet")), "{files:?}");
 }
 
-/// The packets that enter are kept as they were: other programs and we ourselves read them.
+/// Admitted packets are written unchanged: other programs and this one read them.
 #[test]
 fn packets_are_kept() {
     let folder = folder();
@@ -498,7 +498,7 @@ fn packets_are_kept() {
     check(&["query", query, "-r", SHOP, "-w", SHOP], 2, &["is an input"]);
 }
 
-/// docs/recording.md: its commands and its Python run, one after the other, in one folder.
+/// docs/recording.md: its commands and Python code, run in order in one folder.
 #[test]
 fn the_examples_of_the_documentation_run() {
     let text = fs::read_to_string(Path::new(ROOT).join("docs/recording.md")).expect("the documentation");
@@ -539,11 +539,10 @@ fn the_examples_of_the_documentation_run() {
     assert!(tried.0 >= 3 && (tried.1 >= 3 || python.is_none()), "{tried:?} examples found");
 }
 
-/// The readers of Parquet that the examples were written for.
+/// Parquet readers used by the examples.
 const READERS: &str = "duckdb==2.0.0 pandas==3.1.1 pyarrow==26.0.1 polars==2.1.0 numpy==2.4.6";
 
-/// A Python with the readers of Parquet that the examples use, made once under target/; `None` where that is
-/// impossible, which is said.
+/// A Python with these Parquet readers, installed once under target/; `None`, with a message, if impossible.
 fn python() -> Option<PathBuf> {
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
     let python = venv.join("bin/python");

@@ -1,5 +1,5 @@
-//! What a recording does not keep: no literal, cache key, value of a URL's query or name of a file is anywhere in its
-//! bytes; and what it does: equality, and every answer that does not depend on those texts.
+//! Redaction of recordings: no literal, cache key, URL query value or file name is anywhere in the bytes; equality, and
+//! every answer independent of these texts, is preserved.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What begins a zstd frame.
+/// Magic number of a zstd frame.
 const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Runs it; what it wrote to standard output and standard error.
+/// Runs it; returns standard output and standard error.
 fn netalytics(args: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netalytics"));
     let output = command.args(args).current_dir(ROOT).stdin(Stdio::null()).output().expect("it runs");
@@ -33,7 +33,7 @@ fn record(query: &str, capture: &str, folder: &TempDir, more: &[&str]) -> String
     recording
 }
 
-/// A capture that may not be here.
+/// A capture that may be missing.
 fn shared(name: &str) -> Option<String> {
     let path = Path::new(ROOT).join("../shared/data").join(name);
     if !path.exists() {
@@ -48,14 +48,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// All bytes of a recording, as they are and decompressed.
+/// All bytes of a recording, raw and decompressed.
 fn bytes(recording: &str) -> Vec<u8> {
     let mut all = Vec::new();
     for file in files(Path::new(recording)) {
         let file = fs::read(file).expect("a file");
         for at in memchr::memmem::find_iter(&file, &FRAME) {
             let decoder = zstd::stream::read::Decoder::with_buffer(&file[at..]).expect("a decoder");
-            // What is no frame after all ends with an error.
+            // A false match ends with an error.
             let _ = std::io::copy(&mut decoder.single_frame(), &mut all);
         }
         all.extend(file);
@@ -76,7 +76,7 @@ fn texts(rows: &str, columns: &[&str]) -> (Vec<String>, Vec<String>) {
     (some, others)
 }
 
-/// Of the texts in `columns` nothing is left that `parts` takes for a secret, unless another column says it too.
+/// Checks that no secret by `parts` of the texts in `columns` remains, unless another column contains it, too.
 fn nothing_is_left(
     parser: &str,
     capture: &str,
@@ -87,7 +87,7 @@ fn nothing_is_left(
     let folder = tempfile::tempdir().expect("a folder");
     let parse = format!("PARSE {parser}");
     let (some, others) = texts(&query(&parse, capture), columns);
-    // A file's metadata hold what the fields mean, and parameters keep their names.
+    // Metadata of a file contain descriptions of fields, and parameters keep their names.
     let mut others = others.join("\n") + &netalytics(&["parsers", parser]).0;
     if parser == "http" {
         others.extend(
@@ -100,7 +100,7 @@ fn nothing_is_left(
     let secrets: BTreeSet<&str> = secrets.filter(|part| !others.contains(part)).collect();
     assert!(secrets.len() >= least, "{capture}: only {} secrets", secrets.len());
     let has = |bytes: &[u8], secret: &str| memchr::memmem::find(bytes, secret.as_bytes()).is_some();
-    // The witness itself sees them where they are kept.
+    // The check itself finds them in an unredacted recording.
     let kept = bytes(&record(&parse, capture, &folder, &["--no-redact"]));
     assert!(secrets.iter().filter(|secret| has(&kept, secret)).count() * 10 > secrets.len() * 9);
     let recording = record(&parse, capture, &folder, &[]);
@@ -160,7 +160,7 @@ fn names_of_files() {
     }
 }
 
-/// What does not depend on redacted text is the same, and what groups by it has the same groups under other names.
+/// Results independent of redacted texts are equal; grouped ones have the same groups under other names.
 #[test]
 fn answers_stay() {
     let folder = tempfile::tempdir().expect("a folder");

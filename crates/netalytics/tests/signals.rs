@@ -1,5 +1,5 @@
-//! Signals: several end signals within milliseconds lose nothing, a late SIGINT abandons the output, SIGUSR1 prints statistics,
-//! and a signal ends every command within a second, whatever keeps it busy.
+//! Signals: several end signals within milliseconds lose nothing, a late SIGINT abandons the output, SIGUSR1 prints
+//! statistics, and a signal ends every busy command within a second.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,13 +14,13 @@ use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 
-/// Time to end after a signal: of the clock where nothing is left to do, of the processor where something is. Builds without
-/// optimization, on machines that run other tests, get more than the second that is promised.
+/// Time limit after a signal: wall time if idle, CPU time if busy. Builds without optimization, on busy machines, have
+/// more than the guaranteed second.
 const WITHIN: Duration = Duration::from_secs(if cfg!(debug_assertions) { 4 } else { 1 });
-/// Time for anything else that must happen.
+/// Timeout of everything else.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Records of `n` datagrams from different hosts, from the `first` on.
+/// Records of `n` datagrams from different hosts, starting at number `first`.
 fn datagrams(first: u32, n: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for i in first..first + n {
@@ -42,7 +42,7 @@ fn head() -> Vec<u8> {
     pcap_bytes(&[], Precision::Nanos, ByteOrder::Little)
 }
 
-/// A program at work, and the text on its standard error that was waited for.
+/// A running program, and the text of its standard error read so far.
 struct Running {
     child: Child,
     err: BufReader<ChildStderr>,
@@ -74,7 +74,7 @@ impl Running {
         });
     }
 
-    /// Reads its standard error until there is a line like this.
+    /// Reads its standard error until a line matches.
     fn wait_for(&mut self, is_it: impl Fn(&str) -> bool) -> String {
         loop {
             let mut line = String::new();
@@ -106,7 +106,7 @@ impl Running {
         None
     }
 
-    /// Processor time used so far.
+    /// CPU time used so far.
     fn cpu(&self) -> Option<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -114,7 +114,7 @@ impl Running {
         Some(Duration::from_millis(ticks * 10))
     }
 
-    /// As [`Running::ended_within`], by processor time: other programs do not count.
+    /// Like [`Running::ended_within`], in CPU time, independent of other programs.
     fn ended_within_cpu(&mut self, time: Duration) -> Option<ExitStatus> {
         let (began, before) = (Instant::now(), self.cpu().unwrap_or_default());
         while self.cpu().is_none_or(|now| now.saturating_sub(before) < time) && began.elapsed() < PATIENCE {
@@ -145,7 +145,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Where it has ended, there is nothing to do.
+        // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -156,7 +156,7 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// As `timeout` and a shell whose terminal goes do.
+/// As sent by `timeout`, and by a shell whose terminal is closed.
 #[test]
 fn several_signals_within_milliseconds_lose_nothing() {
     let query = "PARSE packet PROCESS (group-count: group=dst_port, w=1h)";
@@ -164,7 +164,7 @@ fn several_signals_within_milliseconds_lose_nothing() {
         let mut run = Running::start(&["query", query, "-r", "-", "--stats", "20ms", "--format", "csv"]);
         run.feed(&head());
         run.feed(&datagrams(0, 1000));
-        // It has begun to read, and then has read all.
+        // It has started to read, and then has read all.
         run.wait_for(|line| line.contains("packets/s") && !line.contains(": 0 packets/s"));
         run.wait_for(|line| line.contains(": 0 packets/s"));
         names.iter().for_each(|name| run.signal(name));
@@ -175,7 +175,7 @@ fn several_signals_within_milliseconds_lose_nothing() {
     }
 }
 
-/// Nobody reads the output: it waits, and only a late SIGINT abandons it.
+/// The output is not read: it waits, and only a late SIGINT abandons it.
 #[test]
 fn a_late_interrupt_abandons_the_output() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -192,7 +192,7 @@ fn a_late_interrupt_abandons_the_output() {
     let status = run.ended_within(WITHIN).expect("it is abandoned");
     assert_eq!(status.signal(), Some(2));
 
-    // An early SIGINT does not, and once somebody reads, it ends by itself.
+    // An early SIGINT does not; once the output is read, it ends by itself.
     let mut run = Running::start(&args);
     thread::sleep(Duration::from_millis(500));
     ["TERM", "INT"].iter().for_each(|name| run.signal(name));
@@ -216,7 +216,7 @@ fn statistics_on_request() {
         let mut run = Running::start(&args);
         run.feed(&head());
         run.feed(&datagrams(0, 1000));
-        // Until it has begun, there is nobody to print them.
+        // Repeated, because statistics are not available before it has started.
         let (end, ended) = mpsc::channel::<()>();
         let pid = run.child.id();
         let asking = thread::spawn(move || {
@@ -243,12 +243,12 @@ fn many(folder: &TempDir) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// What keeps a command busy.
+/// Input that keeps a command busy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Input {
-    /// Standard input that never ends, with packets.
+    /// Endless standard input with packets.
     Endless,
-    /// Standard input that never ends, without any.
+    /// Endless standard input without data.
     Silent,
     /// A large file.
     File,
@@ -305,7 +305,7 @@ fn a_signal_ends_every_command_within_a_second() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// What is wrong with how a signal ends a command, if something is.
+/// Error in the reaction of a command to a signal, if any.
 fn outcome(args: &[&str], input: Input, name: &str) -> Option<String> {
     let mut run = Running::start(args);
     run.drain();
@@ -327,7 +327,7 @@ fn outcome(args: &[&str], input: Input, name: &str) -> Option<String> {
     let what = format!("{} {args:?} {input:?} {name}", began.elapsed().as_millis());
     match status {
         None => Some(format!("{what}: it goes on")),
-        // A large file: it may not have begun to read, and then has nothing to print.
+        // A large file: it may not have started to read, and then has nothing to print.
         Some(status) if status.signal().is_some() && input == Input::File => None,
         Some(status) if status.code().is_none() => Some(format!("{what}: {status}")),
         Some(status) if status.code() == Some(2) || (!was_running && input != Input::File) => {
@@ -337,7 +337,7 @@ fn outcome(args: &[&str], input: Input, name: &str) -> Option<String> {
     }
 }
 
-/// An agent whose server does not answer. The service reads its certificate again at SIGHUP, which ends an agent.
+/// An agent whose server does not respond. The service reloads its certificate at SIGHUP, which ends an agent.
 #[test]
 fn a_signal_ends_the_service_and_an_agent() {
     for name in ["TERM", "INT"] {

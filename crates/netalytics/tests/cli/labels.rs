@@ -1,5 +1,5 @@
-//! The agent's name and its labels as columns: what three agents say of themselves at a server, and what local queries over each
-//! host's packets give.
+//! The agent's name and labels as columns: rows of three agents at a server equal those of local queries over each
+//! host's packets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const QUERY: &str = "PARSE http PROCESS (diff-group: group=agent), (diff-group: 
                      (group-count: group=label.role) HAVING label.role != 'db' ORDER BY label.role";
 const TUPLES: &str = "PARSE http SELECT agent, label.role, path WHERE label.role = 'web'";
 
-/// What does not depend on who has counted: neither times of windows nor the last bits of averages.
+/// Values independent of the agent: without times of windows and the last bits of averages.
 fn said(row: &Value) -> String {
     let names = ["agent", "label.role", "path", "count", "min_ns", "max_ns", "p50_ns", "p95_ns", "p99_ns"];
     let of =
@@ -29,19 +29,19 @@ fn sorted(rows: impl IntoIterator<Item = String>) -> Vec<String> {
     rows
 }
 
-/// A local query over captures whose packets have this role.
+/// A local query over captures with this role.
 fn local(query: &str, role: &str, captures: &[&str]) -> Vec<Value> {
     let label = format!("role={role}");
     let args = [&["query", query, "--label", &label, "--format", "jsonl", "-r"], captures].concat();
     check(&args, 0, &[]).out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
 }
 
-/// The rows of those processors that have such a column.
+/// Rows with such a column.
 fn having<'r>(rows: &'r [Value], column: &'r str) -> impl Iterator<Item = Value> + 'r {
     rows.iter().filter(move |row| row.get(column).is_some()).cloned()
 }
 
-/// What local queries give of the parts: by agent and by role.
+/// Results of local queries over the parts: by agent and by role.
 fn expected(parts: &BTreeMap<&str, String>) -> (Vec<String>, Vec<String>) {
     let (mut results, mut tuples) = (Vec::new(), Vec::new());
     for (agent, role) in AGENTS {
@@ -61,7 +61,7 @@ fn expected(parts: &BTreeMap<&str, String>) -> (Vec<String>, Vec<String>) {
     (sorted(results), sorted(tuples))
 }
 
-/// The rows of all results of a job that has run for so long.
+/// Rows of all results of a job that has run for this time.
 fn rows_of(server: &Server, query: &str, results: usize, runs: Duration) -> Vec<String> {
     let id = server.rows(&["jobs", "start", query, "--standing"])[0]["id"].clone();
     let id = id.as_str().expect("a number");
@@ -81,7 +81,7 @@ fn rows_of(server: &Server, query: &str, results: usize, runs: Duration) -> Vec<
     sorted(rows.iter().map(said))
 }
 
-/// What a recording says of where its tuples come from, and what one says that was not told.
+/// Origin of tuples in a recording, with and without labels.
 #[test]
 fn recordings_keep_labels() {
     let folder = Folder::new();
@@ -102,7 +102,7 @@ fn recordings_keep_labels() {
     check(&again, 2, &["a recording has the labels that it was recorded with"]);
 }
 
-/// A host whose owner lets it bear less than any job takes.
+/// A host whose policy allows less than any job needs.
 #[test]
 fn a_job_that_a_host_cannot_bear_is_refused_with_numbers() {
     let folder = Folder::new();
@@ -151,7 +151,7 @@ fn agents_and_labels_are_columns() {
     let (results, tuples) = expected(&parts);
     assert_eq!(results.len(), 3 + 2 + 1, "{results:?}");
     for (query, n, expected) in [(QUERY, 3, results), (TUPLES, 1, tuples)] {
-        // How long it takes until all packets were played depends on the machine.
+        // The time to replay all packets depends on the machine.
         let mut seen = Vec::new();
         let is_there = [2, 8, 32].into_iter().any(|seconds| {
             seen = rows_of(&server, query, n, Duration::from_secs(seconds));

@@ -1,5 +1,5 @@
-//! What goes wrong at a first try: wrong addresses, wrong tokens, names for numbers, bytes of strangers. Each is told in one
-//! line, with the right code, and counted where it came from somebody else.
+//! Common mistakes: wrong addresses, wrong tokens, names for numbers, foreign protocols. Each is reported in one line,
+//! with the right exit code, and counted if caused by another end.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::{BINARY, Folder, ROOT, check, run};
 
 const QUERY: &str = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
 
-/// A server with an agent that plays the shop.
+/// A server with an agent that replays the shop's capture.
 fn shop(folder: &Folder) -> (Server, Process) {
     let server = Server::start(folder);
     let (token, own) = (server.token(folder, "shop"), folder.path("agent"));
@@ -42,7 +42,7 @@ fn jobs_are_named_shown_and_printed_for_people() {
             false => Err(server.ask(&["jobs"])),
         }
     });
-    // The table is that of `query`: units, and windows by their start.
+    // The table is that of `query`: units, and windows by start.
     let table = server.ask(&["jobs", "results", "pages"]);
     assert!(table.starts_with("diff-group  windows of 1 s, "), "{table}");
     assert!(table.contains("/checkout ") && table.contains(" ms") && !table.contains("_ns"), "{table}");
@@ -52,7 +52,7 @@ fn jobs_are_named_shown_and_printed_for_people() {
     for words in ["job             1\n", "state           running\n", "agent  state", "shop   running"] {
         assert!(sheet.contains(words), "{words}: {sheet}");
     }
-    // JSON is all that the API tells.
+    // JSON contains all fields of the API.
     let job = &server.rows(&["jobs", "show", "1"])[0];
     assert_eq!((&job["kind"], &job["agents"][0]["agent"]), (&"standing".into(), &"shop".into()));
     assert!(server.rows(&["agents"])[0]["addresses"].is_array());
@@ -63,7 +63,7 @@ fn jobs_are_named_shown_and_printed_for_people() {
         Value::String(state) if state == "ended" => Ok(()),
         other => Err(other.to_string()),
     });
-    // Of two by one name the one that runs is meant.
+    // Among two jobs with one name the running one is selected.
     assert!(server.ask(&["jobs", "show", "pages"]).contains("job             1\n"));
 }
 
@@ -123,12 +123,12 @@ fn an_address_that_is_taken_leaves_no_data_directory() {
     assert!(!std::path::Path::new(&folder.path("second")).exists());
 }
 
-/// What comes back of these bytes, until the other end closes.
+/// The response to these bytes, until the connection is closed.
 fn said(server: &Server, bytes: &[u8]) -> String {
     let address = server.url.split("://").nth(1).expect("an address");
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-    // It may close before it has everything.
+    // It may close before it has received everything.
     let _ = stream.write_all(bytes);
     let mut back = Vec::new();
     let _ = stream.read_to_end(&mut back);
@@ -144,7 +144,7 @@ fn bytes_of_strangers_are_refused_and_counted() {
     let host = server.url.trim_start_matches("http://");
     let long = format!("GET / HTTP/1.1\r\nHost: {host}\r\nX: {}\r\n\r\n", "a".repeat(1 << 20));
     said(&server, long.as_bytes());
-    // An agent's token lets nobody break the link's rules.
+    // An agent's token does not permit protocol violations.
     let token = std::fs::read_to_string(server.token(&folder, "evil")).expect("a token");
     let upgrade = format!(
         "GET /api/v1/agent HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\nConnection: Upgrade\r\nUpgrade: netalytics/1\r\n\r\n",
@@ -152,7 +152,7 @@ fn bytes_of_strangers_are_refused_and_counted() {
     );
     let answer = said(&server, &[upgrade.as_bytes(), &garbage].concat());
     assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
-    // Nothing whole in its time.
+    // An incomplete head at the timeout.
     assert_eq!(said(&server, b"GET / HT"), "");
     let counters = server.get("/api/v1/counters");
     let refused = ["heads_refused", "links_broken", "connections_silent"].map(|name| counters[name].as_u64());
@@ -178,7 +178,7 @@ fn who_speaks_no_tls_is_told_and_counted() {
     let plain = server.url.replace("https://", "http://");
     let ran = run(&["jobs", "--server", &plain, "--token-file", &server.token]);
     assert!(ran.code == 1 && ran.err.contains("its address begins with https://"), "{}", ran.err);
-    // A handshake that stops halfway.
+    // An incomplete handshake.
     said(&server, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
     let data = folder.path("server");
     let ca = Command::new(BINARY).args(["serve", "ca", "--data", &data]).output().expect("it runs").stdout;
@@ -227,7 +227,7 @@ fn what_is_no_capture_and_a_missing_interface_have_no_row() {
     // The same through a pipe.
     let piped = super::run_with_stdin(&["query", count, "-r", "-"], b"no packets here, but enough text\n");
     assert_eq!((piped.code, piped.out.as_str()), (1, ""), "{}", piped.err);
-    // Beside a capture it is an error, and the capture's rows are there.
+    // In addition to a capture it is an error, and the capture's rows are printed.
     let both = run(&["query", count, "-r", shop, &text]);
     assert!(both.code == 1 && both.out.contains("\"count\":1629"), "{}{}", both.out, both.err);
 }

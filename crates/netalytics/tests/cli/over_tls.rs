@@ -1,5 +1,5 @@
-//! The documented commands, the scrape job and the sample policy, as the documents have them, with a server that speaks TLS; and where
-//! commands find server, authority and token.
+//! The documented commands, scrape job and sample policy, verbatim, with a TLS server; and the sources of the server's
+//! address, authority and token.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ fn block<'p>(page: &'p str, language: &str) -> &'p str {
     page.split_once(&start).and_then(|(_, rest)| rest.split_once("```")).expect(language).0
 }
 
-/// The commands of the server's page that speak to a server, but for those that need a Kafka or a network.
+/// Commands of the server's page that connect to a server, except those that need Kafka or a network.
 fn commands() -> Vec<&'static str> {
     let is_asked = |line: &&str| {
         line.starts_with("netalytics ")
@@ -31,7 +31,7 @@ fn commands() -> Vec<&'static str> {
     SERVER_PAGE.lines().filter_map(|line| line.strip_prefix("    ")).filter(is_asked).collect()
 }
 
-/// A shell in which the program is found, with these variables and no others of ours.
+/// A shell with the program in PATH and only these variables.
 fn shell(folder: &Folder, line: &str, variables: &[(&str, &str)]) -> Ran {
     let program = Path::new(BINARY).parent().expect("a folder");
     let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
@@ -48,7 +48,7 @@ fn shell(folder: &Folder, line: &str, variables: &[(&str, &str)]) -> Ran {
     command.output().expect("a shell").into()
 }
 
-/// An agent under the policy of the agents' page, which plays the shop in place of `eth0`.
+/// An agent with the policy of the agents' page, which replays the shop in place of `eth0`.
 fn agent(folder: &Folder, server: &Server) -> Heard {
     let policy = block(AGENT_PAGE, "toml").replace("\"eth0\"", "\"demo\"");
     let policy = folder.file("agent.toml", policy.as_bytes());
@@ -74,7 +74,7 @@ fn the_documented_commands_run_under_the_documented_policy() {
     let commands = commands();
     assert!(commands.len() >= 10, "{commands:?}");
     for line in commands {
-        // A query without a period ends with Ctrl-C; what is asked of the past has to be kept first.
+        // A query without a period ends with Ctrl-C; queries of the past need stored data.
         let is_live = line.starts_with("netalytics query") && !line.contains("SINCE");
         let line =
             if is_live { format!("timeout --preserve-status -s INT 8 {line}") } else { line.to_owned() };
@@ -151,7 +151,7 @@ fn flags_go_before_the_environment_and_that_before_the_profile() {
         (documented.as_str(), "netalytics jobs", &[][..], 0, ""),
         (&bad, "netalytics jobs", environment, 0, ""),
         (&bad, &flags, misleading, 0, ""),
-        // The token itself goes before a file with one.
+        // The token itself takes precedence over a token file.
         (&documented, "netalytics jobs", &by_token, 0, ""),
         (&documented, "netalytics jobs", &[("NETALYTICS_TOKEN_FILE", &wrong)], 2, "no such token"),
         (&documented, "netalytics jobs", &[("NETALYTICS_CA", &none)], 1, "none.pem"),
@@ -169,7 +169,7 @@ fn flags_go_before_the_environment_and_that_before_the_profile() {
             ran.err
         );
     }
-    // A query needs the flag, and finds the rest.
+    // A query needs the flag, and takes the rest from the profile.
     profile(&documented);
     let line = format!("netalytics explain 'PARSE http PROCESS (rate)' --server {}", server.url);
     let ran = shell(&folder, &line, &[]);
@@ -192,7 +192,7 @@ fn tokens_come_to_files_that_only_their_owner_reads() {
     }
     let asked = ["jobs", "--server", &server.url, "--ca", &server.ca, "--token-file", &file];
     super::check(&asked, 0, &[]);
-    // Nothing is made where it cannot be written, and what is there stays where nothing is made.
+    // Nothing is created if the file cannot be written, and an existing file is unchanged if nothing is created.
     let nowhere = folder.path("none/a.token");
     assert_eq!(server.ask(&["tokens", "create", "lost", "--role", "view", "--out", &nowhere]).code, 1);
     assert!(server.rows(&["tokens"]).iter().all(|token| token["name"] != "lost"));
@@ -213,7 +213,7 @@ fn an_agents_key_stays_on_its_host() {
         .args(["pkey", "-in", &format!("{own}/identity.pem"), "-outform", "DER"])
         .output()
         .expect("openssl runs");
-    // The number itself: 32 bytes, behind the two of its head (RFC 5915, section 3).
+    // The private key: 32 bytes after a header of two (RFC 5915, section 3).
     let at = der.stdout.windows(2).position(|head| head == [0x04, 0x20]).expect("a key") + 2;
     let secret = &der.stdout[at..at + 32];
     assert!(holds(Path::new(&own), line), "the agent has its key");
@@ -222,7 +222,7 @@ fn an_agents_key_stays_on_its_host() {
     assert!(!holds(of_server, secret) && !holds(of_server, line), "the server has the agent's key");
 }
 
-/// Whether a file below a folder has these bytes.
+/// Whether a file below a folder contains these bytes.
 fn holds(folder: &Path, bytes: &[u8]) -> bool {
     fs::read_dir(folder).expect("a folder").any(|entry| {
         let path = entry.expect("an entry").path();

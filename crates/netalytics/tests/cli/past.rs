@@ -1,4 +1,5 @@
-//! A server asked of the past, as processes: what its jobs have kept of three hosts answers as one process does over all packets.
+//! Queries of the past to a server, as processes: stored data of three hosts gives the answer of one process over all
+//! packets.
 
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ fn what_was_kept_answers_as_one_process() {
     let table = ran(&["query", &query, "--format", "table"]);
     assert!(table.out.contains("/checkout") && !table.out.contains("agents_missing"), "{}", table.out);
     assert!(table.err.contains("answered from the tuples that job 1 keeps"), "{}", table.err);
-    // Assertions about the service as it is.
+    // Assertions over stored data of the service.
     for (assertion, code) in
         [("rows > 3", 0), ("count > 1000", 1), ("agents_missing is null", 0), ("p99 < 1s", 2)]
     {

@@ -1,4 +1,4 @@
-//! Captures and recordings that a server is asked: it answers as `query -r` does, to those who may ask, and takes in no more than it may.
+//! Captures and recordings on a server: answers equal those of `query -r`, with permissions and limits of uploads.
 
 use std::process::Command;
 
@@ -8,10 +8,10 @@ use super::service::Server;
 use super::{Folder, check};
 
 const CAPTURE: &str = "captures/shop/in.pcap";
-/// What nobody should call a file.
+/// A hostile file name.
 const HOSTILE: &str = "..%2F..%2F%3Cscript%3Ealert(1)%3C%2Fscript%3E%E2%80%AE.pcap";
 
-/// Status and body of a request; `token` is a secret.
+/// Status and body of a response; `token`: the secret.
 fn ask(url: &str, token: &str, more: &[&str]) -> (u16, String) {
     let output = Command::new("curl")
         .args(["-sS", "-w", "\n%{http_code}", "-H", &format!("Authorization: Bearer {token}")])
@@ -125,14 +125,14 @@ fn recordings_are_for_those_who_may() {
     let (status, sent) = shelf.send(&one, "shop.pcap", CAPTURE);
     assert_eq!(status, 201, "{sent}");
     let id = sent["id"].as_str().expect("an id");
-    // Who has sent it may ask it anything; others do not know of it, admins aside.
+    // Its uploader may run any query; others except admins do not see it.
     assert_eq!(shelf.query(&one, id, "PARSE http LIMIT 1 ROWS").0, 200);
     assert_eq!(shelf.query(&other, id, "PARSE http PROCESS (count)").0, 404);
     assert_eq!(shelf.query(&shelf.admin, id, "PARSE http PROCESS (count)").0, 200);
     assert!(shelf.list(&other).iter().all(|one| one["id"] != id));
     assert_eq!(shelf.ask(&other, &format!("/recordings/{id}"), &["-X", "DELETE"]).0, 404);
     assert_eq!(shelf.ask(&view, "/recordings", &[]).0, 403);
-    // Of the folder: texts of packets are for raw; those that were folded are for all, as numbers.
+    // Entries of the folder: unredacted texts require raw; numbers over redacted ones do not.
     let of = |kind: &str| -> String {
         let all = shelf.list(&shelf.admin);
         all.iter().find(|one| one["kind"] == kind).expect("it")["id"].as_str().expect("an id").to_owned()
@@ -151,7 +151,7 @@ fn recordings_are_for_those_who_may() {
     assert_eq!(shelf.ask(&shelf.admin, &format!("/recordings/{}", of("capture")), &["-X", "DELETE"]).0, 204);
     assert_eq!(shelf.ask(&shelf.admin, &format!("/recordings/{}", of("data_set")), &["-X", "DELETE"]).0, 204);
     assert!(!std::path::Path::new(&folder.path("shelf/shop")).exists());
-    // What is too large, what is none, and what is more than there is room for leave nothing behind.
+    // Files that are too large, invalid, or exceed the total limit leave nothing behind.
     let large = folder.file("large", &vec![0; 2 << 20]);
     assert_eq!(shelf.send(&one, "large", &large).0, 413);
     let text = folder.file("text", b"no capture at all, whatever it is called");
@@ -171,7 +171,7 @@ fn recordings_are_for_those_who_may() {
     assert_eq!(last, 429, "there is room for some only");
 }
 
-/// Names of tokens differ.
+/// Makes names of tokens unique.
 fn rand(role: &str) -> usize {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     NEXT.fetch_add(role.len(), std::sync::atomic::Ordering::Relaxed)

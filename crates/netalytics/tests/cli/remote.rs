@@ -1,5 +1,5 @@
-//! `query --server` as a process: what it prints is what one process prints of all packets, each row once, whatever becomes of the server
-//! and of itself; and its job ends with it.
+//! `query --server` as a process: its output equals that of one process over all packets, each row once, despite kills
+//! of the server and itself; and its job ends with it.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::service::{Server, counts, wait};
 use super::{BINARY, Folder, ROOT, Ran, check, run};
 
-/// A terminal that asks.
+/// A running `query --server`.
 struct Terminal {
     child: Child,
     out: Option<ChildStdout>,
@@ -20,7 +20,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Asks, and waits until the job is there.
+    /// Starts a query, and waits until its job exists.
     fn ask(server: &Server, query: &str, args: &[&str]) -> Terminal {
         let mut command = Command::new(BINARY);
         command.args(["query", query, "--server", &server.url, "--token-file", &server.token]).args(args);
@@ -44,7 +44,7 @@ impl Terminal {
         assert!(Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
     }
 
-    /// What it has printed when it has ended.
+    /// Its output after its end.
     fn ended(mut self) -> Ran {
         let mut out = String::new();
         if let Some(mut from) = self.out.take() {
@@ -54,7 +54,7 @@ impl Terminal {
         Ran { code, out, err: self.err.join().expect("read") }
     }
 
-    /// Until the job's agents have seen so many packets, all together.
+    /// Waits until the job's agents have seen this total number of packets.
     fn wait_for_packets(&self, server: &Server, packets: u64) {
         wait("agents see packets", || {
             let account = server.get(&format!("/api/v1/jobs/{}/agents", self.job));
@@ -69,7 +69,7 @@ fn rows(out: &str) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
 }
 
-/// A job as the server has it.
+/// Waits for the end of a job; returns it.
 fn wait_for_end(server: &Server, job: &str) -> Value {
     wait("the job ends", || {
         let job = server.get(&format!("/api/v1/jobs/{job}"));
@@ -107,11 +107,11 @@ fn three_agents_answer_a_terminal_as_one_process() {
     };
     let (mine, whole) = (rows(&ran.out), rows(&whole));
     assert_eq!(counts(&of(mine.clone(), "group-count")), counts(&of(whole.clone(), "group-count")));
-    // Each client is seen by one agent: all that is computed of it is the same, to the last bit.
+    // Each client is seen by one agent: results by client are equal to the last bit.
     let by_client = |rows: Vec<Value>| -> BTreeSet<String> {
         let text = |mut row: Value| {
             let row = row.as_object_mut().expect("an object");
-            // Demonstrations play at a time of their own.
+            // Demonstrations use their own time.
             ["window_start", "window_end", "agents_missing"].iter().for_each(|name| drop(row.remove(*name)));
             serde_json::to_string(row).expect("text")
         };
@@ -132,7 +132,7 @@ fn no_row_is_lost_or_printed_twice_when_the_server_is_killed() {
     let mut server = Server::start(&folder);
     let _agents = server.agents(&folder, "200ms");
     let mut terminal = Terminal::ask(&server, "PARSE http", &["--format", "jsonl"]);
-    // Some rows before, some behind.
+    // Some rows before, some after.
     let mut out = BufReader::new(terminal.out.take().expect("piped"));
     let mut read = |n: usize| -> Vec<String> {
         let mut lines = vec![String::new(); n];
@@ -181,7 +181,7 @@ fn a_job_ends_with_who_asked_for_it() {
         out
     };
     let out = first(&mut killed);
-    // It is renewed: it lives longer than its lease.
+    // Its lease is renewed: it outlives the lease's duration.
     std::thread::sleep(std::time::Duration::from_secs(5));
     assert_eq!(server.get(&format!("/api/v1/jobs/{}", killed.job))["state"], "running");
     killed.child.kill().and_then(|()| killed.child.wait()).expect("killed");
@@ -192,7 +192,7 @@ fn a_job_ends_with_who_asked_for_it() {
     let ran = closed.ended();
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(wait_for_end(&server, &job)["outcome"], "stopped");
-    // The second Ctrl-C leaves at once; the job is stopped all the same.
+    // The second Ctrl-C ends it immediately; the job is stopped nevertheless.
     let twice = Terminal::ask(&server, query, &["--lease", "1h"]);
     let job = twice.job.clone();
     twice.signal("-INT");
@@ -228,7 +228,7 @@ fn a_limit_in_packets_counts_for_all_agents_together() {
         assert_eq!((ran.code, count(&ran.out)), (0, limit), "{}", ran.err);
         assert_eq!(wait_for_end(&server, &job)["reason"], "its packets were taken");
     }
-    // More than there are: all.
+    // More than exist: all.
     let all =
         count(&check(&["query", "PARSE packet PROCESS (count)", "-r", "captures/shop/in.pcap"], 0, &[]).out);
     let query = format!("PARSE packet LIMIT {}p PROCESS (count)", all + 1);
@@ -255,7 +255,7 @@ fn what_a_host_lacks_is_refused_with_its_reason() {
             assert!(ran.err.contains(words), "{words}: {}", ran.err);
         }
     }
-    // Filtered as here, and the job says what it captures.
+    // Filtered as locally, and the job shows its filter.
     let filter = "tcp port 3306";
     let here = check(&["query", ALL, "-r", "captures/shop/in.pcap", "--capture-filter", filter], 0, &[]).out;
     let here = rows(&here)[0]["count"].as_u64().expect("a count");

@@ -1,5 +1,5 @@
-//! A server and its agents when something is wrong: killed parents, folders that hold nonsense or take nothing, two agents of one
-//! name, very many jobs.
+//! A server and its agents under failures: killed parents, folders with invalid content or without space, two agents of
+//! one name, very many jobs.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::service::{Process, Server, wait};
 const CAPTURE: &str = "captures/shop/in.pcap";
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
 
-/// The arguments of an agent that plays a capture, with its token and folder in `folder`.
+/// Arguments of an agent that replays a capture, with its token and folder in `folder`.
 pub fn agent(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
     let token = server.token(folder, name);
     let own = ["agent", "-v", "--server", &server.url, "--token-file", &token, "--name", name, "--folder"];
@@ -29,7 +29,7 @@ pub fn is_connected(server: &Server, name: &str) -> Result<(), String> {
     agents.iter().find(is_there).map(drop).ok_or_else(|| format!("{agents:?}"))
 }
 
-/// The processes whose parent is `pid`.
+/// Child processes of `pid`.
 pub fn children(pid: u32) -> Vec<u32> {
     let parent =
         |status: &str| status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
@@ -42,7 +42,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     .collect()
 }
 
-/// Whether such a process is there and not only waiting to be buried.
+/// Whether the process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains(['Z', 'X']))
@@ -68,7 +68,7 @@ fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     for pid in agent.into_iter().chain(monitors) {
         wait("they end, too", || if is_alive(pid) { Err(format!("{pid} lives")) } else { Ok(()) });
     }
-    // What it could not remove the next one does, and leaves the living theirs.
+    // The next one removes its remains, and leaves folders in use.
     assert!(folder.is_dir(), "{}", folder.display());
     let mut next = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
     let command = next.says("in ten seconds: netalytics ");
@@ -79,7 +79,7 @@ fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     kill(&mut third);
 }
 
-/// The data directory of a demonstration, by the command that it names.
+/// Data directory of a demonstration, from the command it prints.
 fn data_of(command: &str) -> std::path::PathBuf {
     let words: Vec<&str> = command.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "--token-file").expect("it names its token");
@@ -122,7 +122,7 @@ fn an_agent_gives_another_server_nothing_of_the_one_before() {
         false => Ok(()),
     });
     drop((process, server));
-    // The agent's folder stays; where it knocks there is a server that begins to count jobs again.
+    // The agent's folder stays; at its address there is a server with new job numbers.
     let server = Server::start(&folders[1]);
     let mut again = agent(&server, &folders[1], "one");
     let at = again.iter().position(|word| word == "--folder").expect("it has one");
@@ -150,7 +150,7 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     let arguments = agent(&server, &folder, "one");
     let spool = folder.path("one/spool");
     fs::create_dir_all(&spool).expect("a folder");
-    // Bytes of no meaning, from a seed, where segments, the ledger and notes of starts are; and folders where files should be.
+    // Random bytes in place of segments, the ledger and notes of starts; and folders in place of files.
     let mut rng = testkit::Rng::new(13);
     for (name, bytes) in [("00000001.spool", 4000), ("00000002.spool", 3), ("ledger", 500), ("../starts", 80)]
     {
@@ -168,7 +168,7 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     drop(process);
 }
 
-/// What a process holds: files, threads, KiB of memory of its own.
+/// Resources of a process: files, threads, KiB of anonymous memory.
 fn held(pid: u32) -> (usize, usize, u64) {
     let count = |what| fs::read_dir(format!("/proc/{pid}/{what}")).expect("it is there").count();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");

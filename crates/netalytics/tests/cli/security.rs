@@ -1,5 +1,5 @@
-//! Who is let in, as processes: TLS, agents' certificates from the one-time token to the revocation, and what either side says when one is
-//! not good. curl and openssl are the witnesses; wrong clocks are libfaketime's.
+//! Authentication, as processes: TLS, agents' certificates from the one-time token to revocation, and the errors at
+//! both ends. Checked with curl and openssl; wrong clocks by libfaketime.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::service::wait;
 use super::{BINARY, Folder, ROOT, Ran, check, run};
 
-/// A process that ends with the test, and what it has said.
+/// A process killed at the end of the test, with its messages.
 pub(super) struct Heard {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -27,7 +27,7 @@ impl Heard {
     }
 
     fn of(command: &mut Command) -> Heard {
-        // faketime stays the parent of what it starts: both are of one group, and end together.
+        // faketime stays the parent of its program: both are in one process group, and end together.
         let command = command.stdin(Stdio::null()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("it runs");
         let lines = Arc::new(Mutex::new(Vec::new()));
@@ -38,7 +38,7 @@ impl Heard {
         Heard { child, lines }
     }
 
-    /// The first line that has these words, once it is said.
+    /// Waits for the first line with these words.
     pub(super) fn says(&self, words: &str) -> String {
         let find = || self.all().into_iter().find(|line| line.contains(words));
         wait(words, || find().map(drop).ok_or_else(|| self.all().join("\n")));
@@ -66,11 +66,11 @@ impl Drop for Heard {
     }
 }
 
-/// A server with TLS, asked by its admin.
+/// A TLS server with an admin.
 pub(super) struct Server {
     pub process: Heard,
     pub url: String,
-    /// Its data directory.
+    /// Data directory.
     pub data: String,
     pub ca: String,
 }
@@ -80,7 +80,7 @@ impl Server {
         Server::under(&[], folder, name, &[&["--tls"], more].concat())
     }
 
-    /// Begun by another program.
+    /// Started by another program.
     fn under(program: &[&str], folder: &Folder, name: &str, more: &[&str]) -> Server {
         let data = folder.path(name);
         let listen: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
@@ -136,7 +136,7 @@ impl Server {
     }
 }
 
-/// What a program prints, if it ends well.
+/// Output of a program, if successful.
 fn printed(program: &str, args: &[&str]) -> Result<String, String> {
     let ran = Command::new(program).args(args).stdin(Stdio::null()).output().expect("it is installed");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -152,7 +152,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
     let folder = Folder::new();
     let server = Server::start(&folder, "server", &["--agent-certificates", "6s"]);
     let host = server.url.trim_start_matches("https://").to_owned();
-    // What others say of the server.
+    // Other clients accept the server.
     let health = format!("{}/api/v1/health", server.url);
     assert!(printed("curl", &["-sSf", "--cacert", &server.ca, &health]).expect("an answer").contains("ok"));
     assert!(printed("curl", &["-sSf", &health]).expect_err("not trusted").contains("certificate"));
@@ -174,11 +174,11 @@ fn an_agent_enrols_renews_and_is_revoked() {
     let subject = subject.expect("a certificate");
     assert!(subject.contains("CN = web-1") && subject.contains("Client Authentication"), "{subject}");
     printed("openssl", &["verify", "-CAfile", &server.ca, &identity]).expect("signed by the authority");
-    // The token was for once.
+    // The token was valid once.
     let token = folder.path("web-1.token");
     let again = ["agent", "enrol", "--server", &server.url, "--token-file", &token, "--folder", &own];
     check(&again, 1, &["there is no such one-time token"]);
-    // A certificate is for an agent's connection, and for nothing else.
+    // A certificate is valid only for an agent's connection.
     let jobs = format!("{}/api/v1/jobs", server.url);
     let curl = ["-sS", "--cacert", &server.ca, "--cert", &identity, &jobs];
     assert!(printed("curl", &curl).expect("an answer").contains("unauthorized"));
@@ -208,13 +208,13 @@ fn an_agent_enrols_renews_and_is_revoked() {
     let enrolled = server.rows(&["agents", "enrolled"]);
     assert!(enrolled[0]["agent"] == "web-1" && enrolled[0]["revoked"].is_string(), "{enrolled:?}");
     drop(agent);
-    // It may come again with a new token only.
+    // It needs a new token to enroll again.
     let own = server.enrolled(&folder, "web-1");
     let agent = server.agent(&own);
     wait("it is back", || server.is_connected("web-1")?.then_some(()).ok_or_else(|| agent.all().join("\n")));
     let by_old = format!("{}/api/v1/renew", server.url);
     let curl = ["-sS", "--cacert", &server.ca, "--cert", &first, "-X", "POST", &by_old];
-    // openssl calls a certificate ended from its last second on, RFC 5280 after it.
+    // openssl considers a certificate expired from its last second on, RFC 5280 after it.
     wait("a certificate that has ended ends the handshake", || {
         printed("curl", &curl).err().map(drop).ok_or_else(String::new)
     });
@@ -229,10 +229,10 @@ fn what_is_not_good_is_told_at_both_ends() {
     let other = Server::start(&folder, "other", &[]);
     let own = server.enrolled(&folder, "web-1");
     let stranger = other.enrolled(&folder, "stranger");
-    // It trusts the server, and the server does not trust it.
+    // It trusts the server, but not vice versa.
     let half = other.enrolled(&folder, "half");
     fs::copy(&server.ca, format!("{half}/ca.pem")).expect("copied");
-    // Of a server that gives certificates for a moment.
+    // Of a server with very short certificates.
     let brief = Server::start(&folder, "brief", &["--agent-certificates", "1s"]);
     let ended = brief.enrolled(&folder, "ended");
     wait("it ends", || has_ended(&format!("{ended}/identity.pem")).then_some(()).ok_or_else(String::new));
@@ -279,10 +279,10 @@ fn what_is_not_good_is_told_at_both_ends() {
         assert!(agent.says(agent_says).contains("https://"), "{:?}", agent.all());
         server.process.says(server_says);
     }
-    // By a name that the certificate does not have.
+    // With a host name that is not in the certificate.
     let elsewhere = Heard::start(&[BINARY], &["agent", "--server", &at("127.0.0.9"), "--folder", &own]);
     elsewhere.says("and not for 127.0.0.9");
-    // A name comes from the certificate.
+    // The name is that of the certificate.
     let called = ["agent", "--server", &server.url, "--folder", &own, "--name", "db-1"];
     check(&called, 2, &["this host is enrolled as web-1, but its name here is db-1"]);
     // Without an authority, or with another one, nobody is told the token.
@@ -290,7 +290,7 @@ fn what_is_not_good_is_told_at_both_ends() {
     let asked = ["agents", "--server", &server.url, "--token-file", &token];
     check(&asked, 1, &["was signed by an authority that is not trusted here; --ca FILE"]);
     check(&[&asked[..], &["--ca", &other.ca]].concat(), 1, &["an authority that is not trusted here"]);
-    // The server's clock is slow: agents' certificates are of its future.
+    // The server's clock is slow: agents' certificates are in its future.
     let Server { process, data, .. } = server;
     drop(process);
     let slow = Server::under(&behind, &folder, "server", &["--tls"]);
@@ -344,7 +344,7 @@ fn the_operators_certificate_is_read_anew_and_nobody_is_cut() {
         printed("openssl", &["x509", "-in", &folder.file("shown.pem", seen.as_bytes()), "-noout", "-serial"])
     };
     assert_eq!(shown(), Ok(first.clone()));
-    // The token of such a server names no authority: the operator's is told.
+    // The token of such a server names no authority: the operator's is given.
     let (token, own) = (server.one_time_token(&folder, "web-1"), folder.path("web-1"));
     let enrol = ["agent", "enrol", "--server", &server.url, "--token-file", &token, "--folder", &own];
     check(&enrol, 1, &["was signed by an authority that is not trusted here"]);
@@ -355,7 +355,7 @@ fn the_operators_certificate_is_read_anew_and_nobody_is_cut() {
     assert_ne!(first, second);
     server.process.signal("HUP");
     wait("the new one is shown", || (shown()? == second).then_some(()).ok_or_else(|| second.clone()));
-    // One that cannot be used changes nothing.
+    // An unusable one changes nothing.
     fs::write(&chain, "nonsense").expect("written");
     server.process.signal("HUP");
     server.process.says("the certificate stays as it was");
@@ -385,7 +385,7 @@ fn nothing_travels_in_clear_unless_somebody_says_so() {
     Heard::start(&[BINARY], &listen).says("serving on http://0.0.0.0");
 }
 
-/// The commands of a document's blocks, a line each.
+/// Commands in a document's blocks, one per line.
 fn commands(document: &str) -> Vec<&str> {
     let blocks = document.split("```").skip(1).step_by(2);
     blocks.filter_map(|block| block.strip_prefix("sh\n")).flat_map(str::lines).collect()
@@ -394,7 +394,7 @@ fn commands(document: &str) -> Vec<&str> {
 #[test]
 fn five_commands_set_up_tls() {
     let folder = Folder::new();
-    // Nobody else has it: it was given just now, and is asked for at once.
+    // The port was just allocated, and is used immediately.
     let free =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("a port");
     let (bin, data) = (std::path::Path::new(BINARY).parent().expect("a folder"), folder.path("srv"));
@@ -464,7 +464,7 @@ fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
     let log = server.rows(&["audit", "--limit", "2"]);
     let acts: Vec<_> = log.iter().map(|entry| (entry["act"].as_str(), entry["object"].as_str())).collect();
     assert_eq!(acts, [(Some("token.revoke"), Some("shop")), (Some("token.create"), Some("shop"))]);
-    // An agent that comes with a token is cut, too, when that is revoked.
+    // An agent with a token is disconnected, too, when that is revoked.
     let made = server.ask(&["tokens", "create", "db-1", "--role", "agent"]);
     let secret = folder.file("db-1.token", made.out.as_bytes());
     let own = folder.path("db-1");
@@ -506,7 +506,7 @@ fn a_demonstration_has_tls_too() {
     let files = ["-keyout", &key, "-out", &chain];
     printed("openssl", &[&make[..], &names, &files].concat()).expect("a certificate");
     let given = ["--tls-cert", &chain, "--tls-key", &key];
-    // Whoever asks over a certificate of the operator's knows whom to trust.
+    // With the operator's certificate, clients need its authority.
     for (flags, more) in [(&["--tls"][..], &[][..]), (&given, &["--ca", &chain])] {
         let args = [&["serve", "--demo", "--listen", "127.0.0.1:0"], flags].concat();
         let process = Heard::start(&[BINARY], &args);

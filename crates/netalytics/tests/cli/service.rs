@@ -1,4 +1,4 @@
-//! A server and its agents as processes: a query over three hosts gives what one process gives of all packets.
+//! A server and its agents as processes: a query over three hosts equals that of one process over all packets.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{BINARY, Folder, ROOT, check, run};
 
-/// Nothing that is waited for takes that long.
+/// Timeout.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The shop's clients.
+/// Clients in the shop's capture.
 const CLIENTS: [&str; 3] = ["10.20.0.21", "10.20.0.22", "10.20.0.23"];
 
-/// A process that ends with the test.
+/// A process killed at the end of the test.
 pub struct Process(pub Child);
 
 impl Process {
@@ -24,7 +24,7 @@ impl Process {
         Process(command.spawn().expect("the binary runs"))
     }
 
-    /// What stands behind `words` on the line of standard error that has them.
+    /// The rest of the line of standard error after `words`.
     pub fn says(&mut self, words: &str) -> String {
         let lines = BufReader::new(self.0.stderr.take().expect("piped")).lines();
         let found = lines.map_while(Result::ok).find_map(|line| Some(line.split_once(words)?.1.to_owned()));
@@ -38,7 +38,7 @@ impl Drop for Process {
     }
 }
 
-/// A server's commands, asked by an admin.
+/// A server, with commands run as an admin.
 pub struct Server {
     pub url: String,
     pub token: String,
@@ -51,7 +51,7 @@ impl Server {
         Server::with(folder, &[])
     }
 
-    /// With more flags of `serve`.
+    /// With additional flags of `serve`.
     pub fn with(folder: &Folder, flags: &[&str]) -> Server {
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         Server::at("127.0.0.1:0", folder, flags)
@@ -67,14 +67,14 @@ impl Server {
         Server { url, token: folder.path("server/admin.token"), process, flags }
     }
 
-    /// Killed, and started again where it was.
+    /// Kills and restarts it at the same address.
     pub fn start_again(&mut self, folder: &Folder) {
         self.process.0.kill().and_then(|()| self.process.0.wait()).expect("it is killed");
         let address = self.url.trim_start_matches("http://").to_owned();
         *self = Server::at(&address, folder, std::mem::take(&mut self.flags));
     }
 
-    /// Three agents, each of which sees one client of the shop, again and again with such a pause.
+    /// Three agents, each with the packets of one client of the shop in a loop with this pause.
     pub fn agents(&self, folder: &Folder, pause: &str) -> Vec<Process> {
         let agent = |client: &&str| {
             let part = folder.path(&format!("{client}.pcap"));
@@ -91,7 +91,7 @@ impl Server {
         agents
     }
 
-    /// Until so many agents are connected.
+    /// Waits until this number of agents is connected.
     pub fn await_agents(&self, n: usize) {
         wait(&format!("{n} agents come"), || {
             let agents = self.rows(&["agents"]);
@@ -100,7 +100,7 @@ impl Server {
         });
     }
 
-    /// What the API answers.
+    /// Response of the API.
     pub fn get(&self, path: &str) -> Value {
         let token = std::fs::read_to_string(&self.token).expect("the first token");
         let output = Command::new("curl")
@@ -117,7 +117,7 @@ impl Server {
         ran.out
     }
 
-    /// What it says of something that it does not do.
+    /// Error message of a rejected command.
     pub fn refuses(&self, args: &[&str]) -> String {
         let ran = run(&[args, &["--server", &self.url, "--token-file", &self.token]].concat());
         assert_ne!(ran.code, 0, "{args:?}\n{}", ran.out);
@@ -129,12 +129,12 @@ impl Server {
         out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
     }
 
-    /// Its process.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.process.0.id()
     }
 
-    /// What the API answers.
+    /// Response of the API.
     fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let admin = std::fs::read_to_string(&self.token).expect("the first token");
         let mut curl = Command::new("curl");
@@ -155,7 +155,7 @@ impl Server {
         self.api("DELETE", path, None);
     }
 
-    /// Starts a standing job; its number.
+    /// Starts a standing job; returns its number.
     pub fn start_job(&self, query: &str) -> String {
         self.rows(&["jobs", "start", query, "--standing"])[0]["id"].as_str().expect("a number").to_owned()
     }
@@ -166,7 +166,7 @@ impl Server {
         if job["state"] == "running" { Ok(()) } else { Err(job.to_string()) }
     }
 
-    /// How many jobs have not ended.
+    /// Number of unfinished jobs.
     pub fn open_jobs(&self) -> usize {
         let jobs = self.api("GET", "/jobs?limit=1000", None);
         jobs["jobs"].as_array().expect("jobs").iter().filter(|job| job["state"] != "ended").count()
@@ -179,7 +179,7 @@ impl Server {
     }
 }
 
-/// Until it is so, and what was seen last if it never is.
+/// Polls until `is_so` succeeds; panics with its last error.
 pub fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
     let end = Instant::now() + PATIENCE;
     while let Err(seen) = is_so() {
@@ -188,7 +188,7 @@ pub fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
     }
 }
 
-/// Each path with its count.
+/// Count of each path.
 pub fn counts(rows: &[Value]) -> Vec<(String, u64)> {
     let of = |row: &Value| {
         let count = row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok());
@@ -208,7 +208,7 @@ fn three_agents_answer_as_one_process() {
     let id = server.start_job(QUERY);
     let whole = check(&["query", QUERY, "-r", "captures/shop/in.pcap", "--format", "jsonl"], 0, &[]).out;
     let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
-    // What is there comes every five seconds of event time; at its end the job has all.
+    // Data arrives every five seconds of event time; at its end the job has all.
     wait("the job runs", || server.is_running(&id));
     std::thread::sleep(Duration::from_secs(4));
     server.ask(&["jobs", "stop", &id]);
@@ -229,7 +229,7 @@ fn a_demonstration_is_one_command_and_leaves_nothing() {
     let words: Vec<&str> = command.split_whitespace().chain(["--format", "jsonl"]).collect();
     wait("there are rows", || {
         let ran = run(&words);
-        // Its jobs begin when its agent has come.
+        // Its jobs start when its agent has connected.
         match ran.out.contains("/checkout") {
             true => Ok(()),
             false => Err(ran.out + &ran.err),

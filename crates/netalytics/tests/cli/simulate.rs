@@ -1,4 +1,4 @@
-//! The placement study: the same numbers from the same seeds, its files, and what is wrong with its flags.
+//! The placement study: equal numbers from equal seeds, its files, and errors in its flags.
 
 use std::fs;
 
@@ -54,7 +54,7 @@ fn a_study_leaves_its_figures_and_numbers() {
     }
 }
 
-/// Flows that no monitor could read: told, with the strategy, and everything else is placed.
+/// Flows that no monitor can capture are reported by strategy; all others are placed.
 #[test]
 fn what_is_left_out_is_told() {
     let args = [

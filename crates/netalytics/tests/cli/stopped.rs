@@ -1,5 +1,5 @@
-//! Agents and monitors that are stopped, asked to end, or killed again and again, as processes: what the server reports meanwhile, and
-//! that all of them work again afterwards.
+//! Agents and monitors that are suspended, asked to end, or killed repeatedly, as processes: the server's reports, and
+//! recovery of all of them.
 
 use std::fs;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn reason(server: &Server, id: &str) -> String {
     server.rows(&["jobs", "show", id])[0]["reason"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The last rows, by the end of their window, with the agents that they lack.
+/// The last rows by end of window, with their missing agents.
 fn last_rows(server: &Server, id: &str) -> Vec<Value> {
     let rows = server.rows(&["jobs", "results", id]);
     let last = rows.iter().filter_map(|row| row["window_end"].as_i64()).max();
@@ -45,7 +45,7 @@ pub fn lacks_nobody(server: &Server, id: &str) -> Result<(), String> {
     }
 }
 
-/// The one monitor of an agent.
+/// The only monitor of an agent.
 fn monitor(agent: &Process) -> Result<u32, String> {
     match children(agent.0.id()).as_slice() {
         [one] => Ok(*one),
@@ -53,7 +53,7 @@ fn monitor(agent: &Process) -> Result<u32, String> {
     }
 }
 
-/// A server, agents, and a standing job whose rows come from all of them.
+/// A server, agents, and a standing job with rows from all of them.
 fn at_work(folder: &Folder, names: &[&str]) -> (Server, Vec<Process>, String) {
     let server = Server::start(folder);
     let agents: Vec<Process> = names.iter().map(|name| start(&agent(&server, folder, name))).collect();
@@ -149,7 +149,7 @@ fn an_agent_that_is_asked_to_end_has_lost_nothing() {
     assert!(!back.contains("lost"), "{back}");
 }
 
-/// The same agent, whose token was made before.
+/// The same agent with its existing token.
 fn agent_again(server: &Server, folder: &Folder) -> Vec<String> {
     let token = folder.path("one.token");
     let own = ["agent", "-v", "--server", &server.url, "--token-file", &token, "--name", "one"];
@@ -193,11 +193,11 @@ fn a_job_that_every_agent_refuses_ends_with_the_reasons() {
     assert!(ran.out.contains("ended"), "{}", ran.out);
 }
 
-/// A small file system of memory, for as long as the test lasts.
+/// A small tmpfs for the duration of the test.
 struct SmallDisk(String);
 
 impl SmallDisk {
-    /// `None`: it may not be mounted here.
+    /// `None` without the permission to mount.
     fn mount(path: &str) -> Option<SmallDisk> {
         fs::create_dir_all(path).expect("a folder");
         let mount = ["-t", "tmpfs", "-o", "size=6m,mode=700", "tmpfs", path];

@@ -1,4 +1,4 @@
-//! A rolling upgrade: a session of an earlier version, as it was recorded, is played to this version's server and to this version's agent.
+//! Rolling upgrade: a recorded session of an earlier version is replayed to this version's server and agent.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use super::service::{counts, wait};
 use super::{BINARY, Folder, check, run};
 
 const SESSION: &str = include_str!("session-56da62b.txt");
-/// What it was about.
+/// Query of the recorded job.
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path)";
 const CLIENT: &str = "10.20.0.21";
-/// What a recorded frame is of (`link::Frame`).
+/// Offset of the kind in a recorded frame (`link::Frame`).
 const KIND_AT: usize = 4;
 const HELLO: u8 = 3;
 const WELCOME: u8 = 4;
@@ -23,16 +23,16 @@ const DESIRED: u8 = 9;
 const RENEW: u8 = 12;
 const GRANTED: u8 = 13;
 const ACK: u8 = 14;
-/// Nothing that is waited for takes that long.
+/// Timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What happened, in order.
+/// Recorded events, in order.
 enum Step {
-    /// What the server had said before the first frame.
+    /// The server's data before the first frame.
     Head(Vec<u8>),
     Agent(Vec<u8>),
     Server(Vec<u8>),
-    /// Of the server's API.
+    /// A request to the server's API.
     Asked(String),
 }
 
@@ -53,17 +53,17 @@ fn steps() -> Vec<Step> {
     SESSION.lines().filter(|line| !line.starts_with('#')).map(step).collect()
 }
 
-/// One end of a connection, which hears frames.
+/// One end of a connection that receives frames.
 struct Line {
     stream: TcpStream,
     decoder: Decoder,
     heard: Vec<Frame>,
-    /// Kinds of frames that came while another was waited for.
+    /// Kinds of frames received while waiting for another.
     early: Vec<u8>,
 }
 
 impl Line {
-    /// Behind the head of HTTP.
+    /// After the HTTP head.
     fn of(mut stream: TcpStream) -> Line {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time");
         let (mut head, mut byte) = (Vec::new(), [0]);
@@ -80,7 +80,7 @@ impl Line {
         self.stream.write_all(bytes).expect("it is heard");
     }
 
-    /// Hears until there is a frame for which `is_it`.
+    /// Receives until a frame satisfies `is_it`.
     fn hear(&mut self, is_it: impl Fn(&Frame) -> bool) {
         let mut bytes = [0; 4096];
         loop {
@@ -106,7 +106,7 @@ impl Line {
     }
 }
 
-/// The packets that the recorded agent played.
+/// Packets replayed by the recorded agent.
 fn part(folder: &Folder) -> String {
     let (part, query) = (folder.path("part.pcap"), format!("PARSE packet FROM {CLIENT} PROCESS (count)"));
     check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
@@ -148,13 +148,14 @@ fn an_agent_of_the_version_before_is_understood() {
     for step in steps() {
         match step {
             Step::Agent(frame) => line.say(&frame),
-            // Of acknowledgments there are as many as commits.
+            // The number of acknowledgments depends on commits.
             Step::Server(frame) if [WELCOME, DESIRED, GRANTED].contains(&frame[KIND_AT]) => {
                 line.hear_kind(frame[KIND_AT])
             }
             Step::Asked(what) if what == "start" => drop(ask(&["jobs", "start", QUERY, "--standing"])),
             Step::Asked(_) => {
-                // Whoever stopped it then knew that the agent was at it; this server has to, too.
+                // When it was stopped, the recorded server knew that the agent was working; this server has to know it,
+                // too.
                 wait("the agent is at it", || match &ask(&["jobs", "show", "1"])[0] {
                     job if job["agents"][0]["counters"]["packets"].is_number() => Ok(()),
                     job => Err(job.to_string()),
@@ -175,8 +176,8 @@ fn an_agent_of_the_version_before_is_understood() {
     assert_eq!(counts(&ask(&["jobs", "results", "1"])), counts(&whole));
 }
 
-/// The server's frame, as it would have been said to this agent: with the number of its life in place of the recorded one's, and as the
-/// answer to what it has asked just now.
+/// The server's frame adapted to this agent: its incarnation replaces the recorded one, and replies refer to its last
+/// request.
 fn said_to(agent: &Line, recorded: &[u8; 8], frame: &[u8]) -> Vec<u8> {
     let asked = agent
         .heard
@@ -189,7 +190,7 @@ fn said_to(agent: &Line, recorded: &[u8; 8], frame: &[u8]) -> Vec<u8> {
         .find_map(|frame| if let Frame::Hello(hello) = frame { Some(hello.boot) } else { None });
     let mut frame = frame.to_vec();
     if let (GRANTED, Some(asked)) = (frame[KIND_AT], asked) {
-        // Both begin with the agent's clock when it asked: field 1, a number of as many bytes as it needs.
+        // Both start with the agent's clock of the request: field 1, a varint.
         let number =
             |body: &[u8]| 1 + body[1..].iter().position(|byte| byte & 0x80 == 0).expect("a number's end") + 1;
         let rest = frame.split_off(KIND_AT + 1);
@@ -205,7 +206,7 @@ fn said_to(agent: &Line, recorded: &[u8; 8], frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A number as protocol buffers have it: seven bits a byte, the least first.
+/// A varint of protocol buffers: seven bits per byte, lowest first.
 fn varint(mut n: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while n > 0x7f {
@@ -244,7 +245,7 @@ fn a_server_of_the_version_before_is_understood() {
                 RENEW => line.hear_kind(RENEW),
                 _ => {}
             },
-            // This agent sends other records at other times; it is told what it sends is kept.
+            // This agent sends other records at other times; all are acknowledged.
             Step::Server(frame) if frame[KIND_AT] == ACK => {}
             Step::Server(frame) => {
                 let frame = said_to(&line, &recorded, &frame);

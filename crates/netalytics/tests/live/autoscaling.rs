@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::capture::BINARY;
 use crate::net::Net;
 
-/// Seconds of the three parts of the load.
+/// Duration of the three parts of the load, in seconds.
 const PARTS: [&str; 3] = ["3", "11", "3"];
 
 #[test]
@@ -24,7 +24,7 @@ fn replicas_follow_load_and_clients_notice_nothing() {
             "NGINX HAS NO LUA HERE: nothing was scaled, and this test has checked NOTHING",
         );
     }
-    // Says what is missing.
+    // Prints what is missing.
     let Some(net) = Net::new() else { return };
     drop(net);
     let folder = tempfile::Builder::new().prefix("autoscaling-").tempdir_in("/tmp").expect("a folder");
@@ -53,14 +53,14 @@ fn replicas_follow_load_and_clients_notice_nothing() {
         text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     };
 
-    // Every request was answered with its page, and clients and proxy say the same.
+    // Every request was answered with its page; clients and proxy agree.
     let (load, proxy) = (fields(&file("load.tsv")), fields(&file("log/proxy.requests")));
     assert!(load.len() > 1000, "{}", load.len());
     assert_eq!(load.iter().filter(|line| line[2] != "200").count(), 0);
     assert_eq!(proxy.iter().filter(|line| line[1] != "200" || line[4] != "200").count(), 0);
     same(&by(&load, 1), &by(&proxy, 2));
 
-    // What netalytics has counted is what the servers have logged, page by page and server by server.
+    // Counts equal the servers' logs, by page and by server.
     let mut pages: BTreeMap<String, u64> = BTreeMap::new();
     let mut servers: BTreeMap<String, u64> = BTreeMap::new();
     for (n, address) in ["10.61.0.3", "10.61.0.4", "10.61.0.5"].into_iter().enumerate() {
@@ -72,7 +72,7 @@ fn replicas_follow_load_and_clients_notice_nothing() {
     same(&counted(&rows("servers.jsonl"), "server_ip"), &servers);
     assert!(servers.values().all(|count| *count > 20), "hot pages were on all of them: {servers:?}");
 
-    // Up while it is hot, down afterwards, never back and forth; each page has what was decided last.
+    // Up while hot, down afterwards, without oscillation; each page has the last decision.
     let mut decisions = rows("decisions.jsonl");
     decisions.reverse();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -97,7 +97,7 @@ fn replicas_follow_load_and_clients_notice_nothing() {
     assert!(file("redis.txt").lines().any(|line| line == "10.61.0.3"));
 }
 
-/// The same counts; where they are not, only those that differ are printed.
+/// Compares counts; prints only differences.
 fn same(found: &BTreeMap<String, u64>, expected: &BTreeMap<String, u64>) {
     let names: BTreeSet<&String> = found.keys().chain(expected.keys()).collect();
     let differ = names.into_iter().filter(|name| found.get(*name) != expected.get(*name));
@@ -105,14 +105,14 @@ fn same(found: &BTreeMap<String, u64>, expected: &BTreeMap<String, u64>) {
     assert!(differ.is_empty(), "{differ:?}");
 }
 
-/// How often each value stands in a column.
+/// Count of each value in a column.
 fn by(lines: &[Vec<String>], column: usize) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     lines.iter().for_each(|line| *counts.entry(line[column].clone()).or_default() += 1);
     counts
 }
 
-/// What rows have counted of each value of `key`, over all windows.
+/// Sum of counts by `key` over all windows.
 fn counted(rows: &[Value], key: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for row in rows {

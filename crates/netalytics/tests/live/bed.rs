@@ -1,5 +1,5 @@
-//! A bed for tests of many hosts: a network namespace for each, all at one bridge that carries what is watched (`eth0`), and at
-//! another that carries what the program's own processes say to each other (`eth1`).
+//! A bed for tests with many hosts: a network namespace per host, all at one bridge with the captured traffic (`eth0`),
+//! and at another with the program's own connections (`eth1`).
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use testkit::namespaces::Namespaces;
 
 use crate::net::{ip, within};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Bed {
     spaces: Namespaces,
     hosts: Vec<String>,
 }
 
 impl Bed {
-    /// One with these hosts. `None`, said loudly, where this machine can not.
+    /// A bed with these hosts. `None`, with a message, if this machine does not support it.
     pub fn new(hosts: &[&str]) -> Option<Bed> {
         let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
         let bed = Bed { spaces: Namespaces::new("nb"), hosts };
@@ -42,7 +42,7 @@ impl Bed {
                 let port = format!("{host}-{eth}");
                 ip(&format!("-n {switch} link add {port} type veth peer name {eth} netns {ns}"))?;
                 ip(&format!("-n {switch} link set {port} master {eth} up"))?;
-                // What is for one host no other sees, also where the bridge does not know yet where that is.
+                // No host sees packets of others, even before the bridge has learned their location.
                 ip(&format!("-n {switch} link set {port} type bridge_slave flood off"))?;
                 ip(&format!("-n {ns} addr add {address}/24 dev {eth}"))?;
                 ip(&format!("-n {ns} link set {eth} up"))?;
@@ -51,7 +51,7 @@ impl Bed {
         Ok(())
     }
 
-    /// The namespace of a host.
+    /// Namespace of a host.
     pub fn ns(&self, host: &str) -> String {
         self.spaces.name(host)
     }
@@ -61,12 +61,12 @@ impl Bed {
         found.unwrap_or_else(|| panic!("there is no host {host}")) + 1
     }
 
-    /// Its address on the bridge that is watched.
+    /// Its address on the captured bridge.
     pub fn address(&self, host: &str) -> String {
         format!("10.77.0.{}", self.number(host))
     }
 
-    /// Its address on the other.
+    /// Its address on the other bridge.
     pub fn inner_address(&self, host: &str) -> String {
         format!("10.78.0.{}", self.number(host))
     }
@@ -76,12 +76,12 @@ impl Bed {
         self.folder().join(name)
     }
 
-    /// The bed's folder.
+    /// Folder of the bed.
     pub fn folder(&self) -> &Path {
         self.spaces.folder()
     }
 
-    /// A folder on a disk of its own of so many bytes.
+    /// A folder on its own file system of this size in bytes.
     pub fn small_disk(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir(&path).expect("a folder");
@@ -93,28 +93,29 @@ impl Bed {
         path
     }
 
-    /// Cuts a host's own processes off from those of other hosts, or lets them speak again; who watches nothing notices.
+    /// Disconnects a host's own processes from those of other hosts, or reconnects them; captured traffic is not
+    /// affected.
     pub fn partition(&self, host: &str, state: Partition) {
         let state = if state == Partition::Cut { "down" } else { "up" };
         ip(&format!("-n {} link set eth1 {state}", self.ns(host))).expect("a link");
     }
 }
 
-/// Whether a host is cut off.
+/// Whether a host is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partition {
     Cut,
     Healed,
 }
 
-/// A program that runs on a host; killed when dropped. What it says stands in a log.
+/// A program on a host, killed on drop; its output goes to a log.
 pub struct Process {
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts one; the log is continued.
+    /// Starts a program; appends to its log.
     pub fn start(bed: &Bed, host: &str, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
         let log = bed.path(&format!("{name}.log"));
         let out = File::options().create(true).append(true).open(&log).expect("a log");
@@ -130,17 +131,17 @@ impl Process {
 
     /// `kill -9`.
     pub fn kill(&mut self) {
-        // One that has ended by itself is only waited for.
+        // If it has ended, this only reaps it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// What it has said so far, and those before it by that name.
+    /// Its messages so far, including those of earlier processes of that name.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Its code, if it has ended.
+    /// Its exit code, if it has ended.
     pub fn code(&mut self) -> Option<i32> {
         self.child.try_wait().expect("it can be waited for").map(|status| status.code().unwrap_or(-1))
     }

@@ -1,4 +1,4 @@
-//! `calibrate`: its file is read back, what it has measured are times, and of its switch nothing is left, also when it is killed.
+//! `calibrate`: its file is readable and contains measured times, and no switch remains, also after a kill.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use testkit::programs::{are_there, wait_for};
 
 use crate::capture::BINARY;
 
-/// What all processes have in their environment that a calibration has started.
+/// Environment variable of all processes started by a calibration.
 fn mark(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
@@ -21,7 +21,7 @@ fn calibrate(mark: &str, output: &Path) -> Command {
     command
 }
 
-/// Names of processes that a calibration has started.
+/// Names of running processes started by a calibration.
 fn at_work(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("processes").flatten().map(|entry| entry.path());
     let is_marked = |path: &Path| {
@@ -55,7 +55,7 @@ fn a_calibration_measures_and_leaves_nothing() {
         assert!(ns.is_finite() && ns > 0.0, "{text}");
     }
     assert_eq!(at_work(&done), Vec::<String>::new());
-    // Where there is a switch to be built, it was.
+    // If a switch could be built, it was.
     if !are_there(&["unshare", "nsenter", "ip", "ovs-vswitchd", "ovsdb-server"])
         || said.contains("needs root's rights")
     {

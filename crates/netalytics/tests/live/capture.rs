@@ -1,4 +1,4 @@
-//! The program at work in a namespace, and what it leaves.
+//! The program in a namespace, and its output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::net::within;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 
-/// Nothing that is waited for takes that long; then it hangs.
+/// Timeout: the program hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A capture that is going on.
+/// A running capture.
 pub struct Capture {
     child: Child,
     err: BufReader<ChildStderr>,
@@ -23,7 +23,7 @@ pub struct Capture {
     folder: TempDir,
 }
 
-/// What a capture left.
+/// Output of a capture.
 pub struct Captured {
     pub code: Option<i32>,
     pub rows: Vec<Value>,
@@ -32,12 +32,12 @@ pub struct Captured {
 }
 
 impl Capture {
-    /// Starts a query in namespace `ns`; it captures when this returns.
+    /// Starts a query in namespace `ns`; returns when it captures.
     pub fn start(ns: &str, query: &str, args: &[&str]) -> Capture {
         Self::of(within(ns, BINARY), query, args)
     }
 
-    /// As [`Capture::start`], with a command that already names the program.
+    /// Like [`Capture::start`], with a command that already has the program.
     pub fn of(mut command: Command, query: &str, args: &[&str]) -> Capture {
         let folder = tempfile::tempdir().expect("a folder for results");
         let path = |name: &str| folder.path().join(name);
@@ -54,7 +54,7 @@ impl Capture {
         self.child.id()
     }
 
-    /// Reads what it says until there are these words in it.
+    /// Reads its messages until these words.
     pub fn wait_for(&mut self, words: &str) {
         while !self.said.contains(words) {
             let n = self.err.read_line(&mut self.said).expect("text");
@@ -62,7 +62,7 @@ impl Capture {
         }
     }
 
-    /// Waits until so many rows have been written.
+    /// Waits until this number of rows has been written.
     pub fn wait_for_rows(&self, n: usize) {
         let began = Instant::now();
         while rows(&self.path("rows")).len() < n {
@@ -83,7 +83,7 @@ impl Capture {
         self.child.wait().expect("it ends");
     }
 
-    /// Waits for it to end by itself.
+    /// Waits for its end.
     pub fn end(mut self) -> Captured {
         let status = wait(&mut self.child);
         self.err.read_to_string(&mut self.said).expect("text");
@@ -103,7 +103,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // Where it has ended, there is nothing to do.
+        // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -116,7 +116,7 @@ impl Captured {
         value.unwrap_or_else(|| panic!("no number {pointer} in {:#}\n{}", self.summary, self.err))
     }
 
-    /// That it ended well, lost nothing and adds up.
+    /// Checks that it ended normally, lost nothing, and its counters add up.
     pub fn check(&self) {
         assert_eq!(self.code, Some(0), "{}", self.err);
         assert_eq!(self.count("/source/lost_before_us"), 0, "{}", self.err);
@@ -140,7 +140,7 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.expect("a signal").success());
 }
 
-/// Waits for a process to end, but not for ever.
+/// Waits for a process to end, with a timeout.
 pub fn wait(child: &mut Child) -> ExitStatus {
     let began = Instant::now();
     loop {

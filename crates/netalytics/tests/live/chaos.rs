@@ -1,6 +1,6 @@
-//! A server with five agents, watching nginx, MariaDB and memcached under load, while one thing after the other is killed, cut off
-//! or filled up. What a person sees of it is what docs/failures.md says, and nothing is lost but what that allows: all that the
-//! servers have logged is in the rows, or counted as lost, and never twice.
+//! A server with five agents that capture nginx, MariaDB and memcached under load, while components are killed,
+//! disconnected or filled up. Visible effects are those of docs/failures.md, and losses are limited to those it allows:
+//! all logged requests are in the rows or counted as lost, and never twice.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,15 +17,15 @@ use crate::team::{SERVER_HOST, Team, children, is_alive, wait};
 
 const DISK_BYTES: u64 = 24 << 20;
 
-/// See the module's text.
+/// See the module documentation.
 struct Witness<'b> {
     team: Team<'b>,
     load: Load,
-    /// The jobs by the role of their agents.
+    /// Jobs by role of their agents.
     jobs: BTreeMap<&'static str, String>,
 }
 
-/// A step, by its name.
+/// A step with its name.
 type Step<'b> = (&'static str, fn(&mut Witness<'b>));
 
 #[test]
@@ -51,7 +51,7 @@ fn what_is_lost_is_what_the_documentation_says() {
         ("token", Witness::a_token_is_revoked),
         ("policy", Witness::a_policy_refuses),
     ];
-    // One alone: CHAOS_STEP=cut.
+    // A single step: CHAOS_STEP=cut.
     let only = std::env::var("CHAOS_STEP").ok();
     for (_, step) in steps.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name)) {
         step(&mut witness);
@@ -65,7 +65,7 @@ impl<'b> Witness<'b> {
         for (host, role) in
             [("web1", "web"), ("web2", "web"), ("db", "db"), ("cache", "cache"), ("spare", "")]
         {
-            // Little room where it is to become full.
+            // Small limits where space should run out.
             let spool = if host == "web2" { "32K" } else { "1M" };
             let leaves = if host == "spare" { "results" } else { "raw" };
             let policy = format!(
@@ -89,7 +89,7 @@ impl<'b> Witness<'b> {
         self.jobs.values().flat_map(|job| self.team.rows(job)).collect()
     }
 
-    /// How often what was asked in a phase is missing in the rows. Never is anything counted twice.
+    /// Number of requests of a phase missing in the rows; panics if one is counted twice.
     fn missing(&self, phase: &Phase) -> Counts {
         let (logged, counted) = (self.load.logged(phase), self.load.counted(phase, &self.rows()));
         for (asked, n) in &counted {
@@ -103,7 +103,7 @@ impl<'b> Witness<'b> {
         logged.iter().filter_map(left).collect()
     }
 
-    /// Ends a phase, and waits until all that was asked in it is in the rows, but what may be missing; what is.
+    /// Ends a phase, and waits until all its requests are in the rows, except permitted losses; returns these.
     fn settle(&mut self, phase: &Phase, may_miss: impl Fn(&str, u64) -> bool) -> Counts {
         self.load.end();
         let logged = self.load.logged(phase);
@@ -130,13 +130,13 @@ impl<'b> Witness<'b> {
         self.jobs.values().map(|job| self.team.reason(job)).collect()
     }
 
-    /// Tuples that came too late, by what people are told.
+    /// Late tuples, as shown to users.
     fn late(&self, role: &str) -> u64 {
         let reason = self.team.reason(&self.jobs[role]);
         number(&reason, "", " tuples came when their windows were closed")
     }
 
-    /// Waits until a job's reason says so.
+    /// Waits until a job's reason contains these words.
     fn wait_for_reason(&self, role: &str, words: &str) {
         wait(&format!("job {role} says {words:?}"), || {
             let reason = self.team.reason(&self.jobs[role]);
@@ -144,7 +144,7 @@ impl<'b> Witness<'b> {
         });
     }
 
-    /// Rows of the seconds in which something is missing say that they lack this agent.
+    /// Checks that rows of seconds with losses name this agent as missing.
     fn assert_named(&self, phase: &Phase, missing: &Counts, host: &str) {
         let rows = self.team.rows(&self.jobs["web"]);
         for asked in missing.keys() {
@@ -157,7 +157,7 @@ impl<'b> Witness<'b> {
         }
     }
 
-    /// Nothing happens: all that was logged is in the rows, once.
+    /// Without failures: all logged requests are in the rows, once.
     fn totals(&mut self) {
         let phase = self.load.begin("totals");
         phase.until(5);
@@ -232,7 +232,8 @@ impl<'b> Witness<'b> {
         phase.until(again + 3);
         let missing = self.settle(&phase, |host, second| host == "web2" && second <= again + 1);
         let late = self.late("web") - late;
-        // A monitor goes on for at least five seconds without a server: what it found then came, late. The rest nobody saw.
+        // A monitor continues for at least five seconds without a server: its results of that time arrived late. Later
+        // traffic was not captured.
         let of =
             |from: u64| missing.iter().filter(|(asked, _)| asked.second >= from).map(|(_, n)| n).sum::<u64>();
         let (all, unseen) = (of(0), of(7));
@@ -247,9 +248,9 @@ impl<'b> Witness<'b> {
         let mut file = std::fs::File::create(&filler).expect("a file");
         let written = std::io::copy(&mut std::io::repeat(0), &mut file);
         assert!(written.is_err(), "it does not get full");
-        // One that is open keeps its room.
+        // An open file keeps its space.
         drop(file);
-        // The store has some room of its own: more than that.
+        // Exceeds the store's reserve.
         let (long, url) =
             ("x".repeat(2000), format!("http://{}/item/disk/2/", self.team.bed.address("web1")));
         shell(&self.team.bed.ns(CLIENTS), &format!("curl -s -o /dev/null '{url}[1-3000]/{long}'"));
@@ -258,7 +259,7 @@ impl<'b> Witness<'b> {
             match self.team.api("POST", "/jobs", Some(asked)) {
                 (507, answer) if answer["code"] == "disk_full" => Ok(()),
                 (_, taken) => {
-                    // The store had some room left.
+                    // The store had some space left.
                     self.team.api("DELETE", &format!("/jobs/{}", text(&taken["id"])), None);
                     Err(taken.to_string())
                 }
@@ -271,7 +272,7 @@ impl<'b> Witness<'b> {
         self.settle(&phase, |_, _| false);
     }
 
-    /// The server takes nothing for a while, and what is found meanwhile is more than an agent keeps.
+    /// The server accepts nothing for a while, and results exceed an agent's limit.
     fn a_spool_is_full(&mut self) {
         let job = self.team.job("PARSE http TO *:80 SELECT server_ip, path, status", ("host", "web2"));
         self.load.begin("before");
@@ -323,7 +324,7 @@ impl<'b> Witness<'b> {
         set("+5");
         self.wait_for_reason("cache", "ms ahead of the server's");
         phase.until(8);
-        // The packets' own times go on as before.
+        // The packets' timestamps are not affected.
         self.settle(&phase, |_, _| false);
         assert_eq!(self.late("cache"), late);
         let offset: i64 = text(&self.team.seen("cache")["clock_offset_ns"]).parse().expect("a number");
@@ -331,7 +332,7 @@ impl<'b> Witness<'b> {
         self.a_clock_is_right_again();
     }
 
-    /// While nothing was asked the clock alone said the time: what it has closed early stays closed, and what comes then is late.
+    /// Without traffic the clock alone advances event time: windows closed early stay closed, and their data is late.
     fn a_clock_is_right_again(&mut self) {
         self.team.kill_agent("cache");
         self.team.start_agent("cache", &[]);
@@ -343,7 +344,7 @@ impl<'b> Witness<'b> {
         self.settle(&phase, |host, second| host == "cache" && second < 7);
         wait("what is missing came late", || {
             let missing = self.missing(&phase);
-            // Its monitor may have begun a moment after the phase.
+            // Its monitor may have started shortly after the phase.
             let at_first: u64 = missing.iter().filter(|(asked, _)| asked.second < 2).map(|(_, n)| n).sum();
             let (all, late) = (missing.values().sum::<u64>(), self.late("cache") - late);
             match late <= all && all - late <= at_first {
@@ -355,7 +356,7 @@ impl<'b> Witness<'b> {
 
     fn a_token_is_revoked(&mut self) {
         let phase = self.load.begin("token");
-        // The first second's windows are told by then.
+        // The windows of the first second are reported by then.
         phase.until(5);
         self.team.revoke("web1");
         self.wait_for_reason("web", "agent web1 is not there");
@@ -376,7 +377,7 @@ impl<'b> Witness<'b> {
         self.assert_named(&phase, &missing, "web1");
     }
 
-    /// The owner of a host does not allow what is asked.
+    /// The policy of a host forbids the query.
     fn a_policy_refuses(&mut self) {
         let job = self.team.job("PARSE http TO *:80", ("host", "spare"));
         const WHY: &str =
@@ -388,7 +389,7 @@ impl<'b> Witness<'b> {
         self.team.ask(&["jobs", "stop", &job]);
     }
 
-    /// Whether one of an agent's jobs runs there.
+    /// Whether a monitor of an agent runs.
     fn has_monitor(&mut self, host: &str) -> Result<(), String> {
         match children(self.team.agent(host).pid()).is_empty() {
             true => Err("no monitor".into()),

@@ -1,4 +1,4 @@
-//! How captures begin and end: signals, LIMIT, closed pipes, privileges, and what is said when one can not begin.
+//! Start and end of captures: signals, LIMIT, closed pipes, privileges, and errors at the start.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -33,7 +33,7 @@ fn windows_close_without_further_packets() {
 fn silent_windows_count_zero_or_are_named() {
     let Some(net) = Net::new() else { return };
     let arguments = ["-i", "eth0", "udp port 4000"];
-    // No packet comes in the whole run.
+    // Without packets during the whole run.
     let silent = Capture::start(&net.server, "PARSE packet PROCESS (count: w=1s) LIMIT 6s", &arguments);
     let counted = Capture::start(
         &net.server,
@@ -72,7 +72,7 @@ fn every_window_shows_its_own_best_rows() {
     captured.check();
     let mut windows = captured.column("window_start");
     windows.dedup();
-    // A burst may be in two of them.
+    // A burst may span two of them.
     assert!((3..=7).contains(&windows.len()) && windows.len() == captured.rows.len(), "{:?}", captured.rows);
     assert!(captured.rows.iter().all(|row| row["count"].as_u64().is_some_and(|n| n > 1)));
     assert!(captured.rows.iter().any(|row| row["share"].as_f64().is_some_and(|share| share < 1.0)));
@@ -137,7 +137,7 @@ fn root_becomes_nobody() {
     assert_eq!(status(capture.pid(), "Seccomp:"), ["2"]);
     net.send(3, 4000);
     let captured = capture.interrupt();
-    // The kernel's and the adapter's counts can be read all the same.
+    // The kernel's and the adapter's counters remain readable.
     captured.check();
     assert_eq!((captured.count("/source/nic_drops"), captured.rows.len()), (0, 3));
 }
@@ -150,7 +150,7 @@ fn system_calls_may_stay_unrestricted() {
     capture.interrupt().check();
 }
 
-/// The list of system calls has what each way of capturing needs.
+/// The list of permitted system calls is sufficient for each kind of capture.
 #[test]
 fn captures_work_with_system_calls_restricted() {
     let Some(net) = Net::new() else { return };
@@ -168,8 +168,8 @@ fn captures_work_with_system_calls_restricted() {
     }
 }
 
-/// A hang-up ends a recording as Ctrl-C does. It makes its files, and those of its packets, one after the other, with
-/// system calls restricted; they are of the user that it has become, and only he may read them.
+/// SIGHUP ends a recording like Ctrl-C. It creates its files, and those of packets, under restricted system calls; they
+/// belong to the new user, and are readable only by it.
 #[test]
 fn a_hang_up_keeps_all_that_was_recorded() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -255,7 +255,7 @@ fn a_capability_is_enough_and_is_given_up() {
     assert_eq!(refused.status.code(), Some(1), "{err}");
     assert!(err.contains("CAP_NET_RAW") && err.contains("setcap"), "{err}");
 
-    // With the right to do so the bounding set is emptied, too.
+    // With CAP_SETPCAP the bounding set is emptied, too.
     for (capabilities, is_bounded) in [("cap_net_raw+ep", false), ("cap_net_raw,cap_setpcap+ep", true)] {
         let setcap = Command::new("setcap").arg(capabilities).arg(&binary).status();
         if !setcap.is_ok_and(|status| status.success()) {
@@ -265,7 +265,7 @@ fn a_capability_is_enough_and_is_given_up() {
     }
 }
 
-/// Captures two packets, with no capability left once it does.
+/// Captures two packets, and checks that no capability remains.
 fn captures_without_rights(net: &Net, mut as_nobody: Command, is_bounded: bool) {
     let mut child = as_nobody
         .args(["query", "PARSE packet LIMIT 2p", "-i", "eth0", "udp port 4000"])
@@ -315,7 +315,7 @@ fn what_is_wrong_is_said_to_who_can_change_it() {
     }
 }
 
-/// An interface that is down is waited for, with a message; then it is captured, and so is another beside it.
+/// An interface that is down is waited for, with a message; then it is captured, together with another one.
 #[test]
 fn an_interface_that_is_down_is_waited_for() {
     let Some(net) = Net::new() else { return };
@@ -344,7 +344,7 @@ fn an_interface_that_is_down_is_waited_for() {
     assert_eq!(std::fs::read_to_string(path("rows")).expect("rows").lines().count(), 3);
 }
 
-/// Ctrl-C twice within a second, as hasty users and shells do, loses nothing.
+/// Two SIGINTs within a second lose nothing.
 #[test]
 fn signals_within_a_second_lose_nothing() {
     let Some(net) = Net::new() else { return };
@@ -359,7 +359,7 @@ fn signals_within_a_second_lose_nothing() {
     }
 }
 
-/// SIGUSR1 prints statistics, with system calls restricted; SIGUSR2 does nothing.
+/// SIGUSR1 prints statistics under restricted system calls; SIGUSR2 has no effect.
 #[test]
 fn statistics_on_request() {
     let Some(net) = Net::new() else { return };
@@ -373,7 +373,7 @@ fn statistics_on_request() {
 #[test]
 fn a_late_ctrl_c_abandons_the_output() {
     let Some(net) = Net::new() else { return };
-    // Nobody reads the pipe: it can not end by itself.
+    // Nothing reads the pipe, so it cannot end by itself.
     let mut child = within(&net.server, BINARY)
         .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
         .stdout(Stdio::piped())

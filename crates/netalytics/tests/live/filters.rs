@@ -1,4 +1,4 @@
-//! Capture filters: in the kernel, and on files.
+//! Capture filters: in the kernel, and over files.
 
 use crate::capture::{BINARY, Capture};
 use crate::net::{CLIENT, Net, within};
@@ -50,7 +50,7 @@ for tags in [tag('8100', 7), tag('8100', 8), tag('88a8', 7) + tag('8100', 8), b'
     for captured in [&tagged, &all, &cooked] {
         captured.check();
     }
-    // Ethernet, IPv4 and UDP headers, one byte; and the tag, which the kernel takes off and the capture puts back.
+    // Ethernet, IPv4 and UDP headers, one byte; and the tag, which the kernel removes and the capture restores.
     assert_eq!(tagged.column("packet_bytes"), ["47"]);
     assert_eq!(all.column("packet_bytes"), ["47", "47", "51", "43"]);
     assert_eq!(cooked.column("src_port"), ["5000"; 3], "cooked headers have room for one tag");

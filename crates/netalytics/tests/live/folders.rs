@@ -1,4 +1,5 @@
-//! What root records ends up where root said, also where only root may enter; and several interfaces in one run.
+//! Recordings as root are written to the given folder, even below one accessible only to root; and several interfaces
+//! in one run.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::capture::BINARY;
 use crate::net::{Net, SERVER, shell, within};
 
-/// Starts the program in `folder` and returns when it captures.
+/// Starts the program in `folder`; returns when it captures.
 fn start(ns: &str, folder: &Path, args: &[&str]) -> Child {
     let mut command = within(ns, BINARY);
     command.args(args).current_dir(folder).env_remove("SUDO_UID").env_remove("SUDO_GID");
@@ -18,12 +19,12 @@ fn start(ns: &str, folder: &Path, args: &[&str]) -> Child {
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let line = lines.next().expect("it says something").expect("text");
     assert!(line.starts_with("capturing from "), "{line}");
-    // Whatever it says later finds a reader.
+    // Drains its later messages.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }
 
-/// How many tuples a recording, or packets a file, gives.
+/// Number of tuples in a recording, or packets in a file.
 fn count(folder: &Path, input: &str) -> u64 {
     let output = Command::new(BINARY)
         .args(["query", "PARSE packet PROCESS (count)", "-r", input, "--json"])
@@ -90,7 +91,7 @@ fn several_interfaces_in_one_run() {
     ];
     let mut child = start(&net.server, folder.path(), &args);
     net.send(4, 9);
-    // On the loopback interface each packet is captured once, as it comes in.
+    // On loopback each packet is captured once, on reception.
     shell(&net.server, &format!("for i in 1 2 3 4; do echo $i >/dev/udp/{SERVER}/9; done"));
     assert!(child.wait().expect("it ends").success());
     let rows = std::fs::read_to_string(folder.path().join("rows")).expect("rows");

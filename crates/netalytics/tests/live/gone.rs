@@ -1,5 +1,5 @@
-//! An agent whose interface is removed while a standing job captures from it: the job does not count as finished there, its reason
-//! says what happened, and it goes on when the interface is there again.
+//! An agent whose interface is removed during the capture of a standing job: the job is not finished there, its reason
+//! names the cause, and it continues when the interface is back.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::net::{Net, ip, within};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 
-/// A process that ends with the test.
+/// A process killed at the end of the test.
 struct Process(Child);
 
 impl Drop for Process {
@@ -23,14 +23,14 @@ fn start(ns: &str, args: &[&str]) -> Process {
     Process(spawned.expect("it starts"))
 }
 
-/// What a command in a namespace prints, if it succeeds.
+/// Output of a command in a namespace, if successful.
 fn said(ns: &str, args: &[&str]) -> Result<String, String> {
     let ran = within(ns, BINARY).args(args).output().expect("it runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if ran.status.success() { Ok(text(&ran.stdout)) } else { Err(text(&ran.stderr)) }
 }
 
-/// Until a command prints one of these words.
+/// Waits until the output of a command contains these words.
 fn until(ns: &str, args: &[&str], words: &str) -> String {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -75,7 +75,7 @@ fn an_interface_that_is_removed_does_not_end_a_job_in_silence() {
     ip(&format!("-n {ns} link del eth0")).expect("removed");
     let job = wait(&["jobs", "show", "1"], "\"reason\":\"");
     assert!(job.contains("one: ") && job.contains("agent one"), "{job}");
-    // Again and again it is tried, and captures when there is something to capture from.
+    // It is retried, and captures once the interface exists.
     ip(&format!("-n {ns} link add eth0 type veth peer name eth0 netns {}", net.client)).expect("added");
     for (ns, address) in [(&net.server, crate::net::SERVER), (&net.client, crate::net::CLIENT)] {
         ip(&format!("-n {ns} link set eth0 up")).expect("up");

@@ -1,4 +1,4 @@
-//! Interfaces of all kinds, going down, coming back, going away.
+//! Interfaces of all kinds that go down, come up, and are removed.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -77,7 +77,7 @@ fn a_snaplen_cuts_and_says_so() {
 #[test]
 fn fragments_are_put_together() {
     let Some(net) = Net::new() else { return };
-    // Only a first fragment has ports: a filter for them would leave the others out.
+    // Only a first fragment has ports: a port filter would exclude the others.
     let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
     shell(&net.client, "head -c 4000 /dev/zero >/dev/udp/10.9.0.1/4000");
     let captured = capture.interrupt();
@@ -94,7 +94,7 @@ fn an_interface_that_goes_down_is_waited_for() {
     capture.wait_for("eth0 went down");
     ip(&format!("-n {} link set eth0 up", net.server)).expect("up");
     capture.wait_for("eth0 is up again");
-    // It takes a while until the two ends know each other again.
+    // ARP resolution takes a while.
     let ping = "until ping -c1 -W1 -q 10.9.0.1 >/dev/null; do sleep 0.05; done";
     shell(&net.client, ping);
     net.send(3, 4000);

@@ -1,5 +1,5 @@
-//! Load of known content on the servers of a bed, and what they logged of it, held against what the jobs of a server counted. What
-//! is asked says in which phase of the test, and in which second of it, that was: so a loss has a place and a size.
+//! Known load on the servers of a bed, and their logs, compared with the counts of a server's jobs. Requests contain
+//! the phase and second of the test, so a loss can be located.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use crate::capture::text;
 use crate::net::within;
 use crate::servers::{Kind, Servers};
 
-/// What was asked of a host, and in which second of a phase.
+/// A request to a host, with its second of a phase.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     pub second: u64,
@@ -21,16 +21,16 @@ pub struct Asked {
     pub what: String,
 }
 
-/// How often.
+/// Counts of requests.
 pub type Counts = BTreeMap<Asked, u64>;
 
-/// Hosts, and what runs there. The second web server is asked the same as the first.
+/// Hosts with their servers. The second web server gets the same requests as the first.
 pub const HOSTS: [(&str, Kind); 4] =
     [("web1", Kind::Nginx), ("web2", Kind::Nginx), ("db", Kind::MariaDb), ("cache", Kind::Memcached)];
-/// Where the clients are.
+/// Host of the clients.
 pub const CLIENTS: &str = "clients";
 
-/// The servers, and who asks them.
+/// Servers and clients.
 pub struct Load {
     servers: BTreeMap<&'static str, Servers>,
     addresses: BTreeMap<String, &'static str>,
@@ -38,7 +38,7 @@ pub struct Load {
     answers: BufReader<ChildStdout>,
 }
 
-/// A part of the test.
+/// A phase of the test.
 #[derive(Clone, Debug)]
 pub struct Phase {
     pub name: &'static str,
@@ -46,17 +46,17 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Sleeps until so many seconds of it are over: that paces the load.
+    /// Sleeps until this second of the phase, which paces the load.
     pub fn until(&self, seconds: u64) {
         std::thread::sleep(Duration::from_secs(seconds).saturating_sub(self.began.elapsed()));
     }
 
-    /// How many seconds of it are over.
+    /// Elapsed seconds.
     pub fn second(&self) -> u64 {
         self.began.elapsed().as_secs()
     }
 
-    /// Which second of it this text names: its name, and then a number.
+    /// The second named by a text: name of the phase, followed by a number.
     fn second_of(&self, text: &str) -> Option<u64> {
         let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         words.find(|word| *word == self.name)?;
@@ -65,7 +65,7 @@ impl Phase {
 }
 
 impl Load {
-    /// Starts all servers, and a client that waits to be told.
+    /// Starts all servers, and a client that waits for commands.
     pub fn start(bed: &Bed) -> Load {
         let start = |(host, kind): (&'static str, Kind)| {
             let (ns, address) = (bed.ns(host), bed.address(host));
@@ -100,19 +100,19 @@ impl Load {
         assert_eq!(answer, "ok\n", "the load has ended");
     }
 
-    /// A phase begins, and the load with it.
+    /// Starts a phase and its load.
     pub fn begin(&mut self, name: &'static str) -> Phase {
         let phase = Phase { name, began: Instant::now() };
         self.tell(&format!("begin {name}"));
         phase
     }
 
-    /// It ends; everything has been answered.
+    /// Ends the load after the last response.
     pub fn end(&mut self) {
         self.tell("end");
     }
 
-    /// What the servers have logged of a phase.
+    /// Requests in the servers' logs of a phase.
     pub fn logged(&self, phase: &Phase) -> Counts {
         let mut counts = Counts::new();
         for (host, kind) in HOSTS {
@@ -130,7 +130,7 @@ impl Load {
         counts
     }
 
-    /// What rows say of a phase: of jobs that count by [`QUERIES`], and of those that give tuples.
+    /// Requests in the rows of a phase: of jobs with counts ([`QUERIES`]), and with tuples.
     pub fn counted<'r>(&self, phase: &Phase, rows: impl IntoIterator<Item = &'r Value>) -> Counts {
         let mut counts = Counts::new();
         for row in rows {
@@ -141,7 +141,7 @@ impl Load {
         counts
     }
 
-    /// What a row tells of.
+    /// Request of a row.
     pub fn asked(&self, phase: &Phase, row: &Value) -> Option<Asked> {
         let what = if !row["path"].is_null() {
             format!("{} {}", text(&row["path"]), text(&row["status"]))
@@ -169,7 +169,7 @@ fn memcached_asked(line: &str) -> Option<String> {
     Some(format!("{command} {}", words.next()?))
 }
 
-/// The standing jobs: which agents have them, and the query.
+/// The standing jobs: label of their agents, and query.
 pub const QUERIES: [(&str, &str); 3] = [
     ("web", "PARSE http TO *:80 PROCESS (group-count: group=server_ip, path, status, w=1s)"),
     ("db", "PARSE mysql_query PROCESS (group-count: group=server_ip, query, w=1s)"),

@@ -1,6 +1,5 @@
-//! Live capture for real: the program captures in network namespaces that the tests make, joined by a veth pair, and
-//! what it says is held against what the ends of the wire know. Needs root; where there is none, or a server is not
-//! installed, a test says loudly that it has checked nothing.
+//! Live capture in network namespaces created by the tests, connected by a veth pair; output is compared with the known
+//! traffic. Requires root; without it, or without a server program, a test prints that it has checked nothing.
 
 mod autoscaling;
 mod bed;

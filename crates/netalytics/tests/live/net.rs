@@ -1,20 +1,20 @@
-//! Two network namespaces with a veth pair between them, gone when dropped.
+//! Two network namespaces connected by a veth pair, removed on drop.
 
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The server's address, and the client's.
+/// Addresses of the server and the client.
 pub const SERVER: &str = "10.9.0.1";
 pub const CLIENT: &str = "10.9.0.2";
 
-/// See the module's text. Each end has an interface `eth0`, and `lo`.
+/// See the module documentation. Each end has an interface `eth0`, and `lo`.
 pub struct Net {
     pub server: String,
     pub client: String,
 }
 
 impl Net {
-    /// `None`, said loudly, where this machine can not.
+    /// `None`, with a message, if this machine does not support it.
     pub fn new() -> Option<Net> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Net {
         Ok(())
     }
 
-    /// Sends `n` datagrams from the client to a port of the server, where nobody listens.
+    /// Sends `n` datagrams from the client to a closed port of the server.
     pub fn send(&self, n: u32, port: u16) {
         shell(&self.client, &format!("for i in $(seq {n}); do echo $i >/dev/udp/{SERVER}/{port}; done"));
     }
@@ -56,7 +56,7 @@ impl Drop for Net {
     }
 }
 
-/// `ip` with these words.
+/// Runs `ip` with these arguments.
 pub fn ip(words: &str) -> Result<(), String> {
     let output = Command::new("ip").args(words.split_whitespace()).stdin(Stdio::null()).output();
     let output = output.map_err(|e| format!("ip: {e}"))?;
@@ -64,14 +64,14 @@ pub fn ip(words: &str) -> Result<(), String> {
     output.status.success().then_some(()).ok_or_else(why)
 }
 
-/// A command in a namespace: it becomes the program, so that their process ids are the same.
+/// A command in a namespace: it is replaced by the program, so that their process ids are equal.
 pub fn within(ns: &str, program: &str) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", ns, program]).stdin(Stdio::null());
     command
 }
 
-/// What a shell in a namespace did; it must not fail.
+/// Output of a shell in a namespace, which must succeed.
 pub fn shell(ns: &str, script: &str) -> Output {
     let output = within(ns, "bash").args(["-c", script]).output().expect("a shell");
     let err = String::from_utf8_lossy(&output.stderr);

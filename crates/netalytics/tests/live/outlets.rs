@@ -1,5 +1,5 @@
-//! Rows go out of a live capture, whose threads have given up privileges and most system calls: only those that deliver may connect and
-//! be asked.
+//! Outlets of a live capture whose threads have dropped privileges and most system calls: only delivery threads may
+//! connect and listen.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::capture::Capture;
 use crate::net::{Net, shell, within};
 
-/// Takes one connection at a time on port 9000, and appends what comes to a file.
+/// Accepts one connection at a time on port 9000, and appends received data to a file.
 const READER: &str = "
 import socket, sys
 listener = socket.create_server(('127.0.0.1', 9000))
@@ -39,7 +39,7 @@ fn rows_are_delivered_and_scraped_in_a_live_capture() {
     ];
     let query = "PARSE packet PROCESS (group-count: group=dst_port, w=1s)";
     let capture = Capture::start(&net.server, query, &arguments);
-    // The capture's own threads are restricted, and the process is nobody's.
+    // The capture's own threads are restricted, and the process runs as nobody.
     let status = std::fs::read_to_string(format!("/proc/{}/status", capture.pid())).expect("it runs");
     let is_nobody = status.lines().any(|line| line.starts_with("Uid:") && !line.contains("\t0"));
     assert!(is_nobody && status.contains("Seccomp:\t2"), "{status}");
@@ -66,7 +66,7 @@ fn rows_are_delivered_and_scraped_in_a_live_capture() {
         assert!(began.elapsed() < Duration::from_secs(60), "{}", page());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // It stays until it was scraped once more.
+    // It stays until one more scrape.
     let net_server = net.server.clone();
     let scrapes = std::thread::spawn(move || {
         shell(&net_server, "while curl -sf http://127.0.0.1:9464/metrics >/dev/null; do sleep 0.05; done")

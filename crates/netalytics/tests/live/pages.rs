@@ -13,7 +13,7 @@ use crate::testbed::TestBed;
 
 #[test]
 fn pages_and_statements_are_those_of_the_log_and_a_mistake_is_caught() {
-    // Says what is missing.
+    // Prints what is missing.
     let Some(bed) = TestBed::new() else { return };
     let folder = tempfile::Builder::new().prefix("pages-").tempdir_in("/tmp").expect("a folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -30,7 +30,7 @@ fn pages_and_statements_are_those_of_the_log_and_a_mistake_is_caught() {
     let rows = |name: &str| -> Vec<Value> {
         file(name).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
-    // Pages, and how many statements they have sent.
+    // Pages with the number of their statements.
     let mut pages: BTreeMap<String, u64> = BTreeMap::new();
     let mut statements = 0;
     for line in file("first.requests").lines() {

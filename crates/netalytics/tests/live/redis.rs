@@ -1,4 +1,4 @@
-//! A Redis server under load: every command that it counts is in the result, once, and nothing else is.
+//! A Redis server under load: the result contains every command it counts, once, and nothing else.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -10,14 +10,14 @@ use crate::capture::{Capture, text};
 use crate::net::{Net, SERVER, shell, within};
 use crate::servers::are_installed;
 
-/// The server; ended when dropped.
+/// The server, ended on drop.
 struct Redis {
     folder: TempDir,
     child: Child,
 }
 
 impl Redis {
-    /// `None`, said loudly, where it is not installed.
+    /// `None`, with a message, if not installed.
     fn start(ns: &str) -> Option<Redis> {
         if !are_installed(&["redis-server", "redis-cli", "redis-benchmark"]) {
             return None;
@@ -44,7 +44,7 @@ impl Redis {
         panic!("the server does not answer");
     }
 
-    /// What it says when it is asked past the network.
+    /// Output of a command over its local socket.
     fn ask(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli")
             .arg("-s")
@@ -54,7 +54,7 @@ impl Redis {
         String::from_utf8(output.expect("a client").stdout).expect("UTF-8")
     }
 
-    /// How often each command was asked, by its own account.
+    /// Number of calls per command, by its own counters.
     fn counted(&self) -> BTreeMap<String, u64> {
         let mut counted = BTreeMap::new();
         for line in self.ask(&["info", "commandstats"]).lines().filter_map(|l| l.strip_prefix("cmdstat_")) {

@@ -1,5 +1,5 @@
-//! SAMPLE auto in a network (docs/explain.md): a monitor that is held up has its switch copy fewer flows. What it counts, scaled, is what the
-//! servers have logged, and at the end switches copy nothing.
+//! SAMPLE auto in a network (docs/explain.md): for a throttled monitor, its switch mirrors fewer flows. Scaled counts
+//! equal the servers' logs, and at the end switches mirror nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,13 +13,13 @@ use crate::capture::{BINARY, Capture, text};
 use crate::net::within;
 use crate::testbed::{TestBed, without_sniffers};
 
-/// Connections to the application servers, by who has opened them.
+/// Connections to the application servers, by client.
 const QUERY: &str =
     "PARSE tcp_flow_key TO 10.60.2.0/24:8000 SAMPLE auto PROCESS (group-count: group=client_ip)";
 const PROXY: &str = "10.60.1.3";
 const REQUESTS: u64 = 1500;
 
-/// A monitor that is stopped nineteen twentieths of the time, as on a host that has no more for it; as long as there is this file.
+/// A monitor suspended for 19/20 of the time, as on an overloaded host, while this file exists.
 const HELD_UP: &str = r#"#!/bin/bash
 exec 3<&0
 "$PROGRAM" "$@" --buffer-size 16M <&3 &
@@ -27,7 +27,7 @@ while [ -e "$FILE" ] && kill -STOP $!; do sleep 1; kill -CONT $!; sleep 0.05; do
 wait $!
 "#;
 
-/// Opens and closes connections, some hundred a second, until it is ended.
+/// Opens and closes some hundred connections per second until it is ended.
 const CONNECTIONS: &str = "
 import socket, time
 while True:
@@ -68,7 +68,7 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
     opening.wait().expect("it ends");
     assert!(fewer.contains("tp_src=0x") && fewer.contains("tp_dst=0x"), "{fewer}");
 
-    // Its own rate rises again, and the switch still copies a part.
+    // Its own rate recovers while the switch still mirrors a part.
     sleep(Duration::from_secs(24));
     let requests =
         || ["app1.requests", "app2.requests"].map(|log| bed.log(log).len() as u64).iter().sum::<u64>();
@@ -87,17 +87,17 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
     match asked.rows.iter().find(of_proxy) {
         Some(row) => {
             let count = row["count"].as_f64().expect("a number");
-            // An end of the interval that cannot be said, as too few flows were looked at, is null.
+            // An unbounded end of the interval, from too few flows, is null.
             let [low, high] = [("count_low", 0.0), ("count_high", f64::INFINITY)]
                 .map(|(name, end)| row[name].as_f64().unwrap_or(end));
             eprintln!("{logged} logged, {count} counted, from {low} to {high}\n{}", asked.err);
-            // Twice as wide as an interval of 95 %: it is to hold always.
+            // Twice the width of a 95 % interval, so that it always holds.
             assert!(
                 low < count && (count - logged).abs() <= high - low,
                 "{logged} logged, {count} counted, {low} to {high}"
             );
         }
-        // How deep its rate fell while it was held up depends on the machine.
+        // The minimum of its rate depends on the machine.
         None => testkit::loudly(
             "NO FLOW OF THE LOAD WAS LOOKED AT: what is counted, scaled, was NOT held against logs",
         ),

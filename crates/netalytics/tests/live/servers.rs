@@ -1,4 +1,4 @@
-//! nginx, MariaDB and memcached in a namespace, with logs that say what they were asked.
+//! nginx, MariaDB and memcached in a namespace, with request logs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::net::{SERVER, shell, within};
 
-/// What may be started.
+/// Kinds of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Nginx,
@@ -17,7 +17,7 @@ pub enum Kind {
     Memcached,
 }
 
-/// Some of the three at one address; ended when dropped.
+/// Some of the three at one address, ended on drop.
 pub struct Servers {
     ns: String,
     address: String,
@@ -26,7 +26,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// All of them. `None`, said loudly, where one is not installed.
+    /// All of them. `None`, with a message, if one is not installed.
     pub fn start(ns: &str) -> Option<Servers> {
         are_installed(&["nginx", "mariadbd", "mariadb-install-db", "mariadb", "memcached", "curl", "wrk"])
             .then(|| {
@@ -34,7 +34,7 @@ impl Servers {
             })
     }
 
-    /// These, at an address of a namespace, with a folder of their own in `folder`.
+    /// These servers at an address of a namespace, with their own folder in `folder`.
     pub fn at(ns: &str, address: &str, folder: &Path, kinds: &[Kind]) -> Servers {
         let folder = TempDir::new_in(folder).expect("a folder for servers");
         let (ns, address) = (ns.to_owned(), address.to_owned());
@@ -59,7 +59,7 @@ impl Servers {
         self.folder.path().join(name)
     }
 
-    /// The lines of a log from `offset` on.
+    /// Lines of a log from `offset` on.
     pub fn log(&self, name: &str, offset: usize) -> Vec<String> {
         let log = fs::read(self.path(name)).expect("a log");
         String::from_utf8_lossy(&log[offset..]).lines().map(str::to_owned).collect()
@@ -148,7 +148,7 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // Their files are thrown away.
+            // Their data is discarded.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -165,7 +165,7 @@ impl Kind {
     }
 }
 
-/// Whether these programs are there; the first that is not is said loudly.
+/// Whether these programs are installed; prints the first missing one.
 pub fn are_installed(programs: &[&str]) -> bool {
     programs.iter().all(|program| {
         let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
@@ -177,7 +177,7 @@ pub fn are_installed(programs: &[&str]) -> bool {
     })
 }
 
-/// Waits until somebody listens.
+/// Waits for a listener.
 pub fn wait_for_port(ns: &str, address: &str, port: u16) {
     let connect = format!(
         "for i in $(seq 600); do (exec 3<>/dev/tcp/{address}/{port}) 2>/dev/null && exit 0; sleep 0.05; done; exit 1"
@@ -185,7 +185,7 @@ pub fn wait_for_port(ns: &str, address: &str, port: u16) {
     shell(ns, &connect);
 }
 
-/// Waits until a log does not grow any more.
+/// Waits until a log stops growing.
 pub fn settled(path: &Path) {
     let len = || fs::metadata(path).map_or(0, |m| m.len());
     let mut before = u64::MAX;

@@ -1,5 +1,5 @@
-//! A server and its agents as processes on the hosts of a bed. Agents reach the server by wires (socat), which stand for the
-//! proxies with TLS that are between them elsewhere; the server listens on its own host only.
+//! A server and its agents as processes on the hosts of a bed. Agents reach the server through relays (socat), which
+//! stand for TLS proxies; the server listens on its own host only.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use crate::capture::BINARY;
 use crate::net::within;
 use crate::servers::wait_for_port;
 
-/// Where the server answers, on every host.
+/// Address of the server, on every host.
 const URL: &str = "http://127.0.0.1:7979";
-/// The host of the server.
+/// Host of the server.
 pub const SERVER_HOST: &str = "server";
-/// Nothing that is waited for takes that long.
+/// Timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Team<'b> {
     pub bed: &'b Bed,
     data: PathBuf,
@@ -29,11 +29,11 @@ pub struct Team<'b> {
     _wires: Vec<Process>,
 }
 
-/// An agent, and how it is started again.
+/// An agent, and the arguments for its restart.
 struct Agent {
     process: Process,
     arguments: Vec<String>,
-    /// The number of its token.
+    /// Number of its token.
     token: u64,
 }
 
@@ -47,7 +47,7 @@ impl<'b> Team<'b> {
         team
     }
 
-    /// An agent on a host, with its owner's policy and more arguments.
+    /// An agent on a host, with its policy and additional arguments.
     pub fn add_agent(&mut self, host: &str, policy: &str, more: &[&str]) {
         let to = format!("{}:7979", self.bed.inner_address(SERVER_HOST));
         self._wires.push(wire(self.bed, host, "127.0.0.1", &to));
@@ -69,7 +69,7 @@ impl<'b> Team<'b> {
         self.agent(host).kill();
     }
 
-    /// Asks an agent to end, and waits until it has; its code.
+    /// Asks an agent to end, and waits; returns its exit code.
     pub fn end_agent(&mut self, host: &str) -> i32 {
         let agent = self.agent(host);
         crate::capture::signal(agent.pid(), "TERM");
@@ -81,7 +81,7 @@ impl<'b> Team<'b> {
         code.unwrap_or_default()
     }
 
-    /// As its supervisor does.
+    /// Restarts it like a supervisor.
     pub fn start_agent(&mut self, host: &str, env: &[(&str, &str)]) {
         let agent = self.agents.get_mut(host).expect("an agent");
         agent.process = run_agent(self.bed, host, &agent.arguments, env);
@@ -96,7 +96,7 @@ impl<'b> Team<'b> {
         self.server.kill();
     }
 
-    /// As its supervisor does.
+    /// Restarts it like a supervisor.
     pub fn start_server(&mut self) {
         self.server = serve(self.bed, &self.data);
         wait_for_port(&self.bed.ns(SERVER_HOST), "127.0.0.1", 7979);
@@ -112,7 +112,7 @@ impl<'b> Team<'b> {
         assert_eq!(status, 204, "{answer}");
     }
 
-    /// Gives an agent a new token, which it reads when it is started.
+    /// Gives an agent a new token, which it reads at its start.
     pub fn renew_token(&mut self, host: &str) {
         let token = self.new_token(host);
         self.agents.get_mut(host).expect("an agent").token = token;
@@ -130,7 +130,7 @@ impl<'b> Team<'b> {
         self.data.join("admin.token")
     }
 
-    /// What the API answers: status and body.
+    /// Response of the API: status and body.
     pub fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let secret = std::fs::read_to_string(self.admin_token()).expect("the first token");
         let mut curl = within(&self.bed.ns(SERVER_HOST), "curl");
@@ -145,7 +145,7 @@ impl<'b> Team<'b> {
         (status.parse().unwrap_or(0), serde_json::from_str(body).unwrap_or_default())
     }
 
-    /// What a verb of the program that asks the server prints; nothing where the server was killed a moment ago.
+    /// Output of a client command; empty if the server was just killed.
     pub fn ask(&self, args: &[&str]) -> String {
         let mut command = within(&self.bed.ns(SERVER_HOST), BINARY);
         command
@@ -160,7 +160,7 @@ impl<'b> Team<'b> {
         self.ask(args).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Starts a standing job on agents with a label; its number.
+    /// Starts a standing job on agents with a label; returns its number.
     pub fn job(&self, query: &str, (label, value): (&str, &str)) -> String {
         let body = json!({"query": query, "kind": "standing", "on": {label: value}, "redact": false});
         let (status, job) = self.api("POST", "/jobs", Some(body));
@@ -173,7 +173,7 @@ impl<'b> Team<'b> {
         self.rows_of(&["jobs", "results", job])
     }
 
-    /// Why a job is not as it should be.
+    /// Reason of a job's problem.
     pub fn reason(&self, job: &str) -> String {
         let shown = self.rows_of(&["jobs", "show", job]);
         shown.first().and_then(|job| job["reason"].as_str()).unwrap_or_default().to_owned()
@@ -185,14 +185,14 @@ impl<'b> Team<'b> {
         shown.first().and_then(|job| job["state"].as_str()).unwrap_or_default().to_owned()
     }
 
-    /// An agent as the server tells of it.
+    /// API view of an agent.
     pub fn seen(&self, host: &str) -> Value {
         let (_, told) = self.api("GET", "/agents", None);
         let agents = told["agents"].as_array().cloned().unwrap_or_default();
         agents.into_iter().find(|agent| agent["name"] == host).unwrap_or_default()
     }
 
-    /// Until the agent is connected.
+    /// Waits until the agent is connected.
     pub fn wait_for_agent(&self, host: &str) {
         wait(&format!("agent {host} comes"), || match self.seen(host)["connected"].as_bool() {
             Some(true) => Ok(()),
@@ -212,25 +212,25 @@ fn run_agent(bed: &Bed, host: &str, arguments: &[String], env: &[(&str, &str)]) 
     Process::start(bed, host, &format!("agent-{host}"), &arguments, env)
 }
 
-/// What is said to port 7979 of an address of a host goes elsewhere.
+/// Relays an address of a host, port 7979, to another one.
 fn wire(bed: &Bed, host: &str, listen: &str, to: &str) -> Process {
     let listen = format!("TCP-LISTEN:7979,bind={listen},fork,reuseaddr");
     Process::start(bed, host, &format!("wire-{host}"), &["socat", &listen, &format!("TCP:{to}")], &[])
 }
 
-/// The processes whose parent is `pid`.
+/// Child processes of `pid`.
 pub fn children(pid: u32) -> Vec<u32> {
     let output = Command::new("pgrep").args(["-P", &pid.to_string()]).output().expect("pgrep runs");
     String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Whether there is such a process that is not only waiting to be buried.
+/// Whether the process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Until it is so, and what was seen last if it never is.
+/// Polls until `is_so` succeeds; panics with its last error.
 pub fn wait(what: &str, mut is_so: impl FnMut() -> Result<(), String>) {
     let end = Instant::now() + PATIENCE;
     while let Err(seen) = is_so() {

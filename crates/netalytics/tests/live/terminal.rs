@@ -1,4 +1,4 @@
-//! On a terminal: what is still open is shown, marked, and gives way to the final rows. `script` makes the terminal.
+//! On a terminal: open windows are shown, marked, and replaced by final rows. `script` provides the terminal.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::capture::BINARY;
 use crate::net::{Net, within};
 
-/// Nothing that is waited for takes that long; then it hangs.
+/// Timeout: the program hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A query at work on a terminal.
+/// A running query on a terminal.
 struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -21,7 +21,7 @@ struct Terminal {
 
 impl Terminal {
     fn start(net: &Net, query: &str) -> Terminal {
-        // exec: a shell between would take the interrupt for its own.
+        // exec: a shell in between would handle the interrupt itself.
         let command = format!("exec {BINARY} query '{query}' -i eth0 udp port 4000");
         let mut child = within(&net.server, "script")
             .args(["-qefc", &command, "/dev/null"])
@@ -44,7 +44,7 @@ impl Terminal {
         terminal
     }
 
-    /// Until these words have been shown.
+    /// Waits until these words were shown.
     fn wait_for(&mut self, words: &str) {
         self.wait_until(|shown| shown.contains(words));
     }
@@ -58,11 +58,11 @@ impl Terminal {
         }
     }
 
-    /// Ctrl-C; what has been shown by its end.
+    /// Ctrl-C; returns the complete output.
     fn interrupt(mut self) -> String {
         self.keys.write_all(b"\x03").expect("a key");
         self.wait_for("done in");
-        // script waits for the end of its own input, too.
+        // script waits for the end of its input, too.
         drop(self.keys);
         while let Ok(more) = self.screen.recv_timeout(PATIENCE) {
             self.shown.push_str(&String::from_utf8_lossy(&more));
@@ -83,7 +83,7 @@ fn what_is_open_is_shown_and_gives_way() {
         let mut terminal = Terminal::start(&net, query);
         net.send(6, 4000);
         terminal.wait_for(marked);
-        // Nothing has been closed: what is there is there so far.
+        // No window has been closed: these are open rows.
         terminal.wait_until(|shown| has_row(shown, row));
         let shown = terminal.interrupt();
         let (_, end) = shown.rsplit_once("\x1b[J").expect("the drawing is taken away");
@@ -92,7 +92,7 @@ fn what_is_open_is_shown_and_gives_way() {
     }
 }
 
-/// Whether a line ends so, blanks aside.
+/// Whether a line ends with this row, ignoring spaces.
 fn has_row(shown: &str, row: &str) -> bool {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     shown.lines().any(|line| format!(" {}", words(line)).ends_with(&format!(" {}", row.trim())))

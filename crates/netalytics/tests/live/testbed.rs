@@ -21,20 +21,20 @@ use crate::capture::{BINARY, Capture, text};
 use crate::net::{ip, shell, within};
 use upheaval::CUTS;
 
-/// The repository.
+/// Root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/netalytics lies two below")
 }
 
-/// A bed, taken away when dropped.
+/// A bed, removed on drop.
 pub struct TestBed {
     folder: TempDir,
-    /// For a controller's socket: the bed's own folder is to be empty when it is built.
+    /// Folder of a controller's socket: the bed's own folder must be empty when it is built.
     sdn: TempDir,
 }
 
 impl TestBed {
-    /// Its folder; nothing stands yet. `None`, said loudly, where this machine can not.
+    /// Its folder, without a bed. `None`, with a message, if this machine does not support it.
     pub fn new() -> Option<TestBed> {
         let folder = tempfile::Builder::new().prefix("bed-").tempdir_in("/tmp").expect("a folder");
         let sdn = tempfile::Builder::new().prefix("sdn-").tempdir_in("/tmp").expect("a folder");
@@ -58,7 +58,7 @@ impl TestBed {
         command
     }
 
-    /// What a command of the script says; it must not fail.
+    /// Output of a command of the script, which must succeed.
     pub fn run(&self, words: &[&str], env: &[(&str, &str)]) -> String {
         let Output { status, stdout, stderr } =
             self.command(words).envs(env.iter().copied()).output().expect("bash");
@@ -70,13 +70,13 @@ impl TestBed {
         self.folder.path().join(name)
     }
 
-    /// The tab-separated fields of a log's lines.
+    /// Tab-separated fields of a log's lines.
     pub fn log(&self, name: &str) -> Vec<Vec<String>> {
         let log = fs::read_to_string(self.path("log").join(name)).expect("a log");
         log.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
-    /// What the bed's namespaces begin with.
+    /// Prefix of the bed's namespaces.
     pub fn prefix(&self) -> String {
         let script = format!("printf %s {} | cksum | cut -d' ' -f1", self.folder.path().display());
         let sum = Command::new("bash").args(["-c", &script]).output().expect("bash").stdout;
@@ -91,7 +91,7 @@ impl TestBed {
         ours.map(str::to_owned).collect()
     }
 
-    /// Bytes that have passed a host's interface, as its kernel counts.
+    /// Bytes on a host's interface, by its kernel's counters.
     fn bytes_of(&self, host: &str) -> u64 {
         let files = "cat /sys/class/net/eth0/statistics/rx_bytes /sys/class/net/eth0/statistics/tx_bytes";
         let counted = shell(&format!("{}{host}", self.prefix()), files).stdout;
@@ -127,7 +127,7 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     bed.run(&["down"], &[]);
     assert_eq!((bed.namespaces(), fs::read_dir(bed.folder.path()).expect("a folder").count()), (vec![], 0));
 
-    // Two spines, and rules that send nothing round: every host reaches every other.
+    // Two spines, and rules without loops: every host reaches every other.
     bed.run(&["up"], &[("FORWARDING", "rules"), ("SERVERS", "none")]);
     let addresses = fs::read_to_string(bed.path("addresses")).expect("addresses");
     let hosts: Vec<_> = addresses.lines().filter_map(|line| Some(line.split_once("=10.60.")?.1)).collect();
@@ -145,7 +145,7 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     assert_eq!(racks, 3);
     bed.is_found(&network);
     bed.agents_are_found(&site);
-    // Where rules of others forward, each switch is proved by itself, and copies in the table that is free.
+    // With forwarding rules of others, each switch is proved separately, and copies use a free table.
     let file = bed.path("asked.toml");
     fs::write(&file, bed.with_leaf2_here(&network)).expect("a file");
     let flags = ["--network", file.to_str().expect("text"), "--expect", "10.60.2.0/24:9=500Mbps"];
@@ -158,7 +158,7 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     assert_eq!(bed.namespaces(), Vec::<String>::new());
 }
 
-/// So many pages are asked for while packets are captured on the leaves.
+/// Number of pages requested during the capture on the leaves.
 const REQUESTS: &str = "300";
 const TIERS: &str = "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306, 10.60.3.2:11211 \
     PROCESS (diff-group: group=srcIP, destIP)";
@@ -169,7 +169,7 @@ const APPS: [&str; 2] = ["10.60.2.1", "10.60.2.2"];
 const DB: &str = "10.60.3.1";
 const CACHE: &str = "10.60.3.2";
 
-/// What examples/multi-tier/run.sh leaves: what queries say, and what the servers have logged meanwhile.
+/// Output of examples/multi-tier/run.sh: results of queries, and the servers' logs.
 struct Story {
     folder: TempDir,
 }
@@ -186,12 +186,13 @@ impl Story {
             .collect()
     }
 
-    /// The tab-separated fields of a log's lines.
+    /// Tab-separated fields of a log's lines.
     fn of(&self, log: &str) -> Vec<Vec<String>> {
         self.text(log).lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
-    /// Connections by their two ends: each page is one to its application server, and one to whomever that asks for it.
+    /// Connections by both endpoints: each page causes one to its application server, and one to each backend that this
+    /// uses.
     fn connections(&self) -> BTreeMap<Pair, u64> {
         let mut found = BTreeMap::new();
         for (app, log) in APPS.into_iter().zip(["app1.requests", "app2.requests"]) {
@@ -205,7 +206,7 @@ impl Story {
         found
     }
 
-    /// What the proxy says of an application server: how often it was asked, and how long that took on average, in milliseconds.
+    /// An application server according to the proxy: number of requests, and average time in milliseconds.
     fn upstream(&self, app: &str) -> (u64, f64) {
         let lines = self.of("proxy.requests");
         let times = lines.iter().filter(|line| line[5] == format!("{app}:8000")).map(|line| &line[6]);
@@ -213,7 +214,7 @@ impl Story {
         (times.len() as u64, 1e3 * times.iter().sum::<f64>() / times.len() as f64)
     }
 
-    /// Statements by who has sent them: the database logs that of each connection, under a number.
+    /// Statements by client: the database logs each connection's client under a number.
     fn statements(&self) -> BTreeMap<String, u64> {
         let (mut clients, mut found) = (BTreeMap::new(), BTreeMap::new());
         for line in self.of("db.queries").into_iter().map(|fields| fields.join(" ")) {
@@ -241,7 +242,7 @@ fn pair(client: &str, server: &str) -> Pair {
     (client.to_owned(), server.to_owned())
 }
 
-/// A column of numbers by both ends.
+/// A numeric column by both endpoints.
 fn by_pair(rows: &[Value], column: &str) -> BTreeMap<Pair, f64> {
     rows.iter().map(|row| (ends_of(row), row[column].as_f64().expect("a number"))).collect()
 }
@@ -254,7 +255,7 @@ fn counts(rows: &[Value], groups: &[&str]) -> BTreeMap<String, u64> {
 
 #[test]
 fn two_queries_find_the_server_that_is_set_up_wrongly() {
-    // Says what is missing.
+    // Prints what is missing.
     let Some(bed) = TestBed::new() else { return };
     drop(bed);
     let logs =
@@ -276,11 +277,11 @@ fn two_queries_find_the_server_that_is_set_up_wrongly() {
     let [tiers, bytes, statements, gets, pages] =
         ["tiers", "bytes", "statements", "gets", "pages"].map(|name| logs.rows(name));
 
-    // Every connection is there, and none but these.
+    // Exactly the expected connections.
     let expected = logs.connections();
     let counted = by_pair(&tiers, "count").into_iter().map(|(pair, count)| (pair, count as u64));
     assert_eq!(counted.collect::<BTreeMap<_, _>>(), expected);
-    // The first query's answer: one server is by far the slower one, as the proxy's own clock says, too.
+    // The first query shows that one server is much slower, in agreement with the proxy.
     let seen = APPS.map(|app| by_pair(&tiers, "avg_ns")[&pair(PROXY, app)] / 1e6);
     for (app, seen) in APPS.into_iter().zip(seen) {
         let (requests, own) = logs.upstream(app);
@@ -289,7 +290,8 @@ fn two_queries_find_the_server_that_is_set_up_wrongly() {
     }
     assert!(seen[0] > 1.3 * seen[1], "{seen:?} ms");
 
-    // The second one's: that server speaks with the database only. All bytes that the database's interface has counted are there, but for ARP.
+    // The second query shows that it uses only the database. Bytes equal the database's interface counters, except for
+    // ARP.
     let sums = by_pair(&bytes, "sum_bytes");
     let of = |app: &str, to: &str| sums.get(&pair(app, to)).copied().unwrap_or(0.0);
     let db = of(APPS[0], DB) + of(APPS[1], DB);
@@ -299,13 +301,13 @@ fn two_queries_find_the_server_that_is_set_up_wrongly() {
         of(APPS[0], DB) > 3.0 * of(APPS[1], DB) && of(APPS[0], CACHE) == 0.0 && of(APPS[1], CACHE) > 0.0,
         "{sums:?}"
     );
-    // The map shows the same: no edge leads from that server to the cache.
+    // The map agrees: no edge from that server to the cache.
     let map: Value = serde_json::from_str(&logs.text("map.json")).expect("JSON");
     let edges: Vec<Pair> = map["edges"].as_array().expect("a list").iter().map(ends_of).collect();
     let has = |client: &str, server: &str| edges.contains(&pair(client, server));
     assert!(has(APPS[0], DB) && has(APPS[1], DB) && has(APPS[1], CACHE) && !has(APPS[0], CACHE), "{edges:?}");
 
-    // And in the protocols' own words.
+    // And by protocol.
     assert_eq!(counts(&statements, &["client_ip"]), logs.statements());
     let mut gets_logged = BTreeMap::new();
     for line in logs.of("app2.requests") {
@@ -317,11 +319,11 @@ fn two_queries_find_the_server_that_is_set_up_wrongly() {
     assert_eq!(counts(&pages, &["path"]), paths);
 }
 
-/// Where a mirror of ports takes switches less than rules.
+/// Costs with which a port mirror is cheaper than rules.
 const MIRRORS: &str = "[switch]\ncopy_ns = 9000.0\nmirror_ns = 100.0\n";
 
-/// The two queries of the use case, asked of the network: monitors at switches' ports, rules and mirrors of ports that copy to spare hosts, answer as
-/// captures at the servers do, and leave nothing behind; also when the program is killed.
+/// The two queries of the use case in the network: monitors at switches' ports, and rules and port mirrors that copy to
+/// spare hosts, give the results of captures at the servers, and leave nothing behind, also after a kill.
 #[test]
 fn queries_of_the_network_answer_as_captures_at_the_servers() {
     let Some(bed) = TestBed::new() else { return };
@@ -354,7 +356,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
         let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &asked);
         assert!(tiers.0.len() >= 4, "{:?}", tiers.0);
         assert_eq!(numbers(&tiers.0, "count"), numbers(&tiers.1, "count"), "{network}");
-        // Times are those of the switch: all that is between is a wire.
+        // Times are measured at the switch; the delay in between is negligible.
         for (seen, own) in tiers.0.iter().map(|row| (row, find(&tiers.1, row))) {
             let [seen, own] = [seen, own].map(|row| row["avg_ns"].as_f64().expect("a time") / 1e6);
             assert!((seen - own).abs() < 3.0 + 0.2 * own, "{seen} ms seen, {own} ms at the server");
@@ -363,7 +365,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
         assert!(bytes.0.len() >= 2, "{:?}", bytes.0);
         assert_eq!(numbers(&bytes.0, "sum_bytes"), numbers(&bytes.1, "sum_bytes"), "{network}");
     }
-    // Asked where the switch runs: copies come to an interface there.
+    // Run on the switch's host: copies go to an interface there.
     fs::write(file, bed.with_leaf2_here(&network)).expect("a file");
     let here = [&flags[..], &["--expect", "10.60.2.0/24:9=500Mbps"]].concat();
     let here =
@@ -372,7 +374,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     assert_eq!(pages.0.len(), 2, "{:?}", pages.0);
     assert_eq!(numbers(&pages.0, "count"), numbers(&pages.1, "count"));
     fs::write(file, &without).expect("a file");
-    // The third leaf has no host to spare: through a tunnel to one at the first.
+    // The third leaf has no spare host: through a tunnel to one at the first.
     let tunnelled = not_spare(&without, "spare3");
     let said = "monitors on spare2, spare1; 2 switches copy";
     for (ends, of) in [("tunnel = \"gre://", "type: gre"), ("tunnel = \"", "type: vxlan")] {
@@ -399,7 +401,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
         assert_eq!(numbers(&tiers.0, "count"), numbers(&tiers.1, "count"));
         fs::write(file, &without).expect("a file");
     }
-    // A rule of somebody else above those that copy: it is heard at the next renewal.
+    // A foreign rule above those that copy is detected at the next renewal.
     let lost = Capture::of(Command::new(BINARY), TIERS, &flags);
     let bridge = format!("unix:{}", bed.path("run/leaf3/br0.mgmt").display());
     let rule = |words: &[&str]| {
@@ -411,7 +413,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     assert!(lost.err.contains("switches do not copy any more: switch leaf3: "), "{}", lost.err);
     assert_eq!((lost.code, bed.copies("leaf2").as_str()), (Some(1), ""), "{}", lost.err);
     rule(&["--strict", "del-flows", &bridge, "priority=65535,tcp,tp_dst=3306"]);
-    // Killed: nobody takes anything away, and all goes by itself.
+    // After a kill, everything is removed automatically.
     let mut killed = Capture::of(Command::new(BINARY), TIERS, &mirrors);
     assert!(bed.copies("leaf2").contains("mirrors") && bed.copies("leaf2").contains("rules"));
     killed.kill();
@@ -453,7 +455,7 @@ struct Sdn {
 }
 
 impl Sdn {
-    /// `None`, said loudly, where it cannot be installed; `listen`: where its HTTP interface is to be.
+    /// `None`, with a message, if it cannot be installed; `listen`: address of its HTTP interface.
     fn start(folder: &TempDir, listen: Option<String>) -> Option<Sdn> {
         let venv = root().join("target/sdn");
         let installed = Command::new(root().join("sdn/install.sh")).arg(&venv).output().expect("bash");
@@ -463,7 +465,7 @@ impl Sdn {
         }
         let listen = listen.unwrap_or_else(|| format!("127.0.0.1:{}", free_port()));
         let socket = folder.path().join("openflow");
-        // That of one that was killed is no sign of life.
+        // The socket of a killed controller does not count.
         let _ = fs::remove_file(&socket);
         let mut python = Command::new(venv.join("bin/python"));
         python.arg(root().join("sdn")).arg("--openflow").arg(format!("unix:{}", socket.display()));
@@ -476,7 +478,7 @@ impl Sdn {
         Some(Sdn { program, socket, listen, token })
     }
 
-    /// A network's file in which it stands for the switches' databases.
+    /// A network file with the controller in place of the switches' databases.
     fn instead_of_databases(&self, network: &str) -> String {
         let url = format!("http://{}", self.listen);
         let token = self.token.display();
@@ -503,29 +505,29 @@ impl Sdn {
 const PAGES_OF_APPS: &str =
     "PARSE tcp_conn_time TO 10.60.2.0/24:8000 PROCESS (diff-group: group=srcIP, destIP)";
 
-/// How the network is asked.
+/// Settings of a query in the network.
 struct Asked<'a> {
     flags: &'a [&'a str],
-    /// What switches copy by.
+    /// Kind of copies at the switches.
     of: &'static str,
-    /// What is said of it.
+    /// Expected message.
     said: &'static str,
-    /// Where the program runs, if not beside the bed.
+    /// Host on which the program runs, if not the bed's.
     from: Option<&'static str>,
 }
 
-/// A column by both ends.
+/// A column by both endpoints.
 fn numbers(rows: &[Value], column: &str) -> BTreeMap<Pair, u64> {
     rows.iter().map(|row| (ends_of(row), row[column].as_u64().expect("a number"))).collect()
 }
 
-/// A network's file in which no program runs on switches.
+/// A network file without programs on switches.
 pub fn without_sniffers(network: &str) -> String {
     let lines: Vec<&str> = network.lines().filter(|line| !line.ends_with("# at its ports")).collect();
     lines.join("\n")
 }
 
-/// The same in which this host is not there for monitors.
+/// The network file with this host not available for monitors.
 pub fn not_spare(network: &str, host: &str) -> String {
     let (before, after) = network.split_once(&format!("name = \"{host}\"")).expect("a host");
     format!("{before}name = \"{host}\"{}", after.replacen("spare = true", "", 1))
@@ -537,13 +539,13 @@ fn ends_of(row: &Value) -> Pair {
     pair(&text(&row["client_ip"]), &text(&row["server_ip"]))
 }
 
-/// The row of the same two ends.
+/// The row with the same endpoints.
 fn find<'r>(rows: &'r [Value], like: &Value) -> &'r Value {
     rows.iter().find(|row| ends_of(row) == ends_of(like)).expect("the same ends")
 }
 
 impl TestBed {
-    /// The rows of a query of the network, and those of captures at the servers meanwhile, each of its own server.
+    /// Rows of a query in the network, and those of concurrent captures at the servers, each restricted to its server.
     fn beside(&self, query: &str, servers: &[&str], asked: &Asked<'_>) -> (Vec<Value>, Vec<Value>) {
         let addresses = fs::read_to_string(self.path("addresses")).expect("addresses");
         let address = |host: &str| {
@@ -586,20 +588,20 @@ impl TestBed {
 }
 
 impl TestBed {
-    /// Floods are kept from a port as the owner of a switch does that.
+    /// Disables flooding to a port as the owner of a switch.
     fn keeps_floods_from(&self, leaf: &str, port: &str) {
         let bridge = format!("unix:{}/run/{leaf}/br0.mgmt", self.folder.path().display());
         let kept = Command::new("ovs-ofctl").args(["mod-port", &bridge, port, "no-flood"]).status();
         assert!(kept.expect("ovs-ofctl").success());
     }
 
-    /// A network's file as it is for who runs beside the second leaf.
+    /// A network file for a program that runs on the second leaf's host.
     fn with_leaf2_here(&self, network: &str) -> String {
         let away = format!("via = [\"nsenter\", \"--net=/var/run/netns/{}leaf2\"]", self.prefix());
         network.replace(&away, "via = []")
     }
 
-    /// What a switch copies by, if it copies: rules, mirrors, ports that were made; with all of its rules, mirrors and ports.
+    /// Kinds of copies on a switch (rules, mirrors, created ports), with all its rules, mirrors and ports.
     pub fn copies(&self, leaf: &str) -> String {
         let run = |name: &str| format!("unix:{}", self.path(&format!("run/{leaf}/{name}")).display());
         let said = |program: &str, words: &[&str]| {
@@ -619,7 +621,7 @@ impl TestBed {
         if mirrors.contains("netalytics-") {
             copies += &format!("mirrors:\n{mirrors}");
         }
-        // Those of tunnels, and interfaces.
+        // Tunnels and interfaces.
         if ports.lines().any(|port| port.starts_with("na")) {
             let types = said("ovs-vsctl", &[&database, "--columns=type", "list", "interface"]);
             let types = types.replace(' ', "").replace(':', ": ");
@@ -629,7 +631,7 @@ impl TestBed {
     }
 }
 
-/// What cannot be found here is in Python: the controller's own tests, before the bed's switches.
+/// Runs the controller's own tests in Python, before the bed's switches.
 #[test]
 fn the_controllers_tests_pass() {
     if TestBed::new().is_none() {
@@ -647,17 +649,17 @@ fn the_controllers_tests_pass() {
     eprintln!("{}", said.lines().rev().take(3).collect::<Vec<_>>().join(" "));
 }
 
-/// The hosts of the bed, as who is asked for them behind all ports.
+/// Hosts of the bed, probed behind all ports.
 const EVERYBODY: [&str; 6] =
     ["--addresses", "10.60.1.0/29", "--addresses", "10.60.2.0/29", "--addresses", "10.60.3.0/29"];
 
 impl TestBed {
-    /// What `network discover` writes of the bed, with these flags; it says nothing, and leaves nothing on the switches.
+    /// Output of `network discover` on the bed with these flags; it prints nothing, and leaves nothing on the switches.
     fn discovered(&self, network: &Site, more: &[&str]) -> String {
         self.discovered_from(Command::new(BINARY), network, more)
     }
 
-    /// The same, by a command that already names the program.
+    /// Like `discovered`, with a command that already has the program.
     fn discovered_from(&self, mut program: Command, network: &Site, more: &[&str]) -> String {
         program.args(["network", "discover", "--link-mbps", "1000"]).args(more).stdin(Stdio::null());
         for switch in &network.switches {
@@ -672,7 +674,7 @@ impl TestBed {
         String::from_utf8(stdout).expect("text")
     }
 
-    /// A switch's rules, whoever made them, without what they have counted.
+    /// All rules of a switch, without counters.
     fn rules(&self, switch: &str) -> Vec<String> {
         let bridge = format!("unix:{}", self.path(&format!("run/{switch}/br0.mgmt")).display());
         let output = Command::new("ovs-ofctl")
@@ -682,7 +684,8 @@ impl TestBed {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// An agent is the host that answers for its address, with what it says of itself. Its server is on the same host, as it is asked in clear.
+    /// An agent is assigned to the host that replies for its address, with its reported properties. Its server is on
+    /// the same host because the connection is not encrypted.
     fn agents_are_found(&self, network: &Site) {
         let on = || within(&format!("{}client2", self.prefix()), BINARY);
         let (data, url) = (self.path("served"), "http://127.0.0.1:7979");
@@ -727,7 +730,7 @@ impl TestBed {
         assert_eq!((found.hosts.len(), host.has.cores_used), (network.hosts.len(), 0.0));
     }
 
-    /// What is found out is what the bed's own file says; with what its owner knows besides, plans are the same.
+    /// The discovered network equals the bed's own file; with the owner's additions, plans are equal.
     fn is_found(&self, network: &str) {
         let site = Site::parse(network).expect("the bed's file");
         let of = |text: &str| {
@@ -745,7 +748,7 @@ impl TestBed {
             all
         };
         assert_eq!(of(&self.discovered(&site, &EVERYBODY)), of(network));
-        // The owner's file, in which places are wrong and links are missing.
+        // The owner's file with wrong ports and missing links.
         let wrong = network.replace("\"leaf1:1\"", "\"leaf1:x\"").replace("\"leaf1:4\"", "\"leaf1:1\"");
         let wrong = wrong.replace("\"leaf1:x\"", "\"leaf1:4\"");
         let [owners, asked] = ["owners.toml", "found.toml"].map(|name| self.path(name));

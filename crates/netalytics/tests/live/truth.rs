@@ -1,4 +1,4 @@
-//! Servers under load: every request that a server has logged is in the result, once, and nothing else is.
+//! Servers under load: the result contains every request that a server has logged, once, and nothing else.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::capture::{Capture, Captured, text};
 use crate::net::{Net, SERVER, within};
 use crate::servers::{Servers, settled};
 
-/// Requests and how often each was made.
+/// Requests and their counts.
 type Asked = BTreeMap<String, u32>;
 
 fn counted(requests: impl IntoIterator<Item = String>) -> Asked {
@@ -30,7 +30,7 @@ fn results_agree_with_the_servers_own_logs() {
     }
 }
 
-/// Puts load on all servers while three queries run; whether nothing was lost.
+/// Generates load on all servers during three queries; returns whether nothing was lost.
 fn try_load(net: &Net, servers: &Servers, wrk: &str) -> bool {
     let before = ["access.log", "general.log", "memcached.log"].map(|log| servers.log_len(log));
     let capture =
@@ -136,7 +136,7 @@ fn memcached_seen(captured: &Captured) -> Asked {
     counted(commands.map(|row| format!("{} {}", text(&row["command"]), text(&row["cache_key"]))))
 }
 
-/// Its lines: `<28 get key1`, `<28 set key1 0 0 3`; what it answers begins with `>`.
+/// Log lines: `<28 get key1`, `<28 set key1 0 0 3`; responses start with `>`.
 fn memcached_logged(log: &[String]) -> Asked {
     counted(log.iter().filter_map(|line| {
         let mut words = line.strip_prefix('<')?.split(' ').skip(1);

@@ -1,11 +1,11 @@
-//! Tunnels that the kernel makes: seen on the wire, and received as a mirror's end.
+//! Kernel tunnels: captured on the wire, and received as the end of a mirror.
 
 use std::collections::BTreeSet;
 
 use crate::capture::{Capture, Captured};
 use crate::net::{CLIENT, Net, SERVER, ip, shell, within};
 
-/// Device, its subnet, how it is made, and what it is called: layers and number.
+/// Device, subnet, creation parameters, and expected name: layers and number.
 const DEVICES: [(&str, u8, &str, &str); 5] = [
     ("vx", 42, "type vxlan id 42 remote SERVER local CLIENT dstport 4789 dev eth0", "vxlan 42"),
     ("gv", 43, "type geneve id 43 remote SERVER dstport 6081", "geneve 43"),
@@ -14,7 +14,7 @@ const DEVICES: [(&str, u8, &str, &str); 5] = [
     ("ii", 46, "type ipip local CLIENT remote SERVER", "ipip null"),
 ];
 
-/// Makes the client's ends of the tunnels, as far as this kernel can; what they are called.
+/// Creates the client's ends of the tunnels supported by this kernel; returns their names.
 fn make_tunnels(net: &Net) -> BTreeSet<&'static str> {
     let mut made = BTreeSet::new();
     for (device, subnet, how, called) in DEVICES {
@@ -24,7 +24,7 @@ fn make_tunnels(net: &Net) -> BTreeSet<&'static str> {
             ip(&format!("-n {ns} link add {device} {how}"))?;
             ip(&format!("-n {ns} addr add 10.{subnet}.0.2/24 dev {device}"))?;
             ip(&format!("-n {ns} link set {device} up"))?;
-            // Nobody at the other end answers.
+            // The other end does not respond.
             let neighbour =
                 format!("-n {ns} neigh add 10.{subnet}.0.1 lladdr 02:00:00:00:00:01 dev {device}");
             if called.contains("ipip") { Ok(()) } else { ip(&neighbour) }
@@ -37,7 +37,7 @@ fn make_tunnels(net: &Net) -> BTreeSet<&'static str> {
     made
 }
 
-/// Five datagrams of 2,000 bytes through each tunnel: too long for the wire, so that it fragments them.
+/// Five datagrams of 2,000 bytes through each tunnel, which must be fragmented.
 fn send(net: &Net) {
     for (_, subnet, ..) in DEVICES {
         let to = format!("/dev/udp/10.{subnet}.0.1/4000");
@@ -91,7 +91,7 @@ fn several_workers_share_a_mirror() {
     send(&net);
     let captured = capture.interrupt();
     captured.check();
-    // Each datagram is of a flow of its own.
+    // Each datagram belongs to a different flow.
     assert_eq!(captured.column("tunnel"), ["vxlan"; 5], "{}", captured.err);
 }
 

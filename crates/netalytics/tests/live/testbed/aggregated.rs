@@ -1,4 +1,5 @@
-//! Aggregators on the bed: the answer is the same as without, less comes to whoever asks, and nothing is left, also when the aggregator is killed.
+//! Aggregators on the bed: results equal those without, less data reaches the query, and nothing remains, also after a
+//! kill of the aggregator.
 
 use super::upheaval::{MARK, child, kill_child, processes};
 use super::*;
@@ -9,12 +10,11 @@ const QUERY: &str = "PARSE http TO 10.60.2.1:8000, 10.60.3.1:8000 \
 const ASKED: &str = "for n in $(seq 50); do for to in 10.60.2.1 10.60.3.1; do \
     curl -s -o /dev/null --max-time 20 http://$to:8000/page$((n % 5)); done; sleep 0.04; done";
 const REQUESTS: u64 = 100;
-/// Some more, of which one server answers half.
+/// Some more, with half of the responses by one server.
 const SIX: &str =
     "for n in 1 2 3; do for to in 10.60.2.1 10.60.3.1; do curl -s -o /dev/null http://$to:8000/; done; done";
 
-/// What rows count of what, in an order that does not depend on when windows were closed. Times differ by what the kernel takes from one capture to
-/// the other.
+/// Keys and counts of rows, sorted. Times of two captures differ by the kernel's delay.
 fn sorted(rows: &[Value]) -> Vec<String> {
     let columns = ["processor", "window_start", "path", "server_ip", "count", "approximate", "lost"];
     let words = |row: &Value| columns.map(|name| row[name].to_string()).join(" ");
@@ -23,7 +23,7 @@ fn sorted(rows: &[Value]) -> Vec<String> {
     rows
 }
 
-/// Requests that rows with a number of them by window and page count.
+/// Sum of requests by window and page.
 fn requests(rows: &[Value]) -> u64 {
     let of_pages = rows.iter().filter(|row| text(&row["processor"]).starts_with("group-count"));
     of_pages.map(|row| row["count"].as_u64().expect("a number")).sum()
@@ -67,7 +67,7 @@ fn with_an_aggregator_the_answer_is_the_same_and_less_comes_to_who_asks() {
         LEAVES.iter().for_each(|leaf| assert_eq!(bed.copies(leaf), "", "{leaf}"));
     };
 
-    // Monitors at the switches' ports: both ways at a time.
+    // Monitors at the switches' ports: both variants concurrently.
     let both = [ask(whole, "never"), ask(whole, "always")];
     shell(&on("client1"), ASKED);
     std::thread::sleep(std::time::Duration::from_secs(1));
@@ -85,7 +85,7 @@ fn with_an_aggregator_the_answer_is_the_same_and_less_comes_to_who_asks() {
     assert_eq!(of("tuples"), [REQUESTS; 2]);
     none_is_left();
 
-    // Copies to spare hosts, of which one has the aggregator, too.
+    // Copies to spare hosts, one of which has the aggregator, too.
     let merged = ask(copied, "always");
     shell(&on("client1"), SIX);
     std::thread::sleep(std::time::Duration::from_secs(1));
@@ -93,7 +93,7 @@ fn with_an_aggregator_the_answer_is_the_same_and_less_comes_to_who_asks() {
     assert_eq!((merged.code, requests(&merged.rows)), (Some(0), 6), "{}", merged.err);
     none_is_left();
 
-    // One of its monitors is killed: that is told, and the others go on. Then it is killed itself, and with it all end.
+    // A monitor is killed, which is reported while the others continue. Then the aggregator is killed, which ends all.
     let merged = ask(copied, "always");
     let aggregator = child(merged.pid(), "aggregator").expect("it runs");
     assert!(kill_child(aggregator, "monitor"));

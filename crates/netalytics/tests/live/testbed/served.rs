@@ -1,5 +1,5 @@
-//! A server that has a network: agents on the bed's spare hosts, and switches that copy to them while a job runs and no longer; whatever is
-//! killed. Truth is what captures at the servers count.
+//! A server with a network: agents on the bed's spare hosts, and switches that mirror to them while a job runs, despite
+//! kills. Expected values are counts of captures at the servers.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use super::*;
 const QUERY: &str =
     "PARSE tcp_conn_time TO 10.60.2.1:8000, 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
 const OF_DB: &str = "PARSE tcp_conn_time TO 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
-/// So long rules last that nobody renews; `planner::physical::LEASE`.
+/// Lifetime of rules without renewal; `planner::physical::LEASE`.
 const LEASE: std::time::Duration = std::time::Duration::from_secs(10);
 const SPARE: [&str; 2] = ["spare2", "spare3"];
 
@@ -24,7 +24,7 @@ struct Served<'b> {
 }
 
 impl Served<'_> {
-    /// A file beside the bed.
+    /// A file next to the bed.
     fn path(&self, name: &str) -> String {
         self.bed.sdn.path().join(name).display().to_string()
     }
@@ -34,7 +34,7 @@ impl Served<'_> {
         Program(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it starts"))
     }
 
-    /// Starts the server, with a network's file.
+    /// Starts the server with a network file.
     fn serve(&mut self, network: &str) {
         fs::write(self.path("network.toml"), network).expect("a file");
         let mut command = Command::new(BINARY);
@@ -58,7 +58,7 @@ impl Served<'_> {
         self.server.take().expect("it runs").kill();
     }
 
-    /// An agent on a spare host, which reaches the server by two wires.
+    /// An agent on a spare host, which reaches the server through two relays.
     fn add_agent(&mut self, host: &str) {
         let (ns, port) = (format!("{}{host}", self.bed.prefix()), self.port);
         shell(&ns, "ip link set lo up");
@@ -97,7 +97,7 @@ impl Served<'_> {
         (status.parse().unwrap_or(0), serde_json::from_str(body).unwrap_or_default())
     }
 
-    /// What a verb of the program prints.
+    /// Output of a client command.
     fn ask(&self, words: &[&str]) -> (Vec<Value>, String) {
         let mut command = Command::new(BINARY);
         command.args(words).args([
@@ -113,13 +113,13 @@ impl Served<'_> {
         (rows, String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Starts a job in the network; its number.
+    /// Starts a job in the network; returns its number.
     fn start(&self, query: &str) -> String {
         let (job, err) = self.ask(&["jobs", "start", query, "--standing", "--by-network"]);
         job.first().and_then(|job| job["id"].as_str()).unwrap_or_else(|| panic!("{err}")).to_owned()
     }
 
-    /// Waits until a job is in this state; why it is.
+    /// Waits for a state of a job; returns its reason.
     fn wait(&self, job: &str, state: &str) -> String {
         wait_for(state, || {
             let shown = self.api("GET", &format!("/jobs/{job}"), &Value::Null).1;
@@ -142,7 +142,7 @@ impl Served<'_> {
         });
     }
 
-    /// Which leaves copy.
+    /// Leaves that mirror.
     fn copying(&self) -> Vec<&'static str> {
         LEAVES.into_iter().filter(|leaf| !self.bed.copies(leaf).is_empty()).collect()
     }
@@ -159,7 +159,7 @@ impl Served<'_> {
     }
 }
 
-/// The network's file: no program at switches' ports, an agent on each spare host.
+/// The network file without programs at switches' ports, and with an agent on each spare host.
 fn by_agents(network: &str) -> String {
     let line = |line: &str| match line.split("spare").nth(1).filter(|_| line.starts_with("via = ")) {
         Some(rest) => format!("agent = \"spare{}\"", &rest[..1]),
@@ -194,7 +194,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     SPARE.iter().for_each(|host| served.add_agent(host));
     served.wait_for_agents();
 
-    // It runs when switches copy, and has ended when none does; meanwhile it counts what passes.
+    // It runs when switches mirror, and has ended when none does; in between it counts the traffic.
     let first = served.start(QUERY);
     served.wait(&first, "running");
     assert_eq!(served.copying(), ["leaf2", "leaf3"]);
@@ -209,10 +209,10 @@ fn a_server_has_its_agents_and_switches_answer() {
     assert_eq!(agents, [pair("spare2", "leaf2"), pair("spare3", "leaf3")], "{shown}");
     assert_eq!(plan["state"], "copying", "{plan}");
     assert!(text(&plan["proof"]).contains("proved for"), "{plan}");
-    // Another one, which asks for some of the same packets and has its monitor on the same host.
+    // Another job, with overlapping requests and its monitor on the same host.
     let beside = served.start(OF_DB);
     served.wait(&beside, "running");
-    // What switches are joined to is found out meanwhile, for longer than leases last. Hosts that get copies are not heard.
+    // Exploration runs concurrently, longer than leases. Hosts that receive copies are not probed.
     let explored = std::time::Instant::now();
     while explored.elapsed() < LEASE {
         let mut discover = Command::new(BINARY);
@@ -252,7 +252,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     assert_eq!(numbers(&rows, "count"), numbers(&own, "count"));
     assert_eq!(numbers(&rows, "count").values().sum::<u64>(), 47, "{rows:?}");
 
-    // Killed and begun again: the job goes on, and the rules are the same server's.
+    // After a kill and restart the job continues, and the rules have the same owner.
     let second = served.start(QUERY);
     served.wait(&second, "running");
     let before = rules(&served.network(), "leaf3");
@@ -263,7 +263,7 @@ fn a_server_has_its_agents_and_switches_answer() {
         let now = rules(&served.network(), "leaf3");
         (now == before).then_some(()).ok_or(format!("{now:?}"))
     });
-    // A rule of somebody else above ours: it is heard at the next renewal.
+    // A foreign rule above ours is detected at the next renewal.
     let bridge = format!("unix:{}", bed.path("run/leaf3/br0.mgmt").display());
     let rule = |words: &[&str]| {
         let done = Command::new("ovs-ofctl").args(["-O", "OpenFlow13"]).args(words).status();
@@ -275,7 +275,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     assert_eq!(served.copying(), [""; 0]);
     rule(&["--strict", "del-flows", &bridge, "priority=65535,tcp,tp_dst=8000"]);
 
-    // Killed for good: rules go with their leases. Hosts that have no room any more get no monitor.
+    // After a final kill, rules expire with their leases. Hosts without capacity get no monitor.
     let third = served.start(QUERY);
     served.wait(&third, "running");
     assert_eq!(served.copying(), ["leaf2", "leaf3"]);

@@ -1,5 +1,5 @@
-//! The state of a bed that queries must not change: all of every switch but rules and counters, as the tools of Open vSwitch print it, and
-//! which hosts answer `ping` from a host that has to ask for their MAC addresses first.
+//! State of a bed that queries must not change: switches without rules and counters, as printed by the tools of Open
+//! vSwitch, and hosts that answer `ping` from a host that must resolve their MAC addresses first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Ports and their flags, groups, meters, queues, and the rows of the database: a line each, sorted.
+/// Ports and their flags, groups, meters, queues, and rows of the database: sorted lines.
 pub fn of_switches(bed: &TestBed) -> String {
     let mut state = Vec::new();
     for switch in SWITCHES {
@@ -41,7 +41,7 @@ pub fn of_switches(bed: &TestBed) -> String {
         }
         let mut port = String::new();
         for line in text.lines().filter(|line| !line.contains("xid=")) {
-            // Flags are on lines below that of their port.
+            // Flags are on lines after that of their port.
             if line.contains("): addr:") {
                 port = line.to_owned();
             }

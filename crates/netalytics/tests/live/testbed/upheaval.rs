@@ -1,8 +1,10 @@
-//! Queries of the network that come and go at random on one bed: several at a time, in all ways in which switches copy, ended, interrupted and
-//! killed at any moment, together with their monitors, the tools that they start, and the controller. Whatever happens, nothing of them is left:
-//! no rule (leases may run out first), mirror, port, interface, namespace or process; and two hosts that speak to each other meanwhile notice nothing.
+//! Queries of the network that start and stop at random on one bed: several at a time, with all kinds of copies, ended,
+//! interrupted and killed at any moment, as are their monitors, tools, and the controller. In all cases nothing of them
+//! remains: no rule (after its lease), mirror, port, interface, namespace or process; and traffic between two hosts is
+//! not affected.
 //!
-//! The seed is printed. `NETALYTICS_CHAOS=200` takes so many steps instead of 20, `NETALYTICS_CHAOS_SEED=7` those of that seed.
+//! The seed is printed. `NETALYTICS_CHAOS=200` runs that number of steps instead of 20, `NETALYTICS_CHAOS_SEED=7` those
+//! of that seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -18,18 +20,18 @@ use super::{LEAVES, MIRRORS, Sdn, TestBed, not_spare, state, without_sniffers};
 use crate::capture::{BINARY, wait};
 use crate::net::within;
 
-/// Stands in the environment of every process that a query starts.
+/// Environment variable of every process started by a query.
 pub const MARK: &str = "NETALYTICS_TESTED_BY";
-/// Rules outlive whoever renewed them for so long; `planner::physical::LEASE`.
+/// Lifetime of rules without renewal; `planner::physical::LEASE`.
 const LEASE: Duration = Duration::from_secs(10);
 /// Modes in which the answer lacks something, and cut copies, are as cheap as can be.
 pub const CUTS: &str =
     "exact_worth_cores = 0.0\n[switch]\ncopy_ns = 9000.0\nmirror_ns = 9000.0\ncut_ns = 1.0\n";
 
-/// How the network is asked.
+/// Settings of a query in the network.
 struct Way {
     name: &'static str,
-    /// What is parsed, of the hosts of one leaf.
+    /// PARSE clause, for the hosts of one leaf.
     parse: &'static str,
     network: &'static str,
     flags: &'static [&'static str],
@@ -56,7 +58,7 @@ const WAYS: [Way; 10] = [
     Way { name: "controller", parse: "tcp_conn_time", network: "told", flags: EXACT, costs: None },
 ];
 
-/// What becomes of a query.
+/// Intended end of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Interrupted,
@@ -64,9 +66,9 @@ enum Fate {
     Killed,
     /// One of its monitors is killed; it ends by itself.
     NoMonitor,
-    /// Who would take away what is left of it is killed; then it is interrupted.
+    /// A keeper that would clean up is killed; then it is interrupted.
     NoKeeper,
-    /// One of the tools that it has started is killed; if it goes on all the same, it is interrupted.
+    /// One of its running tools is killed; if it continues nevertheless, it is interrupted.
     NoTool,
 }
 
@@ -81,11 +83,11 @@ const FATES: [Fate; 8] = [
     Fate::NoTool,
 ];
 
-/// A query that goes on.
+/// A running query.
 struct Query {
     way: &'static str,
     fate: Fate,
-    /// Its fate comes as soon as it is at work; else after so long.
+    /// Delay of the intended end; `None`: as soon as it runs.
     after: Option<Duration>,
     begun: Instant,
     child: Child,
@@ -103,7 +105,7 @@ impl Query {
         self.said().contains("capturing from")
     }
 
-    /// Lets its fate come, if it is time.
+    /// Causes the intended end if due.
     fn meet(&mut self) {
         let is_time = match self.after {
             None => self.is_at_work(),
@@ -117,10 +119,10 @@ impl Query {
             Fate::Interrupted => send(pid, "INT"),
             Fate::Terminated => send(pid, "TERM"),
             Fate::Killed => send(pid, "KILL"),
-            // One that is there is killed; it may have none.
+            // An existing monitor is killed; there may be none.
             Fate::NoMonitor => kill_child(pid, "monitor") || send(pid, "INT"),
             Fate::NoKeeper => kill_child(pid, "flock") | send(pid, "INT"),
-            // They come and go in milliseconds: one may have ended before the signal arrives, and leases are renewed again.
+            // Tools run for milliseconds: one may have ended before the signal arrives, and leases are renewed again.
             Fate::NoTool => {
                 self.has_lost_tool = self.has_lost_tool || kill_child(pid, "ovs-");
                 self.is_at_work() && send(pid, "INT")
@@ -129,7 +131,7 @@ impl Query {
     }
 }
 
-/// One that has ended is only waited for.
+/// If it has ended, this only reaps it.
 impl Drop for Query {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -137,13 +139,13 @@ impl Drop for Query {
     }
 }
 
-/// Sends a signal; whether there was somebody to hear it is not looked at.
+/// Sends a signal; ignores whether the process exists.
 fn send(pid: u32, name: &str) -> bool {
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
     true
 }
 
-/// Kills a child by what its program's name begins with, or by a word that it was given, if there is one.
+/// Kills a child by a prefix of its program's name, or by an argument, if it exists.
 pub fn kill_child(of: u32, name: &str) -> bool {
     child(of, name).is_some_and(|pid| send(pid, "KILL"))
 }
@@ -151,7 +153,7 @@ pub fn kill_child(of: u32, name: &str) -> bool {
 /// Such a child.
 pub fn child(of: u32, name: &str) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
-    // One that has not become its program yet still has the words of its parent.
+    // Between fork and exec, a child has the arguments of its parent.
     let is_it = |pid: &&str| {
         let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.starts_with(name) || words.split('\0').any(|word| word == name)
@@ -159,7 +161,7 @@ pub fn child(of: u32, name: &str) -> Option<u32> {
     children.split_whitespace().find(is_it).and_then(|pid| pid.parse().ok())
 }
 
-/// Numbered datagrams from `client1` to `app1`, which writes down each; and connections to it, each answered.
+/// Numbered datagrams from `client1` to `app1`, which records them; and connections to it with a response each.
 const HEAR: &str = r"
 import os, socket, sys, threading
 def answer():
@@ -193,7 +195,7 @@ while not select.select([sys.stdin], [], [], 0.005)[0]:
 print(n)
 ";
 
-/// Hosts that speak to each other.
+/// Two hosts with traffic.
 struct Talk {
     hears: Child,
     speaks: Child,
@@ -218,7 +220,7 @@ impl Talk {
         Talk { hears, speaks: python("client1", &[SPEAK, to]) }
     }
 
-    /// All has arrived, each once; how many that were.
+    /// Checks that all datagrams arrived once; returns their number.
     fn end(mut self, bed: &TestBed) -> usize {
         drop(self.speaks.stdin.take());
         let mut said = String::new();
@@ -245,23 +247,23 @@ impl Drop for Talk {
     }
 }
 
-/// What is left of queries: for rules, whose they are.
+/// Remaining objects of queries; for rules, their owners.
 type Left = BTreeSet<String>;
 
-/// See the module's text.
+/// See the module documentation.
 struct Upheaval<'b> {
     bed: &'b TestBed,
     sdn: Option<Sdn>,
     rng: Rng,
     mark: String,
     namespaces: Vec<String>,
-    /// Rules of the killed, and until when they may be there.
+    /// Rules of killed processes, with the end of their leases.
     dying: BTreeMap<String, Instant>,
-    /// How queries have ended.
+    /// Counts of the ends of queries.
     ends: BTreeMap<String, u32>,
     longest: Duration,
     number: u32,
-    /// The state of every switch, and which hosts answered, before the first query.
+    /// State of every switch, and hosts that replied, before the first query.
     state: String,
     answered: Vec<String>,
 }
@@ -282,11 +284,11 @@ impl Upheaval<'_> {
         let is_here = way.network == "here";
         let leaf = match way.network {
             "here" => 2,
-            // The leaf whose owner keeps floods from its spare host.
+            // The leaf whose owner disables flooding to its spare host.
             "told" => 3,
             _ => leaf,
         };
-        // Where most that passes is not asked for, copies to an interface take least.
+        // If most traffic is not requested, copies to an interface are cheapest.
         let port = if is_here { ":8000" } else { "" };
         let query = format!("PARSE {} TO 10.60.{leaf}.0/24{port}", way.parse);
         let path = |name: &str| self.bed.path(name).to_str().expect("text").to_owned();
@@ -294,7 +296,7 @@ impl Upheaval<'_> {
             true => within(&format!("{}leaf2", self.bed.prefix()), "env"),
             false => Command::new("env"),
         };
-        // Who is started in the background by a shell ignores Ctrl-C until it says otherwise.
+        // A background process of a shell ignores SIGINT by default.
         command.args(["--default-signal=INT", BINARY]);
         command.args(["query", &query, "--network", &path(&format!("{}.toml", way.network))]).args(way.flags);
         if let Some(costs) = way.costs {
@@ -309,7 +311,7 @@ impl Upheaval<'_> {
         Query { way: way.name, fate, after, begun, child, said, is_done, has_lost_tool }
     }
 
-    /// Queries of different flows, each with a monitor of its own, do not hinder each other.
+    /// Queries of different flows, each with its own monitor, are independent.
     fn beside_each_other(&mut self) {
         let mut queries: Vec<Query> = Vec::new();
         for leaf in 1..=3 {
@@ -325,12 +327,12 @@ impl Upheaval<'_> {
         self.check(false, "side by side");
     }
 
-    /// Some queries, each with its fate; then nothing is left but rules of the killed.
+    /// Runs some queries with their intended ends; then nothing remains but rules of killed ones.
     fn step(&mut self) -> String {
         let mut queries = Vec::new();
         let first = self.rng.below(3);
         for nth in 0..=self.rng.below(3) {
-            // Mostly on leaves of their own; else they may be in each other's way.
+            // Mostly on different leaves; otherwise they may conflict.
             let leaf = if self.rng.chance(0.75) { (first + nth) % 3 + 1 } else { first + 1 };
             let any = self.any();
             queries.push(self.start_query(leaf, any));
@@ -388,7 +390,7 @@ impl Upheaval<'_> {
         };
         wait_for("the last process", processes);
         if killed {
-            // What goes with a process goes when that is gone; rules have their leases.
+            // Objects bound to a process are removed with it; rules have leases.
             let rules = self.rules();
             let until = Instant::now() + LEASE;
             for rule in rules {
@@ -419,7 +421,7 @@ impl Upheaval<'_> {
         if self.dying.is_empty() {
             assert_eq!(state::hosts_that_answer(self.bed), self.answered, "{words}");
         }
-        // A lease that is over is over; a switch looks every second.
+        // A switch checks expired leases every second.
         let over: Vec<String> = self
             .dying
             .iter()
@@ -436,7 +438,7 @@ impl Upheaval<'_> {
         }
     }
 
-    /// Whose rules are on which switch.
+    /// Owners of rules by switch.
     fn rules(&self) -> Left {
         let mut found = Left::new();
         for switch in LEAVES.into_iter().chain(["spine1"]) {
@@ -448,7 +450,7 @@ impl Upheaval<'_> {
         found
     }
 
-    /// All that queries may have left on switches.
+    /// All objects of queries on switches.
     fn left(&self) -> Left {
         let mut found = self.rules();
         for switch in LEAVES.into_iter().chain(["spine1"]) {
@@ -480,7 +482,7 @@ impl Upheaval<'_> {
     }
 }
 
-/// Processes with this in their environment, and what they are.
+/// Processes with this environment variable, and their commands.
 pub fn processes(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("/proc").filter_map(|entry| Some(entry.ok()?.path()));
     let is_marked = |path: &std::path::PathBuf| {
@@ -525,7 +527,7 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     ] {
         fs::write(bed.path(name), text).expect("a file");
     }
-    // Behind the controller nobody keeps floods from a spare host, unless its owner does.
+    // Behind the controller, only the owner can disable flooding to a spare host.
     bed.keeps_floods_from("leaf3", "3");
     let answered = state::hosts_that_answer(&bed);
     assert_eq!(answered.len(), 9, "all hosts but spare3: {answered:?}");
