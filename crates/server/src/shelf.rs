@@ -238,7 +238,7 @@ impl Shelf {
         all
     }
 
-    /// All entries, with a description of their content if it is known or can be read in time: later calls return more.
+    /// All entries, with the descriptions that can be read within the time limit; later calls return more.
     pub fn all(&self) -> Vec<Entry> {
         let all = self.entries();
         self.seen().retain(|path, _| all.iter().any(|entry| entry.path == *path));

@@ -46,7 +46,7 @@ impl Server {
         }
     }
 
-    /// Whether an agent has sent nothing of an ending job for so long that the job ends without it.
+    /// Whether an agent has sent nothing of an ending job within the drain timeout; the job then ends without it.
     fn is_stuck(&self, agent: &str, job: u64, now_ns: u64) -> bool {
         let since_ns = self.drains.get(&(job, agent.to_owned()));
         since_ns.is_some_and(|since_ns| now_ns.saturating_sub(*since_ns) >= self.settings.drain_patience_ns)

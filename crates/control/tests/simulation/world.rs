@@ -332,7 +332,7 @@ impl World {
         job.state.is_active() && job.request.kind == Kind::Standing && fits && !is_poison
     }
 
-    /// Whether a job was stopped so long ago that no part of it may remain.
+    /// Whether a job was stopped before the time after which no part of it may remain.
     pub fn is_long_stopped(&self, job: u64) -> bool {
         self.stopped_ns.get(&job).is_some_and(|at| at + 2 * SETTINGS.lease_ttl_ns < self.now_ns)
     }

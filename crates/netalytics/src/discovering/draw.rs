@@ -216,7 +216,7 @@ impl<'a> Drawing<'a> {
         entry.set("at", place);
         match agent {
             Some(agent) => {
-                // Defaults for unknown capacity are removed once it is known.
+                // A known capacity replaces the defaults.
                 if nothing_free().iter().all(|(key, value)| entry.keys.get(*key) == Some(value)) {
                     entry.keys.remove("used");
                 }

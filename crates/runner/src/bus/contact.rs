@@ -44,7 +44,7 @@ impl Contact {
     /// Notes that nothing has arrived, and checks the brokers if it is time.
     ///
     /// # Errors
-    /// If brokers have been unreachable for so long that a reader of existing records stops.
+    /// `Error::Unreachable` if a reader of existing records stops because brokers were unreachable for `AWAY_MAX`.
     pub fn miss(&mut self, reader: &Reader) -> Result<(), Error> {
         if self.heard.elapsed() < QUIET || self.asked.elapsed() < QUIET {
             return Ok(());

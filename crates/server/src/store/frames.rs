@@ -212,7 +212,7 @@ impl Store {
     /// Tests whether the disk has space for a record of maximum size.
     ///
     /// # Errors
-    /// `StoreError::Full` if it has not.
+    /// `StoreError::Full` if it has not; other `StoreError`s when the database cannot be written.
     pub fn probe(&self) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute("SAVEPOINT probe", [])?;

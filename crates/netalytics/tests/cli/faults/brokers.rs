@@ -22,7 +22,7 @@ pub fn a_killed_publisher(cluster: &Cluster) {
     std::thread::sleep(Duration::from_secs(1));
     publisher.signal("-KILL");
     publisher.ends(PATIENCE);
-    // Its partition is reserved until it is known to be dead.
+    // Its partition is reserved until the publisher counts as dead.
     let ran = run(&["publish", query, "-r", crate::SHOP, "--kafka", &cluster.kafka, "--no-redact"]);
     assert!(ran.code == 0 && ran.err.contains("publishing to partition 1"), "{}", ran.err);
     let since = format!("{query} SINCE 2001-01-01");

@@ -22,7 +22,7 @@ const FILL_HIGH: f64 = 0.5;
 const STUCK: Duration = Duration::from_secs(30);
 /// Maximum factor of an increase while the consumer's capacity is unknown.
 const RISE_MAX: f64 = 1.5;
-/// Limits of the factor once it is known.
+/// Limits of the factor with a known capacity.
 const CHANGE: (f64, f64) = (1.0 / 16.0, 4.0);
 
 /// Kind of consumer.
