@@ -129,7 +129,7 @@ impl Team {
         }
     }
 
-    /// Stops all processes, reads their remaining results, and closes open windows. `heed` receives their counters.
+    /// Stops all processes, reads their remaining results, and closes open windows. The callback receives each [`Heard`].
     pub fn end(&mut self, most: Duration, out: &mut dyn TakeRows, heed: &mut dyn FnMut(Heard)) {
         self.processes.iter_mut().for_each(Process::end);
         let begun = Instant::now();

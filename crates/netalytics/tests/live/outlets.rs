@@ -39,7 +39,7 @@ fn rows_are_delivered_and_scraped_in_a_live_capture() {
     ];
     let query = "PARSE packet PROCESS (group-count: group=dst_port, w=1s)";
     let capture = Capture::start(&net.server, query, &arguments);
-    // The capture's own threads are restricted, and the process runs as the user `nobody`.
+    // The capture's own threads are restricted, and the process has no root user ID.
     let status = std::fs::read_to_string(format!("/proc/{}/status", capture.pid())).expect("it runs");
     let is_nobody = status.lines().any(|line| line.starts_with("Uid:") && !line.contains("\t0"));
     assert!(is_nobody && status.contains("Seccomp:\t2"), "{status}");
