@@ -1,7 +1,7 @@
-//! Names that the language knows beyond those of schemas: the paper's for some fields, and the columns that are
+//! Names of the language in addition to those of schemas: the paper's names of some fields, and columns with
 //! differences of two times.
 
-/// Other names of fields, in the order in which they are tried; compared in lower case and without `_`.
+/// Aliases of fields, in order of precedence; compared in lowercase and without `_`.
 const ALIASES: &[(&str, &[&str])] = &[
     ("srcip", &["src_ip", "client_ip"]),
     ("sourceip", &["src_ip", "client_ip"]),
@@ -16,7 +16,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("get", &["url"]),
 ];
 
-/// What others call fields, and the fields to suggest: the first that there is. These are no names of ours.
+/// Names used by other tools, and the fields to suggest: the first that exists. They are not accepted as names.
 const CALLED: &[(&[&str], &[&str])] = &[
     (
         &["responsesize", "responselength", "responsebodybytes", "bodybytessent", "contentlength", "size"],
@@ -61,10 +61,10 @@ pub(crate) fn called(name: &str) -> &'static [&'static str] {
     CALLED.iter().find(|(called, _)| called.contains(&plain.as_str())).map_or(&[], |(_, fields)| fields)
 }
 
-/// Columns that hold the difference of two times; with `diff` the first one that an input has is the value.
+/// Columns with the difference of two times; `diff` uses the first one of an input as its value.
 pub(crate) const DIFFERENCES: &[&str] = &["conn_time_ns", "response_time_ns", "duration_ns"];
 
-/// The fields that `name` may stand for, if it is one of the other names.
+/// The fields that `name` may refer to, if it is an alias.
 pub(crate) fn meant_by(name: &str) -> &'static [&'static str] {
     let plain = name.to_lowercase().replace('_', "");
     ALIASES.iter().find(|(alias, _)| *alias == plain).map_or(&[], |(_, fields)| fields)

@@ -1,4 +1,4 @@
-//! The structure of a query's text: clauses, lists, conditions. Names are as written and mean nothing yet.
+//! The syntax tree of a query: clauses, lists, and conditions. Names are as written and unresolved.
 
 use plan::{Arithmetic, Case, Compare, Direction};
 
@@ -27,7 +27,7 @@ pub struct Query {
     pub order: Vec<(Expr, Direction)>,
     /// LIMIT: packets and durations.
     pub limits: Vec<Atom>,
-    /// LIMIT n ROWS: each `n`.
+    /// LIMIT n ROWS: all values of `n`.
     pub rows: Vec<Atom>,
     /// SAMPLE.
     pub sample: Option<Atom>,
@@ -39,28 +39,28 @@ pub struct Query {
     pub processors: Vec<Processor>,
 }
 
-/// BUDGET: what may be taken at most.
+/// BUDGET: maximum resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// The word's place.
+    /// Position of the keyword.
     pub span: Span,
-    /// `cpu=5%`.
+    /// Limits such as `cpu=5%`.
     pub bounds: Vec<Bound>,
 }
 
 /// `name=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// What is bounded.
+    /// Name of the limit.
     pub name: Atom,
-    /// How much it may be.
+    /// Maximum.
     pub value: Atom,
 }
 
-/// BASELINE: how much earlier, or SINCE and UNTIL of its own.
+/// BASELINE: an offset, or its own SINCE and UNTIL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
-    /// The word's place.
+    /// Position of the keyword.
     pub span: Span,
     /// `BASELINE 1d`.
     pub earlier: Option<Atom>,
@@ -70,23 +70,23 @@ pub struct Baseline {
     pub until: Option<Atom>,
 }
 
-/// A name, an address or a literal, as written; of quoted text, what is between the quotes.
+/// A name, address, or literal as written; for quoted text, the content of the quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Atom {
     /// The text.
     pub text: String,
-    /// Its place, quotes included.
+    /// Position, including quotes.
     pub span: Span,
-    /// Whether it stood in quotes.
+    /// Whether it was quoted.
     pub quoted: bool,
 }
 
-/// An expression: a value, or a condition, which is a value of true and false.
+/// An expression: a value, or a condition, which is a boolean value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// Form of the expression.
     pub form: Form,
-    /// Its place.
+    /// Position.
     pub span: Span,
 }
 
@@ -97,15 +97,15 @@ pub enum Form {
     Atom(Atom),
     /// `-x`.
     Negative(Box<Expr>),
-    /// `a op b`; the one that has it all binds as people expect: `a + b * c`.
+    /// `a op b`, nested by the usual precedence: `a + b * c`.
     Arithmetic(Box<Expr>, Arithmetic, Box<Expr>),
     /// `name(a, b)`.
     Call(Atom, Vec<Expr>),
-    /// All of them; two or more.
+    /// Conjunction of two or more.
     And(Vec<Expr>),
-    /// Any of them; two or more.
+    /// Disjunction of two or more.
     Or(Vec<Expr>),
-    /// Not.
+    /// Negation.
     Not(Box<Expr>),
     /// `left op right`.
     Compare(Box<Expr>, Compare, Box<Expr>),
@@ -119,7 +119,7 @@ pub enum Form {
     IsNull(Box<Expr>),
 }
 
-/// An expression, and the name that its column shall have.
+/// An expression with an optional column name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// The expression.
@@ -128,7 +128,7 @@ pub struct Named {
     pub name: Option<Atom>,
 }
 
-/// What SELECT lists.
+/// An item of SELECT.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Selected {
     /// `*`.
@@ -138,7 +138,7 @@ pub enum Selected {
 }
 
 impl Selected {
-    /// Its place.
+    /// Position.
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
@@ -148,7 +148,7 @@ impl Selected {
     }
 }
 
-/// One processor of PROCESS with its selection of rows.
+/// A processor of PROCESS with its selection of rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processor {
     /// The chain of blocks: `diff-group`.
@@ -166,10 +166,10 @@ pub struct Processor {
 /// An argument: `group=srcIP, destIP`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {
-    /// What stands before `=`.
+    /// Name before `=`.
     pub name: Atom,
-    /// What stands behind it; one or more. Of an expression its text.
+    /// Values after `=`, at least one. Expressions as text.
     pub values: Vec<Atom>,
-    /// The same as expressions, where columns are meant: one for each value, or none at all.
+    /// The values as expressions, for arguments with columns: one per value, otherwise empty.
     pub columns: Vec<Named>,
 }

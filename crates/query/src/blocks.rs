@@ -1,5 +1,5 @@
-//! The words of PROCESS: blocks and arguments, what they mean and their defaults; and the reading of a chain such as
-//! `diff-group-avg-top-k`. One table each, for checks, hints and help alike.
+//! The words of PROCESS: blocks and arguments with their meaning and defaults, and the parser of chains such as
+//! `diff-group-avg-top-k`. Each table is used for checks, hints, and help.
 
 use crate::ast::Atom;
 use crate::error::quoted;
@@ -33,13 +33,13 @@ pub enum Block {
 }
 
 impl Block {
-    /// Whether it computes something for each group.
+    /// Whether it computes an aggregate per group.
     #[must_use]
     pub fn is_aggregate(self) -> bool {
         !matches!(self, Block::Diff | Block::Group | Block::TopK | Block::WorkloadProfile | Block::ServiceMap)
     }
 
-    /// Whether it computes that of a value, and of nothing else.
+    /// Whether it is an aggregate of a value.
     #[must_use]
     pub fn needs_value(self) -> bool {
         use Block::{Count, Distinct, Rate, Ratio, Share, Success};
@@ -54,29 +54,29 @@ impl Block {
     }
 }
 
-/// A block for people.
+/// Documentation of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockDoc {
     /// The block.
     pub block: Block,
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub doc: &'static str,
 }
 
-/// An argument for people.
+/// Documentation of an argument.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgDoc {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What it says, in one line.
+    /// Description in one line.
     pub doc: &'static str,
-    /// What holds without it.
+    /// Default.
     pub default: &'static str,
 }
 
-/// Every block.
+/// All blocks.
 pub const BLOCKS: &[BlockDoc] = &[
     doc(
         Block::Diff,
@@ -124,7 +124,7 @@ pub const BLOCKS: &[BlockDoc] = &[
     ),
 ];
 
-/// Every argument.
+/// All arguments.
 pub const ARGS: &[ArgDoc] = &[
     arg("group", "columns to group by, as in group=client_ip, url", "the parser's key"),
     arg("value", "columns to aggregate", "with diff the difference, else the parser's measure"),
@@ -156,7 +156,7 @@ const fn arg(name: &'static str, doc: &'static str, default: &'static str) -> Ar
     ArgDoc { name, doc, default }
 }
 
-/// What others call our blocks.
+/// Names of blocks in other tools.
 const SYNONYMS: &[(&str, &str)] = &[
     ("mean", "avg"),
     ("average", "avg"),
@@ -189,18 +189,18 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("edges", "service-map"),
 ];
 
-/// A block in its place.
+/// A block with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
     /// The block.
     pub block: Block,
-    /// Where it stands.
+    /// Position.
     pub span: Span,
-    /// The number of `top-5`.
+    /// The number in `top-5`.
     pub k: Option<usize>,
 }
 
-/// Reads a chain; what is wrong with it goes to `errors`.
+/// Parses a chain; errors are added to `errors`.
 pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<Placed> {
     let mut placed: Vec<Placed> = Vec::new();
     for (text, span) in parts(name) {
@@ -218,7 +218,7 @@ pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<Placed> {
     placed
 }
 
-/// The parts between `-`, where `top-k`, `top-5`, `workload-profile` and `service-map` are one.
+/// The parts separated by `-`, with `top-k`, `top-5`, `workload-profile`, and `service-map` as one part.
 fn parts(name: &Atom) -> Vec<(&str, Span)> {
     let offset = name.span.start + usize::from(name.quoted);
     let mut parts: Vec<(&str, Span)> = Vec::new();
@@ -271,7 +271,7 @@ fn one(text: &str, span: Span) -> Result<Placed, Diagnostic> {
     })
 }
 
-/// `p99` and `median` are a block with an argument.
+/// A hint that `p99` and `median` are a block with an argument.
 fn quantile_hint(said: &str) -> String {
     let q = match said {
         "median" => Some("0.5".to_owned()),

@@ -1,5 +1,5 @@
-//! A checked query: every name resolved, every literal of its column's type, every default filled in. What a plan takes
-//! over as it is has the plan's types.
+//! A checked query: all names resolved, all literals of their column's type, all defaults set. Parts adopted
+//! unchanged by a plan have the plan's types.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::period::{Baseline, Period};
 /// A query without errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// As it was written.
+    /// Text of the query.
     pub text: String,
-    /// PARSE, in its order.
+    /// PARSE, in order.
     pub inputs: Vec<Input>,
-    /// FROM; empty: any client.
+    /// FROM; if empty, any client.
     pub from: Vec<AddressMatch>,
-    /// TO; empty: any server.
+    /// TO; if empty, any server.
     pub to: Vec<AddressMatch>,
-    /// Every WHERE, joined by and.
+    /// The conjunction of all WHERE clauses.
     pub filter: Option<Predicate>,
     /// SINCE and UNTIL.
     pub period: Period,
@@ -33,11 +33,11 @@ pub struct Query {
     pub taps: Taps,
     /// BUDGET.
     pub budget: Budget,
-    /// PROCESS; empty: the tuples themselves are the result.
+    /// PROCESS; if empty, the tuples are the result.
     pub processors: Vec<Pipeline>,
     /// Columns that are computed.
     pub computed: Vec<Computed>,
-    /// SELECT, ORDER BY and LIMIT n ROWS.
+    /// SELECT, ORDER BY, and LIMIT n ROWS.
     pub rows: RawRows,
 }
 
@@ -45,7 +45,7 @@ impl Query {
     /// The field of a column.
     ///
     /// # Panics
-    /// When the column is of another query.
+    /// If the column belongs to another query.
     #[must_use]
     pub fn field(&self, column: Column) -> &Field {
         match column.computed_place() {
@@ -58,8 +58,8 @@ impl Query {
 /// One parser's tuples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
-    /// Their schema.
+    /// Schema of the tuples.
     pub schema: Arc<Schema>,
-    /// Which of them take part, beyond what WHERE says.
+    /// Condition for tuples to be processed, in addition to WHERE.
     pub filter: Option<Predicate>,
 }

@@ -1,5 +1,5 @@
-//! What a query that is begun may go on as: for shells and editors. Knows the order of a query's clauses and little else: what
-//! is offered may still be wrong where it stands.
+//! Completions of an incomplete query, for shells and editors. Uses little more than the order of clauses, so that a
+//! candidate may be invalid in its context.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use tuple::{AGENT, Schema};
 use crate::Span;
 use crate::blocks::{ARGS, BLOCKS};
 
-/// What may stand at the end of a text.
+/// Possible continuations of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completions {
-    /// The word that is begun there: what a candidate takes the place of.
+    /// The incomplete word to be replaced.
     pub word: Span,
-    /// Whole words, in alphabetical order.
+    /// Candidate words in alphabetical order.
     pub candidates: Vec<String>,
 }
 
@@ -35,12 +35,12 @@ const CLAUSES: &[&str] = &[
 ];
 const CONDITION: &[&str] = &["and", "or", "not", "like", "in", "is null"];
 
-/// Where in a query the next word stands.
+/// Position of the next word in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Beginning,
     Parser,
-    /// Behind something complete: a clause may follow.
+    /// After a complete part: a clause may follow.
     Clause,
     /// In an expression.
     Field,
@@ -48,7 +48,7 @@ enum Place {
     Argument,
 }
 
-/// What may stand at the end of `text`.
+/// Completions at the end of `text`.
 #[must_use]
 pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> Completions {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -83,7 +83,7 @@ fn is_begun(candidate: &str, word: &str) -> bool {
     candidate.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
 }
 
-/// The words of a query so far, brackets and signs left out.
+/// The words of the query so far, without punctuation.
 fn names(head: &str) -> impl Iterator<Item = &str> {
     head.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
@@ -111,7 +111,7 @@ fn place(head: &str) -> Place {
     }
 }
 
-/// Chains of blocks that go on from a chain that is begun, as `group-co`.
+/// Chains of blocks that extend an incomplete chain such as `group-co`.
 fn chains(word: &str) -> Vec<String> {
     let ends = word.match_indices('-').map(|(at, _)| at).filter(|at| is_chain(&word[..*at]));
     let begins = ends.map(|at| &word[..=at]).chain([""]);

@@ -1,83 +1,83 @@
-//! What is wrong with a query: a place, a sentence, what was expected there and a hint. Addressed to its author.
+//! Errors of a query for its author: position, message, expected syntax, and hint.
 
 use std::ops::Range;
 
 /// Maximum errors reported for one query.
 const DIAGNOSTICS_MAX: usize = 50;
-/// Most characters of the query's own text repeated in a sentence.
+/// Maximum characters of the query quoted in a message.
 const QUOTED_CHARS_MAX: usize = 48;
 
-/// A range of bytes of the query.
+/// A byte range of the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     /// First byte.
     pub start: usize,
-    /// Byte behind the last.
+    /// End, exclusive.
     pub end: usize,
 }
 
 impl Span {
-    /// From `start` up to, not including, `end`.
+    /// From `start` to `end` (exclusive).
     #[must_use]
     pub fn new(start: usize, end: usize) -> Span {
         Span { start, end }
     }
 
-    /// From the start of this to the end of `other`.
+    /// From the start of this range to the end of `other`.
     #[must_use]
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start, end: self.end.max(other.end) }
     }
 
-    /// As a range.
+    /// The range.
     #[must_use]
     pub fn range(self) -> Range<usize> {
         self.start..self.end
     }
 }
 
-/// One error.
+/// An error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Where.
+    /// Position.
     pub span: Span,
-    /// What was found, as a sentence without a full stop.
+    /// The error, as a sentence without a period.
     pub message: String,
-    /// What would have been right.
+    /// Valid alternatives.
     pub expected: Option<String>,
-    /// What the author may have meant, or how to say it.
+    /// A suggestion for the author.
     pub hint: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error at `span`.
+    /// Creates an error at `span`.
     #[must_use]
     pub fn new(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { span, message: message.into(), expected: None, hint: None }
     }
 
-    /// With what was expected.
+    /// Adds the expected syntax.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Diagnostic {
         self.expected = Some(expected.into());
         self
     }
 
-    /// With a hint.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With a hint, if there is one.
+    /// Adds an optional hint.
     #[must_use]
     pub fn maybe_hint(mut self, hint: Option<String>) -> Diagnostic {
         self.hint = hint;
         self
     }
 
-    /// What stands behind the carets.
+    /// The text after the carets.
     #[must_use]
     pub fn label(&self) -> String {
         match (&self.expected, &self.hint) {
@@ -89,7 +89,7 @@ impl Diagnostic {
     }
 }
 
-/// The errors in the order of the text, each once, the first [`DIAGNOSTICS_MAX`] of them.
+/// The distinct errors in the order of the text, at most [`DIAGNOSTICS_MAX`].
 pub(crate) fn in_order(mut errors: Vec<Diagnostic>) -> Vec<Diagnostic> {
     errors.sort_by_key(|e| e.span);
     errors.dedup();
@@ -97,7 +97,7 @@ pub(crate) fn in_order(mut errors: Vec<Diagnostic>) -> Vec<Diagnostic> {
     errors
 }
 
-/// A piece of the query for use in a sentence: in back quotes, not too long, nothing a terminal would obey.
+/// A part of the query for a message: in backticks, with limited length and without terminal control characters.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown: String = text.chars().take(QUOTED_CHARS_MAX).map(visible).collect();
     if text.chars().nth(QUOTED_CHARS_MAX).is_some() {
@@ -106,7 +106,7 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("`{shown}`")
 }
 
-/// The character, or a stand-in for one that a terminal would act on rather than show.
+/// The character, or a replacement for one that controls the terminal.
 pub(crate) fn visible(c: char) -> char {
     let directs_text =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,18 +1,18 @@
-//! Host names that queries may use. Names and addresses are given, never looked up: this crate does no I/O.
+//! Host names in queries. Names and addresses are provided by the caller, since this crate does no I/O.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Where host names come from.
+/// A source of host names.
 pub trait Hosts {
-    /// The addresses of a name, whatever its case; none when it is not known.
+    /// The addresses of a name, case-insensitive; empty if unknown.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 
     /// All names, for hints.
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_>;
 }
 
-/// No names at all.
+/// No names.
 impl Hosts for () {
     fn addresses(&self, _: &str) -> Vec<IpAddr> {
         Vec::new()
@@ -23,15 +23,15 @@ impl Hosts for () {
     }
 }
 
-/// Names with their addresses, as a hosts file or a capture's name blocks tell them.
+/// Names with their addresses, from a hosts file or a capture's name resolution blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTable {
-    /// By lower-case name.
+    /// By lowercase name.
     by_name: BTreeMap<String, Vec<IpAddr>>,
 }
 
 impl HostTable {
-    /// An empty table.
+    /// Creates an empty table.
     #[must_use]
     pub fn new() -> HostTable {
         HostTable::default()
@@ -46,8 +46,8 @@ impl HostTable {
         }
     }
 
-    /// Adds the content of a hosts file (hosts(5)): an address and its names a line, `#` begins a comment. Lines
-    /// that begin with no address are passed over, as the system's resolver does.
+    /// Adds the content of a hosts file (hosts(5)): an address and its names per line, with comments after `#`. Lines
+    /// without an address are ignored, as by the system's resolver.
     pub fn insert_hosts_file(&mut self, content: &str) {
         for line in content.lines() {
             let mut words = line.split('#').next().unwrap_or("").split_whitespace();

@@ -1,9 +1,9 @@
-//! Points in time as ISO 8601 (RFC 3339) text: `2026-01-31`, `2026-01-31T12:00:00.5Z`, `… 12:00+02:00`. Without a zone
-//! it is UTC. Leap seconds are not known.
+//! Points in time as ISO 8601 (RFC 3339) text: `2026-01-31`, `2026-01-31T12:00:00.5Z`, `… 12:00+02:00`. The default
+//! time zone is UTC. Leap seconds are not supported.
 
 const NS: i64 = 1_000_000_000;
 
-/// Nanoseconds since the epoch; `None` when it is no such text, no such time, or beyond the years 1678 to 2261.
+/// Nanoseconds since the epoch; `None` if the text is invalid, or the time is outside the years 1678 to 2261.
 pub(crate) fn epoch_ns(text: &str) -> Option<i64> {
     let (date, time) = match text.find(['T', 't', ' ']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -28,13 +28,14 @@ fn days_since_epoch(date: &str) -> Option<i64> {
     if parts.next().is_some() || !(1..=month_days).contains(&day) {
         return None;
     }
-    // Years that begin in March put the leap day at the end, so that days before a month follow one formula.
+    // Years that begin in March have the leap day at the end, so that a single formula yields the days before a
+    // month.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let before_month = (153 * m + 2) / 5;
     Some(365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + before_month + day - 1 - 719_468)
 }
 
-/// Seconds (less the zone's offset) and nanoseconds.
+/// Seconds (minus the zone offset) and nanoseconds.
 fn time_of_day(text: &str) -> Option<(i64, i64)> {
     let (clock, offset) = match text.find(['Z', 'z', '+', '-']) {
         Some(at) => (&text[..at], zone_offset(&text[at..])?),

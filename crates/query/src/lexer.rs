@@ -1,14 +1,14 @@
-//! Cuts a query's text into tokens, one at a time and on demand, so that the grammar can say what a word may consist
-//! of: `top-k: k=10` and `h1:80` differ only in what is expected.
+//! Splits a query into tokens, one at a time on demand, so that the grammar can determine the characters of a word:
+//! `top-k: k=10` and `h1:80` differ only in the expected token.
 //!
-//! Comments run from `--`, where a token could begin, to the end of the line. Never fails: what fits nothing is a
-//! token of its own.
+//! Comments extend from `--`, at the start of a token, to the end of the line. Tokenization never fails: an invalid
+//! character is a token.
 
 use plan::Compare;
 
 use crate::Span;
 
-/// What a word may consist of.
+/// The characters of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Letters, digits, `_ . - + %`: names, chains of blocks, numbers with units.
@@ -17,19 +17,19 @@ pub enum Shape {
     Value,
 }
 
-/// A piece of the text.
+/// A token of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// What it is.
     pub kind: Kind,
-    /// Where.
+    /// Position.
     pub span: Span,
 }
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A word of the shape asked for.
+    /// A word of the requested shape.
     Word,
     /// Quoted text, without its quotes.
     Quoted(String),
@@ -81,8 +81,8 @@ fn in_word(c: char, shape: Shape) -> bool {
     }
 }
 
-/// How much of a word (of [`Shape::Value`]) is one operand of an expression, and no operator: all of an address or a network,
-/// else a name, or a number with its unit.
+/// The length of the first operand in a word (of [`Shape::Value`]), without operators: a complete address or network,
+/// a name, or a number with its unit.
 pub fn operand_len(word: &str) -> usize {
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
     let len = word.find(|c| !part(c)).unwrap_or(word.len());
@@ -100,7 +100,7 @@ pub fn operand_len(word: &str) -> usize {
         return len + 1 + rest[1..].find(|c| !part(c)).unwrap_or(rest.len() - 1);
     }
     if !first.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        // Names of heads' fields and of labels have hyphens: `request_header.x-request-id`.
+        // Names of header fields and labels may contain hyphens: `request_header.x-request-id`.
         let has_hyphens = first
             .split('.')
             .rev()
@@ -109,7 +109,7 @@ pub fn operand_len(word: &str) -> usize {
         let goes_on = |c: char| part(c) || c == '-';
         return if has_hyphens { word.find(|c| !goes_on(c)).unwrap_or(word.len()) } else { len };
     }
-    // `1e-3` and `95%`; but in `10%3` and `10%x` it is an operator.
+    // `1e-3` and `95%` are numbers; in `10%3` and `10%x` it is an operator.
     let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'_'));
     let exponent = first.strip_suffix(['e', 'E']).is_some_and(is_number) && rest.starts_with(['-', '+']);
     let digits = rest.get(1..).map_or(0, |r| r.find(|c: char| !c.is_ascii_digit()).unwrap_or(r.len()));
@@ -124,7 +124,7 @@ fn word_len(rest: &str, shape: Shape) -> usize {
     rest.find(|c| !in_word(c, shape)).unwrap_or(rest.len())
 }
 
-/// Quoted text; the quote itself is written twice.
+/// Quoted text, with doubled quotes for a quote.
 fn quoted(rest: &str, quote: char) -> (Kind, usize) {
     let mut content = String::new();
     let mut at = 1;

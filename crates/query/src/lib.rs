@@ -1,9 +1,9 @@
-//! The query language: a text in, a checked query or every one of its errors out.
+//! The query language: translates text to a checked query, or returns all of its errors.
 //!
-//! [`check`] goes through three steps, each a module: `lexer` and `grammar` (text to [`ast`], recovering at clause and
-//! list borders), `check` (names, types and defaults: [`ast`] to [`Query`]), `error` and `render` (what people read).
-//! Promises: no text makes it panic, recurse without bound or take more than about linear time. Reads no file and
-//! asks no name server: schemas and host names are arguments. Decides nothing about monitors and operators.
+//! [`check`] has three steps, each a module: `lexer` and `grammar` (text to [`ast`], with recovery at clauses and
+//! list elements), `check` (names, types, and defaults: [`ast`] to [`Query`]), `error` and `render` (messages).
+//! Guarantees: no text causes panics, unbounded recursion, or more than approximately linear time. There is no access
+//! to files or name servers: schemas and host names are arguments. Monitors and operators are determined elsewhere.
 
 #![forbid(unsafe_code)]
 
@@ -39,19 +39,19 @@ pub use hosts::{HostTable, Hosts};
 pub use period::{Baseline, Moment, Period};
 pub use render::render;
 
-/// Longest query that is read.
+/// Maximum size of a query in bytes.
 pub const QUERY_BYTES_MAX: usize = 64 * 1024;
 
-/// A length of time as queries write it, `250ms` or `1h`, in nanoseconds; `None` where it is none.
+/// Parses a duration in query syntax, `250ms` or `1h`, to nanoseconds; `None` if it is invalid.
 #[must_use]
 pub fn duration_ns(text: &str) -> Option<i64> {
     literal::duration_ns(text).ok()
 }
 
-/// Reads a query against the parsers there are and the host names that are known.
+/// Checks a query with the available parsers and known host names.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the text; [`render`] makes it readable.
+/// All errors in the order of the text; [`render`] formats them.
 pub fn check(text: &str, schemas: &[Arc<Schema>], hosts: &dyn Hosts) -> Result<Query, Vec<Diagnostic>> {
     check_as(text, schemas, hosts, false)
 }
@@ -87,7 +87,7 @@ fn check_as(
     }
 }
 
-/// The text's structure as far as it has one, and what is wrong with the rest. Names are not looked up.
+/// Parses a query and returns its valid parts and all syntax errors. Names are not resolved.
 #[must_use]
 pub fn parse(text: &str) -> (ast::Query, Vec<Diagnostic>) {
     grammar::query(text)

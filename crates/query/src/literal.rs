@@ -1,5 +1,5 @@
-//! Numbers with units, as they are written in queries: durations, sizes, rates, networks. Exact: decimal digits are
-//! scaled as integers, never by way of a floating-point number.
+//! Numbers with units in queries: durations, sizes, rates, and networks. Exact: decimal digits are scaled as
+//! integers, without floating point.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ const DURATIONS: &[(&str, i128)] = &[
     ("h", 3_600_000_000_000),
     ("d", 86_400_000_000_000),
 ];
-/// Units of sizes, in bytes: powers of 1000 and, with an i, of 1024.
+/// Units of sizes, in bytes: powers of 1000, and with an i of 1024.
 const SIZES: &[(&str, i128)] = &[
     ("b", 1),
     ("kb", 1_000),
@@ -28,19 +28,19 @@ const SIZES: &[(&str, i128)] = &[
     ("gib", 1 << 30),
     ("tib", 1 << 40),
 ];
-/// More digits than any number needs that fits into 64 bits at any unit's scale.
+/// Maximum digits, more than required for any 64-bit number in any unit.
 const DIGITS_MAX: usize = 40;
 
-/// Why a number is none.
+/// The reason that a number is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
-    /// Not a number, or not with such a unit.
+    /// Not a number, or with another unit.
     Form,
     /// A number without a unit.
     NoUnit,
     /// A fraction of the smallest unit.
     TooFine,
-    /// Beyond 64 bits.
+    /// Outside 64 bits.
     TooLarge,
 }
 
@@ -54,18 +54,18 @@ pub(crate) fn size_bytes(text: &str) -> Result<i64, Bad> {
     scaled(text, SIZES)
 }
 
-/// A whole number; `_` may stand between digits.
+/// An integer; `_` is allowed between digits.
 pub(crate) fn whole(text: &str) -> Result<i128, Bad> {
     let (number, unit) = split_unit(text);
     if unit.is_empty() { scale(number, 1) } else { Err(Bad::Form) }
 }
 
-/// A finite number, perhaps with an exponent, or `95%`.
+/// A finite number, optionally with an exponent, or `95%`.
 pub(crate) fn real(text: &str) -> Result<f64, Bad> {
     let (digits, divisor) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
     let plausible =
         digits.len() <= DIGITS_MAX && digits.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
-    // `f64` would read `inf` and `nan`, too.
+    // `f64` would also parse `inf` and `nan`.
     let numeric = digits.chars().all(|c| c.is_ascii_digit() || "+-._eE".contains(c));
     let value: f64 = match plausible && numeric {
         true => digits.replace('_', "").parse().map_err(|_| Bad::Form)?,
@@ -74,7 +74,8 @@ pub(crate) fn real(text: &str) -> Result<f64, Bad> {
     if value.is_finite() { Ok(value / divisor) } else { Err(Bad::TooLarge) }
 }
 
-/// An address, or a network as `10.0.0.0/8`; the bits behind the prefix are cleared, and IPv4-mapped addresses are IPv4.
+/// An address, or a network such as `10.0.0.0/8`; the bits after the prefix are cleared, and IPv4-mapped addresses
+/// become IPv4.
 pub(crate) fn net(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
@@ -121,13 +122,13 @@ fn scaled(text: &str, units: &[(&str, i128)]) -> Result<i64, Bad> {
     }
 }
 
-/// Splits at the first character that belongs to no number.
+/// Splits at the first character that is not part of a number.
 fn split_unit(text: &str) -> (&str, &str) {
     let in_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | '_');
     text.split_at(text.find(|c| !in_number(c)).unwrap_or(text.len()))
 }
 
-/// A decimal number times `by`.
+/// A decimal number multiplied by `by`.
 fn scale(number: &str, by: i128) -> Result<i128, Bad> {
     let (negative, digits) = match number.as_bytes().first() {
         Some(b'-') => (true, &number[1..]),

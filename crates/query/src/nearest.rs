@@ -1,13 +1,13 @@
-//! Guesses what a misspelt name was meant to be.
+//! Suggestions for misspelled names.
 
-/// Longest word that is worth guessing at.
+/// Maximum length of a word.
 const WORD_BYTES_MAX: usize = 64;
-/// Most names that are compared.
+/// Maximum number of candidates.
 const CANDIDATES_MAX: usize = 10_000;
-/// Similarity (Jaro-Winkler) from which a guess is made where the edit distance does not already say so.
+/// Minimum similarity (Jaro-Winkler) for a suggestion, unless the edit distance suffices.
 const SIMILARITY_MIN: f64 = 0.88;
 
-/// The candidate most like `word`, whatever its case, if any is like it at all.
+/// The candidate most similar to `word`, case-insensitive, if any is sufficiently similar.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > WORD_BYTES_MAX {
         return None;
@@ -17,12 +17,12 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     ranked.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
 }
 
-/// A hint that names the candidate most like `word`.
+/// A hint with the candidate most similar to `word`.
 pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(word, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
 }
 
-/// `a, b or c`, cut when there are many.
+/// `a, b or c`, shortened if there are many.
 pub(crate) fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const SHOWN_MAX: usize = 16;
     let names: Vec<&str> = names.into_iter().take(SHOWN_MAX + 1).collect();
@@ -34,7 +34,7 @@ pub(crate) fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// How alike; `None` when not alike enough to be a guess.
+/// The similarity; `None` if it is too low for a suggestion.
 fn score(word: &str, candidate: &str) -> Option<f64> {
     if candidate.len() > WORD_BYTES_MAX {
         return None;

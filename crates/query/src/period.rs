@@ -1,18 +1,18 @@
-//! The periods of a query: SINCE and UNTIL, and those of BASELINE, as written and as points in time. Times relative to
-//! the end are resolved when the end of the capture or recording is known.
+//! The periods of a query: SINCE and UNTIL, and those of BASELINE, as written and as points in time. Times relative
+//! to the end are resolved when the end of the capture or recording is known.
 
 use plan::Bounds;
 
-/// What SINCE and UNTIL say.
+/// A time of SINCE or UNTIL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// A point in time, in nanoseconds since 1970.
     At(i64),
-    /// So many nanoseconds before the end of what is read.
+    /// This many nanoseconds before the end of the input.
     BeforeEnd(i64),
 }
 
-/// From when to before when; open ends reach as far as there is something.
+/// A period from start to end (exclusive); open ends are unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     /// SINCE.
@@ -21,12 +21,12 @@ pub struct Period {
     pub until: Option<Moment>,
 }
 
-/// What BASELINE compares with.
+/// The period to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// The same period, this many nanoseconds earlier.
     Earlier(i64),
-    /// A period of its own; it ends, unless UNTIL says otherwise, where the query's own begins.
+    /// A separate period; without UNTIL it ends at the start of the query's period.
     Period(Period),
 }
 
@@ -40,19 +40,19 @@ impl Moment {
 }
 
 impl Period {
-    /// Whether it says nothing.
+    /// Whether both ends are open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.since.is_none() && self.until.is_none()
     }
 
-    /// Whether it takes an end to know when it is.
+    /// Whether it is relative to the end of the input.
     #[must_use]
     pub fn counts_back(&self) -> bool {
         [self.since, self.until].iter().any(|moment| matches!(moment, Some(Moment::BeforeEnd(_))))
     }
 
-    /// When it is, where what is read ends at `end_ns`.
+    /// Resolves the period, with the end of the input at `end_ns`.
     #[must_use]
     pub fn settle(&self, end_ns: i64) -> Bounds {
         let at = |moment: Option<Moment>| moment.map(|moment| moment.at(end_ns));

@@ -10,11 +10,11 @@ use unicode_width::UnicodeWidthChar;
 use crate::Diagnostic;
 use crate::error::visible;
 
-/// Columns a tab stands for.
+/// Replacement of a tab.
 const TAB: &str = "    ";
-/// Most columns of a line that are shown.
+/// Maximum columns of a printed line.
 const SHOWN_COLUMNS_MAX: usize = 160;
-/// Columns shown before the place when the line is cut.
+/// Columns before the position in a shortened line.
 const COLUMNS_BEFORE: usize = 60;
 
 /// All errors, one paragraph each.
@@ -51,13 +51,13 @@ fn render_place(out: &mut String, error: &Diagnostic, text: &str) {
     let _ = writeln!(out, "{}", format!("{blanks}{carets} {label}").trim_end());
 }
 
-/// The nearest character border at or before `at`.
+/// The nearest character boundary at or before `at`.
 fn char_border(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-/// A line made fit for showing.
+/// A printable excerpt of a line.
 struct Excerpt {
     line: String,
     column: usize,
@@ -83,7 +83,7 @@ impl Excerpt {
     }
 }
 
-/// Text as it is printed.
+/// The printable text.
 fn shown(text: &str) -> String {
     let text = text.strip_suffix('\r').unwrap_or(text);
     text.replace('\t', TAB).chars().map(visible).collect()
@@ -93,7 +93,7 @@ fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// The longest start of at most `columns`.
+/// The longest prefix of at most `columns`.
 fn first(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let end = text.char_indices().find(|(_, c)| {
@@ -103,7 +103,7 @@ fn first(text: &str, columns: usize) -> &str {
     end.map_or(text, |(i, _)| &text[..i])
 }
 
-/// The longest end of at most `columns`.
+/// The longest suffix of at most `columns`.
 fn last(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let start = text.char_indices().rev().find(|(_, c)| {

@@ -6,7 +6,7 @@ use tuple::{DataType, Facts, Family, Field, HASH, Schema, Unit, Workload};
 
 use crate::HostTable;
 
-/// Parsers as in the real registry, with fewer fields.
+/// Parsers of the registry with fewer fields.
 pub(crate) fn schemas() -> Vec<Arc<Schema>> {
     use DataType::{Bool, I64, Ip, Json, Text, U64};
     let f = |name, data_type, unit| Field::new(name, data_type, unit, "");
@@ -83,7 +83,7 @@ pub(crate) fn schemas() -> Vec<Arc<Schema>> {
     ]
 }
 
-/// h1, h2 and a longer name.
+/// h1, h2, and a longer name.
 pub(crate) fn hosts() -> HostTable {
     let mut table = HostTable::new();
     table.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n2001:db8::2 h2\n10.0.0.9 web-1.example.com\n");

@@ -1,19 +1,19 @@
-//! Protocols that people ask for by a name that no parser has: under which name there is one, or that there is none yet, and what can
-//! be asked of their flows all the same.
+//! Protocols without a parser of the requested name: the parser's actual name, or that there is none yet, and the
+//! available queries on their flows.
 
 use std::sync::Arc;
 
 use tuple::Schema;
 
-/// A protocol, as it is called.
+/// A protocol and its names.
 struct Protocol {
-    /// By those who ask, in small letters.
+    /// Names in queries, in lowercase.
     said: &'static [&'static str],
-    /// By everybody.
+    /// Common name.
     name: &'static str,
-    /// In the column `application` of flows, and as a parser, should there be one.
+    /// Value of the column `application` of flows, and the name of a parser, should one be added.
     application: &'static str,
-    /// Why it may never be read.
+    /// The reason if it may never be supported.
     why: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ const PROTOCOLS: &[Protocol] = &[
     of(&["rdp"], "RDP", "rdp"),
 ];
 
-/// Other names of parsers.
+/// Aliases of parsers.
 const PARSERS: &[(&str, &str)] = &[
     ("mysql", "mysql_query"),
     ("mariadb", "mysql_query"),

@@ -1,4 +1,4 @@
-//! FROM and TO: addresses, networks, host names, with or without a port.
+//! FROM and TO: addresses, networks, and host names, with or without a port.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use crate::literal;
 use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, Hosts};
 
-/// What an address looks like.
+/// Syntax of addresses.
 const FORMS: &str = "ip:port, subnet:port, host:port, [v6]:port, *:port, or one of them without a port, or *";
 
-/// The ends that a list matches; empty when it matches every end.
+/// The endpoints of a list; empty if it matches every endpoint.
 pub(super) fn list(atoms: &[Atom], hosts: &dyn Hosts, errors: &mut Vec<Diagnostic>) -> Vec<AddressMatch> {
     let mut addresses: Vec<AddressMatch> = Vec::new();
     let mut any = false;
@@ -41,7 +41,7 @@ type Wrong = (String, Option<String>);
 /// A network and its prefix length.
 type Net = (IpAddr, u8);
 
-/// Networks (none: every address) and a port (`None`: every port).
+/// Networks (if empty, every address) and port (`None` for every port).
 fn ends(text: &str, hosts: &dyn Hosts) -> Result<(Vec<Net>, Option<u16>), Wrong> {
     let (host, port) = split_port(text)?;
     let port = match port {
@@ -51,7 +51,7 @@ fn ends(text: &str, hosts: &dyn Hosts) -> Result<(Vec<Net>, Option<u16>), Wrong>
     Ok((nets(host, hosts)?, port))
 }
 
-/// Splits the port off, without its colon. A bare IPv6 address has none.
+/// Splits off the port without its colon. A bare IPv6 address has none.
 fn split_port(text: &str) -> Result<(&str, Option<&str>), Wrong> {
     if let Some(bracketed) = text.strip_prefix('[') {
         let Some((host, rest)) = bracketed.split_once(']') else {
@@ -69,7 +69,7 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), Wrong> {
         };
     }
     let (address, prefix) = match text.split_once('/') {
-        // Behind a prefix length a colon can only begin the port.
+        // After a prefix length, a colon can only start the port.
         Some((_, rest)) => match rest.split_once(':') {
             Some((_, port)) => return Ok((&text[..text.len() - port.len() - 1], Some(port))),
             None => (text, true),
@@ -109,7 +109,7 @@ fn port_number(text: &str, host: &str, port: &str) -> Result<u16, Wrong> {
     }
 }
 
-/// The networks that a host part stands for; none: every address.
+/// The networks of a host part; if empty, every address.
 fn nets(host: &str, hosts: &dyn Hosts) -> Result<Vec<Net>, Wrong> {
     if host == "*" {
         return Ok(Vec::new());

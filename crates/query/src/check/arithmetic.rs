@@ -1,4 +1,4 @@
-//! The rules of arithmetic: which types go together, and what comes of them. What is the same for every tuple is computed here.
+//! Type rules of arithmetic. Constant expressions are evaluated.
 
 use plan::{Arithmetic, Expr as Planned, Literal};
 use tuple::{DataType, Unit};
@@ -36,7 +36,7 @@ impl Conditions<'_, '_> {
         let Some((op, of)) = result(x, op, y) else {
             return self.refuse(expr, (left, x), op, (right, y));
         };
-        // Bytes or things in a time: by the second.
+        // A rate is per second.
         if of.unit == Unit::PerSecond && op == Arithmetic::Ratio && y.unit == Unit::Nanoseconds {
             let by_nanosecond = self.folded(expr, a, op, b, Some(of))?;
             let second = Typed::new(Planned::Literal(Literal::F64(1e9)), Type::REAL);
@@ -92,7 +92,7 @@ impl Conditions<'_, '_> {
     }
 }
 
-/// What an operator makes of two types, and which one it is: `/` is two.
+/// The result type of an operator, and the operator: `/` has two variants.
 fn result(x: Type, op: Arithmetic, y: Type) -> Option<(Arithmetic, Type)> {
     use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
     use Unit::{Bytes, EpochNanoseconds, Nanoseconds};
@@ -121,18 +121,18 @@ fn result(x: Type, op: Arithmetic, y: Type) -> Option<(Arithmetic, Type)> {
     }
 }
 
-/// A quantity times a number.
+/// The type of a quantity multiplied by a number.
 fn scaled(quantity: Type, number: Type) -> Type {
     let data_type = if number.data_type == DataType::F64 { DataType::F64 } else { quantity.data_type };
     Type { data_type, unit: quantity.unit }
 }
 
-/// What is computed has a sign.
+/// The signed type of a computed value.
 pub(super) fn signed(of: Type) -> Type {
     if of.is_whole() { Type { data_type: DataType::I64, ..of } } else { of }
 }
 
-/// Of two constants; `None`: null.
+/// Evaluates an operator on two constants; `None` for null.
 fn constant(x: &Literal, op: Arithmetic, y: &Literal) -> Option<Literal> {
     use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
     if let (Literal::I64(x), Literal::I64(y)) = (x, y)

@@ -16,26 +16,26 @@ use crate::{Diagnostic, HostTable, Span, grammar};
 pub struct Assertion {
     /// The rows for which it must hold.
     pub of: Rows,
-    /// Conditions that all have to be true, each with its place in the text.
+    /// Conditions that must all be true, with their positions in the text.
     pub conditions: Vec<(Predicate, Span)>,
-    /// WHERE: the rows that it is about; `None`: all.
+    /// WHERE: the rows to be tested; `None` for all.
     pub among: Option<Predicate>,
-    /// Columns that the conditions compute of those of the result.
+    /// Columns computed from result columns for the conditions.
     pub computed: Vec<Computed>,
 }
 
-/// Which rows an assertion has to be true of.
+/// The rows that must satisfy an assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// Every one.
+    /// All rows.
     All,
-    /// At least one.
+    /// At least one row.
     Any,
-    /// None: it is about how many rows there are, which is the only column of [`rows_schema`].
+    /// The number of rows, which is the only column of [`rows_schema`].
     Number,
 }
 
-/// What assertions about the number of rows are about.
+/// The schema for assertions about the number of rows.
 #[must_use]
 pub fn rows_schema() -> Arc<Schema> {
     let field = Field::new("rows", DataType::U64, Unit::None, "how many rows there are");
@@ -53,10 +53,10 @@ pub fn rows_schema() -> Arc<Schema> {
     })
 }
 
-/// Reads an assertion about the results of a processor.
+/// Checks an assertion about the results of a processor.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the text; [`crate::render`] makes it readable.
+/// All errors in the order of the text; [`crate::render`] formats them.
 pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, Vec<Diagnostic>> {
     let (read, mut errors) = grammar::assertion::assertion(text);
     let Some((condition, among)) = read.filter(|_| errors.is_empty()) else {
@@ -83,7 +83,7 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
     }
 }
 
-/// Reads a condition on each row of a result by itself: an assertion that is neither about the number of rows nor about any of them.
+/// Checks a condition on individual result rows: an assertion without quantifier and not about the number of rows.
 ///
 /// # Errors
 /// As [`check_assertion`].
@@ -101,7 +101,7 @@ pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
     }
 }
 
-/// Which rows are meant, and the condition on them.
+/// The quantifier and the condition.
 fn quantified(condition: Expr, results: &Schema) -> (Rows, Expr) {
     let span = condition.span;
     match condition.form {
@@ -119,7 +119,7 @@ fn quantified(condition: Expr, results: &Schema) -> (Rows, Expr) {
     }
 }
 
-/// The conditions that an assertion is made of by `and`.
+/// Splits a condition at `and`.
 fn parts(condition: Expr) -> Vec<Expr> {
     match condition.form {
         Form::And(parts) => parts,

@@ -1,4 +1,4 @@
-//! BUDGET: what a query may take of a network.
+//! BUDGET: maximum resources of a query in a network.
 
 use plan::Budget;
 
@@ -11,7 +11,7 @@ const BANDWIDTH: &str = "a rate above 0, such as 100Mbps";
 /// Units of rates, in Mb/s.
 const UNITS: [(&str, f64); 4] = [("kbps", 1e-3), ("Mbps", 1.0), ("Gbps", 1e3), ("bps", 1e-6)];
 
-/// The bounds of a query; none where it has no BUDGET.
+/// The limits of a query; unlimited without BUDGET.
 pub(super) fn budget(clause: Option<&ast::Budget>, errors: &mut Vec<Diagnostic>) -> Budget {
     let mut budget = Budget::default();
     for bound in clause.iter().flat_map(|clause| &clause.bounds) {

@@ -1,28 +1,28 @@
-//! The columns that a query computes, in the order in which they are met. Each is there once, however often it is written.
+//! The computed columns of a query in order of appearance, without duplicates.
 
 use std::cell::OnceCell;
 
 use plan::{Column, Computed};
 use tuple::Field;
 
-/// Most columns that one query computes.
+/// Maximum computed columns of a query.
 pub(crate) const COMPUTED_MAX: usize = 256;
 
-/// A list that grows while its elements are looked at.
+/// An append-only list whose elements can be borrowed while it grows.
 pub(crate) struct Computing(Vec<OnceCell<Computed>>);
 
 impl Computing {
-    /// None yet.
+    /// Creates an empty list.
     pub(crate) fn new() -> Computing {
         Computing((0..COMPUTED_MAX).map(|_| OnceCell::new()).collect())
     }
 
-    /// The field of the column at `place`.
+    /// The field of the column at index `place`.
     pub(crate) fn field(&self, place: usize) -> &Field {
         &self.0[place].get().expect("the column is there").field
     }
 
-    /// The column, new or met before; `None` when there are too many.
+    /// Adds a column, or finds an equal one; `None` if there are too many.
     pub(crate) fn add(&self, computed: Computed) -> Option<Column> {
         let is_it = |c: &Computed| c.expr == computed.expr && c.field == computed.field;
         let known = |cell: &OnceCell<Computed>| cell.get().is_none_or(is_it);
@@ -31,7 +31,7 @@ impl Computing {
         Some(Column::computed(place))
     }
 
-    /// All of them.
+    /// All columns.
     pub(crate) fn list(self) -> Vec<Computed> {
         self.0.into_iter().map_while(OnceCell::into_inner).collect()
     }

@@ -1,4 +1,4 @@
-//! Conditions: which side is the column, and whether the other is a value of its type.
+//! Conditions: the side with the column, and the conversion of the other side to its type.
 
 use plan::{Arithmetic, Case, Column, Compare, Literal, Predicate};
 use tuple::{DataType, Field, Unit};
@@ -12,7 +12,7 @@ use crate::literal::{self, Bad};
 use crate::{Diagnostic, Span, iso_time};
 
 impl Conditions<'_, '_> {
-    /// The condition; `None` when something in it is wrong, which is then among the errors.
+    /// Checks a condition; `None` if it has errors, which are recorded.
     pub(super) fn check(&mut self, expr: &Expr) -> Option<Predicate> {
         match &expr.form {
             Form::And(parts) => self.all(parts).map(Predicate::And),
@@ -56,13 +56,13 @@ impl Conditions<'_, '_> {
         }
     }
 
-    /// A name that is not a field, next to a field: a host name, or an error. Host names may look like differences:
-    /// `web-1`.
+    /// Treats a name that is not a field, next to a field, as a host name or an error. Host names may look like
+    /// differences: `web-1`.
     fn named_value(&self, field: &Expr, value: &Expr) -> Option<Atom> {
         let Form::Atom(field) = &field.form else { return None };
         let field = self.scope.field(self.scope.find(field).ok()?.column);
         match &value.form {
-            // `method = GET` lacks quotes, though a field has that other name.
+            // `method = GET` lacks quotes, although `GET` is an alias of a field.
             Form::Atom(atom) if field.data_type == DataType::Text && self.is_alias(atom) => {
                 Some(atom.clone())
             }
@@ -80,12 +80,12 @@ impl Conditions<'_, '_> {
         }
     }
 
-    /// Whether a name has a meaning of its own.
+    /// Whether a name is known.
     fn is_known(&self, name: &Atom) -> bool {
         self.scope.find(name).is_ok() || functions::tcp_flag(&name.text).is_some()
     }
 
-    /// Whether a field is meant by another name than its own.
+    /// Whether a field is referred to by an alias.
     fn is_alias(&self, name: &Atom) -> bool {
         let is_own = |field: &str| {
             let own = field.trim_end_matches("_ns");
@@ -106,7 +106,7 @@ impl Conditions<'_, '_> {
         Some(if op == Compare::Ne { Predicate::Not(Box::new(inside)) } else { inside })
     }
 
-    /// Complains where a type has no order and one is asked for.
+    /// Reports an error if a type without order is compared by order.
     pub(super) fn is_ordered(&mut self, field: &Field, op: Compare, place: Span) -> Option<()> {
         let equality = matches!(op, Compare::Eq | Compare::Ne);
         if matches!(field.data_type, DataType::Bool | DataType::Ip) && !equality {
@@ -135,7 +135,7 @@ impl Conditions<'_, '_> {
         Some(Predicate::Matches { column, regex: self.regex(pattern, case)? })
     }
 
-    /// The text that a pattern goes with.
+    /// The text operand of a pattern.
     fn text_operand(&mut self, value: &Expr, pattern: &Atom, word: &str) -> Option<Column> {
         let named = self.operand(value)?;
         let field = self.scope.field(named.column);
@@ -158,9 +158,9 @@ impl Conditions<'_, '_> {
         literals.map(|lists| Predicate::In { column: named.column, literals: lists.concat() })
     }
 
-    /// A value that is a condition by itself.
+    /// A boolean value used as a condition.
     fn truth(&mut self, expr: &Expr) -> Option<Predicate> {
-        // Without the brackets around it.
+        // Without the surrounding parentheses.
         let place = if let Form::Atom(atom) = &expr.form { atom.span } else { expr.span };
         if let Some(value) = literal_of(expr) {
             let error =
@@ -179,7 +179,7 @@ impl Conditions<'_, '_> {
         self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"))
     }
 
-    /// The column of a field, or one that is computed.
+    /// The column of a field, or a computed column.
     pub(super) fn operand(&mut self, expr: &Expr) -> Option<Named> {
         match &expr.form {
             Form::Atom(atom) if literal_of(expr).is_none() && functions::tcp_flag(&atom.text).is_none() => {
@@ -200,7 +200,7 @@ impl Conditions<'_, '_> {
         }
     }
 
-    /// A value as literals of the column's type: several where a host has several addresses.
+    /// Converts a value to literals of the column's type: several for a host with several addresses.
     fn literals(&mut self, named: Named, value: &Atom) -> Option<Vec<Literal>> {
         let field = self.scope.field(named.column);
         if !value.quoted && value.text.eq_ignore_ascii_case("null") {
@@ -236,7 +236,7 @@ impl Conditions<'_, '_> {
     }
 }
 
-/// The sign with its sides exchanged.
+/// The operator with its sides exchanged.
 pub(super) fn mirrored(op: Compare) -> Compare {
     match op {
         Compare::Lt => Compare::Gt,
@@ -247,7 +247,7 @@ pub(super) fn mirrored(op: Compare) -> Compare {
     }
 }
 
-/// The literal that an operand is by its looks alone; it is read as the other side asks for.
+/// The literal that an operand is by syntax alone; its type depends on the other side.
 pub(super) fn literal_of(expr: &Expr) -> Option<Atom> {
     match &expr.form {
         Form::Atom(atom) => (!may_be_column(atom)).then(|| atom.clone()),
@@ -263,14 +263,14 @@ pub(super) fn literal_of(expr: &Expr) -> Option<Atom> {
     }
 }
 
-/// Whether it is written like a name.
+/// Whether it has the syntax of a name.
 fn may_be_column(atom: &Atom) -> bool {
     let begins = atom.text.starts_with(|c: char| c.is_alphabetic() || c == '_');
     let reserved = ["true", "false", "null"].iter().any(|w| w.eq_ignore_ascii_case(&atom.text));
     begins && !atom.quoted && !reserved && !atom.text.contains([':', '/', '*'])
 }
 
-/// The value as a literal of the field's type, or perhaps a hint.
+/// Converts a value to a literal of the field's type, or returns an optional hint.
 fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, Option<String>> {
     let text = value.text.as_str();
     match field.data_type {
@@ -295,12 +295,12 @@ fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, O
     }
 }
 
-/// A number of the column's smallest unit.
+/// A number in the column's smallest unit.
 fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, Bad> {
     let bare = || literal::whole(text);
     match unit {
         Unit::Nanoseconds => match literal::duration_ns(text).map(i128::from) {
-            // Without a unit only 0 is clear, unless the field's full name says it.
+            // Without a unit only 0 is unambiguous, unless the field's full name contains the unit.
             Err(Bad::NoUnit) if unit_written || bare() == Ok(0) => bare(),
             result => result,
         },
@@ -331,7 +331,7 @@ fn why(bad: Bad, field: &Field) -> Option<String> {
     }
 }
 
-/// What a field's values look like in a query.
+/// Description of the values of a field in a query.
 fn wanted(field: &Field) -> &'static str {
     match (field.data_type, field.unit) {
         (DataType::Text, _) => "text in quotes",
@@ -350,7 +350,7 @@ fn wanted(field: &Field) -> &'static str {
     }
 }
 
-/// A condition of our own on one input, as text; `None` when its schema has other fields.
+/// A built-in condition on one input, given as text; `None` if its schema lacks the fields.
 pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Predicate> {
     let text = format!("PARSE p WHERE {text}");
     let (query, syntax_errors) = crate::parse(&text);
@@ -360,7 +360,7 @@ pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Pred
     condition.filter(|_| syntax_errors.is_empty() && errors.is_empty())
 }
 
-/// Whether `filter` cannot be true without `part`.
+/// Whether `filter` implies `part`.
 pub(super) fn implies(filter: Option<&Predicate>, part: &Predicate) -> bool {
     match filter {
         Some(Predicate::And(parts)) => parts.contains(part),

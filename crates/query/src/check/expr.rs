@@ -1,4 +1,4 @@
-//! Values: what type an expression has, and the columns that are computed for a query.
+//! Values: types of expressions, and the computed columns of a query.
 
 use plan::{Compare, Computed, Expr as Planned, Literal, Predicate};
 use tuple::{DataType, Field, Redact, Unit, redact};
@@ -14,7 +14,7 @@ use crate::error::quoted;
 use crate::literal;
 
 impl Conditions<'_, '_> {
-    /// The column that an expression is computed in, called `name` or as it is written.
+    /// The computed column of an expression, named `name` or as written.
     pub(super) fn computed(&mut self, expr: &Expr, name: Option<&Atom>) -> Option<Named> {
         let typed = self.value(expr)?;
         if typed.is_constant() && name.is_none() {
@@ -26,7 +26,7 @@ impl Conditions<'_, '_> {
         self.add(expr, typed, name)
     }
 
-    /// The same of an expression whose type is known.
+    /// The same for an expression of known type.
     pub(super) fn add(&mut self, expr: &Expr, typed: Typed, name: Option<&Atom>) -> Option<Named> {
         let text = self.text(expr);
         let Some(of) = typed.of else {
@@ -36,7 +36,7 @@ impl Conditions<'_, '_> {
             (DataType::Text, true) => Redact::Fold(redact::HASH),
             _ => Redact::Keep,
         };
-        // A field under another name is redacted as it was.
+        // A renamed field keeps its redaction.
         let redact = match &typed.expr {
             Planned::Column(column) => match &self.scope.field(*column).redact {
                 Redact::Where(..) => redact,
@@ -61,12 +61,12 @@ impl Conditions<'_, '_> {
         }
     }
 
-    /// As it is written, in one line.
+    /// The text of an expression in one line.
     pub(super) fn text(&self, expr: &Expr) -> String {
         self.scope.text[expr.span.range()].split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The value of an expression, with its type.
+    /// The value of an expression with its type.
     pub(super) fn value(&mut self, expr: &Expr) -> Option<Typed> {
         match &expr.form {
             Form::Atom(_) if literal_of(expr).is_some() => self.literal_value(expr),
@@ -106,7 +106,7 @@ impl Conditions<'_, '_> {
         Some(Typed { unit_written, is_secret, ..Typed::new(Planned::Column(column), of) })
     }
 
-    /// A literal, whose own looks say what it is.
+    /// A literal, with its type determined by its syntax.
     fn literal_value(&mut self, expr: &Expr) -> Option<Typed> {
         let atom = literal_of(expr)?;
         let text = atom.text.as_str();
@@ -122,7 +122,7 @@ impl Conditions<'_, '_> {
         if text.eq_ignore_ascii_case("null") {
             return Some(Typed { of: None, ..Typed::new(Planned::Null, Type::WHOLE) });
         }
-        // `2.0` is a real number, as `7 / 2.0` is to be one.
+        // `2.0` is floating point, as required for `7 / 2.0`.
         if let Ok(number) = literal::whole(text)
             && !text.contains('.')
             && let Ok(number) = i64::try_from(number)
@@ -149,7 +149,7 @@ impl Conditions<'_, '_> {
         ))
     }
 
-    /// Two values compared, neither of them a mere literal.
+    /// Compares two values, neither of them a literal.
     pub(super) fn compare_values(&mut self, left: &Expr, op: Compare, right: &Expr) -> Option<Predicate> {
         let (a, b) = (self.value(left), self.value(right));
         let (a, b) = (a?, b?);
@@ -174,7 +174,7 @@ impl Conditions<'_, '_> {
         }
     }
 
-    /// A value compared with what is the same for every tuple: as with a literal, where it fits the type.
+    /// Compares a value with a constant: as with a literal, if the constant fits the type.
     fn compare_constant(
         &mut self,
         (expr, value): (&Expr, Typed),

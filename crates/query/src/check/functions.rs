@@ -1,4 +1,4 @@
-//! The functions: what they are given, and what comes of it.
+//! Functions with their parameters and results.
 
 use plan::{Case, Expr as Planned, Literal, Regex, TextFunction};
 use tuple::{DataType, Unit};
@@ -14,13 +14,13 @@ use crate::{Diagnostic, Span};
 /// Default prefix length of `subnet` for IPv6 addresses.
 const SUBNET_V6: i64 = 64;
 
-/// A function as people see it.
+/// Documentation of a function.
 pub struct Function {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// How it is written.
+    /// Syntax.
     pub usage: &'static str,
-    /// What it gives.
+    /// Result.
     pub doc: &'static str,
 }
 
@@ -63,7 +63,7 @@ pub const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// The flags of TCP by name, and their bits in `tcp_flags`.
+/// TCP flags by name, with their bits in `tcp_flags`.
 const TCP_FLAGS: [(&str, i64); 8] =
     [("FIN", 1), ("SYN", 2), ("RST", 4), ("PSH", 8), ("ACK", 16), ("URG", 32), ("ECE", 64), ("CWR", 128)];
 
@@ -218,7 +218,7 @@ impl Conditions<'_, '_> {
         Some(Typed { expr, of, unit_written, is_secret })
     }
 
-    /// The type that two values share; a null has any.
+    /// The common type of two values; null has any type.
     fn common(&mut self, place: Span, a: &Typed, b: &Typed) -> Option<Option<Type>> {
         let (Some(x), Some(y)) = (a.of, b.of) else { return Some(a.of.or(b.of)) };
         match x.with(y) {
@@ -265,7 +265,7 @@ impl Conditions<'_, '_> {
         }
     }
 
-    /// A regular expression that is sound, and small enough.
+    /// A valid regular expression within the size limit.
     pub(super) fn regex(&mut self, pattern: &Atom, case: Case) -> Option<Regex> {
         let regex = Regex { pattern: pattern.text.clone(), case };
         let error = match regex.compile() {
@@ -279,7 +279,7 @@ impl Conditions<'_, '_> {
         self.fail(error)
     }
 
-    /// What is wrong with a pattern, and where in it.
+    /// The error of a pattern, with its position.
     fn place_in_pattern(&self, pattern: &Atom) -> Diagnostic {
         let (place, what) = match regex_syntax::Parser::new().parse(&pattern.text) {
             Err(regex_syntax::Error::Parse(e)) => {
@@ -299,7 +299,7 @@ impl Conditions<'_, '_> {
         Diagnostic::new(Span::new(start, end), format!("in the pattern: {what}")).maybe_hint(hint)
     }
 
-    /// Where a byte of quoted text is written: quotes in it are there twice.
+    /// Position in the source of a byte of quoted text: quotes are doubled in the source.
     fn written(&self, quoted: &Atom, at: usize) -> usize {
         let source = &self.scope.text[quoted.span.range()];
         let Some(quote) = source.chars().next() else { return at };

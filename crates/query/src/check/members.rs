@@ -1,5 +1,5 @@
-//! Columns that a parser has where the query names them: `request_header.x_request_id`, `label.role` ([`tuple::Family`]) and
-//! `agent`. They are added to the parsers' schemas before names are looked up, and are fields like all others then.
+//! Columns present only if the query names them: `request_header.x_request_id`, `label.role` ([`tuple::Family`]), and
+//! `agent`. They are added to the parsers' schemas before names are resolved, and are then ordinary fields.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::ast::Atom;
 use crate::error::quoted;
 use crate::lexer::{self, Kind, Shape};
 
-/// The schemas with the columns that a word of the query names. Parsers of one family all get the same ones, as they
-/// may be one parser under two names.
+/// Adds the columns named by a word of the query to the schemas. All parsers of a family get the same columns, since
+/// they may be one parser under two names.
 pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec<Arc<Schema>> {
     let mut at = 0;
     loop {
         let token = lexer::token(text, at, Shape::Name);
         at = token.span.end;
-        // In quotes `agent` is more likely a value.
+        // Quoted, `agent` is more likely a value.
         let (word, may_be_agent) = match token.kind {
             Kind::End => return schemas,
             Kind::Word => (&text[token.span.range()], true),
             Kind::Quoted(ref word) => (word.as_ref(), false),
             _ => continue,
         };
-        // Signs of an expression may follow without a blank.
+        // Operators may follow without a space.
         let word = word.split(['+', '%']).next().unwrap_or(word);
         let after_parser = word.split_once('.').map(|(_, rest)| rest);
         for name in [Some(word), after_parser].into_iter().flatten() {
@@ -35,7 +35,7 @@ pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec
     }
 }
 
-/// Why there is no such column: `name` without its parser's, of a family that there is.
+/// The error for a missing column of a known family; `name` is without the parser.
 pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
     let (family, key) = name.split_once('.').unwrap_or((name, ""));
     if family.eq_ignore_ascii_case(TAPS.name) {
@@ -54,7 +54,7 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
     error.expected(format!("`{family}.` and a name of letters, digits, - and _, such as {family}.{such_as}"))
 }
 
-/// What a field that the schema does not have may have been meant for.
+/// A suggestion for an unknown field.
 pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
     let heads: Vec<&Family> = schema.facts.families.iter().filter(|family| **family != TAPS).collect();
     let [first, .., last] = heads.as_slice() else { return None };
@@ -102,7 +102,7 @@ mod tests {
              PROCESS (count-top-k: key=response_header.via)",
             Ok(&["http.request_header.x_id", "http.response_header.via"]),
         );
-        // The parser behind both is one: so are its columns.
+        // Both names refer to one parser, which has the columns of both.
         check(
             "PARSE http, http_get PROCESS (group-count: group=http_get.request_header.a)",
             Ok(&["http.request_header.a", "http_get.request_header.a"]),

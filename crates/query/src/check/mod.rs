@@ -1,5 +1,5 @@
-//! Gives a query's names their meaning: parsers, fields, hosts, literals, processors and their defaults. Goes on after
-//! an error, and keeps quiet about what only follows from one.
+//! Resolves a query: parsers, fields, hosts, literals, processors, and defaults. Checking continues after an error,
+//! and consequential errors are not reported.
 
 mod address;
 mod arithmetic;
@@ -34,10 +34,10 @@ use computing::Computing;
 use names::Scope;
 use values::Conditions;
 
-/// Most parsers in one query.
+/// Maximum parsers of a query.
 const PARSERS_MAX: usize = 16;
 
-/// The query, as far as it has a meaning; what has none goes to `errors`.
+/// Checks a query; parts with errors are omitted and the errors recorded.
 pub(crate) fn check(
     text: &str,
     ast: &ast::Query,
@@ -115,7 +115,7 @@ fn unknown_parser(name: &Atom, schemas: &[Arc<Schema>]) -> Diagnostic {
     }
 }
 
-/// Every WHERE, joined by and.
+/// The conjunction of all WHERE clauses.
 fn filter(filters: &[ast::Expr], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Option<Predicate> {
     let mut conditions = Conditions::new(scope, errors);
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Fields by name: with or without their parser's, in any case, with `_ns` left off, or by an alias.
+//! Resolves field names: with or without their parser, case-insensitive, without `_ns`, or by an alias.
 
 use std::sync::Arc;
 
@@ -14,42 +14,42 @@ use crate::error::quoted;
 use crate::nearest::{did_you_mean, nearest, one_of};
 use crate::{Diagnostic, Hosts};
 
-/// Where names are looked up.
+/// The scope of names.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     /// The query's parsers.
     pub inputs: &'a [Arc<Schema>],
-    /// All parsers there are.
+    /// All available parsers.
     known: &'a [Arc<Schema>],
-    /// Whether every name of PARSE is in `inputs`; else a name may belong to one that is not.
+    /// Whether `inputs` contains all names of PARSE; otherwise a name may belong to a missing parser.
     complete: bool,
-    /// Look at this input only.
+    /// Restricts the scope to this input.
     only: Option<usize>,
-    /// The query.
+    /// Text of the query.
     pub text: &'a str,
     /// Hosts by name.
     pub hosts: &'a dyn Hosts,
-    /// The columns that are computed, as they are met.
+    /// The computed columns so far.
     pub computing: &'a Computing,
-    /// What its fields are.
+    /// Kind of its fields.
     of: Of,
 }
 
-/// What the fields of a scope are.
+/// Kind of the fields of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
-    /// Those of the query's parsers.
+    /// Fields of the query's parsers.
     Parsers,
-    /// The columns of a processor's results.
+    /// Columns of a processor's results.
     Results,
 }
 
-/// A field that was found.
+/// A resolved field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     /// The column.
     pub column: Column,
-    /// Whether `_ns` was written, so that a bare number can only mean nanoseconds.
+    /// Whether `_ns` was written, so that a number without unit means nanoseconds.
     pub unit_written: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Scope<'a> {
         Scope { inputs, known, complete, only: None, text, hosts, computing, of: Of::Parsers }
     }
 
-    /// The columns of a processor's results, in the same query; not `complete` where some of it was not understood.
+    /// The scope of a processor's results in the same query; not `complete` if it had errors.
     pub(super) fn of_results<'b>(
         self,
         schema: &'b [Arc<Schema>; 1],
@@ -79,7 +79,7 @@ impl<'a> Scope<'a> {
         Scope { inputs: schema, known: &[], complete, only: None, computing, of: Of::Results, ..self }
     }
 
-    /// The same for another text, with the fields of one input only.
+    /// The scope of another text, with the fields of only one input.
     pub(super) fn only<'b>(self, input: usize, text: &'b str) -> Scope<'b>
     where
         'a: 'b,
@@ -87,12 +87,12 @@ impl<'a> Scope<'a> {
         Scope { only: Some(input), text, ..self }
     }
 
-    /// Whether what is missing is really missing.
+    /// Whether missing names are certainly missing.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// The names of all parsers that know something of their tuples.
+    /// The names of all parsers with a property.
     pub(super) fn who_know(&self, what: impl Fn(&Facts) -> bool) -> impl Iterator<Item = &'a str> {
         self.known.iter().filter(move |schema| what(schema.facts)).map(|schema| schema.name.as_ref())
     }
@@ -105,7 +105,7 @@ impl<'a> Scope<'a> {
         self.inputs[usize::from(column.input)].field(column.field)
     }
 
-    /// Parser and field.
+    /// Parser and field name.
     pub(super) fn full_name(&self, column: Column) -> String {
         if column.computed_place().is_some() {
             return self.field(column).name.to_string();
@@ -113,12 +113,12 @@ impl<'a> Scope<'a> {
         format!("{}.{}", self.inputs[usize::from(column.input)].name, self.field(column).name)
     }
 
-    /// The field of the first input that has it by this very name.
+    /// The first input's field with exactly this name.
     pub(super) fn exact(&self, name: &str) -> Option<Column> {
         self.searched().find_map(|(i, schema)| schema.find(name).map(|field| column(i, field)))
     }
 
-    /// The field called `name`. The error is `None` where one about PARSE says enough.
+    /// Resolves `name`. The error is `None` if an error about PARSE is sufficient.
     pub(super) fn find(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
         if self.of == Of::Parsers && self.searched().any(|(_, schema)| schema.family(&name.text).is_some()) {
             return self.member(name);
@@ -129,7 +129,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A column of a family, which is there if it may be.
+    /// Resolves a column of a family.
     fn member(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
         let found = self.searched().find_map(|(i, schema)| by_name(i, schema, &name.text));
         found.ok_or_else(|| Some(members::missing(name, &name.text)))
@@ -186,7 +186,7 @@ impl<'a> Scope<'a> {
         error.maybe_hint(hint)
     }
 
-    /// A hint when a parser that the query does not use has the field.
+    /// A hint if another parser has the field.
     fn elsewhere(&self, name: &str) -> Option<String> {
         let has_it = |s: &&Arc<Schema>| by_name(0, s, name).is_some() || s.family(name).is_some();
         self.known.iter().find(has_it).map(|s| format!("{} has it", quoted(&s.name)))
@@ -217,20 +217,20 @@ fn by_alias(input: usize, schema: &Schema, name: &str) -> Option<Named> {
     Some(Named { column: column(input, field), unit_written: true })
 }
 
-/// A result's column whose unit is left off.
+/// A result column named without its unit.
 fn without_unit(schema: &Schema, name: &str) -> Option<Named> {
     let place = schema.fields.iter().position(|field| names_result(name, field))?;
     Some(Named { column: column(0, FieldId(place as u16)), unit_written: false })
 }
 
-/// Whether a name means a result's column; its unit may be left off, and `baseline.p99` is `baseline_p99_ns`.
+/// Whether a name refers to a result column; the unit may be omitted, and `baseline.p99` is `baseline_p99_ns`.
 pub(super) fn names_result(name: &str, field: &Field) -> bool {
     let name = &name.replace('.', "_");
     let bare = ["_ns", "_bytes"].iter().find_map(|unit| field.name.strip_suffix(unit));
     field.name.eq_ignore_ascii_case(name) || bare.is_some_and(|bare| bare.eq_ignore_ascii_case(name))
 }
 
-/// A name that no column of a processor's results has.
+/// The error for an unknown result column.
 fn no_column(name: &Atom, schema: &Schema) -> Diagnostic {
     let message = format!("the results of {} have no column {}", quoted(&schema.name), quoted(&name.text));
     let error = Diagnostic::new(name.span, message);
@@ -257,7 +257,7 @@ fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {
     let named_otherwise = aliases::called(field).iter().copied().find(|name| schema.find(name).is_some());
     match named_otherwise.or_else(|| nearest(field, fields())) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
-        // The parser's own fields come last and tell the most.
+        // The parser's own fields are last and the most informative.
         None => error
             .maybe_hint(members::hint(field, schema))
             .expected(one_of(fields().skip(tuple::common::FIELDS.len()).chain(fields().take(2)))),

@@ -1,4 +1,4 @@
-//! SINCE, UNTIL and BASELINE: what their times are, and that they go together.
+//! SINCE, UNTIL, and BASELINE: their times and combinations.
 
 use crate::ast::{self, Atom};
 use crate::error::quoted;
@@ -6,11 +6,11 @@ use crate::literal::{self, Bad};
 use crate::period::{Baseline, Moment, Period};
 use crate::{Diagnostic, iso_time};
 
-/// What SINCE and UNTIL want.
+/// Expected syntax of SINCE and UNTIL.
 pub(crate) const MOMENT: &str =
     "how long before the end, such as 2h, or a time such as '2026-11-22T10:00' or '2026-11-22 10:00+02:00'";
 
-/// The query's period, and the one that it is compared with.
+/// The query's period, and the baseline period.
 pub(super) fn periods(ast: &ast::Query, errors: &mut Vec<Diagnostic>) -> (Period, Option<Baseline>) {
     let own = period(ast.since.as_ref(), ast.until.as_ref(), errors);
     let baseline = ast.baseline.as_ref().and_then(|baseline| check_baseline(ast, baseline, errors));

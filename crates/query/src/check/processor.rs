@@ -1,4 +1,4 @@
-//! Processors: what a chain of blocks and its arguments amount to, with every default filled in.
+//! Processors: the meaning of a chain of blocks and its arguments, with all defaults.
 
 use std::sync::Arc;
 
@@ -19,35 +19,35 @@ use crate::literal::{self, Bad};
 use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, Span, aliases};
 
-/// Most processors in one query: each takes its part of the memory.
+/// Maximum processors of a query: each uses part of the memory.
 const PROCESSORS_MAX: usize = 100;
-/// What `top-k` keeps.
+/// Default k of `top-k`.
 pub(super) const K: usize = 10;
-/// Most groups that `top-k` may be asked for.
+/// Maximum k of `top-k`.
 pub(super) const K_MAX: i128 = 1_000_000;
-/// What `quantile` computes.
+/// Default quantiles of `quantile`.
 const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
-/// Most values of one processor.
+/// Maximum values of a processor.
 const VALUES_MAX: usize = 16;
-/// Most quantiles of one processor.
+/// Maximum quantiles of a processor.
 const QUANTILES_MAX: usize = 32;
-/// How long windows wait.
+/// Default lateness of windows.
 const LATENESS_NS: i64 = 1_000_000_000;
-/// Most windows that one tuple may belong to.
+/// Maximum windows per tuple.
 const OVERLAP_MAX: i64 = 1000;
-/// Groups that are held exactly.
+/// Default number of exact groups.
 pub(super) const GROUPS: usize = 100_000;
-/// Most groups that may be asked for.
+/// Maximum number of exact groups.
 pub(super) const GROUPS_MAX: i128 = 100_000_000;
 
-/// A processor, and what the choice of its tuples depends on.
+/// A processor with the properties that determine the selection of its tuples.
 pub(super) struct Checked {
     pub processor: Pipeline,
-    /// The input whose success is counted, and where that was asked for.
+    /// The input for which success is counted, and its position.
     pub(super) success: Option<(usize, Span)>,
 }
 
-/// Every processor that makes sense.
+/// All valid processors.
 pub(super) fn list(
     asts: &[ast::Processor],
     scope: &Scope<'_>,
@@ -72,8 +72,8 @@ pub(super) fn list(
     checked
 }
 
-/// For each input the condition that keeps the tuples that stand for a whole, where mere parts must not take part:
-/// in a join, and when every processor looks at wholes only.
+/// For each input the condition for tuples that represent a whole, if partial tuples must be excluded: in a join, and
+/// if every processor reads only wholes.
 pub(super) fn only_wholes(processors: &[Checked], scope: &Scope<'_>) -> Vec<Option<Predicate>> {
     let joined = scope.inputs.len() > 1;
     let every = |input| !processors.is_empty() && processors.iter().all(|p| p.looks_at_wholes(input));
@@ -111,20 +111,20 @@ fn parts_and_wholes(
     Some(Diagnostic::new(span, message).hint(format!("add WHERE {only}, or ask in two queries")))
 }
 
-/// Reads one processor.
+/// Checks one processor.
 pub(super) struct ProcessorReader<'a> {
     pub(super) scope: &'a Scope<'a>,
     pub(super) errors: &'a mut Vec<Diagnostic>,
     pub(super) ast: &'a ast::Processor,
     pub(super) chain: Vec<Placed>,
-    /// Whether every block of the name is known; else what is missing may be among the others.
+    /// Whether every block of the name is known; otherwise a missing block may be among the unknown ones.
     pub(super) chain_is_whole: bool,
-    /// How many errors there were before this processor.
+    /// Number of errors before this processor.
     pub(super) errors_before: usize,
 }
 
 impl<'a> ProcessorReader<'a> {
-    /// The processor; `None` when there is no sense in it, which is then among the errors.
+    /// Checks the processor; `None` if it has errors, which are recorded.
     fn read(mut self) -> Option<Checked> {
         self.args_are_known();
         if self.has(Block::WorkloadProfile) {
@@ -188,7 +188,7 @@ impl<'a> ProcessorReader<'a> {
         }
     }
 
-    /// Complains of an argument that nothing in the chain uses.
+    /// Reports an argument not used by any block.
     fn needs(&mut self, arg: &str, block: Block) {
         if let Some(arg) = self.arg(arg)
             && !self.has(block)
@@ -199,7 +199,7 @@ impl<'a> ProcessorReader<'a> {
         }
     }
 
-    /// The columns to group by, and whether `key=` names them.
+    /// The group columns, and whether `key=` names them.
     fn group(&mut self) -> (Vec<Column>, bool) {
         let grouped = self.has(Block::Group) || self.has(Block::TopK);
         if let Some(arg) = self.arg("group") {
@@ -230,7 +230,7 @@ impl<'a> ProcessorReader<'a> {
         (key.into_iter().collect(), false)
     }
 
-    /// Group columns under the names of their fields; with their parsers' where two fields have one name.
+    /// Group columns named after their fields; with their parsers if two fields have the same name.
     fn named(&self, columns: &[Column]) -> Vec<GroupBy> {
         let name_of = |c: Column| self.scope.field(c).name.as_ref();
         let name = |c: Column| match columns.iter().filter(|o| name_of(**o) == name_of(c)).count() {
@@ -240,7 +240,7 @@ impl<'a> ProcessorReader<'a> {
         columns.iter().map(|c| GroupBy { column: *c, name: name(*c) }).collect()
     }
 
-    /// The columns whose values are aggregated; `given` by `value=`.
+    /// The columns to aggregate; `given` is from `value=`.
     fn values(&mut self, given: Option<(&Arg, &[Column])>) -> Vec<Column> {
         if given.is_some_and(|(arg, columns)| columns.len() < arg.values.len()) {
             return Vec::new();
@@ -346,7 +346,7 @@ impl<'a> ProcessorReader<'a> {
         None
     }
 
-    /// The columns whose values `distinct` counts: `value=`, else `key=`, else the parser's key.
+    /// The columns counted by `distinct`: `value=`, otherwise `key=`, otherwise the parser's key.
     fn distinct(
         &mut self,
         group: &[Column],
@@ -385,11 +385,11 @@ impl<'a> ProcessorReader<'a> {
         columns
     }
 
-    /// What a success is, and of which input.
+    /// The condition of success, and its input.
     fn success(&mut self) -> Option<(usize, Predicate)> {
         let place = self.place(Block::Success)?;
         let mut inputs: Vec<_> = self.scope.inputs.iter().enumerate().collect();
-        // A response tells more than the end of its connection, which is a part among others.
+        // A response is more informative than the end of its connection, which is a partial tuple.
         inputs.sort_by_key(|(_, schema)| schema.facts.whole.is_some());
         let of_input =
             |(i, schema): (usize, &Arc<Schema>)| Some((i, builtin(schema.facts.success?, *self.scope, i)?));
@@ -402,7 +402,7 @@ impl<'a> ProcessorReader<'a> {
         found
     }
 
-    /// What is computed, and the place of what `top-k` ranks by.
+    /// The aggregates, and the index of the one that `top-k` ranks by.
     fn aggregates(
         &mut self,
         values: &[Column],
@@ -450,7 +450,7 @@ impl<'a> ProcessorReader<'a> {
         (aggregates, Some(0))
     }
 
-    /// What `ratio` computes.
+    /// The aggregates of `ratio`.
     fn ratios(&mut self) -> Vec<Aggregated> {
         let Some(place) = self.place(Block::Ratio) else { return Vec::new() };
         let Some(arg) = self.arg("of") else {
@@ -468,7 +468,7 @@ impl<'a> ProcessorReader<'a> {
         ratios
     }
 
-    /// Whether the chain names no aggregate and means the usual ones.
+    /// Whether the chain contains no aggregate and implies the default ones.
     fn has_statistics(&self) -> bool {
         let written = self.chain.iter().any(|p| p.block.is_aggregate());
         !written && (self.has(Block::Diff) || !self.has(Block::TopK))
@@ -528,7 +528,7 @@ impl<'a> ProcessorReader<'a> {
         Some(TopK { k, by })
     }
 
-    /// The place of the aggregate that `by=` names.
+    /// The index of the aggregate named by `by=`.
     fn ranked_by(&mut self, arg: &Arg, processor: &Pipeline) -> Option<usize> {
         let name = self.single(arg)?;
         let schema = result::schema(processor, result::Intervals::None, &|c| self.scope.field(c).clone());
@@ -591,7 +591,7 @@ impl<'a> ProcessorReader<'a> {
         None
     }
 
-    /// The whole number that an argument gives, from 1 to `max`.
+    /// The integer value of an argument, from 1 to `max`.
     pub(super) fn whole_number(&mut self, name: &str, max: i128) -> Option<usize> {
         let arg = self.arg(name)?;
         let atom = self.single(arg)?;
@@ -641,7 +641,7 @@ impl<'a> ProcessorReader<'a> {
         Some(one)
     }
 
-    /// An argument that two blocks read is wrong once.
+    /// Reports an error of an argument used by two blocks only once.
     fn report_once(&mut self, error: Option<Diagnostic>) {
         let new = error.filter(|e| !self.errors.contains(e));
         self.errors.extend(new);
@@ -659,7 +659,7 @@ impl<'a> ProcessorReader<'a> {
         self.chain.iter().find(|p| p.block == block).map(|p| p.span)
     }
 
-    /// The key or the measure of the first parser that has one.
+    /// The key or measure of the first parser that has one.
     fn default_of(&self, which: impl Fn(&tuple::Schema) -> Option<tuple::FieldId>) -> Option<Column> {
         let of = |(i, schema): (usize, &std::sync::Arc<tuple::Schema>)| {
             Some(Column { input: i as u16, field: which(schema)? })
@@ -667,7 +667,7 @@ impl<'a> ProcessorReader<'a> {
         self.scope.inputs.iter().enumerate().find_map(of)
     }
 
-    /// Some columns for a hint: the parsers' own first.
+    /// Some columns for a hint, beginning with the parsers' own.
     fn examples(&self, fits: impl Fn(&tuple::Field) -> bool) -> Vec<&'a str> {
         let own = self.scope.inputs.iter().flat_map(|s| s.fields.iter().skip(tuple::common::FIELDS.len()));
         let names = own.filter(|f| fits(f)).map(|f| f.name.as_ref());
@@ -680,7 +680,7 @@ fn is_called(arg: &Arg, name: &str) -> bool {
     arg.name.text.eq_ignore_ascii_case(name)
 }
 
-/// Each of them for each value, if it looks at one.
+/// Appends each aggregate, once per value if it uses one.
 fn of_values(aggregates: Vec<Aggregate>, values: &[Column], to: &mut Vec<Aggregated>) {
     for aggregate in aggregates {
         let times = if aggregate.takes_value() { values.len() } else { 1 };

@@ -1,4 +1,4 @@
-//! SELECT, ORDER BY and LIMIT n ROWS: how tuples are shown that are the result themselves.
+//! SELECT, ORDER BY, and LIMIT n ROWS: the output of tuples that are the result.
 
 use plan::{Column, Direction, RawRows};
 use tuple::common;
@@ -11,13 +11,13 @@ use crate::error::quoted;
 use crate::literal;
 use crate::{Diagnostic, Span};
 
-/// Most rows that ORDER BY holds.
+/// Maximum rows stored for ORDER BY.
 const ROWS_MAX: i128 = 100_000;
 
-/// Most columns that SELECT lists, and most keys of ORDER BY.
+/// Maximum columns of SELECT, and maximum keys of ORDER BY.
 const LISTED_MAX: usize = 256;
 
-/// What the clauses say; what is wrong with them goes to `errors`.
+/// Checks the clauses; errors are added to `errors`.
 pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> RawRows {
     if !ast.processors.is_empty() {
         processed(ast, errors);
@@ -43,7 +43,7 @@ fn too_many(mut places: impl Iterator<Item = Span>, what: &str, errors: &mut Vec
     );
 }
 
-/// With PROCESS there are no raw tuples.
+/// Reports clauses for raw tuples in a query with PROCESS.
 fn processed(ast: &ast::Query, errors: &mut Vec<Diagnostic>) {
     let selected = ast.select.first().map(Selected::span);
     let hint = "with PROCESS, name columns in `group=` and `value=`";
@@ -91,7 +91,7 @@ fn select(list: &[Selected], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) ->
     columns
 }
 
-/// What a column is called in the output.
+/// Output name of a column.
 fn shown_name(column: Column, scope: &Scope<'_>) -> String {
     let name = &scope.field(column).name;
     let is_first = |schema: &tuple::Schema, input: usize| {
@@ -102,7 +102,7 @@ fn shown_name(column: Column, scope: &Scope<'_>) -> String {
     if is_taken { scope.full_name(column) } else { name.to_string() }
 }
 
-/// All columns that are shown by default.
+/// The default output columns.
 fn every(scope: &Scope<'_>) -> Vec<Column> {
     let of = |(input, schema): (usize, &std::sync::Arc<tuple::Schema>)| {
         let ids: Vec<_> = schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();
@@ -112,7 +112,7 @@ fn every(scope: &Scope<'_>) -> Vec<Column> {
     scope.inputs.iter().enumerate().flat_map(of).filter(|c| !is_same(c)).collect()
 }
 
-/// The column of a field, or one that is computed; under another name a field is computed, too.
+/// The column of a field, or a computed column; a renamed field is a computed column, too.
 pub(super) fn column(named: &Named, scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Option<Column> {
     let mut conditions = Conditions::new(scope, errors);
     match (&named.expr.form, &named.name) {

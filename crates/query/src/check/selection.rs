@@ -1,4 +1,4 @@
-//! What stands behind a processor, HAVING, ORDER BY and LIMIT … ROWS: conditions and keys over the columns of its results.
+//! Clauses after a processor, HAVING, ORDER BY, and LIMIT … ROWS: conditions and keys over its result columns.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::error::quoted;
 use crate::{Diagnostic, literal};
 
 impl ProcessorReader<'_> {
-    /// Which rows of the processor's results are shown.
+    /// The selection of the processor's result rows.
     pub(super) fn selection(&mut self, processor: &Pipeline) -> Selection {
         let schema = result::schema(processor, result::Intervals::None, &|c| self.scope.field(c).clone());
         let schema = [Arc::new(Schema { name: processor.name.clone().into(), ..schema })];
-        // Where something is wrong with the processor, a column may be missing for that only.
+        // If the processor has errors, a missing column may be a consequence.
         let is_whole = self.errors.len() == self.errors_before && self.scope.is_complete();
         let computing = Computing::new();
         let scope = self.scope.of_results(&schema, is_whole, &computing);
@@ -65,7 +65,7 @@ impl ProcessorReader<'_> {
         number.and_then(|n| usize::try_from(n).ok())
     }
 
-    /// Complains of a selection where there can be none.
+    /// Reports a selection where none is allowed.
     pub(super) fn nothing_is_selected(&mut self) {
         let ast = self.ast;
         let clause = match (&ast.having, ast.order_by.as_slice(), &ast.rows_max) {

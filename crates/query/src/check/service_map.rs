@@ -1,5 +1,5 @@
-//! The processor `service-map`: an ordinary one, whose groups are pairs of a client and a service. What it computes of them is decided
-//! by what the parser's tuples say.
+//! The processor `service-map`: an ordinary pipeline with pairs of client and service as groups. Its aggregates
+//! depend on the parser's columns.
 
 use plan::{Aggregate, Aggregated, Column, GroupBy, Pipeline, Value};
 use tuple::{Unit, common};
@@ -9,16 +9,16 @@ use super::processor::{Checked, GROUPS, GROUPS_MAX, ProcessorReader};
 use crate::Diagnostic;
 use crate::blocks::Block;
 
-/// Bytes that go either way, by the names that parsers have for them.
+/// Fields with the bytes of either direction, by their names in parsers.
 const BYTES: &[&str] =
     &["request_bytes", "response_bytes", "client_bytes", "server_bytes", "value_bytes", "packet_bytes"];
-/// What is spoken there, where tuples say so themselves.
+/// Field with the application protocol.
 const APPLICATION: &str = "application";
-/// The median, and what few requests exceed.
+/// The median, and a high quantile.
 const QUANTILES: [(f64, &str); 2] = [(0.5, "p50_ns"), (0.99, "p99_ns")];
 
 impl ProcessorReader<'_> {
-    /// The processor; `None` when it cannot be.
+    /// Checks the processor; `None` on error.
     pub(super) fn service_map(mut self) -> Option<Checked> {
         let place = self.place(Block::ServiceMap).unwrap_or_default();
         self.stands_alone(Block::ServiceMap, &["group", "value", "key", "k", "q", "by", "of", "near"]);

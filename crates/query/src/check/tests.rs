@@ -1,4 +1,4 @@
-//! Queries with their plans, and wrong queries with their errors.
+//! Queries with their plans, and invalid queries with their errors.
 
 use plan::{AddressMatch, Aggregate, Case, Column, Pipeline, TopK, Window};
 
@@ -36,7 +36,7 @@ fn groups_of(query: &Query, processor: &Pipeline) -> Vec<String> {
     names(query, &processor.group.iter().map(|group| group.column).collect::<Vec<_>>())
 }
 
-/// The condition with names, fully bracketed.
+/// The condition with names, fully parenthesized.
 fn shown(query: &Query, condition: &Predicate) -> String {
     let name = |c: &Column| query.field(*c).name.to_string();
     let list = |parts: &[Predicate], word: &str| {
@@ -64,7 +64,7 @@ fn shown(query: &Query, condition: &Predicate) -> String {
     }
 }
 
-/// What is reported: each error's place, sentence and label.
+/// Checks the reported errors: position, message, and label.
 fn check_errors(text: &str, expected: &[(&str, &str)]) {
     let errors = match crate::check(text, &schemas(), &hosts()) {
         Ok(query) => panic!("{text}: taken as {query:?}"),

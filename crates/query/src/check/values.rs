@@ -1,4 +1,4 @@
-//! What conditions and values are checked with: the scope, where errors go, and the types of values.
+//! State of checking conditions and values: the scope, recorded errors, and the types of values.
 
 use plan::Expr as Planned;
 use tuple::{DataType, Field, Unit};
@@ -6,7 +6,7 @@ use tuple::{DataType, Field, Unit};
 use super::names::Scope;
 use crate::Diagnostic;
 
-/// Checks conditions, and the values in them, against a scope.
+/// Checks conditions and their values in a scope.
 pub(super) struct Conditions<'a, 's> {
     pub(super) scope: &'a Scope<'s>,
     pub(super) errors: &'a mut Vec<Diagnostic>,
@@ -23,7 +23,7 @@ impl<'a, 's> Conditions<'a, 's> {
     }
 }
 
-/// What a value is. Whole numbers of columns without a sign are `U64`; all that is computed of them is `I64`.
+/// The type of a value. Unsigned columns are `U64`; values computed from them are `I64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Type {
     pub data_type: DataType,
@@ -34,11 +34,11 @@ pub(super) struct Type {
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
     pub expr: Planned,
-    /// `None`: null, which is of every type.
+    /// `None` for null, which has every type.
     pub of: Option<Type>,
-    /// Whether a number without a unit next to it can only mean nanoseconds.
+    /// Whether a number without unit next to it means nanoseconds.
     pub unit_written: bool,
-    /// Whether it says what a recording does not keep.
+    /// Whether it contains redacted data.
     pub is_secret: bool,
 }
 
@@ -51,18 +51,18 @@ impl Type {
         matches!(self.data_type, DataType::U64 | DataType::I64)
     }
 
-    /// Whether it is a number without a dimension: shares and rates are, ids and times are not.
+    /// Whether it is a dimensionless number, including shares and rates, but not IDs and times.
     pub(super) fn is_plain_number(self) -> bool {
         let is_number = self.is_whole() || self.data_type == DataType::F64;
         is_number && matches!(self.unit, Unit::None | Unit::Fraction | Unit::PerSecond)
     }
 
-    /// Whether it can be computed with.
+    /// Whether arithmetic is defined for it.
     pub(super) fn is_number(self) -> bool {
         self.is_plain_number() || matches!(self.unit, Unit::Nanoseconds | Unit::Bytes | Unit::BytesPerSecond)
     }
 
-    /// The type of both, if they have one.
+    /// The common type, if there is one.
     pub(super) fn with(self, other: Type) -> Option<Type> {
         let numbers = |t: Type| t.is_whole() || t.data_type == DataType::F64;
         let unit = match (self.unit, other.unit) {
@@ -80,7 +80,7 @@ impl Type {
         Some(Type { data_type, unit })
     }
 
-    /// In a few words.
+    /// Description of the type.
     pub(super) fn words(self) -> &'static str {
         kind(&Field::new("", self.data_type, self.unit, ""))
     }
@@ -91,13 +91,13 @@ impl Typed {
         Typed { expr, of: Some(of), unit_written: false, is_secret: false }
     }
 
-    /// Whether it is the same for every tuple.
+    /// Whether it is constant.
     pub(super) fn is_constant(&self) -> bool {
         matches!(self.expr, Planned::Literal(_) | Planned::Null)
     }
 }
 
-/// What a field is, in a few words.
+/// Description of a field's type.
 pub(super) fn kind(field: &Field) -> &'static str {
     match (field.data_type, field.unit) {
         (DataType::Text, _) => "text",

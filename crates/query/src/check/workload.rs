@@ -1,4 +1,4 @@
-//! The processor `workload-profile`: which columns of its parser it reads.
+//! The processor `workload-profile`: the columns of its parser.
 
 use plan::{Column, Pipeline, Profile, Selection};
 use tuple::common;
@@ -10,15 +10,15 @@ use crate::error::quoted;
 use crate::nearest::one_of;
 use crate::{Diagnostic, literal};
 
-/// Most keys of each list of a window, unless told otherwise.
+/// Default maximum keys per list and window.
 const KEYS: usize = 10_000;
-/// How many times its own size from the end of the one before an operation may begin and be sequential: what was asked
-/// for in order may be answered, and so told of, one or two places out of order.
+/// Maximum distance between the end of the previous operation and the start of a sequential one, in multiples of its
+/// size: requests in sequence may be answered, and thus reported, one or two positions out of order.
 const NEAR: u64 = 2;
 const NEAR_MAX: i128 = 1024;
 
 impl ProcessorReader<'_> {
-    /// The processor; `None` when it cannot be.
+    /// Checks the processor; `None` on error.
     pub(super) fn workload_profile(mut self) -> Option<Checked> {
         let place = self.place(Block::WorkloadProfile).unwrap_or_default();
         self.stands_alone(Block::WorkloadProfile, &["group", "value", "q", "slide", "by", "of"]);
@@ -78,7 +78,7 @@ impl ProcessorReader<'_> {
         Some(Checked { processor, success: None })
     }
 
-    /// Reports other blocks of the chain, and arguments that this block does not take.
+    /// Reports other blocks of the chain, and arguments that this block does not support.
     pub(super) fn stands_alone(&mut self, block: Block, useless: &[&str]) {
         if self.chain.len() > 1 {
             let place = self.place(block).unwrap_or_default();

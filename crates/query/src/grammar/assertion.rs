@@ -1,11 +1,11 @@
-//! An assertion: a condition over the columns of a result, and perhaps WHERE and which rows it is about.
+//! An assertion: a condition over result columns, with an optional WHERE and quantifier.
 
 use super::Reader;
 use crate::Diagnostic;
 use crate::ast::Expr;
 use crate::lexer::{Kind, Shape};
 
-/// Reads `condition [WHERE condition]`.
+/// Parses `condition [WHERE condition]`.
 pub(crate) fn assertion(text: &str) -> (Option<(Expr, Option<Expr>)>, Vec<Diagnostic>) {
     let mut reader = Reader { text, at: 0, errors: Vec::new() };
     let condition = reader.condition_clause();

@@ -1,4 +1,4 @@
-//! BUDGET: names and values, as `cpu=5%, bandwidth=100Mbps`.
+//! BUDGET: names and values, such as `cpu=5%, bandwidth=100Mbps`.
 
 use plan::Compare;
 
@@ -8,7 +8,7 @@ use crate::ast::{Bound, Budget};
 use crate::lexer::{Kind, Shape};
 
 impl Reader<'_> {
-    /// What stands behind BUDGET.
+    /// Parses the limits of BUDGET.
     pub(super) fn budget(&mut self) -> Budget {
         let span = Span::new(self.at - "BUDGET".len(), self.at);
         let mut bounds = Vec::new();

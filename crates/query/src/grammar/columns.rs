@@ -14,7 +14,7 @@ use crate::ast::{Expr, Query, Selected};
 use crate::lexer::{Kind, Shape};
 
 impl Reader<'_> {
-    /// What follows SELECT.
+    /// Parses the columns of SELECT.
     pub(super) fn select(&mut self) -> Vec<Selected> {
         let mut selected = Vec::new();
         loop {
@@ -34,7 +34,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows ORDER.
+    /// Parses the keys of ORDER BY.
     pub(super) fn order_by(&mut self) -> Vec<(Expr, Direction)> {
         if self.eat_word("by").is_none() {
             self.unexpected("`BY`");
@@ -66,7 +66,7 @@ impl Reader<'_> {
         Some((key, if descends { Direction::Descending } else { Direction::Ascending }))
     }
 
-    /// What follows LIMIT.
+    /// Parses the limits of LIMIT.
     pub(super) fn limits(&mut self, query: &mut Query) {
         let open = self.eat('(');
         loop {

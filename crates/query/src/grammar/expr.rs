@@ -14,13 +14,13 @@ use crate::ast::{Atom, Expr, Form, Named};
 use crate::lexer::{self, Kind, Shape, Token};
 use crate::{Diagnostic, Span};
 
-/// Brackets within brackets that are followed.
+/// Maximum nesting of parentheses.
 const NESTING_MAX: u32 = 64;
-/// Operators and functions in one expression; `and` and `or` aside.
+/// Maximum operators and functions in an expression, without `and` and `or`.
 const OPERATORS_MAX: usize = 256;
-/// Words that are no operand.
+/// Words that are not operands.
 const WORDS: [&str; 11] = ["and", "or", "not", "like", "ilike", "in", "is", "as", "asc", "desc", "matches"];
-/// How to say what other languages say otherwise.
+/// Equivalents of syntax from other languages.
 const SAID_OTHERWISE: &[(&str, &str)] = &[
     ("between", "write `x >= a and x <= b`"),
     ("contains", "write `like '%text%'`"),
@@ -34,7 +34,7 @@ const SAID_OTHERWISE: &[(&str, &str)] = &[
     ("!", "write `not`"),
     ("case", "write `if(condition, a, b)`"),
 ];
-/// By how closely they bind, loosest first.
+/// By precedence, lowest first.
 const OPERATORS: [&[(char, Arithmetic)]; 4] = [
     &[('|', Arithmetic::BitOr)],
     &[('&', Arithmetic::BitAnd)],
@@ -49,7 +49,7 @@ pub(super) enum Within {
     Condition,
     /// A list of columns.
     Columns,
-    /// An argument of a processor: another may follow.
+    /// An argument of a processor; another may follow.
     Argument,
 }
 
@@ -63,7 +63,7 @@ impl Within {
 }
 
 impl Reader<'_> {
-    /// What follows WHERE; `None` when it has no structure.
+    /// Parses the condition of WHERE; `None` on a syntax error.
     pub(super) fn condition_clause(&mut self) -> Option<Expr> {
         let condition = self.expr(Within::Condition);
         let next = self.peek(Shape::Value);
@@ -77,7 +77,7 @@ impl Reader<'_> {
         condition
     }
 
-    /// An expression; `None` when it has no structure, which is then among the errors.
+    /// Parses an expression; `None` on a syntax error, which is recorded.
     pub(super) fn expr(&mut self, within: Within) -> Option<Expr> {
         let mut reading = Reading { within, wanted: within.wanted(), depth: 0, operators: 0 };
         self.any(&mut reading)
@@ -188,7 +188,7 @@ impl Reader<'_> {
         (self.errors.len() == errors_before).then_some(values)
     }
 
-    /// Operands joined by operators of `level` and those that bind closer.
+    /// Parses operands joined by operators of `level` or higher precedence.
     fn operators(&mut self, level: usize, reading: &mut Reading) -> Option<Expr> {
         let Some(own) = OPERATORS.get(level) else { return self.unary(reading) };
         let mut left = self.operators(level + 1, reading)?;
@@ -201,7 +201,7 @@ impl Reader<'_> {
         Some(left)
     }
 
-    /// The same behind a sign: something has to follow.
+    /// Parses the operand after an operator, which is required.
     fn value(&mut self, level: usize, reading: &mut Reading) -> Option<Expr> {
         let before = std::mem::replace(&mut reading.wanted, "a value");
         let value = self.operators(level, reading);
@@ -248,7 +248,7 @@ impl Reader<'_> {
         Some(Expr { form: Form::Atom(atom), span })
     }
 
-    /// What follows `name(`.
+    /// Parses the arguments after `name(`.
     fn call(&mut self, name: Atom, open: Span, reading: &mut Reading) -> Option<Expr> {
         self.enter(open, reading)?;
         self.count(name.span, reading)?;
@@ -290,7 +290,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A field or a value, but no word that belongs to the grammar.
+    /// A field or a value, but not a keyword.
     fn operand(&mut self) -> Option<Atom> {
         let token = self.peek(Shape::Value);
         if token.kind != Kind::Word {
@@ -321,7 +321,7 @@ impl Reader<'_> {
         atom
     }
 
-    /// The character that an operator here begins with. `--` is one only where it is no comment: right behind an operand.
+    /// The first character of an operator. `--` is an operator only directly after an operand, otherwise a comment.
     fn operator_char(&self) -> Option<(char, usize)> {
         let start = match self.text[self.at..].starts_with("--") && self.at > 0 {
             true => self.at,
@@ -333,7 +333,7 @@ impl Reader<'_> {
     fn eat_operator(&mut self, own: &[(char, Arithmetic)]) -> Option<Arithmetic> {
         let (c, start) = self.operator_char()?;
         let (_, op) = own.iter().find(|(sign, _)| *sign == c)?;
-        // `&&` and `||` are of other languages.
+        // `&&` and `||` are operators of other languages.
         if matches!(c, '&' | '|') && self.text[start + 1..].starts_with(c) {
             return None;
         }
@@ -348,7 +348,7 @@ impl Reader<'_> {
         Some(sign)
     }
 
-    /// `~`, `!~`, `~*` or `!~*`: whether case matters, and whether it is turned round.
+    /// `~`, `!~`, `~*`, or `!~*`: case sensitivity, and negation.
     fn eat_match(&mut self) -> Option<(Case, bool, Span)> {
         let start = self.peek(Shape::Value).span.start;
         let rest = &self.text[start..];
@@ -359,7 +359,7 @@ impl Reader<'_> {
         Some((case, sign.starts_with('!'), Span::new(start, self.at)))
     }
 
-    /// Whether what comes next may follow a whole test.
+    /// Whether the next token may follow a complete test.
     fn ends_test(&self, within: Within) -> bool {
         let next = self.peek(Shape::Value);
         let word = &self.text[next.span.range()];
@@ -370,14 +370,14 @@ impl Reader<'_> {
         is("and") || is("or") || of_columns || mark || argument || self.begins_clause(&next)
     }
 
-    /// Whether the word begins a clause, or one that is to come.
+    /// Whether the token begins a clause, including reserved ones.
     pub(super) fn begins_clause(&self, token: &Token) -> bool {
         let word = &self.text[token.span.range()];
         let reserved = RESERVED.iter().any(|r| token.kind == Kind::Word && r.eq_ignore_ascii_case(word));
         reserved || self.clause_of(token).is_some()
     }
 
-    /// Notes that `next` does not continue a condition; with a hint where it does in other languages.
+    /// Reports that `next` does not continue a condition, with a hint for syntax of other languages.
     fn no_test(&mut self, next: &Token, expected: &str) {
         let word = &self.text[next.span.range()];
         let rest = &self.text[next.span.start..];
@@ -391,7 +391,7 @@ impl Reader<'_> {
     }
 }
 
-/// How far reading an expression has come.
+/// State of parsing an expression.
 struct Reading {
     within: Within,
     /// Name of the missing operand in errors.
@@ -407,7 +407,7 @@ fn joined(mut list: Vec<Expr>, form: fn(Vec<Expr>) -> Form) -> Expr {
     }
 }
 
-/// The opposite. Twice not is nothing, also where null is neither.
+/// Negates an expression. Double negation is removed, which is also valid for null.
 fn not(expr: Expr, span: Span) -> Expr {
     match expr.form {
         Form::Not(inner) => *inner,

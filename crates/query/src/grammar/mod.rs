@@ -20,24 +20,24 @@ use crate::lexer::{self, Kind, Shape, Token};
 use crate::nearest::{nearest, one_of};
 use crate::{Diagnostic, Span, error};
 
-/// The clauses, in the order they are usually written.
+/// The clauses in their usual order.
 const CLAUSES: [&str; 14] = [
     "PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT", "SAMPLE",
     "TAPS", "BUDGET", "PROCESS",
 ];
-/// The clause that only processors have.
+/// The clause available only for processors.
 const HAVING: &str = "HAVING";
-/// Clauses that are to come.
+/// Reserved names of later clauses.
 const RESERVED: [&str; 1] = ["ERROR"];
 
-/// Reads a query; what has no structure is left out of it and named in the errors.
+/// Parses a query; invalid parts are omitted and recorded as errors.
 pub(crate) fn query(text: &str) -> (Query, Vec<Diagnostic>) {
     let mut reader = Reader { text, at: 0, errors: Vec::new() };
     let query = reader.query();
     (query, reader.errors)
 }
 
-/// A place in the text, and the errors up to there.
+/// Position in the text, and the errors so far.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         atom
     }
 
-    /// `a, b, c` with or without brackets around it, and perhaps a comma at its end.
+    /// Parses `a, b, c` with optional parentheses and an optional trailing comma.
     fn list(&mut self, shape: Shape, what: &str) -> Vec<Atom> {
         let errors_before = self.errors.len();
         let open = self.eat('(');
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         self.clause_of(&token).is_some() || matches!(token.kind, Kind::End | Kind::Mark(')' | ';'))
     }
 
-    /// Takes the `)` that belongs to `open`, if there was one.
+    /// Parses the `)` that matches `open`, if any.
     fn close(&mut self, open: Option<Span>, expected: &str) {
         let Some(open) = open else { return };
         if self.eat(')').is_some() {
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first word is not PARSE. One that resembles it is taken for it; another clause is left for later.
+    /// Handles a first word other than PARSE. A similar word is treated as PARSE; another clause is processed later.
     fn begins_wrongly(&mut self, token: &Token, query: &mut Query, given: &mut Vec<&'static str>) {
         let word = &self.text[token.span.range()];
         if token.kind == Kind::End {
@@ -182,8 +182,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Neither a clause nor the end. A word that resembles a clause not given yet is taken for it; else reading goes
-    /// on at the next clause.
+    /// Handles a token that is neither a clause nor the end. A word similar to a missing clause is treated as that
+    /// clause; otherwise parsing continues at the next clause.
     fn not_a_clause(&mut self, token: &Token, given: &[&str]) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
         if token.kind == Kind::Word && RESERVED.iter().any(|r| r.eq_ignore_ascii_case(word)) {
@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
         lexer::token(self.text, self.at, shape)
     }
 
-    /// Takes a mark if it is next.
+    /// Consumes a mark if it is next.
     fn eat(&mut self, mark: char) -> Option<Span> {
         let token = self.peek(Shape::Name);
         (token.kind == Kind::Mark(mark)).then(|| {
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Takes a word that is no clause, or quoted text, if that is next.
+    /// Consumes a word other than a clause, or quoted text, if it is next.
     fn atom(&mut self, shape: Shape) -> Option<Atom> {
         let token = self.peek(shape);
         let clause = self.clause_of(&token).is_some();
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         Some(Atom { text, span: token.span, quoted })
     }
 
-    /// Whether the next word is this one; takes it if so.
+    /// Consumes this word if it is next.
     fn eat_word(&mut self, word: &str) -> Option<Span> {
         let token = self.peek(Shape::Value);
         let is_it = token.kind == Kind::Word && self.text[token.span.range()].eq_ignore_ascii_case(word);
@@ -261,7 +261,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Goes on at the next of `marks` (which is not taken), the next clause or the end.
+    /// Skips to the next of `marks` (not consumed), the next clause, or the end.
     fn skip_to(&mut self, marks: &[char]) {
         loop {
             let token = self.peek(Shape::Value);
@@ -274,7 +274,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes that what is next is not what could have been.
+    /// Reports an unexpected token.
     fn unexpected(&mut self, expected: &str) {
         let token = self.peek(Shape::Value);
         let found = error::quoted(&self.text[token.span.range()]);

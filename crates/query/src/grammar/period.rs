@@ -1,4 +1,4 @@
-//! SINCE, UNTIL and BASELINE: a time each, or of BASELINE the two others behind it.
+//! SINCE, UNTIL, and BASELINE: a time each; BASELINE may instead have its own SINCE and UNTIL.
 
 use super::Reader;
 use crate::ast::{Atom, Baseline};
@@ -6,7 +6,7 @@ use crate::lexer::Shape;
 use crate::{Span, check};
 
 impl Reader<'_> {
-    /// A point in time, or how long before the end.
+    /// Parses a point in time, or a time before the end.
     pub(super) fn moment(&mut self) -> Option<Atom> {
         let atom = self.atom(Shape::Value);
         if atom.is_none() {
@@ -15,7 +15,7 @@ impl Reader<'_> {
         atom
     }
 
-    /// What stands behind BASELINE. SINCE and UNTIL right behind it are its own.
+    /// Parses BASELINE. SINCE and UNTIL directly after it belong to it.
     pub(super) fn baseline(&mut self) -> Baseline {
         let span = Span::new(self.at - "BASELINE".len(), self.at);
         let mut baseline = Baseline { span, ..Baseline::default() };

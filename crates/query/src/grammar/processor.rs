@@ -16,7 +16,7 @@ use crate::lexer::{Kind, Shape, Token};
 use crate::{Diagnostic, Span};
 
 impl Reader<'_> {
-    /// What follows PROCESS.
+    /// Parses the processors of PROCESS.
     pub(super) fn processors(&mut self) -> Vec<Processor> {
         const WHAT: &str = "a processor such as (top-k: k=10)";
         let errors_before = self.errors.len();
@@ -45,7 +45,7 @@ impl Reader<'_> {
         processors
     }
 
-    /// What follows `(`.
+    /// Parses the part after `(`.
     fn bracketed(&mut self, open: Span) -> Option<Processor> {
         let Some(name) = self.atom(Shape::Name) else {
             self.unexpected("a processor's name");
@@ -61,7 +61,7 @@ impl Reader<'_> {
         Some(Processor { name, args, ..Processor::default() })
     }
 
-    /// A processor without brackets has no arguments; those it is given are read and complained of.
+    /// A processor without parentheses has no arguments; any that follow are parsed and reported.
     fn bare(&mut self, name: Atom) -> Processor {
         let args = match self.eat(':') {
             Some(_) => self.args(),
@@ -124,13 +124,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Columns, which may be computed.
+    /// Parses columns, which may be computed.
     fn arg_columns(&mut self) -> Vec<Named> {
         let (start, errors) = (self.at, self.errors.len());
         if let Some(open) = self.eat('(') {
             let columns = self.column_list();
             self.eat(',');
-            // `(a + b) / c` is no list in brackets.
+            // `(a + b) / c` is not a list in parentheses.
             let after = crate::lexer::token(self.text, self.peek(Shape::Name).span.end, Shape::Name);
             let goes_on = !matches!(after.kind, Kind::Mark(_) | Kind::End)
                 && columns.len() == 1
@@ -150,7 +150,7 @@ impl Reader<'_> {
         loop {
             match self.named_expr(Within::Argument) {
                 Some(mut named) => {
-                    // A column's name may stand in quotes here.
+                    // A column name may be quoted here.
                     if let Form::Atom(atom) = &mut named.expr.form {
                         atom.quoted = false;
                     }
@@ -166,7 +166,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Expressions as they are written.
+    /// The source texts of expressions.
     fn texts_of(&self, columns: &[Named]) -> Vec<Atom> {
         let atom = |Named { expr, .. }: &Named| match &expr.form {
             Form::Atom(atom) => atom.clone(),

@@ -45,7 +45,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows HAVING where there is no processor.
+    /// Handles HAVING without a processor.
     pub(super) fn having_without_processor(&mut self) {
         let place = Span::new(self.at - HAVING.len(), self.at);
         let error = Diagnostic::new(place, "HAVING belongs after a processor, whose rows it filters");
@@ -55,7 +55,7 @@ impl Reader<'_> {
         self.having();
     }
 
-    /// What follows LIMIT; rows are those of the processor before it, if there is one.
+    /// Parses LIMIT; a row limit belongs to the preceding processor, if any.
     pub(super) fn limits_behind(&mut self, query: &mut Query) {
         self.limits(query);
         if let (Some(processor), false) = (query.processors.last_mut(), query.rows.is_empty()) {
@@ -63,7 +63,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A word behind a processor that no block resembles and one of its clauses does.
+    /// Handles a word after a processor that is similar to a clause but not to a block.
     fn misspelt(&mut self, token: &Token) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
         let meant = crate::nearest::nearest(word, [HAVING, "ORDER"]).filter(|_| token.kind == Kind::Word)?;
@@ -72,7 +72,7 @@ impl Reader<'_> {
         Some(meant)
     }
 
-    /// What follows HAVING.
+    /// Parses the condition of HAVING.
     fn having(&mut self) -> Option<Expr> {
         let condition = self.expr(Within::Condition);
         let next = self.peek(Shape::Value);
@@ -86,7 +86,7 @@ impl Reader<'_> {
         condition
     }
 
-    /// What follows ORDER. A comma before a bracket ends it: another processor follows.
+    /// Parses the keys of ORDER BY. A comma before a parenthesis ends the keys: another processor follows.
     fn keys(&mut self) -> Vec<(Expr, Direction)> {
         if self.eat_word("by").is_none() {
             self.unexpected("`BY`");
@@ -103,7 +103,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether LIMIT, at `limit`, counts rows and nothing else.
+    /// Whether LIMIT, at `limit`, has only a row limit.
     fn limits_rows(&self, limit: &Token) -> bool {
         let next = |at: usize| lexer::token(self.text, at, Shape::Value);
         let number = next(limit.span.end);

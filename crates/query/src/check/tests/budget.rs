@@ -40,7 +40,7 @@ fn what_is_no_budget_is_told() {
     }
 }
 
-/// Who plans for no network does not pass over it in silence.
+/// Without a network plan, BUDGET is not silently ignored.
 #[test]
 fn a_budget_that_nobody_heeds_is_an_error() {
     let text = "PARSE http_get BUDGET cpu=5%";

@@ -4,7 +4,7 @@ use plan::{Computed, Direction, Expr, Literal};
 
 use super::{check_condition, check_errors, checked};
 
-/// The type of a computed column, or what a constant is.
+/// Checks the type of a computed column, or the value of a constant.
 fn check(expr: &str, expected: &str) {
     let q = checked(&format!("PARSE http, tcp_pkt_size SELECT {expr} AS it"));
     let Some(Computed { field, text, .. }) = q.computed.last() else { panic!("{expr}: nothing is computed") };
@@ -150,7 +150,7 @@ fn what_is_selected() {
 
 #[test]
 fn what_is_computed_of_secrets_is_hashed() {
-    // Nothing in these schemas is secret; a plain field keeps what it says of itself.
+    // No field of these schemas is redacted; a renamed field keeps its redaction.
     let q = checked("PARSE http SELECT url AS u, lower(url) AS l");
     assert!(q.computed.iter().all(|c| c.field.redact == tuple::Redact::Keep));
 }

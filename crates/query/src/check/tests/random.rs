@@ -1,4 +1,4 @@
-//! Whatever the text: no panic, and errors that can be shown.
+//! Arbitrary texts: no panics, and printable errors.
 
 use proptest::prelude::*;
 
@@ -123,7 +123,7 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof![4 => prop::sample::select(KNOWN).prop_map(str::to_owned), 1 => "\\PC{0,4}"]
 }
 
-/// Checks and renders; every place is in the text, and every error says something.
+/// Checks and renders; every position is within the text, and every error has a message.
 fn never_panics(text: &str) {
     let Err(errors) = crate::check(text, &schemas(), &hosts()) else { return };
     assert!(!errors.is_empty());

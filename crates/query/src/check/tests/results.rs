@@ -1,11 +1,11 @@
-//! What processors compute of several values, and which rows of their results are shown.
+//! Aggregates of several values, and the selection of result rows.
 
 use plan::{Direction, Pipeline, result};
 
 use super::{check_errors, checked, processor, shown, value_of};
 use crate::Query;
 
-/// The names of the columns that are computed.
+/// The names of computed columns.
 fn columns_of(query: &Query, processor: &Pipeline) -> Vec<String> {
     let schema = result::schema(processor, result::Intervals::None, &|c| query.field(c).clone());
     let names = schema.fields.into_iter().map(|f| f.name.into_owned());
@@ -82,12 +82,12 @@ fn values_that_do_not_fit() {
     check("ratio", ("ratio", "needs `of=`"));
 }
 
-/// The selection of the last processor, in words.
+/// The selection of the last processor as text.
 fn selection(query: &str) -> String {
     let q = checked(query);
     let p = q.processors.last().expect("a processor");
     let schema = result::schema(p, result::Intervals::None, &|c| q.field(c).clone());
-    // The condition is over the results, as if they were the input.
+    // The condition refers to the results as its input.
     let results = crate::checked::Input { schema: std::sync::Arc::new(schema.clone()), filter: None };
     let computed = p.selection.computed.clone();
     let of_results = Query { inputs: vec![results], computed, ..q.clone() };
