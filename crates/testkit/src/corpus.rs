@@ -1,4 +1,4 @@
-//! Location of the real captures: `shared/data` beside the workspace, never inside it. Without it, tests print a
+//! Location of the real captures: `shared/data` next to the workspace, never inside it. Without it, tests print a
 //! message; with `CI=true` they fail, so that a run without checks is not green.
 
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
 //! Under any damage, no tuple has a false value, and if clients wait for responses, nearly everything that can be found
 //! is found: real conversations of all protocols, damaged from seeds. The recorded shop is in the repository; the other
-//! captures are beside it. The command of this crate does the same with more captures, damages, and seeds.
+//! captures are next to it. The command of this crate does the same with more captures, damages, and seeds.
 
 use std::path::PathBuf;
 

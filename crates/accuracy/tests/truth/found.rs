@@ -1,4 +1,4 @@
-//! Captures that once showed wrong results (`shared/data/found` beside the checkout; its README describes them). The
+//! Captures that once showed wrong results (`shared/data/found` next to the checkout; its README describes them). The
 //! right result comes from the undamaged file, from the file with its damage undone here, or from rules that the bytes
 //! on the wire must satisfy. All use the program's own path.
 

@@ -17,7 +17,7 @@ pub enum Measure {
     Total { sum: usize },
     /// A mean: sum, proportion of non-null tuples, and standard deviation.
     Mean { sum: usize, known: usize, stddev: usize },
-    /// A proportion of tuples: number for which the condition is true, and number for which it is known.
+    /// A proportion: number of tuples with a true condition, and number of tuples with a known one.
     Proportion { sum: usize, known: usize },
     /// A quantile: the histogram and the proportion below the quantile.
     Quantile { hist: usize, q: f64 },

@@ -265,7 +265,7 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
         let taps = traffic(&mut chance, 80, 12);
         let ahead = [0, -5_000_000];
         let reports = reports(&mut chance, &taps, ahead);
-        // The patience is so long that nothing expires, and later rows with the same key find the earlier ones.
+        // With this patience nothing expires, and later rows find earlier ones with the same key.
         let mut join = TapJoin::new(1 << 40, 1 << 20);
         let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
         for (tap, rows, to) in &reports {

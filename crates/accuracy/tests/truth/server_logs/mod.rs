@@ -66,7 +66,7 @@ fn check<L: Log>(capture: &Path, parser: &str, left: usize, read: impl Fn() -> L
     }
 }
 
-/// A capture of real servers beside the checkout, and its log.
+/// A capture of real servers next to the checkout, and its log.
 fn live(capture: &str, log: &str) -> Option<(PathBuf, String)> {
     let folder = testkit::corpus()?.join("live-captures");
     let log = std::fs::read_to_string(folder.join(log)).expect("a log");
