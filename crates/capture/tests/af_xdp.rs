@@ -1,4 +1,4 @@
-//! AF_XDP on virtual cables: what is taken and what is not, loss, and what is left behind.
+//! AF_XDP on virtual interfaces: captured and ignored packets, loss, and cleanup.
 
 mod cable;
 
@@ -34,7 +34,7 @@ fn loses_nothing(mode: XdpMode) {
     assert_eq!(sources[0].counters().lost_before_us, Some(0), "at a modest rate");
     assert!(seen.iter().map(|s| s.number).eq(0..20_000), "each once, in order");
     let counters = sources[0].counters();
-    // The kernel's own neighbour talk comes along.
+    // The kernel's neighbor discovery is also captured.
     assert!(counters.packets >= 20_000 && counters.captured_bytes >= 20_000 * 242, "{counters:?}");
 }
 
@@ -122,7 +122,7 @@ fn a_capture_filter_applies() {
 #[test]
 fn all_queues_are_read() {
     inside("all_queues_are_read", &["queues"], || {
-        // No hash is known to be symmetric here: one source reads all.
+        // No hash is known to be symmetric here, so one source reads all packets.
         let options = LiveOptions { workers: 3, ..live() };
         let mut sources = open(&options, &XdpOptions::default()).expect("opens");
         assert_eq!(sources.len(), 1);
@@ -162,7 +162,7 @@ fn what_does_not_fit_is_counted() {
         assert_eq!(number, FRAMES);
         let counters = sources[0].counters();
         assert_eq!(counters.packets + counters.lost_before_us.expect("known"), 6000, "{counters:?}");
-        // Blocks in hand keep their frames.
+        // Blocks in use keep their frames.
         end(send("10.9.0.2:80 100 50"));
         assert_eq!(sources[0].counters().lost_before_us, Some(6100 - FRAMES as u64));
         assert!(held.iter().flat_map(|b| b.packets()).filter_map(|c| seen(&c)).map(|s| s.number).eq(0..4096));
@@ -248,7 +248,7 @@ fn one_program_at_a_time() {
     });
 }
 
-/// Is killed by the test below while it captures.
+/// Killed by the test below while it captures.
 #[test]
 fn captures_for_ever() {
     if env::var_os("AF_XDP_TEST_FOR_EVER").is_some() {
@@ -270,7 +270,7 @@ fn nothing_is_left_by_a_process_that_dies() {
     });
 }
 
-/// For the tests above: sends from the other namespace.
+/// Used by the tests above: sends from the other namespace.
 #[test]
 fn sender() {
     cable::sender();

@@ -1,11 +1,11 @@
-//! Every capture of the shared test data, read whole: packets, bytes and times are as tshark sees them.
+//! Every capture of the shared test data is read completely: packets, bytes, and times equal those of tshark.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
-/// Files of which we make something else than tshark, and why.
+/// Files with a different result than tshark, and the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     ("captures/formats/gopacket-be-test102.pcapng", CUSTOM_BLOCKS),
     ("captures/formats/gopacket-le-test202.pcapng", CUSTOM_BLOCKS),
@@ -22,14 +22,14 @@ const DIFFERENT: &[(&str, &str)] = &[
 ];
 const CUSTOM_BLOCKS: &str = "custom blocks are no packets, though tshark numbers them as if they were; and simple packet \
     blocks have no time: tshark says 1970, we the time of the packet before";
-/// What a capture holds.
+/// Totals of a capture.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Totals {
     packets: u64,
     truncated_packets: u64,
     wire_bytes: u64,
     captured_bytes: u64,
-    /// First, last, least and greatest, in nanoseconds.
+    /// First, last, minimum, and maximum, in nanoseconds.
     times: [i64; 4],
 }
 

@@ -1,5 +1,5 @@
-//! DPDK's virtual devices: a capture file, nothing at all, rings, and a cable. DPDK starts once in a process, so that
-//! each test runs itself again in a process of its own.
+//! DPDK's virtual devices: a capture file, a null device, rings, and a cable. DPDK can be started only once per
+//! process, so each test runs itself again in a separate process.
 #![cfg(feature = "dpdk")]
 
 mod cable;
@@ -16,7 +16,7 @@ use capture::{Block, Source};
 use testkit::{ByteOrder, Dialogue, Precision, Sent};
 use wire::{LinkType, Timestamp};
 
-/// Set in a process of its own.
+/// Set in a separate process.
 const ALONE: &str = "DPDK_TEST_ALONE";
 
 #[test]
@@ -31,7 +31,7 @@ fn a_capture_file_comes_as_the_file_source_gives_it() {
         }
         let mut sent = talk.sent().to_vec();
         let ends = ("10.0.0.1:5".parse().expect("an end"), "10.0.0.2:53".parse().expect("an end"));
-        // Needs several segments, and then one again.
+        // Needs several segments, then a single one again.
         for len in [9000, 2048, 2049, 1] {
             sent.push(Sent::udp(Timestamp(1_700_000_000_000_000_000), ends, &vec![len as u8; len]));
         }
@@ -43,7 +43,7 @@ fn a_capture_file_comes_as_the_file_source_gives_it() {
     });
 }
 
-/// What the file source gives, DPDK gives.
+/// DPDK and the file source must deliver the same packets.
 fn same_packets(path: &Path) {
     let expected = packets(&mut *capture::open(&[PathBuf::from(path)]), usize::MAX);
     let file = path.display();
@@ -158,7 +158,7 @@ fn arguments_that_it_does_not_take() {
     });
 }
 
-/// For the test above that needs a cable.
+/// Used by the test above that needs a cable.
 #[test]
 fn sender() {
     cable::sender();
@@ -171,7 +171,7 @@ fn options(port: &str, devices: &str) -> LiveOptions {
     options
 }
 
-/// Runs `body` as the test `name` in a process of its own.
+/// Runs `body` as the test `name` in a separate process.
 fn alone(name: &str, body: impl FnOnce()) {
     if env::var_os(ALONE).is_some() {
         return body();

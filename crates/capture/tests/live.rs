@@ -1,5 +1,5 @@
-//! Several live sources of one interface: flows are whole, and nothing is lost or seen twice. On the loopback
-//! interface; needs root, and says loudly where there is none.
+//! Several live sources on one interface: flows are complete, and no packet is lost or seen twice. Uses the loopback
+//! interface; requires root, and prints a message otherwise.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use capture::live::{LiveError, LiveOptions, open};
 use capture::{Block, Source};
 use wire::{FlowKey, Packet};
 
-/// Opens a capture of a port; `None` where this user may not.
+/// Opens a capture of a port; `None` without permission.
 fn opened(options: &LiveOptions) -> Option<Vec<Box<dyn Source>>> {
     match open(options) {
         Err(LiveError::NoPermission) => {
@@ -35,7 +35,7 @@ fn read(source: &mut dyn Source) -> HashMap<FlowKey, u64> {
     flows
 }
 
-/// A request and its response on a connection of its own.
+/// A request and its response on a separate connection.
 fn talk(listener: &TcpListener) {
     let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
     let (mut server, _) = listener.accept().expect("a connection");
@@ -55,7 +55,8 @@ fn workers_get_whole_flows() {
     (0..FLOWS).for_each(|_| talk(&listener));
     options.stop.stop();
     let seen: Vec<_> = sources.iter_mut().map(|source| read(source.as_mut())).collect();
-    // SYN, SYN+ACK, ACK, request, response and two FIN at least: a flow in two places would have too few in each.
+    // At least SYN, SYN+ACK, ACK, request, response, and two FINs: a flow split between two sources would have fewer
+    // in each.
     assert!(seen.iter().flat_map(HashMap::values).all(|packets| *packets >= 7), "{seen:?}");
     assert_eq!(seen.iter().map(HashMap::len).sum::<usize>(), FLOWS);
     assert!(seen.iter().all(|flows| flows.len() > FLOWS / 10), "each has its share: {seen:?}");
@@ -67,7 +68,7 @@ fn what_has_been_lent_outlives_the_source() {
     let port = listener.local_addr().expect("bound").port();
     let options = LiveOptions {
         filter: format!("tcp port {port}"),
-        // Two blocks, which is the least.
+        // Two blocks, the minimum.
         buffer_bytes: 1,
         ..LiveOptions::new("lo")
     };
@@ -93,7 +94,7 @@ fn what_has_been_lent_outlives_the_source() {
     let kept = held.split_off(held.len() - 1);
     let last = bytes(&kept);
     drop(held);
-    // There is room again.
+    // Capacity is available again.
     let mut block = Block::default();
     while block.is_empty() {
         talk(&listener);

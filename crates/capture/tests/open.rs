@@ -1,4 +1,5 @@
-//! Opening what people give to `-r`: plain, compressed, nested, empty, missing, and what is no capture at all.
+//! Opening the arguments of `-r`: plain, compressed, nested, empty, and missing files, and files that are not
+//! captures.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// A file of `n` packets, whose times are `start`, `start` + 10, … seconds and whose bytes are `mark`.
+/// A file of `n` packets with the times `start`, `start` + 10, … seconds and the content `mark`.
 fn pcap(start: u32, n: u32, mark: u8) -> Vec<u8> {
     let mut file = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
     for i in 0..n {
@@ -54,7 +55,7 @@ fn read(paths: &[PathBuf]) -> (Vec<(i64, u8)>, Vec<String>) {
     (packets, source.errors().iter().map(line).collect())
 }
 
-/// One file → packets and errors.
+/// Checks the packets and errors of one file.
 fn check(bytes: &[u8], packets: usize, errors: &[&str]) {
     let folder = Folder::new();
     let (read, found) = read(&[folder.file("in.pcap", bytes)]);
@@ -81,7 +82,7 @@ fn compressed_once_twice_and_in_pieces() {
 
 #[test]
 fn damaged_compression_delivers_what_was_good() {
-    // Random marks, or else everything is in the first block.
+    // Random marks; otherwise the first block would contain everything.
     let file: Vec<u8> = (0..2000)
         .flat_map(|i: u32| pcap(i, 1, (i.wrapping_mul(2_654_435_761) >> 24) as u8)[24..].to_vec())
         .collect();
@@ -175,7 +176,7 @@ fn progress_reaches_the_end() {
     }
 }
 
-/// What comes through a pipe is delivered when it comes, not when a buffer is full.
+/// Data from a pipe is delivered immediately, not when a buffer is full.
 #[test]
 #[cfg(target_os = "linux")]
 fn pipes_are_read_as_they_come() {

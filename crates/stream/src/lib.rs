@@ -1,6 +1,6 @@
 //! The embedded stream engine: runs a [`plan::Dataflow`] over batches of tuples. Filters, joins, groups, aggregates,
-//! rankings and windows, exact up to stated bounds of memory; with sampling every result has its interval.
-//! No clock, file or thread: event time comes with [`Engine::advance`].
+//! rankings, and windows, exact within stated memory limits; with sampling every result has a confidence interval. The
+//! engine uses no clock, file, or thread: event time is set with [`Engine::advance`].
 //!
 //! The two busiest hosts of every second:
 //!

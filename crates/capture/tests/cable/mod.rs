@@ -1,5 +1,5 @@
-//! Two network namespaces with a cable between them, for tests of live sources: a test runs itself again inside of one,
-//! and sends from the other. Needs root; where that is missing it says so and proves nothing.
+//! Two network namespaces connected by a virtual cable, for tests of live sources: a test runs itself again inside
+//! one, and sends from the other. Requires root; otherwise a message states that nothing was tested.
 
 // Not every test binary uses all of it.
 #![allow(dead_code)]
@@ -14,12 +14,12 @@ use capture::{Block, Source};
 use wire::packet::Transport;
 use wire::{Captured, Packet};
 
-/// Set inside the monitor's namespace to the name of the senders'.
+/// Set in the monitor's namespace to the name of the sender's namespace.
 const PEER: &str = "CABLE_TEST_PEER";
-/// Set for a sender: what to send.
+/// Set for a sender: the datagrams to send.
 const SEND: &str = "CABLE_TEST_SEND";
 
-/// The test `sender`: sends what is asked for from its namespace.
+/// The test `sender`: sends the requested datagrams from its namespace.
 pub fn sender() {
     let Ok(orders) = env::var(SEND) else { return };
     for (i, order) in orders.split(',').enumerate() {
@@ -41,7 +41,7 @@ pub fn sender() {
     }
 }
 
-/// What came in.
+/// A received datagram.
 pub struct Seen {
     pub to: String,
     pub number: u32,
@@ -50,7 +50,7 @@ pub struct Seen {
     pub tagged: bool,
 }
 
-/// A datagram of a sender.
+/// Decodes a sender's datagram.
 pub fn seen(captured: &Captured<'_>) -> Option<Seen> {
     let packet = Packet::decode(captured).ok()?;
     let five = packet.five_tuple;
@@ -66,7 +66,7 @@ pub fn seen(captured: &Captured<'_>) -> Option<Seen> {
     })
 }
 
-/// Receives until there is enough, or nothing comes any more.
+/// Receives until `enough` returns true, or until a timeout without packets.
 pub fn receive(sources: &mut [Box<dyn Source>], enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
     const QUIET: Duration = Duration::from_secs(5);
     let (mut all, mut last, mut block) = (Vec::new(), Instant::now(), Block::default());
@@ -87,7 +87,7 @@ pub fn peer() -> String {
     env::var(PEER).expect("inside")
 }
 
-/// Sends from the other namespace: `address count length`, several by commas.
+/// Sends from the other namespace: `address count length`, separated by commas.
 pub fn send(orders: &str) -> Child {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &peer()]).arg(env::current_exe().expect("our own path"));
@@ -95,7 +95,7 @@ pub fn send(orders: &str) -> Child {
     command.spawn().expect("`ip` runs")
 }
 
-/// Sends frames as they are from the other namespace; false where there is nothing to send them with.
+/// Sends raw frames from the other namespace; false if no program to send them is available.
 pub fn send_frames(frames: &[Vec<u8>]) -> bool {
     const PROGRAM: &str = "import socket, sys\n\
         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
@@ -139,7 +139,7 @@ pub fn this_test(name: &str) -> Command {
     command
 }
 
-/// Runs `body` as the test `name` in a namespace with an interface `mon`, whose other end is `e0` in another one.
+/// Runs `body` as the test `name` in a namespace with an interface `mon`, connected to `e0` in another namespace.
 pub fn inside(name: &str, features: &[&str], body: impl FnOnce()) {
     if env::var_os(PEER).is_some() {
         return body();
@@ -156,7 +156,7 @@ pub fn inside(name: &str, features: &[&str], body: impl FnOnce()) {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// Two namespaces, gone at the end.
+/// Two namespaces, removed on drop.
 struct Namespaces {
     monitor: String,
     peer: String,

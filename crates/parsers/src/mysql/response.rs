@@ -453,7 +453,7 @@ pub fn can_begin(awaited: Awaited, head: [u8; 5]) -> bool {
     }
 }
 
-/// Whether a packet ends the rows: EOF or its OK form. A row that starts with the same byte is over 16 MiB.
+/// Whether a packet ends the rows: EOF or its OK form. Rows with this first byte are over 16 MiB.
 fn ends_rows(p: &Packet<'_>) -> bool {
     p.first() == Some(0xfe) && p.len < PACKET_MAX
 }

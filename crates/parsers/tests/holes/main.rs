@@ -1,7 +1,7 @@
-//! Conversations with holes: their tuples must equal those of the complete conversation or be null.
+//! Dialogues with gaps: their tuples must equal those of the complete dialogue or be null.
 //!
-//! A field of a tuple of a damaged conversation is null or as in the complete one, and no tuple with a missing byte is
-//! `exact`. Damage: lost packets, in one or both directions, and packets cut by the snaplen.
+//! A field of a tuple from a damaged dialogue is null or equal to the complete one, and no tuple with a missing byte
+//! is `exact`. Damage: lost packets, in one or both directions, and packets truncated by the snaplen.
 
 mod http;
 mod memcached;
@@ -14,7 +14,7 @@ use parsers::Direction;
 use talk::{Damage, Script, Side};
 use testkit::Rng;
 
-/// Conversations of each kind.
+/// Dialogues of each kind.
 const SEEDS: u64 = 400;
 
 fn any_damage(rng: &mut Rng) -> Damage {
@@ -71,7 +71,7 @@ fn nfs_files_that_hold_rpc() {
     check(nfs::script_of_rpc_in_files, any_damage);
 }
 
-/// An xid says which reply is a call's, whichever comes first.
+/// The xid identifies the reply of a call, whichever is captured first.
 #[test]
 fn nfs_captured_in_another_order() {
     for seed in 0..SEEDS {
@@ -88,7 +88,7 @@ fn nfs_captured_in_another_order() {
     }
 }
 
-/// A call whose reply is missing does not get that to a later one.
+/// A call with a missing reply must not be paired with the reply of a later call.
 #[test]
 fn nfs_with_numbers_used_again() {
     check(nfs::script_with_few_numbers, |rng| Damage::Lost {

@@ -1,4 +1,4 @@
-//! MySQL: a login, statements in the clear and prepared, other databases and other users.
+//! MySQL: a login, text and prepared statements, other databases, and other users.
 
 use parsers::mysql;
 use testkit::Rng;

@@ -1,4 +1,4 @@
-//! NFSv3: several calls under way, answered in any order.
+//! NFSv3: several concurrent calls with replies in any order.
 
 use parsers::Direction::{ClientToServer, ServerToClient};
 use parsers::nfs;
@@ -6,17 +6,17 @@ use testkit::{Rng, Xdr};
 
 use crate::talk::{Say, Script, text};
 
-/// Calls with numbers of their own.
+/// Calls with unique numbers.
 pub fn script(rng: &mut Rng) -> Script {
     with_numbers(rng, u32::MAX, false)
 }
 
-/// Calls with numbers that are soon used again.
+/// Calls with numbers that are soon reused.
 pub fn script_with_few_numbers(rng: &mut Rng) -> Script {
     with_numbers(rng, 20, false)
 }
 
-/// Files and names that hold RPC.
+/// Files and names that contain RPC messages.
 pub fn script_of_rpc_in_files(rng: &mut Rng) -> Script {
     with_numbers(rng, u32::MAX, true)
 }
@@ -25,7 +25,7 @@ fn with_numbers(rng: &mut Rng, xids: u32, has_rpc: bool) -> Script {
     let ahead = 1 + rng.below(12) as usize;
     let n = 5 + rng.below(40) as usize;
     let (mut says, mut asked, mut xid) = (Vec::new(), 0, 0);
-    // Number, place in the script and reply of the calls under way.
+    // Number, position in the script, and reply of the open calls.
     let mut open: Vec<(u32, usize, Vec<u8>)> = Vec::new();
     while asked < n || !open.is_empty() {
         if asked < n && open.len() < ahead && (open.is_empty() || rng.chance(0.6)) {
@@ -55,8 +55,8 @@ fn reply(xid: u32) -> Xdr {
     Xdr::default().words(&[xid, 1, 0, 0, 0, 0])
 }
 
-/// Records of calls and replies, as one stream or with something between them, also inside each other; some with marks that claim more
-/// than is there. Their numbers are others than those of the conversation.
+/// Records of calls and replies, as one stream or with gaps between them, also nested; some with marks that claim too
+/// much data. Their numbers differ from those of the dialogue.
 fn rpc(rng: &mut Rng, depth: u32) -> Vec<u8> {
     let mut stream = vec![b'x'; 4 * rng.below(20) as usize];
     let (between, lies) = (rng.below(2) * 70, rng.chance(0.2));

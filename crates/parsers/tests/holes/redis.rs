@@ -1,4 +1,4 @@
-//! Redis: strings, lists, subscriptions, and what the server says unasked.
+//! Redis: strings, lists, subscriptions, and push messages of the server.
 
 use parsers::redis;
 use testkit::Rng;

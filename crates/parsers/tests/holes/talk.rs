@@ -1,4 +1,4 @@
-//! What two ends say to each other, the packets of it, their damage, and what a parser tells of what is left.
+//! Dialogues of two endpoints: their packets, the damage, and the tuples of a parser from the remaining packets.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use Direction::{ClientToServer, ServerToClient};
 
-/// A conversation.
+/// A dialogue.
 pub struct Script {
     pub protocol: &'static Protocol,
     pub schema: Schema,
@@ -20,11 +20,11 @@ pub struct Script {
     pub says: Vec<Say>,
     /// Fields that depend on more than their own transaction.
     pub unchecked: &'static [&'static str],
-    /// Every tuple has to begin where a request or a response does.
+    /// Every tuple must begin with a request or a response.
     pub begins_known: bool,
 }
 
-/// What one end says at once.
+/// A message of one endpoint.
 pub struct Say {
     pub direction: Direction,
     pub transaction: Option<usize>,
@@ -32,7 +32,7 @@ pub struct Say {
 }
 
 impl Script {
-    /// One request after another, each with its response.
+    /// Consecutive requests, each with its response.
     pub fn in_turns(
         protocol: &'static Protocol,
         schema: Schema,
@@ -52,16 +52,16 @@ impl Script {
     }
 }
 
-/// What happens to the packets.
+/// Damage to the packets.
 #[derive(Clone, Copy, Debug)]
 pub enum Damage {
-    /// A share of them is missing.
+    /// A share of them is lost.
     Lost { share: f64, side: Side },
-    /// So many bytes of each are left.
+    /// Each is truncated to this number of bytes.
     Cut(usize),
 }
 
-/// Whose packets.
+/// The side of the damaged packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Both,
@@ -69,7 +69,7 @@ pub enum Side {
     Server,
 }
 
-/// A packet: a part of what one end says.
+/// A packet: a part of a message.
 struct Segment<'a> {
     direction: Direction,
     transaction: Option<usize>,
@@ -87,7 +87,7 @@ struct Row {
     values: Vec<(String, Option<String>)>,
 }
 
-/// Plays `script` whole and damaged, and compares.
+/// Plays `script` complete and damaged, and compares the tuples.
 pub fn check(script: &Script, damage: Damage, rng: &mut Rng) -> Result<(), String> {
     let mut segments = segments(script, rng);
     let whole = play(script, &segments);
@@ -108,7 +108,7 @@ pub fn check(script: &Script, damage: Damage, rng: &mut Rng) -> Result<(), Strin
         truth.entry(*transaction).or_default().push(row);
     }
     for row in play(script, &segments) {
-        // The rest of a message whose beginning is lost belongs to nothing.
+        // The rest of a message without its beginning belongs to no transaction.
         let Some(transaction) = begun.get(&row.ts) else {
             if script.begins_known {
                 return Err(format!("nothing began then: {row:?}"));
@@ -172,7 +172,7 @@ impl Row {
     }
 }
 
-/// The same; of a list of blocks' check-sums some may be `-`, which are missing.
+/// Whether values agree; in a list of block checksums, missing ones may be `-`.
 fn agree(is: &Option<String>, was: &Option<String>) -> bool {
     let words =
         |text: &Option<String>| text.iter().flat_map(|t| t.split(' ')).map(str::to_owned).collect::<Vec<_>>();
@@ -180,12 +180,12 @@ fn agree(is: &Option<String>, was: &Option<String>) -> bool {
     is.len() == was.len() && is.iter().zip(&was).all(|(is, was)| is == was || is == "-")
 }
 
-/// Which transaction's request or response began at a time.
+/// The transaction with a request or response that began at each time.
 fn transactions_begun(segments: &[Segment<'_>]) -> HashMap<i64, usize> {
     segments.iter().filter(|s| s.first).filter_map(|s| Some((s.ts.0, s.transaction?))).collect()
 }
 
-/// For failures: what was seen from the transaction before on.
+/// For failure messages: the packets near a transaction.
 fn tell(segments: &[Segment<'_>], transaction: usize) -> String {
     let near = |s: &&Segment<'_>| s.transaction.is_none_or(|t| t.abs_diff(transaction) <= 1);
     let tell = |s: &Segment<'_>| {
@@ -223,13 +223,13 @@ fn segments<'a>(script: &'a Script, rng: &mut Rng) -> Vec<Segment<'a>> {
     segments
 }
 
-/// A parser at work.
+/// A running parser.
 struct Player {
     parser: Box<dyn StreamParser>,
     taps: Vec<Tap>,
     counters: Counters,
     flow: FlowContext,
-    /// Where each direction's missing bytes begin, and how many there are.
+    /// Start and length of each direction's gap.
     missing: [Option<(TcpSeq, u64)>; 2],
 }
 
@@ -266,7 +266,7 @@ fn play(script: &Script, segments: &[Segment<'_>]) -> Vec<Row> {
 }
 
 impl Player {
-    /// A packet: what it shows to be missing is missing before it.
+    /// Passes a packet to the parser, after the gap that it reveals.
     fn segment(&mut self, s: &Segment<'_>) {
         let (mine, other) = match s.direction {
             ClientToServer => (0, ServerToClient),
@@ -329,7 +329,7 @@ fn show(batch: &Batch, id: FieldId, row: usize) -> Option<String> {
     })
 }
 
-/// Letters, as many as are asked for.
+/// A text of `len` random letters.
 pub fn text(rng: &mut Rng, len: u64) -> String {
     (0..len).map(|_| char::from(b'a' + rng.below(26) as u8)).collect()
 }

@@ -1,4 +1,4 @@
-//! The grammar of the clauses that say which columns and rows are shown: SELECT, ORDER BY and LIMIT.
+//! The grammar of the clauses that select columns and rows: SELECT, ORDER BY, and LIMIT.
 //!
 //! ```text
 //! SELECT column {, column}       column = * | expr [AS name]

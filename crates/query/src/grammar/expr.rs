@@ -1,4 +1,4 @@
-//! The grammar of expressions: values, and conditions, which are values of true and false.
+//! The grammar of expressions: values, and conditions, which are boolean values.
 //!
 //! ```text
 //! expr    = all {or all}        all = negation {and negation}       negation = {not} test

@@ -1,5 +1,5 @@
-//! The grammar of clauses and lists, by recursive descent. An error is noted and reading goes on at the next comma,
-//! bracket or clause, so that one pass finds them all.
+//! The grammar of clauses and lists, by recursive descent. After an error, parsing continues at the next
+//! comma, parenthesis, or clause, so that one pass finds all errors.
 //!
 //! ```text
 //! query = PARSE names [SELECT columns] [FROM addresses] [TO addresses] [WHERE condition]… [SINCE time] [UNTIL time]

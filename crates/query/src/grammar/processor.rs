@@ -1,4 +1,4 @@
-//! The grammar of PROCESS. A value list goes on until the next `name=`.
+//! The grammar of PROCESS. A value list extends to the next `name=`.
 //!
 //! ```text
 //! processors = processor [selection] {[,] processor [selection]}       processor = "(" name [":" args] ")" | name

@@ -1,4 +1,4 @@
-//! The grammar of what stands behind a processor: which rows of its results are shown.
+//! The grammar of the clauses after a processor, which select its result rows.
 //!
 //! ```text
 //! selection = [HAVING condition] [ORDER BY keys] [LIMIT n ROWS]      in any order

@@ -14,9 +14,9 @@ use crate::pane::Overflow;
 
 /// Returns 16 hexadecimal digits that identify the meaning of a pipeline's cells: their tuples, grouping,
 /// accumulators, and times of delivery. Properties that affect only results computed from cells are excluded: names,
-/// the number, choice, and order of rows, and the aggregates that read an accumulator. Without windows, however,
-/// rates need times that other aggregates do not. The argument `beside` adds other
-/// properties that determine the tuples.
+/// the number, choice, and order of rows, and the aggregates that read an accumulator. Without windows, only rates
+/// require the times of the first and last tuple. Further properties that determine the
+/// tuples are given by the last argument.
 ///
 /// # Panics
 /// If the pipeline does not exist or the dataflow is invalid.

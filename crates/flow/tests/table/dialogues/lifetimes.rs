@@ -363,7 +363,7 @@ fn an_evicted_flow_that_goes_on_is_no_other() {
     seen.run(&sent.iter().skip(1).step_by(2).cloned().collect::<Vec<_>>());
     let counters = *seen.table.counters();
     assert!(counters.closed_for(CloseReason::Evicted) > 30_000, "{counters:?}");
-    // Of two entries in the same slot, only one is kept.
+    // Two entries in the same slot: only one remains.
     assert!((20_000..20_400).contains(&counters.flows()), "{counters:?}");
     assert_eq!((counters.capture_loss().share(), counters.gaps), (0.0, 0));
 }
