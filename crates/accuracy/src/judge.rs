@@ -274,8 +274,9 @@ impl Judge<'_> {
             }
             // Another packet of the server was seen at that time.
             let ends = (truth.told.server, truth.told.client);
-            let others = asked.iter().flat_map(|from| self.view.at(from + claimed));
-            if others.into_iter().any(|p| self.truth.recording.ends(*p) == Some(ends)) {
+            let own = response.first..=response.last;
+            let seen = asked.iter().flat_map(|from| self.view.at(from + claimed));
+            if seen.into_iter().any(|p| !own.contains(p) && self.truth.recording.ends(*p) == Some(ends)) {
                 return Time::OfAnother;
             }
         }
