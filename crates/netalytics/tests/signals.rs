@@ -370,3 +370,54 @@ fn a_signal_ends_the_service_and_an_agent() {
         assert_eq!(status, Some(0), "{name}: {}", agent.rest_of_errors());
     }
 }
+
+/// A monitor and an aggregator without an order, and with a part of one.
+#[test]
+fn a_signal_ends_monitors_and_aggregators() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop/in.pcap");
+    let commands: &[(&[&str], &[u8])] = &[
+        (&["monitor", "-r", demo], b""),
+        (&["monitor", "--demo", demo], &[64, 0, 0, 0, 1]),
+        (&["aggregator"], b""),
+        (&["aggregator"], &[64, 0, 0, 0, b'{']),
+    ];
+    for (args, input) in commands {
+        for name in ["TERM", "INT", "HUP"] {
+            let mut run = Running::start(args);
+            run.drain();
+            run.feed(input);
+            thread::sleep(Duration::from_millis(600));
+            let was_running = run.is_running();
+            run.signal(name);
+            let ended = run.ended_within(WITHIN);
+            let what = format!("{args:?} {input:?} {name}: {ended:?}");
+            assert!(ended.is_some(), "{what}: it goes on");
+            assert!(was_running, "{what}: it had ended: {}", run.rest_of_errors());
+        }
+    }
+}
+
+/// A publisher whose broker accepts connections and never answers, while input arrives and while it does not.
+#[test]
+fn a_signal_ends_a_publisher() {
+    let broker = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let kafka = broker.local_addr().expect("an address").to_string();
+    for (n, name) in ["TERM", "INT", "HUP"].into_iter().enumerate() {
+        for input in [Input::Endless, Input::Silent] {
+            let query = ["PARSE packet", "PARSE packet PROCESS (group-count: group=dst_port, w=1s)"][n % 2];
+            let mut run = Running::start(&["publish", query, "-r", "-", "--kafka", &kafka]);
+            run.drain();
+            match input {
+                Input::Endless => run.feed_for_ever(),
+                _ => run.feed(&[head(), datagrams(0, 100)].concat()),
+            }
+            thread::sleep(Duration::from_millis(600));
+            let was_running = run.is_running();
+            run.signal(name);
+            let ended = run.ended_within(WITHIN);
+            let what = format!("{query} {input:?} {name}: {ended:?}");
+            assert!(ended.is_some(), "{what}: it goes on");
+            assert!(was_running, "{what}: it had ended: {}", run.rest_of_errors());
+        }
+    }
+}
