@@ -41,7 +41,7 @@ const TIMELY: [&str; 5] = [
 
 /// All that a run says.
 #[derive(Debug, PartialEq)]
-struct Answer {
+pub(crate) struct Answer {
     /// Rows as they came, by pipeline.
     results: Vec<(Option<usize>, Vec<Row>)>,
     accounting: Accounting,
@@ -51,7 +51,7 @@ struct Answer {
     limit_reached: bool,
 }
 
-fn run(source: Box<dyn Source>, query: &str, workers: usize) -> Answer {
+pub(crate) fn run(source: Box<dyn Source>, query: &str, workers: usize) -> Answer {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let input = Input::Shared(source, workers);
     let mut job = Job::start(&planner::lower(&query), &Config::default(), input).expect("threads");

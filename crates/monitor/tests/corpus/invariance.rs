@@ -1,0 +1,72 @@
+//! The invariance run: every capture as a file, from a pipe, compressed and as pcapng, with 1, 2, 3 and 8 workers, two runs of
+//! each: rows, their order, and all counters are those of one worker that reads the file. It takes minutes and runs where
+//! `NETALYTICS_INVARIANCE` names a folder of further captures, such as `accuracy --write` writes:
+//! `NETALYTICS_INVARIANCE=DIR cargo test -p monitor --test corpus invariance -- --nocapture`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::forms::Forms;
+use crate::support::{EVERYWHERE, captures};
+use crate::workers::run;
+
+const QUERIES: [&str; 9] = [
+    "PARSE flow",
+    "PARSE http",
+    "PARSE mysql_query",
+    "PARSE memcached",
+    "PARSE redis",
+    "PARSE rpc",
+    "PARSE dns",
+    "PARSE tls",
+    "PARSE packet PROCESS (group-count: group=src_ip, w=1s)",
+];
+const WORKERS: [usize; 4] = [1, 2, 3, 8];
+const RUNS: usize = 2;
+/// Larger captures are left out.
+const BYTES_MAX: u64 = 1 << 20;
+
+#[test]
+fn every_form_with_every_number_of_workers() {
+    let (Some(root), Some(folder)) = (testkit::corpus(), std::env::var_os("NETALYTICS_INVARIANCE")) else {
+        return;
+    };
+    let mut all = captures(&root, EVERYWHERE);
+    let more = Path::new(&folder).read_dir().expect("a folder");
+    all.extend(more.map(|entry| entry.expect("a file").path()));
+    all.retain(|capture| capture.metadata().is_ok_and(|file| file.len() <= BYTES_MAX));
+    all.sort();
+    let (mut compared, mut different) = (BTreeMap::<String, usize>::new(), Vec::new());
+    for capture in &all {
+        for (form, workers, query) in differing(capture, &mut compared) {
+            different.push(format!("{query}, {form}, {workers} workers, {}", capture.display()));
+        }
+    }
+    let runs: usize = compared.values().sum();
+    println!("{} captures, {runs} comparisons, {} differ: {compared:?}", all.len(), different.len());
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+/// The runs over a capture that differ from the first one.
+fn differing(
+    capture: &PathBuf,
+    compared: &mut BTreeMap<String, usize>,
+) -> Vec<(String, usize, &'static str)> {
+    let forms = Forms::of(capture);
+    let chosen = |form: &str| !form.contains("zstd") && !form.contains(',');
+    let mut different = Vec::new();
+    for query in QUERIES {
+        let expected = run(forms.all()[0].1(), query, 1);
+        for (form, open) in forms.all().into_iter().filter(|(form, _)| chosen(form)) {
+            for workers in WORKERS {
+                for _ in 0..RUNS {
+                    *compared.entry(form.clone()).or_default() += 1;
+                    if run(open(), query, workers) != expected {
+                        different.push((form.clone(), workers, query));
+                    }
+                }
+            }
+        }
+    }
+    different
+}
