@@ -271,7 +271,7 @@ fn what_a_recording_cannot_answer_is_said() {
     check(&["query", "PARSE http", r[0], r[1], "-w", "x.pcapng"], 2, &["has none"]);
     check(&["record", "PARSE http", r[0], r[1], "-o", "x"], 2, &["record reads captures"]);
     check(&["query", "PARSE http", "-r", folder.path().to_str().unwrap()], 1, &["no recording"]);
-    check(&["record", "PARSE http", "-r", SHOP, "-o", SHOP], 2, &["no folder"]);
+    check(&["record", "PARSE http", "-r", SHOP, "-o", SHOP], 2, &["not a folder"]);
     check(&["record", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"], 1, &["cannot record"]);
 }
 

@@ -178,6 +178,6 @@ fn wrong_selections() {
     check("(group-grop) HAVING x > 1", &[("grop", "did you mean `group`?")]);
     check("(ratio: of=(url))", &[("url", "is text, not a condition")]);
     check("(count: of=(status = 1))", &[("of", "it goes with the block `ratio`")]);
-    check_errors("PARSE http HAVING count > 1", &[("HAVING", "stands behind a processor")]);
+    check_errors("PARSE http HAVING count > 1", &[("HAVING", "belongs after a processor")]);
     check_errors("PARSE http PROCESS workload-profile LIMIT 3 ROWS", &[("workload-profile", "is of no use")]);
 }
