@@ -12,6 +12,7 @@ mod forms;
 mod frames;
 mod http;
 mod idle;
+mod invariance;
 mod live_clock;
 mod loss;
 mod memcached;
