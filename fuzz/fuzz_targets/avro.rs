@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use avro::{Decoder, Records, encode};
+use avro::{AvroDecoder, AvroRecords, encode};
 use bus::tuples;
 use libfuzzer_sys::fuzz_target;
 use tuple::{Schema, common};
@@ -22,9 +22,9 @@ static SCHEMA: LazyLock<Arc<Schema>> =
 
 fuzz_target!(|input: &[u8]| {
     let schema = tuples::record_schema(&SCHEMA);
-    let mut decoder = Decoder::new(&schema, |_| true).expect("every type has a form");
-    let mut tuples = tuples::Decoder::new(&SCHEMA, |id| id >= common::TS_END);
-    let mut beat = Records::default();
+    let mut decoder = AvroDecoder::new(&schema, |_| true).expect("every type has a form");
+    let mut tuples = tuples::TupleDecoder::new(&SCHEMA, |id| id >= common::TS_END);
+    let mut beat = AvroRecords::default();
     encode(&tuples::beat(&SCHEMA, 7), &mut beat).expect("every type has a form");
     let beat = beat.iter().next().expect("one");
     let mut taken = 0;
@@ -44,10 +44,10 @@ fuzz_target!(|input: &[u8]| {
     let batch = decoder.finish();
     assert_eq!(batch.num_rows(), taken);
     assert!(tuples.finish().batch.rows() <= taken);
-    let mut written = Records::default();
+    let mut written = AvroRecords::default();
     encode(&batch, &mut written).expect("every type has a form");
     written.iter().for_each(|record| decoder.push(record).expect("our own"));
-    let mut again = Records::default();
+    let mut again = AvroRecords::default();
     encode(&decoder.finish(), &mut again).expect("every type has a form");
     assert!(written.iter().eq(again.iter()));
 });

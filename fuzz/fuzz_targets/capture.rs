@@ -9,7 +9,7 @@ fuzz_target!(|input: Vec<u8>| {
     let len = input.len();
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
     let (mut packets, mut blocks) = (0, 0u32);
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         packets += block.packets().len() as u64;
         blocks += 1;

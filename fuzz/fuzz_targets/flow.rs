@@ -4,22 +4,24 @@
 
 use std::collections::HashMap;
 
-use flow::{Config, Events, FlowEvent, Room, Table};
+use flow::{FlowBudget, FlowEvent, FlowEvents, FlowTable, FlowTableConfig};
 use libfuzzer_sys::fuzz_target;
 use wire::packet::TcpFlags;
-use wire::{Addr, Endpoint, FiveTuple, IpProtocol, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+use wire::{
+    Addr, Endpoint, FiveTuple, FlowSide, IpProtocol, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader,
+};
 
 const HELD_MAX: usize = 1 << 16;
 
 fuzz_target!(|input: &[u8]| {
-    let config = Config {
-        room: Room::of_flows(8),
+    let config = FlowTableConfig {
+        room: FlowBudget::of_flows(8),
         held_bytes_max: HELD_MAX,
         held_bytes_max_per_direction: 1 << 14,
-        ..Config::default()
+        ..FlowTableConfig::default()
     };
-    let mut table = Table::<()>::new(config);
-    let mut events = Events::default();
+    let mut table = FlowTable::<()>::new(config);
+    let mut events = FlowEvents::default();
     let mut open = HashMap::<u32, Open>::new();
     let (mut now, bytes) = (0i64, [0u8; 256]);
     for step in input.chunks_exact(8) {
@@ -45,9 +47,9 @@ fuzz_target!(|input: &[u8]| {
             vlan: None,
             tunnel: wire::Tunnel::default(),
             transport: if udp {
-                Transport::Udp
+                TransportHeader::Udp
             } else {
-                Transport::Tcp(TcpInfo {
+                TransportHeader::Tcp(TcpInfo {
                     seq: TcpSeq(far | u32::from(seq_low) * 16 | u32::from(seq_high & 3) << 12),
                     ack: TcpSeq(u32::from(ack_low) * 16 | u32::from(ack_high & 3) << 12),
                     flags: TcpFlags(flags),
@@ -83,7 +85,7 @@ struct Open {
 }
 
 impl Open {
-    fn advance(&mut self, side: Side, seq: TcpSeq, bytes: u64) {
+    fn advance(&mut self, side: FlowSide, seq: TcpSeq, bytes: u64) {
         assert!(!self.has_terminated);
         let delivered = &mut self.delivered[side.index()];
         assert!(delivered.is_none_or(|before| before == seq), "{delivered:?}, then {seq:?}");
@@ -92,7 +94,7 @@ impl Open {
 }
 
 /// `Opened` first, only records after `Terminated`, `Closed` last.
-fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, Open>) {
+fn check(events: &FlowEvents, payload: &[u8], open: &mut HashMap<u32, Open>) {
     for event in events.list() {
         if event.what == FlowEvent::Opened {
             assert!(open.insert(event.flow.0, Open::default()).is_none(), "opened twice");

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use monitor::fragments::Fragments;
-use wire::{Captured, Fragment, LinkType, Timestamp};
+use monitor::fragments::FragmentReassembler;
+use wire::{CapturedPacket, IpFragment, LinkType, Timestamp};
 
 const HELD_MAX: usize = 20_000;
 
@@ -11,18 +11,18 @@ const HELD_MAX: usize = 20_000;
 type Part = (u8, u8, bool, bool, bool, u8, u8);
 
 fuzz_target!(|parts: Vec<Part>| {
-    let mut table = Fragments::new(HELD_MAX);
+    let mut table = FragmentReassembler::new(HELD_MAX);
     let (mut came, mut went) = (0, 0);
     for (n, part) in parts.into_iter().enumerate() {
         let (bytes, original_len) = packet(part);
         let ts = Timestamp(n as i64 * 1_000_000_000);
-        let captured = Captured { ts, link_type: LinkType::Ethernet, original_len, bytes: &bytes };
-        let Some(fragment) = Fragment::of(&captured) else { continue };
+        let captured = CapturedPacket { ts, link_type: LinkType::Ethernet, original_len, bytes: &bytes };
+        let Some(fragment) = IpFragment::of(&captured) else { continue };
         came += 1;
         let whole = table.add(&fragment, (1, captured.wire_len()));
         for whole in whole.into_iter().chain(table.give_up(ts)) {
             went += whole.packets;
-            assert!(Fragment::of(&whole.captured()).is_none());
+            assert!(IpFragment::of(&whole.captured()).is_none());
             assert!(whole.bytes.len() <= 65_535 + 200);
         }
         assert!(table.held_bytes() <= HELD_MAX);

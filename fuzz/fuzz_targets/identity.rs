@@ -4,13 +4,16 @@
 
 use std::sync::LazyLock;
 
-use identity::{Authority, Lifetime, Peer, Pin, Request, Serial};
+use identity::{
+    AuthorityPin, CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest, VerifiedPeer,
+};
 use libfuzzer_sys::fuzz_target;
 
 const NOW: i64 = 1_795_000_000;
 
-static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
-    let (authority, _key) = Authority::create("fuzz", Lifetime::lasting(NOW, 1000)).expect("an authority");
+static AUTHORITY: LazyLock<CertificateAuthority> = LazyLock::new(|| {
+    let (authority, _key) =
+        CertificateAuthority::create("fuzz", CertificateLifetime::lasting(NOW, 1000)).expect("an authority");
     authority
 });
 
@@ -18,10 +21,10 @@ fn sign(request: &str) {
     if let Ok(signed) = AUTHORITY.sign_agent(
         request,
         "web-1",
-        Serial { enrolment: 7, number: 1 },
-        Lifetime::lasting(NOW, 100),
+        CertificateSerial { enrolment: 7, number: 1 },
+        CertificateLifetime::lasting(NOW, 100),
     ) {
-        let peer = Peer::of_pem(&signed).expect("what was signed can be read");
+        let peer = VerifiedPeer::of_pem(&signed).expect("what was signed can be read");
         assert_eq!(peer.name, "web-1", "the name is the server's, whatever the request says");
     }
 }
@@ -29,7 +32,7 @@ fn sign(request: &str) {
 /// A valid request with edits: position and byte.
 fn changed(changes: &[u8]) -> String {
     static REQUEST: LazyLock<Vec<u8>> =
-        LazyLock::new(|| der(&Request::create().expect("a request").request_pem));
+        LazyLock::new(|| der(&SigningRequest::create().expect("a request").request_pem));
     let mut bytes = REQUEST.clone();
     for [low, high, byte] in changes.as_chunks().0 {
         let at = usize::from(u16::from_le_bytes([*low, *high])) % bytes.len();
@@ -75,13 +78,13 @@ fuzz_target!(|input: &[u8]| match input {
     [0, rest @ ..] => sign(&String::from_utf8_lossy(rest)),
     [1, rest @ ..] => sign(&changed(rest)),
     [2, rest @ ..] => {
-        let _ = Peer::of(&rest.into());
+        let _ = VerifiedPeer::of(&rest.into());
     }
     [3, rest @ ..] => {
         let text = String::from_utf8_lossy(rest);
-        let _ = Peer::of_pem(&text);
-        let _ = Pin::of_pem(&text);
-        if let Ok(pin) = text.parse::<Pin>() {
+        let _ = VerifiedPeer::of_pem(&text);
+        let _ = AuthorityPin::of_pem(&text);
+        if let Ok(pin) = text.parse::<AuthorityPin>() {
             assert_eq!(pin.to_string(), text.to_lowercase());
         }
         let _ = identity::check_name(&text);

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use agent::policy::Policy;
+use agent::policy::HostPolicy;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use server::ColumnHead;
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| match input {
         match which % 3 {
             0 => server::fuzzing::saved(&text),
             1 => server::fuzzing::asked(&text),
-            _ => drop(Policy::parse(&text)),
+            _ => drop(HostPolicy::parse(&text)),
         }
     }
     _ => {}

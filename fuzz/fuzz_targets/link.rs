@@ -4,28 +4,28 @@
 
 use libfuzzer_sys::fuzz_target;
 use link::{
-    AgentSession, Desired, Frame, Hello, Now, ServerEvent, ServerLimits, ServerSession, Spool, SpoolLimits,
-    Store, StoreFailed,
+    AgentSession, DesiredJobs, Frame, Hello, SegmentStore, SegmentStoreError, ServerSession,
+    ServerSessionEvent, SessionLimits, SessionTime, Spool, SpoolLimits,
 };
 
 /// A spool of one segment and a ledger, with arbitrary bytes.
 struct AnyStore(Vec<u8>, Vec<u8>);
 
-impl Store for AnyStore {
-    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
+impl SegmentStore for AnyStore {
+    fn append(&mut self, _: u32, _: &[u8]) -> Result<(), SegmentStoreError> {
+        Err(SegmentStoreError)
     }
-    fn sync(&mut self, _: u32) -> Result<(), StoreFailed> {
-        Err(StoreFailed)
+    fn sync(&mut self, _: u32) -> Result<(), SegmentStoreError> {
+        Err(SegmentStoreError)
     }
-    fn read(&mut self, _: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed> {
+    fn read(&mut self, _: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError> {
         Ok(self.0.iter().skip(offset as usize).take(length.min(1 << 20) as usize).copied().collect())
     }
     fn remove(&mut self, _: u32) {}
     fn list(&mut self) -> Vec<u32> {
         vec![0]
     }
-    fn write_ledger(&mut self, _: &[u8]) -> Result<(), StoreFailed> {
+    fn write_ledger(&mut self, _: &[u8]) -> Result<(), SegmentStoreError> {
         Ok(())
     }
     fn read_ledger(&mut self) -> Vec<u8> {
@@ -40,20 +40,20 @@ fn spool(segment: &[u8], ledger: &[u8]) -> Spool {
 /// To a server that has accepted the agent.
 fn to_server(bytes: &[u8]) {
     let mut server = ServerSession::new(
-        ServerLimits { window_bytes: 1 << 16, ..ServerLimits::default() },
+        SessionLimits { window_bytes: 1 << 16, ..SessionLimits::default() },
         0,
-        Now::default(),
+        SessionTime::default(),
     );
     let hello = Hello { version_min: 1, version_max: 1, ..Hello::default() };
     let greeting = Frame::from(hello).encode().concat();
-    server.handle_bytes(Now::default(), &greeting).expect("hello is well formed");
-    server.welcome(1, Desired::default(), vec![]);
+    server.handle_bytes(SessionTime::default(), &greeting).expect("hello is well formed");
+    server.welcome(1, DesiredJobs::default(), vec![]);
     for piece in bytes.chunks(999) {
-        if server.handle_bytes(Now::default(), piece).is_err() {
+        if server.handle_bytes(SessionTime::default(), piece).is_err() {
             return;
         }
         while let Some(event) = server.poll_event() {
-            if let ServerEvent::Record(record) = event {
+            if let ServerSessionEvent::Record(record) = event {
                 server.committed(record.lane(), record.seq());
             }
         }
@@ -63,9 +63,9 @@ fn to_server(bytes: &[u8]) {
 
 fn to_agent(bytes: &[u8]) {
     let mut spool = spool(&[], &[]);
-    let mut agent = AgentSession::new(Hello::default(), 1, Now::default());
+    let mut agent = AgentSession::new(Hello::default(), 1, SessionTime::default());
     for piece in bytes.chunks(999) {
-        if agent.handle_bytes(Now::default(), piece, &mut spool).is_err() {
+        if agent.handle_bytes(SessionTime::default(), piece, &mut spool).is_err() {
             return;
         }
         while agent.poll_event().is_some() {}
@@ -83,7 +83,7 @@ fuzz_target!(|input: &[u8]| match input {
         let _ = spool.lanes();
     }
     bytes => {
-        let _ = ServerSession::new(ServerLimits::default(), 0, Now::default())
-            .handle_bytes(Now::default(), bytes);
+        let _ = ServerSession::new(SessionLimits::default(), 0, SessionTime::default())
+            .handle_bytes(SessionTime::default(), bytes);
     }
 });

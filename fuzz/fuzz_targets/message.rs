@@ -5,8 +5,8 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use link::{Decoder, Frame};
-use plan::message::{Closing, JobOrder};
+use link::{Frame, FrameDecoder};
+use plan::message::{JobOrder, MonitorFinalReport};
 use tuple::Schema;
 
 static SCHEMAS: LazyLock<Vec<Arc<Schema>>> = LazyLock::new(parsers::registry::schemas);
@@ -23,24 +23,24 @@ fn order(bytes: &[u8]) {
 }
 
 fn account(bytes: &[u8]) {
-    if let Ok(closing) = Closing::decode(bytes) {
+    if let Ok(closing) = MonitorFinalReport::decode(bytes) {
         let sent = closing.encode();
-        assert_eq!(Closing::decode(&sent).expect("it was read").encode(), sent);
+        assert_eq!(MonitorFinalReport::decode(&sent).expect("it was read").encode(), sent);
     }
 }
 
 fn pipe(mut bytes: &[u8]) {
-    while let Ok(Some(frame)) = collect::Frame::read(&mut bytes) {
+    while let Ok(Some(frame)) = collect::MonitorFrame::read(&mut bytes) {
         let mut sent = Vec::new();
         frame.write(&mut sent).expect("there is room");
-        let again = collect::Frame::read(&mut sent.as_slice()).expect("it was read");
+        let again = collect::MonitorFrame::read(&mut sent.as_slice()).expect("it was read");
         assert_eq!(again.as_ref(), Some(&frame));
     }
 }
 
 /// Every frame in the input, split at arbitrary positions.
 fn frames(bytes: &[u8], piece: usize) -> Vec<Frame> {
-    let (mut decoder, mut frames) = (Decoder::default(), Vec::new());
+    let (mut decoder, mut frames) = (FrameDecoder::default(), Vec::new());
     for piece in bytes.chunks(piece) {
         decoder.push(piece);
         loop {

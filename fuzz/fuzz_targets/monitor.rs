@@ -4,16 +4,16 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use monitor::{Config, Monitor};
+use monitor::{Monitor, MonitorConfig};
 use plan::{MonitorSpec, ParserUse};
 
 fuzz_target!(|input: Vec<u8>| {
     let parsers = parsers::registry::schemas().into_iter().map(ParserUse::all_columns).collect();
     let spec = MonitorSpec { parsers, ..MonitorSpec::default() };
-    let mut monitor = Monitor::new(&spec, Config::default());
+    let mut monitor = Monitor::new(&spec, MonitorConfig::default());
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
     let mut tuples = Vec::new();
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         let _ = monitor.on_block(block.packets(), None, &mut tuples);
         tuples.clear();

@@ -4,21 +4,21 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use flow::Place;
+use flow::StreamPlace;
 use libfuzzer_sys::fuzz_target;
 use parsers::Direction;
-use parsers::pairing::{Answers, Expects, Fit, Transactions};
+use parsers::pairing::{RequestMatcher, ResponseExpectation, ResponseMatch, TransactionQueue};
 use wire::{TcpSeq, Timestamp};
 
 /// A request or a response: the number of the request, from 1. Any response fits any request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Name(u32);
 
-impl Answers<Name> for Name {}
+impl RequestMatcher<Name> for Name {}
 
 /// Both ends of a connection, which number and acknowledge bytes, and the queue that sees some of their messages.
 struct Ends {
-    transactions: Transactions<Name, Name>,
+    transactions: TransactionQueue<Name, Name>,
     next: [u32; 2],
     heard: [u32; 2],
     /// Positions of missing bytes that were not reported to the queue.
@@ -36,7 +36,7 @@ struct Message {
     bytes: u32,
     fate: Fate,
     /// A request: whether it is answered.
-    expects: Expects,
+    expects: ResponseExpectation,
     /// A response: whether it identifies its request, and whether it differs from other responses.
     tells: [bool; 2],
 }
@@ -60,7 +60,7 @@ impl Ends {
         let Message { name, bytes, fate, expects, tells } = message;
         let at = direction as usize;
         let (begin, heard) = (self.next[at], self.heard[at]);
-        let place = Place { seq: TcpSeq(begin), ack: Some(TcpSeq(heard)) };
+        let place = StreamPlace { seq: TcpSeq(begin), ack: Some(TcpSeq(heard)) };
         self.next[at] = begin.wrapping_add(bytes);
         self.now += 1000;
         let ts = Timestamp(self.now);
@@ -92,9 +92,9 @@ impl Ends {
             S => {
                 let (spot, response) =
                     self.transactions.response(ts, place, |request| match (*request == name, tells) {
-                        (true, [true, _]) => Fit::Sure,
-                        (false, [_, true]) => Fit::No,
-                        _ => Fit::Maybe,
+                        (true, [true, _]) => ResponseMatch::Sure,
+                        (false, [_, true]) => ResponseMatch::No,
+                        _ => ResponseMatch::Maybe,
                     });
                 *response = name;
                 self.transactions.finish_response(spot, end);
@@ -142,9 +142,9 @@ fn message(name: u32, bits: u8, circumstances: u8, (smallest, losses): (u32, boo
         _ => Fate::Headless,
     };
     let expects = match bits >> 6 {
-        2 if circumstances & 16 != 0 => Expects::Nothing,
-        3 if circumstances & 16 != 0 => Expects::Perhaps,
-        _ => Expects::Response,
+        2 if circumstances & 16 != 0 => ResponseExpectation::Nothing,
+        3 if circumstances & 16 != 0 => ResponseExpectation::Perhaps,
+        _ => ResponseExpectation::Response,
     };
     let tells = [16, 32].map(|bit| circumstances & 32 != 0 && bits & bit != 0);
     Message { name: Name(name), bytes: smallest + u32::from(bits >> 4) * 3, fate, expects, tells }
@@ -153,7 +153,7 @@ fn message(name: u32, bits: u8, circumstances: u8, (smallest, losses): (u32, boo
 fuzz_target!(|input: &[u8]| {
     let [circumstances, smallest, whole, rest @ ..] = input else { return };
     let smallest = 2 + u32::from(smallest % 32);
-    let mut transactions = Transactions::of_messages_from(smallest);
+    let mut transactions = TransactionQueue::of_messages_from(smallest);
     if circumstances & 16 != 0 {
         transactions = transactions.with_silent_requests();
     }
@@ -195,9 +195,9 @@ fuzz_target!(|input: &[u8]| {
             let request = message(name + asked, bits_of, *circumstances, (smallest, losses));
             ends.say(C, request);
             let is_answered = match request.expects {
-                Expects::Response => true,
-                Expects::Perhaps => bits.next().is_some_and(|bits| bits & 1 == 0),
-                Expects::Nothing => false,
+                ResponseExpectation::Response => true,
+                ResponseExpectation::Perhaps => bits.next().is_some_and(|bits| bits & 1 == 0),
+                ResponseExpectation::Nothing => false,
             };
             waiting.extend(is_answered.then_some(name + asked));
             while !waiting.is_empty()

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use plan::message::{decode, encode};
-use stream::{Config, Engine};
+use stream::{Engine, EngineConfig};
 use tuple::Schema;
 
 static SCHEMAS: LazyLock<Vec<Arc<Schema>>> = LazyLock::new(parsers::registry::schemas);
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let known = |name: &str| SCHEMAS.iter().find(|schema| schema.name == name).cloned();
     match decode(bytes, &known) {
         Ok(plan) => {
-            let _ = Engine::worker(&plan.dataflow, Config::default());
+            let _ = Engine::worker(&plan.dataflow, EngineConfig::default());
             let sent = encode(&plan);
             assert_eq!(decode(&sent, &known).as_ref(), Ok(&plan));
         }

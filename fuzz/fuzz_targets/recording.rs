@@ -26,7 +26,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     })
 }
 

@@ -4,10 +4,10 @@
 
 use std::sync::OnceLock;
 
-use collect::{Collector, LaneId, Whatever};
+use collect::{Collector, IgnoreCoverage, LaneId};
 use libfuzzer_sys::fuzz_target;
 use plan::Plan;
-use stream::{Config, Engines, Output};
+use stream::{EngineConfig, EngineOutput, EngineSet};
 
 const QUERIES: [&str; 3] = [
     "PARSE http",
@@ -27,12 +27,12 @@ fn plans() -> &'static [Plan] {
 fuzz_target!(|input: &[u8]| {
     let Some((which, report)) = input.split_first() else { return };
     let plan = &plans()[usize::from(*which) % QUERIES.len()];
-    let engines = Engines::new(std::slice::from_ref(&plan.dataflow), &Config::default());
+    let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &EngineConfig::default());
     let mut collector = Collector::of_lanes(engines, 1 << 20);
     let Ok(report) = collector.decode(report) else { return };
     let again = report.encode();
     assert!(collector.decode(&again).is_ok(), "what was read is written so that it can be read");
-    let mut rows: Vec<Output> = Vec::new();
-    collector.take(LaneId(0), report, &mut Whatever(&mut rows));
-    collector.end(&mut Whatever(&mut rows));
+    let mut rows: Vec<EngineOutput> = Vec::new();
+    collector.take(LaneId(0), report, &mut IgnoreCoverage(&mut rows));
+    collector.end(&mut IgnoreCoverage(&mut rows));
 });

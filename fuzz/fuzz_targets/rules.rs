@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mirror::openflow::{Rule, read_dump, read_rule};
+use mirror::openflow::{FlowRule, read_dump, read_rule};
 
 /// A printed rule is parsed unchanged if OpenFlow can express its match.
-fn again(rule: &Rule) {
+fn again(rule: &FlowRule) {
     if rule.matched.check().is_err() {
         return;
     }

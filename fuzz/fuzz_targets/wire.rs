@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::{Captured, Fragment, LinkType, Packet, Timestamp};
+use wire::{CapturedPacket, IpFragment, LinkType, Packet, Timestamp};
 
 fuzz_target!(|input: (u16, u16, &[u8])| {
     let (link_type, extra, bytes) = input;
-    let captured = Captured {
+    let captured = CapturedPacket {
         ts: Timestamp(0),
         link_type: LinkType::from(link_type % 300),
         original_len: bytes.len() as u32 + u32::from(extra),
@@ -27,7 +27,7 @@ fuzz_target!(|input: (u16, u16, &[u8])| {
         }
     }
     assert!(packet.is_err() || wire::unread_protocol(&captured).is_none());
-    let fragment = Fragment::of(&captured);
+    let fragment = IpFragment::of(&captured);
     assert!(!(fragment.is_some() && (packet.is_ok() || Packet::is_surely_whole(&captured))));
     if let Some(fragment) = fragment {
         let mut head = fragment.head.to_vec();

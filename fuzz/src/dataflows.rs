@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use plan::{
-    Aggregate, Aggregated, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, Profile,
-    Selection, TopK, Total, Value, Window,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComparisonOperator, Dataflow, DataflowInput,
+    GroupBy, Literal, Pipeline, Predicate, ProfileSpec, ResultSelection, ShareTotal, TopK, Window,
 };
-use stream::{Config, Engine, Partial};
+use stream::{Engine, EngineConfig, PartialResult};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
 
 tuple::fields! {
@@ -24,46 +24,46 @@ fn of(field: FieldId) -> Column {
     Column { input: 0, field }
 }
 
-fn pipeline(value: FieldId, group: &[FieldId], aggregates: Vec<Aggregate>) -> Pipeline {
+fn pipeline(value: FieldId, group: &[FieldId], aggregates: Vec<AggregateFunction>) -> Pipeline {
     let named = |(i, field): (usize, &FieldId)| GroupBy { column: of(*field), name: format!("g{i}") };
     Pipeline {
         name: "fuzz".into(),
-        values: vec![Value { column: of(value), unit: tuple::Unit::None }],
+        values: vec![AggregatedValue { column: of(value), unit: tuple::Unit::None }],
         value_required: false,
         group: group.iter().enumerate().map(named).collect(),
-        aggregates: aggregates.into_iter().map(Aggregated::from).collect(),
+        aggregates: aggregates.into_iter().map(AggregateColumn::from).collect(),
         top_k: None,
         window: None,
         groups_max: 50,
-        selection: Selection::default(),
+        selection: ResultSelection::default(),
         profile: None,
     }
 }
 
 fn is(field: FieldId, text: &str) -> Predicate {
-    Predicate::Compare { column: of(field), op: Compare::Eq, literal: Literal::Text(text.into()) }
+    Predicate::Compare { column: of(field), op: ComparisonOperator::Eq, literal: Literal::Text(text.into()) }
 }
 
-fn everything() -> Vec<Aggregate> {
+fn everything() -> Vec<AggregateFunction> {
     vec![
-        Aggregate::Count,
-        Aggregate::Sum,
-        Aggregate::Avg,
-        Aggregate::Min,
-        Aggregate::Max,
-        Aggregate::Stddev,
-        Aggregate::Rate,
-        Aggregate::Distinct(of(N)),
-        Aggregate::Quantile(0.9),
-        Aggregate::Success(is(NAME, "name1")),
-        Aggregate::Hist,
-        Aggregate::Cdf,
-        Aggregate::Throughput,
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Avg,
+        AggregateFunction::Min,
+        AggregateFunction::Max,
+        AggregateFunction::Stddev,
+        AggregateFunction::Rate,
+        AggregateFunction::Distinct(of(N)),
+        AggregateFunction::Quantile(0.9),
+        AggregateFunction::Success(is(NAME, "name1")),
+        AggregateFunction::Hist,
+        AggregateFunction::Cdf,
+        AggregateFunction::Throughput,
     ]
 }
 
 fn profile() -> Pipeline {
-    let profile = Profile {
+    let profile = ProfileSpec {
         operation: of(NAME),
         reads: is(NAME, "name1"),
         writes: is(NAME, "name2"),
@@ -90,12 +90,20 @@ fn profile() -> Pipeline {
 pub fn dataflows() -> Vec<Dataflow> {
     let sliding = Some(Window { size_ns: 50, slide_ns: 20, lateness_ns: 5 });
     let tumbling = Some(Window { size_ns: 50, slide_ns: 50, lateness_ns: 0 });
-    let shares = vec![Aggregate::Count, Aggregate::Share(Total::Values), Aggregate::Share(Total::Tuples)];
+    let shares = vec![
+        AggregateFunction::Count,
+        AggregateFunction::Share(ShareTotal::Values),
+        AggregateFunction::Share(ShareTotal::Tuples),
+    ];
     let ranked = |by| Pipeline {
         top_k: Some(TopK { k: 3, by }),
         groups_max: 8,
         window: tumbling,
-        ..pipeline(N, &[N], vec![Aggregate::Count, Aggregate::Sum, Aggregate::Quantile(0.5)])
+        ..pipeline(
+            N,
+            &[N],
+            vec![AggregateFunction::Count, AggregateFunction::Sum, AggregateFunction::Quantile(0.5)],
+        )
     };
     let all = [
         vec![pipeline(N, &[], everything())],
@@ -111,7 +119,7 @@ pub fn dataflows() -> Vec<Dataflow> {
             let mut columns = COLUMNS.to_vec();
             columns.retain(|field| is_weighted || *field != common::SAMPLE_RATE);
             let schema = Arc::new(Schema::of_parser("t", 1, "fuzz", FIELDS, None, None));
-            let input = Input { schema, columns, filter: None };
+            let input = DataflowInput { schema, columns, filter: None };
             flows.push(Dataflow { inputs: vec![input], pipelines: pipelines.clone(), ..Dataflow::default() });
         }
     }
@@ -120,11 +128,11 @@ pub fn dataflows() -> Vec<Dataflow> {
 
 /// Small limits.
 #[must_use]
-pub fn config() -> Config {
-    Config { distinct_exact_max: 8, window_bytes_max: 4 << 20, ..Config::default() }
+pub fn config() -> EngineConfig {
+    EngineConfig { distinct_exact_max: 8, window_bytes_max: 4 << 20, ..EngineConfig::default() }
 }
 
-fn batch(input: &Input) -> Batch {
+fn batch(input: &DataflowInput) -> Batch {
     let mut w = TupleWriter::new(input.schema.clone(), &input.columns);
     for i in 0..60u64 {
         w.u64(common::ID, i % 7);
@@ -147,7 +155,7 @@ fn batch(input: &Input) -> Batch {
 
 /// The partial results of a worker for the tuples.
 #[must_use]
-pub fn detached(flow: &Dataflow) -> Partial {
+pub fn detached(flow: &Dataflow) -> PartialResult {
     let mut worker = Engine::worker(flow, config());
     worker.push(0, &batch(&flow.inputs[0]), &mut Vec::new());
     worker.detach_all()

@@ -1,7 +1,9 @@
 //! Passes bytes, gaps, and ends to a parser as the flow table does, without the table: fast, so that the fuzzer reaches
 //! deep into messages.
 
-use parsers::{Direction, Gap, Output, ProbeContext, Protocol, Segment, StreamParser};
+use parsers::{
+    Direction, ParserOutput, ProbeContext, ProtocolDefinition, StreamGap, StreamParser, StreamSegment,
+};
 use tuple::Schema;
 use wire::{IpProtocol, Timestamp};
 
@@ -10,7 +12,7 @@ use crate::{Heard, Tuples, context};
 
 struct Conversation {
     script: Script,
-    protocol: &'static Protocol,
+    protocol: &'static ProtocolDefinition,
     parser: Box<dyn StreamParser>,
     ends: Ends,
     /// Number of bytes delivered to the parser per direction.
@@ -21,7 +23,12 @@ struct Conversation {
 }
 
 /// Plays `steps` to a parser of `protocol`.
-pub fn converse(protocol: &'static Protocol, schema: Schema, script: Script, mut steps: &[u8]) -> Heard {
+pub fn converse(
+    protocol: &'static ProtocolDefinition,
+    schema: Schema,
+    script: Script,
+    mut steps: &[u8],
+) -> Heard {
     let mut conversation = Conversation {
         script,
         protocol,
@@ -55,7 +62,7 @@ impl Conversation {
             What::Fin if !self.ends.has_ended(by) => {
                 self.tell_missing(by, self.ends.said(by));
                 self.ends.end(by);
-                self.act(|parser, _, out| parser.on_end(by, parsers::End::Fin, out));
+                self.act(|parser, _, out| parser.on_end(by, parsers::StreamEnd::Fin, out));
             }
             What::Clock(by_ns) => self.now += by_ns,
             What::Again(_) | What::Listen | What::Fin | What::Rst => {}
@@ -84,7 +91,7 @@ impl Conversation {
                 self.told[by as usize] += bytes.len() as u64;
                 self.bytes += bytes.len() as u64;
                 self.probe(bytes);
-                self.act(|parser, ts, out| parser.on_bytes(by, Segment { bytes, ts, place }, out));
+                self.act(|parser, ts, out| parser.on_bytes(by, StreamSegment { bytes, ts, place }, out));
             }
         }
     }
@@ -110,13 +117,13 @@ impl Conversation {
         let (seq, len) = (self.ends.start(by).plus(*told as u32), end.saturating_sub(*told));
         if len > 0 {
             *told = end;
-            self.act(|parser, ts, out| parser.on_gap(by, Gap { seq, len, ts }, out));
+            self.act(|parser, ts, out| parser.on_gap(by, StreamGap { seq, len, ts }, out));
         }
     }
 
-    fn act(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut Output<'_>)) {
+    fn act(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut ParserOutput<'_>)) {
         let (flow, ts) = (context(self.script, self.script.midstream), Timestamp(self.now));
-        let mut out = Output::new(&flow, ts, &mut self.tuples.counters, &mut self.tuples.taps);
+        let mut out = ParserOutput::new(&flow, ts, &mut self.tuples.counters, &mut self.tuples.taps);
         act(self.parser.as_mut(), ts, &mut out);
         self.tuples.count(false);
     }

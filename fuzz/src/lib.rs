@@ -9,7 +9,7 @@ mod script;
 
 use std::sync::Arc;
 
-use parsers::{Counters, FlowContext, Protocol, Tap};
+use parsers::{FlowContext, ParserCounters, ParserSubscription, ProtocolDefinition};
 use tuple::{Schema, TupleWriter};
 use wire::{Addr, Endpoint, IpProtocol};
 
@@ -18,7 +18,7 @@ use self::script::Script;
 /// Reads `input` as a script ([`script`]) and plays it to a parser of `protocol`. The parser must not panic, and must not
 /// write more than one tuple per `bytes_per_tuple` bytes of input (the size of the smallest message, or of the smallest
 /// part with a tuple of its own).
-pub fn converse(protocol: &'static Protocol, schema: Schema, bytes_per_tuple: u64, input: &[u8]) {
+pub fn converse(protocol: &'static ProtocolDefinition, schema: Schema, bytes_per_tuple: u64, input: &[u8]) {
     let Some((script, steps)) = Script::of(input) else { return };
     let heard = if script.packets {
         packets::converse(protocol, schema, script, steps)
@@ -37,8 +37,8 @@ struct Heard {
 
 /// Receives the tuples of one parser.
 struct Tuples {
-    counters: Counters,
-    taps: [Tap; 1],
+    counters: ParserCounters,
+    taps: [ParserSubscription; 1],
     written: u64,
 }
 
@@ -46,8 +46,8 @@ impl Tuples {
     fn new(schema: Schema) -> Tuples {
         let schema = Arc::new(schema);
         let wanted: Vec<_> = schema.ids().collect();
-        let taps = [Tap::new(0, TupleWriter::new(schema, &wanted))];
-        Tuples { counters: Counters::default(), taps, written: 0 }
+        let taps = [ParserSubscription::new(0, TupleWriter::new(schema, &wanted))];
+        Tuples { counters: ParserCounters::default(), taps, written: 0 }
     }
 
     /// Flushes when a batch is full, or at the end.

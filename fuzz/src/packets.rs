@@ -1,10 +1,10 @@
 //! Plays a conversation as captured packets, with loss, reordering, duplicates, and truncation, through [`Path`].
 
-use flow::Events;
-use parsers::{Direction, Protocol};
+use flow::FlowEvents;
+use parsers::{Direction, ProtocolDefinition};
 use tuple::Schema;
 use wire::packet::TcpFlags;
-use wire::{Packet, TcpInfo, TcpSeq, Timestamp, Transport};
+use wire::{Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader};
 
 use crate::Heard;
 use crate::path::{Path, Truth, five_tuple};
@@ -32,7 +32,7 @@ struct Sent {
 struct Conversation {
     script: Script,
     path: Path,
-    events: Events,
+    events: FlowEvents,
     truth: Truth,
     /// Delayed packets, with the number of packets that overtake each.
     late: Vec<(u8, Sent)>,
@@ -41,11 +41,16 @@ struct Conversation {
 }
 
 /// Plays `steps` to a parser of `protocol`.
-pub fn converse(protocol: &'static Protocol, schema: Schema, script: Script, mut steps: &[u8]) -> Heard {
+pub fn converse(
+    protocol: &'static ProtocolDefinition,
+    schema: Schema,
+    script: Script,
+    mut steps: &[u8],
+) -> Heard {
     let mut conversation = Conversation {
         script,
         path: Path::new(protocol, schema, script),
-        events: Events::default(),
+        events: FlowEvents::default(),
         truth: Truth { ends: Ends::new(script), said: [Vec::new(), Vec::new()] },
         late: Vec::new(),
         now: 1_000_000_000,
@@ -152,7 +157,7 @@ impl Conversation {
             macs: None,
             vlan: None,
             tunnel: wire::Tunnel::default(),
-            transport: if self.script.udp { Transport::Udp } else { Transport::Tcp(tcp) },
+            transport: if self.script.udp { TransportHeader::Udp } else { TransportHeader::Tcp(tcp) },
             checksum: seq.0 as u16,
             segment: &[],
             payload: &sent.bytes,

@@ -1,18 +1,24 @@
 //! The path of packets in the monitor (`pipeline/{slow_path,events,parse}.rs`): flow table, recognition, parser. Compares
 //! the delivered bytes with the sent ones.
 
-use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Room, Segment as Fast, Table};
-use parsers::probing::{Candidates, Doubt, ProbeFlow, direction};
-use parsers::{Direction, End, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
+use flow::{
+    CloseReason, FastPathSegment as Fast, FlowBudget, FlowEvent, FlowEvents, FlowIdx, FlowTable,
+    FlowTableConfig, IndexedFlowEvent, StreamPlace,
+};
+use parsers::probing::{ProbeFlow, ProtocolCandidates, RoleDoubt, direction};
+use parsers::{
+    Direction, FlowProtocol, ParserOutput, ProbeBuffer, ProtocolDefinition, StreamEnd, StreamGap,
+    StreamParser, StreamSegment,
+};
 use tuple::Schema;
-use wire::{FiveTuple, IpProtocol, Packet, Side, TcpSeq, Timestamp};
+use wire::{FiveTuple, FlowSide, IpProtocol, Packet, TcpSeq, Timestamp};
 
 use crate::script::{Ends, Script};
 use crate::{Heard, Tuples, context, endpoints};
 
 #[derive(Default)]
 struct State {
-    stream: Stream,
+    stream: FlowProtocol,
     joined_midway: bool,
     /// Number of bytes delivered per side.
     delivered: [Option<TcpSeq>; 2],
@@ -29,8 +35,8 @@ pub struct Truth {
 /// The flow table and the parsers of its flows.
 pub struct Path {
     script: Script,
-    protocol: &'static Protocol,
-    table: Table<State>,
+    protocol: &'static ProtocolDefinition,
+    table: FlowTable<State>,
     held_max: usize,
     now: Timestamp,
     tuples: Tuples,
@@ -38,20 +44,20 @@ pub struct Path {
 }
 
 impl Path {
-    pub fn new(protocol: &'static Protocol, schema: Schema, script: Script) -> Path {
+    pub fn new(protocol: &'static ProtocolDefinition, schema: Schema, script: Script) -> Path {
         let (held_max, wait) = if script.tight { (1 << 12, 1_000_000) } else { (1 << 16, 20_000_000) };
-        let config = Config {
-            room: Room::of_flows(4),
+        let config = FlowTableConfig {
+            room: FlowBudget::of_flows(4),
             held_bytes_max: held_max,
             held_bytes_max_per_direction: held_max,
             reorder_wait_ns: wait,
-            ..Config::default()
+            ..FlowTableConfig::default()
         };
-        let (table, tuples) = (Table::new(config), Tuples::new(schema));
+        let (table, tuples) = (FlowTable::new(config), Tuples::new(schema));
         Path { script, protocol, table, held_max, now: Timestamp::MIN, tuples, bytes: 0 }
     }
 
-    pub fn take(&mut self, packet: &Packet<'_>, truth: &Truth, events: &mut Events) {
+    pub fn take(&mut self, packet: &Packet<'_>, truth: &Truth, events: &mut FlowEvents) {
         self.now = self.now.max(packet.ts);
         let mut at = self.table.hash(packet);
         self.table.prefetch_flow(&mut at, |_| {});
@@ -62,7 +68,7 @@ impl Path {
         assert!(self.table.held_bytes() <= self.held_max);
     }
 
-    pub fn expire(&mut self, now: i64, truth: &Truth, events: &mut Events) {
+    pub fn expire(&mut self, now: i64, truth: &Truth, events: &mut FlowEvents) {
         self.now = self.now.max(Timestamp(now));
         loop {
             let more = self.table.expire(self.now, events);
@@ -73,7 +79,7 @@ impl Path {
         }
     }
 
-    pub fn finish(mut self, truth: &Truth, events: &mut Events) -> Heard {
+    pub fn finish(mut self, truth: &Truth, events: &mut FlowEvents) -> Heard {
         loop {
             let more = self.table.close_all(self.now, events);
             self.on_events(events, &[], truth);
@@ -86,19 +92,23 @@ impl Path {
         Heard { bytes: self.bytes, tuples: self.tuples.written }
     }
 
-    fn on_events(&mut self, events: &Events, payload: &[u8], truth: &Truth) {
-        for &Event { flow, what } in events.list() {
+    fn on_events(&mut self, events: &FlowEvents, payload: &[u8], truth: &Truth) {
+        for &IndexedFlowEvent { flow, what } in events.list() {
             match what {
                 FlowEvent::Opened | FlowEvent::Resumed { .. } | FlowEvent::ActiveTimeout => {}
                 FlowEvent::Bytes { side, chunk, ts, place } => {
-                    let segment = Segment { bytes: events.bytes(chunk, payload), ts, place };
+                    let segment = StreamSegment { bytes: events.bytes(chunk, payload), ts, place };
                     self.compare(flow, side, segment, truth);
                     self.on_bytes(flow, side, segment);
                 }
                 FlowEvent::Datagram { side, chunk, cut, ts } => {
                     let bytes = events.bytes(chunk, payload);
                     self.bytes += bytes.len() as u64;
-                    if self.is_recognised(flow, side, Segment { bytes, ts, place: Place::default() }) {
+                    if self.is_recognised(
+                        flow,
+                        side,
+                        StreamSegment { bytes, ts, place: StreamPlace::default() },
+                    ) {
                         self.parse(flow, |parser, asker, out| {
                             parser.on_datagram(direction(side, asker), bytes, cut, ts, out);
                         });
@@ -106,13 +116,13 @@ impl Path {
                 }
                 FlowEvent::Gap { side, seq, len, ts } => {
                     self.advance(flow, side, seq, len);
-                    self.on_gap(flow, side, Gap { seq, len, ts });
+                    self.on_gap(flow, side, StreamGap { seq, len, ts });
                 }
-                FlowEvent::End { side, .. } => self.on_end(flow, side, End::Fin),
+                FlowEvent::End { side, .. } => self.on_end(flow, side, StreamEnd::Fin),
                 FlowEvent::Terminated { reason, .. } => {
                     if reason == CloseReason::Rst {
-                        self.on_end(flow, Side::A, End::Reset);
-                        self.on_end(flow, Side::B, End::Reset);
+                        self.on_end(flow, FlowSide::A, StreamEnd::Reset);
+                        self.on_end(flow, FlowSide::B, StreamEnd::Reset);
                     }
                     self.close_stream(flow);
                 }
@@ -123,8 +133,8 @@ impl Path {
 
     /// Checks that the next bytes of `side` equal the sent ones, and that all bytes acknowledged by their sender were
     /// delivered.
-    fn compare(&mut self, flow: FlowIdx, side: Side, segment: Segment<'_>, truth: &Truth) {
-        let Segment { bytes, place, .. } = segment;
+    fn compare(&mut self, flow: FlowIdx, side: FlowSide, segment: StreamSegment<'_>, truth: &Truth) {
+        let StreamSegment { bytes, place, .. } = segment;
         let by = if side == self.client() { Direction::ClientToServer } else { Direction::ServerToClient };
         let begin = place.seq.distance(truth.ends.start(by)) as usize;
         assert_eq!(
@@ -143,41 +153,41 @@ impl Path {
         self.bytes += bytes.len() as u64;
     }
 
-    fn advance(&mut self, flow: FlowIdx, side: Side, seq: TcpSeq, len: u64) {
+    fn advance(&mut self, flow: FlowIdx, side: FlowSide, seq: TcpSeq, len: u64) {
         let delivered = &mut self.table.state_mut(flow).delivered[side.index()];
         assert!(delivered.is_none_or(|before| before == seq), "{delivered:?}, then {seq:?}");
         *delivered = Some(seq.plus(len as u32));
     }
 
-    fn client(&self) -> Side {
+    fn client(&self) -> FlowSide {
         five_tuple(self.script, Direction::ClientToServer).flow_key().1
     }
 
-    fn on_bytes(&mut self, flow: FlowIdx, side: Side, segment: Segment<'_>) {
+    fn on_bytes(&mut self, flow: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) {
         if self.is_recognised(flow, side, segment) {
             self.parse(flow, |parser, asker, out| parser.on_bytes(direction(side, asker), segment, out));
         }
     }
 
-    fn on_gap(&mut self, flow: FlowIdx, side: Side, gap: Gap) {
+    fn on_gap(&mut self, flow: FlowIdx, side: FlowSide, gap: StreamGap) {
         match &mut self.table.state_mut(flow).stream {
-            stream @ Stream::New => {
-                let mut probing = Box::<Probing>::default();
+            stream @ FlowProtocol::New => {
+                let mut probing = Box::<ProbeBuffer>::default();
                 probing.on_gap(side, gap);
-                *stream = Stream::Probing(probing);
+                *stream = FlowProtocol::Probing(probing);
             }
-            Stream::Probing(probing) => probing.on_gap(side, gap),
+            FlowProtocol::Probing(probing) => probing.on_gap(side, gap),
             _ => self.parse(flow, |parser, asker, out| parser.on_gap(direction(side, asker), gap, out)),
         }
     }
 
-    fn on_end(&mut self, flow: FlowIdx, side: Side, end: End) {
+    fn on_end(&mut self, flow: FlowIdx, side: FlowSide, end: StreamEnd) {
         self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), end, out));
     }
 
     /// Whether the flow has a parser, which was given the earlier bytes.
-    fn is_recognised(&mut self, idx: FlowIdx, side: Side, segment: Segment<'_>) -> bool {
-        if !matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_)) {
+    fn is_recognised(&mut self, idx: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) -> bool {
+        if !matches!(self.table.state(idx).stream, FlowProtocol::New | FlowProtocol::Probing(_)) {
             return true;
         }
         let (known, protocol) = (!self.script.probed, self.protocol);
@@ -185,10 +195,10 @@ impl Path {
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
         let mut probing = match std::mem::take(&mut state.stream) {
-            Stream::Probing(probing) => probing,
+            FlowProtocol::Probing(probing) => probing,
             _ => Box::default(),
         };
-        let candidates = Candidates { read: &[protocol], named: &[], room: 1 << 20 };
+        let candidates = ProtocolCandidates { read: &[protocol], named: &[], room: 1 << 20 };
         let found = if known {
             Ok(Some(client))
         } else {
@@ -197,18 +207,22 @@ impl Path {
         let asker = match found {
             Ok(Some(asker)) => asker,
             Ok(None) => {
-                state.stream = Stream::Probing(probing);
+                state.stream = FlowProtocol::Probing(probing);
                 return false;
             }
             Err(()) => {
-                state.stream = Stream::Ignored;
+                state.stream = FlowProtocol::Ignored;
                 self.table.ignore_payload(idx);
                 return false;
             }
         };
         state.joined_midway = probing.joined_midway();
-        state.stream =
-            Stream::Parsing { parser: (protocol.start)(), protocol: 0, asker, doubt: Doubt::default() };
+        state.stream = FlowProtocol::Parsing {
+            parser: (protocol.start)(),
+            protocol: 0,
+            asker,
+            doubt: RoleDoubt::default(),
+        };
         if about.client.is_none() || about.transport != IpProtocol::TCP {
             self.table.set_client(idx, asker);
         }
@@ -216,15 +230,19 @@ impl Path {
         true
     }
 
-    fn parse(&mut self, idx: FlowIdx, act: impl FnOnce(&mut dyn StreamParser, Side, &mut Output<'_>)) {
+    fn parse(
+        &mut self,
+        idx: FlowIdx,
+        act: impl FnOnce(&mut dyn StreamParser, FlowSide, &mut ParserOutput<'_>),
+    ) {
         let (flow, state) = self.table.flow_and_state(idx);
         let flow = context(self.script, state.joined_midway || flow.is_midstream());
-        let Stream::Parsing { parser, asker, .. } = &mut state.stream else { return };
-        let mut out = Output::new(&flow, self.now, &mut self.tuples.counters, &mut self.tuples.taps);
+        let FlowProtocol::Parsing { parser, asker, .. } = &mut state.stream else { return };
+        let mut out = ParserOutput::new(&flow, self.now, &mut self.tuples.counters, &mut self.tuples.taps);
         act(parser.as_mut(), *asker, &mut out);
         if parser.is_done() {
             parser.on_close(&mut out);
-            state.stream = Stream::Ignored;
+            state.stream = FlowProtocol::Ignored;
             self.table.ignore_payload(idx);
         }
         self.tuples.count(false);
@@ -232,7 +250,7 @@ impl Path {
 
     fn close_stream(&mut self, flow: FlowIdx) {
         self.parse(flow, |parser, _, out| parser.on_close(out));
-        self.table.state_mut(flow).stream = Stream::Ignored;
+        self.table.state_mut(flow).stream = FlowProtocol::Ignored;
     }
 }
 

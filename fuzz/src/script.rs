@@ -1,7 +1,7 @@
 //! Decodes an input into a conversation: a byte of options, then steps of four bytes with their data. Ends number and
 //! acknowledge bytes; [`Fate`] is the effect of the capture on a packet.
 
-use flow::Place;
+use flow::StreamPlace;
 use parsers::Direction;
 use wire::TcpSeq;
 
@@ -172,8 +172,8 @@ impl Ends {
     }
 
     /// Sends `bytes` bytes from `by`; returns their place.
-    pub fn say(&mut self, by: Direction, bytes: u64) -> Place {
-        let place = Place { seq: self.next(by), ack: Some(self.ack(by)) };
+    pub fn say(&mut self, by: Direction, bytes: u64) -> StreamPlace {
+        let place = StreamPlace { seq: self.next(by), ack: Some(self.ack(by)) };
         self.said[by as usize] += bytes;
         place
     }

@@ -10,7 +10,7 @@
 #[allow(dead_code)]
 mod ring;
 
-use ring::{Receiver, Sender, ring};
+use ring::{RingReceiver, RingSender, ring};
 use std::thread;
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -69,7 +69,7 @@ fn our_ring(threads: usize) -> usize {
 }
 
 /// Until the first message has completed its path, or the neighbors have ended for that reason.
-fn pass_on(mut from: Receiver<u64>, mut to: Sender<u64>) -> usize {
+fn pass_on(mut from: RingReceiver<u64>, mut to: RingSender<u64>) -> usize {
     let (mut passed, mut batch) = (0, Vec::new());
     while from.recv_many(&mut batch, usize::MAX) > 0 {
         let end = batch.contains(&0);
@@ -83,8 +83,8 @@ fn pass_on(mut from: Receiver<u64>, mut to: Sender<u64>) -> usize {
 }
 
 fn our_mesh(threads: usize, each: usize) -> usize {
-    let mut to: Vec<Vec<Sender<usize>>> = (0..threads).map(|_| Vec::new()).collect();
-    let mut from: Vec<Vec<Receiver<usize>>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut to: Vec<Vec<RingSender<usize>>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut from: Vec<Vec<RingReceiver<usize>>> = (0..threads).map(|_| Vec::new()).collect();
     for (a, b) in (0..threads).flat_map(|a| (1..threads).map(move |k| (a, (a + k) % threads))) {
         let (sender, receiver) = ring(CAPACITY);
         to[a].push(sender);
@@ -96,7 +96,7 @@ fn our_mesh(threads: usize, each: usize) -> usize {
 }
 
 /// Does not block on one ring while another can proceed; yields if none can.
-fn exchange(mut to: Vec<Sender<usize>>, mut from: Vec<Receiver<usize>>, each: usize) -> usize {
+fn exchange(mut to: Vec<RingSender<usize>>, mut from: Vec<RingReceiver<usize>>, each: usize) -> usize {
     let (mut sent, mut got) = (vec![0; to.len()], 0);
     while got < each * from.len() || sent.iter().any(|&n| n < each) {
         let before = got;

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::dial::Server;
-use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
-use link::{AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, NoDisk, Now, Spool, SpoolLimits};
+use agent::dial::ServerEndpoint;
+use control::{AgentAction, AgentControl, AgentEvent as Happens, AgentSettings, MonitorEnd};
+use link::{
+    AgentSession, AgentSessionEvent, DataRecord, Hello, HostCapacity, NoDisk, PayloadFormat, RecordLane,
+    SessionTime, Spool, SpoolLimits,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 
@@ -21,9 +24,9 @@ pub struct Life {
     said: Arc<Vec<Said>>,
     allowed: watch::Receiver<usize>,
     spool: Spool,
-    control: Agent,
+    control: AgentControl,
     /// Number of reports sent per job.
-    lanes: BTreeMap<Lane, usize>,
+    lanes: BTreeMap<RecordLane, usize>,
     started: Instant,
 }
 
@@ -34,20 +37,23 @@ impl Life {
             said,
             allowed,
             spool: Spool::open(Box::new(NoDisk), SpoolLimits::default(), boot),
-            control: Agent::new(boot, AgentSettings::default(), &[]),
+            control: AgentControl::new(boot, AgentSettings::default(), &[]),
             lanes: BTreeMap::new(),
             started: Instant::now(),
         }
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> SessionTime {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-        Now { monotonic_ns: self.started.elapsed().as_nanos() as u64, wall_ns: since.as_nanos() as i64 }
+        SessionTime {
+            monotonic_ns: self.started.elapsed().as_nanos() as u64,
+            wall_ns: since.as_nanos() as i64,
+        }
     }
 
     /// Serves until the connection ends; the caller waits for that. Each of the expected jobs is a step; the last step is
     /// the acknowledgment of all reports.
-    pub async fn live(mut self, server: Server, (boot, jobs): (u64, usize), steps: mpsc::Sender<()>) {
+    pub async fn live(mut self, server: ServerEndpoint, (boot, jobs): (u64, usize), steps: mpsc::Sender<()>) {
         let mut stream = server.dial().await.expect("the server takes agents");
         let hello = Hello {
             version_min: 1,
@@ -55,11 +61,11 @@ impl Life {
             agent: self.name.clone(),
             boot,
             capabilities: vec!["af_packet".into()],
-            capacity: Capacity {
+            capacity: HostCapacity {
                 cores: 2,
                 memory_bytes: 1 << 30,
                 interfaces: vec!["lo".into()],
-                ..Capacity::default()
+                ..HostCapacity::default()
             },
             observed: self.control.hello(),
             lanes: self.spool.lanes(),
@@ -88,13 +94,13 @@ impl Life {
             let known = self.lanes.len();
             while let Some(event) = session.poll_event() {
                 let happens = match event {
-                    AgentEvent::Welcomed { .. } => Happens::Connected,
-                    AgentEvent::Desired(desired) => Happens::Desired(desired),
-                    AgentEvent::Granted(granted) => Happens::Granted(granted),
-                    AgentEvent::ObserveAll => Happens::ObserveAll,
-                    AgentEvent::Drained(lane) => Happens::Drained(lane),
-                    AgentEvent::Refused(why) => panic!("the server refuses: {why:?}"),
-                    AgentEvent::Closed(why) => panic!("the session is over: {why:?}"),
+                    AgentSessionEvent::Welcomed { .. } => Happens::Connected,
+                    AgentSessionEvent::Desired(desired) => Happens::Desired(desired),
+                    AgentSessionEvent::Granted(granted) => Happens::Granted(granted),
+                    AgentSessionEvent::ObserveAll => Happens::ObserveAll,
+                    AgentSessionEvent::Drained(lane) => Happens::Drained(lane),
+                    AgentSessionEvent::Refused(why) => panic!("the server refuses: {why:?}"),
+                    AgentSessionEvent::Closed(why) => panic!("the session is over: {why:?}"),
                 };
                 self.happens(happens, &mut session);
             }
@@ -105,8 +111,9 @@ impl Life {
                 steps.send(()).await.expect("somebody counts");
             }
             self.say(&mut session);
-            let is_said =
-                |(lane, said): (&Lane, &usize)| *said == self.said.len() && self.spool.is_drained(*lane);
+            let is_said = |(lane, said): (&RecordLane, &usize)| {
+                *said == self.said.len() && self.spool.is_drained(*lane)
+            };
             let is_through = self.lanes.len() == jobs && self.lanes.iter().all(is_said);
             if is_through && !told {
                 told = true;
@@ -139,25 +146,25 @@ impl Life {
         }
     }
 
-    fn say_one(&mut self, lane: Lane, n: usize, session: &mut AgentSession) {
+    fn say_one(&mut self, lane: RecordLane, n: usize, session: &mut AgentSession) {
         let is_last = n + 1 == self.said.len();
         let (watermark_ns, payload) = &self.said[n];
-        self.spool.push(Data {
+        self.spool.push(DataRecord {
             lane,
             watermark_ns: *watermark_ns,
             from_ns: *watermark_ns,
-            form: Form::Partial.into(),
+            form: PayloadFormat::Partial.into(),
             is_last,
             counters: [("packets".to_owned(), n as u64 + 1)].into(),
             payload: payload.clone().into(),
-            ..Data::default()
+            ..DataRecord::default()
         });
         self.lanes.insert(lane, n + 1);
         if n == 0 {
             self.happens(Happens::Reported(lane), session);
         }
         if is_last {
-            self.happens(Happens::Exited { lane, end: End::Clean }, session);
+            self.happens(Happens::Exited { lane, end: MonitorEnd::Clean }, session);
         }
     }
 }

@@ -4,9 +4,9 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::dial::Server;
+use agent::dial::ServerEndpoint;
 use clap::Args;
-use identity::{Servers, client_config};
+use identity::{TrustedServers, client_config};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
@@ -58,8 +58,8 @@ async fn all(flags: &Flags) -> Value {
     assert!(tokens.len() >= size.agents, "a token for each agent");
     let authority = flags.ca.as_ref().map(|file| std::fs::read_to_string(file).expect("the authority"));
     let server = |token: String| {
-        let trusting = |pem: &String| client_config(Servers::Of(pem), None).expect("an authority");
-        Server::new(&flags.server, authority.as_ref().map(trusting), Some(token)).expect("a server")
+        let trusting = |pem: &String| client_config(TrustedServers::Of(pem), None).expect("an authority");
+        ServerEndpoint::new(&flags.server, authority.as_ref().map(trusting), Some(token)).expect("a server")
     };
     let (allow, allowed) = watch::channel(0);
     let (taken, mut steps) = mpsc::channel(size.agents * flags.jobs);

@@ -1,10 +1,10 @@
 //! The same partial results in memory: cost of encoding, decoding, and merging on one core.
 
 use clap::Args;
-use collect::{Collector, LaneId, Lanes, Report, TakeRows};
+use collect::{Collector, CollectorLanes, LaneId, TakeRows, WorkerReport};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
-use stream::{Engines, Output};
+use stream::{EngineOutput, EngineSet};
 
 use crate::said::{Keys, Said, Size, plan_of, reports};
 
@@ -21,7 +21,7 @@ pub struct Flags {
 struct Rows(usize);
 
 impl TakeRows for Rows {
-    fn take(&mut self, output: Output, _: &Lanes) {
+    fn take(&mut self, output: EngineOutput, _: &CollectorLanes) {
         self.0 += output.batch.rows();
     }
 }
@@ -38,7 +38,7 @@ pub fn run(flags: &Flags) -> Value {
     let own = if size.keys == Keys::Own { size.agents } else { 1 };
     let said: Vec<Vec<Said>> = (0..own).map(|agent| reports(&plan, size, agent)).collect();
     let encode_s = (cpu_s() - begun) * (size.agents / own) as f64;
-    let engines = Engines::new(std::slice::from_ref(&plan.dataflow), &stream::Config::default());
+    let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &stream::EngineConfig::default());
     let mut collector = Collector::of_lanes(engines, 256 << 20);
     let mut rows = Rows(0);
     let lanes: Vec<_> = (0..size.agents).map(|n| LaneId(n as u64)).collect();
@@ -49,7 +49,7 @@ pub fn run(flags: &Flags) -> Value {
             let (_, payload) = &said[agent % own][window];
             bytes += payload.len();
             let begun = cpu_s();
-            let report: Report = collector.decode(payload).expect("what we said");
+            let report: WorkerReport = collector.decode(payload).expect("what we said");
             let decoded = cpu_s();
             collector.take(*lane, report, &mut rows);
             decode_s += decoded - begun;

@@ -6,9 +6,9 @@ use arrow_array::{
     ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
 };
 use clap::{Args, ValueEnum};
-use collect::{Part, Report};
+use collect::{ReportPart, WorkerReport};
 use plan::Plan;
-use stream::{Engines, Loss};
+use stream::{EngineSet, LossCount};
 use tuple::{Batch, DataType, common};
 use wire::Timestamp;
 
@@ -60,16 +60,17 @@ pub fn plan_of(query: &str) -> Plan {
 
 /// The reports of one agent.
 pub fn reports(plan: &Plan, size: &Size, agent: usize) -> Vec<Said> {
-    let mut engines = Engines::worker(std::slice::from_ref(&plan.dataflow), &stream::Config::default());
+    let mut engines =
+        EngineSet::worker(std::slice::from_ref(&plan.dataflow), &stream::EngineConfig::default());
     let seed = if size.keys == Keys::Own { agent } else { 0 };
     let report = |window: usize| {
         let from_ns = BEGIN_NS + window as i64 * SECOND_NS;
         engines.push(0, &tuples(plan, size.groups, seed, from_ns), &mut Vec::new());
         let watermark_ns = from_ns + SECOND_NS;
-        let mut part = Part::default();
+        let mut part = ReportPart::default();
         engines.detach(watermark_ns).into_iter().for_each(|windows| part.add_windows(windows));
-        let (watermark, loss) = (Timestamp(watermark_ns), Loss::default());
-        let report = Report { epoch: 0, watermark, part, loss, lost: None, open: None };
+        let (watermark, loss) = (Timestamp(watermark_ns), LossCount::default());
+        let report = WorkerReport { epoch: 0, watermark, part, loss, lost: None, open: None };
         (watermark_ns, report.encode())
     };
     (0..size.windows).map(report).collect()

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::Observed;
+use crate::ObservedTuple;
 
 /// Outcomes of the transactions of a capture.
 #[derive(Clone, Debug, Default)]
-pub struct Count {
+pub struct OutcomeCounts {
     /// Transactions of the whole capture.
     pub transactions: usize,
     /// Transactions for which the packets with the first and last byte of the request and the first byte of the
@@ -27,20 +27,20 @@ pub struct Count {
     /// Tuples reported as having both halves.
     pub pairs: usize,
     /// Tuples with false values.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<TupleFault>,
 }
 
 /// A tuple with a false value.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub struct TupleFault {
     /// Kind of the fault.
     pub kind: FaultKind,
     /// Description.
     pub why: String,
     /// The tuple.
-    pub told: Observed,
+    pub told: ObservedTuple,
     /// The transaction that begins there, or was intended.
-    pub truth: Option<Observed>,
+    pub truth: Option<ObservedTuple>,
 }
 
 /// The kind of a fault.
@@ -56,9 +56,9 @@ pub enum FaultKind {
     Half,
 }
 
-impl Count {
+impl OutcomeCounts {
     /// Adds the counts of another run.
-    pub fn add(&mut self, other: Count) {
+    pub fn add(&mut self, other: OutcomeCounts) {
         self.transactions += other.transactions;
         self.findable += other.findable;
         self.found += other.found;
@@ -79,7 +79,7 @@ impl Count {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for TupleFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {}\n      told  {}", self.kind, self.why, self.told)?;
         self.truth.as_ref().map_or(Ok(()), |truth| write!(f, "\n      true  {truth}"))

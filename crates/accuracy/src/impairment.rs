@@ -8,10 +8,10 @@ mod text;
 
 use std::collections::HashSet;
 
-use testkit::Rng;
+use testkit::SeededRng;
 use wire::Endpoint;
 
-use crate::{Recording, Seen};
+use crate::{ObservedPacket, PacketRecording};
 
 /// A kind of damage and its amount; shares refer to the packets that may be affected.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub enum Impairment {
     /// None.
     None,
     /// Packets are missing.
-    Loss(Which, Run, f64),
+    Loss(LossTarget, LossPattern, f64),
     /// Packets are duplicated, with the copy up to [`AWAY`] packets later.
     Duplicates(f64),
     /// Packets are up to [`AWAY`] packets late, with unchanged timestamps.
@@ -29,11 +29,11 @@ pub enum Impairment {
     /// The beginning of the capture, of this share, is missing.
     Joined(f64),
     /// Only one direction was captured.
-    OneSide(Side),
+    OneSide(PacketDirection),
     /// This share of packets is late by this many nanoseconds, in timestamps and file order.
     Delay(f64, i64),
     /// One direction is late by this many nanoseconds (early if negative), in timestamps and file order: two taps.
-    Skew(Side, i64),
+    Skew(PacketDirection, i64),
     /// Packets are up to this many nanoseconds late in the file, with correct timestamps.
     Shuffle(i64),
     /// The clock is changed by this amount at a random position.
@@ -45,9 +45,9 @@ pub enum Impairment {
     /// Packets are truncated to this many bytes.
     Snaplen(usize),
     /// Foreign segments are inserted.
-    Stray(Stray, f64),
+    Stray(StraySegment, f64),
     /// A header field is damaged.
-    Header(Field, f64),
+    Header(HeaderFieldKind, f64),
     /// A length in the payload is damaged.
     MessageLength(f64),
     /// Each packet is duplicated, as by two mirrors of the same path; the copy is up to this many nanoseconds later.
@@ -58,7 +58,7 @@ pub enum Impairment {
 
 /// The direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum PacketDirection {
     /// Requests and acknowledgments of responses.
     ToServer,
     /// Responses and acknowledgments of requests.
@@ -67,11 +67,11 @@ pub enum Side {
 
 /// Packets that may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum LossTarget {
     /// All.
     Any,
     /// Those of one direction.
-    Of(Side),
+    Of(PacketDirection),
     /// Packets with at most [`SMALL`] bytes.
     Small,
     /// Packets with more bytes.
@@ -80,7 +80,7 @@ pub enum Which {
 
 /// Distribution of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Run {
+pub enum LossPattern {
     /// Independent losses.
     Single,
     /// Bursts of [`BURST`] packets on average, over all flows.
@@ -89,7 +89,7 @@ pub enum Run {
 
 /// Segments not sent by either end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stray {
+pub enum StraySegment {
     /// A SYN of either end, with the next or a random number; before a SYN-ACK, one with a wrong acknowledgment
     /// number.
     Syn,
@@ -103,7 +103,7 @@ pub enum Stray {
 
 /// Header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum HeaderFieldKind {
     /// TCP's acknowledgment number.
     Acknowledgment,
     /// IP's length.
@@ -120,40 +120,45 @@ pub const AWAY: u64 = 32;
 pub const SMALL: usize = 200;
 
 /// A recording with its known servers.
-pub(crate) struct Scene<'a> {
-    recording: &'a Recording,
+pub(crate) struct ImpairmentContext<'a> {
+    recording: &'a PacketRecording,
     servers: &'a HashSet<Endpoint>,
 }
 
-impl Scene<'_> {
-    fn side(&self, packet: usize) -> Option<Side> {
+impl ImpairmentContext<'_> {
+    fn side(&self, packet: usize) -> Option<PacketDirection> {
         let (src, dst) = self.recording.ends(packet)?;
-        let side = if self.servers.contains(&src) { Some(Side::ToClient) } else { None };
-        side.or_else(|| self.servers.contains(&dst).then_some(Side::ToServer))
+        let side = if self.servers.contains(&src) { Some(PacketDirection::ToClient) } else { None };
+        side.or_else(|| self.servers.contains(&dst).then_some(PacketDirection::ToServer))
     }
 }
 
 impl Impairment {
     /// Applies the damage to a recording with known servers.
     #[must_use]
-    pub fn apply(self, recording: &Recording, servers: &HashSet<Endpoint>, seed: u64) -> Vec<Seen> {
-        let mut rng = Rng::new(seed);
-        let scene = Scene { recording, servers };
+    pub fn apply(
+        self,
+        recording: &PacketRecording,
+        servers: &HashSet<Endpoint>,
+        seed: u64,
+    ) -> Vec<ObservedPacket> {
+        let mut rng = SeededRng::new(seed);
+        let scene = ImpairmentContext { recording, servers };
         let mut seen = recording.whole();
         match self {
             Impairment::None => {}
             Impairment::Loss(which, run, p) => loss::lose(&scene, &mut seen, which, run, p, &mut rng),
             Impairment::Duplicates(p) => {
-                seen = order::displaced(recording, &seen, p, order::Take::Copy, &mut rng)
+                seen = order::displaced(recording, &seen, p, order::ReorderMode::Copy, &mut rng)
             }
             Impairment::Reorder(p) => {
-                seen = order::displaced(recording, &seen, p, order::Take::Move, &mut rng)
+                seen = order::displaced(recording, &seen, p, order::ReorderMode::Move, &mut rng)
             }
             Impairment::All(p) => {
-                loss::lose(&scene, &mut seen, Which::Any, Run::Single, p, &mut rng);
+                loss::lose(&scene, &mut seen, LossTarget::Any, LossPattern::Single, p, &mut rng);
                 // In this order no copy precedes its original.
-                seen = order::displaced(recording, &seen, p, order::Take::Move, &mut rng);
-                seen = order::displaced(recording, &seen, p, order::Take::Copy, &mut rng);
+                seen = order::displaced(recording, &seen, p, order::ReorderMode::Move, &mut rng);
+                seen = order::displaced(recording, &seen, p, order::ReorderMode::Copy, &mut rng);
             }
             Impairment::Joined(p) => drop(seen.drain(..(seen.len() as f64 * p) as usize)),
             Impairment::OneSide(side) => seen.retain(|s| scene.side(s.packet) == Some(side)),
@@ -164,7 +169,7 @@ impl Impairment {
             Impairment::Shuffle(by) => order::shuffle(&mut seen, by, &mut rng),
             Impairment::ClockStep(by) => order::step(&mut seen, by, &mut rng),
             Impairment::LossyClockStep(by) => {
-                loss::lose(&scene, &mut seen, Which::Any, Run::Single, STEP_LOSS, &mut rng);
+                loss::lose(&scene, &mut seen, LossTarget::Any, LossPattern::Single, STEP_LOSS, &mut rng);
                 order::step(&mut seen, by, &mut rng);
             }
             Impairment::Pauses(p, by) => order::pause(&mut seen, p, by, &mut rng),

@@ -3,15 +3,15 @@
 //! A tuple is identified by its connection and the packet with its first byte: that of the request, or of the
 //! response without a request. It is *right* if a transaction that begins there has every value of the tuple and has
 //! not been reported before. An `exact` tuple must have all values, and no byte may be missing. Anything else is a
-//! [`Fault`], regardless of the tuple's mark.
+//! [`TupleFault`], regardless of the tuple's mark.
 
 use std::collections::HashMap;
 
-use crate::learned;
-use crate::observed::Value;
-use crate::truth::{At, Client, Transaction, Truth};
-use crate::view::View;
-use crate::{Count, Fault, FaultKind, Observed, Seen};
+use crate::ground_truth::{ClientBehavior, GroundTruth, PacketKey, TrueTransaction};
+use crate::observed::ObservedValue;
+use crate::partial_values;
+use crate::view::CaptureView;
+use crate::{FaultKind, ObservedPacket, ObservedTuple, OutcomeCounts, TupleFault};
 
 /// Fields of the connection, which may be missing from an `exact` tuple.
 const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint", "encoding"];
@@ -21,23 +21,23 @@ const RESPONSE_TIME: &str = "response_time_ns";
 const TRANSFER_TIME: &str = "transfer_time_ns";
 const CALL_TIME: &str = "call_time_ns";
 
-impl Truth<'_> {
+impl GroundTruth<'_> {
     /// Judges the tuples `told` from the packets `seen`. Times may differ by `tolerance` nanoseconds.
     #[must_use]
-    pub fn judge(&self, told: &[Observed], seen: &[Seen], tolerance: i64) -> Count {
-        let view = View::of(self, seen);
-        let mut judge = Judge {
+    pub fn judge(&self, told: &[ObservedTuple], seen: &[ObservedPacket], tolerance: i64) -> OutcomeCounts {
+        let view = CaptureView::of(self, seen);
+        let mut judge = TupleJudge {
             truth: self,
             view: &view,
             tolerance,
-            found: vec![Found::default(); self.transactions.len()],
+            found: vec![FoundTransaction::default(); self.transactions.len()],
         };
-        let mut order: Vec<&Observed> = told.iter().collect();
+        let mut order: Vec<&ObservedTuple> = told.iter().collect();
         // The tuple with the most values is assigned first.
         order.sort_by_key(|t| std::cmp::Reverse(t.values.iter().filter(|(_, v)| v.is_some()).count()));
         let faults = order.into_iter().filter_map(|t| judge.place(t)).collect();
         let pairs = told.iter().filter(|t| t.asked && !t.is_half()).count();
-        let mut count = Count { pairs, faults, ..Count::default() };
+        let mut count = OutcomeCounts { pairs, faults, ..OutcomeCounts::default() };
         for (transaction, found) in self.transactions.iter().zip(&judge.found) {
             if transaction.counts() {
                 found.count(transaction, is_findable(transaction, &view), &mut count);
@@ -48,7 +48,7 @@ impl Truth<'_> {
 }
 
 /// Whether the packets required to find a transaction are present.
-fn is_findable(transaction: &Transaction, view: &View<'_>) -> bool {
+fn is_findable(transaction: &TrueTransaction, view: &CaptureView<'_>) -> bool {
     let sound = |packet: usize| view.is_sound(packet);
     let request = transaction.request.is_some_and(|r| sound(r.first) && sound(r.last));
     let answered =
@@ -58,20 +58,20 @@ fn is_findable(transaction: &Transaction, view: &View<'_>) -> bool {
 
 /// The reported parts of a transaction.
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct FoundTransaction {
     request: bool,
     response: bool,
     whole: bool,
     exact: bool,
 }
 
-impl Found {
-    fn count(self, transaction: &Transaction, findable: bool, count: &mut Count) {
+impl FoundTransaction {
+    fn count(self, transaction: &TrueTransaction, findable: bool, count: &mut OutcomeCounts) {
         let whole = self.request && self.whole;
         count.transactions += 1;
         count.findable += usize::from(findable);
         count.found += usize::from(findable && whole);
-        if transaction.client == Client::Waits {
+        if transaction.client == ClientBehavior::Waits {
             count.waiting.0 += usize::from(findable);
             count.waiting.1 += usize::from(findable && whole);
         }
@@ -86,21 +86,21 @@ impl Found {
 
 /// The half of a transaction that a tuple begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
+enum TransactionHalf {
     Request,
     Response,
 }
 
-struct Judge<'a> {
-    truth: &'a Truth<'a>,
-    view: &'a View<'a>,
+struct TupleJudge<'a> {
+    truth: &'a GroundTruth<'a>,
+    view: &'a CaptureView<'a>,
     tolerance: i64,
-    found: Vec<Found>,
+    found: Vec<FoundTransaction>,
 }
 
-impl Judge<'_> {
+impl TupleJudge<'_> {
     /// Finds the transaction of a tuple, or its fault.
-    fn place(&mut self, told: &Observed) -> Option<Fault> {
+    fn place(&mut self, told: &ObservedTuple) -> Option<TupleFault> {
         if self.view.at(told.ts).iter().any(|p| self.view.is_damaged(*p)) {
             return None;
         }
@@ -109,7 +109,7 @@ impl Judge<'_> {
         // Of several in the same packets, the one with the matching distance between packets.
         candidates.sort_by_key(|(_, i)| !self.is_timed(told, &self.truth.transactions[*i]));
         for (half, i) in candidates {
-            let asked = half == Half::Request;
+            let asked = half == TransactionHalf::Request;
             let transaction = &self.truth.transactions[i];
             if [transaction.request, transaction.response]
                 .into_iter()
@@ -139,10 +139,10 @@ impl Judge<'_> {
             Some((_, kind, why, i)) => (kind, why, Some(self.truth.transactions[i].told.clone())),
         };
         let kind = if told.is_half() { FaultKind::Half } else { kind };
-        Some(Fault { kind, why, told: told.clone(), truth })
+        Some(TupleFault { kind, why, told: told.clone(), truth })
     }
 
-    fn take(&mut self, i: usize, told: &Observed, asked: bool) {
+    fn take(&mut self, i: usize, told: &ObservedTuple, asked: bool) {
         let found = &mut self.found[i];
         found.request |= asked;
         found.response |= !asked || told.response_time.is_some();
@@ -152,29 +152,29 @@ impl Judge<'_> {
 
     /// The transactions that a tuple may represent, with the half that it begins with: those that begin with the
     /// packet seen at its time, and, if times are modified, others that began near it.
-    fn candidates(&self, told: &Observed) -> Vec<(Half, usize)> {
+    fn candidates(&self, told: &ObservedTuple) -> Vec<(TransactionHalf, usize)> {
         let mut candidates = Vec::new();
-        let mut add = |half, index: &HashMap<At, Vec<usize>>| {
+        let mut add = |half, index: &HashMap<PacketKey, Vec<usize>>| {
             for packet in self.view.at(told.ts) {
                 let at = index.get(&(told.client, told.server, *packet)).map_or(&[][..], Vec::as_slice);
                 candidates.extend(at.iter().map(|i| (half, *i)));
             }
         };
         if told.asked {
-            add(Half::Request, &self.truth.by_request);
+            add(TransactionHalf::Request, &self.truth.by_request);
         }
         // A response may itself identify its request.
         if !told.asked || told.is_half() {
-            add(Half::Response, &self.truth.by_response);
+            add(TransactionHalf::Response, &self.truth.by_response);
         }
         if candidates.is_empty() && told.asked && self.tolerance > 0 {
-            candidates.extend(self.about_then(told).map(|i| (Half::Request, i)));
+            candidates.extend(self.about_then(told).map(|i| (TransactionHalf::Request, i)));
         }
         candidates
     }
 
     /// Transactions that began near this time, a few before and a few after.
-    fn about_then(&self, told: &Observed) -> impl Iterator<Item = usize> {
+    fn about_then(&self, told: &ObservedTuple) -> impl Iterator<Item = usize> {
         const NEAR: usize = 32;
         let all = self.truth.by_connection.get(&(told.client, told.server)).map_or(&[][..], Vec::as_slice);
         let ts = |i: &usize| self.truth.transactions[*i].told.ts;
@@ -187,9 +187,9 @@ impl Judge<'_> {
     /// The number of false values of a tuple, and one of them.
     fn difference(
         &self,
-        told: &Observed,
+        told: &ObservedTuple,
         asked: bool,
-        truth: &Transaction,
+        truth: &TrueTransaction,
     ) -> Option<(usize, FaultKind, String)> {
         let exact = told.is_exact();
         let mut faults: Vec<(FaultKind, String)> = Vec::new();
@@ -203,10 +203,11 @@ impl Judge<'_> {
         }
         for ((name, claimed), (_, true_value)) in told.values.iter().zip(&truth.told.values) {
             let right = match (*name, claimed) {
-                (RESPONSE_TIME, Some(Value::Number(n))) => match self.response_time(*n as i64, truth) {
-                    Time::Right => true,
-                    Time::Off => false,
-                    Time::OfAnother => {
+                (RESPONSE_TIME, Some(ObservedValue::Number(n))) => match self.response_time(*n as i64, truth)
+                {
+                    TimeVerdict::Right => true,
+                    TimeVerdict::Off => false,
+                    TimeVerdict::OfAnother => {
                         faults.insert(
                             0,
                             (FaultKind::Pair, "the response is that to another request".to_owned()),
@@ -214,19 +215,21 @@ impl Judge<'_> {
                         true
                     }
                 },
-                (TRANSFER_TIME, Some(Value::Number(n))) => self.transfer_time(*n as i64, truth),
-                (CALL_TIME, Some(Value::Number(n))) => {
-                    matches!(true_value, Some(Value::Number(t)) if (n - t).abs() <= i128::from(self.tolerance))
+                (TRANSFER_TIME, Some(ObservedValue::Number(n))) => self.transfer_time(*n as i64, truth),
+                (CALL_TIME, Some(ObservedValue::Number(n))) => {
+                    matches!(true_value, Some(ObservedValue::Number(t)) if (n - t).abs() <= i128::from(self.tolerance))
                 }
-                (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, Value::Text(_)),
-                (name, claimed) if learned::is_part(told, name, claimed.as_ref(), true_value.as_ref()) => {
+                (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, ObservedValue::Text(_)),
+                (name, claimed)
+                    if partial_values::is_part(told, name, claimed.as_ref(), true_value.as_ref()) =>
+                {
                     true
                 }
                 (_, Some(_)) => claimed == true_value,
                 (name, None) => !exact || OF_THE_CONNECTION.contains(&name) || true_value.is_none(),
             };
             if !right {
-                let is = true_value.as_ref().map_or("-".to_owned(), Value::to_string);
+                let is = true_value.as_ref().map_or("-".to_owned(), ObservedValue::to_string);
                 faults.push((FaultKind::Value, format!("{name} is {is}")));
             }
         }
@@ -236,7 +239,7 @@ impl Judge<'_> {
     }
 
     /// The first time at which the last packet of a transaction was seen.
-    fn ended(&self, told: &Observed, truth: &Transaction) -> i64 {
+    fn ended(&self, told: &ObservedTuple, truth: &TrueTransaction) -> i64 {
         let last = truth.response.filter(|span| span.whole);
         let seen = last.and_then(|span| self.view.times(span.last).iter().min().copied());
         match (self.tolerance, seen) {
@@ -248,7 +251,7 @@ impl Judge<'_> {
     }
 
     /// Whether the distance between the packets matches the tuple.
-    fn is_timed(&self, told: &Observed, truth: &Transaction) -> bool {
+    fn is_timed(&self, told: &ObservedTuple, truth: &TrueTransaction) -> bool {
         let ends = truth.request.zip(truth.response).zip(told.response_time);
         ends.is_some_and(|((request, response), claimed)| {
             let (asked, answered) = (self.view.times(request.last), self.view.times(response.first));
@@ -256,39 +259,43 @@ impl Judge<'_> {
         })
     }
 
-    fn response_time(&self, claimed: i64, truth: &Transaction) -> Time {
+    fn response_time(&self, claimed: i64, truth: &TrueTransaction) -> TimeVerdict {
         let true_time = truth.told.response_time;
         if claimed < 0 && true_time.is_none_or(|t| t >= 0) {
-            return Time::Off;
+            return TimeVerdict::Off;
         }
         if true_time.is_none() {
             // The response began before the request was complete: with modified times, this may seem a short time.
             let short = claimed <= truth.told.ts_end - truth.told.ts + self.tolerance;
-            return if truth.response.is_some() && short { Time::Right } else { Time::Off };
+            return if truth.response.is_some() && short { TimeVerdict::Right } else { TimeVerdict::Off };
         }
         if let (Some(request), Some(response)) = (truth.request, truth.response) {
             let asked = self.view.times(request.last);
             let between = |from: &i64, to: &i64| to - from == claimed;
             if asked.iter().any(|from| self.view.times(response.first).iter().any(|to| between(from, to))) {
-                return Time::Right;
+                return TimeVerdict::Right;
             }
             // Another packet of the server was seen at that time.
             let ends = (truth.told.server, truth.told.client);
             let own = response.first..=response.last;
             let seen = asked.iter().flat_map(|from| self.view.at(from + claimed));
             if seen.into_iter().any(|p| !own.contains(p) && self.truth.recording.ends(*p) == Some(ends)) {
-                return Time::OfAnother;
+                return TimeVerdict::OfAnother;
             }
         }
-        if true_time.is_some_and(|t| (t - claimed).abs() <= self.tolerance) { Time::Right } else { Time::Off }
+        if true_time.is_some_and(|t| (t - claimed).abs() <= self.tolerance) {
+            TimeVerdict::Right
+        } else {
+            TimeVerdict::Off
+        }
     }
 
-    fn transfer_time(&self, claimed: i64, truth: &Transaction) -> bool {
+    fn transfer_time(&self, claimed: i64, truth: &TrueTransaction) -> bool {
         let true_time = truth.told.transfer_time;
         if claimed < 0 && true_time.is_some_and(|t| t >= 0) {
             return false;
         }
-        let between = |span: crate::truth::Span| {
+        let between = |span: crate::ground_truth::PacketSpan| {
             let (from, to) = (self.view.times(span.first), self.view.times(span.last));
             from.iter().any(|from| to.iter().any(|to| to - from == claimed))
         };
@@ -298,7 +305,7 @@ impl Judge<'_> {
 }
 
 /// Comparison of a response time with the truth.
-enum Time {
+enum TimeVerdict {
     Right,
     Off,
     /// The time of another response of the connection.

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use accuracy::model::{MODELS, Model};
-use accuracy::{Count, FaultKind, Impairment, Recording, Truth};
+use accuracy::{FaultKind, GroundTruth, Impairment, OutcomeCounts, PacketRecording};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ use matrix::{LARGE, MATRIX, SHOP, SINGLE, SMALL};
 const SMALL_SEEDS: u64 = 20;
 const SMALL_PACKETS: u64 = 40_000;
 
-struct Flags {
+struct AccuracyFlags {
     captures: Option<PathBuf>,
     capture: Option<String>,
     damage: Option<String>,
@@ -49,13 +49,13 @@ fn main() -> Result<ExitCode> {
     println!("{HEAD}");
     for (name, input, parser) in captures(&flags) {
         let mut recording = match input {
-            Input::File(path) => Recording::load(&path, flags.packets)?,
+            Input::File(path) => PacketRecording::load(&path, flags.packets)?,
             Input::Model(model) => model.recording(),
         };
         if let Some(rate) = flags.gbps {
             recording = recording.at_rate(rate * 1e9);
         }
-        let truth = Truth::of(&recording, parser);
+        let truth = GroundTruth::of(&recording, parser);
         let (transactions, unknown) = truth.size();
         eprintln!(
             "{name}: {} packets, {transactions} transactions, {unknown} responses not placed",
@@ -87,13 +87,13 @@ fn main() -> Result<ExitCode> {
 }
 
 fn measure(
-    recording: &Recording,
-    truth: &Truth<'_>,
+    recording: &PacketRecording,
+    truth: &GroundTruth<'_>,
     parser: &str,
     impairment: Impairment,
     seeds: u64,
-) -> Count {
-    let mut count = Count::default();
+) -> OutcomeCounts {
+    let mut count = OutcomeCounts::default();
     for seed in 0..if impairment.is_by_chance() { seeds } else { 1 } {
         let seen = impairment.apply(recording, &truth.servers(), seed);
         count.add(truth.judge(&recording.play(&seen, parser), &seen, impairment.tolerance()));
@@ -102,13 +102,13 @@ fn measure(
 }
 
 /// Prints some faults of each kind.
-fn show(count: &Count, n: usize) {
+fn show(count: &OutcomeCounts, n: usize) {
     for kind in [FaultKind::Pair, FaultKind::Value, FaultKind::ExactWithHole, FaultKind::Half] {
         count.faults.iter().filter(|f| f.kind == kind).take(n).for_each(|f| println!("    {f}"));
     }
 }
 
-fn impairments(flags: &Flags) -> Result<Vec<Impairment>> {
+fn impairments(flags: &AccuracyFlags) -> Result<Vec<Impairment>> {
     let Some(wanted) = &flags.damage else { return Ok(MATRIX.to_vec()) };
     if wanted.contains('=') {
         return Ok(vec![wanted.parse()?]);
@@ -125,7 +125,7 @@ enum Input {
     Model(&'static Model),
 }
 
-fn captures(flags: &Flags) -> Vec<(String, Input, &'static str)> {
+fn captures(flags: &AccuracyFlags) -> Vec<(String, Input, &'static str)> {
     if let Some((parser, path)) = flags.capture.as_ref().and_then(|c| c.split_once(':')) {
         let parser = ["http", "mysql_query", "memcached"].into_iter().find(|p| *p == parser).unwrap_or("nfs");
         return vec![(
@@ -157,7 +157,7 @@ const HEAD: &str = "| capture | damage | transactions | pairs | wrong pairs | co
 | findable | found of findable | of those that wait | exact | marked | half | missed | s |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
 
-fn row(name: &str, impairment: Impairment, c: &Count) -> String {
+fn row(name: &str, impairment: Impairment, c: &OutcomeCounts) -> String {
     let share = |n: usize| format!("{:.2}%", 100.0 * n as f64 / c.transactions.max(1) as f64);
     let found = |(of, n): (usize, usize)| match of {
         0 => "–".to_owned(),
@@ -176,7 +176,7 @@ fn row(name: &str, impairment: Impairment, c: &Count) -> String {
     )
 }
 
-fn cell(name: &str, impairment: Impairment, c: &Count) -> serde_json::Value {
+fn cell(name: &str, impairment: Impairment, c: &OutcomeCounts) -> serde_json::Value {
     json!({
         "capture": name, "impairment": impairment.to_string(), "loss": impairment.loss(), "transactions": c.transactions,
         "findable": c.findable, "found": c.found, "waiting_findable": c.waiting.0, "waiting_found": c.waiting.1,
@@ -186,8 +186,8 @@ fn cell(name: &str, impairment: Impairment, c: &Count) -> serde_json::Value {
     })
 }
 
-fn flags() -> Result<Flags> {
-    let mut flags = Flags {
+fn flags() -> Result<AccuracyFlags> {
+    let mut flags = AccuracyFlags {
         captures: None,
         capture: None,
         damage: None,

@@ -9,7 +9,7 @@ use wire::{Addr, Endpoint};
 
 /// A tuple.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observed {
+pub struct ObservedTuple {
     /// Flow ID.
     pub id: u64,
     /// The client.
@@ -29,22 +29,22 @@ pub struct Observed {
     /// From the response's first byte to its last.
     pub transfer_time: Option<i64>,
     /// The parser's own fields.
-    pub values: Vec<(&'static str, Option<Value>)>,
+    pub values: Vec<(&'static str, Option<ObservedValue>)>,
 }
 
 /// A value of any type; times and numbers as in the column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum ObservedValue {
     /// A number or boolean.
     Number(i128),
     /// A text.
     Text(String),
 }
 
-impl Observed {
+impl ObservedTuple {
     /// The tuples of a batch with all columns.
-    pub fn of(batch: &Batch) -> impl Iterator<Item = Observed> + '_ {
-        (0..batch.rows()).map(|row| Observed::of_row(batch, row))
+    pub fn of(batch: &Batch) -> impl Iterator<Item = ObservedTuple> + '_ {
+        (0..batch.rows()).map(|row| ObservedTuple::of_row(batch, row))
     }
 
     /// Whether it is marked as complete.
@@ -61,11 +61,11 @@ impl Observed {
 
     /// The value of one of the parser's own fields.
     #[must_use]
-    pub fn value(&self, field: &str) -> Option<&Value> {
+    pub fn value(&self, field: &str) -> Option<&ObservedValue> {
         self.values.iter().find(|(name, _)| *name == field)?.1.as_ref()
     }
 
-    fn of_row(batch: &Batch, row: usize) -> Observed {
+    fn of_row(batch: &Batch, row: usize) -> ObservedTuple {
         let end = |ip, port| {
             let bytes = batch.ip(ip).value(row).try_into().expect("an address has 16 bytes");
             Endpoint { addr: Addr(bytes), port: batch.u64(port).value(row) as u16 }
@@ -74,17 +74,17 @@ impl Observed {
         let values: Vec<_> = own.map(|id| (name(batch, id), value(batch, id, row))).collect();
         let find = |field: &str| values.iter().find(|(name, _)| *name == field).and_then(|(_, v)| v.as_ref());
         let number = |field| match find(field)? {
-            Value::Number(n) => i64::try_from(*n).ok(),
-            Value::Text(_) => None,
+            ObservedValue::Number(n) => i64::try_from(*n).ok(),
+            ObservedValue::Text(_) => None,
         };
-        Observed {
+        ObservedTuple {
             id: batch.u64(common::ID).value(row),
             client: end(common::CLIENT_IP, common::CLIENT_PORT),
             server: end(common::SERVER_IP, common::SERVER_PORT),
             ts: batch.i64(common::TS).value(row),
             ts_end: batch.i64(common::TS_END).value(row),
             quality: batch.text(common::QUALITY).value(row).to_owned(),
-            asked: find("push") != Some(&Value::Number(1))
+            asked: find("push") != Some(&ObservedValue::Number(1))
                 && ["method", "command", "operation", "procedure"]
                     .into_iter()
                     .any(|field| find(field).is_some()),
@@ -95,7 +95,7 @@ impl Observed {
     }
 }
 
-impl fmt::Display for Observed {
+impl fmt::Display for ObservedTuple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x} {} ts={} ts_end={}", self.id, self.quality, self.ts, self.ts_end)?;
         write!(f, " {}:{}", self.client.addr, self.client.port)?;
@@ -108,11 +108,11 @@ impl fmt::Display for Observed {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ObservedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Number(n) => n.fmt(f),
-            Value::Text(text) => {
+            ObservedValue::Number(n) => n.fmt(f),
+            ObservedValue::Text(text) => {
                 let start: String = text.chars().take(60).collect();
                 write!(f, "{}", start.escape_debug())
             }
@@ -127,15 +127,15 @@ fn name(batch: &Batch, id: FieldId) -> &'static str {
     }
 }
 
-fn value(batch: &Batch, id: FieldId, row: usize) -> Option<Value> {
+fn value(batch: &Batch, id: FieldId, row: usize) -> Option<ObservedValue> {
     batch.column(id).filter(|column| column.is_valid(row))?;
     Some(match batch.schema().field(id).data_type {
-        DataType::Bool => Value::Number(batch.bool(id).value(row).into()),
-        DataType::U64 => Value::Number(batch.u64(id).value(row).into()),
-        DataType::I64 => Value::Number(batch.i64(id).value(row).into()),
-        DataType::Text | DataType::Json => Value::Text(batch.text(id).value(row).to_owned()),
-        DataType::Hashes => Value::Text(tuple::hashes::to_text(batch.hashes(id).value(row))),
-        DataType::Ip => Value::Text(format!("{:?}", batch.ip(id).value(row))),
-        DataType::F64 => Value::Text(batch.f64(id).value(row).to_string()),
+        DataType::Bool => ObservedValue::Number(batch.bool(id).value(row).into()),
+        DataType::U64 => ObservedValue::Number(batch.u64(id).value(row).into()),
+        DataType::I64 => ObservedValue::Number(batch.i64(id).value(row).into()),
+        DataType::Text | DataType::Json => ObservedValue::Text(batch.text(id).value(row).to_owned()),
+        DataType::Hashes => ObservedValue::Text(tuple::hashes::to_text(batch.hashes(id).value(row))),
+        DataType::Ip => ObservedValue::Text(format!("{:?}", batch.ip(id).value(row))),
+        DataType::F64 => ObservedValue::Text(batch.f64(id).value(row).to_string()),
     })
 }

@@ -5,34 +5,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use monitor::{Config, Monitor};
+use monitor::{Monitor, MonitorConfig};
 use parsers::registry;
 use plan::{MonitorSpec, ParserUse};
 
-use crate::{Observed, Recording, Seen};
+use crate::{ObservedPacket, ObservedTuple, PacketRecording};
 
-impl Recording {
+impl PacketRecording {
     /// The tuples of a monitor for the packets `seen`.
     #[must_use]
-    pub fn play(&self, seen: &[Seen], parser: &str) -> Vec<Observed> {
+    pub fn play(&self, seen: &[ObservedPacket], parser: &str) -> Vec<ObservedTuple> {
         let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
         let spec = MonitorSpec {
             parsers: vec![ParserUse::all_columns(Arc::new((parser.schema)()))],
             ..MonitorSpec::default()
         };
-        let (mut monitor, mut batches) = (Monitor::new(&spec, Config::default()), Vec::new());
+        let (mut monitor, mut batches) = (Monitor::new(&spec, MonitorConfig::default()), Vec::new());
         for block in seen.chunks(capture::block::BLOCK_PACKETS) {
             let _ = monitor.on_block(block.iter().map(|s| self.captured(s)), None, &mut batches);
         }
         monitor.finish(&mut batches);
-        batches.iter().flat_map(|(_, batch)| Observed::of(batch)).collect()
+        batches.iter().flat_map(|(_, batch)| ObservedTuple::of(batch)).collect()
     }
 
     /// Writes the packets to a capture file with nanosecond timestamps, for other programs.
     ///
     /// # Errors
     /// If writing fails.
-    pub fn write(&self, seen: &[Seen], path: &Path) -> Result<()> {
+    pub fn write(&self, seen: &[ObservedPacket], path: &Path) -> Result<()> {
         let file = std::fs::File::create(path).with_context(|| format!("{}", path.display()))?;
         let mut file = std::io::BufWriter::new(file);
         let link_type = u32::from(u16::from(self.link_type(0)));

@@ -5,55 +5,55 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use testkit::Sent;
+use testkit::SentPacket;
 use wire::packet::TcpFlags;
-use wire::{Captured, Endpoint, FiveTuple, LinkType, Packet, Timestamp, Transport};
+use wire::{CapturedPacket, Endpoint, FiveTuple, LinkType, Packet, Timestamp, TransportHeader};
 
-use crate::seen::Carried;
-use crate::{Kind, Seen};
+use crate::observed_packet::CarriedBytes;
+use crate::{ObservedPacket, PacketDamage};
 
 /// The packets.
-pub struct Recording {
+pub struct PacketRecording {
     bytes: Vec<u8>,
-    packets: Vec<Record>,
+    packets: Vec<RecordedPacket>,
     /// Packets with payload, by time.
     speaking: HashMap<i64, usize>,
     /// The first packet with these bytes.
     firsts: HashMap<(usize, u64), usize>,
     /// The directions of TCP connections: the index of the last one with these endpoints.
     streams: HashMap<FiveTuple, usize>,
-    newest: Vec<Newest>,
+    newest: Vec<NewestSegment>,
     /// Minimum distance between packets, in nanoseconds.
     apart: i64,
 }
 
 /// The newest segment of a direction, the reference for the offsets of others.
-struct Newest {
+struct NewestSegment {
     seq: u32,
     offset: u64,
 }
 
-struct Record {
+struct RecordedPacket {
     ts: Timestamp,
     link_type: LinkType,
     original_len: u32,
     start: usize,
     len: usize,
     ends: Option<(Endpoint, Endpoint)>,
-    carried: Option<Carried>,
+    carried: Option<CarriedBytes>,
     /// Whether it was retransmitted.
     repeated: bool,
     /// The packet that first carried its data, if it is a retransmission.
     first: Option<usize>,
 }
 
-impl Recording {
+impl PacketRecording {
     /// Loads the first `packets_max` packets of a capture.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a capture.
-    pub fn load(path: &Path, packets_max: usize) -> Result<Recording> {
-        let mut recording = Recording::new();
+    pub fn load(path: &Path, packets_max: usize) -> Result<PacketRecording> {
+        let mut recording = PacketRecording::new();
         for_each_packet(path, |captured| {
             if recording.len() < packets_max {
                 recording.push(captured);
@@ -65,16 +65,16 @@ impl Recording {
 
     /// Creates a recording of generated packets.
     #[must_use]
-    pub fn of(sent: &[Sent]) -> Recording {
-        let mut recording = Recording::new();
+    pub fn of(sent: &[SentPacket]) -> PacketRecording {
+        let mut recording = PacketRecording::new();
         sent.iter().for_each(|sent| recording.push(&sent.captured(&sent.to_bytes())));
         recording
     }
 
     /// Creates an empty recording.
     #[must_use]
-    pub fn new() -> Recording {
-        Recording {
+    pub fn new() -> PacketRecording {
+        PacketRecording {
             bytes: Vec::new(),
             packets: Vec::new(),
             speaking: HashMap::new(),
@@ -87,7 +87,7 @@ impl Recording {
 
     /// The same packets with times scaled so that the busiest connection has this average bit rate.
     #[must_use]
-    pub fn at_rate(&self, bits_per_second: f64) -> Recording {
+    pub fn at_rate(&self, bits_per_second: f64) -> PacketRecording {
         let mut connections: HashMap<(Endpoint, Endpoint), (i64, i64, u64)> = HashMap::new();
         for p in &self.packets {
             let Some((src, dst)) = p.ends else { continue };
@@ -101,16 +101,16 @@ impl Recording {
         let wanted = bytes as f64 * 8e9 / bits_per_second;
         let pace = wanted / ((to - from) as f64).max(1.0);
         let start = self.packets.first().map_or(0, |p| p.ts.0);
-        let mut faster = Recording { apart: 10, ..Recording::new() };
+        let mut faster = PacketRecording { apart: 10, ..PacketRecording::new() };
         for (packet, p) in self.packets.iter().enumerate() {
             let ts = Timestamp(start + ((p.ts.0 - start) as f64 * pace) as i64);
-            faster.push(&Captured { ts, ..self.captured(&Seen::whole(packet, p.ts)) });
+            faster.push(&CapturedPacket { ts, ..self.captured(&ObservedPacket::whole(packet, p.ts)) });
         }
         faster
     }
 
     /// Appends a packet, with a time after all others.
-    pub fn push(&mut self, captured: &Captured<'_>) {
+    pub fn push(&mut self, captured: &CapturedPacket<'_>) {
         let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + self.apart);
         let ts = Timestamp((captured.ts.0 / self.apart * self.apart).max(after_last));
         let decoded = Packet::decode(captured).ok();
@@ -125,7 +125,7 @@ impl Recording {
         if let Some(first) = first {
             self.packets[first].repeated = true;
         }
-        self.packets.push(Record {
+        self.packets.push(RecordedPacket {
             ts,
             link_type: captured.link_type,
             original_len: captured.original_len,
@@ -139,15 +139,15 @@ impl Recording {
         self.bytes.extend_from_slice(captured.bytes);
     }
 
-    fn carried_by(&mut self, packet: &Packet<'_>) -> Option<Carried> {
-        let Transport::Tcp(tcp) = packet.transport else { return None };
+    fn carried_by(&mut self, packet: &Packet<'_>) -> Option<CarriedBytes> {
+        let TransportHeader::Tcp(tcp) = packet.transport else { return None };
         let known = self.streams.get(&packet.five_tuple).copied();
         let seq = tcp.seq.0;
         let opens = tcp.flags.contains(TcpFlags::SYN);
         let stream = match known {
             Some(stream) if !opens || self.newest[stream].seq == seq => stream,
             _ => {
-                self.newest.push(Newest { seq, offset: 1 << 40 });
+                self.newest.push(NewestSegment { seq, offset: 1 << 40 });
                 let stream = self.newest.len() - 1;
                 self.streams.insert(packet.five_tuple, stream);
                 stream
@@ -156,12 +156,12 @@ impl Recording {
         let newest = &mut self.newest[stream];
         let offset = newest.offset.wrapping_add_signed(i64::from(seq.wrapping_sub(newest.seq) as i32));
         if offset > newest.offset {
-            *newest = Newest { seq, offset };
+            *newest = NewestSegment { seq, offset };
         }
         let len = u64::from(packet.payload_original_len);
         let cut = len.saturating_sub(packet.payload.len() as u64);
         // A SYN occupies a sequence number before its data.
-        Some(Carried { stream, offset: offset + u64::from(opens), len, cut })
+        Some(CarriedBytes { stream, offset: offset + u64::from(opens), len, cut })
     }
 
     /// Number of packets.
@@ -179,15 +179,15 @@ impl Recording {
 
     /// All packets unchanged.
     #[must_use]
-    pub fn whole(&self) -> Vec<Seen> {
-        self.packets.iter().enumerate().map(|(packet, p)| Seen::whole(packet, p.ts)).collect()
+    pub fn whole(&self) -> Vec<ObservedPacket> {
+        self.packets.iter().enumerate().map(|(packet, p)| ObservedPacket::whole(packet, p.ts)).collect()
     }
 
     /// The packets found in another capture of the same traffic, compared byte by byte, and all others.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a capture.
-    pub fn seen_in(&self, path: &Path) -> Result<Vec<Seen>> {
+    pub fn seen_in(&self, path: &Path) -> Result<Vec<ObservedPacket>> {
         let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
         for packet in (0..self.len()).rev() {
             known.entry(self.bytes_of(packet)).or_default().push(packet);
@@ -196,11 +196,11 @@ impl Recording {
         for_each_packet(path, |captured| {
             let packet = known.get_mut(captured.bytes).and_then(Vec::pop);
             seen.push(match packet {
-                Some(packet) => Seen::whole(packet, captured.ts),
-                None => Seen {
+                Some(packet) => ObservedPacket::whole(packet, captured.ts),
+                None => ObservedPacket {
                     packet: 0,
                     ts: captured.ts,
-                    kind: Kind::Forged,
+                    kind: PacketDamage::Forged,
                     bytes: Some(captured.bytes.into()),
                 },
             });
@@ -217,7 +217,7 @@ impl Recording {
 
     /// The part of a TCP stream in a packet.
     #[must_use]
-    pub fn carried(&self, packet: usize) -> Option<Carried> {
+    pub fn carried(&self, packet: usize) -> Option<CarriedBytes> {
         self.packets[packet].carried
     }
 
@@ -255,21 +255,21 @@ impl Recording {
 
     /// The packet as delivered by a capture source.
     #[must_use]
-    pub fn captured<'a>(&'a self, seen: &'a Seen) -> Captured<'a> {
+    pub fn captured<'a>(&'a self, seen: &'a ObservedPacket) -> CapturedPacket<'a> {
         let p = &self.packets[seen.packet];
         let bytes = seen.bytes.as_deref().unwrap_or(self.bytes_of(seen.packet));
         let original_len = match seen.kind {
             _ if seen.bytes.is_none() => p.original_len,
-            Kind::Cut => p.original_len,
+            PacketDamage::Cut => p.original_len,
             _ => bytes.len() as u32,
         };
-        Captured { ts: seen.ts, link_type: p.link_type, original_len, bytes }
+        CapturedPacket { ts: seen.ts, link_type: p.link_type, original_len, bytes }
     }
 }
 
-impl Default for Recording {
-    fn default() -> Recording {
-        Recording::new()
+impl Default for PacketRecording {
+    fn default() -> PacketRecording {
+        PacketRecording::new()
     }
 }
 
@@ -277,9 +277,9 @@ impl Default for Recording {
 ///
 /// # Errors
 /// If the file cannot be read, or is not a capture.
-pub fn for_each_packet(path: &Path, mut f: impl FnMut(&Captured<'_>) -> bool) -> Result<()> {
+pub fn for_each_packet(path: &Path, mut f: impl FnMut(&CapturedPacket<'_>) -> bool) -> Result<()> {
     let mut source = capture::open(&[path.to_owned()]);
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     let (mut any, mut more) = (false, true);
     while more && source.next_block(&mut block) {
         for captured in block.packets() {

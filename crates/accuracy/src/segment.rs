@@ -5,7 +5,7 @@ use wire::LinkType;
 
 /// A packet with a TCP segment.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct EditableSegment {
     bytes: Vec<u8>,
     network: usize,
     transport: usize,
@@ -24,10 +24,10 @@ pub mod flags {
     pub const ACK: u8 = 16;
 }
 
-impl Segment {
+impl EditableSegment {
     /// Parses an Ethernet or Linux "cooked" packet with TCP directly over IP.
     #[must_use]
-    pub fn parse(link_type: LinkType, bytes: &[u8]) -> Option<Segment> {
+    pub fn parse(link_type: LinkType, bytes: &[u8]) -> Option<EditableSegment> {
         let mut network = match link_type {
             LinkType::Ethernet => 14,
             LinkType::LinuxSll => 16,
@@ -55,7 +55,7 @@ impl Segment {
         };
         let payload = transport + 4 * usize::from(*bytes.get(transport + 12)? >> 4);
         let complete = protocol == 6 && payload <= bytes.len() && end <= bytes.len() && payload <= end;
-        complete.then(|| Segment { bytes: bytes[..end].to_vec(), network, transport, payload })
+        complete.then(|| EditableSegment { bytes: bytes[..end].to_vec(), network, transport, payload })
     }
 
     /// The packet.
@@ -162,16 +162,17 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use testkit::{Sent, packet::tcp_info};
+    use testkit::{SentPacket, packet::tcp_info};
     use wire::packet::TcpFlags;
-    use wire::{Captured, Packet, Timestamp, Transport};
+    use wire::{CapturedPacket, Packet, Timestamp, TransportHeader};
 
     #[test]
     fn what_is_set_is_decoded() {
         for (a, b) in [("10.0.0.1:1024", "10.0.0.2:80"), ("[2001:db8::1]:1024", "[2001:db8::2]:80")] {
             let ends = (a.parse().expect("an address"), b.parse().expect("an address"));
-            let sent = Sent::tcp(Timestamp(0), ends, tcp_info(5, 6, TcpFlags::ACK), b"hello");
-            let mut segment = Segment::parse(LinkType::Ethernet, &sent.to_bytes()).expect("a segment");
+            let sent = SentPacket::tcp(Timestamp(0), ends, tcp_info(5, 6, TcpFlags::ACK), b"hello");
+            let mut segment =
+                EditableSegment::parse(LinkType::Ethernet, &sent.to_bytes()).expect("a segment");
             assert_eq!((segment.seq(), segment.ack(), segment.payload()), (5, 6, &b"hello"[..]));
             segment.set_seq(7);
             segment.set_ack(8);
@@ -181,10 +182,14 @@ mod tests {
             segment.set_payload(b"hello world");
             let bytes = segment.into_bytes();
             let link_type = LinkType::Ethernet;
-            let captured =
-                Captured { ts: Timestamp(0), link_type, original_len: bytes.len() as u32, bytes: &bytes };
+            let captured = CapturedPacket {
+                ts: Timestamp(0),
+                link_type,
+                original_len: bytes.len() as u32,
+                bytes: &bytes,
+            };
             let packet = Packet::decode(&captured).expect("a good packet");
-            let Transport::Tcp(tcp) = packet.transport else { panic!("no TCP") };
+            let TransportHeader::Tcp(tcp) = packet.transport else { panic!("no TCP") };
             assert_eq!((tcp.seq.0, tcp.ack.0, tcp.flags.0), (7, 8, 18));
             assert_eq!((packet.payload, packet.vlan, packet.ttl), (&b"hello world"[..], Some(9), 63));
         }

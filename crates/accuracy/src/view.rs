@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::truth::{Span, Truth};
-use crate::{Kind, Recording, Seen};
+use crate::ground_truth::{GroundTruth, PacketSpan};
+use crate::{ObservedPacket, PacketDamage, PacketRecording};
 
 /// The visible part of a recording.
-pub struct View<'a> {
-    recording: &'a Recording,
+pub struct CaptureView<'a> {
+    recording: &'a PacketRecording,
     /// Packets with payload by time; packets with the same bytes count as one.
     by_time: HashMap<i64, Vec<usize>>,
     /// The times at which each packet was seen.
@@ -20,13 +20,13 @@ pub struct View<'a> {
     there: Vec<Vec<(u64, u64)>>,
 }
 
-impl View<'_> {
+impl CaptureView<'_> {
     /// Creates the view of the packets `seen`.
     #[must_use]
-    pub fn of<'a>(truth: &Truth<'a>, seen: &[Seen]) -> View<'a> {
+    pub fn of<'a>(truth: &GroundTruth<'a>, seen: &[ObservedPacket]) -> CaptureView<'a> {
         let recording = truth.recording;
         let n = recording.len();
-        let mut view = View {
+        let mut view = CaptureView {
             recording,
             by_time: HashMap::with_capacity(seen.len()),
             times: vec![Vec::new(); n],
@@ -34,7 +34,7 @@ impl View<'_> {
             damaged: vec![false; n],
             there: vec![Vec::new(); recording.streams()],
         };
-        for one in seen.iter().filter(|one| one.kind != Kind::Forged) {
+        for one in seen.iter().filter(|one| one.kind != PacketDamage::Forged) {
             view.add(one, truth);
         }
         for pieces in &mut view.there {
@@ -43,25 +43,25 @@ impl View<'_> {
         view
     }
 
-    fn add(&mut self, one: &Seen, truth: &Truth<'_>) {
+    fn add(&mut self, one: &ObservedPacket, truth: &GroundTruth<'_>) {
         let packet = self.original(one.packet);
         self.times[packet].push(one.ts.0);
         let at = self.by_time.entry(one.ts.0).or_default();
         if !at.contains(&packet) {
             at.push(packet);
         }
-        self.sound[packet] |= one.kind == Kind::Whole;
-        self.damaged[packet] |= one.kind == Kind::DamagedPayload;
+        self.sound[packet] |= one.kind == PacketDamage::Whole;
+        self.damaged[packet] |= one.kind == PacketDamage::DamagedPayload;
         let Some(carried) = self.recording.carried(one.packet) else { return };
         let captured = one.bytes.as_ref().map_or(usize::MAX, |bytes| bytes.len());
         let len = match one.kind {
             // It is unknown which of the messages the truncated bytes belong to.
-            Kind::Cut if truth.shared.contains(&packet) => carried.len,
-            Kind::Cut => {
+            PacketDamage::Cut if truth.shared.contains(&packet) => carried.len,
+            PacketDamage::Cut => {
                 let missing = self.recording.bytes_of(one.packet).len().saturating_sub(captured) as u64;
                 carried.len.saturating_sub(carried.cut + missing)
             }
-            Kind::DamagedPayload => 0,
+            PacketDamage::DamagedPayload => 0,
             _ => carried.len - carried.cut,
         };
         if len > 0 {
@@ -101,7 +101,7 @@ impl View<'_> {
 
     /// Whether any packet of a message was damaged.
     #[must_use]
-    pub fn has_damage(&self, span: Span) -> bool {
+    pub fn has_damage(&self, span: PacketSpan) -> bool {
         (span.first..=span.last)
             .filter(|p| self.recording.ends(*p) == self.recording.ends(span.first))
             .any(|p| self.is_damaged(p))
@@ -109,7 +109,7 @@ impl View<'_> {
 
     /// Whether every byte of a message is present. Bytes missing in the recording itself do not count.
     #[must_use]
-    pub fn has_all(&self, span: Span) -> bool {
+    pub fn has_all(&self, span: PacketSpan) -> bool {
         let (Some(first), Some(last)) =
             (self.recording.carried(span.first), self.recording.carried(span.last))
         else {

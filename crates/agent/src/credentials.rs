@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use identity::{IdentityError, Peer, Servers, client_config};
+use identity::{IdentityError, TrustedServers, VerifiedPeer, client_config};
 use rustls::ClientConfig;
 
 /// Key and certificate in one file, so that they always match.
@@ -37,24 +37,24 @@ pub enum CredentialsError {
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
-pub struct Credentials {
+pub struct AgentCredentials {
     folder: PathBuf,
     /// Contents of the certificate.
-    pub peer: Peer,
+    pub peer: VerifiedPeer,
     /// Key and certificate, PEM.
     own: String,
     authority: Option<String>,
 }
 
-impl Credentials {
+impl AgentCredentials {
     /// Reads the credentials in an agent's folder, if it has enrolled.
     ///
     /// # Errors
     /// `CredentialsError::File` or `CredentialsError::Content`.
-    pub fn read(folder: &Path) -> Result<Option<Credentials>, CredentialsError> {
+    pub fn read(folder: &Path) -> Result<Option<AgentCredentials>, CredentialsError> {
         let Some(own) = text(&folder.join(OWN))? else { return Ok(None) };
         let authority = text(&folder.join(AUTHORITY))?;
-        Credentials::of(folder, own, authority).map(Some)
+        AgentCredentials::of(folder, own, authority).map(Some)
     }
 
     /// Stores new credentials in an agent's folder, which is created if missing.
@@ -65,9 +65,9 @@ impl Credentials {
         folder: &Path,
         (key, certificate): (&str, &str),
         authority: Option<String>,
-    ) -> Result<Credentials, CredentialsError> {
-        let new = Credentials::of(folder, format!("{key}{certificate}"), authority)?;
-        let _ = client_config(Servers::AnyOf(Vec::new()), Some((&new.own, &new.own)))
+    ) -> Result<AgentCredentials, CredentialsError> {
+        let new = AgentCredentials::of(folder, format!("{key}{certificate}"), authority)?;
+        let _ = client_config(TrustedServers::AnyOf(Vec::new()), Some((&new.own, &new.own)))
             .map_err(|why| new.wrong(OWN, why))?;
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|why| CredentialsError::File { path: folder.display().to_string(), why })?;
@@ -83,15 +83,19 @@ impl Credentials {
     /// Stores the next certificate with its key.
     ///
     /// # Errors
-    /// As [`Credentials::keep`].
-    pub fn renewed(&self, key: &str, certificate: &str) -> Result<Credentials, CredentialsError> {
-        Credentials::keep(&self.folder, (key, certificate), self.authority.clone())
+    /// As [`AgentCredentials::keep`].
+    pub fn renewed(&self, key: &str, certificate: &str) -> Result<AgentCredentials, CredentialsError> {
+        AgentCredentials::keep(&self.folder, (key, certificate), self.authority.clone())
     }
 
-    fn of(folder: &Path, own: String, authority: Option<String>) -> Result<Credentials, CredentialsError> {
+    fn of(
+        folder: &Path,
+        own: String,
+        authority: Option<String>,
+    ) -> Result<AgentCredentials, CredentialsError> {
         let path = folder.join(OWN).display().to_string();
-        let peer = Peer::of_pem(&own).map_err(|why| CredentialsError::Content { path, why })?;
-        Ok(Credentials { folder: folder.to_owned(), peer, own, authority })
+        let peer = VerifiedPeer::of_pem(&own).map_err(|why| CredentialsError::Content { path, why })?;
+        Ok(AgentCredentials { folder: folder.to_owned(), peer, own, authority })
     }
 
     /// TLS configuration for connections to the server.
@@ -100,7 +104,7 @@ impl Credentials {
     /// `CredentialsError::Content` if they are invalid.
     pub fn tls(&self) -> Result<ClientConfig, CredentialsError> {
         let trusts = match &self.authority {
-            Some(pem) => Servers::Of(pem),
+            Some(pem) => TrustedServers::Of(pem),
             None => system(),
         };
         client_config(trusts, Some((&self.own, &self.own))).map_err(|why| self.wrong(OWN, why))
@@ -126,8 +130,8 @@ impl Credentials {
 
 /// Certificate authorities trusted by the system.
 #[must_use]
-pub fn system() -> Servers<'static> {
-    Servers::AnyOf(rustls_native_certs::load_native_certs().certs)
+pub fn system() -> TrustedServers<'static> {
+    TrustedServers::AnyOf(rustls_native_certs::load_native_certs().certs)
 }
 
 fn text(path: &Path) -> Result<Option<String>, CredentialsError> {
@@ -142,7 +146,7 @@ fn text(path: &Path) -> Result<Option<String>, CredentialsError> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use identity::{Authority, Lifetime, Request, Serial};
+    use identity::{CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest};
 
     use super::*;
 
@@ -150,21 +154,21 @@ mod tests {
     fn what_is_kept_is_its_owners_only_and_found_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let own = folder.path().join("agent");
-        assert!(Credentials::read(&own).expect("nothing is there").is_none());
-        let lifetime = Lifetime { from: 0, to: 4_000_000_000 };
-        let (authority, _) = Authority::create("test", lifetime).expect("an authority");
-        let serial = Serial { enrolment: 7, number: 1 };
+        assert!(AgentCredentials::read(&own).expect("nothing is there").is_none());
+        let lifetime = CertificateLifetime { from: 0, to: 4_000_000_000 };
+        let (authority, _) = CertificateAuthority::create("test", lifetime).expect("an authority");
+        let serial = CertificateSerial { enrolment: 7, number: 1 };
         let make = |name: &str| {
-            let request = Request::create().expect("a request");
+            let request = SigningRequest::create().expect("a request");
             let certificate =
                 authority.sign_agent(&request.request_pem, name, serial, lifetime).expect("signed");
             (request.key_pem, certificate)
         };
         let ((key, certificate), other) = (make("web-1"), make("web-1"));
         let ca = Some(authority.certificate_pem().to_owned());
-        let kept = Credentials::keep(&own, (&key, &certificate), ca).expect("kept");
+        let kept = AgentCredentials::keep(&own, (&key, &certificate), ca).expect("kept");
         kept.renewed(&other.0, &other.1).expect("kept");
-        let found = Credentials::read(&own).expect("readable").expect("there");
+        let found = AgentCredentials::read(&own).expect("readable").expect("there");
         assert_eq!((found.peer.name.as_str(), found.own), ("web-1", other.0.clone() + &other.1));
         for name in [OWN, AUTHORITY] {
             let mode = fs::metadata(own.join(name)).expect("there").permissions().mode();
@@ -172,6 +176,6 @@ mod tests {
         }
         // A mismatched key and certificate are rejected.
         assert!(kept.renewed(&key, &other.1).is_err());
-        assert!(Credentials::read(&own).expect("readable").expect("there").tls().is_ok());
+        assert!(AgentCredentials::read(&own).expect("readable").expect("there").tls().is_ok());
     }
 }

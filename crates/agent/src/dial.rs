@@ -11,7 +11,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use identity::End;
+use identity::ConnectionEnd;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server with the agent's credentials.
 #[derive(Clone)]
-pub struct Server {
+pub struct ServerEndpoint {
     uri: Uri,
     /// For `https`; replaced after a renewal of the certificate.
     tls: Option<Arc<RwLock<Arc<ClientConfig>>>>,
@@ -80,16 +80,20 @@ pub enum DialError {
 }
 
 /// Both directions of a connection.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub trait DuplexStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> DuplexStream for T {}
 
-impl Server {
+impl ServerEndpoint {
     /// A server by its URL: `https://HOST[:PORT]` with `tls`, or `http://HOST[:PORT]`, which sends the token as plain
     /// text and is allowed on this machine only.
     ///
     /// # Errors
     /// `DialError::BadUrl`.
-    pub fn new(url: &str, tls: Option<ClientConfig>, token: Option<String>) -> Result<Server, DialError> {
+    pub fn new(
+        url: &str,
+        tls: Option<ClientConfig>,
+        token: Option<String>,
+    ) -> Result<ServerEndpoint, DialError> {
         let bad = |why: &str| DialError::BadUrl(format!("{url:?} is no server: {why}"));
         let uri: Uri = url.parse().map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
         if uri.host().is_none() {
@@ -107,7 +111,7 @@ impl Server {
         }
         let tls = tls.filter(|_| uri.scheme_str() == Some("https")).map(Arc::new);
         let tls = tls.map(|config| Arc::new(RwLock::new(config)));
-        Ok(Server { uri, tls, token })
+        Ok(ServerEndpoint { uri, tls, token })
     }
 
     /// URL for messages.
@@ -127,7 +131,7 @@ impl Server {
     ///
     /// # Errors
     /// See [`DialError`].
-    pub async fn dial(&self) -> Result<Box<dyn Stream>, DialError> {
+    pub async fn dial(&self) -> Result<Box<dyn DuplexStream>, DialError> {
         self.in_time(async { self.upgrade(self.connect().await?).await }).await
     }
 
@@ -152,7 +156,7 @@ impl Server {
         tokio::time::timeout(PATIENCE, act).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn connect(&self) -> Result<Box<dyn Stream>, DialError> {
+    async fn connect(&self) -> Result<Box<dyn DuplexStream>, DialError> {
         let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = self.uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let tcp = TcpStream::connect((host, port)).await.map_err(|e| self.unreachable(e))?;
@@ -169,7 +173,7 @@ impl Server {
         }
     }
 
-    async fn upgrade(&self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, DialError> {
+    async fn upgrade(&self, stream: Box<dyn DuplexStream>) -> Result<Box<dyn DuplexStream>, DialError> {
         let mut request = Request::get(PATH).header(CONNECTION, "upgrade").header(UPGRADE, PROTOCOL);
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -184,7 +188,7 @@ impl Server {
 
     async fn ask(
         &self,
-        stream: Box<dyn Stream>,
+        stream: Box<dyn DuplexStream>,
         request: Result<Request<Full<Bytes>>, hyper::http::Error>,
     ) -> Result<Response<Incoming>, DialError> {
         let mut request = request.map_err(|e| DialError::BadUrl(format!("the token cannot be sent: {e}")))?;
@@ -215,14 +219,14 @@ impl Server {
 
     /// Error after the TLS handshake: a server that rejects the client certificate reports it only then.
     fn strange(&self, why: hyper::Error) -> DialError {
-        match identity::in_words(&why, End::Client) {
+        match identity::in_words(&why, ConnectionEnd::Client) {
             Some(why) => DialError::Untrusted { url: self.url(), why },
             None => DialError::Strange { url: self.url(), why },
         }
     }
 
     fn unreachable(&self, why: io::Error) -> DialError {
-        match identity::in_words(&why, End::Client) {
+        match identity::in_words(&why, ConnectionEnd::Client) {
             Some(why) => DialError::Untrusted { url: self.url(), why },
             None => DialError::Unreachable { url: self.url(), why },
         }
@@ -273,7 +277,7 @@ mod tests {
             stream.write_all(answer).await.expect("an answer");
             String::from_utf8_lossy(&asked[..n]).into_owned()
         });
-        let server = Server::new(&url, None, Some("t0ken".into())).expect("a server");
+        let server = ServerEndpoint::new(&url, None, Some("t0ken".into())).expect("a server");
         let said = match server.dial().await {
             Err(error) => Err(error),
             Ok(mut stream) => {
@@ -320,7 +324,7 @@ mod tests {
             let error = run(knock(answer)).0.expect_err(words).to_string();
             assert!(error.contains(words), "{error}");
         }
-        let nobody = Server::new("http://127.0.0.1:9", None, None).expect("a server");
+        let nobody = ServerEndpoint::new("http://127.0.0.1:9", None, None).expect("a server");
         let error = run(nobody.dial()).err().expect("nobody is there").to_string();
         assert!(error.starts_with("http://127.0.0.1:9 cannot be reached: "), "{error}");
     }
@@ -335,11 +339,11 @@ mod tests {
             ("http://localhost/path", "ends with its host and port"),
             ("", "is no server"),
         ] {
-            let error = Server::new(url, None, None).err().expect(url).to_string();
+            let error = ServerEndpoint::new(url, None, None).err().expect(url).to_string();
             assert!(error.contains(words), "{url}: {error}");
         }
         for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/"] {
-            assert!(Server::new(url, None, None).is_ok(), "{url}");
+            assert!(ServerEndpoint::new(url, None, None).is_ok(), "{url}");
         }
     }
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use identity::{IdentityError, Pin, Request, Servers, client_config, time_in_words};
+use identity::{AuthorityPin, IdentityError, SigningRequest, TrustedServers, client_config, time_in_words};
 use serde::Deserialize;
 
-use crate::credentials::{Credentials, CredentialsError, system};
-use crate::dial::{DialError, Server};
+use crate::credentials::{AgentCredentials, CredentialsError, system};
+use crate::dial::{DialError, ServerEndpoint};
 
 /// Paths of enrollment and renewal.
 const ENROL: &str = "/api/v1/enrol";
@@ -44,23 +44,23 @@ pub enum EnrolError {
 
 /// Response of the server.
 #[derive(Deserialize)]
-struct Certified {
+struct CertificateResponse {
     certificate: String,
     authority: String,
 }
 
 /// A one-time token: the secret, and the fingerprint of the server's own certificate authority, if it has one.
-struct Token {
+struct EnrolmentToken {
     secret: String,
-    pin: Option<Pin>,
+    pin: Option<AuthorityPin>,
 }
 
-impl Token {
-    fn of(text: &str) -> Option<Token> {
+impl EnrolmentToken {
+    fn of(text: &str) -> Option<EnrolmentToken> {
         let (secret, pin) = text.split_once('.').map_or((text, None), |(secret, pin)| (secret, Some(pin)));
         let is_secret = secret.strip_prefix("nle_")?.bytes().all(|byte| byte.is_ascii_hexdigit());
         let pin = pin.map(str::parse).transpose().ok()?;
-        is_secret.then(|| Token { secret: secret.to_owned(), pin })
+        is_secret.then(|| EnrolmentToken { secret: secret.to_owned(), pin })
     }
 }
 
@@ -74,42 +74,49 @@ pub async fn enrol(
     token: &str,
     authority: Option<String>,
     folder: &Path,
-) -> Result<Credentials, EnrolError> {
-    let token = Token::of(token.trim()).ok_or(EnrolError::BadToken)?;
+) -> Result<AgentCredentials, EnrolError> {
+    let token = EnrolmentToken::of(token.trim()).ok_or(EnrolError::BadToken)?;
     let trusts = match (&authority, token.pin) {
-        (Some(pem), _) => Servers::Of(pem),
-        (None, Some(pin)) => Servers::Pinned(pin),
+        (Some(pem), _) => TrustedServers::Of(pem),
+        (None, Some(pin)) => TrustedServers::Pinned(pin),
         (None, None) => system(),
     };
-    let server = Server::new(url, Some(client_config(trusts, None)?), None)?;
-    let made = Request::create()?;
+    let server = ServerEndpoint::new(url, Some(client_config(trusts, None)?), None)?;
+    let made = SigningRequest::create()?;
     let body = serde_json::json!({ "token": token.secret, "request": made.request_pem });
     let certified = ask(&server, ENROL, &body).await?;
     let authority = match (authority, token.pin) {
-        (None, Some(pin)) if Pin::of_pem(&certified.authority)? == pin => Some(certified.authority),
+        (None, Some(pin)) if AuthorityPin::of_pem(&certified.authority)? == pin => Some(certified.authority),
         (None, Some(_)) => return Err(EnrolError::OtherAuthority),
         (told, _) => told,
     };
-    Ok(Credentials::keep(folder, (&made.key_pem, &certified.certificate), authority)?)
+    Ok(AgentCredentials::keep(folder, (&made.key_pem, &certified.certificate), authority)?)
 }
 
-async fn ask(server: &Server, path: &str, body: &serde_json::Value) -> Result<Certified, EnrolError> {
+async fn ask(
+    server: &ServerEndpoint,
+    path: &str,
+    body: &serde_json::Value,
+) -> Result<CertificateResponse, EnrolError> {
     let answer = server.post(path, body.to_string(), StatusCode::CREATED).await?;
     serde_json::from_slice(&answer).map_err(EnrolError::Strange)
 }
 
 /// Renews the certificate when a third of its validity remains, for the lifetime of the agent. New connections use the
 /// newest one; the current connection continues.
-pub async fn keep_renewed(server: Server, mut own: Credentials) {
+pub async fn keep_renewed(server: ServerEndpoint, mut own: AgentCredentials) {
     loop {
         sleep_until(own.peer.lifetime.renew_at()).await;
         match renew(&server, &own).await {
             Ok(new) => {
-                tracing::info!("a new certificate, good until {}", Until(&new));
+                tracing::info!("a new certificate, good until {}", CertificateExpiry(&new));
                 own = new;
             }
             Err(why) => {
-                tracing::warn!("no new certificate yet; this one is good until {}: {why}", Until(&own));
+                tracing::warn!(
+                    "no new certificate yet; this one is good until {}: {why}",
+                    CertificateExpiry(&own)
+                );
                 let pause = match u64::try_from(own.peer.lifetime.to - now()) {
                     Ok(left @ 1..) => Duration::from_secs(left / 20).clamp(SOONEST, LATEST),
                     // Expired, unless a clock is wrong.
@@ -121,8 +128,8 @@ pub async fn keep_renewed(server: Server, mut own: Credentials) {
     }
 }
 
-async fn renew(server: &Server, own: &Credentials) -> Result<Credentials, EnrolError> {
-    let made = Request::create()?;
+async fn renew(server: &ServerEndpoint, own: &AgentCredentials) -> Result<AgentCredentials, EnrolError> {
+    let made = SigningRequest::create()?;
     let certified = ask(server, RENEW, &serde_json::json!({ "request": made.request_pem })).await?;
     let new = own.renewed(&made.key_pem, &certified.certificate)?;
     server.bear(new.tls()?);
@@ -142,9 +149,9 @@ fn now() -> i64 {
 }
 
 /// Formats the expiration of a certificate.
-struct Until<'a>(&'a Credentials);
+struct CertificateExpiry<'a>(&'a AgentCredentials);
 
-impl fmt::Display for Until<'_> {
+impl fmt::Display for CertificateExpiry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&time_in_words(self.0.peer.lifetime.to))
     }
@@ -165,7 +172,7 @@ mod tests {
             ("nle_x\r\n".to_owned(), false, false),
             (String::new(), false, false),
         ] {
-            let token = Token::of(&text);
+            let token = EnrolmentToken::of(&text);
             assert_eq!(
                 (token.is_some(), token.is_some_and(|t| t.pin.is_some())),
                 (is_one, has_pin),

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use std::num::NonZero;
 use std::path::Path;
 
-use capture::interfaces::{Interface, State, interfaces};
+use capture::interfaces::{InterfaceState, NetworkInterface, interfaces};
 use control::taps::tells_hosts_apart;
 
 /// Properties of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Host {
+pub struct AgentHost {
     /// Interfaces that are up.
     pub interfaces: Vec<String>,
     /// Addresses that can identify the host, with their interface.
@@ -24,12 +24,12 @@ pub struct Host {
     /// Memory of the machine in bytes; 0: unknown.
     pub memory_bytes: u64,
     /// Capabilities.
-    pub capabilities: Vec<Capability>,
+    pub capabilities: Vec<HostCapability>,
 }
 
 /// A capability of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Capability {
+pub enum HostCapability {
     /// Capture with the kernel's packet ring.
     AfPacket,
     /// Capture with AF_XDP.
@@ -43,26 +43,29 @@ const NET_ADMIN: u32 = 12;
 const NET_RAW: u32 = 13;
 const BPF: u32 = 39;
 
-impl Capability {
+impl HostCapability {
     /// Name for output and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Capability::AfPacket => "af_packet",
-            Capability::AfXdp => "af_xdp",
-            Capability::OpenVswitch => "open_vswitch",
+            HostCapability::AfPacket => "af_packet",
+            HostCapability::AfXdp => "af_xdp",
+            HostCapability::OpenVswitch => "open_vswitch",
         }
     }
 }
 
-impl Host {
+impl AgentHost {
     /// Properties of this host.
     #[must_use]
-    pub fn look() -> Host {
-        let interfaces: Vec<Interface> =
-            interfaces().unwrap_or_default().into_iter().filter(|i| i.state != State::Down).collect();
+    pub fn look() -> AgentHost {
+        let interfaces: Vec<NetworkInterface> = interfaces()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|i| i.state != InterfaceState::Down)
+            .collect();
         let addresses = addresses(&interfaces);
-        Host {
+        AgentHost {
             below: below(addresses.iter().map(|(owner, _)| owner), Path::new("/sys/class/net")),
             addresses,
             interfaces: interfaces.into_iter().map(|i| i.name).collect(),
@@ -79,7 +82,7 @@ impl Host {
     }
 }
 
-impl Host {
+impl AgentHost {
     /// Addresses whose traffic passes the matching interfaces, with their interface.
     #[must_use]
     pub fn addresses_on(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(String, IpAddr)> {
@@ -105,8 +108,8 @@ fn below<'a>(owners: impl Iterator<Item = &'a String>, net: &Path) -> BTreeMap<S
     owners.map(of).filter(|(_, found)| !found.is_empty()).collect()
 }
 
-fn addresses(interfaces: &[Interface]) -> Vec<(String, IpAddr)> {
-    let of = |interface: &Interface| {
+fn addresses(interfaces: &[NetworkInterface]) -> Vec<(String, IpAddr)> {
+    let of = |interface: &NetworkInterface| {
         let name = interface.name.clone();
         let apart = interface.addresses.iter().copied().filter(tells_hosts_apart);
         apart.map(move |ip| (name.clone(), ip)).collect::<Vec<_>>()
@@ -122,14 +125,14 @@ fn memory(meminfo: &str) -> Option<u64> {
 }
 
 /// Capabilities by `/proc/self/status` and the presence of Open vSwitch's database.
-fn capabilities(status: &str, has_switch: bool) -> Vec<Capability> {
+fn capabilities(status: &str, has_switch: bool) -> Vec<HostCapability> {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
     let has = |n: u32| bits >> n & 1 == 1;
     let all = [
-        (Capability::AfPacket, has(NET_RAW)),
-        (Capability::AfXdp, has(NET_RAW) && has(NET_ADMIN) && has(BPF)),
-        (Capability::OpenVswitch, has_switch),
+        (HostCapability::AfPacket, has(NET_RAW)),
+        (HostCapability::AfXdp, has(NET_RAW) && has(NET_ADMIN) && has(BPF)),
+        (HostCapability::OpenVswitch, has_switch),
     ];
     all.into_iter().filter(|(_, can)| *can).map(|(what, _)| what).collect()
 }
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_understood() {
-        use Capability::{AfPacket, AfXdp, OpenVswitch};
+        use HostCapability::{AfPacket, AfXdp, OpenVswitch};
         for (status, has_switch, expected) in [
             ("Name:\tx\nCapEff:\t000001ffffffffff\n", true, vec![AfPacket, AfXdp, OpenVswitch]),
             ("CapEff:\t0000000000002000\n", false, vec![AfPacket]),
@@ -178,7 +181,7 @@ mod tests {
                 .map(|(owner, ip)| (owner.to_owned(), ip.into()))
                 .into();
         let below = below(addresses.iter().map(|(owner, _)| owner), net.path());
-        let host = Host { addresses, below, ..Host::default() };
+        let host = AgentHost { addresses, below, ..AgentHost::default() };
         for (meant, expected) in [
             ("br0.7", &["10.7.0.1"][..]),
             ("bond0", &["10.7.0.1"]),
@@ -195,7 +198,7 @@ mod tests {
 
     #[test]
     fn this_host_has_something() {
-        let host = Host::look();
+        let host = AgentHost::look();
         assert!(host.interfaces.iter().any(|name| name == "lo"), "{host:?}");
         assert!(host.cores > 0 && host.memory_bytes > 0, "{host:?}");
     }

@@ -3,18 +3,18 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bounds;
+pub mod cgroups;
+mod crash_notes;
 pub mod credentials;
 pub mod dial;
 pub mod enrol;
 mod health;
 mod host;
 pub mod last_boot;
-mod notes;
 pub mod orders;
 pub mod policy;
 pub mod process;
 pub mod run;
-mod serves;
+mod served_server;
 pub mod spool_files;
 pub mod traffic;

@@ -5,42 +5,42 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use control::End;
+use control::MonitorEnd;
 use control::pattern::matches;
 use plan::message::JobOrder;
-use plan::{Burden, Cost};
+use plan::{JobCost, ResourceUsage};
 
-use crate::host::Host;
-use crate::policy::{Ask, Leaves, Policy};
+use crate::host::AgentHost;
+use crate::policy::{ExportLevel, HostPolicy, PolicyRequest};
 
 /// Maximum interfaces listed in a rejection.
 const LISTED: usize = 20;
 
 /// A permitted order and the monitor's arguments.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PreparedOrder {
     /// The order.
     pub order: JobOrder,
     /// Arguments after `monitor` on the command line.
     pub arguments: Vec<String>,
     /// Estimated cost on the host.
-    pub cost: Cost,
+    pub cost: JobCost,
 }
 
 /// Current load of the host by jobs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Borne {
+pub struct HostLoad {
     /// Number of running jobs.
     pub jobs: usize,
     /// Their estimated cost.
-    pub burden: Burden,
+    pub burden: ResourceUsage,
     /// Packets per second on the host.
     pub packets_per_second: u64,
 }
 
 /// A capture replayed in a loop.
 #[derive(Clone, Debug)]
-pub struct Demo {
+pub struct DemoCapture {
     /// The file.
     pub capture: PathBuf,
     /// Pause between repetitions.
@@ -49,7 +49,7 @@ pub struct Demo {
     pub in_step: bool,
 }
 
-impl Demo {
+impl DemoCapture {
     /// Name in the list of interfaces.
     pub const INTERFACE: &'static str = "demo";
 }
@@ -60,13 +60,13 @@ impl Demo {
 /// The reason: it requires something unknown to this program, or the policy does not allow it.
 pub fn asked(
     body: &[u8],
-    policy: &Policy,
-    host: &Host,
-    demo: Option<&Demo>,
-    borne: Borne,
-) -> Result<Asked, End> {
-    let mut order =
-        JobOrder::decode(body, &parsers::registry::schema).map_err(|why| End::Refused(why.to_string()))?;
+    policy: &HostPolicy,
+    host: &AgentHost,
+    demo: Option<&DemoCapture>,
+    borne: HostLoad,
+) -> Result<PreparedOrder, MonitorEnd> {
+    let mut order = JobOrder::decode(body, &parsers::registry::schema)
+        .map_err(|why| MonitorEnd::Refused(why.to_string()))?;
     let mut refusals = Vec::new();
     let interfaces = match interfaces(&order.capture.interfaces, policy, host) {
         Ok(interfaces) => interfaces,
@@ -77,14 +77,14 @@ pub fn asked(
     };
     order.memory_max = if order.memory_max == 0 { policy.memory_max } else { order.memory_max };
     let leaves = match (&order.redaction, order.plan.dataflow.pipelines.is_empty()) {
-        (None, _) => Leaves::Raw,
-        (Some(_), true) => Leaves::Tuples,
-        (Some(_), false) => Leaves::Results,
+        (None, _) => ExportLevel::Raw,
+        (Some(_), true) => ExportLevel::Tuples,
+        (Some(_), false) => ExportLevel::Results,
     };
     let mut cost = planner::cost(&order.plan);
     // The limit is enforced.
     cost.memory_bytes_max = cost.memory_bytes_max.min(order.memory_max);
-    let ask = Ask {
+    let ask = PolicyRequest {
         plan: &order.plan,
         leaves,
         publishes: !order.topics.is_empty(),
@@ -97,18 +97,18 @@ pub fn asked(
     };
     refusals.extend(policy.refusals(&ask));
     if !refusals.is_empty() {
-        return Err(End::Refused(refusals.join("; ")));
+        return Err(MonitorEnd::Refused(refusals.join("; ")));
     }
     let crowding = policy.crowding(&ask);
     if !crowding.is_empty() {
-        return Err(End::Crowded(crowding.join("; ")));
+        return Err(MonitorEnd::Crowded(crowding.join("; ")));
     }
     let mut arguments = vec!["--memory-max".to_owned(), order.memory_max.to_string()];
     if order.workers > 0 {
         arguments.extend(["--workers".to_owned(), order.workers.to_string()]);
     }
     match demo {
-        Some(Demo { capture, pause, in_step }) => {
+        Some(DemoCapture { capture, pause, in_step }) => {
             arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
             arguments.extend(["--demo-pause".to_owned(), format!("{}ms", pause.as_millis())]);
             arguments.extend(in_step.then(|| "--demo-in-step".to_owned()));
@@ -125,11 +125,11 @@ pub fn asked(
         // As one argument, since the filter may start with a dash.
         arguments.push(format!("--capture-filter={filter}"));
     }
-    Ok(Asked { order, arguments, cost })
+    Ok(PreparedOrder { order, arguments, cost })
 }
 
 /// The selected interfaces; the errors list missing and forbidden ones.
-fn interfaces(wanted: &[String], policy: &Policy, host: &Host) -> Result<Vec<String>, Vec<String>> {
+fn interfaces(wanted: &[String], policy: &HostPolicy, host: &AgentHost) -> Result<Vec<String>, Vec<String>> {
     let allowed: Vec<&String> = host.interfaces.iter().filter(|name| policy.allows_interface(name)).collect();
     if wanted.is_empty() {
         let all: Vec<String> = allowed.into_iter().cloned().collect();
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn interfaces_are_chosen_within_what_is_allowed() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let host = Host { interfaces: names(&["lo", "eth0", "eth1", "br-1"]), ..Host::default() };
-        let policy = Policy { interfaces: names(&["eth0", "br-*"]), ..Policy::default() };
+        let host = AgentHost { interfaces: names(&["lo", "eth0", "eth1", "br-1"]), ..AgentHost::default() };
+        let policy = HostPolicy { interfaces: names(&["eth0", "br-*"]), ..HostPolicy::default() };
         for (wanted, chosen) in [
             (&[][..], Ok(&["eth0", "br-1"][..])),
             (&["eth0"], Ok(&["eth0"])),
@@ -189,7 +189,7 @@ mod tests {
             let found = interfaces(&names(wanted), &policy, &host);
             assert_eq!(found, chosen.map(names).map_err(names), "{wanted:?}");
         }
-        let nothing = interfaces(&[], &Policy { interfaces: Vec::new(), ..Policy::default() }, &host);
+        let nothing = interfaces(&[], &HostPolicy { interfaces: Vec::new(), ..HostPolicy::default() }, &host);
         assert_eq!(nothing, Err(names(&["this host has no interface that may be captured from"])));
     }
 }

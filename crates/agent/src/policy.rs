@@ -6,15 +6,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use control::pattern::matches;
-use plan::{AddressMatch, Burden, Plan};
+use plan::{AddressMatch, Plan, ResourceUsage};
 use serde::Deserialize;
 
-use crate::host::Host;
+use crate::host::AgentHost;
 
 /// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Policy {
+pub struct HostPolicy {
     /// Name of the host; default: its host name.
     pub name: Option<String>,
     /// Labels, by which queries select hosts.
@@ -22,9 +22,9 @@ pub struct Policy {
     /// Permitted capture interfaces; `*` matches any characters.
     pub interfaces: Vec<String>,
     /// Networks to which every query must be restricted by FROM or TO. Empty: no restriction.
-    pub networks: Vec<Network>,
+    pub networks: Vec<PolicyNetwork>,
     /// Data that may leave the host.
-    pub leaves: Leaves,
+    pub leaves: ExportLevel,
     /// Maximum concurrent jobs.
     pub jobs_max: u32,
     /// Maximum workers (cores) per job.
@@ -36,13 +36,13 @@ pub struct Policy {
     /// Maximum estimated memory of all jobs, in bytes; default: half of the host's memory.
     pub all_memory_max: Option<u64>,
     /// Kafka to which jobs may publish; none: publishing is forbidden.
-    pub kafka: Option<Kafka>,
+    pub kafka: Option<PolicyKafka>,
 }
 
 /// Kafka connection of this host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kafka {
+pub struct PolicyKafka {
     /// Bootstrap brokers, separated by commas.
     pub brokers: String,
     /// File with librdkafka properties, one NAME=VALUE per line.
@@ -52,7 +52,7 @@ pub struct Kafka {
 /// Data that may leave the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Leaves {
+pub enum ExportLevel {
     /// Results of processors, with redacted texts.
     Results,
     /// Also tuples, with redacted texts.
@@ -65,14 +65,14 @@ pub enum Leaves {
 /// A network, as `10.0.0.0/8` or `fd00::/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Network(IpAddr, u8);
+pub struct PolicyNetwork(IpAddr, u8);
 
 /// A request to the host.
-pub struct Ask<'a> {
+pub struct PolicyRequest<'a> {
     /// The query.
     pub plan: &'a Plan,
     /// Data that would leave the host.
-    pub leaves: Leaves,
+    pub leaves: ExportLevel,
     /// Whether results are published to Kafka.
     pub publishes: bool,
     /// Number of running jobs.
@@ -82,21 +82,21 @@ pub struct Ask<'a> {
     /// Requested memory, in bytes.
     pub memory_max: u64,
     /// Estimated cost.
-    pub takes: Burden,
+    pub takes: ResourceUsage,
     /// Estimated cost of the running jobs.
-    pub borne: Burden,
-    /// Limit of all jobs: [`Policy::ceiling`].
-    pub ceiling: Burden,
+    pub borne: ResourceUsage,
+    /// Limit of all jobs: [`HostPolicy::ceiling`].
+    pub ceiling: ResourceUsage,
 }
 
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy {
+impl Default for HostPolicy {
+    fn default() -> HostPolicy {
+        HostPolicy {
             name: None,
             labels: BTreeMap::new(),
             interfaces: vec!["*".into()],
             networks: Vec::new(),
-            leaves: Leaves::default(),
+            leaves: ExportLevel::default(),
             jobs_max: 16,
             workers_max: u32::MAX,
             memory_max: 1 << 30,
@@ -107,12 +107,12 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl HostPolicy {
     /// Parses a file.
     ///
     /// # Errors
     /// A message with the position.
-    pub fn parse(text: &str) -> Result<Policy, String> {
+    pub fn parse(text: &str) -> Result<HostPolicy, String> {
         toml::from_str(text).map_err(|e| {
             let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             format!("line {}: {}", before.matches('\n').count() + 1, e.message())
@@ -127,12 +127,12 @@ impl Policy {
 
     /// All violations of the policy, one sentence each.
     #[must_use]
-    pub fn refusals(&self, ask: &Ask<'_>) -> Vec<String> {
+    pub fn refusals(&self, ask: &PolicyRequest<'_>) -> Vec<String> {
         let mut refusals = Vec::new();
         let spec = &ask.plan.monitor;
         if !self.networks.is_empty() && !self.holds(&spec.clients) && !self.holds(&spec.servers) {
             let networks: Vec<String> =
-                self.networks.iter().map(|Network(ip, bits)| format!("{ip}/{bits}")).collect();
+                self.networks.iter().map(|PolicyNetwork(ip, bits)| format!("{ip}/{bits}")).collect();
             refusals.push(format!(
                 "this host allows queries whose FROM or TO stays inside {}",
                 networks.join(", ")
@@ -163,7 +163,7 @@ impl Policy {
 
     /// Limits that the job would exceed together with running ones, one sentence each.
     #[must_use]
-    pub fn crowding(&self, ask: &Ask<'_>) -> Vec<String> {
+    pub fn crowding(&self, ask: &PolicyRequest<'_>) -> Vec<String> {
         let (asked, allowed) = (u64::from(ask.jobs) + 1, u64::from(self.jobs_max));
         let jobs = (asked > allowed).then(|| format!("this host allows {allowed} jobs at once, not {asked}"));
         jobs.into_iter().chain(ask.takes.excess(ask.borne, ask.ceiling)).collect()
@@ -171,10 +171,10 @@ impl Policy {
 
     /// Limit of all jobs on a host.
     #[must_use]
-    pub fn ceiling(&self, host: &Host) -> Burden {
+    pub fn ceiling(&self, host: &AgentHost) -> ResourceUsage {
         // Without a known memory size there is no memory limit.
         let half = Some(host.memory_bytes / 2).filter(|half| *half > 0).unwrap_or(u64::MAX);
-        Burden {
+        ResourceUsage {
             cpu_millis: self
                 .all_cores_max
                 .map_or(u64::from(host.cores) * 1000, |cores| (cores * 1000.0) as u64),
@@ -191,17 +191,17 @@ impl Policy {
     }
 }
 
-impl Leaves {
+impl ExportLevel {
     fn words(self) -> &'static str {
         match self {
-            Leaves::Results => "results with folded texts",
-            Leaves::Tuples => "tuples with folded texts",
-            Leaves::Raw => "everything as the packets say it",
+            ExportLevel::Results => "results with folded texts",
+            ExportLevel::Tuples => "tuples with folded texts",
+            ExportLevel::Raw => "everything as the packets say it",
         }
     }
 }
 
-impl Network {
+impl PolicyNetwork {
     fn holds(&self, ip: IpAddr, bits: u8) -> bool {
         let first = |ip: IpAddr, n: u8| match ip {
             IpAddr::V4(ip) => (32, u128::from(ip.to_bits()) >> (32 - u32::from(n).min(32))),
@@ -211,17 +211,17 @@ impl Network {
     }
 }
 
-impl TryFrom<String> for Network {
+impl TryFrom<String> for PolicyNetwork {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Network, String> {
+    fn try_from(text: String) -> Result<PolicyNetwork, String> {
         let network = || {
             let (ip, bits) =
                 text.split_once('/').map_or((text.as_str(), None), |(ip, bits)| (ip, Some(bits)));
             let ip: IpAddr = ip.parse().ok()?;
             let most = if ip.is_ipv4() { 32 } else { 128 };
             let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
-            (bits <= most).then_some(Network(ip, bits))
+            (bits <= most).then_some(PolicyNetwork(ip, bits))
         };
         network().ok_or_else(|| format!("{text:?} is no network, as 10.0.0.0/8 is"))
     }
@@ -234,25 +234,30 @@ mod tests {
     use super::*;
 
     fn end(text: &str) -> AddressMatch {
-        let Network(ip, bits) = Network::try_from(text.to_owned()).expect("a network");
+        let PolicyNetwork(ip, bits) = PolicyNetwork::try_from(text.to_owned()).expect("a network");
         AddressMatch { net: Some((ip, bits)), port: None }
     }
 
     /// Violations of a query with these endpoints.
-    fn refused(policy: &Policy, from: &[&str], to: &[&str], change: impl Fn(&mut Ask<'_>)) -> String {
+    fn refused(
+        policy: &HostPolicy,
+        from: &[&str],
+        to: &[&str],
+        change: impl Fn(&mut PolicyRequest<'_>),
+    ) -> String {
         let ends = |list: &[&str]| list.iter().map(|text| end(text)).collect();
         let monitor = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
         let plan = Plan { query: String::new(), monitor, dataflow: Dataflow::default() };
-        let mut ask = Ask {
+        let mut ask = PolicyRequest {
             plan: &plan,
-            leaves: Leaves::Results,
+            leaves: ExportLevel::Results,
             publishes: false,
             jobs: 0,
             workers: 1,
             memory_max: 1,
-            takes: Burden::default(),
-            borne: Burden::default(),
-            ceiling: Burden::default(),
+            takes: ResourceUsage::default(),
+            borne: ResourceUsage::default(),
+            ceiling: ResourceUsage::default(),
         };
         change(&mut ask);
         [policy.refusals(&ask), policy.crowding(&ask)].concat().join("; ")
@@ -260,7 +265,8 @@ mod tests {
 
     #[test]
     fn queries_stay_inside_the_networks() {
-        let policy = Policy::parse("networks = ['10.0.0.0/8', 'fd00::/8', '0.0.0.0/32']").expect("a policy");
+        let policy =
+            HostPolicy::parse("networks = ['10.0.0.0/8', 'fd00::/8', '0.0.0.0/32']").expect("a policy");
         let why = "this host allows queries whose FROM or TO stays inside 10.0.0.0/8, fd00::/8, 0.0.0.0/32";
         for (from, to, expected) in [
             (&["10.1.0.0/16"][..], &[][..], ""),
@@ -273,18 +279,19 @@ mod tests {
             (&[], &[], why),
         ] {
             assert_eq!(refused(&policy, from, to, |_| {}), expected, "{from:?} {to:?}");
-            assert_eq!(refused(&Policy::default(), from, to, |_| {}), "");
+            assert_eq!(refused(&HostPolicy::default(), from, to, |_| {}), "");
         }
-        let everything = Policy::parse("networks = ['0.0.0.0/0']").expect("a policy");
+        let everything = HostPolicy::parse("networks = ['0.0.0.0/0']").expect("a policy");
         assert_eq!(refused(&everything, &["0.0.0.0/0"], &[], |_| {}), "");
     }
 
     #[test]
     fn what_is_not_allowed_is_said_all_at_once() {
-        let policy = Policy::parse("leaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000");
+        let policy =
+            HostPolicy::parse("leaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000");
         let said = refused(&policy.expect("a policy"), &[], &[], |ask| {
             ask.publishes = true;
-            (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (Leaves::Raw, 2, 2, 1001);
+            (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (ExportLevel::Raw, 2, 2, 1001);
         });
         let expected = "this host lets results with folded texts leave, not \
                         everything as the packets say it; this host publishes to no Kafka: its owner's file names none \
@@ -296,16 +303,17 @@ mod tests {
 
     #[test]
     fn all_jobs_together_stay_below_the_ceiling() {
-        let host = Host { cores: 4, memory_bytes: 8 << 30, ..Host::default() };
-        let burden = |cpu_millis, gib: u64| Burden { cpu_millis, memory_bytes: gib << 30 };
-        let limited = Policy::parse("all_cores_max = 0.5\nall_memory_max = 1073741824").expect("a policy");
+        let host = AgentHost { cores: 4, memory_bytes: 8 << 30, ..AgentHost::default() };
+        let burden = |cpu_millis, gib: u64| ResourceUsage { cpu_millis, memory_bytes: gib << 30 };
+        let limited =
+            HostPolicy::parse("all_cores_max = 0.5\nall_memory_max = 1073741824").expect("a policy");
         for (policy, host, expected) in [
-            (&Policy::default(), &host, burden(4000, 4)),
+            (&HostPolicy::default(), &host, burden(4000, 4)),
             (&limited, &host, burden(500, 1)),
             (
-                &Policy::default(),
-                &Host { cores: 1, ..Host::default() },
-                Burden { cpu_millis: 1000, memory_bytes: u64::MAX },
+                &HostPolicy::default(),
+                &AgentHost { cores: 1, ..AgentHost::default() },
+                ResourceUsage { cpu_millis: 1000, memory_bytes: u64::MAX },
             ),
         ] {
             assert_eq!(policy.ceiling(host), expected);
@@ -326,7 +334,7 @@ mod tests {
             ("leaves = 'all'", "unknown variant"),
             ("jobs_max = -1", "invalid value"),
         ] {
-            let said = Policy::parse(text).expect_err(text);
+            let said = HostPolicy::parse(text).expect_err(text);
             assert!(said.contains(why) && said.contains("line 1"), "{said}");
         }
     }

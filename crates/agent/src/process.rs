@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use collect::Frame;
-use link::Lane;
+use collect::MonitorFrame;
+use link::RecordLane;
 use plan::TapTable;
 use tokio::sync::mpsc::Sender;
 
-use crate::bounds::{Bounds, Group, Groups, memory_of};
+use crate::cgroups::{CgroupRoot, MonitorCgroup, ProcessBounds, memory_of};
 
 /// Maximum bytes kept of a monitor's last error message.
 const COMPLAINT_BYTES_MAX: usize = 500;
@@ -23,15 +23,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Message from a monitor.
 #[derive(Debug)]
-pub enum News {
+pub enum ProcessEvent {
     /// A frame.
-    Said(Lane, Frame),
+    Said(RecordLane, MonitorFrame),
     /// It has ended: status and last line of standard error.
-    Gone(Lane, io::Result<ExitStatus>, String),
+    Gone(RecordLane, io::Result<ExitStatus>, String),
 }
 
 /// Start parameters.
-pub struct Start<'a> {
+pub struct MonitorStart<'a> {
     /// Path of this program.
     pub program: &'a Path,
     /// Arguments after `monitor`.
@@ -39,30 +39,30 @@ pub struct Start<'a> {
     /// Encoded order.
     pub order: &'a [u8],
     /// Limits.
-    pub bounds: Bounds,
+    pub bounds: ProcessBounds,
 }
 
 /// A running monitor.
-pub struct Monitor {
-    lane: Lane,
+pub struct MonitorProcess {
+    lane: RecordLane,
     child: Arc<Mutex<Child>>,
     pid: u32,
     input: Option<ChildStdin>,
-    bounds: Bounds,
-    group: Option<Group>,
+    bounds: ProcessBounds,
+    group: Option<MonitorCgroup>,
 }
 
-impl Monitor {
+impl MonitorProcess {
     /// Starts a monitor. Its messages are sent to `news`.
     ///
     /// # Errors
     /// `io::Error` if the process cannot be started.
     pub fn start(
-        lane: Lane,
-        start: &Start<'_>,
-        groups: Option<&Groups>,
-        news: Sender<News>,
-    ) -> io::Result<Monitor> {
+        lane: RecordLane,
+        start: &MonitorStart<'_>,
+        groups: Option<&CgroupRoot>,
+        news: Sender<ProcessEvent>,
+    ) -> io::Result<MonitorProcess> {
         let mut child = Command::new(start.program)
             .arg("monitor")
             .args(start.arguments)
@@ -89,17 +89,17 @@ impl Monitor {
         thread::Builder::new().name(format!("job {}", lane.job)).spawn(move || {
             let mut out = BufReader::new(out);
             // An incomplete frame means that the monitor was killed while writing.
-            while let Ok(Some(frame)) = Frame::read(&mut out) {
-                if news.blocking_send(News::Said(lane, frame)).is_err() {
+            while let Ok(Some(frame)) = MonitorFrame::read(&mut out) {
+                if news.blocking_send(ProcessEvent::Said(lane, frame)).is_err() {
                     break;
                 }
             }
             let status = wait(&heard);
             let complaint = complaining.join().unwrap_or_default();
             // The channel is closed when the agent ends.
-            let _ = news.blocking_send(News::Gone(lane, status, complaint));
+            let _ = news.blocking_send(ProcessEvent::Gone(lane, status, complaint));
         })?;
-        Ok(Monitor { lane, child, pid, input: Some(input), bounds: start.bounds, group })
+        Ok(MonitorProcess { lane, child, pid, input: Some(input), bounds: start.bounds, group })
     }
 
     /// Renews its lease for `lasts` from now.
@@ -156,7 +156,7 @@ impl Monitor {
     }
 }
 
-impl Drop for Monitor {
+impl Drop for MonitorProcess {
     /// A monitor does not outlive its agent: it ends when its standard input is closed.
     fn drop(&mut self) {
         self.input = None;
@@ -192,19 +192,22 @@ mod tests {
 
     use super::*;
 
-    const LANE: Lane = Lane { boot: 1, job: 7, attempt: 1 };
+    const LANE: RecordLane = RecordLane { boot: 1, job: 7, attempt: 1 };
 
     /// Messages of a script in place of a monitor.
-    fn hear(script: &str, tell: impl FnOnce(&mut Monitor)) -> (Vec<Frame>, Option<i32>, String) {
+    fn hear(
+        script: &str,
+        tell: impl FnOnce(&mut MonitorProcess),
+    ) -> (Vec<MonitorFrame>, Option<i32>, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("monitor");
         std::fs::write(&program, format!("#!/bin/sh\n{script}")).expect("written");
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a mode");
         let (news, mut heard) = tokio::sync::mpsc::channel(1);
-        let bounds = Bounds { memory_max: 1 << 40, cores: 1 };
-        let start = Start { program: &program, arguments: &["-q".into()], order: b"abc", bounds };
+        let bounds = ProcessBounds { memory_max: 1 << 40, cores: 1 };
+        let start = MonitorStart { program: &program, arguments: &["-q".into()], order: b"abc", bounds };
         // A process forked concurrently by another test may briefly hold the file open for writing.
-        let started = (0..100).find_map(|_| match Monitor::start(LANE, &start, None, news.clone()) {
+        let started = (0..100).find_map(|_| match MonitorProcess::start(LANE, &start, None, news.clone()) {
             Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy => {
                 thread::sleep(Duration::from_millis(10));
                 None
@@ -218,8 +221,8 @@ mod tests {
         let mut frames = Vec::new();
         loop {
             match heard.blocking_recv().expect("its end is told") {
-                News::Said(LANE, frame) => frames.push(frame),
-                News::Gone(LANE, status, complaint) => {
+                ProcessEvent::Said(LANE, frame) => frames.push(frame),
+                ProcessEvent::Gone(LANE, status, complaint) => {
                     return (frames, status.expect("it was waited for").code(), complaint);
                 }
                 other => panic!("{other:?}"),
@@ -233,7 +236,7 @@ mod tests {
         let script = r#"head -c 7 | od -An -tx1 >&2; read line; echo "$1 $2 $line" >&2
             printf '\0\0\0\0\1\4\0\0\0\3a 1\n'; exit 3"#;
         let (frames, code, complaint) = hear(script, |monitor| monitor.renew(Duration::from_secs(2)));
-        assert_eq!(frames, [Frame::Started, Frame::Account(vec![("a".into(), 1)])]);
+        assert_eq!(frames, [MonitorFrame::Started, MonitorFrame::Account(vec![("a".into(), 1)])]);
         assert_eq!((code, complaint.as_str()), (Some(3), "monitor -q renew 2000"));
     }
 
@@ -241,7 +244,7 @@ mod tests {
     fn it_ends_when_it_is_told_or_nobody_is_there() {
         let (_, code, _) = hear(
             "head -c 7 >/dev/null; while read line; do [ \"$line\" = end ] && exit 0; done; exit 1",
-            Monitor::stop,
+            MonitorProcess::stop,
         );
         assert_eq!(code, Some(0));
         let (_, code, _) = hear("cat >/dev/null; exit 4", |monitor| monitor.input = None);

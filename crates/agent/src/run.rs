@@ -1,10 +1,10 @@
 //! The running agent: one event loop over the server, its monitors, and the clock, which passes events to
-//! [`control::Agent`] and executes its actions. Without a server it reconnects; its monitors continue until their
+//! [`control::AgentControl`] and executes its actions. Without a server it reconnects; its monitors continue until their
 //! leases end.
 
 mod connection;
 mod monitors;
-mod running;
+mod running_monitor;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,37 +13,40 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use connection::{Connection, Happened};
-use control::{Agent, AgentAction, AgentEvent, AgentSettings};
-use link::{AgentSession, Capacity, Hello, Lane, Now, Passing, Spool, SpoolLimits, VERSIONS};
+use connection::{ServerConnection, ServerConnectionEvent};
+use control::{AgentAction, AgentControl, AgentEvent, AgentSettings};
+use link::{
+    AgentSession, Hello, HostCapacity, InterfaceAddresses, RecordLane, SessionTime, Spool, SpoolLimits,
+    VERSIONS,
+};
 use plan::TapTable;
-use running::Running;
+use running_monitor::RunningMonitor;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
-use crate::bounds::Groups;
-use crate::credentials::Credentials;
-use crate::dial::Server;
+use crate::cgroups::CgroupRoot;
+use crate::crash_notes::CrashNotes;
+use crate::credentials::AgentCredentials;
+use crate::dial::ServerEndpoint;
 use crate::enrol::keep_renewed;
 use crate::health::health;
-use crate::host::Host;
+use crate::host::AgentHost;
 use crate::last_boot;
-use crate::notes::Notes;
-use crate::orders::Demo;
-use crate::policy::Policy;
-use crate::process::News;
-use crate::serves::Serves;
+use crate::orders::DemoCapture;
+use crate::policy::HostPolicy;
+use crate::process::ProcessEvent;
+use crate::served_server::ServedServer;
 use crate::spool_files::SpoolFiles;
-use crate::traffic::{Traffic, packets_now};
+use crate::traffic::{TrafficMeter, packets_now};
 
 /// Configuration of an agent.
-pub struct Config {
+pub struct AgentConfig {
     /// The server.
-    pub server: Server,
+    pub server: ServerEndpoint,
     /// Name.
     pub name: String,
     /// Policy of the host's owner.
-    pub policy: Policy,
+    pub policy: HostPolicy,
     /// Data folder.
     pub folder: PathBuf,
     /// Path of this program.
@@ -53,9 +56,9 @@ pub struct Config {
     /// Limits of the spool.
     pub spool: SpoolLimits,
     /// Demo capture in place of interfaces.
-    pub demo: Option<Demo>,
+    pub demo: Option<DemoCapture>,
     /// Certificate, which it renews; `None`: it uses a token.
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<AgentCredentials>,
 }
 
 /// Initial delay between connection attempts; grows with failures.
@@ -76,29 +79,29 @@ const ADDRESSES_EVERY: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 << 10;
 
-struct Loop {
-    config: Config,
-    host: Host,
+struct AgentLoop {
+    config: AgentConfig,
+    host: AgentHost,
     boot: u64,
     began: Instant,
-    agent: Agent,
+    agent: AgentControl,
     spool: Spool,
-    notes: Notes,
-    serves: Serves,
-    groups: Option<Groups>,
-    monitors: BTreeMap<Lane, Running>,
-    news: Sender<News>,
+    notes: CrashNotes,
+    serves: ServedServer,
+    groups: Option<CgroupRoot>,
+    monitors: BTreeMap<RecordLane, RunningMonitor>,
+    news: Sender<ProcessEvent>,
     failures: u32,
-    traffic: Traffic,
+    traffic: TrafficMeter,
     /// Previous incarnation, if it ended in order.
     boot_ended: u64,
     /// Set when the agent ends.
-    ending: Option<Ending>,
+    ending: Option<AgentEnding>,
 }
 
 /// Completeness of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum AgentEnding {
     /// All results of its monitors were received so far.
     InOrder,
     /// Results of a monitor were lost.
@@ -109,33 +112,33 @@ enum Ending {
 ///
 /// # Errors
 /// `io::Error` if the agent's folder cannot be used.
-pub async fn run(config: Config, stop: impl Future<Output = ()>) -> io::Result<()> {
+pub async fn run(config: AgentConfig, stop: impl Future<Output = ()>) -> io::Result<()> {
     let (news, heard) = channel(NEWS_MAX);
     let renewing =
         config.credentials.clone().map(|own| tokio::spawn(keep_renewed(config.server.clone(), own)));
-    let mut work = Loop::new(config, news)?;
+    let mut work = AgentLoop::new(config, news)?;
     work.serve(heard, stop).await;
     renewing.inspect(JoinHandle::abort);
     Ok(())
 }
 
-impl Loop {
-    fn new(config: Config, news: Sender<News>) -> io::Result<Loop> {
+impl AgentLoop {
+    fn new(config: AgentConfig, news: Sender<ProcessEvent>) -> io::Result<AgentLoop> {
         let boot = random()?;
         let files = SpoolFiles::in_folder(&config.folder.join("spool"))?;
-        let (notes, serves) = (Notes::read(&config.folder), Serves::read(&config.folder));
+        let (notes, serves) = (CrashNotes::read(&config.folder), ServedServer::read(&config.folder));
         let boot_ended = last_boot::take(&config.folder);
-        let groups = Groups::of_this_process()
+        let groups = CgroupRoot::of_this_process()
             .inspect_err(|why| tracing::info!("no control groups, so memory is looked at instead: {why}"))
             .ok();
-        Ok(Loop {
+        Ok(AgentLoop {
             host: match config.demo {
-                Some(_) => Host { interfaces: vec![Demo::INTERFACE.into()], ..Host::look() },
-                None => Host::look(),
+                Some(_) => AgentHost { interfaces: vec![DemoCapture::INTERFACE.into()], ..AgentHost::look() },
+                None => AgentHost::look(),
             },
             boot,
             began: Instant::now(),
-            agent: Agent::new(boot, AgentSettings::default(), &notes.all()),
+            agent: AgentControl::new(boot, AgentSettings::default(), &notes.all()),
             spool: Spool::open(Box::new(files), config.spool, boot).after(boot_ended),
             notes,
             serves,
@@ -145,14 +148,14 @@ impl Loop {
             failures: 0,
             boot_ended,
             ending: None,
-            traffic: Traffic::begin(if config.demo.is_some() { 0 } else { packets_now(&config.policy) }),
+            traffic: TrafficMeter::begin(if config.demo.is_some() { 0 } else { packets_now(&config.policy) }),
             config,
         })
     }
 
-    async fn serve(&mut self, mut heard: Receiver<News>, stop: impl Future<Output = ()>) {
+    async fn serve(&mut self, mut heard: Receiver<ProcessEvent>, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
-        let mut connection = Connection::Waiting { until: Instant::now() };
+        let mut connection = ServerConnection::Waiting { until: Instant::now() };
         let mut looked = tokio::time::interval(LOOK_EVERY);
         let mut addresses = tokio::time::interval(ADDRESSES_EVERY);
         let mut buffer = vec![0; READ_BYTES];
@@ -182,24 +185,24 @@ impl Loop {
         self.end(heard, connection).await;
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> SessionTime {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now {
+        SessionTime {
             monotonic_ns: self.began.elapsed().as_nanos() as u64,
             wall_ns: i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX),
         }
     }
 
-    fn timer(&self, connection: &Connection) -> Instant {
+    fn timer(&self, connection: &ServerConnection) -> Instant {
         let session = connection.session().and_then(|session| session.poll_timeout());
         let at = self.agent.timeout().into_iter().chain(session).min();
         let far = Instant::now() + Duration::from_secs(3600);
         at.map_or(far, |ns| self.began + Duration::from_nanos(ns)).min(far)
     }
 
-    fn hear_session(&mut self, connection: &mut Connection) {
+    fn hear_session(&mut self, connection: &mut ServerConnection) {
         while let Some(event) = connection.session_mut().and_then(AgentSession::poll_event) {
-            use link::AgentEvent as Told;
+            use link::AgentSessionEvent as Told;
             match event {
                 Told::Welcomed { server, .. } => {
                     self.serves.learn(server);
@@ -217,7 +220,7 @@ impl Loop {
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
                 Told::Refused(refuse) if refuse.server != 0 => {
                     self.begin_again(refuse.server);
-                    *connection = Connection::Waiting { until: Instant::now() + self.pause() };
+                    *connection = ServerConnection::Waiting { until: Instant::now() + self.pause() };
                 }
                 Told::Refused(refuse) => self.disconnect(
                     connection,
@@ -246,14 +249,14 @@ impl Loop {
         );
         self.notes.forget_all();
         self.boot = boot;
-        self.agent = Agent::new(boot, AgentSettings::default(), &[]);
+        self.agent = AgentControl::new(boot, AgentSettings::default(), &[]);
         // Last: if the agent dies before, it repeats this.
         self.serves.learn(server);
     }
 
-    fn disconnect(&mut self, connection: &mut Connection, why: &str) {
+    fn disconnect(&mut self, connection: &mut ServerConnection, why: &str) {
         tracing::warn!("{why}");
-        *connection = Connection::Waiting { until: Instant::now() + self.pause() };
+        *connection = ServerConnection::Waiting { until: Instant::now() + self.pause() };
         self.happened(AgentEvent::Disconnected, connection);
     }
 
@@ -265,19 +268,19 @@ impl Loop {
         whole.mul_f64(0.5 + (self.boot.rotate_left(self.failures) % 1024) as f64 / 2048.0)
     }
 
-    fn on_step(&mut self, connection: &mut Connection, happened: Happened, buffer: &[u8]) {
+    fn on_step(&mut self, connection: &mut ServerConnection, happened: ServerConnectionEvent, buffer: &[u8]) {
         match happened {
-            Happened::Due => *connection = Connection::dial(self.config.server.clone()),
-            Happened::Dialed(Ok(stream)) => {
+            ServerConnectionEvent::Due => *connection = ServerConnection::dial(self.config.server.clone()),
+            ServerConnectionEvent::Dialed(Ok(stream)) => {
                 let session = AgentSession::new(self.hello(), SILENCE_NS, self.now());
-                *connection = Connection::open(session, stream);
+                *connection = ServerConnection::open(session, stream);
             }
-            Happened::Dialed(Err(why)) => self.disconnect(connection, &why),
-            Happened::Read(Ok(0)) => {
+            ServerConnectionEvent::Dialed(Err(why)) => self.disconnect(connection, &why),
+            ServerConnectionEvent::Read(Ok(0)) => {
                 let why = format!("{} has closed the connection", self.config.server.url());
                 self.disconnect(connection, &why);
             }
-            Happened::Read(Ok(n)) => {
+            ServerConnectionEvent::Read(Ok(n)) => {
                 let now = self.now();
                 if let Some(session) = connection.session_mut()
                     && let Err(why) = session.handle_bytes(now, &buffer[..n], &mut self.spool)
@@ -285,8 +288,8 @@ impl Loop {
                     self.disconnect(connection, &format!("{}: {why}", self.config.server.url()));
                 }
             }
-            Happened::Written(Ok(())) => {}
-            Happened::Read(Err(why)) | Happened::Written(Err(why)) => {
+            ServerConnectionEvent::Written(Ok(())) => {}
+            ServerConnectionEvent::Read(Err(why)) | ServerConnectionEvent::Written(Err(why)) => {
                 self.disconnect(connection, &format!("{}: {why}", self.config.server.url()))
             }
         }
@@ -303,7 +306,7 @@ impl Loop {
             boot: self.boot,
             labels: self.config.policy.labels.clone(),
             capabilities: self.host.capabilities.iter().map(|what| what.name().to_owned()).collect(),
-            capacity: Capacity {
+            capacity: HostCapacity {
                 cores: self.host.cores,
                 memory_bytes: self.host.memory_bytes,
                 addresses: ips(&self.addresses()),
@@ -326,8 +329,8 @@ impl Loop {
         self.host.addresses_on(|name| self.config.policy.allows_interface(name))
     }
 
-    fn passing(&self, interfaces: &[String]) -> Vec<Passing> {
-        let of = |interface: &String| Passing {
+    fn passing(&self, interfaces: &[String]) -> Vec<InterfaceAddresses> {
+        let of = |interface: &String| InterfaceAddresses {
             interface: interface.clone(),
             addresses: ips(&self.host.addresses_on(|name| name == interface)),
         };
@@ -335,23 +338,23 @@ impl Loop {
     }
 
     /// Sends a new Hello if the host's addresses have changed.
-    fn look_at_addresses(&mut self, connection: &mut Connection) {
+    fn look_at_addresses(&mut self, connection: &mut ServerConnection) {
         let before = self.addresses();
-        let Host { addresses, below, .. } = Host::look();
+        let AgentHost { addresses, below, .. } = AgentHost::look();
         (self.host.addresses, self.host.below) = (addresses, below);
         if self.addresses() != before && connection.is_open() {
             self.disconnect(connection, "this host's addresses have changed");
         }
     }
 
-    fn happened(&mut self, event: AgentEvent, connection: &mut Connection) {
+    fn happened(&mut self, event: AgentEvent, connection: &mut ServerConnection) {
         let now = self.now();
         for action in self.agent.handle(event, now) {
             self.carry_out(action, now, connection);
         }
     }
 
-    fn carry_out(&mut self, action: AgentAction, now: Now, connection: &mut Connection) {
+    fn carry_out(&mut self, action: AgentAction, now: SessionTime, connection: &mut ServerConnection) {
         match action {
             AgentAction::Note(note) => self.notes.add(note),
             AgentAction::Forget { job } => self.notes.forget(job),
@@ -401,15 +404,15 @@ impl Loop {
     /// Packet counter: of the interfaces, or in a demonstration of the monitor that has read most.
     fn packets(&self) -> u64 {
         match self.config.demo {
-            Some(_) => self.monitors.values().map(Running::packets).max().unwrap_or(0),
+            Some(_) => self.monitors.values().map(RunningMonitor::packets).max().unwrap_or(0),
             None => packets_now(&self.config.policy),
         }
     }
 
     /// Collects the monitors' last results; the spool keeps what the server has not acknowledged.
-    async fn end(&mut self, mut heard: Receiver<News>, mut connection: Connection) {
-        self.ending = Some(Ending::InOrder);
-        let all: Vec<Lane> = self.monitors.keys().copied().collect();
+    async fn end(&mut self, mut heard: Receiver<ProcessEvent>, mut connection: ServerConnection) {
+        self.ending = Some(AgentEnding::InOrder);
+        let all: Vec<RecordLane> = self.monitors.keys().copied().collect();
         all.into_iter().for_each(|lane| self.stop(lane));
         let until = tokio::time::Instant::now() + GRACE;
         let mut buffer = vec![0; READ_BYTES];
@@ -429,7 +432,7 @@ impl Loop {
                 () = tokio::time::sleep_until(until) => break,
             }
         }
-        if self.spool.flush() && self.monitors.is_empty() && self.ending == Some(Ending::InOrder) {
+        if self.spool.flush() && self.monitors.is_empty() && self.ending == Some(AgentEnding::InOrder) {
             self.notes.forget_all();
             last_boot::write(&self.config.folder, self.boot);
         }
@@ -438,7 +441,7 @@ impl Loop {
 }
 
 /// Converts the server's tap table.
-fn table(taps: &link::TapTable) -> TapTable {
+fn table(taps: &link::TapTableMessage) -> TapTable {
     let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
     TapTable { own: all(&taps.own), others: all(&taps.others) }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use link::{Store, StoreFailed};
+use link::{SegmentStore, SegmentStoreError};
 
 const LEDGER: &str = "ledger";
 const SUFFIX: &str = "spool";
@@ -16,11 +16,11 @@ const SUFFIX: &str = "spool";
 pub struct SpoolFiles {
     folder: PathBuf,
     open: BTreeMap<u32, File>,
-    health: Health,
+    health: SpoolHealth,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
+enum SpoolHealth {
     Well,
     Failing,
 }
@@ -32,7 +32,7 @@ impl SpoolFiles {
     /// `io::Error` if it cannot be created.
     pub fn in_folder(folder: &Path) -> io::Result<SpoolFiles> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        Ok(SpoolFiles { folder: folder.to_owned(), open: BTreeMap::new(), health: Health::Well })
+        Ok(SpoolFiles { folder: folder.to_owned(), open: BTreeMap::new(), health: SpoolHealth::Well })
     }
 
     fn path(&self, segment: u32) -> PathBuf {
@@ -50,32 +50,32 @@ impl SpoolFiles {
     }
 
     /// Logs a failure unless the previous operation failed, too.
-    fn judge<T>(&mut self, what: &str, result: io::Result<T>) -> Result<T, StoreFailed> {
+    fn judge<T>(&mut self, what: &str, result: io::Result<T>) -> Result<T, SegmentStoreError> {
         match &result {
-            Ok(_) => self.health = Health::Well,
+            Ok(_) => self.health = SpoolHealth::Well,
             Err(error) => {
-                if self.health == Health::Well {
+                if self.health == SpoolHealth::Well {
                     tracing::warn!("the spool {} cannot be {what}: {error}", self.folder.display());
                 }
-                self.health = Health::Failing;
+                self.health = SpoolHealth::Failing;
             }
         }
-        result.map_err(|_| StoreFailed)
+        result.map_err(|_| SegmentStoreError)
     }
 }
 
-impl Store for SpoolFiles {
-    fn append(&mut self, segment: u32, bytes: &[u8]) -> Result<(), StoreFailed> {
+impl SegmentStore for SpoolFiles {
+    fn append(&mut self, segment: u32, bytes: &[u8]) -> Result<(), SegmentStoreError> {
         let written = self.file(segment).and_then(|file| file.write_all(bytes));
         self.judge("written", written)
     }
 
-    fn sync(&mut self, segment: u32) -> Result<(), StoreFailed> {
+    fn sync(&mut self, segment: u32) -> Result<(), SegmentStoreError> {
         let synced = self.file(segment).and_then(|file| file.sync_data());
         self.judge("written", synced)
     }
 
-    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed> {
+    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError> {
         let read = self.file(segment).and_then(|file| {
             // At most the existing bytes, whatever length is requested.
             let there = file.metadata()?.len().saturating_sub(offset);
@@ -105,7 +105,7 @@ impl Store for SpoolFiles {
         entries.flatten().filter_map(|entry| number(entry.path())).collect()
     }
 
-    fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), StoreFailed> {
+    fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), SegmentStoreError> {
         let (path, next) = (self.folder.join(LEDGER), self.folder.join("ledger.next"));
         let write = || {
             let mut file =
@@ -163,8 +163,8 @@ mod tests {
         let path = folder.path().join("spool");
         let mut store = SpoolFiles::in_folder(&path).expect("it can be made");
         fs::remove_dir(&path).expect("empty");
-        assert_eq!(store.append(1, b"abc"), Err(StoreFailed));
-        assert_eq!(store.write_ledger(b"abc"), Err(StoreFailed));
+        assert_eq!(store.append(1, b"abc"), Err(SegmentStoreError));
+        assert_eq!(store.write_ledger(b"abc"), Err(SegmentStoreError));
         assert_eq!((store.list(), store.read_ledger()), (vec![], vec![]));
     }
 }

@@ -4,25 +4,25 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::policy::Policy;
+use crate::policy::HostPolicy;
 
 /// Interval between measurements.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// See the module documentation.
 #[derive(Debug)]
-pub struct Traffic {
+pub struct TrafficMeter {
     looked: Instant,
     packets: u64,
     /// Packets per second between the last two measurements, on permitted interfaces.
     pub packets_per_second: u64,
 }
 
-impl Traffic {
+impl TrafficMeter {
     /// Starts with this number of packets.
     #[must_use]
-    pub fn begin(packets: u64) -> Traffic {
-        Traffic { looked: Instant::now(), packets, packets_per_second: 0 }
+    pub fn begin(packets: u64) -> TrafficMeter {
+        TrafficMeter { looked: Instant::now(), packets, packets_per_second: 0 }
     }
 
     /// Measures again if due, or if there has been no second measurement. `packets`: counter value.
@@ -31,7 +31,7 @@ impl Traffic {
         let is_due = elapsed >= EVERY || (self.packets_per_second == 0 && elapsed >= EVERY / 10);
         if is_due {
             let seen = packets.saturating_sub(self.packets) as f64;
-            *self = Traffic {
+            *self = TrafficMeter {
                 looked: Instant::now(),
                 packets,
                 packets_per_second: (seen / elapsed.as_secs_f64()).round() as u64,
@@ -41,7 +41,7 @@ impl Traffic {
 }
 
 /// Packet counters of the permitted interfaces, if available.
-pub fn packets_now(policy: &Policy) -> u64 {
+pub fn packets_now(policy: &HostPolicy) -> u64 {
     let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     packets(&text, |name| policy.allows_interface(name))
 }

@@ -10,46 +10,50 @@ use arrow_array::{
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::SchemaRef;
 
-use super::input::{Fault, Input};
-use super::{DECIMAL_DIGITS, Kind, Unsupported, kinds};
+use super::input::{DatumFault, DatumInput};
+use super::{AvroType, DECIMAL_DIGITS, UnsupportedType, kinds};
 
 /// A datum that does not match the schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` at byte {at}: {fault}")]
-pub struct Malformed {
+pub struct MalformedDatum {
     /// The field.
     pub field: String,
     /// Byte offset of the error in the datum.
     pub at: usize,
     /// The error.
-    pub fault: Fault,
+    pub fault: DatumFault,
 }
 
 /// Decodes datums to batches.
-pub struct Decoder {
+pub struct AvroDecoder {
     /// Schema of the required columns.
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<DecodedColumn>,
     names: Vec<String>,
     rows: usize,
     /// Minimum number of columns in the datums so far.
     told: usize,
 }
 
-impl Decoder {
+impl AvroDecoder {
     /// Creates a decoder for datums of `schema`. Columns for which `wanted` returns false are skipped and not part of
     /// the batch.
     ///
     /// # Errors
     /// If a column has an unsupported type.
-    pub fn new(schema: &SchemaRef, wanted: impl Fn(usize) -> bool) -> Result<Decoder, Unsupported> {
+    pub fn new(schema: &SchemaRef, wanted: impl Fn(usize) -> bool) -> Result<AvroDecoder, UnsupportedType> {
         let kinds = kinds(schema)?;
         let places: Vec<usize> = (0..kinds.len()).filter(|place| wanted(*place)).collect();
-        let column = |(place, kind): (usize, &Kind)| match wanted(place) {
-            true => Column::new(*kind),
-            false => Column { kind: *kind, valid: BooleanBufferBuilder::new(0), values: Values::Passed },
+        let column = |(place, kind): (usize, &AvroType)| match wanted(place) {
+            true => DecodedColumn::new(*kind),
+            false => DecodedColumn {
+                kind: *kind,
+                valid: BooleanBufferBuilder::new(0),
+                values: DecodedValues::Passed,
+            },
         };
-        Ok(Decoder {
+        Ok(AvroDecoder {
             columns: kinds.iter().enumerate().map(column).collect(),
             names: schema.fields().iter().map(|field| field.name().clone()).collect(),
             schema: Arc::new(schema.project(&places).expect("places of the schema")),
@@ -73,7 +77,9 @@ impl Decoder {
     /// Required columns missing from some datum, because it has an earlier version.
     pub fn lacking(&self) -> impl Iterator<Item = &str> {
         let named = self.columns.iter().zip(&self.names).skip(self.told);
-        named.filter(|(column, _)| !matches!(column.values, Values::Passed)).map(|(_, name)| name.as_str())
+        named
+            .filter(|(column, _)| !matches!(column.values, DecodedValues::Passed))
+            .map(|(_, name)| name.as_str())
     }
 
     /// Decodes a datum. Bytes after the last field belong to fields of a later version and are ignored. A datum that
@@ -81,18 +87,18 @@ impl Decoder {
     ///
     /// # Errors
     /// If the datum is malformed; it is skipped as a whole.
-    pub fn push(&mut self, datum: &[u8]) -> Result<(), Malformed> {
-        let mut input = Input::new(datum);
+    pub fn push(&mut self, datum: &[u8]) -> Result<(), MalformedDatum> {
+        let mut input = DatumInput::new(datum);
         for place in 0..self.columns.len() {
             let at = input.at;
             if at == datum.len() && place > 0 {
-                self.columns[place..].iter_mut().for_each(Column::pass);
+                self.columns[place..].iter_mut().for_each(DecodedColumn::pass);
                 self.told = self.told.min(place);
                 break;
             }
             if let Err(fault) = self.columns[place].take(&mut input) {
                 self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
-                return Err(Malformed { field: self.names[place].clone(), at, fault });
+                return Err(MalformedDatum { field: self.names[place].clone(), at, fault });
             }
         }
         self.rows += 1;
@@ -105,7 +111,7 @@ impl Decoder {
     /// Never: lengths and types are those of the schema.
     #[must_use]
     pub fn finish(&mut self) -> RecordBatch {
-        let arrays: Vec<ArrayRef> = self.columns.iter_mut().filter_map(Column::finish).collect();
+        let arrays: Vec<ArrayRef> = self.columns.iter_mut().filter_map(DecodedColumn::finish).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
             .expect("columns of the schema")
@@ -113,13 +119,13 @@ impl Decoder {
 }
 
 /// A growing column. If a row is malformed, its values are removed.
-struct Column {
-    kind: Kind,
+struct DecodedColumn {
+    kind: AvroType,
     valid: BooleanBufferBuilder,
-    values: Values,
+    values: DecodedValues,
 }
 
-enum Values {
+enum DecodedValues {
     /// Not required.
     Passed,
     Bool(BooleanBufferBuilder),
@@ -137,32 +143,32 @@ enum Values {
     Decimal(Vec<i128>),
 }
 
-impl Column {
-    fn new(kind: Kind) -> Column {
+impl DecodedColumn {
+    fn new(kind: AvroType) -> DecodedColumn {
         let values = match kind {
-            Kind::Bool => Values::Bool(BooleanBufferBuilder::new(0)),
-            Kind::I64 => Values::I64(Vec::new()),
-            Kind::U64 => Values::U64(Vec::new()),
-            Kind::F64 => Values::F64(Vec::new()),
-            Kind::Text | Kind::Bytes => Values::Bytes { ends: vec![0], bytes: Vec::new() },
-            Kind::Fixed(length) => Values::Fixed { length, bytes: Vec::new() },
-            Kind::Decimal => Values::Decimal(Vec::new()),
+            AvroType::Bool => DecodedValues::Bool(BooleanBufferBuilder::new(0)),
+            AvroType::I64 => DecodedValues::I64(Vec::new()),
+            AvroType::U64 => DecodedValues::U64(Vec::new()),
+            AvroType::F64 => DecodedValues::F64(Vec::new()),
+            AvroType::Text | AvroType::Bytes => DecodedValues::Bytes { ends: vec![0], bytes: Vec::new() },
+            AvroType::Fixed(length) => DecodedValues::Fixed { length, bytes: Vec::new() },
+            AvroType::Decimal => DecodedValues::Decimal(Vec::new()),
         };
-        Column { kind, valid: BooleanBufferBuilder::new(0), values }
+        DecodedColumn { kind, valid: BooleanBufferBuilder::new(0), values }
     }
 
-    fn take(&mut self, input: &mut Input) -> Result<(), Fault> {
+    fn take(&mut self, input: &mut DatumInput) -> Result<(), DatumFault> {
         let is_value = match input.long()? {
             0 => false,
             1 => true,
-            other => return Err(Fault::Branch(other)),
+            other => return Err(DatumFault::Branch(other)),
         };
         if !is_value {
             self.pass();
             return Ok(());
         }
         self.value(input)?;
-        if !matches!(self.values, Values::Passed) {
+        if !matches!(self.values, DecodedValues::Passed) {
             self.valid.append(true);
         }
         Ok(())
@@ -171,53 +177,53 @@ impl Column {
     /// Appends null for a field missing from the datum.
     fn pass(&mut self) {
         self.null();
-        if !matches!(self.values, Values::Passed) {
+        if !matches!(self.values, DecodedValues::Passed) {
             self.valid.append(false);
         }
     }
 
     fn null(&mut self) {
         match &mut self.values {
-            Values::Passed => {}
-            Values::Bool(values) => values.append(false),
-            Values::I64(values) => values.push(0),
-            Values::U64(values) => values.push(0),
-            Values::F64(values) => values.push(0.0),
-            Values::Bytes { ends, .. } => ends.push(ends[ends.len() - 1]),
-            Values::Fixed { length, bytes } => bytes.resize(bytes.len() + *length as usize, 0),
-            Values::Decimal(values) => values.push(0),
+            DecodedValues::Passed => {}
+            DecodedValues::Bool(values) => values.append(false),
+            DecodedValues::I64(values) => values.push(0),
+            DecodedValues::U64(values) => values.push(0),
+            DecodedValues::F64(values) => values.push(0.0),
+            DecodedValues::Bytes { ends, .. } => ends.push(ends[ends.len() - 1]),
+            DecodedValues::Fixed { length, bytes } => bytes.resize(bytes.len() + *length as usize, 0),
+            DecodedValues::Decimal(values) => values.push(0),
         }
     }
 
-    fn value(&mut self, input: &mut Input) -> Result<(), Fault> {
+    fn value(&mut self, input: &mut DatumInput) -> Result<(), DatumFault> {
         match self.kind {
-            Kind::Bool => {
+            AvroType::Bool => {
                 let value = match input.take(1)?[0] {
                     bit @ (0 | 1) => bit == 1,
-                    other => return Err(Fault::Boolean(other)),
+                    other => return Err(DatumFault::Boolean(other)),
                 };
-                if let Values::Bool(values) = &mut self.values {
+                if let DecodedValues::Bool(values) = &mut self.values {
                     values.append(value);
                 }
             }
-            Kind::I64 | Kind::U64 => match (input.long()?, &mut self.values) {
-                (value, Values::I64(values)) => values.push(value),
-                (value, Values::U64(values)) => values.push(value.cast_unsigned()),
+            AvroType::I64 | AvroType::U64 => match (input.long()?, &mut self.values) {
+                (value, DecodedValues::I64(values)) => values.push(value),
+                (value, DecodedValues::U64(values)) => values.push(value.cast_unsigned()),
                 _ => {}
             },
-            Kind::F64 => {
+            AvroType::F64 => {
                 let value = f64::from_le_bytes(*input.take(8)?.first_chunk().expect("eight bytes"));
-                if let Values::F64(values) = &mut self.values {
+                if let DecodedValues::F64(values) = &mut self.values {
                     values.push(value);
                 }
             }
-            Kind::Text | Kind::Bytes | Kind::Fixed(_) => {
+            AvroType::Text | AvroType::Bytes | AvroType::Fixed(_) => {
                 let value = input.bytes()?;
                 self.bytes(value)?;
             }
-            Kind::Decimal => {
+            AvroType::Decimal => {
                 let value = input.decimal()?;
-                if let Values::Decimal(values) = &mut self.values {
+                if let DecodedValues::Decimal(values) = &mut self.values {
                     values.push(value);
                 }
             }
@@ -225,20 +231,20 @@ impl Column {
         Ok(())
     }
 
-    fn bytes(&mut self, value: &[u8]) -> Result<(), Fault> {
+    fn bytes(&mut self, value: &[u8]) -> Result<(), DatumFault> {
         match self.kind {
-            Kind::Text if str::from_utf8(value).is_err() => return Err(Fault::Utf8),
-            Kind::Fixed(length) if value.len() != length as usize => {
-                return Err(Fault::Fixed(value.len(), length));
+            AvroType::Text if str::from_utf8(value).is_err() => return Err(DatumFault::Utf8),
+            AvroType::Fixed(length) if value.len() != length as usize => {
+                return Err(DatumFault::Fixed(value.len(), length));
             }
             _ => {}
         }
         match &mut self.values {
-            Values::Bytes { ends, bytes } => {
-                ends.push(i32::try_from(bytes.len() + value.len()).map_err(|_| Fault::Full)?);
+            DecodedValues::Bytes { ends, bytes } => {
+                ends.push(i32::try_from(bytes.len() + value.len()).map_err(|_| DatumFault::Full)?);
                 bytes.extend_from_slice(value);
             }
-            Values::Fixed { bytes, .. } => bytes.extend_from_slice(value),
+            DecodedValues::Fixed { bytes, .. } => bytes.extend_from_slice(value),
             _ => {}
         }
         Ok(())
@@ -246,17 +252,17 @@ impl Column {
 
     fn truncate(&mut self, rows: usize) {
         match &mut self.values {
-            Values::Passed => return,
-            Values::Bool(values) => values.truncate(rows),
-            Values::I64(values) => values.truncate(rows),
-            Values::U64(values) => values.truncate(rows),
-            Values::F64(values) => values.truncate(rows),
-            Values::Bytes { ends, bytes } => {
+            DecodedValues::Passed => return,
+            DecodedValues::Bool(values) => values.truncate(rows),
+            DecodedValues::I64(values) => values.truncate(rows),
+            DecodedValues::U64(values) => values.truncate(rows),
+            DecodedValues::F64(values) => values.truncate(rows),
+            DecodedValues::Bytes { ends, bytes } => {
                 ends.truncate(rows + 1);
                 bytes.truncate(ends[ends.len() - 1] as usize);
             }
-            Values::Fixed { length, bytes } => bytes.truncate(rows * *length as usize),
-            Values::Decimal(values) => values.truncate(rows),
+            DecodedValues::Fixed { length, bytes } => bytes.truncate(rows * *length as usize),
+            DecodedValues::Decimal(values) => values.truncate(rows),
         }
         self.valid.truncate(rows);
     }
@@ -264,30 +270,30 @@ impl Column {
     /// Returns the array and clears the column; `None` if it is not required.
     fn finish(&mut self) -> Option<ArrayRef> {
         let fresh = match self.values {
-            Values::Passed => return None,
-            _ => Column::new(self.kind),
+            DecodedValues::Passed => return None,
+            _ => DecodedColumn::new(self.kind),
         };
-        let Column { kind, mut valid, values } = std::mem::replace(self, fresh);
+        let DecodedColumn { kind, mut valid, values } = std::mem::replace(self, fresh);
         let nulls = Some(NullBuffer::new(valid.finish()));
         Some(match values {
-            Values::Passed => return None,
-            Values::Bool(mut values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
-            Values::I64(values) => Arc::new(Int64Array::new(values.into(), nulls)),
-            Values::U64(values) => Arc::new(UInt64Array::new(values.into(), nulls)),
-            Values::F64(values) => Arc::new(Float64Array::new(values.into(), nulls)),
-            Values::Decimal(values) => Arc::new(
+            DecodedValues::Passed => return None,
+            DecodedValues::Bool(mut values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
+            DecodedValues::I64(values) => Arc::new(Int64Array::new(values.into(), nulls)),
+            DecodedValues::U64(values) => Arc::new(UInt64Array::new(values.into(), nulls)),
+            DecodedValues::F64(values) => Arc::new(Float64Array::new(values.into(), nulls)),
+            DecodedValues::Decimal(values) => Arc::new(
                 Decimal128Array::new(values.into(), nulls)
                     .with_precision_and_scale(DECIMAL_DIGITS, 0)
                     .expect("38 digits are allowed"),
             ),
-            Values::Bytes { ends, bytes } => {
+            DecodedValues::Bytes { ends, bytes } => {
                 let (offsets, bytes) = (OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(bytes));
                 match kind {
-                    Kind::Text => Arc::new(StringArray::new(offsets, bytes, nulls)),
+                    AvroType::Text => Arc::new(StringArray::new(offsets, bytes, nulls)),
                     _ => Arc::new(BinaryArray::new(offsets, bytes, nulls)),
                 }
             }
-            Values::Fixed { length, bytes } => {
+            DecodedValues::Fixed { length, bytes } => {
                 Arc::new(FixedSizeBinaryArray::new(length, Buffer::from_vec(bytes), nulls))
             }
         })

@@ -8,17 +8,17 @@ use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-use super::{Kind, Unsupported, kinds};
+use super::{AvroType, UnsupportedType, kinds};
 
 /// Consecutive datums.
 #[derive(Clone, Debug, Default)]
-pub struct Records {
+pub struct AvroRecords {
     /// The buffer; bytes after the last end are unused.
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Records {
+impl AvroRecords {
     /// Number of datums.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -56,14 +56,14 @@ impl Records {
 ///
 /// # Errors
 /// If a column has an unsupported type; nothing is appended.
-pub fn encode(batch: &RecordBatch, out: &mut Records) -> Result<(), Unsupported> {
+pub fn encode(batch: &RecordBatch, out: &mut AvroRecords) -> Result<(), UnsupportedType> {
     let columns = columns(batch)?;
     let at = out.bytes();
     let most: usize = columns.iter().map(|column| column.bytes_max(batch.num_rows())).sum();
     if out.bytes.len() < at + most + SLACK {
         out.bytes.resize(at + most + SLACK, 0);
     }
-    let mut to = Writer { bytes: &mut out.bytes, at };
+    let mut to = DatumWriter { bytes: &mut out.bytes, at };
     out.ends.reserve(batch.num_rows());
     for row in 0..batch.num_rows() {
         for column in &columns {
@@ -75,13 +75,13 @@ pub fn encode(batch: &RecordBatch, out: &mut Records) -> Result<(), Unsupported>
 }
 
 /// A column, or several adjacent columns with only nulls, which most tuples have.
-struct Column<'a> {
+struct EncodedColumn<'a> {
     /// Null rows, if any.
     nulls: Option<&'a NullBuffer>,
-    values: Values<'a>,
+    values: EncodedValues<'a>,
 }
 
-enum Values<'a> {
+enum EncodedValues<'a> {
     /// This number of columns with only nulls.
     Nulls(usize),
     Bool(&'a BooleanBuffer),
@@ -94,72 +94,76 @@ enum Values<'a> {
     Decimal(&'a [i128]),
 }
 
-fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, Unsupported> {
-    let mut columns: Vec<Column> = Vec::with_capacity(batch.num_columns());
+fn columns(batch: &RecordBatch) -> Result<Vec<EncodedColumn<'_>>, UnsupportedType> {
+    let mut columns: Vec<EncodedColumn> = Vec::with_capacity(batch.num_columns());
     for (array, kind) in batch.columns().iter().zip(kinds(batch.schema_ref())?) {
-        let column = Column::of(array, kind);
+        let column = EncodedColumn::of(array, kind);
         match (&column.values, columns.last_mut().map(|last| &mut last.values)) {
-            (Values::Nulls(_), Some(Values::Nulls(before))) => *before += 1,
+            (EncodedValues::Nulls(_), Some(EncodedValues::Nulls(before))) => *before += 1,
             _ => columns.push(column),
         }
     }
     Ok(columns)
 }
 
-impl<'a> Column<'a> {
-    fn of(array: &'a ArrayRef, kind: Kind) -> Column<'a> {
+impl<'a> EncodedColumn<'a> {
+    fn of(array: &'a ArrayRef, kind: AvroType) -> EncodedColumn<'a> {
         if array.null_count() == array.len() {
-            return Column { nulls: None, values: Values::Nulls(1) };
+            return EncodedColumn { nulls: None, values: EncodedValues::Nulls(1) };
         }
         let values = match kind {
-            Kind::Bool => Values::Bool(array.as_boolean().values()),
-            Kind::I64 => Values::Long(array.as_primitive::<Int64Type>().values()),
+            AvroType::Bool => EncodedValues::Bool(array.as_boolean().values()),
+            AvroType::I64 => EncodedValues::Long(array.as_primitive::<Int64Type>().values()),
             // As signed integers with the same bits.
-            Kind::U64 => Values::Long(array.as_primitive::<UInt64Type>().values().inner().typed_data()),
-            Kind::F64 => Values::Double(array.as_primitive::<Float64Type>().values()),
-            Kind::Text => {
+            AvroType::U64 => {
+                EncodedValues::Long(array.as_primitive::<UInt64Type>().values().inner().typed_data())
+            }
+            AvroType::F64 => EncodedValues::Double(array.as_primitive::<Float64Type>().values()),
+            AvroType::Text => {
                 let text = array.as_string::<i32>();
-                Values::Bytes(text.value_offsets(), text.value_data())
+                EncodedValues::Bytes(text.value_offsets(), text.value_data())
             }
-            Kind::Bytes => {
+            AvroType::Bytes => {
                 let bytes = array.as_binary::<i32>();
-                Values::Bytes(bytes.value_offsets(), bytes.value_data())
+                EncodedValues::Bytes(bytes.value_offsets(), bytes.value_data())
             }
-            Kind::Fixed(length) => Values::Fixed(length as usize, array.as_fixed_size_binary().value_data()),
-            Kind::Decimal => Values::Decimal(array.as_primitive::<Decimal128Type>().values()),
+            AvroType::Fixed(length) => {
+                EncodedValues::Fixed(length as usize, array.as_fixed_size_binary().value_data())
+            }
+            AvroType::Decimal => EncodedValues::Decimal(array.as_primitive::<Decimal128Type>().values()),
         };
-        Column { nulls: array.nulls().filter(|nulls| nulls.null_count() > 0), values }
+        EncodedColumn { nulls: array.nulls().filter(|nulls| nulls.null_count() > 0), values }
     }
 
     /// Maximum size of `rows` rows.
     fn bytes_max(&self, rows: usize) -> usize {
         match self.values {
-            Values::Nulls(count) => rows * count,
-            Values::Bool(_) => rows * 2,
-            Values::Long(_) => rows * (1 + LONG_MAX),
-            Values::Double(_) => rows * 9,
-            Values::Bytes(ends, _) => rows * (1 + LONG_MAX) + (ends[rows] - ends[0]) as usize,
-            Values::Fixed(length, _) => rows * (1 + LONG_MAX + length),
-            Values::Decimal(_) => rows * (1 + 1 + 16),
+            EncodedValues::Nulls(count) => rows * count,
+            EncodedValues::Bool(_) => rows * 2,
+            EncodedValues::Long(_) => rows * (1 + LONG_MAX),
+            EncodedValues::Double(_) => rows * 9,
+            EncodedValues::Bytes(ends, _) => rows * (1 + LONG_MAX) + (ends[rows] - ends[0]) as usize,
+            EncodedValues::Fixed(length, _) => rows * (1 + LONG_MAX + length),
+            EncodedValues::Decimal(_) => rows * (1 + 1 + 16),
         }
     }
 
     #[inline]
-    fn write(&self, row: usize, to: &mut Writer<'_>) {
+    fn write(&self, row: usize, to: &mut DatumWriter<'_>) {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return to.put([NULL]);
         }
         match self.values {
-            Values::Nulls(count) => to.nulls(count),
-            Values::Bool(values) => to.put([VALUE, values.value(row).into()]),
-            Values::Long(values) => to.long(values[row]),
-            Values::Double(values) => {
+            EncodedValues::Nulls(count) => to.nulls(count),
+            EncodedValues::Bool(values) => to.put([VALUE, values.value(row).into()]),
+            EncodedValues::Long(values) => to.long(values[row]),
+            EncodedValues::Double(values) => {
                 to.put([VALUE]);
                 to.put(values[row].to_le_bytes());
             }
-            Values::Bytes(ends, all) => to.bytes(all, ends[row] as usize..ends[row + 1] as usize),
-            Values::Fixed(length, all) => to.bytes(all, row * length..(row + 1) * length),
-            Values::Decimal(values) => {
+            EncodedValues::Bytes(ends, all) => to.bytes(all, ends[row] as usize..ends[row + 1] as usize),
+            EncodedValues::Fixed(length, all) => to.bytes(all, row * length..(row + 1) * length),
+            EncodedValues::Decimal(values) => {
                 let (all, unused) = decimal(values[row]);
                 to.bytes(&all, unused..all.len());
             }
@@ -179,12 +183,12 @@ const SLACK: usize = 32;
 
 /// Writes short values as blocks of fixed length, in one or two instructions; bytes after the value are overwritten
 /// by the next one. The caller must provide a buffer with sufficient space.
-struct Writer<'a> {
+struct DatumWriter<'a> {
     bytes: &'a mut [u8],
     at: usize,
 }
 
-impl Writer<'_> {
+impl DatumWriter<'_> {
     #[inline]
     fn put<const N: usize>(&mut self, piece: [u8; N]) {
         self.begin(piece, N);

@@ -5,7 +5,7 @@ use super::DECIMAL_DIGITS;
 /// Errors of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum Fault {
+pub enum DatumFault {
     #[error("the record ends here")]
     Ends,
     #[error("branch {0}, and there are 0 and 1")]
@@ -27,58 +27,58 @@ pub enum Fault {
 }
 
 /// The remaining bytes of a datum.
-pub struct Input<'a> {
+pub struct DatumInput<'a> {
     all: &'a [u8],
     /// Number of bytes read.
     pub at: usize,
 }
 
-impl<'a> Input<'a> {
+impl<'a> DatumInput<'a> {
     /// Creates an input at the start of a datum.
-    pub fn new(all: &'a [u8]) -> Input<'a> {
-        Input { all, at: 0 }
+    pub fn new(all: &'a [u8]) -> DatumInput<'a> {
+        DatumInput { all, at: 0 }
     }
 
     /// Reads `count` bytes.
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
-        let taken = self.all[self.at..].get(..count).ok_or(Fault::Ends)?;
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], DatumFault> {
+        let taken = self.all[self.at..].get(..count).ok_or(DatumFault::Ends)?;
         self.at += count;
         Ok(taken)
     }
 
     /// A zigzag varint.
     #[inline]
-    pub fn long(&mut self) -> Result<i64, Fault> {
+    pub fn long(&mut self) -> Result<i64, DatumFault> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
-            let byte = *self.all.get(self.at).ok_or(Fault::Ends)?;
+            let byte = *self.all.get(self.at).ok_or(DatumFault::Ends)?;
             self.at += 1;
             // Only one bit of the tenth byte is used.
             if shift == 63 && byte > 1 {
-                return Err(Fault::Varint);
+                return Err(DatumFault::Varint);
             }
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
             }
         }
-        Err(Fault::Varint)
+        Err(DatumFault::Varint)
     }
 
     /// Bytes with a length prefix.
-    pub fn bytes(&mut self) -> Result<&'a [u8], Fault> {
+    pub fn bytes(&mut self) -> Result<&'a [u8], DatumFault> {
         let length = self.long()?;
         let left = self.all.len() - self.at;
         match usize::try_from(length) {
             Ok(length) if length <= left => self.take(length),
-            _ => Err(Fault::Length(length, left)),
+            _ => Err(DatumFault::Length(length, left)),
         }
     }
 
     /// A decimal with a length prefix: two's complement, big-endian.
-    pub fn decimal(&mut self) -> Result<i128, Fault> {
+    pub fn decimal(&mut self) -> Result<i128, DatumFault> {
         let bytes = self.bytes()?;
-        let fault = Fault::Decimal(bytes.len());
+        let fault = DatumFault::Decimal(bytes.len());
         if bytes.is_empty() || bytes.len() > 16 {
             return Err(fault);
         }

@@ -25,9 +25,9 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{Decoder, Malformed};
-pub use encode::{Records, encode};
-pub use input::Fault;
+pub use decode::{AvroDecoder, MalformedDatum};
+pub use encode::{AvroRecords, encode};
+pub use input::DatumFault;
 pub use schema::{schema_json, sql_type};
 
 use arrow_schema::{DataType, Schema};
@@ -38,14 +38,14 @@ pub const DECIMAL_DIGITS: u8 = 38;
 /// An unsupported type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column `{column}`: {found} has no Avro form here")]
-pub struct Unsupported {
+pub struct UnsupportedType {
     column: String,
     found: DataType,
 }
 
 /// The encoding of a column in a datum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum AvroType {
     Bool,
     I64,
     U64,
@@ -57,20 +57,21 @@ enum Kind {
 }
 
 /// The encodings of all columns.
-fn kinds(schema: &Schema) -> Result<Vec<Kind>, Unsupported> {
+fn kinds(schema: &Schema) -> Result<Vec<AvroType>, UnsupportedType> {
     let kind = |found: &DataType| match found {
-        DataType::Boolean => Some(Kind::Bool),
-        DataType::Int64 => Some(Kind::I64),
-        DataType::UInt64 => Some(Kind::U64),
-        DataType::Float64 => Some(Kind::F64),
-        DataType::Utf8 => Some(Kind::Text),
-        DataType::Binary => Some(Kind::Bytes),
-        DataType::FixedSizeBinary(length) => Some(Kind::Fixed(*length)),
-        DataType::Decimal128(DECIMAL_DIGITS, 0) => Some(Kind::Decimal),
+        DataType::Boolean => Some(AvroType::Bool),
+        DataType::Int64 => Some(AvroType::I64),
+        DataType::UInt64 => Some(AvroType::U64),
+        DataType::Float64 => Some(AvroType::F64),
+        DataType::Utf8 => Some(AvroType::Text),
+        DataType::Binary => Some(AvroType::Bytes),
+        DataType::FixedSizeBinary(length) => Some(AvroType::Fixed(*length)),
+        DataType::Decimal128(DECIMAL_DIGITS, 0) => Some(AvroType::Decimal),
         _ => None,
     };
     let of = |field: &arrow_schema::FieldRef| {
-        let unsupported = || Unsupported { column: field.name().clone(), found: field.data_type().clone() };
+        let unsupported =
+            || UnsupportedType { column: field.name().clone(), found: field.data_type().clone() };
         kind(field.data_type()).ok_or_else(unsupported)
     };
     schema.fields().iter().map(of).collect()

@@ -5,16 +5,16 @@ use std::collections::HashSet;
 use arrow_schema::Schema;
 use serde_json::{Value, json};
 
-use super::{DECIMAL_DIGITS, Kind, Unsupported, kinds};
+use super::{AvroType, DECIMAL_DIGITS, UnsupportedType, kinds};
 
 /// The Avro schema of a record. A column with a name invalid in Avro (`request_header.host`) has `_` in place of
 /// other characters, and the original name as `doc`.
 ///
 /// # Errors
 /// If a column has an unsupported type.
-pub fn schema_json(schema: &Schema, name: &str) -> Result<Value, Unsupported> {
+pub fn schema_json(schema: &Schema, name: &str) -> Result<Value, UnsupportedType> {
     let mut taken = HashSet::new();
-    let field = |(field, kind): (&arrow_schema::FieldRef, Kind)| {
+    let field = |(field, kind): (&arrow_schema::FieldRef, AvroType)| {
         let mut avro_name = avro_name(field.name());
         while !taken.insert(avro_name.clone()) {
             avro_name.push('_');
@@ -33,26 +33,26 @@ pub fn schema_json(schema: &Schema, name: &str) -> Result<Value, Unsupported> {
 ///
 /// # Errors
 /// If a column has an unsupported type.
-pub fn sql_type(schema: &Schema) -> Result<Vec<&'static str>, Unsupported> {
-    let of = |kind: Kind| match kind {
-        Kind::Bool => "BOOLEAN",
-        Kind::I64 | Kind::U64 => "BIGINT",
-        Kind::F64 => "DOUBLE",
-        Kind::Text => "STRING",
-        Kind::Bytes | Kind::Fixed(_) => "BYTES",
-        Kind::Decimal => "DECIMAL(38,0)",
+pub fn sql_type(schema: &Schema) -> Result<Vec<&'static str>, UnsupportedType> {
+    let of = |kind: AvroType| match kind {
+        AvroType::Bool => "BOOLEAN",
+        AvroType::I64 | AvroType::U64 => "BIGINT",
+        AvroType::F64 => "DOUBLE",
+        AvroType::Text => "STRING",
+        AvroType::Bytes | AvroType::Fixed(_) => "BYTES",
+        AvroType::Decimal => "DECIMAL(38,0)",
     };
     Ok(kinds(schema)?.into_iter().map(of).collect())
 }
 
-fn avro_type(kind: Kind) -> Value {
+fn avro_type(kind: AvroType) -> Value {
     match kind {
-        Kind::Bool => json!("boolean"),
-        Kind::I64 | Kind::U64 => json!("long"),
-        Kind::F64 => json!("double"),
-        Kind::Text => json!("string"),
-        Kind::Bytes | Kind::Fixed(_) => json!("bytes"),
-        Kind::Decimal => {
+        AvroType::Bool => json!("boolean"),
+        AvroType::I64 | AvroType::U64 => json!("long"),
+        AvroType::F64 => json!("double"),
+        AvroType::Text => json!("string"),
+        AvroType::Bytes | AvroType::Fixed(_) => json!("bytes"),
+        AvroType::Decimal => {
             json!({"type": "bytes", "logicalType": "decimal", "precision": DECIMAL_DIGITS, "scale": 0})
         }
     }

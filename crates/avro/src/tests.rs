@@ -30,7 +30,7 @@ fn schema() -> SchemaRef {
 }
 
 /// A row of [`schema`].
-type Row = (
+type AvroTestRow = (
     Option<bool>,
     Option<i64>,
     Option<u64>,
@@ -41,7 +41,7 @@ type Row = (
     Option<i128>,
 );
 
-fn batch(rows: &[Row]) -> RecordBatch {
+fn batch(rows: &[AvroTestRow]) -> RecordBatch {
     let ips = rows.iter().map(|row| row.6);
     let sums: Decimal128Array = rows.iter().map(|row| row.7).collect();
     let columns: Vec<ArrayRef> = vec![
@@ -57,21 +57,21 @@ fn batch(rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(schema(), columns).expect("columns of the schema")
 }
 
-fn encoded(batch: &RecordBatch) -> Records {
-    let mut records = Records::default();
+fn encoded(batch: &RecordBatch) -> AvroRecords {
+    let mut records = AvroRecords::default();
     encode(batch, &mut records).expect("every kind has a form");
     records
 }
 
-fn decoder() -> Decoder {
-    Decoder::new(&schema(), |_| true).expect("every kind has a form")
+fn decoder() -> AvroDecoder {
+    AvroDecoder::new(&schema(), |_| true).expect("every kind has a form")
 }
 
-const NOTHING: Row = (None, None, None, None, None, None, None, None);
+const NOTHING: AvroTestRow = (None, None, None, None, None, None, None, None);
 
 #[test]
 fn bytes_are_those_of_the_specification() {
-    let row: Row = (
+    let row: AvroTestRow = (
         Some(true),
         Some(-65),
         Some(u64::MAX),
@@ -125,7 +125,7 @@ fn schemas_are_told() {
 
 #[test]
 fn malformed_records_are_told_and_leave_nothing() {
-    let good: Row =
+    let good: AvroTestRow =
         (Some(false), Some(1), Some(2), Some(0.0), Some("x".into()), Some(vec![]), Some([7; 16]), Some(9));
     let check = |record: &[u8], expected: &str| {
         let mut decoder = decoder();
@@ -178,12 +178,12 @@ fn what_an_earlier_version_lacks_is_null_and_told() {
     yes.0 = Some(true);
     assert_eq!(decoder.finish(), batch(&[yes, NOTHING]));
     // Columns that are not required are not reported.
-    let mut some = Decoder::new(&schema(), |place| place < 4).expect("types");
+    let mut some = AvroDecoder::new(&schema(), |place| place < 4).expect("types");
     some.push(&[0, 0, 0, 0]).expect("fewer fields");
     assert_eq!(some.lacking().count(), 0);
 }
 
-fn rows() -> impl Strategy<Value = Vec<Row>> {
+fn rows() -> impl Strategy<Value = Vec<AvroTestRow>> {
     let digits = 10_i128.pow(DECIMAL_DIGITS.into()) - 1;
     let decimal = prop_oneof![-300..300_i128, -digits..=digits];
     let long = prop_oneof![any::<i64>(), -70..70_i64, Just(i64::MIN), Just(i64::MAX)];
@@ -214,7 +214,7 @@ proptest! {
     #[test]
     fn columns_are_passed_over_alike(rows in rows(), wanted in any::<[bool; 8]>()) {
         let batch = batch(&rows);
-        let mut decoder = Decoder::new(&schema(), |place| wanted[place]).expect("every kind has a form");
+        let mut decoder = AvroDecoder::new(&schema(), |place| wanted[place]).expect("every kind has a form");
         for record in encoded(&batch).iter() {
             decoder.push(record).expect("our own");
         }

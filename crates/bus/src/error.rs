@@ -2,7 +2,7 @@
 
 /// A message never contains the value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum BusError {
     /// No answer, or not from a broker; possible reasons are wrong addresses, certificates, and passwords.
     #[error("no broker answers at {servers}: {reason}")]
     Unreachable {

@@ -13,7 +13,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaConfRes;
 
-use crate::Error;
+use crate::BusError;
 
 /// Brokers and client settings.
 #[derive(Clone, PartialEq, Eq)]
@@ -43,8 +43,8 @@ impl Kafka {
     /// Brokers as `HOST:PORT,…`, and properties as `NAME=VALUE`.
     ///
     /// # Errors
-    /// `Error::Property` for a malformed or unknown property, or one set by this crate.
-    pub fn new<'a>(servers: &str, properties: impl IntoIterator<Item = &'a str>) -> Result<Kafka, Error> {
+    /// `BusError::Property` for a malformed or unknown property, or one set by this crate.
+    pub fn new<'a>(servers: &str, properties: impl IntoIterator<Item = &'a str>) -> Result<Kafka, BusError> {
         let mut kafka = Kafka { servers: servers.trim().to_owned(), properties: Vec::new() };
         for property in properties {
             let (name, value) = property.split_once('=').ok_or_else(|| {
@@ -96,12 +96,12 @@ impl Kafka {
         config
     }
 
-    pub(crate) fn unreachable(&self, trouble: &Trouble) -> Error {
-        Error::Unreachable { servers: self.servers.clone(), reason: trouble.reason() }
+    pub(crate) fn unreachable(&self, trouble: &ConnectionTrouble) -> BusError {
+        BusError::Unreachable { servers: self.servers.clone(), reason: trouble.reason() }
     }
 
     /// Error of a client that could not be created.
-    pub(crate) fn explain(&self, error: &KafkaError) -> Error {
+    pub(crate) fn explain(&self, error: &KafkaError) -> BusError {
         match error {
             // librdkafka's message would contain the value.
             KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
@@ -113,14 +113,14 @@ impl Kafka {
                     KafkaError::ClientCreation(reason) => reason.clone(),
                     other => other.to_string(),
                 };
-                Error::Refused { doing: "no client of Kafka can be made".into(), reason }
+                BusError::Refused { doing: "no client of Kafka can be made".into(), reason }
             }
         }
     }
 }
 
-fn refused(name: &str, reason: &str) -> Error {
-    Error::Property { name: name.into(), reason: reason.into() }
+fn refused(name: &str, reason: &str) -> BusError {
+    BusError::Property { name: name.into(), reason: reason.into() }
 }
 
 impl fmt::Debug for Kafka {
@@ -132,19 +132,19 @@ impl fmt::Debug for Kafka {
 
 /// Last connection errors reported by a client.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
-    last: Mutex<Last>,
+pub(crate) struct ConnectionTrouble {
+    last: Mutex<LastTrouble>,
     is_fatal: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Last {
+struct LastTrouble {
     reason: Option<String>,
     /// Set after a fatal error: the client is unusable.
     fatal: Option<String>,
 }
 
-impl Trouble {
+impl ConnectionTrouble {
     pub(crate) fn note(&self, error: &KafkaError, reason: &str) {
         let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
         match error.rdkafka_error_code() {
@@ -187,11 +187,11 @@ fn plain(reason: &str) -> &str {
 
 /// Callbacks of librdkafka for consumers.
 #[derive(Debug, Default)]
-pub(crate) struct Context {
-    pub(crate) trouble: Trouble,
+pub(crate) struct ReaderContext {
+    pub(crate) trouble: ConnectionTrouble,
 }
 
-impl ClientContext for Context {
+impl ClientContext for ReaderContext {
     fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -203,11 +203,11 @@ impl ClientContext for Context {
     }
 }
 
-impl ConsumerContext for Context {}
+impl ConsumerContext for ReaderContext {}
 
 /// Processes the connection events of a consumer, which reports them only when polled, one at a time, and ignores those
 /// that it handles itself.
-pub(crate) fn listen(consumer: &BaseConsumer<Context>) -> &Trouble {
+pub(crate) fn listen(consumer: &BaseConsumer<ReaderContext>) -> &ConnectionTrouble {
     for _ in 0..EVENTS_MAX {
         consumer.poll(Duration::ZERO);
     }

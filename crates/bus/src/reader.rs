@@ -12,12 +12,12 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use crate::kafka::Context;
-use crate::{Error, Kafka};
+use crate::kafka::ReaderContext;
+use crate::{BusError, Kafka};
 
 /// Range of a partition to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PartitionRange {
     /// The topic.
     pub topic: String,
     /// Its partition.
@@ -25,12 +25,12 @@ pub struct Part {
     /// Offset of the first record; an error if it is no longer stored.
     pub from: i64,
     /// End.
-    pub until: Until,
+    pub until: PartitionEnd,
 }
 
 /// End of reading a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum PartitionEnd {
     /// At the current end when the reader reaches it.
     End,
     /// Before this offset; waits for it.
@@ -41,9 +41,9 @@ pub enum Until {
 
 /// Next item of a partition.
 #[derive(Debug)]
-pub enum Next<'a> {
+pub enum NextRecord<'a> {
     /// A record.
-    Record(Record<'a>),
+    Record(KafkaRecord<'a>),
     /// No record yet.
     Nothing,
     /// No record yet, and all existing ones were read; returned each time the reader reaches the end.
@@ -54,9 +54,9 @@ pub enum Next<'a> {
 
 /// A record, valid until the next call of the reader.
 #[derive(Debug)]
-pub struct Record<'a>(BorrowedMessage<'a>);
+pub struct KafkaRecord<'a>(BorrowedMessage<'a>);
 
-impl Record<'_> {
+impl KafkaRecord<'_> {
     /// Offset in the partition.
     #[must_use]
     pub fn offset(&self) -> i64 {
@@ -83,26 +83,26 @@ impl Record<'_> {
 }
 
 /// Reads partitions.
-pub struct Reader {
+pub struct PartitionReader {
     // Queues are dropped before their consumer.
-    lanes: Vec<Lane>,
+    lanes: Vec<AssignedPartition>,
     kafka: Kafka,
     prefetch_bytes: usize,
-    consumer: Arc<BaseConsumer<Context>>,
-    woken: Arc<Woken>,
+    consumer: Arc<BaseConsumer<ReaderContext>>,
+    woken: Arc<ReaderWakeup>,
     polls: u32,
 }
 
-struct Lane {
-    part: Part,
-    queue: PartitionQueue<Context>,
+struct AssignedPartition {
+    part: PartitionRange,
+    queue: PartitionQueue<ReaderContext>,
     /// Offset after the last record read.
     position: i64,
-    state: State,
+    state: PartitionState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PartitionState {
     Reading,
     /// The log is long enough, and is read to its end once more: new records come after the range.
     Confirming,
@@ -111,18 +111,18 @@ enum State {
 
 /// Whether an event occurred since the last check.
 #[derive(Default)]
-struct Woken {
+struct ReaderWakeup {
     is_woken: Mutex<bool>,
     bell: Condvar,
 }
 
-impl Reader {
+impl PartitionReader {
     /// A reader without partitions. Up to `prefetch_bytes` of each partition are prefetched, plus one response of a
     /// broker.
     ///
     /// # Errors
     /// If no client can be created.
-    pub fn new(kafka: &Kafka, prefetch_bytes: usize) -> Result<Reader, Error> {
+    pub fn new(kafka: &Kafka, prefetch_bytes: usize) -> Result<PartitionReader, BusError> {
         let mut config = kafka.config();
         config
             // Partitions are assigned explicitly; the library requires a group name, although no member joins it.
@@ -135,49 +135,49 @@ impl Reader {
             .set("isolation.level", "read_committed")
             .set("fetch.queue.backoff.ms", "5")
             .set("queued.max.messages.kbytes", (prefetch_bytes / 1024).clamp(1, 2_097_151).to_string());
-        let consumer = config.create_with_context(Context::default()).map_err(|e| kafka.explain(&e))?;
-        let woken = Arc::new(Woken::default());
+        let consumer = config.create_with_context(ReaderContext::default()).map_err(|e| kafka.explain(&e))?;
+        let woken = Arc::new(ReaderWakeup::default());
         let (lanes, kafka, consumer) = (Vec::new(), kafka.clone(), Arc::new(consumer));
-        Ok(Reader { lanes, kafka, prefetch_bytes, consumer, woken, polls: 0 })
+        Ok(PartitionReader { lanes, kafka, prefetch_bytes, consumer, woken, polls: 0 })
     }
 
     /// Starts reading a partition. Returns its number, the count of parts added before.
     ///
     /// # Errors
     /// If the partition cannot be read.
-    pub fn add(&mut self, part: Part) -> Result<usize, Error> {
+    pub fn add(&mut self, part: PartitionRange) -> Result<usize, BusError> {
         // Split first, so that no record goes to the consumer's queue.
         let queue = self.consumer.split_partition_queue(&part.topic, part.partition);
-        let mut queue = queue.ok_or_else(|| Error::NoTopic(part.topic.clone()))?;
+        let mut queue = queue.ok_or_else(|| BusError::NoTopic(part.topic.clone()))?;
         let woken = self.woken.clone();
         queue.set_nonempty_callback(move || woken.ring());
         let mut assigned = TopicPartitionList::new();
         let offset = Offset::Offset(part.from);
         let added = assigned.add_partition_offset(&part.topic, part.partition, offset);
-        added.and_then(|()| self.consumer.incremental_assign(&assigned)).map_err(|e| Error::Refused {
+        added.and_then(|()| self.consumer.incremental_assign(&assigned)).map_err(|e| BusError::Refused {
             doing: format!("topic `{}`, partition {}", part.topic, part.partition),
             reason: e.to_string(),
         })?;
-        let is_over = matches!(part.until, Until::Offset(end) if part.from >= end);
-        let state = if is_over { State::Over } else { State::Reading };
-        self.lanes.push(Lane { position: part.from, part, queue, state });
+        let is_over = matches!(part.until, PartitionEnd::Offset(end) if part.from >= end);
+        let state = if is_over { PartitionState::Over } else { PartitionState::Reading };
+        self.lanes.push(AssignedPartition { position: part.from, part, queue, state });
         Ok(self.lanes.len() - 1)
     }
 
     /// A reader of the same parts from the current positions.
     ///
     /// # Errors
-    /// As [`Reader::new`] and [`Reader::add`].
-    pub fn of_the_rest(&self) -> Result<Reader, Error> {
-        let mut rest = Reader::new(&self.kafka, self.prefetch_bytes)?;
-        for Lane { part, position, .. } in &self.lanes {
-            rest.add(Part { from: *position, until: Until::End, ..part.clone() })?;
+    /// As [`PartitionReader::new`] and [`PartitionReader::add`].
+    pub fn of_the_rest(&self) -> Result<PartitionReader, BusError> {
+        let mut rest = PartitionReader::new(&self.kafka, self.prefetch_bytes)?;
+        for AssignedPartition { part, position, .. } in &self.lanes {
+            rest.add(PartitionRange { from: *position, until: PartitionEnd::End, ..part.clone() })?;
         }
         Ok(rest)
     }
 
     /// Parts in the order they were added.
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub fn parts(&self) -> impl Iterator<Item = &PartitionRange> {
         self.lanes.iter().map(|lane| &lane.part)
     }
 
@@ -199,8 +199,8 @@ impl Reader {
     /// Checks whether a broker answers.
     ///
     /// # Errors
-    /// `Error::Unreachable` if none answers in time.
-    pub fn is_answered(&self, limit: Duration) -> Result<(), Error> {
+    /// `BusError::Unreachable` if none answers in time.
+    pub fn is_answered(&self, limit: Duration) -> Result<(), BusError> {
         let topic = self.lanes.first().map(|lane| lane.part.topic.as_str());
         let answer = self.consumer.fetch_metadata(topic, limit);
         answer.map(drop).map_err(|_| self.kafka.unreachable(&self.consumer.context().trouble))
@@ -213,15 +213,15 @@ impl Reader {
     ///
     /// # Panics
     /// If there is no such part: a bug of the caller.
-    pub fn next(&mut self, part: usize, wait: Duration) -> Result<Next<'_>, Error> {
+    pub fn next(&mut self, part: usize, wait: Duration) -> Result<NextRecord<'_>, BusError> {
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(64) {
             tend(&self.consumer);
         }
-        let Reader { lanes, consumer, kafka, .. } = self;
+        let PartitionReader { lanes, consumer, kafka, .. } = self;
         let lane = &mut lanes[part];
-        if lane.state == State::Over {
-            return Ok(Next::Over);
+        if lane.state == PartitionState::Over {
+            return Ok(NextRecord::Over);
         }
         let polled = match lane.queue.poll(Duration::ZERO) {
             None if !wait.is_zero() => {
@@ -231,32 +231,34 @@ impl Reader {
             polled => polled,
         };
         match polled {
-            None => Ok(Next::Nothing),
+            None => Ok(NextRecord::Nothing),
             Some(Ok(message)) => {
                 lane.position = message.offset() + 1;
-                if let Until::Offset(end) = lane.part.until {
+                if let PartitionEnd::Offset(end) = lane.part.until {
                     if lane.position >= end {
-                        lane.state = State::Over;
+                        lane.state = PartitionState::Over;
                     }
                     if message.offset() >= end {
-                        return Ok(Next::Over);
+                        return Ok(NextRecord::Over);
                     }
                 }
-                Ok(Next::Record(Record(message)))
+                Ok(NextRecord::Record(KafkaRecord(message)))
             }
             Some(Err(KafkaError::PartitionEOF(_))) => {
                 lane.state = match (lane.part.until, lane.state) {
-                    (Until::End, _) | (Until::Offset(_), State::Confirming) => State::Over,
-                    (Until::Offset(end), _) => lane.look_behind(consumer, end),
-                    (Until::Forever, state) => state,
+                    (PartitionEnd::End, _) | (PartitionEnd::Offset(_), PartitionState::Confirming) => {
+                        PartitionState::Over
+                    }
+                    (PartitionEnd::Offset(end), _) => lane.look_behind(consumer, end),
+                    (PartitionEnd::Forever, state) => state,
                 };
                 Ok(match lane.state {
-                    State::Over => Next::Over,
-                    State::Reading => Next::CaughtUp,
-                    State::Confirming => Next::Nothing,
+                    PartitionState::Over => NextRecord::Over,
+                    PartitionState::Reading => NextRecord::CaughtUp,
+                    PartitionState::Confirming => NextRecord::Nothing,
                 })
             }
-            Some(Err(error)) => failure(kafka, &lane.part, &error).map_or(Ok(Next::Nothing), Err),
+            Some(Err(error)) => failure(kafka, &lane.part, &error).map_or(Ok(NextRecord::Nothing), Err),
         }
     }
 
@@ -268,11 +270,11 @@ impl Reader {
 }
 
 /// Processes the client's own events, besides those of partitions.
-fn tend(consumer: &BaseConsumer<Context>) {
+fn tend(consumer: &BaseConsumer<ReaderContext>) {
     while consumer.poll(Duration::ZERO).is_some() {}
 }
 
-impl Woken {
+impl ReaderWakeup {
     fn ring(&self) {
         *self.is_woken.lock().unwrap_or_else(|e| e.into_inner()) = true;
         self.bell.notify_all();
@@ -288,32 +290,32 @@ impl Woken {
 /// Timeout of the query for a partition's end.
 const ASK: Duration = Duration::from_secs(5);
 
-impl Lane {
+impl AssignedPartition {
     /// Called at the log's end before the part's end: either records are still to be written, or invisible transaction
     /// markers follow. If the log is long enough, its end is searched again from the last record on: the rest consists
     /// of markers.
-    fn look_behind(&self, consumer: &BaseConsumer<Context>, end: i64) -> State {
-        let Part { topic, partition, .. } = &self.part;
+    fn look_behind(&self, consumer: &BaseConsumer<ReaderContext>, end: i64) -> PartitionState {
+        let PartitionRange { topic, partition, .. } = &self.part;
         let (at, now) = (Offset::Offset(self.position), Duration::ZERO);
         match consumer.fetch_watermarks(topic, *partition, ASK) {
             Ok((_, there)) if there >= end && consumer.seek(topic, *partition, at, now).is_ok() => {
-                State::Confirming
+                PartitionState::Confirming
             }
-            _ => State::Reading,
+            _ => PartitionState::Reading,
         }
     }
 }
 
 /// Converts permanent errors.
-fn failure(kafka: &Kafka, part: &Part, error: &KafkaError) -> Option<Error> {
+fn failure(kafka: &Kafka, part: &PartitionRange, error: &KafkaError) -> Option<BusError> {
     use RDKafkaErrorCode as Code;
     let place = || format!("topic `{}`, partition {}", part.topic, part.partition);
     match error.rdkafka_error_code()? {
         Code::UnknownTopicOrPartition
         | Code::UnknownTopic
         | Code::UnknownPartition
-        | Code::UnknownTopicId => Some(Error::NoTopic(part.topic.clone())),
-        code @ (Code::AutoOffsetReset | Code::OffsetOutOfRange) => Some(Error::Gone {
+        | Code::UnknownTopicId => Some(BusError::NoTopic(part.topic.clone())),
+        code @ (Code::AutoOffsetReset | Code::OffsetOutOfRange) => Some(BusError::Gone {
             topic: part.topic.clone(),
             partition: part.partition,
             reason: code.to_string(),
@@ -322,13 +324,13 @@ fn failure(kafka: &Kafka, part: &Part, error: &KafkaError) -> Option<Error> {
         | Code::GroupAuthorizationFailed
         | Code::ClusterAuthorizationFailed
         | Code::Fatal) => {
-            Some(Error::Refused { doing: place(), reason: format!("{code} ({})", kafka.servers()) })
+            Some(BusError::Refused { doing: place(), reason: format!("{code} ({})", kafka.servers()) })
         }
         _ => None,
     }
 }
 
-impl std::fmt::Debug for Reader {
+impl std::fmt::Debug for PartitionReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let at: BTreeMap<_, _> =
             self.lanes.iter().map(|lane| ((&lane.part.topic, lane.part.partition), lane.position)).collect();

@@ -13,14 +13,14 @@ use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaRespErr;
 
-use crate::kafka::{Context, listen};
-use crate::{Error, Kafka};
+use crate::kafka::{ReaderContext, listen};
+use crate::{BusError, Kafka};
 
 /// A connection for requests about topics; every request is answered within its timeout or fails.
-pub struct Topics {
+pub struct TopicAdmin {
     kafka: Kafka,
     timeout: Duration,
-    consumer: BaseConsumer<Context>,
+    consumer: BaseConsumer<ReaderContext>,
 }
 
 /// A topic to create.
@@ -36,16 +36,16 @@ pub struct NewTopic {
     pub settings: Vec<(&'static str, String)>,
 }
 
-impl Topics {
+impl TopicAdmin {
     /// Connects and checks whether a broker answers.
     ///
     /// # Errors
-    /// `Error::Unreachable` if none answers in time.
-    pub fn connect(kafka: &Kafka, timeout: Duration) -> Result<Topics, Error> {
+    /// `BusError::Unreachable` if none answers in time.
+    pub fn connect(kafka: &Kafka, timeout: Duration) -> Result<TopicAdmin, BusError> {
         let mut config = kafka.config();
         config.set("isolation.level", "read_committed").set("allow.auto.create.topics", "false");
-        let consumer = config.create_with_context(Context::default()).map_err(|e| kafka.explain(&e))?;
-        let topics = Topics { kafka: kafka.clone(), timeout, consumer };
+        let consumer = config.create_with_context(ReaderContext::default()).map_err(|e| kafka.explain(&e))?;
+        let topics = TopicAdmin { kafka: kafka.clone(), timeout, consumer };
         topics.metadata(None)?;
         Ok(topics)
     }
@@ -53,8 +53,8 @@ impl Topics {
     /// All topics with their numbers of partitions.
     ///
     /// # Errors
-    /// `Error::Unreachable` if the brokers do not answer.
-    pub fn list(&self) -> Result<BTreeMap<String, i32>, Error> {
+    /// `BusError::Unreachable` if the brokers do not answer.
+    pub fn list(&self) -> Result<BTreeMap<String, i32>, BusError> {
         let all = self.metadata(None)?;
         Ok(all
             .topics()
@@ -67,7 +67,7 @@ impl Topics {
     ///
     /// # Errors
     /// If the brokers do not answer, or return an error.
-    pub fn partitions(&self, topic: &str) -> Result<Option<i32>, Error> {
+    pub fn partitions(&self, topic: &str) -> Result<Option<i32>, BusError> {
         let metadata = self.metadata(Some(topic))?;
         let told = found(&metadata, topic);
         match told.and_then(MetadataTopic::error) {
@@ -83,8 +83,8 @@ impl Topics {
     /// Creates the topic if it is missing, and waits until it is usable. Returns whether it was missing.
     ///
     /// # Errors
-    /// `Error::Unreachable` if the brokers do not answer, `Error::Refused` if they reject the request.
-    pub fn create(&self, topic: &str, wanted: &NewTopic) -> Result<bool, Error> {
+    /// `BusError::Unreachable` if the brokers do not answer, `BusError::Refused` if they reject the request.
+    pub fn create(&self, topic: &str, wanted: &NewTopic) -> Result<bool, BusError> {
         let retention = wanted.retention.map(|kept| kept.as_millis().to_string());
         let copies = TopicReplication::Fixed(wanted.replication.unwrap_or(-1));
         let mut new = rdkafka::admin::NewTopic::new(topic, wanted.partitions, copies);
@@ -108,13 +108,15 @@ impl Topics {
     ///
     /// # Errors
     /// If the brokers do not answer, or reject it.
-    pub fn grow(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+    pub fn grow(&self, topic: &str, partitions: i32) -> Result<(), BusError> {
         let new = NewPartitions::new(topic, partitions.max(1) as usize);
         let results = block_on(self.admin()?.create_partitions([&new], &self.options()));
         let doing = || format!("topic `{topic}` cannot get more partitions");
         match self.outcome(results, doing)? {
             None => {}
-            Some(RDKafkaErrorCode::UnknownTopicOrPartition) => return Err(Error::NoTopic(topic.to_owned())),
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition) => {
+                return Err(BusError::NoTopic(topic.to_owned()));
+            }
             // Another process may have been faster.
             Some(_) if self.partitions(topic)?.is_some_and(|count| count >= partitions) => {}
             Some(code) => return Err(self.refused(doing(), &code)),
@@ -125,8 +127,8 @@ impl Topics {
     /// Deletes the topic. Returns whether it existed.
     ///
     /// # Errors
-    /// `Error::Unreachable` if the brokers do not answer, `Error::Refused` if they reject the request.
-    pub fn delete(&self, topic: &str) -> Result<bool, Error> {
+    /// `BusError::Unreachable` if the brokers do not answer, `BusError::Refused` if they reject the request.
+    pub fn delete(&self, topic: &str) -> Result<bool, BusError> {
         let results = block_on(self.admin()?.delete_topics(&[topic], &self.options()));
         let doing = || format!("topic `{topic}` cannot be deleted");
         match self.outcome(results, doing)? {
@@ -140,7 +142,7 @@ impl Topics {
     ///
     /// # Errors
     /// If the topic is missing, or the brokers do not answer.
-    pub fn offsets(&self, topic: &str) -> Result<Vec<Range<i64>>, Error> {
+    pub fn offsets(&self, topic: &str) -> Result<Vec<Range<i64>>, BusError> {
         let firsts = self.look_up(topic, Offset::Beginning)?;
         let ends = self.look_up(topic, Offset::End)?;
         let range = |(first, end): (Option<i64>, Option<i64>)| {
@@ -155,15 +157,15 @@ impl Topics {
     ///
     /// # Errors
     /// If the topic is missing, or the brokers do not answer.
-    pub fn offsets_at(&self, topic: &str, milliseconds: i64) -> Result<Vec<i64>, Error> {
+    pub fn offsets_at(&self, topic: &str, milliseconds: i64) -> Result<Vec<i64>, BusError> {
         let found = self.look_up(topic, Offset::Offset(milliseconds.max(0)))?;
         let ends = self.look_up(topic, Offset::End)?;
         Ok(found.into_iter().zip(ends).map(|(found, end)| found.or(end).unwrap_or_default()).collect())
     }
 
     /// Kafka's request has the time in the field of the offset.
-    fn look_up(&self, topic: &str, time: Offset) -> Result<Vec<Option<i64>>, Error> {
-        let partitions = self.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.to_owned()))?;
+    fn look_up(&self, topic: &str, time: Offset) -> Result<Vec<Option<i64>>, BusError> {
+        let partitions = self.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
         let doing = || format!("offsets of topic `{topic}`");
         let mut list = TopicPartitionList::new();
         for partition in 0..partitions {
@@ -180,20 +182,20 @@ impl Topics {
                 // A new topic is not known to all brokers yet; a deleted one will be known to none.
                 Err(error) if is_unknown(&error) && begun.elapsed() < self.timeout => {
                     std::thread::sleep(Duration::from_millis(100));
-                    self.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.to_owned()))?;
+                    self.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
                 }
                 answer => return answer.map_err(|e| self.explain(&e, doing)),
             }
         }
     }
 
-    fn metadata(&self, topic: Option<&str>) -> Result<Metadata, Error> {
+    fn metadata(&self, topic: Option<&str>) -> Result<Metadata, BusError> {
         let answer = self.consumer.fetch_metadata(topic, self.timeout);
         answer.map_err(|e| self.explain(&e, || "the brokers' topics".to_owned()))
     }
 
     /// A new topic is reported before its partitions can be used.
-    fn wait_for_leaders(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+    fn wait_for_leaders(&self, topic: &str, partitions: i32) -> Result<(), BusError> {
         let begun = Instant::now();
         loop {
             let metadata = self.metadata(Some(topic))?;
@@ -204,14 +206,14 @@ impl Topics {
             }
             if begun.elapsed() > self.timeout {
                 let reason = format!("{ready} of {partitions} partitions have a leader");
-                return Err(Error::Refused { doing: format!("topic `{topic}`"), reason });
+                return Err(BusError::Refused { doing: format!("topic `{topic}`"), reason });
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Created for each change: changes are rare, and a client has a thread.
-    fn admin(&self) -> Result<AdminClient<DefaultClientContext>, Error> {
+    fn admin(&self) -> Result<AdminClient<DefaultClientContext>, BusError> {
         self.kafka.config().create().map_err(|e| self.kafka.explain(&e))
     }
 
@@ -224,17 +226,17 @@ impl Topics {
         &self,
         results: KafkaResult<Vec<TopicResult>>,
         doing: impl Fn() -> String,
-    ) -> Result<Option<RDKafkaErrorCode>, Error> {
+    ) -> Result<Option<RDKafkaErrorCode>, BusError> {
         let results = results.map_err(|e| self.explain(&e, doing))?;
         Ok(results.into_iter().find_map(|result| result.err().map(|(_, code)| code)))
     }
 
-    fn explain(&self, error: &KafkaError, doing: impl Fn() -> String) -> Error {
+    fn explain(&self, error: &KafkaError, doing: impl Fn() -> String) -> BusError {
         explain(&self.kafka, &self.consumer, error, doing)
     }
 
-    fn refused(&self, doing: String, code: &RDKafkaErrorCode) -> Error {
-        Error::Refused { doing, reason: code.to_string() }
+    fn refused(&self, doing: String, code: &RDKafkaErrorCode) -> BusError {
+        BusError::Refused { doing, reason: code.to_string() }
     }
 }
 
@@ -286,17 +288,17 @@ fn found<'a>(metadata: &'a Metadata, topic: &str) -> Option<&'a MetadataTopic> {
 /// The error of a request: no answer, or the answer's error.
 pub(crate) fn explain(
     kafka: &Kafka,
-    consumer: &BaseConsumer<Context>,
+    consumer: &BaseConsumer<ReaderContext>,
     error: &KafkaError,
     doing: impl Fn() -> String,
-) -> Error {
+) -> BusError {
     use RDKafkaErrorCode as Code;
     match error.rdkafka_error_code() {
         None
         | Some(
             Code::BrokerTransportFailure | Code::OperationTimedOut | Code::AllBrokersDown | Code::Resolve,
         ) => kafka.unreachable(listen(consumer)),
-        Some(code) => Error::Refused { doing: doing(), reason: code.to_string() },
+        Some(code) => BusError::Refused { doing: doing(), reason: code.to_string() },
     }
 }
 

@@ -16,7 +16,7 @@ use arrow_select::filter::filter_record_batch;
 use tuple::batch::arrow_type;
 use tuple::{Batch, FieldId, common};
 
-use avro::{Decoder as Datums, Malformed};
+use avro::{AvroDecoder as Datums, MalformedDatum};
 
 /// Column with the lane's promise.
 pub const WATERMARK: &str = "wm_ns";
@@ -36,7 +36,7 @@ pub fn record_schema(schema: &tuple::Schema) -> SchemaRef {
 
 /// Promises of a lane for a batch: no later tuple ends before this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promise {
+pub struct LanePromise {
     /// Before the batch's last row.
     pub before: i64,
     /// From its last row on.
@@ -48,7 +48,7 @@ pub struct Promise {
 /// # Panics
 /// If the numbers of replicates and rows differ, or tuples lack `ts_end`, which is a bug of the caller.
 #[must_use]
-pub fn to_records(batch: &Batch, promise: Promise, replicates: Option<&Int64Array>) -> RecordBatch {
+pub fn to_records(batch: &Batch, promise: LanePromise, replicates: Option<&Int64Array>) -> RecordBatch {
     let rows = batch.rows();
     let ends = batch.column(common::TS_END).map_or(rows, |ends| ends.null_count());
     assert_eq!(ends, 0, "{}: tuples without an end", batch.schema().name);
@@ -78,7 +78,7 @@ pub fn beat(schema: &tuple::Schema, watermark: i64) -> RecordBatch {
 }
 
 /// Decodes the records of a parser's topic.
-pub struct Decoder {
+pub struct TupleDecoder {
     schema: Arc<tuple::Schema>,
     /// Requested fields, in the order of the schema.
     wanted: Vec<FieldId>,
@@ -87,7 +87,7 @@ pub struct Decoder {
 
 /// Tuples of a partition with the promises of their lane.
 #[derive(Clone, Debug)]
-pub struct Tuples {
+pub struct DecodedTuples {
     /// The tuples; columns not requested are absent.
     pub batch: Batch,
     /// Promise of each tuple's record.
@@ -98,18 +98,18 @@ pub struct Tuples {
     pub promise: Option<i64>,
 }
 
-impl Decoder {
+impl TupleDecoder {
     /// A decoder for a parser's topic with the `wanted` columns.
     ///
     /// # Panics
     /// Never: every type of a tuple has an encoding.
     #[must_use]
-    pub fn new(schema: &Arc<tuple::Schema>, wanted: impl Fn(FieldId) -> bool) -> Decoder {
+    pub fn new(schema: &Arc<tuple::Schema>, wanted: impl Fn(FieldId) -> bool) -> TupleDecoder {
         let read = |place: usize| {
             let id = place.checked_sub(OWN).map(|field| FieldId(field as u16));
             id.is_none_or(|id| id == common::TS_END || wanted(id))
         };
-        Decoder {
+        TupleDecoder {
             wanted: schema.ids().filter(|id| wanted(*id)).collect(),
             records: Datums::new(&record_schema(schema), read).expect("every type of a tuple has a form"),
             schema: schema.clone(),
@@ -119,12 +119,12 @@ impl Decoder {
     /// Decodes a record.
     ///
     /// # Errors
-    /// `Malformed` for an invalid record, including an address of the wrong length; it is skipped.
-    pub fn push(&mut self, record: &[u8]) -> Result<(), Malformed> {
+    /// `MalformedDatum` for an invalid record, including an address of the wrong length; it is skipped.
+    pub fn push(&mut self, record: &[u8]) -> Result<(), MalformedDatum> {
         self.records.push(record)
     }
 
-    /// Records decoded since the last call of [`Decoder::finish`], including beats.
+    /// Records decoded since the last call of [`TupleDecoder::finish`], including beats.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.records.rows()
@@ -140,7 +140,7 @@ impl Decoder {
     /// # Panics
     /// Never: the columns are those requested.
     #[must_use]
-    pub fn finish(&mut self) -> Tuples {
+    pub fn finish(&mut self) -> DecodedTuples {
         let records = self.records.finish();
         let promise = longs(&records, WATERMARK).iter().flatten().last();
         let ends = &records[&*self.schema.field(common::TS_END).name];
@@ -156,7 +156,7 @@ impl Decoder {
         for id in &self.wanted {
             columns[place(*id)] = tuples.column_by_name(&self.schema.field(*id).name).cloned();
         }
-        Tuples {
+        DecodedTuples {
             batch: Batch::new(self.schema.clone(), tuples.num_rows(), columns),
             watermarks: longs(&tuples, WATERMARK).clone(),
             replicates: longs(&tuples, REPLICATE).clone(),
@@ -179,7 +179,7 @@ mod tests {
     use tuple::{DataType as Kind, Unit};
 
     use super::*;
-    use avro::{Records, encode};
+    use avro::{AvroRecords, encode};
 
     const OWN_FIELDS: &[tuple::Field] = &[
         tuple::Field::new("status", Kind::U64, Unit::None, "its outcome"),
@@ -213,8 +213,8 @@ mod tests {
         Batch::new(schema(), 3, columns)
     }
 
-    fn encoded(record: &RecordBatch) -> Records {
-        let mut records = Records::default();
+    fn encoded(record: &RecordBatch) -> AvroRecords {
+        let mut records = AvroRecords::default();
         encode(record, &mut records).expect("every type has a form");
         records
     }
@@ -222,8 +222,8 @@ mod tests {
     #[test]
     fn tuples_come_back_as_they_went() {
         let shares = Int64Array::from(vec![Some(3), None, Some(5)]);
-        let promise = Promise { before: 10, after: 20 };
-        let mut decoder = Decoder::new(&schema(), |id| column(&schema().field(id).name).is_some());
+        let promise = LanePromise { before: 10, after: 20 };
+        let mut decoder = TupleDecoder::new(&schema(), |id| column(&schema().field(id).name).is_some());
         for record in encoded(&to_records(&batch(), promise, Some(&shares))).iter() {
             decoder.push(record).expect("our own");
         }
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn what_nobody_wants_is_absent() {
-        let records = encoded(&to_records(&batch(), Promise { before: 1, after: 2 }, None));
-        let mut decoder = Decoder::new(&schema(), |field| field == id("url"));
+        let records = encoded(&to_records(&batch(), LanePromise { before: 1, after: 2 }, None));
+        let mut decoder = TupleDecoder::new(&schema(), |field| field == id("url"));
         records.iter().for_each(|record| decoder.push(record).expect("our own"));
         let tuples = decoder.finish();
         assert_eq!(tuples.batch.present().collect::<Vec<_>>(), [id("url")]);
@@ -259,7 +259,7 @@ mod tests {
     fn an_address_of_another_length_is_an_error() {
         let ip = (0..OWN + usize::from(common::CLIENT_IP.0)).map(|_| 0);
         let record: Vec<u8> = ip.chain([2, 8, 10, 0, 0, 1]).collect();
-        let error = Decoder::new(&schema(), |_| false).push(&record).expect_err("four bytes");
+        let error = TupleDecoder::new(&schema(), |_| false).push(&record).expect_err("four bytes");
         assert_eq!(error.to_string(), "`client_ip` at byte 4: 4 bytes in place of 16");
     }
 }

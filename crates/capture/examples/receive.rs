@@ -14,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capture::af_xdp::XdpMode;
-use capture::live::{self, Backend, LiveOptions};
-use capture::xdp_filter::EndMatch;
-use capture::{Block, Counters, Source};
+use capture::live::{self, CaptureBackend, LiveOptions};
+use capture::xdp_filter::XdpEndMatch;
+use capture::{PacketBlock, PacketSource, SourceCounters};
 
 struct Arguments {
     options: LiveOptions,
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     options.stop.stop();
-    let mut total = Counters::default();
+    let mut total = SourceCounters::default();
     for thread in threads {
         let c = thread.join().expect("a source does not panic");
         total.packets += c.packets;
@@ -63,8 +63,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Reads a source to its end.
-fn receive(mut source: Box<dyn Source>, received: &AtomicU64) -> Counters {
-    let mut block = Block::default();
+fn receive(mut source: Box<dyn PacketSource>, received: &AtomicU64) -> SourceCounters {
+    let mut block = PacketBlock::default();
     while source.next_block(&mut block) {
         received.fetch_add(block.len() as u64, Ordering::Relaxed);
     }
@@ -87,9 +87,9 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
         }
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
         match (word.as_str(), value.as_str()) {
-            ("--capture", "af-packet") => options.backend = Backend::AfPacket,
-            ("--capture", "af-xdp") => options.backend = Backend::AfXdp,
-            ("--capture", "dpdk") => options.backend = Backend::Dpdk,
+            ("--capture", "af-packet") => options.backend = CaptureBackend::AfPacket,
+            ("--capture", "af-xdp") => options.backend = CaptureBackend::AfXdp,
+            ("--capture", "dpdk") => options.backend = CaptureBackend::Dpdk,
             ("--workers", n) => options.workers = n.parse()?,
             ("--buffer", n) => options.buffer_bytes = n.parse()?,
             ("--seconds", n) => arguments.seconds = n.parse()?,
@@ -106,6 +106,6 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
     Ok(arguments)
 }
 
-fn server(end: SocketAddr) -> EndMatch {
-    EndMatch { net: Some((end.ip(), if end.is_ipv4() { 32 } else { 128 })), port: Some(end.port()) }
+fn server(end: SocketAddr) -> XdpEndMatch {
+    XdpEndMatch { net: Some((end.ip(), if end.is_ipv4() { 32 } else { 128 })), port: Some(end.port()) }
 }

@@ -9,7 +9,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let step = args.next().unwrap_or_default();
     let mut source = capture::open(&args.map(Into::into).collect::<Vec<_>>());
-    let (mut block, mut sums) = (capture::Block::default(), Sums::default());
+    let (mut block, mut sums) = (capture::PacketBlock::default(), Sums::default());
     while source.next_block(&mut block) {
         match step.as_str() {
             "read" => sums.hash = sums.hash.wrapping_add(block.records()[0].ts.0 as u64),
@@ -34,7 +34,7 @@ struct Sums {
 
 impl Sums {
     #[inline(always)]
-    fn add(&mut self, block: &capture::Block, of: impl Fn(&Packet<'_>) -> u64) {
+    fn add(&mut self, block: &capture::PacketBlock, of: impl Fn(&Packet<'_>) -> u64) {
         for captured in block.packets() {
             match Packet::decode(&captured) {
                 Ok(packet) => self.hash = self.hash.rotate_left(1).wrapping_add(of(&packet)),

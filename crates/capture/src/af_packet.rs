@@ -15,14 +15,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::warn;
 use wire::{LinkType, Timestamp};
 
-use crate::block::{BLOCK_PACKETS, Block, Record};
+use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
 use crate::filter::{filtered_again, fits_packets, or_tunnels};
-use crate::interfaces::{Interface, interfaces};
-use crate::live::{ANY, Clock, LiveError, LiveOptions, Stop};
-use crate::source::{Counters, Source, SourceError};
-use crate::sys::bpf::{Program, Target};
-use crate::sys::packet_socket::{PacketSocket, Ready};
-use crate::sys::ring::{Ring, RingBlock};
+use crate::interfaces::{NetworkInterface, interfaces};
+use crate::live::{ANY, LiveError, LiveOptions, StopSignal, TimestampClock};
+use crate::source::{PacketSource, SourceCounters, SourceError};
+use crate::sys::bpf::{ClassicBpfProgram, FilterTarget};
+use crate::sys::packet_socket::{PacketSocket, SocketReadiness};
+use crate::sys::ring::{PacketRing, RingBlock};
 
 /// Length of a ring block: a few hundred packets, and sufficient for the longest.
 const BLOCK_LEN: usize = 256 << 10;
@@ -45,9 +45,9 @@ const RESERVE: u32 = 32;
 /// if the fanout group changed later, a flow could go to two of them.
 pub(crate) fn open(
     options: &LiveOptions,
-    interface: Option<&Interface>,
-) -> Result<Vec<Box<dyn Source>>, LiveError> {
-    let headers = Headers::of(interface);
+    interface: Option<&NetworkInterface>,
+) -> Result<Vec<Box<dyn PacketSource>>, LiveError> {
+    let headers = LinkHeaderKind::of(interface);
     let filter = compile(options, interface, headers)?;
     let mut sources = Vec::new();
     let mut group = None;
@@ -62,13 +62,13 @@ pub(crate) fn open(
                 group
             }
         });
-        let watched = Watched::new(interface, worker == 0);
-        sources.push(AfPacket::new(socket, ring, watched, headers, options));
+        let watched = WatchedInterface::new(interface, worker == 0);
+        sources.push(AfPacketSource::new(socket, ring, watched, headers, options));
     }
     for source in &sources {
         system("attach the capture filter", source.socket.attach(&filter))?;
     }
-    let sources = sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>);
+    let sources = sources.into_iter().map(|source| Box::new(source) as Box<dyn PacketSource>);
     match options.filter.trim() {
         text if text.is_empty() || !fits_packets(text) => Ok(sources.collect()),
         text => sources.map(|source| filtered_again(source, text)).collect(),
@@ -77,7 +77,7 @@ pub(crate) fn open(
 
 /// First header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Headers {
+enum LinkHeaderKind {
     /// An Ethernet header.
     Ethernet,
     /// An IP header: the interface has no link header.
@@ -86,66 +86,66 @@ enum Headers {
     Cooked,
 }
 
-impl Headers {
-    fn of(interface: Option<&Interface>) -> Headers {
+impl LinkHeaderKind {
+    fn of(interface: Option<&NetworkInterface>) -> LinkHeaderKind {
         /// Interface type of mobile modems.
         const ARPHRD_RAWIP: u16 = 519;
         match interface.map(|i| i.kind) {
-            Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) => Headers::Ethernet,
-            Some(libc::ARPHRD_NONE | ARPHRD_RAWIP) => Headers::Raw,
-            _ => Headers::Cooked,
+            Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) => LinkHeaderKind::Ethernet,
+            Some(libc::ARPHRD_NONE | ARPHRD_RAWIP) => LinkHeaderKind::Raw,
+            _ => LinkHeaderKind::Cooked,
         }
     }
 }
 
 fn compile(
     options: &LiveOptions,
-    interface: Option<&Interface>,
-    headers: Headers,
-) -> Result<Program, LiveError> {
+    interface: Option<&NetworkInterface>,
+    headers: LinkHeaderKind,
+) -> Result<ClassicBpfProgram, LiveError> {
     /// libpcap's link type for packets that begin with an IP header.
     const RAW: u16 = 12;
     if options.filter.trim().is_empty() {
-        return Ok(Program::all(options.snaplen));
+        return Ok(ClassicBpfProgram::all(options.snaplen));
     }
     let target = match (headers, interface) {
-        (Headers::Ethernet, Some(interface)) => Target::Ethernet(&interface.name),
-        _ => Target::Packets(RAW),
+        (LinkHeaderKind::Ethernet, Some(interface)) => FilterTarget::Ethernet(&interface.name),
+        _ => FilterTarget::Packets(RAW),
     };
     let bad = |message| LiveError::BadFilter { text: options.filter.clone(), message };
     // The filter itself must be valid; if the extended one is not, it applies to outer headers only.
-    let program = Program::compile(&options.filter, &target, options.snaplen).map_err(bad)?;
+    let program = ClassicBpfProgram::compile(&options.filter, &target, options.snaplen).map_err(bad)?;
     if !fits_packets(&options.filter) {
         return Ok(program);
     }
-    let wider = or_tunnels(&options.filter, headers == Headers::Ethernet);
-    Ok(Program::compile(&wider, &target, options.snaplen).unwrap_or(program))
+    let wider = or_tunnels(&options.filter, headers == LinkHeaderKind::Ethernet);
+    Ok(ClassicBpfProgram::compile(&wider, &target, options.snaplen).unwrap_or(program))
 }
 
 /// Creates a configured socket that receives nothing yet.
 fn ready_socket(
     options: &LiveOptions,
-    interface: Option<&Interface>,
-    headers: Headers,
+    interface: Option<&NetworkInterface>,
+    headers: LinkHeaderKind,
 ) -> Result<PacketSocket, LiveError> {
     let socket =
-        PacketSocket::new(headers == Headers::Cooked).map_err(|error| match error.raw_os_error() {
+        PacketSocket::new(headers == LinkHeaderKind::Cooked).map_err(|error| match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => LiveError::NoPermission,
             _ => LiveError::System { what: "open a packet socket", error },
         })?;
-    system("attach a filter", socket.attach(&Program::none()))?;
+    system("attach a filter", socket.attach(&ClassicBpfProgram::none()))?;
     system("set the ring's format", socket.set_format(RESERVE))?;
     if interface.is_some_and(|i| i.kind == libc::ARPHRD_LOOPBACK) {
         // Older kernels lack this option; then both copies arrive, and one is removed later.
         let _ = socket.ignore_outgoing();
     }
-    if options.clock == Clock::Adapter {
+    if options.clock == TimestampClock::Adapter {
         use_adapter_clock(&socket, interface)?;
     }
     Ok(socket)
 }
 
-fn use_adapter_clock(socket: &PacketSocket, interface: Option<&Interface>) -> Result<(), LiveError> {
+fn use_adapter_clock(socket: &PacketSocket, interface: Option<&NetworkInterface>) -> Result<(), LiveError> {
     let Some(interface) = interface else {
         return Err(LiveError::Unsupported("the adapter's clock needs one interface, not any".into()));
     };
@@ -158,20 +158,20 @@ fn use_adapter_clock(socket: &PacketSocket, interface: Option<&Interface>) -> Re
     })
 }
 
-fn make_ring(socket: &PacketSocket, bytes: usize) -> Result<Arc<Ring>, LiveError> {
+fn make_ring(socket: &PacketSocket, bytes: usize) -> Result<Arc<PacketRing>, LiveError> {
     const BLOCKS_MIN: usize = 2;
     let blocks = bytes.div_ceil(BLOCK_LEN).max(BLOCKS_MIN);
     let too_large = |_| LiveError::NoMemory(bytes);
     let count = u32::try_from(blocks).ok().filter(|n| n.checked_mul(BLOCK_LEN as u32 / 2048).is_some());
     let count = count.ok_or(LiveError::NoMemory(bytes))?;
     socket.make_ring(BLOCK_LEN as u32, count, BLOCK_TIMEOUT).map_err(too_large)?;
-    Ring::map(socket, BLOCK_LEN, blocks).map_err(too_large)
+    PacketRing::map(socket, BLOCK_LEN, blocks).map_err(too_large)
 }
 
 fn bind(
     socket: &PacketSocket,
     options: &LiveOptions,
-    interface: Option<&Interface>,
+    interface: Option<&NetworkInterface>,
 ) -> Result<(), LiveError> {
     system("bind to the interface", socket.bind(interface.map_or(0, |i| i.index)))?;
     match (socket.take_error(), interface) {
@@ -192,22 +192,22 @@ fn system<T>(what: &'static str, result: io::Result<T>) -> Result<T, LiveError> 
 }
 
 /// One ring and its socket.
-struct AfPacket {
+struct AfPacketSource {
     socket: PacketSocket,
-    ring: Arc<Ring>,
+    ring: Arc<PacketRing>,
     /// Next block of the ring.
     next: usize,
     /// Block being delivered, and the positions of its packets.
     block: Option<Arc<RingBlock>>,
-    records: Vec<Record>,
+    records: Vec<PacketRecord>,
     /// Number of `records` delivered.
     given: usize,
-    headers: Headers,
-    watched: Watched,
-    stop: Stop,
+    headers: LinkHeaderKind,
+    watched: WatchedInterface,
+    stop: StopSignal,
     /// Time after a stop, or the removal of the interface, by which all packets have arrived.
     ends: Option<Instant>,
-    counters: Counters,
+    counters: SourceCounters,
     /// Time of the last packet, and when it was read.
     last: Option<(Timestamp, Instant)>,
     /// Total losses reported by the kernel, which resets its counters on reading.
@@ -216,21 +216,21 @@ struct AfPacket {
 }
 
 /// Result of waiting for packets.
-enum Waited {
+enum RingWait {
     Packets,
     Nothing,
     End,
 }
 
-impl AfPacket {
+impl AfPacketSource {
     fn new(
         socket: PacketSocket,
-        ring: Arc<Ring>,
-        watched: Watched,
-        headers: Headers,
+        ring: Arc<PacketRing>,
+        watched: WatchedInterface,
+        headers: LinkHeaderKind,
         options: &LiveOptions,
-    ) -> AfPacket {
-        AfPacket {
+    ) -> AfPacketSource {
+        AfPacketSource {
             socket,
             ring,
             next: 0,
@@ -241,37 +241,39 @@ impl AfPacket {
             watched,
             stop: options.stop.clone(),
             ends: None,
-            counters: Counters { clock: Some(options.clock), ..Counters::default() },
+            counters: SourceCounters { clock: Some(options.clock), ..SourceCounters::default() },
             last: None,
             lost: Cell::new((0, 0)),
             errors: Vec::new(),
         }
     }
 
-    fn wait(&mut self) -> Waited {
+    fn wait(&mut self) -> RingWait {
         if self.take() {
-            return Waited::Packets;
+            return RingWait::Packets;
         }
         let now = Instant::now();
         if self.ends.is_some_and(|end| now >= end) {
-            return Waited::End;
+            return RingWait::End;
         }
         let waited = self.socket.wait(if self.ends.is_some() { BLOCK_TIMEOUT } else { IDLE });
         if self.take() {
-            return Waited::Packets;
+            return RingWait::Packets;
         }
         match waited {
-            Ready::Nothing => (),
+            SocketReadiness::Nothing => (),
             // The kernel also reports blocks that are still referenced.
-            Ready::Block => std::thread::sleep(HELD),
-            Ready::Trouble => self.socket.take_error().iter().for_each(|error| self.watched.on_error(error)),
+            SocketReadiness::Block => std::thread::sleep(HELD),
+            SocketReadiness::Trouble => {
+                self.socket.take_error().iter().for_each(|error| self.watched.on_error(error))
+            }
         }
         self.watched.look(&self.socket);
         if self.watched.removed && self.ends.is_none() {
             self.ends = Some(now + DRAIN);
             self.errors.extend(self.watched.removal(self.counters.packets));
         }
-        Waited::Nothing
+        RingWait::Nothing
     }
 
     /// Takes the next filled block of the ring and finds its packets.
@@ -281,7 +283,7 @@ impl AfPacket {
         self.records.clear();
         self.given = 0;
         let stamped = find_packets(block.bytes_mut(), self.headers, &mut self.records);
-        if self.counters.clock == Some(Clock::Adapter) {
+        if self.counters.clock == Some(TimestampClock::Adapter) {
             self.counters.unstamped_packets += self.records.len() as u64 - stamped;
         }
         self.block = Some(Arc::new(block));
@@ -290,13 +292,13 @@ impl AfPacket {
     }
 
     /// Delivers packets of the current block.
-    fn give(&mut self, block: &mut Block) {
+    fn give(&mut self, block: &mut PacketBlock) {
         let Some(held) = &self.block else { return };
         let buffer = block.add_buffer(held.clone());
         let records = &self.records[self.given..];
         let records = &records[..records.len().min(BLOCK_PACKETS)];
         for record in records {
-            block.push(Record { buffer, ..*record });
+            block.push(PacketRecord { buffer, ..*record });
         }
         self.counters.count(block);
         self.given += records.len();
@@ -312,7 +314,7 @@ impl AfPacket {
     fn heed_stop(&mut self) {
         if self.ends.is_none() && self.stop.is_asked() {
             // If this fails, packets still arrive, but only those already in the ring are read.
-            let _ = self.socket.attach(&Program::none());
+            let _ = self.socket.attach(&ClassicBpfProgram::none());
             self.ends = Some(Instant::now() + DRAIN);
         }
     }
@@ -329,7 +331,7 @@ impl AfPacket {
     fn idle_clock(&self) -> Option<Timestamp> {
         let lag = CLOCK_LAG.as_nanos() as i64;
         match (self.counters.clock, self.last) {
-            (Some(Clock::Adapter), last) => {
+            (Some(TimestampClock::Adapter), last) => {
                 last.map(|(ts, read)| Timestamp((ts.0 + read.elapsed().as_nanos() as i64 - lag).max(ts.0)))
             }
             _ => {
@@ -340,15 +342,15 @@ impl AfPacket {
     }
 }
 
-impl Source for AfPacket {
-    fn next_block(&mut self, block: &mut Block) -> bool {
+impl PacketSource for AfPacketSource {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         block.clear();
         self.heed_stop();
         if self.block.is_none() {
             match self.wait() {
-                Waited::Packets => (),
-                Waited::End => return false,
-                Waited::Nothing => {
+                RingWait::Packets => (),
+                RingWait::End => return false,
+                RingWait::Nothing => {
                     if let Some(clock) = self.idle_clock() {
                         block.set_clock(clock);
                     }
@@ -364,10 +366,10 @@ impl Source for AfPacket {
         &self.errors
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> SourceCounters {
         self.note_losses();
         let (drops, freezes) = self.lost.get();
-        Counters {
+        SourceCounters {
             lost_before_us: Some(drops),
             buffer_overflows: freezes,
             nic_drops: self.watched.drops(),
@@ -385,8 +387,8 @@ impl Source for AfPacket {
 }
 
 /// State of the captured interface and its adapter's drops. One of the workers reports it.
-struct Watched {
-    interface: Option<Interface>,
+struct WatchedInterface {
+    interface: Option<NetworkInterface>,
     reports: bool,
     down: bool,
     removed: bool,
@@ -395,11 +397,11 @@ struct Watched {
     looked: Cell<Instant>,
 }
 
-impl Watched {
-    fn new(interface: Option<&Interface>, reports: bool) -> Watched {
+impl WatchedInterface {
+    fn new(interface: Option<&NetworkInterface>, reports: bool) -> WatchedInterface {
         let drops = Cell::new((0, interface.map_or(0, |i| i.drops)));
         let (interface, looked) = (interface.cloned(), Cell::new(Instant::now()));
-        Watched { interface, reports, down: false, removed: false, drops, looked }
+        WatchedInterface { interface, reports, down: false, removed: false, drops, looked }
     }
 
     /// Handles a socket error, usually because the interface went down.
@@ -483,7 +485,7 @@ mod field {
 }
 
 /// Header of a packet in a block, with the address after it.
-type Header = [u8; field::HEADER_END + field::ADDRESS_END];
+type RingPacketHeader = [u8; field::HEADER_END + field::ADDRESS_END];
 
 /// Length of the generated cooked header (LINKTYPE_LINUX_SLL2).
 const COOKED_LEN: usize = 20;
@@ -494,11 +496,12 @@ const TAG_OFFSET: usize = 12;
 
 /// Finds the packets of a filled block, completes their headers, and stores their positions in `records`. Returns the
 /// number stamped by the adapter.
-fn find_packets(block: &mut [u8], headers: Headers, records: &mut Vec<Record>) -> u64 {
+fn find_packets(block: &mut [u8], headers: LinkHeaderKind, records: &mut Vec<PacketRecord>) -> u64 {
     let mut stamped = 0;
     let mut at = u32_at(block, field::BLOCK_FIRST) as usize;
     for _ in 0..u32_at(block, field::BLOCK_PACKETS) {
-        let Some(header) = block.get(at..).and_then(|rest| rest.first_chunk::<{ size_of::<Header>() }>())
+        let Some(header) =
+            block.get(at..).and_then(|rest| rest.first_chunk::<{ size_of::<RingPacketHeader>() }>())
         else {
             break;
         };
@@ -515,29 +518,34 @@ fn find_packets(block: &mut [u8], headers: Headers, records: &mut Vec<Record>) -
 }
 
 /// Whether this is the outgoing copy of a packet on a loopback interface.
-fn is_loopback_copy(header: &Header) -> bool {
+fn is_loopback_copy(header: &RingPacketHeader) -> bool {
     let address = &header[field::HEADER_END..];
     address[field::PACKET_TYPE] == libc::PACKET_OUTGOING
         && u16_at(address, field::HARDWARE) == libc::ARPHRD_LOOPBACK
 }
 
 /// Position of the packet with its header at `at`; adds missing link headers in front of it.
-fn place(block: &mut [u8], at: usize, header: &Header, headers: Headers) -> Option<Record> {
+fn place(
+    block: &mut [u8],
+    at: usize,
+    header: &RingPacketHeader,
+    headers: LinkHeaderKind,
+) -> Option<PacketRecord> {
     let len = u32_at(header, field::CAPTURED_LEN);
     let start = at + usize::from(u16_at(header, field::MAC));
     block.get(start..start + len as usize)?;
-    let free = start.checked_sub(at + size_of::<Header>())?;
+    let free = start.checked_sub(at + size_of::<RingPacketHeader>())?;
     let (link_type, added) = match headers {
-        Headers::Raw => (LinkType::Raw, 0),
-        Headers::Ethernet => (LinkType::Ethernet, restore_tag(block, start, free, header)),
-        Headers::Cooked if free >= COOKED_LEN => {
+        LinkHeaderKind::Raw => (LinkType::Raw, 0),
+        LinkHeaderKind::Ethernet => (LinkType::Ethernet, restore_tag(block, start, free, header)),
+        LinkHeaderKind::Cooked if free >= COOKED_LEN => {
             block[start - COOKED_LEN..start].copy_from_slice(&cooked_header(header));
             (LinkType::LinuxSll2, COOKED_LEN)
         }
-        Headers::Cooked => return None,
+        LinkHeaderKind::Cooked => return None,
     };
     let time = i64::from(u32_at(header, field::SECONDS)) * 1_000_000_000;
-    Some(Record {
+    Some(PacketRecord {
         ts: Timestamp(time + i64::from(u32_at(header, field::NANOSECONDS))),
         link_type,
         original_len: u32_at(header, field::ORIGINAL_LEN).saturating_add(added as u32),
@@ -548,7 +556,7 @@ fn place(block: &mut [u8], at: usize, header: &Header, headers: Headers) -> Opti
 }
 
 /// Restores a VLAN tag removed by the kernel; returns the number of bytes added.
-fn restore_tag(block: &mut [u8], start: usize, free: usize, header: &Header) -> usize {
+fn restore_tag(block: &mut [u8], start: usize, free: usize, header: &RingPacketHeader) -> usize {
     let status = u32_at(header, field::STATUS);
     let len = u32_at(header, field::CAPTURED_LEN) as usize;
     if status & libc::TP_STATUS_VLAN_VALID == 0 || free < TAG_LEN || len < TAG_OFFSET {
@@ -568,7 +576,7 @@ fn restore_tag(block: &mut [u8], start: usize, free: usize, header: &Header) -> 
 }
 
 /// Cooked header from the kernel's metadata of a packet.
-fn cooked_header(header: &Header) -> [u8; COOKED_LEN] {
+fn cooked_header(header: &RingPacketHeader) -> [u8; COOKED_LEN] {
     let address = &header[field::HEADER_END..];
     let mut cooked = [0; COOKED_LEN];
     cooked[..2].copy_from_slice(&address[field::PROTOCOL..][..2]);
@@ -593,7 +601,7 @@ mod tests {
 
     /// Kernel metadata of a test packet.
     #[derive(Clone, Default)]
-    struct Said {
+    struct KernelPacketInfo {
         status: u32,
         vlan: (u16, u16),
         packet_type: u8,
@@ -602,7 +610,7 @@ mod tests {
     }
 
     /// A block in the kernel's format.
-    fn block(packets: &[(Said, &[u8])]) -> Vec<u8> {
+    fn block(packets: &[(KernelPacketInfo, &[u8])]) -> Vec<u8> {
         const FIRST: usize = 48;
         const MAC: usize = 112;
         let mut block = vec![0; FIRST];
@@ -634,21 +642,21 @@ mod tests {
     }
 
     /// Link type, original length, and bytes of the packets found.
-    fn found(mut block: Vec<u8>, headers: Headers) -> Vec<(LinkType, u32, Vec<u8>)> {
+    fn found(mut block: Vec<u8>, headers: LinkHeaderKind) -> Vec<(LinkType, u32, Vec<u8>)> {
         let mut records = Vec::new();
         find_packets(&mut block, headers, &mut records);
-        let bytes = |r: &Record| block[r.start as usize..][..r.len as usize].to_vec();
+        let bytes = |r: &PacketRecord| block[r.start as usize..][..r.len as usize].to_vec();
         records.iter().map(|r| (r.link_type, r.original_len, bytes(r))).collect()
     }
 
     #[test]
     fn packets_in_their_order() {
-        let said = Said { cut: 40, ..Said::default() };
-        let packets = block(&[(said, &[1; 20]), (Said::default(), &[2; 3])]);
+        let said = KernelPacketInfo { cut: 40, ..KernelPacketInfo::default() };
+        let packets = block(&[(said, &[1; 20]), (KernelPacketInfo::default(), &[2; 3])]);
         let expected = vec![(LinkType::Ethernet, 60, vec![1; 20]), (LinkType::Ethernet, 3, vec![2; 3])];
-        assert_eq!(found(packets.clone(), Headers::Ethernet), expected);
+        assert_eq!(found(packets.clone(), LinkHeaderKind::Ethernet), expected);
         let mut records = Vec::new();
-        find_packets(&mut packets.clone(), Headers::Raw, &mut records);
+        find_packets(&mut packets.clone(), LinkHeaderKind::Raw, &mut records);
         assert_eq!((records[0].ts, records[0].link_type), (Timestamp(7_000_000_009), LinkType::Raw));
     }
 
@@ -659,32 +667,35 @@ mod tests {
             (libc::TP_STATUS_VLAN_VALID, (0, 0x2064), [0x81, 0, 0x20, 0x64]),
             (libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID, (0x88a8, 5), [0x88, 0xa8, 0, 5]),
         ] {
-            let said = Said { status, vlan, ..Said::default() };
+            let said = KernelPacketInfo { status, vlan, ..KernelPacketInfo::default() };
             let expected = [&frame[..12], &tag, &frame[12..]].concat();
             let packets = block(&[(said, &frame)]);
-            assert_eq!(found(packets, Headers::Ethernet), [(LinkType::Ethernet, 24, expected)]);
+            assert_eq!(found(packets, LinkHeaderKind::Ethernet), [(LinkType::Ethernet, 24, expected)]);
         }
-        let said = Said { status: libc::TP_STATUS_VLAN_VALID, ..Said::default() };
-        let short = found(block(&[(said, &frame[..11])]), Headers::Ethernet);
+        let said = KernelPacketInfo { status: libc::TP_STATUS_VLAN_VALID, ..KernelPacketInfo::default() };
+        let short = found(block(&[(said, &frame[..11])]), LinkHeaderKind::Ethernet);
         assert_eq!(short, [(LinkType::Ethernet, 11, frame[..11].to_vec())], "too short for one");
     }
 
     #[test]
     fn cooked_headers_say_what_the_kernel_says() {
-        let said = Said { packet_type: 4, hardware: 1, ..Said::default() };
+        let said = KernelPacketInfo { packet_type: 4, hardware: 1, ..KernelPacketInfo::default() };
         let expected =
             [&[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0x45; 20]].concat();
         let packets = block(&[(said, &[0x45; 20])]);
-        assert_eq!(found(packets, Headers::Cooked), [(LinkType::LinuxSll2, 40, expected)]);
+        assert_eq!(found(packets, LinkHeaderKind::Cooked), [(LinkType::LinuxSll2, 40, expected)]);
     }
 
     #[test]
     fn a_loopback_packet_comes_once() {
-        let out =
-            Said { packet_type: libc::PACKET_OUTGOING, hardware: libc::ARPHRD_LOOPBACK, ..Said::default() };
-        let back = Said { packet_type: libc::PACKET_HOST, ..out.clone() };
-        let sent = Said { hardware: libc::ARPHRD_ETHER, ..out.clone() };
-        for headers in [Headers::Ethernet, Headers::Cooked] {
+        let out = KernelPacketInfo {
+            packet_type: libc::PACKET_OUTGOING,
+            hardware: libc::ARPHRD_LOOPBACK,
+            ..KernelPacketInfo::default()
+        };
+        let back = KernelPacketInfo { packet_type: libc::PACKET_HOST, ..out.clone() };
+        let sent = KernelPacketInfo { hardware: libc::ARPHRD_ETHER, ..out.clone() };
+        for headers in [LinkHeaderKind::Ethernet, LinkHeaderKind::Cooked] {
             let packets = block(&[(out.clone(), &[1]), (back.clone(), &[2]), (sent.clone(), &[3])]);
             let last: Vec<u8> = found(packets, headers).iter().filter_map(|p| p.2.last().copied()).collect();
             assert_eq!(last, [2, 3]);
@@ -693,14 +704,14 @@ mod tests {
 
     #[test]
     fn lengths_that_lie_outside_are_left_out() {
-        let good = block(&[(Said::default(), &[1; 20]), (Said::default(), &[2; 20])]);
+        let good = block(&[(KernelPacketInfo::default(), &[1; 20]), (KernelPacketInfo::default(), &[2; 20])]);
         for at in [field::NEXT, field::CAPTURED_LEN, field::MAC] {
             let mut bad = good.clone();
             bad[48 + at..][..2].copy_from_slice(&[0xff; 2]);
-            assert!(found(bad, Headers::Cooked).len() < 2, "field at {at}");
+            assert!(found(bad, LinkHeaderKind::Cooked).len() < 2, "field at {at}");
         }
         let mut short = good;
         short.truncate(100);
-        assert!(found(short, Headers::Ethernet).is_empty());
+        assert!(found(short, LinkHeaderKind::Ethernet).is_empty());
     }
 }

@@ -20,22 +20,25 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use crate::interfaces::Interface;
-use crate::live::{Clock, LiveOptions};
-use crate::source::Source;
-use crate::sys::af_xdp::{Binding, FRAME_BYTES, FRAME_PACKET_BYTES, Receiver};
-use crate::sys::ethtool::{Rss, rss};
+use crate::interfaces::NetworkInterface;
+use crate::live::{LiveOptions, TimestampClock};
+use crate::source::PacketSource;
+use crate::sys::af_xdp::{FRAME_BYTES, FRAME_PACKET_BYTES, XdpBinding, XdpReceiver};
+use crate::sys::ethtool::{RssConfig, rss};
 use crate::sys::packet_socket::PacketSocket;
-use crate::sys::xdp_program::{self, Hook};
+use crate::sys::xdp_program::{self, XdpHook};
 pub use options::{XdpError, XdpMode, XdpOptions};
-use source::{AfXdp, Program};
+use source::{AfXdpSource, XdpProgram};
 
 /// Opens at most `options.workers` sources: fewer if the interface has fewer queues, one if its queues do not hold
 /// complete flows.
 ///
 /// # Errors
 /// See [`XdpError`].
-pub(crate) fn open(options: &LiveOptions, interface: &Interface) -> Result<Vec<Box<dyn Source>>, XdpError> {
+pub(crate) fn open(
+    options: &LiveOptions,
+    interface: &NetworkInterface,
+) -> Result<Vec<Box<dyn PacketSource>>, XdpError> {
     check(options, interface)?;
     let n_queues = n_queues(&interface.name)?;
     let n_sources = options.workers.clamp(1, n_whole_flows(options, interface, n_queues));
@@ -46,12 +49,12 @@ pub(crate) fn open(options: &LiveOptions, interface: &Interface) -> Result<Vec<B
             .map_err(system("give packets to a socket"))?;
     }
     tell(interface, &program, &receivers);
-    let mut sources: Vec<AfXdp> =
-        (0..n_sources).map(|i| AfXdp::new(options, interface, program.clone(), i == 0)).collect();
+    let mut sources: Vec<AfXdpSource> =
+        (0..n_sources).map(|i| AfXdpSource::new(options, interface, program.clone(), i == 0)).collect();
     for (queue, receiver) in (0..).zip(receivers) {
         sources[queue as usize % n_sources].add(queue, receiver);
     }
-    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn PacketSource>).collect())
 }
 
 /// Maximum number of queues; adapters have at most a few hundred.
@@ -63,11 +66,11 @@ const FRAMES_MAX: usize = 1 << 19;
 const RETRIES: u32 = 100;
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
-fn check(options: &LiveOptions, interface: &Interface) -> Result<(), XdpError> {
+fn check(options: &LiveOptions, interface: &NetworkInterface) -> Result<(), XdpError> {
     if !matches!(interface.kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) {
         return Err(XdpError::NotEthernet(interface.name.clone()));
     }
-    if options.clock == Clock::Adapter {
+    if options.clock == TimestampClock::Adapter {
         return Err(XdpError::Clock);
     }
     match used_by(interface) {
@@ -78,7 +81,7 @@ fn check(options: &LiveOptions, interface: &Interface) -> Result<(), XdpError> {
 
 /// Why the host receives from this interface. A link-local IPv6 address does not count: every interface that is up
 /// has one.
-fn used_by(interface: &Interface) -> Option<String> {
+fn used_by(interface: &NetworkInterface) -> Option<String> {
     let own = |ip: &std::net::IpAddr| match ip {
         std::net::IpAddr::V4(_) => true,
         std::net::IpAddr::V6(ip) => !ip.is_unicast_link_local(),
@@ -106,7 +109,7 @@ fn n_queues(interface: &str) -> Result<u32, XdpError> {
 }
 
 /// Number of sources for which the queues can be divided into complete flows.
-fn n_whole_flows(options: &LiveOptions, interface: &Interface, n_queues: u32) -> usize {
+fn n_whole_flows(options: &LiveOptions, interface: &NetworkInterface, n_queues: u32) -> usize {
     if n_queues == 1 || options.workers <= 1 {
         return 1;
     }
@@ -122,7 +125,7 @@ fn n_whole_flows(options: &LiveOptions, interface: &Interface, n_queues: u32) ->
 }
 
 /// Whether both directions of a flow have the same hash.
-fn is_symmetric(rss: &Rss) -> bool {
+fn is_symmetric(rss: &RssConfig) -> bool {
     const TOEPLITZ: u8 = 1;
     const XOR: u8 = 2;
     // Addresses, and ports, are combined with each other before hashing.
@@ -133,22 +136,26 @@ fn is_symmetric(rss: &Rss) -> bool {
     rss.transformation & SYMMETRIC != 0 || rss.function == XOR || rss.function == TOEPLITZ && repeats
 }
 
-fn attach(options: &LiveOptions, interface: &Interface, n_queues: u32) -> Result<Program, XdpError> {
+fn attach(
+    options: &LiveOptions,
+    interface: &NetworkInterface,
+    n_queues: u32,
+) -> Result<XdpProgram, XdpError> {
     let port = PacketSocket::new(false).map_err(system("open a packet socket"))?;
     if options.promiscuous {
         port.set_promiscuous(interface.index).map_err(system("make the interface promiscuous"))?;
     }
     let map = xdp_program::socket_map(n_queues).map_err(system("make a map of sockets"))?;
-    let hooks: &[Hook] = match options.xdp.mode {
-        XdpMode::Auto => &[Hook::Native, Hook::Generic],
-        XdpMode::Native => &[Hook::Native],
-        XdpMode::Generic => &[Hook::Generic],
+    let hooks: &[XdpHook] = match options.xdp.mode {
+        XdpMode::Auto => &[XdpHook::Native, XdpHook::Generic],
+        XdpMode::Native => &[XdpHook::Native],
+        XdpMode::Generic => &[XdpHook::Generic],
     };
     let (program, multi) = load(&options.xdp, &map)?;
     let mut refused = None;
     for &hook in hooks {
         match retry(|| xdp_program::attach_xdp(&program, interface.index, hook)) {
-            Ok(link) => return Ok(Program { map, hook, multi, _link: link, _port: port }),
+            Ok(link) => return Ok(XdpProgram { map, hook, multi, _link: link, _port: port }),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                 return Err(XdpError::Busy {
                     interface: interface.name.clone(),
@@ -183,19 +190,19 @@ fn n_frames(options: &LiveOptions, n_sources: usize, n_queues: u32) -> u32 {
 
 /// Binds a socket to every queue.
 fn bind_all(
-    interface: &Interface,
-    program: &Program,
+    interface: &NetworkInterface,
+    program: &XdpProgram,
     n_queues: u32,
     n_frames: u32,
-) -> Result<Vec<Receiver>, XdpError> {
+) -> Result<Vec<XdpReceiver>, XdpError> {
     // In the driver, packets are limited by the MTU; in the stack they may have been merged.
-    let long = program.hook == Hook::Generic || mtu(&interface.name) + LINK_HEADERS > FRAME_PACKET_BYTES;
-    let copy = program.hook == Hook::Generic;
+    let long = program.hook == XdpHook::Generic || mtu(&interface.name) + LINK_HEADERS > FRAME_PACKET_BYTES;
+    let copy = program.hook == XdpHook::Generic;
     let bind = |queue| {
-        let binding = Binding { ifindex: interface.index, queue, copy, multi: program.multi && long };
-        let one_frame = Binding { multi: false, ..binding };
-        retry(|| Receiver::bind(binding, n_frames)).or_else(|e| match e.raw_os_error() {
-            Some(libc::EINVAL | libc::EOPNOTSUPP) if binding.multi => Receiver::bind(one_frame, n_frames),
+        let binding = XdpBinding { ifindex: interface.index, queue, copy, multi: program.multi && long };
+        let one_frame = XdpBinding { multi: false, ..binding };
+        retry(|| XdpReceiver::bind(binding, n_frames)).or_else(|e| match e.raw_os_error() {
+            Some(libc::EINVAL | libc::EOPNOTSUPP) if binding.multi => XdpReceiver::bind(one_frame, n_frames),
             _ => Err(e),
         })
     };
@@ -236,10 +243,10 @@ fn is_permission(error: &io::Error) -> bool {
 }
 
 /// Reports the mode of reception, which determines its speed.
-fn tell(interface: &Interface, program: &Program, receivers: &[Receiver]) {
+fn tell(interface: &NetworkInterface, program: &XdpProgram, receivers: &[XdpReceiver]) {
     let hook = match program.hook {
-        Hook::Native => "in the driver",
-        Hook::Generic => "in the stack (generic)",
+        XdpHook::Native => "in the driver",
+        XdpHook::Generic => "in the stack (generic)",
     };
     let copied = match receivers.iter().all(|r| r.is_zero_copy().unwrap_or(false)) {
         true => "zero copy",
@@ -255,7 +262,7 @@ mod tests {
     #[test]
     fn which_hashes_are_symmetric() {
         let check = |function, transformation, key: &[u8], expected| {
-            let rss = Rss { function, transformation, key: key.to_vec() };
+            let rss = RssConfig { function, transformation, key: key.to_vec() };
             assert_eq!(is_symmetric(&rss), expected, "{rss:?}");
         };
         check(1, 0, &[0x6d, 0x5a].repeat(20), true);

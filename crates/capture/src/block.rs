@@ -4,27 +4,27 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use wire::{Captured, LinkType, Timestamp};
+use wire::{CapturedPacket, LinkType, Timestamp};
 
 /// Maximum packets per block: amortizes the work per block, while all headers still fit the L1 cache.
 pub const BLOCK_PACKETS: usize = 256;
 
 /// Memory of packets. A live source's buffer returns to its ring when the last block releases it.
-pub type Buffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
+pub type PacketBuffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Packets in order of arrival.
 #[derive(Default)]
-pub struct Block {
-    buffers: Vec<Buffer>,
+pub struct PacketBlock {
+    buffers: Vec<PacketBuffer>,
     /// Storage of records, of which the first `len` are packets; readers fill it in place.
-    room: Vec<Record>,
+    room: Vec<PacketRecord>,
     len: usize,
     clock: Option<Timestamp>,
 }
 
 /// Position and capture metadata of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct PacketRecord {
     /// Time by the capture's clock.
     pub ts: Timestamp,
     /// Type of the first header.
@@ -39,9 +39,9 @@ pub struct Record {
     pub buffer: u32,
 }
 
-impl Record {
+impl PacketRecord {
     /// Placeholder for unwritten records.
-    const NONE: Record = Record {
+    const NONE: PacketRecord = PacketRecord {
         ts: Timestamp(0),
         link_type: LinkType::Ethernet,
         original_len: 0,
@@ -51,7 +51,7 @@ impl Record {
     };
 }
 
-impl Block {
+impl PacketBlock {
     /// Removes all packets and buffers; keeps the storage of records.
     pub fn clear(&mut self) {
         self.buffers.clear();
@@ -60,20 +60,20 @@ impl Block {
     }
 
     /// Adds a shared buffer; returns its index for records.
-    pub fn add_buffer(&mut self, buffer: Buffer) -> u32 {
+    pub fn add_buffer(&mut self, buffer: PacketBuffer) -> u32 {
         self.buffers.push(buffer);
         self.buffers.len() as u32 - 1
     }
 
     /// A shared reference to a buffer.
     #[must_use]
-    pub fn buffer(&self, buffer: u32) -> Buffer {
+    pub fn buffer(&self, buffer: u32) -> PacketBuffer {
         self.buffers[buffer as usize].clone()
     }
 
     /// Adds a packet; its buffer must have been added.
     #[inline]
-    pub fn push(&mut self, record: Record) {
+    pub fn push(&mut self, record: PacketRecord) {
         match self.room.get_mut(self.len) {
             Some(place) => *place = record,
             None => self.room.push(record),
@@ -81,15 +81,15 @@ impl Block {
         self.len += 1;
     }
 
-    /// Free records: to be written from the front, followed by [`Block::filled`].
-    pub(crate) fn room(&mut self) -> &mut [Record] {
+    /// Free records: to be written from the front, followed by [`PacketBlock::filled`].
+    pub(crate) fn room(&mut self) -> &mut [PacketRecord] {
         if self.room.len() < BLOCK_PACKETS {
-            self.room.resize(BLOCK_PACKETS, Record::NONE);
+            self.room.resize(BLOCK_PACKETS, PacketRecord::NONE);
         }
         &mut self.room[self.len.min(BLOCK_PACKETS)..BLOCK_PACKETS]
     }
 
-    /// Declares the first `n` records of [`Block::room`] to be packets; their buffers must have been added.
+    /// Declares the first `n` records of [`PacketBlock::room`] to be packets; their buffers must have been added.
     pub(crate) fn filled(&mut self, n: usize) {
         self.len = (self.len + n).min(self.room.len());
     }
@@ -98,7 +98,7 @@ impl Block {
     ///
     /// # Panics
     /// If `place` is out of range.
-    pub fn replace(&mut self, place: usize, record: Record) {
+    pub fn replace(&mut self, place: usize, record: PacketRecord) {
         self.room[..self.len][place] = record;
     }
 
@@ -136,13 +136,13 @@ impl Block {
 
     /// Records of the packets.
     #[must_use]
-    pub fn records(&self) -> &[Record] {
+    pub fn records(&self) -> &[PacketRecord] {
         &self.room[..self.len]
     }
 
     /// Removes the packets that `keep` rejects.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Captured<'_>) -> bool) {
-        let mut view = View { buffers: &self.buffers, buffer: u32::MAX, bytes: &[] };
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&CapturedPacket<'_>) -> bool) {
+        let mut view = BlockView { buffers: &self.buffers, buffer: u32::MAX, bytes: &[] };
         let mut kept = 0;
         for at in 0..self.len {
             let record = self.room[at];
@@ -157,52 +157,52 @@ impl Block {
     /// # Panics
     /// The iterator panics if a record lies outside its buffer, a bug of the source.
     #[inline]
-    pub fn packets(&self) -> impl ExactSizeIterator<Item = Captured<'_>> {
+    pub fn packets(&self) -> impl ExactSizeIterator<Item = CapturedPacket<'_>> {
         self.range(0..self.len)
     }
 
     /// Packets in a range of positions.
     ///
     /// # Panics
-    /// As [`Block::packets`], and for positions out of range.
+    /// As [`PacketBlock::packets`], and for positions out of range.
     #[inline]
-    pub fn range(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = Captured<'_>> {
-        let mut view = View::new(self);
+    pub fn range(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = CapturedPacket<'_>> {
+        let mut view = BlockView::new(self);
         self.records()[places].iter().map(move |record| view.captured(record))
     }
 
     /// Packets at these positions.
     ///
     /// # Panics
-    /// As [`Block::packets`], and for a position out of range.
+    /// As [`PacketBlock::packets`], and for a position out of range.
     #[inline]
-    pub fn select<'a>(&'a self, places: &'a [u16]) -> impl ExactSizeIterator<Item = Captured<'a>> {
-        let (mut view, records) = (View::new(self), self.records());
+    pub fn select<'a>(&'a self, places: &'a [u16]) -> impl ExactSizeIterator<Item = CapturedPacket<'a>> {
+        let (mut view, records) = (BlockView::new(self), self.records());
         places.iter().map(move |at| view.captured(&records[usize::from(*at)]))
     }
 }
 
 /// Access to a block's packets; caches the last buffer, which is usually that of the next packet.
-struct View<'a> {
-    buffers: &'a [Buffer],
+struct BlockView<'a> {
+    buffers: &'a [PacketBuffer],
     buffer: u32,
     bytes: &'a [u8],
 }
 
-impl<'a> View<'a> {
-    fn new(block: &'a Block) -> Self {
-        View { buffers: &block.buffers, buffer: u32::MAX, bytes: &[] }
+impl<'a> BlockView<'a> {
+    fn new(block: &'a PacketBlock) -> Self {
+        BlockView { buffers: &block.buffers, buffer: u32::MAX, bytes: &[] }
     }
 
     #[inline]
-    fn captured(&mut self, record: &Record) -> Captured<'a> {
+    fn captured(&mut self, record: &PacketRecord) -> CapturedPacket<'a> {
         if record.buffer != self.buffer {
             self.buffer = record.buffer;
             self.bytes = (*self.buffers[record.buffer as usize]).as_ref();
         }
-        let &Record { ts, link_type, original_len, len, start, .. } = record;
+        let &PacketRecord { ts, link_type, original_len, len, start, .. } = record;
         let bytes = &self.bytes[start as usize..start as usize + len as usize];
-        Captured { ts, link_type, original_len, bytes }
+        CapturedPacket { ts, link_type, original_len, bytes }
     }
 }
 
@@ -210,14 +210,14 @@ impl<'a> View<'a> {
 mod tests {
     use super::*;
 
-    fn record(buffer: u32, start: u32, len: u32) -> Record {
+    fn record(buffer: u32, start: u32, len: u32) -> PacketRecord {
         let (ts, link_type) = (Timestamp(i64::from(start)), LinkType::Ethernet);
-        Record { ts, link_type, original_len: 100, len, start, buffer }
+        PacketRecord { ts, link_type, original_len: 100, len, start, buffer }
     }
 
     #[test]
     fn packets_lie_in_their_buffers() {
-        let mut block = Block::default();
+        let mut block = PacketBlock::default();
         let a = block.add_buffer(Arc::new(vec![1, 2, 3, 4]));
         let b = block.add_buffer(Arc::new(vec![5, 6]));
         for r in [record(a, 0, 2), record(b, 1, 1), record(a, 2, 2), record(b, 0, 0)] {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_buffer_is_let_go_when_the_last_block_lets_go() {
         let buffer = Arc::new(vec![0; 8]);
-        let (mut one, mut other) = (Block::default(), Block::default());
+        let (mut one, mut other) = (PacketBlock::default(), PacketBlock::default());
         one.add_buffer(buffer.clone());
         other.add_buffer(buffer.clone());
         one.clear();

@@ -17,35 +17,35 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
 use wire::{LinkType, Timestamp};
 
-use crate::block::{Block, Record};
-use crate::live::{Clock, LiveOptions, Stop};
-use crate::source::{Counters, Source, SourceError};
-use crate::sys::dpdk::{Mbufs, Port, Queue, Received, ports, register_thread, start};
+use crate::block::{PacketBlock, PacketRecord};
+use crate::live::{LiveOptions, StopSignal, TimestampClock};
+use crate::source::{PacketSource, SourceCounters, SourceError};
+use crate::sys::dpdk::{DpdkPort, DpdkQueue, MbufBatch, ReceivedMbuf, ports, register_thread, start};
 pub use error::DpdkError;
 
 /// Opens at most `options.workers` sources of the port given by `options.interface`, by name or number.
-pub(crate) fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, DpdkError> {
+pub(crate) fn open(options: &LiveOptions) -> Result<Vec<Box<dyn PacketSource>>, DpdkError> {
     start(&options.dpdk_args).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => DpdkError::AlreadyStarted,
         _ => DpdkError::Start(error),
     })?;
     let (id, name) = find(&options.interface)?;
     let workers = options.workers.clamp(1, usize::from(u16::MAX)) as u16;
-    let port =
-        Port::start(id, workers, n_mbufs(options), options.promiscuous).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::OutOfMemory => DpdkError::NoMemory(name.clone()),
-                _ => DpdkError::Port { name: name.clone(), error },
-            }
-        })?;
+    let port = DpdkPort::start(id, workers, n_mbufs(options), options.promiscuous).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::OutOfMemory => DpdkError::NoMemory(name.clone()),
+            _ => DpdkError::Port { name: name.clone(), error },
+        }
+    })?;
     tell(&name, &port);
     let n_sources = if port.started().whole_flows { usize::from(port.started().queues) } else { 1 };
     let port = Arc::new(port);
-    let mut sources: Vec<Dpdk> = (0..n_sources).map(|i| Dpdk::new(options, port.clone(), i == 0)).collect();
-    for (i, queue) in Queue::all(&port).into_iter().enumerate() {
+    let mut sources: Vec<DpdkSource> =
+        (0..n_sources).map(|i| DpdkSource::new(options, port.clone(), i == 0)).collect();
+    for (i, queue) in DpdkQueue::all(&port).into_iter().enumerate() {
         sources[i % n_sources].queues.push(queue);
     }
-    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn PacketSource>).collect())
 }
 
 /// Port with this name or number.
@@ -67,7 +67,7 @@ fn n_mbufs(options: &LiveOptions) -> u32 {
     (options.buffer_bytes / MBUF_BYTES).clamp(4096, 1 << 19) as u32
 }
 
-fn tell(name: &str, port: &Port) {
+fn tell(name: &str, port: &DpdkPort) {
     let started = port.started();
     let link = match (started.link_up, started.speed_mbps) {
         (false, _) => "link down".to_owned(),
@@ -81,20 +81,20 @@ fn tell(name: &str, port: &Port) {
 }
 
 /// Packets of several queues of a port.
-struct Dpdk {
-    queues: Vec<Queue>,
+struct DpdkSource {
+    queues: Vec<DpdkQueue>,
     /// Queue to read next.
     turn: usize,
-    port: Arc<Port>,
+    port: Arc<DpdkPort>,
     /// Whether this source reports the adapter's drops, which all sources share.
     reports: bool,
     snaplen: u32,
-    stop: Stop,
+    stop: StopSignal,
     /// After a stop: maximum number of packets that may have arrived before it.
     left: Option<usize>,
     registered: bool,
-    received: Vec<Received>,
-    counters: Counters,
+    received: Vec<ReceivedMbuf>,
+    counters: SourceCounters,
 }
 
 /// Maximum packets in a queue, and thus of places requested.
@@ -106,9 +106,9 @@ const SPINS: u32 = 2000;
 /// Pause between polls; short compared with the time in which an adapter's queue fills.
 const REST: Duration = Duration::from_micros(20);
 
-impl Dpdk {
-    fn new(options: &LiveOptions, port: Arc<Port>, reports: bool) -> Dpdk {
-        Dpdk {
+impl DpdkSource {
+    fn new(options: &LiveOptions, port: Arc<DpdkPort>, reports: bool) -> DpdkSource {
+        DpdkSource {
             queues: Vec::new(),
             turn: 0,
             port,
@@ -118,12 +118,12 @@ impl Dpdk {
             left: None,
             registered: false,
             received: Vec::new(),
-            counters: Counters { clock: Some(options.clock), ..Counters::default() },
+            counters: SourceCounters { clock: Some(options.clock), ..SourceCounters::default() },
         }
     }
 
     /// Reads packets of the next queue that has some.
-    fn receive(&mut self, block: &mut Block) -> bool {
+    fn receive(&mut self, block: &mut PacketBlock) -> bool {
         for _ in 0..self.queues.len() {
             self.turn = (self.turn + 1) % self.queues.len();
             self.received.clear();
@@ -136,7 +136,7 @@ impl Dpdk {
     }
 
     /// Reads packets that arrived before the stop: at most the capacity of the queues.
-    fn rest(&mut self, block: &mut Block) -> bool {
+    fn rest(&mut self, block: &mut PacketBlock) -> bool {
         let held = self.queues.len() * QUEUE_PACKETS;
         let left = *self.left.get_or_insert(held);
         if left == 0 || !self.receive(block) {
@@ -146,7 +146,7 @@ impl Dpdk {
         true
     }
 
-    fn give(&mut self, mbufs: Mbufs, block: &mut Block) {
+    fn give(&mut self, mbufs: MbufBatch, block: &mut PacketBlock) {
         let now = now();
         let mbufs = Arc::new(mbufs);
         let buffer = block.add_buffer(mbufs.clone());
@@ -158,23 +158,23 @@ impl Dpdk {
                 None => (0, block.add_buffer(Arc::new(mbufs.copy(at, len)))),
             };
             let ts = match self.counters.clock {
-                Some(Clock::Adapter) => self.stamp(received).unwrap_or_else(|| {
+                Some(TimestampClock::Adapter) => self.stamp(received).unwrap_or_else(|| {
                     self.counters.unstamped_packets += 1;
                     now
                 }),
                 _ => now,
             };
             let link_type = LinkType::Ethernet;
-            block.push(Record { ts, link_type, original_len: received.len, len, start, buffer });
+            block.push(PacketRecord { ts, link_type, original_len: received.len, len, start, buffer });
         }
-        if self.counters.clock != Some(Clock::Adapter) {
+        if self.counters.clock != Some(TimestampClock::Adapter) {
             block.set_clock(now);
         }
         self.counters.count(block);
     }
 
     /// The device's timestamp, if it is a time of day; many adapters count from power-on.
-    fn stamp(&self, received: &Received) -> Option<Timestamp> {
+    fn stamp(&self, received: &ReceivedMbuf) -> Option<Timestamp> {
         /// September 2001: no adapter has been running since then.
         const EARLIEST_NS: i64 = 1_000_000_000_000_000_000;
         match (received.stamp, self.port.started().stamps_in_us) {
@@ -185,8 +185,8 @@ impl Dpdk {
     }
 }
 
-impl Source for Dpdk {
-    fn next_block(&mut self, block: &mut Block) -> bool {
+impl PacketSource for DpdkSource {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         if !self.registered {
             self.registered = true;
             register_thread();
@@ -210,7 +210,7 @@ impl Source for Dpdk {
                 std::hint::spin_loop();
             }
         }
-        if self.counters.clock != Some(Clock::Adapter) {
+        if self.counters.clock != Some(TimestampClock::Adapter) {
             block.set_clock(now());
         }
         true
@@ -220,9 +220,9 @@ impl Source for Dpdk {
         &[]
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> SourceCounters {
         let nic_drops = if self.reports { self.port.drops() } else { None };
-        Counters { lost_before_us: Some(0), nic_drops, ..self.counters }
+        SourceCounters { lost_before_us: Some(0), nic_drops, ..self.counters }
     }
 
     fn progress(&self) -> (u64, Option<u64>) {

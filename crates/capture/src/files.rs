@@ -8,42 +8,50 @@ use std::net::IpAddr;
 
 use wire::Timestamp;
 
-use crate::block::{Block, Record};
-use crate::input::Input;
-use crate::source::{Counters, Source, SourceError};
+use crate::block::{PacketBlock, PacketRecord};
+use crate::input::CaptureInput;
+use crate::source::{PacketSource, SourceCounters, SourceError};
 
 /// A merge of inputs.
-pub(crate) struct Files {
-    inputs: Vec<Input>,
+pub(crate) struct MergedFiles {
+    inputs: Vec<CaptureInput>,
     /// Packets read but not delivered, per input; unused with a single input.
-    ahead: Vec<Ahead>,
+    ahead: Vec<PendingBlock>,
     /// Time of each input's next packet, the earliest first.
     heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
     started: bool,
     errors: Vec<SourceError>,
-    counters: Counters,
+    counters: SourceCounters,
     names: Vec<(IpAddr, String)>,
 }
 
 /// Packets of one input that wait for those of the others.
 #[derive(Default)]
-struct Ahead {
-    block: Block,
+struct PendingBlock {
+    block: PacketBlock,
     /// Number of packets of the block already delivered.
     taken: usize,
     /// Index of its buffer in the block being filled, once added.
     buffer: Option<u32>,
 }
 
-impl Files {
+impl MergedFiles {
     /// Merges `inputs`; `errors` are those of files that could not be opened.
-    pub fn new(inputs: Vec<Input>, errors: Vec<SourceError>) -> Files {
-        let ahead = inputs.iter().map(|_| Ahead::default()).collect();
+    pub fn new(inputs: Vec<CaptureInput>, errors: Vec<SourceError>) -> MergedFiles {
+        let ahead = inputs.iter().map(|_| PendingBlock::default()).collect();
         let (heads, names) = (BinaryHeap::new(), Vec::new());
-        Files { inputs, ahead, heads, started: false, errors, counters: Counters::default(), names }
+        MergedFiles {
+            inputs,
+            ahead,
+            heads,
+            started: false,
+            errors,
+            counters: SourceCounters::default(),
+            names,
+        }
     }
 
-    fn read_on(&mut self, i: usize, block: &mut Block) -> bool {
+    fn read_on(&mut self, i: usize, block: &mut PacketBlock) -> bool {
         let more = self.inputs[i].fill(block, &mut self.errors);
         self.names.append(&mut self.inputs[i].format().take_names());
         more
@@ -51,9 +59,9 @@ impl Files {
 
     /// Updates the inputs' counters of losses and clocks.
     fn note_accounts(&mut self) {
-        let lost = self.inputs.iter().filter_map(Input::lost_before_us);
+        let lost = self.inputs.iter().filter_map(CaptureInput::lost_before_us);
         self.counters.lost_before_us = lost.reduce(u64::saturating_add);
-        self.counters.nanosecond_fractions = self.inputs.iter().map(Input::nanosecond_fractions).sum();
+        self.counters.nanosecond_fractions = self.inputs.iter().map(CaptureInput::nanosecond_fractions).sum();
     }
 
     /// Reads more of an input whose packets have all been delivered.
@@ -67,7 +75,7 @@ impl Files {
         self.ahead[i] = ahead;
     }
 
-    fn merge(&mut self, block: &mut Block) {
+    fn merge(&mut self, block: &mut PacketBlock) {
         if !std::mem::replace(&mut self.started, true) {
             (0..self.inputs.len()).for_each(|i| self.refill(i));
         }
@@ -92,10 +100,14 @@ impl Files {
     }
 }
 
-impl Ahead {
+impl PendingBlock {
     /// Delivers the next packet, and those after it while their time satisfies `is_first`; returns the time of the
     /// next one.
-    fn deliver(&mut self, block: &mut Block, is_first: impl Fn(Timestamp) -> bool) -> Option<Timestamp> {
+    fn deliver(
+        &mut self,
+        block: &mut PacketBlock,
+        is_first: impl Fn(Timestamp) -> bool,
+    ) -> Option<Timestamp> {
         let of = self.block.records()[self.taken].buffer;
         let buffer = *self.buffer.get_or_insert_with(|| block.add_buffer(self.block.buffer(of)));
         let waiting = &self.block.records()[self.taken..];
@@ -104,7 +116,7 @@ impl Ahead {
             if n > 0 && !is_first(record.ts) {
                 break;
             }
-            *place = Record { buffer, ..*record };
+            *place = PacketRecord { buffer, ..*record };
             n += 1;
         }
         let next = waiting.get(n).map(|record| record.ts);
@@ -114,8 +126,8 @@ impl Ahead {
     }
 }
 
-impl Source for Files {
-    fn next_block(&mut self, block: &mut Block) -> bool {
+impl PacketSource for MergedFiles {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         block.clear();
         match self.inputs.len() {
             1 => {
@@ -136,7 +148,7 @@ impl Source for Files {
         &self.errors
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> SourceCounters {
         self.counters
     }
 
@@ -145,7 +157,7 @@ impl Source for Files {
     }
 
     fn progress(&self) -> (u64, Option<u64>) {
-        let each = self.inputs.iter().map(Input::progress);
+        let each = self.inputs.iter().map(CaptureInput::progress);
         each.fold((0, Some(0)), |(done, all), (more, len)| (done + more, all.zip(len).map(|(a, b)| a + b)))
     }
 }
@@ -156,18 +168,18 @@ mod tests {
 
     use super::*;
     use crate::pcap_file::samples::pcap;
-    use crate::pcapng::samples::Blocks;
-    use crate::window::Window;
+    use crate::pcapng::samples::PcapngBlockWriter;
+    use crate::window::InputWindow;
     use crate::window::samples::{mapped, streamed};
 
     /// Time in microseconds and bytes of each packet, and the final errors.
-    fn read(windows: Vec<Window>) -> (Vec<(i64, Vec<u8>)>, Vec<SourceError>) {
-        let input = |(i, window)| Input::new(format!("{i}").as_ref(), window);
-        let mut files = Files::new(windows.into_iter().enumerate().map(input).collect(), Vec::new());
+    fn read(windows: Vec<InputWindow>) -> (Vec<(i64, Vec<u8>)>, Vec<SourceError>) {
+        let input = |(i, window)| CaptureInput::new(format!("{i}").as_ref(), window);
+        let mut files = MergedFiles::new(windows.into_iter().enumerate().map(input).collect(), Vec::new());
         let mut packets = Vec::new();
         // Blocks are kept, as by other threads: their contents must not change.
         let mut blocks = Vec::new();
-        let mut block = Block::default();
+        let mut block = PacketBlock::default();
         while files.next_block(&mut block) {
             assert!(!block.is_empty());
             blocks.push(std::mem::take(&mut block));
@@ -181,7 +193,7 @@ mod tests {
     }
 
     fn pcapng(packets: &[(u32, &[u8])]) -> Vec<u8> {
-        let start = Blocks::new(true).interface(1, 0, &[]);
+        let start = PcapngBlockWriter::new(true).interface(1, 0, &[]);
         packets.iter().fold(start, |blocks, (ts, bytes)| blocks.enhanced(0, u64::from(*ts), 9, bytes)).bytes
     }
 

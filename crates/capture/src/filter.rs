@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use wire::fragment::FragmentKey;
-use wire::{Captured, Fragment, LinkType, Packet, Transport};
+use wire::{CapturedPacket, IpFragment, LinkType, Packet, TransportHeader};
 
-use crate::block::Block;
+use crate::block::PacketBlock;
 use crate::live::LiveError;
-use crate::source::{Counters, Source, SourceError};
-use crate::sys::bpf::{Program, Target};
+use crate::source::{PacketSource, SourceCounters, SourceError};
+use crate::sys::bpf::{ClassicBpfProgram, FilterTarget};
 
 /// Packet length passed to libpcap's compiler; only files with local traffic have longer packets.
 const SNAPLEN: u32 = 262_144;
@@ -24,20 +24,23 @@ const DATAGRAMS_MAX: usize = 64;
 ///
 /// # Errors
 /// When the filter is invalid.
-pub fn filtered(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, LiveError> {
+pub fn filtered(source: Box<dyn PacketSource>, text: &str) -> Result<Box<dyn PacketSource>, LiveError> {
     Ok(Box::new(filter(source, text)?))
 }
 
 /// Same for a source whose kernel filter by [`or_tunnels`] has already removed packets that neither match nor are
 /// tunneled.
-pub(crate) fn filtered_again(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, LiveError> {
-    Ok(Box::new(Filtered { only_tunnels: true, ..filter(source, text)? }))
+pub(crate) fn filtered_again(
+    source: Box<dyn PacketSource>,
+    text: &str,
+) -> Result<Box<dyn PacketSource>, LiveError> {
+    Ok(Box::new(FilteredSource { only_tunnels: true, ..filter(source, text)? }))
 }
 
 /// Whether a filter depends only on packet contents; not so for example `inbound`, which needs the kernel.
 pub(crate) fn fits_packets(text: &str) -> bool {
     let ethernet = number(LinkType::Ethernet);
-    Program::compile(text, &Target::Packets(ethernet), SNAPLEN).is_ok()
+    ClassicBpfProgram::compile(text, &FilterTarget::Packets(ethernet), SNAPLEN).is_ok()
 }
 
 /// Kernel filter that also accepts all possible tunnel packets.
@@ -55,17 +58,17 @@ pub(crate) fn or_tunnels(text: &str, has_link_header: bool) -> String {
     all
 }
 
-fn filter(source: Box<dyn Source>, text: &str) -> Result<Filtered, LiveError> {
-    let mut filtered = Filtered {
+fn filter(source: Box<dyn PacketSource>, text: &str) -> Result<FilteredSource, LiveError> {
+    let mut filtered = FilteredSource {
         text: text.to_owned(),
-        programs: Programs(Vec::new()),
-        inside: Programs(Vec::new()),
+        programs: FilterPrograms(Vec::new()),
+        inside: FilterPrograms(Vec::new()),
         datagrams: VecDeque::new(),
         only_tunnels: false,
         errors: source.errors().to_vec(),
         learnt: source.errors().len(),
         source,
-        counters: Counters::default(),
+        counters: SourceCounters::default(),
     };
     // Most captures are Ethernet, and a filter that is invalid for it is invalid altogether.
     match filtered.compile(LinkType::Ethernet) {
@@ -80,13 +83,13 @@ fn filter(source: Box<dyn Source>, text: &str) -> Result<Filtered, LiveError> {
 }
 
 /// A source with a filter.
-struct Filtered {
-    source: Box<dyn Source>,
+struct FilteredSource {
+    source: Box<dyn PacketSource>,
     text: String,
     /// Programs for each link type seen.
-    programs: Programs,
+    programs: FilterPrograms,
     /// Programs for packets inside tunnels.
-    inside: Programs,
+    inside: FilterPrograms,
     /// Datagrams whose first fragment matched.
     datagrams: VecDeque<FragmentKey>,
     /// The kernel has decided on all other packets.
@@ -95,17 +98,17 @@ struct Filtered {
     errors: Vec<SourceError>,
     /// Number of the source's errors among them.
     learnt: usize,
-    counters: Counters,
+    counters: SourceCounters,
 }
 
-impl Filtered {
-    fn compile(&self, link_type: LinkType) -> Result<Program, String> {
+impl FilteredSource {
+    fn compile(&self, link_type: LinkType) -> Result<ClassicBpfProgram, String> {
         let number = number(link_type);
-        Program::compile(&self.text, &Target::Packets(number), SNAPLEN)
+        ClassicBpfProgram::compile(&self.text, &FilterTarget::Packets(number), SNAPLEN)
     }
 
     /// Compiles a program for each link type of the block.
-    fn prepare(&mut self, block: &Block) {
+    fn prepare(&mut self, block: &PacketBlock) {
         for link_type in block.records().iter().map(|record| record.link_type) {
             if self.programs.0.iter().any(|(known, _)| *known == link_type) {
                 continue;
@@ -125,10 +128,10 @@ impl Filtered {
 }
 
 /// A program for each link type; `None` if the filter is invalid for it, and matches nothing.
-struct Programs(Vec<(LinkType, Option<Program>)>);
+struct FilterPrograms(Vec<(LinkType, Option<ClassicBpfProgram>)>);
 
-impl Programs {
-    fn take(&self, packet: &Captured<'_>) -> bool {
+impl FilterPrograms {
+    fn take(&self, packet: &CapturedPacket<'_>) -> bool {
         let program = self.0.iter().find(|(link_type, _)| *link_type == packet.link_type);
         program
             .and_then(|(_, program)| program.as_ref())
@@ -136,8 +139,8 @@ impl Programs {
     }
 }
 
-impl Filtered {
-    fn takes(&mut self, packet: &Captured<'_>) -> bool {
+impl FilteredSource {
+    fn takes(&mut self, packet: &CapturedPacket<'_>) -> bool {
         if self.only_tunnels && is_for_the_kernel(packet) {
             return true;
         }
@@ -148,8 +151,8 @@ impl Filtered {
     }
 
     /// Returns `taken`; for a fragment also true if the first of its datagram matched.
-    fn takes_part(&mut self, packet: &Captured<'_>, taken: bool) -> bool {
-        let Some(Fragment { key, offset, .. }) = Fragment::of(packet) else { return taken };
+    fn takes_part(&mut self, packet: &CapturedPacket<'_>, taken: bool) -> bool {
+        let Some(IpFragment { key, offset, .. }) = IpFragment::of(packet) else { return taken };
         if taken && offset == 0 {
             if self.datagrams.len() == DATAGRAMS_MAX {
                 self.datagrams.pop_front();
@@ -161,18 +164,18 @@ impl Filtered {
 }
 
 /// Whether the kernel's decision on a packet is final: it is neither in a tunnel nor to a tunnel port.
-fn is_for_the_kernel(packet: &Captured<'_>) -> bool {
+fn is_for_the_kernel(packet: &CapturedPacket<'_>) -> bool {
     if Packet::is_surely_whole(packet) {
         return true;
     }
     let goes_to_tunnel = |packet: Packet<'_>| {
-        matches!(packet.transport, Transport::Udp) && wire::is_tunnel_port(packet.five_tuple.dst.port)
+        matches!(packet.transport, TransportHeader::Udp) && wire::is_tunnel_port(packet.five_tuple.dst.port)
     };
     wire::innermost(packet).is_none() && !Packet::decode(packet).is_ok_and(goes_to_tunnel)
 }
 
-impl Source for Filtered {
-    fn next_block(&mut self, block: &mut Block) -> bool {
+impl PacketSource for FilteredSource {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         let more = self.source.next_block(block);
         self.errors.extend_from_slice(&self.source.errors()[self.learnt..]);
         self.learnt = self.source.errors().len();
@@ -191,10 +194,10 @@ impl Source for Filtered {
         &self.errors
     }
 
-    fn counters(&self) -> Counters {
-        let Counters { packets, original_bytes, captured_bytes, truncated_packets, filtered, .. } =
+    fn counters(&self) -> SourceCounters {
+        let SourceCounters { packets, original_bytes, captured_bytes, truncated_packets, filtered, .. } =
             self.counters;
-        Counters {
+        SourceCounters {
             packets,
             original_bytes,
             captured_bytes,
@@ -241,13 +244,13 @@ mod tests {
     use wire::Timestamp;
 
     use super::*;
-    use crate::block::Record;
+    use crate::block::PacketRecord;
 
     /// One block of packets: an IPv4 header each, after the header of the link type.
-    struct Once(Vec<LinkType>);
+    struct SingleBlockSource(Vec<LinkType>);
 
-    impl Source for Once {
-        fn next_block(&mut self, block: &mut Block) -> bool {
+    impl PacketSource for SingleBlockSource {
+        fn next_block(&mut self, block: &mut PacketBlock) -> bool {
             block.clear();
             let types = std::mem::take(&mut self.0);
             for link_type in &types {
@@ -260,7 +263,14 @@ mod tests {
                 let len = bytes.len() as u32;
                 let buffer = block.add_buffer(Arc::new(bytes));
                 let ts = Timestamp(0);
-                block.push(Record { ts, link_type: *link_type, original_len: len, len, start: 0, buffer });
+                block.push(PacketRecord {
+                    ts,
+                    link_type: *link_type,
+                    original_len: len,
+                    len,
+                    start: 0,
+                    buffer,
+                });
             }
             !types.is_empty()
         }
@@ -269,14 +279,14 @@ mod tests {
             &[]
         }
 
-        fn counters(&self) -> Counters {
-            Counters { packets: 99, lost_before_us: Some(5), ..Counters::default() }
+        fn counters(&self) -> SourceCounters {
+            SourceCounters { packets: 99, lost_before_us: Some(5), ..SourceCounters::default() }
         }
     }
 
-    fn check(text: &str, types: &[LinkType], taken: &[LinkType]) -> Box<dyn Source> {
-        let mut source = filtered(Box::new(Once(types.to_vec())), text).expect("a filter");
-        let mut block = Block::default();
+    fn check(text: &str, types: &[LinkType], taken: &[LinkType]) -> Box<dyn PacketSource> {
+        let mut source = filtered(Box::new(SingleBlockSource(types.to_vec())), text).expect("a filter");
+        let mut block = PacketBlock::default();
         assert!(source.next_block(&mut block));
         let found: Vec<_> = block.packets().map(|p| p.link_type).collect();
         assert_eq!(found, taken, "{text}");
@@ -304,7 +314,8 @@ mod tests {
 
     #[test]
     fn a_wrong_filter_is_refused() {
-        let error = filtered(Box::new(Once(Vec::new())), "tcp prot 80").err().expect("no filter");
+        let error =
+            filtered(Box::new(SingleBlockSource(Vec::new())), "tcp prot 80").err().expect("no filter");
         assert!(error.to_string().contains("tcp prot 80"), "{error}");
     }
 }

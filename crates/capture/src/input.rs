@@ -3,24 +3,30 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::block::Block;
-use crate::format::Format;
-use crate::records::{Records, Stop};
+use crate::block::PacketBlock;
+use crate::format::CaptureFormat;
+use crate::records::{RecordSink, RecordStop};
 use crate::source::SourceError;
-use crate::window::Window;
+use crate::window::InputWindow;
 
 /// One input.
-pub(crate) struct Input {
+pub(crate) struct CaptureInput {
     path: PathBuf,
-    window: Window,
-    format: Format,
+    window: InputWindow,
+    format: CaptureFormat,
     packets: u64,
     ended: bool,
 }
 
-impl Input {
-    pub fn new(path: &Path, window: Window) -> Input {
-        Input { path: path.to_owned(), window, format: Format::Undetected, packets: 0, ended: false }
+impl CaptureInput {
+    pub fn new(path: &Path, window: InputWindow) -> CaptureInput {
+        CaptureInput {
+            path: path.to_owned(),
+            window,
+            format: CaptureFormat::Undetected,
+            packets: 0,
+            ended: false,
+        }
     }
 
     /// Checks the head of the input.
@@ -28,24 +34,25 @@ impl Input {
     /// # Errors
     /// A description of the file if it is not a capture.
     pub fn check_head(&mut self) -> Result<(), SourceError> {
-        while self.window.bytes().len() < Format::HEAD_LEN {
-            match self.window.refill(Format::HEAD_LEN) {
+        while self.window.bytes().len() < CaptureFormat::HEAD_LEN {
+            match self.window.refill(CaptureFormat::HEAD_LEN) {
                 Ok(true) => {}
                 Ok(false) => {
-                    return Err(self.error(self.format.cut(self.window.bytes(), Format::HEAD_LEN, 1)));
+                    return Err(self.error(self.format.cut(self.window.bytes(), CaptureFormat::HEAD_LEN, 1)));
                 }
                 Err(message) => return Err(self.error(message)),
             }
         }
-        Format::check_head(self.window.bytes()).map_err(|message| self.error(message))
+        CaptureFormat::check_head(self.window.bytes()).map_err(|message| self.error(message))
     }
 
     /// Fills an empty block; returns false at the end, with the block still empty.
-    pub fn fill(&mut self, block: &mut Block, errors: &mut Vec<SourceError>) -> bool {
+    pub fn fill(&mut self, block: &mut PacketBlock, errors: &mut Vec<SourceError>) -> bool {
         while !self.ended {
             let (buffer, start) = self.window.share();
             let buffer = block.add_buffer(buffer);
-            let (len, stop) = self.format.read(self.window.bytes(), &mut Records::new(block, buffer, start));
+            let (len, stop) =
+                self.format.read(self.window.bytes(), &mut RecordSink::new(block, buffer, start));
             self.window.advance(len);
             if !block.is_empty() {
                 // The reason for the stop will be found again at the same position.
@@ -62,25 +69,27 @@ impl Input {
     }
 
     /// Provides what the format needs. The error is the reason for the end; empty at a clean end.
-    fn go_on(&mut self, stop: Stop) -> Result<(), String> {
+    fn go_on(&mut self, stop: RecordStop) -> Result<(), String> {
         match stop {
-            Stop::Full => Ok(()),
-            Stop::Bad(message) => Err(message),
-            Stop::Need(needed) if self.window.refill(needed)? => Ok(()),
-            Stop::Need(_) if self.window.bytes().is_empty() && !matches!(self.format, Format::Undetected) => {
+            RecordStop::Full => Ok(()),
+            RecordStop::Bad(message) => Err(message),
+            RecordStop::Need(needed) if self.window.refill(needed)? => Ok(()),
+            RecordStop::Need(_)
+                if self.window.bytes().is_empty() && !matches!(self.format, CaptureFormat::Undetected) =>
+            {
                 Err(String::new())
             }
-            Stop::Need(needed) => Err(self.format.cut(self.window.bytes(), needed, self.packets + 1)),
+            RecordStop::Need(needed) => Err(self.format.cut(self.window.bytes(), needed, self.packets + 1)),
         }
     }
 
     fn error(&self, message: String) -> SourceError {
         // If nothing could be read, there is no offset.
-        let offset = (!matches!(self.format, Format::Undetected)).then(|| self.window.offset());
+        let offset = (!matches!(self.format, CaptureFormat::Undetected)).then(|| self.window.offset());
         SourceError { path: self.path.clone(), offset, message, after_packets: self.packets }
     }
 
-    pub fn format(&mut self) -> &mut Format {
+    pub fn format(&mut self) -> &mut CaptureFormat {
         &mut self.format
     }
 

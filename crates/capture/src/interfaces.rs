@@ -5,17 +5,17 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
-use crate::sys::interfaces::{Entity, entries};
+use crate::sys::interfaces::{InterfaceFact, entries};
 
 /// One interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub struct NetworkInterface {
     /// Its name.
     pub name: String,
     /// Interface index.
     pub index: u32,
     /// Administrative state and carrier.
-    pub state: State,
+    pub state: InterfaceState,
     /// Hardware type (`ARPHRD_ETHER` …).
     pub kind: u16,
     /// Its addresses.
@@ -26,7 +26,7 @@ pub struct Interface {
 
 /// Whether an interface can carry packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum InterfaceState {
     /// On, and connected.
     Up,
     /// Up, but without a carrier.
@@ -35,23 +35,23 @@ pub enum State {
     Down,
 }
 
-impl State {
-    fn of(flags: u32) -> State {
+impl InterfaceState {
+    fn of(flags: u32) -> InterfaceState {
         let has = |flag: i32| flags & flag.cast_unsigned() != 0;
         match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
-            (false, _) => State::Down,
-            (true, false) => State::NoCarrier,
-            (true, true) => State::Up,
+            (false, _) => InterfaceState::Down,
+            (true, false) => InterfaceState::NoCarrier,
+            (true, true) => InterfaceState::Up,
         }
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for InterfaceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            State::Up => "up",
-            State::NoCarrier => "no carrier",
-            State::Down => "down",
+            InterfaceState::Up => "up",
+            InterfaceState::NoCarrier => "no carrier",
+            InterfaceState::Down => "down",
         })
     }
 }
@@ -60,15 +60,15 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// The kernel's error.
-pub fn interfaces() -> io::Result<Vec<Interface>> {
+pub fn interfaces() -> io::Result<Vec<NetworkInterface>> {
     let entries = entries()?;
     let mut interfaces = Vec::new();
     for entry in &entries {
-        if let Entity::Link { index, kind, drops: [dropped, fifo, missed] } = entry.what {
-            interfaces.push(Interface {
+        if let InterfaceFact::Link { index, kind, drops: [dropped, fifo, missed] } = entry.what {
+            interfaces.push(NetworkInterface {
                 name: entry.name.clone(),
                 index,
-                state: State::of(entry.flags),
+                state: InterfaceState::of(entry.flags),
                 kind,
                 addresses: Vec::new(),
                 // Drivers count a full receive queue as one or the other, some as both.
@@ -80,7 +80,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         // An address may have its own label: eth0:1.
         let name = entry.name.split(':').next().unwrap_or_default();
         let interface = interfaces.iter_mut().find(|i| i.name == name);
-        if let (Entity::Address(address), Some(interface)) = (&entry.what, interface) {
+        if let (InterfaceFact::Address(address), Some(interface)) = (&entry.what, interface) {
             interface.addresses.push(*address);
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         let interfaces = interfaces().expect("a list");
         let lo = interfaces.iter().find(|i| i.name == "lo").expect("every machine has it");
         assert_eq!(lo.kind, libc::ARPHRD_LOOPBACK);
-        if lo.state == State::Up {
+        if lo.state == InterfaceState::Up {
             assert!(lo.addresses.iter().all(IpAddr::is_loopback), "{lo:?}");
         }
     }
@@ -105,12 +105,12 @@ mod tests {
     #[test]
     fn states() {
         for (flags, state) in [
-            (0, State::Down),
-            (libc::IFF_RUNNING, State::Down),
-            (libc::IFF_UP, State::NoCarrier),
-            (libc::IFF_UP | libc::IFF_RUNNING, State::Up),
+            (0, InterfaceState::Down),
+            (libc::IFF_RUNNING, InterfaceState::Down),
+            (libc::IFF_UP, InterfaceState::NoCarrier),
+            (libc::IFF_UP | libc::IFF_RUNNING, InterfaceState::Up),
         ] {
-            assert_eq!(State::of(flags.cast_unsigned()), state);
+            assert_eq!(InterfaceState::of(flags.cast_unsigned()), state);
         }
     }
 }

@@ -1,22 +1,21 @@
-//! Packet sources: capture files and the network. A [`Source`] fills [`Block`]s with packets and keeps errors and
+//! Packet sources: capture files and the network. A [`PacketSource`] fills [`PacketBlock`]s with packets and keeps errors and
 //! counters; [`open()`] creates one from any number of files, [`from_reader`] from a stream, [`live::open`] one per
 //! worker of an interface. Independent of headers, flows, and queries.
 
 mod af_packet;
 pub mod af_xdp;
-mod again;
 pub mod block;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod files;
 mod filter;
-mod foreign;
 mod format;
 mod input;
 pub mod interfaces;
-mod interruptible;
-pub mod listen;
+mod interruptible_reader;
 pub mod live;
+mod looped_replay;
+pub mod mirror_source;
 mod open;
 mod packet_file;
 mod pcap_file;
@@ -26,18 +25,19 @@ mod records;
 pub mod seccomp;
 pub mod source;
 mod sys;
+mod unsupported_formats;
 mod window;
 pub mod xdp_filter;
 
-pub use again::Again;
-pub use block::{Block, Record};
+pub use block::{PacketBlock, PacketRecord};
 pub use filter::filtered;
+pub use looped_replay::LoopedReplay;
 pub use open::{from_reader, open, open_until};
-pub use packet_file::{PacketFile, PacketRotation, PacketsKept};
-pub use source::{Counters, Source, SourceError};
+pub use packet_file::{PacketFile, PacketFileCounts, PacketRotation};
+pub use source::{PacketSource, SourceCounters, SourceError};
 pub use sys::huge_pages::HugePages;
 pub use sys::prefetch;
-pub use sys::tap::Tap;
+pub use sys::tap::TapInterface;
 
 /// Name and version of the library that compiles capture filters.
 #[must_use]

@@ -1,5 +1,5 @@
 //! Live capture: common parts of all live sources. [`open()`] returns one source per worker, each with complete
-//! flows; they end when [`Stop`] is requested, after delivering what had arrived before.
+//! flows; they end when [`StopSignal`] is requested, after delivering what had arrived before.
 //!
 //! [`LiveError`] names what to change. Reception is done by the backends.
 
@@ -8,43 +8,46 @@ mod options;
 use crate::af_packet;
 use crate::af_xdp::{self, XdpError};
 use crate::filter::filtered;
-use crate::interfaces::{Interface, State, interfaces};
-use crate::source::Source;
-pub use options::{ANY, Backend, Clock, LiveError, LiveOptions, Stop};
+use crate::interfaces::{InterfaceState, NetworkInterface, interfaces};
+use crate::source::PacketSource;
+pub use options::{ANY, CaptureBackend, LiveError, LiveOptions, StopSignal, TimestampClock};
 
 /// Opens the capture: `workers` sources, which begin to receive together.
 ///
 /// # Errors
 /// See [`LiveError`].
-pub fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
-    if options.backend == Backend::Dpdk {
+pub fn open(options: &LiveOptions) -> Result<Vec<Box<dyn PacketSource>>, LiveError> {
+    if options.backend == CaptureBackend::Dpdk {
         return open_dpdk(options);
     }
     let interface = find(&options.interface)?;
     match options.backend {
-        Backend::AfPacket => af_packet::open(options, interface.as_ref()),
-        Backend::AfXdp => match &interface {
+        CaptureBackend::AfPacket => af_packet::open(options, interface.as_ref()),
+        CaptureBackend::AfXdp => match &interface {
             Some(interface) => sift(options, af_xdp::open(options, interface)?),
             None => Err(XdpError::NotEthernet(ANY.to_owned()).into()),
         },
-        Backend::Dpdk => unreachable!("its ports are no interfaces: opened above"),
+        CaptureBackend::Dpdk => unreachable!("its ports are no interfaces: opened above"),
     }
 }
 
 #[cfg(feature = "dpdk")]
-fn open_dpdk(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
+fn open_dpdk(options: &LiveOptions) -> Result<Vec<Box<dyn PacketSource>>, LiveError> {
     sift(options, crate::dpdk::open(options)?)
 }
 
 #[cfg(not(feature = "dpdk"))]
-fn open_dpdk(_: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
+fn open_dpdk(_: &LiveOptions) -> Result<Vec<Box<dyn PacketSource>>, LiveError> {
     Err(LiveError::Unsupported(
         "DPDK is not in this build: build with --features dpdk, see docs/fast-capture.md".into(),
     ))
 }
 
 /// Applies the capture filter to sources that do not support one.
-fn sift(options: &LiveOptions, sources: Vec<Box<dyn Source>>) -> Result<Vec<Box<dyn Source>>, LiveError> {
+fn sift(
+    options: &LiveOptions,
+    sources: Vec<Box<dyn PacketSource>>,
+) -> Result<Vec<Box<dyn PacketSource>>, LiveError> {
     match options.filter.trim() {
         "" => Ok(sources),
         text => sources.into_iter().map(|source| filtered(source, text)).collect(),
@@ -52,7 +55,7 @@ fn sift(options: &LiveOptions, sources: Vec<Box<dyn Source>>) -> Result<Vec<Box<
 }
 
 /// The interface with this name, which must be up; `None` for all interfaces.
-fn find(name: &str) -> Result<Option<Interface>, LiveError> {
+fn find(name: &str) -> Result<Option<NetworkInterface>, LiveError> {
     let all = interfaces().map_err(|error| LiveError::System { what: "list the interfaces", error })?;
     if name == ANY {
         return Ok(None);
@@ -64,7 +67,7 @@ fn find(name: &str) -> Result<Option<Interface>, LiveError> {
         return Err(LiveError::NoSuchInterface { name: name.to_owned(), nearest, available });
     };
     match found.state {
-        State::Down => Err(LiveError::InterfaceDown(name.to_owned())),
+        InterfaceState::Down => Err(LiveError::InterfaceDown(name.to_owned())),
         _ => Ok(Some(found.clone())),
     }
 }

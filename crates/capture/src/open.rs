@@ -11,12 +11,12 @@ use std::sync::atomic::AtomicU64;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::files::Files;
-use crate::input::Input;
-use crate::interruptible::{Interruptible, is_stop, stopped};
-use crate::live::Stop;
-use crate::source::{Source, SourceError};
-use crate::window::{Counted, MappedWindow, Stream, StreamWindow, Window};
+use crate::files::MergedFiles;
+use crate::input::CaptureInput;
+use crate::interruptible_reader::{InterruptibleReader, is_stop, stopped};
+use crate::live::StopSignal;
+use crate::source::{PacketSource, SourceError};
+use crate::window::{CountingReader, InputStream, InputWindow, MappedWindow, StreamWindow};
 
 /// Maximum layers of compression around a capture.
 const LAYERS_MAX: usize = 3;
@@ -24,22 +24,22 @@ const LAYERS_MAX: usize = 3;
 const COMPRESSED_BUFFER_LEN: usize = 64 << 10;
 
 /// All packets of the captures in `paths`, in timestamp order; at equal timestamps in the order of `paths`, and
-/// within a file in file order. Files that cannot be opened, or are no captures, are in [`Source::errors`] from the
+/// within a file in file order. Files that cannot be opened, or are no captures, are in [`PacketSource::errors`] from the
 /// start.
 #[must_use]
-pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
-    open_until(paths, &Stop::default())
+pub fn open(paths: &[PathBuf]) -> Box<dyn PacketSource> {
+    open_until(paths, &StopSignal::default())
 }
 
 /// Same, until `stop` is set: then it waits neither for a pipe nor for more output of a decompressor.
 #[must_use]
-pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
+pub fn open_until(paths: &[PathBuf], stop: &StopSignal) -> Box<dyn PacketSource> {
     let mut errors = Vec::new();
     let mut inputs = Vec::new();
     for path in paths {
         match open_window(path, paths.len(), stop) {
             Ok(window) => {
-                let mut input = Input::new(path, window);
+                let mut input = CaptureInput::new(path, window);
                 match input.check_head() {
                     Ok(()) => inputs.push(input),
                     Err(error) => errors.push(error),
@@ -53,18 +53,18 @@ pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
             }),
         }
     }
-    Box::new(Files::new(inputs, errors))
+    Box::new(MergedFiles::new(inputs, errors))
 }
 
 /// All packets of one capture read as a stream; `name` is used in errors.
 #[must_use]
-pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn Source> {
+pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn PacketSource> {
     let name = name.to_owned();
-    Box::new(match stream(Box::new(reader), None, &Stop::default()) {
-        Ok(window) => Files::new(vec![Input::new(&name, window)], Vec::new()),
+    Box::new(match stream(Box::new(reader), None, &StopSignal::default()) {
+        Ok(window) => MergedFiles::new(vec![CaptureInput::new(&name, window)], Vec::new()),
         Err(e) => {
             let error = SourceError { path: name, offset: None, message: why(&e), after_packets: 0 };
-            Files::new(Vec::new(), vec![error])
+            MergedFiles::new(Vec::new(), vec![error])
         }
     })
 }
@@ -81,10 +81,10 @@ fn why(e: &io::Error) -> String {
 }
 
 /// A window onto one of `files` files.
-fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
+fn open_window(path: &Path, files: usize, stop: &StopSignal) -> io::Result<InputWindow> {
     if path == Path::new("-") {
         let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        return stream(Box::new(Interruptible::new(stdin, stop)), None, stop);
+        return stream(Box::new(InterruptibleReader::new(stdin, stop)), None, stop);
     }
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -93,13 +93,13 @@ fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
     }
     // Some files under /proc have a length of 0: only reading shows their contents.
     if !metadata.is_file() || metadata.len() == 0 {
-        return stream(Box::new(Interruptible::new(file, stop)), None, stop);
+        return stream(Box::new(InterruptibleReader::new(file, stop)), None, stop);
     }
     match MappedWindow::new(file, files) {
         Ok(mapped) => {
-            let window = Window::Mapped(mapped);
-            match (Compression::of(window.bytes()), window) {
-                (Some(_), Window::Mapped(mapped)) => {
+            let window = InputWindow::Mapped(mapped);
+            match (FileCompression::of(window.bytes()), window) {
+                (Some(_), InputWindow::Mapped(mapped)) => {
                     stream(Box::new(mapped.into_file()), Some(metadata.len()), stop)
                 }
                 (_, window) => Ok(window),
@@ -110,25 +110,25 @@ fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
 }
 
 /// A window onto `stream`, decompressed as often as needed.
-fn stream(stream: Stream, file_len: Option<u64>, stop: &Stop) -> io::Result<Window> {
+fn stream(stream: InputStream, file_len: Option<u64>, stop: &StopSignal) -> io::Result<InputWindow> {
     let consumed = Arc::new(AtomicU64::new(0));
-    let mut stream: Stream = Box::new(Counted::new(stream, consumed.clone()));
+    let mut stream: InputStream = Box::new(CountingReader::new(stream, consumed.clone()));
     for _ in 0..LAYERS_MAX {
         let mut head = Vec::with_capacity(MAGIC_LEN);
         stream.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut head)?;
-        let compression = Compression::of(&head);
+        let compression = FileCompression::of(&head);
         stream = Box::new(Cursor::new(head).chain(stream));
         match compression {
             Some(compression) => stream = compression.unpack(stream, stop.clone())?,
             None => break,
         }
     }
-    Ok(Window::Stream(StreamWindow::new(stream, consumed, file_len)))
+    Ok(InputWindow::Stream(StreamWindow::new(stream, consumed, file_len)))
 }
 
 /// Compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compression {
+enum FileCompression {
     /// RFC 1952.
     Gzip,
     /// RFC 8878.
@@ -138,8 +138,8 @@ enum Compression {
 /// Bytes of the magic number.
 const MAGIC_LEN: usize = 4;
 
-impl Compression {
-    fn of(head: &[u8]) -> Option<Compression> {
+impl FileCompression {
+    fn of(head: &[u8]) -> Option<FileCompression> {
         match head {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
             // A frame, or a skippable frame before one.
@@ -149,25 +149,29 @@ impl Compression {
     }
 
     /// Decompresses, including several concatenated members or frames.
-    fn unpack(self, packed: Stream, stop: Stop) -> io::Result<Stream> {
+    fn unpack(self, packed: InputStream, stop: StopSignal) -> io::Result<InputStream> {
         let packed = BufReader::with_capacity(COMPRESSED_BUFFER_LEN, packed);
         Ok(match self {
-            Self::Gzip => Box::new(Unpacked { name: "gzip", inner: MultiGzDecoder::new(packed), stop }),
-            Self::Zstd => {
-                Box::new(Unpacked { name: "zstd", inner: zstd::Decoder::with_buffer(packed)?, stop })
+            Self::Gzip => {
+                Box::new(DecompressedReader { name: "gzip", inner: MultiGzDecoder::new(packed), stop })
             }
+            Self::Zstd => Box::new(DecompressedReader {
+                name: "zstd",
+                inner: zstd::Decoder::with_buffer(packed)?,
+                stop,
+            }),
         })
     }
 }
 
 /// A decompressor whose errors name the format.
-struct Unpacked<R> {
+struct DecompressedReader<R> {
     name: &'static str,
     inner: R,
-    stop: Stop,
+    stop: StopSignal,
 }
 
-impl<R: Read> Read for Unpacked<R> {
+impl<R: Read> Read for DecompressedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // A small compressed input may have a very long output.
         if self.stop.is_asked() {

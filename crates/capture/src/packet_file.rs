@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use wire::{Captured, LinkType, Timestamp};
+use wire::{CapturedPacket, LinkType, Timestamp};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
@@ -33,7 +33,7 @@ pub struct PacketRotation {
 
 /// Counts of written packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketsKept {
+pub struct PacketFileCounts {
     /// Packets.
     pub packets: u64,
     /// Packets not written because of an error, including all later ones.
@@ -62,7 +62,7 @@ pub struct PacketFile {
     /// Bytes of the file, including the write buffer.
     file_bytes: u64,
     stretch: Option<i64>,
-    kept: PacketsKept,
+    kept: PacketFileCounts,
     error: Option<io::Error>,
     /// The block being assembled.
     block: Vec<u8>,
@@ -100,7 +100,7 @@ impl PacketFile {
             links: Vec::new(),
             file_bytes: 0,
             stretch: None,
-            kept: PacketsKept { files: 1, ..PacketsKept::default() },
+            kept: PacketFileCounts { files: 1, ..PacketFileCounts::default() },
             error: None,
             block: Vec::new(),
         };
@@ -114,7 +114,7 @@ impl PacketFile {
     }
 
     /// Writes a packet. After an error nothing more is written; [`PacketFile::finish`] returns it.
-    pub fn take(&mut self, packet: &Captured<'_>) {
+    pub fn take(&mut self, packet: &CapturedPacket<'_>) {
         if self.error.is_none() {
             self.error = self.write(packet).err();
         }
@@ -128,7 +128,7 @@ impl PacketFile {
     }
 
     /// Flushes the write buffer; returns the counts, and the first error.
-    pub fn finish(&mut self) -> (PacketsKept, Option<io::Error>) {
+    pub fn finish(&mut self) -> (PacketFileCounts, Option<io::Error>) {
         let error = self.error.take().or_else(|| self.hand_over().err());
         (self.kept, error)
     }
@@ -152,7 +152,7 @@ impl PacketFile {
         result
     }
 
-    fn write(&mut self, packet: &Captured<'_>) -> io::Result<()> {
+    fn write(&mut self, packet: &CapturedPacket<'_>) -> io::Result<()> {
         let stretch = self.rotation.every_ns.map(|ns| packet.ts.0.div_euclid(ns.max(1)));
         let is_over = self.stretch.is_some() && self.stretch < stretch;
         let is_full = self.rotation.bytes.is_some_and(|max| self.file_bytes >= max);
@@ -256,10 +256,10 @@ fn numbered(path: &Path, number: u64) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Block, open};
+    use crate::{PacketBlock, open};
 
-    fn packets() -> Vec<Captured<'static>> {
-        let packet = |(n, link_type): (i64, LinkType)| Captured {
+    fn packets() -> Vec<CapturedPacket<'static>> {
+        let packet = |(n, link_type): (i64, LinkType)| CapturedPacket {
             ts: Timestamp(1_700_000_000_123_456_789 + n * 600_000_001),
             link_type,
             original_len: 100 + n as u32,
@@ -284,7 +284,7 @@ mod tests {
         };
         assert_eq!(paths.iter().map(|p| p.metadata().expect("it is there").len()).sum::<u64>(), kept.bytes);
         let mut source = open(&paths);
-        let (mut block, mut read) = (Block::default(), 0);
+        let (mut block, mut read) = (PacketBlock::default(), 0);
         while source.next_block(&mut block) {
             for (got, want) in block.packets().zip(&packets()[read..]) {
                 assert_eq!(
@@ -316,8 +316,12 @@ mod tests {
         };
         let bytes = vec![7; 100_000];
         for _ in 0..5 {
-            let captured =
-                Captured { ts: Timestamp(0), link_type: LinkType::Raw, original_len: 100_000, bytes: &bytes };
+            let captured = CapturedPacket {
+                ts: Timestamp(0),
+                link_type: LinkType::Raw,
+                original_len: 100_000,
+                bytes: &bytes,
+            };
             file.take(&captured);
         }
         let (kept, error) = file.finish();

@@ -1,11 +1,11 @@
 //! Classic pcap files (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html>): microseconds and
 //! nanoseconds, both byte orders, and Kuznetzov's variant with longer record headers. A record's length is accepted
 //! up to the file's snaplen or [`LEN_PLAUSIBLE`]; beyond that the file is considered damaged, without a search for
-//! the next record. Some programs write nanoseconds into files of microseconds: see [`Fractions`].
+//! the next record. Some programs write nanoseconds into files of microseconds: see [`TimestampFractions`].
 
 use wire::{LinkType, Timestamp};
 
-use crate::records::{Lengths, RECORD_MAX, Records, Stop};
+use crate::records::{PacketLengths, RECORD_MAX, RecordSink, RecordStop};
 use crate::sys;
 
 /// Length of the file header.
@@ -32,7 +32,7 @@ const RECORD_FIELDS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct PcapFile {
     big_endian: bool,
-    fractions: Fractions,
+    fractions: TimestampFractions,
     record_header_len: usize,
     link_type: LinkType,
     len_max: u32,
@@ -54,7 +54,7 @@ impl PcapFile {
         let version = if big_endian { word(1) } else { word(1).rotate_left(16) };
         Some(PcapFile {
             big_endian,
-            fractions: Fractions::of_unit(if magic == NANOSECONDS { 1 } else { 1000 }),
+            fractions: TimestampFractions::of_unit(if magic == NANOSECONDS { 1 } else { 1000 }),
             record_header_len: if magic == KUZNETZOV { 24 } else { RECORD_FIELDS },
             // The upper half may hold the length of a frame check sequence.
             link_type: LinkType::from(word(5) as u16),
@@ -64,8 +64,8 @@ impl PcapFile {
         })
     }
 
-    /// As [`crate::format::Format::read`].
-    pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
+    /// As [`crate::format::CaptureFormat::read`].
+    pub fn read(&mut self, window: &[u8], records: &mut RecordSink<'_>) -> (usize, RecordStop) {
         // Separate loops: one branch less per packet.
         match (self.big_endian, self.lengths_may_be_swapped) {
             (false, false) => self.read_as::<false>(u32::from_le_bytes, window, records),
@@ -80,10 +80,10 @@ impl PcapFile {
         &mut self,
         word: fn([u8; 4]) -> u32,
         window: &[u8],
-        records: &mut Records<'_>,
-    ) -> (usize, Stop) {
+        records: &mut RecordSink<'_>,
+    ) -> (usize, RecordStop) {
         let (origin, places) = records.places();
-        let (mut rest, mut n, mut stop) = (window, 0, Stop::Full);
+        let (mut rest, mut n, mut stop) = (window, 0, RecordStop::Full);
         // A copy, which the loop keeps in registers.
         let mut scale = self.fractions.scale;
         for place in places {
@@ -97,7 +97,7 @@ impl PcapFile {
             let start = window.len() - rest.len() + self.record_header_len;
             let end = self.record_header_len + lengths.len as usize;
             let Some(next) = rest.get(end..) else {
-                stop = Stop::Need(end);
+                stop = RecordStop::Need(end);
                 break;
             };
             let nanos = scale.nanos(fraction).unwrap_or_else(|| {
@@ -122,9 +122,9 @@ impl PcapFile {
         &self,
         word: fn([u8; 4]) -> u32,
         rest: &[u8],
-    ) -> Result<(u32, u32, Lengths), Stop> {
+    ) -> Result<(u32, u32, PacketLengths), RecordStop> {
         let Some(fields) = rest.first_chunk::<RECORD_FIELDS>() else {
-            return Err(Stop::Need(self.record_header_len));
+            return Err(RecordStop::Need(self.record_header_len));
         };
         let field = |i: usize| word(fields[4 * i..][..4].try_into().expect("16 bytes are four words"));
         let (seconds, fraction, mut len, mut original_len) = (field(0), field(1), field(2), field(3));
@@ -132,12 +132,12 @@ impl PcapFile {
             (len, original_len) = (original_len, len);
         }
         if len > self.len_max {
-            return Err(Stop::Bad(self.implausible(len)));
+            return Err(RecordStop::Bad(self.implausible(len)));
         }
-        Ok((seconds, fraction, Lengths { original_len, len }))
+        Ok((seconds, fraction, PacketLengths { original_len, len }))
     }
 
-    /// As [`crate::source::Counters::nanosecond_fractions`].
+    /// As [`crate::source::SourceCounters::nanosecond_fractions`].
     pub fn nanosecond_fractions(&self) -> u64 {
         self.fractions.too_large()
     }
@@ -149,7 +149,7 @@ impl PcapFile {
         )
     }
 
-    /// As [`crate::format::Format::cut`].
+    /// As [`crate::format::CaptureFormat::cut`].
     pub fn cut(&self, rest: &[u8], needed: usize, packet: u64) -> String {
         let header_len = self.record_header_len;
         let place = match needed.checked_sub(header_len) {
@@ -167,11 +167,11 @@ impl PcapFile {
 /// nanoseconds, and smaller ones are as long as large ones prevail among the latest. Depends on the records alone,
 /// not on how the file is read.
 #[derive(Debug)]
-struct Fractions {
+struct TimestampFractions {
     /// Microseconds or nanoseconds, by the magic number.
     stated: u64,
     /// Unit assumed at present.
-    scale: Scale,
+    scale: FractionScale,
     /// Records read in earlier calls.
     read: u64,
     /// Records already counted below.
@@ -183,7 +183,7 @@ struct Fractions {
 
 /// A unit of fractions, and the range that needs no further check.
 #[derive(Clone, Copy, Debug)]
-struct Scale {
+struct FractionScale {
     nanos_per_unit: u64,
     /// The smallest fraction of the range.
     least: u32,
@@ -191,7 +191,7 @@ struct Scale {
     usual: u32,
 }
 
-impl Scale {
+impl FractionScale {
     /// Nanoseconds of a fraction in the range.
     #[inline(always)]
     fn nanos(self, fraction: u32) -> Option<u64> {
@@ -200,15 +200,15 @@ impl Scale {
     }
 }
 
-impl Fractions {
+impl TimestampFractions {
     /// Maximum distance of the votes from 0. The first record starts with this lead: a valid file does not begin with
     /// a fraction that is too large.
     const VOTES_MAX: i64 = 8;
     const LEAD: i64 = 3;
 
-    fn of_unit(stated: u64) -> Fractions {
-        let scale = Scale { nanos_per_unit: stated, least: 0, usual: (SECOND / stated) as u32 };
-        Fractions { stated, scale, read: 0, judged: 0, votes: Self::LEAD, too_large: 0 }
+    fn of_unit(stated: u64) -> TimestampFractions {
+        let scale = FractionScale { nanos_per_unit: stated, least: 0, usual: (SECOND / stated) as u32 };
+        TimestampFractions { stated, scale, read: 0, judged: 0, votes: Self::LEAD, too_large: 0 }
     }
 
     /// Nanoseconds of the `n`th record of this call, whose fraction is out of range.
@@ -227,8 +227,8 @@ impl Fractions {
         self.votes = votes.clamp(-Self::VOTES_MAX, Self::VOTES_MAX) + sign(is_large);
         self.judged = record + 1;
         self.scale = match self.votes > 0 {
-            true => Scale { nanos_per_unit: 1, least: MICROS, usual: SECOND as u32 - MICROS },
-            false => Scale { nanos_per_unit: 1000, least: 0, usual: MICROS },
+            true => FractionScale { nanos_per_unit: 1, least: MICROS, usual: SECOND as u32 - MICROS },
+            false => FractionScale { nanos_per_unit: 1000, least: 0, usual: MICROS },
         };
         u64::from(fraction) * if is_large { 1 } else { self.scale.nanos_per_unit }
     }
@@ -268,7 +268,7 @@ pub(crate) mod samples {
 mod tests {
     use super::samples::header;
     use super::*;
-    use crate::format::Format;
+    use crate::format::CaptureFormat;
     use crate::format::samples::read;
 
     /// The words of a little-endian file, and the bytes after them.
@@ -278,8 +278,8 @@ mod tests {
     }
 
     /// A file → time, link type, original length, and bytes of its packets, and the reason for the stop.
-    fn check(file: &[u8], expected: &[(i64, LinkType, u32, &[u8])], stop: Stop) {
-        let (block, _, stopped) = read(&mut Format::Undetected, file);
+    fn check(file: &[u8], expected: &[(i64, LinkType, u32, &[u8])], stop: RecordStop) {
+        let (block, _, stopped) = read(&mut CaptureFormat::Undetected, file);
         let packets: Vec<_> =
             block.packets().map(|c| (c.ts.0, c.link_type, c.original_len, c.bytes)).collect();
         assert_eq!((&packets[..], stopped), (expected, stop));
@@ -292,26 +292,30 @@ mod tests {
         check(
             &file(header(MICROSECONDS, 4, 0, 1), &record, &[7, 8]),
             &expected(1_000_005_000),
-            Stop::Need(16),
+            RecordStop::Need(16),
         );
         check(
             &file(header(NANOSECONDS, 4, 0, 1), &record, &[7, 8]),
             &expected(1_000_000_005),
-            Stop::Need(16),
+            RecordStop::Need(16),
         );
         let long = [1, 5, 2, 60, 3, 0];
-        check(&file(header(KUZNETZOV, 4, 0, 1), &long, &[7, 8]), &expected(1_000_005_000), Stop::Need(24));
+        check(
+            &file(header(KUZNETZOV, 4, 0, 1), &long, &[7, 8]),
+            &expected(1_000_005_000),
+            RecordStop::Need(24),
+        );
         // Four bytes of frame check sequence, in the upper half of the link type.
         check(
             &file(header(MICROSECONDS, 4, 0, 0x2400_0001), &record, &[7, 8]),
             &expected(1_000_005_000),
-            Stop::Need(16),
+            RecordStop::Need(16),
         );
         for (number, link_type) in
             [(0, LinkType::Null), (113, LinkType::LinuxSll), (147, LinkType::Other(147))]
         {
             let file = file(header(MICROSECONDS, 4, 0, number), &[0, 0, 0, 0], &[]);
-            check(&file, &[(0, link_type, 0, &[])], Stop::Need(16));
+            check(&file, &[(0, link_type, 0, &[])], RecordStop::Need(16));
         }
     }
 
@@ -323,28 +327,28 @@ mod tests {
         big[4..8].copy_from_slice(&[0, 2, 0, 4]);
         for file in [little, big] {
             let expected = (4_294_967_295_999_999_999, LinkType::LinuxSll2, 4, &b"abcd"[..]);
-            check(&file, &[expected], Stop::Need(16));
+            check(&file, &[expected], RecordStop::Need(16));
         }
     }
 
     #[test]
     fn lengths() {
         let full = |record: &[u32]| file(header(MICROSECONDS, 4, 65535, 1), record, &[9; 8]);
-        check(&full(&[0, 0, 9, 9]), &[], Stop::Need(25));
-        check(&full(&[0, 0, 8, 4]), &[(0, LinkType::Ethernet, 4, &[9; 8])], Stop::Need(16));
-        check(&full(&[0, 0, LEN_PLAUSIBLE, 0]), &[], Stop::Need(16 + LEN_PLAUSIBLE as usize));
+        check(&full(&[0, 0, 9, 9]), &[], RecordStop::Need(25));
+        check(&full(&[0, 0, 8, 4]), &[(0, LinkType::Ethernet, 4, &[9; 8])], RecordStop::Need(16));
+        check(&full(&[0, 0, LEN_PLAUSIBLE, 0]), &[], RecordStop::Need(16 + LEN_PLAUSIBLE as usize));
         let bad = |len: u32| {
             format!(
                 "the packet here claims {len} captured bytes, more than a capture can hold: the file is damaged"
             )
         };
-        check(&full(&[0, 0, LEN_PLAUSIBLE + 1, 0]), &[], Stop::Bad(bad(LEN_PLAUSIBLE + 1)));
-        check(&full(&[0, 0, u32::MAX, 0]), &[], Stop::Bad(bad(u32::MAX)));
+        check(&full(&[0, 0, LEN_PLAUSIBLE + 1, 0]), &[], RecordStop::Bad(bad(LEN_PLAUSIBLE + 1)));
+        check(&full(&[0, 0, u32::MAX, 0]), &[], RecordStop::Bad(bad(u32::MAX)));
         let unlimited = file(header(MICROSECONDS, 4, u32::MAX, 1), &[0, 0, 1 << 28, 0], &[]);
-        check(&unlimited, &[], Stop::Bad(bad(1 << 28)));
+        check(&unlimited, &[], RecordStop::Bad(bad(1 << 28)));
         // Old files have the lengths swapped.
         let old = file(header(MICROSECONDS, 3, 65535, 1), &[0, 0, 60, 8], &[9; 8]);
-        check(&old, &[(0, LinkType::Ethernet, 60, &[9; 8])], Stop::Need(16));
+        check(&old, &[(0, LinkType::Ethernet, 60, &[9; 8])], RecordStop::Need(16));
     }
 
     /// Seconds and fractions of a microsecond file → nanoseconds, and the number of fractions that are too large; for
@@ -354,7 +358,7 @@ mod tests {
             records.iter().flat_map(|(seconds, fraction)| [*seconds, *fraction, 0, 0]).collect();
         let file = file(header(MICROSECONDS, 4, 65535, 1), &words, &[]);
         for piece in [file.len(), 50, 17] {
-            let (mut format, mut times, mut at) = (Format::Undetected, Vec::new(), 0);
+            let (mut format, mut times, mut at) = (CaptureFormat::Undetected, Vec::new(), 0);
             let mut end = piece;
             while at < file.len() {
                 let (block, len, _) = read(&mut format, &file[at..end.min(file.len())]);
@@ -398,6 +402,6 @@ mod tests {
     #[test]
     fn a_damaged_fraction_moves_the_clock_by_a_second_at_most() {
         let file = file(header(MICROSECONDS, 4, 65535, 1), &[5, u32::MAX, 0, 0], &[]);
-        check(&file, &[(6_000_000_000, LinkType::Ethernet, 0, &[])], Stop::Need(16));
+        check(&file, &[(6_000_000_000, LinkType::Ethernet, 0, &[])], RecordStop::Need(16));
     }
 }

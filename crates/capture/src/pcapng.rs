@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{LinkType, Timestamp};
 
-use crate::records::{Lengths, RECORD_MAX, Records, Stop};
+use crate::records::{PacketLengths, RECORD_MAX, RecordSink, RecordStop};
 use crate::sys;
 
 /// Type of the block that starts a file and each section; equal in both byte orders.
@@ -37,27 +37,27 @@ const BLOCK_HEAD: usize = 12;
 #[derive(Debug)]
 pub(crate) struct PcapNg {
     big_endian: bool,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<PcapngInterface>,
     last_ts: Timestamp,
     lost_in_closed_sections: Option<u64>,
     names: Vec<(IpAddr, String)>,
     names_seen: usize,
-    /// As [`crate::source::Counters::nanosecond_fractions`].
+    /// As [`crate::source::SourceCounters::nanosecond_fractions`].
     finer: u64,
 }
 
 #[derive(Debug)]
-struct Interface {
+struct PcapngInterface {
     link_type: LinkType,
     snaplen: u32,
-    resolution: Resolution,
+    resolution: TimestampResolution,
     offset_nanos: i64,
     lost: Option<u64>,
 }
 
 /// Conversion of timestamps to nanoseconds (option `if_tsresol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Resolution {
+enum TimestampResolution {
     /// 10^-n seconds, n up to 9: factor.
     Multiply(u64),
     /// 10^-n seconds, n above 9: divisor.
@@ -66,8 +66,8 @@ enum Resolution {
     Binary(u32),
 }
 
-impl Resolution {
-    fn of_option(value: u8) -> Resolution {
+impl TimestampResolution {
+    fn of_option(value: u8) -> TimestampResolution {
         match value {
             0..=9 => Self::Multiply(10u64.pow(9 - u32::from(value))),
             // More digits than u64 has give 0 for any u64.
@@ -89,7 +89,7 @@ impl Resolution {
     /// The coarsest unit in which a time is not beyond the year 2262, if the stated one is coarser than nanoseconds:
     /// for example, a writer that counts nanoseconds without an option states microseconds.
     #[cold]
-    fn finer(self, units: u64) -> Option<Resolution> {
+    fn finer(self, units: u64) -> Option<TimestampResolution> {
         let Self::Multiply(stated) = self else { return None };
         let fits = |by: &u64| units.checked_mul(*by).is_some_and(|nanos| i64::try_from(nanos).is_ok());
         [1_000_000, 1000, 1].into_iter().filter(|by| *by < stated).find(fits).map(Self::Multiply)
@@ -111,13 +111,13 @@ impl PcapNg {
         })
     }
 
-    /// As [`crate::format::Format::read`].
-    pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
+    /// As [`crate::format::CaptureFormat::read`].
+    pub fn read(&mut self, window: &[u8], records: &mut RecordSink<'_>) -> (usize, RecordStop) {
         let mut at = 0;
         loop {
             at += self.read_fast(&window[at..], at, records);
             if records.is_full() {
-                return (at, Stop::Full);
+                return (at, RecordStop::Full);
             }
             match self.read_block(&window[at..], at, records) {
                 Ok(len) => at += len,
@@ -127,8 +127,13 @@ impl PcapNg {
     }
 
     /// Reads the block at the front of `rest`, at `at` in the window; returns its length.
-    fn read_block(&mut self, rest: &[u8], at: usize, records: &mut Records<'_>) -> Result<usize, Stop> {
-        let head: &[u8; BLOCK_HEAD] = rest.first_chunk().ok_or(Stop::Need(BLOCK_HEAD))?;
+    fn read_block(
+        &mut self,
+        rest: &[u8],
+        at: usize,
+        records: &mut RecordSink<'_>,
+    ) -> Result<usize, RecordStop> {
+        let head: &[u8; BLOCK_HEAD] = rest.first_chunk().ok_or(RecordStop::Need(BLOCK_HEAD))?;
         let [kind, len, magic] = head.as_chunks::<4>().0 else { unreachable!("12 bytes are three words") };
         let big_endian = match u32::from_le_bytes(*kind) {
             SECTION_HEADER => section_order(*magic)?,
@@ -138,25 +143,25 @@ impl PcapNg {
         let (kind, stated_len) = (word(*kind), word(*len));
         let len = stated_len as usize;
         if !(BLOCK_HEAD..=RECORD_MAX).contains(&len) || !len.is_multiple_of(4) {
-            return Err(Stop::Bad(format!(
+            return Err(RecordStop::Bad(format!(
                 "the block here (type {kind:#x}) has an impossible length of {len} bytes"
             )));
         }
-        let block = rest.get(..len).ok_or(Stop::Need(len))?;
+        let block = rest.get(..len).ok_or(RecordStop::Need(len))?;
         sys::prefetch_ahead(rest, len);
         let (body, trailer) = block[8..].split_last_chunk::<4>().expect("a block is at least 12 bytes long");
         if word(*trailer) != stated_len {
             let second = word(*trailer);
-            return Err(Stop::Bad(format!(
+            return Err(RecordStop::Bad(format!(
                 "the block here (type {kind:#x}) says {len} bytes at its start and {second} at its end"
             )));
         }
         // They refer to the packets before them, which are therefore delivered first, however the file is read.
         if matches!(kind, INTERFACE_STATISTICS | NAME_RESOLUTION) && !records.is_empty() {
-            return Err(Stop::Full);
+            return Err(RecordStop::Full);
         }
         self.big_endian = big_endian;
-        let body = Body { bytes: body, big_endian };
+        let body = PcapngBlockBody { bytes: body, big_endian };
         match kind {
             ENHANCED_PACKET => self.enhanced_packet(body, at + 8, records)?,
             OBSOLETE_PACKET => self.obsolete_packet(body, at + 8, records)?,
@@ -172,10 +177,10 @@ impl PcapNg {
 
     fn enhanced_packet(
         &mut self,
-        mut body: Body<'_>,
+        mut body: PcapngBlockBody<'_>,
         start: usize,
-        records: &mut Records<'_>,
-    ) -> Result<(), Stop> {
+        records: &mut RecordSink<'_>,
+    ) -> Result<(), RecordStop> {
         let ([interface, high, low, len, original_len], data) = body.words().ok_or_else(short_packet)?;
         let units = u64::from(high) << 32 | u64::from(low);
         body.bytes = data;
@@ -184,10 +189,10 @@ impl PcapNg {
 
     fn obsolete_packet(
         &mut self,
-        mut body: Body<'_>,
+        mut body: PcapngBlockBody<'_>,
         start: usize,
-        records: &mut Records<'_>,
-    ) -> Result<(), Stop> {
+        records: &mut RecordSink<'_>,
+    ) -> Result<(), RecordStop> {
         let ([_, high, low, len, original_len], data) = body.words().ok_or_else(short_packet)?;
         let interface = u32::from(body.short(0).ok_or_else(short_packet)?);
         let units = u64::from(high) << 32 | u64::from(low);
@@ -200,17 +205,17 @@ impl PcapNg {
         interface: u32,
         units: u64,
         [len, original_len]: [u32; 2],
-        (data, start): (Body<'_>, usize),
-        records: &mut Records<'_>,
-    ) -> Result<(), Stop> {
+        (data, start): (PcapngBlockBody<'_>, usize),
+        records: &mut RecordSink<'_>,
+    ) -> Result<(), RecordStop> {
         let n = self.interfaces.len();
         let Some(of) = self.interfaces.get(interface as usize) else {
-            return Err(Stop::Bad(format!(
+            return Err(RecordStop::Bad(format!(
                 "the packet here is of interface {interface}, but only {n} were described"
             )));
         };
         if len as usize > data.bytes.len() {
-            return Err(Stop::Bad(format!(
+            return Err(RecordStop::Bad(format!(
                 "the packet here claims {len} captured bytes, more than its block holds"
             )));
         }
@@ -223,56 +228,61 @@ impl PcapNg {
         }
         let ts = Timestamp(nanos.saturating_add(of.offset_nanos));
         self.last_ts = ts;
-        records.push(ts, of.link_type, Lengths { original_len, len }, start);
+        records.push(ts, of.link_type, PacketLengths { original_len, len }, start);
         Ok(())
     }
 
-    fn simple_packet(&mut self, body: Body<'_>, start: usize, records: &mut Records<'_>) -> Result<(), Stop> {
+    fn simple_packet(
+        &mut self,
+        body: PcapngBlockBody<'_>,
+        start: usize,
+        records: &mut RecordSink<'_>,
+    ) -> Result<(), RecordStop> {
         let ([original_len], data) = body.words().ok_or_else(short_packet)?;
         let Some(of) = self.interfaces.first() else {
-            return Err(Stop::Bad("the packet here is of interface 0, but none was described".into()));
+            return Err(RecordStop::Bad("the packet here is of interface 0, but none was described".into()));
         };
         let snaplen = if of.snaplen == 0 { u32::MAX } else { of.snaplen };
         // A block is at most RECORD_MAX long.
         let len = original_len.min(snaplen).min(data.len() as u32);
-        records.push(self.last_ts, of.link_type, Lengths { original_len, len }, start + 4);
+        records.push(self.last_ts, of.link_type, PacketLengths { original_len, len }, start + 4);
         Ok(())
     }
 
-    fn new_section(&mut self, body: Body<'_>) -> Result<(), Stop> {
+    fn new_section(&mut self, body: PcapngBlockBody<'_>) -> Result<(), RecordStop> {
         self.lost_in_closed_sections = self.lost_before_us();
         self.interfaces.clear();
         match (body.short(4), body.short(6)) {
             (Some(1), _) => Ok(()),
-            (Some(major), Some(minor)) => Err(Stop::Bad(format!(
+            (Some(major), Some(minor)) => Err(RecordStop::Bad(format!(
                 "the section here is of pcapng version {major}.{minor}; only version 1 is read"
             ))),
-            _ => Err(Stop::Bad("the section header here is too short".into())),
+            _ => Err(RecordStop::Bad("the section header here is too short".into())),
         }
     }
 
-    fn interface(&mut self, mut body: Body<'_>) -> Result<(), Stop> {
+    fn interface(&mut self, mut body: PcapngBlockBody<'_>) -> Result<(), RecordStop> {
         if self.interfaces.len() == INTERFACES_MAX {
-            return Err(Stop::Bad(format!("more than {INTERFACES_MAX} interfaces in a section")));
+            return Err(RecordStop::Bad(format!("more than {INTERFACES_MAX} interfaces in a section")));
         }
-        let short = || Stop::Bad("the interface description here is too short".into());
+        let short = || RecordStop::Bad("the interface description here is too short".into());
         let link_type = LinkType::from(body.short(0).ok_or_else(short)?);
         let ([_, snaplen], options) = body.words().ok_or_else(short)?;
-        let (mut resolution, mut offset_nanos) = (Resolution::of_option(6), 0);
+        let (mut resolution, mut offset_nanos) = (TimestampResolution::of_option(6), 0);
         body.bytes = options;
         for (code, value) in body.options() {
             match (code, value) {
-                (9, &[exponent, ..]) => resolution = Resolution::of_option(exponent),
+                (9, &[exponent, ..]) => resolution = TimestampResolution::of_option(exponent),
                 (14, value) => offset_nanos = (body.long(value) as i64).saturating_mul(1_000_000_000),
                 _ => (),
             }
         }
-        self.interfaces.push(Interface { link_type, snaplen, resolution, offset_nanos, lost: None });
+        self.interfaces.push(PcapngInterface { link_type, snaplen, resolution, offset_nanos, lost: None });
         Ok(())
     }
 
     /// Counts are totals since the start of the capture: later statistics of an interface replace earlier ones.
-    fn statistics(&mut self, mut body: Body<'_>) {
+    fn statistics(&mut self, mut body: PcapngBlockBody<'_>) {
         let Some(([interface, _, _], options)) = body.words() else { return };
         let Some(of) = self.interfaces.get_mut(interface as usize) else { return };
         body.bytes = options;
@@ -282,7 +292,7 @@ impl PcapNg {
         of.lost = dropped.reduce(u64::saturating_add).or(of.lost);
     }
 
-    fn name_records(&mut self, body: Body<'_>) {
+    fn name_records(&mut self, body: PcapngBlockBody<'_>) {
         for (kind, value) in body.options() {
             let (addr, names) = match (kind, value.first_chunk::<4>(), value.first_chunk::<16>()) {
                 (1, Some(v4), _) => (IpAddr::from(Ipv4Addr::from(*v4)), &value[4..]),
@@ -300,7 +310,7 @@ impl PcapNg {
         }
     }
 
-    /// As [`crate::format::Format::cut`].
+    /// As [`crate::format::CaptureFormat::cut`].
     pub fn cut(&self, rest: &[u8], needed: usize, packet: u64) -> String {
         let kind = rest
             .first_chunk()
@@ -316,13 +326,13 @@ impl PcapNg {
         )
     }
 
-    /// As [`crate::source::Counters::lost_before_us`].
+    /// As [`crate::source::SourceCounters::lost_before_us`].
     pub fn lost_before_us(&self) -> Option<u64> {
         let here = self.interfaces.iter().filter_map(|i| i.lost);
         here.chain(self.lost_in_closed_sections).reduce(u64::saturating_add)
     }
 
-    /// As [`crate::source::Counters::nanosecond_fractions`].
+    /// As [`crate::source::SourceCounters::nanosecond_fractions`].
     pub fn nanosecond_fractions(&self) -> u64 {
         self.finer
     }
@@ -334,27 +344,27 @@ impl PcapNg {
 }
 
 /// Whether the section is big-endian.
-fn section_order(magic: [u8; 4]) -> Result<bool, Stop> {
+fn section_order(magic: [u8; 4]) -> Result<bool, RecordStop> {
     match magic {
         m if u32::from_be_bytes(m) == BYTE_ORDER_MAGIC => Ok(true),
         m if u32::from_le_bytes(m) == BYTE_ORDER_MAGIC => Ok(false),
-        m => Err(Stop::Bad(format!("the section header here has an unknown byte order ({m:02x?})"))),
+        m => Err(RecordStop::Bad(format!("the section header here has an unknown byte order ({m:02x?})"))),
     }
 }
 
 #[cold]
-fn short_packet() -> Stop {
-    Stop::Bad("the packet block here is too short for its own fields".into())
+fn short_packet() -> RecordStop {
+    RecordStop::Bad("the packet block here is too short for its own fields".into())
 }
 
 /// A block's body, or the rest of one, with its byte order.
 #[derive(Clone, Copy)]
-struct Body<'a> {
+struct PcapngBlockBody<'a> {
     bytes: &'a [u8],
     big_endian: bool,
 }
 
-impl<'a> Body<'a> {
+impl<'a> PcapngBlockBody<'a> {
     /// The first `N` words, and the rest.
     #[inline]
     fn words<const N: usize>(&self) -> Option<([u32; N], &'a [u8])> {
@@ -392,15 +402,15 @@ pub(crate) mod samples {
 
     /// Writes blocks.
     #[derive(Default)]
-    pub struct Blocks {
+    pub struct PcapngBlockWriter {
         pub big_endian: bool,
         pub bytes: Vec<u8>,
     }
 
-    impl Blocks {
+    impl PcapngBlockWriter {
         /// A file that begins with a section.
-        pub fn new(big_endian: bool) -> Blocks {
-            Blocks { big_endian, bytes: Vec::new() }.section(big_endian)
+        pub fn new(big_endian: bool) -> PcapngBlockWriter {
+            PcapngBlockWriter { big_endian, bytes: Vec::new() }.section(big_endian)
         }
 
         pub fn word(&self, word: u32) -> [u8; 4] {
@@ -416,7 +426,7 @@ pub(crate) mod samples {
         }
 
         /// Any block: its body is padded.
-        pub fn block(mut self, kind: u32, body: &[&[u8]]) -> Blocks {
+        pub fn block(mut self, kind: u32, body: &[&[u8]]) -> PcapngBlockWriter {
             let mut body = body.concat();
             body.resize(body.len().next_multiple_of(4), 0);
             let len = self.word(12 + body.len() as u32);
@@ -425,14 +435,14 @@ pub(crate) mod samples {
             self
         }
 
-        pub fn section(mut self, big_endian: bool) -> Blocks {
+        pub fn section(mut self, big_endian: bool) -> PcapngBlockWriter {
             self.big_endian = big_endian;
             let (magic, one, zero) = (self.word(super::BYTE_ORDER_MAGIC), self.short(1), self.short(0));
             self.block(super::SECTION_HEADER, &[&magic, &one, &zero, &[0xff; 8]])
         }
 
         /// With options as in the file.
-        pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> Blocks {
+        pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> PcapngBlockWriter {
             let (link_type, snaplen) = (self.short(link_type), self.word(snaplen));
             self.block(super::INTERFACE_DESCRIPTION, &[&link_type, &[0, 0], &snaplen, options])
         }
@@ -443,7 +453,13 @@ pub(crate) mod samples {
             option
         }
 
-        pub fn enhanced(self, interface: u32, units: u64, original_len: u32, bytes: &[u8]) -> Blocks {
+        pub fn enhanced(
+            self,
+            interface: u32,
+            units: u64,
+            original_len: u32,
+            bytes: &[u8],
+        ) -> PcapngBlockWriter {
             let words = [interface, (units >> 32) as u32, units as u32, bytes.len() as u32, original_len];
             let fields = words.map(|w| self.word(w)).concat();
             self.block(super::ENHANCED_PACKET, &[&fields, bytes])
@@ -453,35 +469,35 @@ pub(crate) mod samples {
 
 #[cfg(test)]
 mod tests {
-    use super::samples::Blocks;
+    use super::samples::PcapngBlockWriter;
     use super::*;
-    use crate::format::Format;
+    use crate::format::CaptureFormat;
 
     /// Time, original length and bytes.
     type Seen = (i64, u32, Vec<u8>);
 
-    fn read(bytes: &[u8]) -> (Format, Vec<Seen>, Stop) {
-        let (mut format, mut packets, mut at) = (Format::Undetected, Vec::new(), 0);
+    fn read(bytes: &[u8]) -> (CaptureFormat, Vec<Seen>, RecordStop) {
+        let (mut format, mut packets, mut at) = (CaptureFormat::Undetected, Vec::new(), 0);
         loop {
             let (block, len, stop) = crate::format::samples::read(&mut format, &bytes[at..]);
             packets.extend(block.packets().map(|c| (c.ts.0, c.original_len, c.bytes.to_vec())));
             at += len;
-            if stop != Stop::Full {
+            if stop != RecordStop::Full {
                 return (format, packets, stop);
             }
         }
     }
 
     /// Blocks → time, original length, and bytes of each packet, without errors.
-    fn check(blocks: &Blocks, expected: &[(i64, u32, &[u8])]) {
+    fn check(blocks: &PcapngBlockWriter, expected: &[(i64, u32, &[u8])]) {
         let (_, packets, stop) = read(&blocks.bytes);
         let packets: Vec<_> = packets.iter().map(|(ts, len, bytes)| (*ts, *len, &bytes[..])).collect();
-        assert_eq!((&packets[..], stop), (expected, Stop::Need(BLOCK_HEAD)));
+        assert_eq!((&packets[..], stop), (expected, RecordStop::Need(BLOCK_HEAD)));
     }
 
     fn check_bad(blocks: &[u8], packets: usize, expected: &str) {
         let (_, read, stop) = read(blocks);
-        let Stop::Bad(message) = stop else { panic!("{stop:?}") };
+        let RecordStop::Bad(message) = stop else { panic!("{stop:?}") };
         assert!(message.contains(expected), "{message}");
         assert_eq!(read.len(), packets, "{message}");
     }
@@ -489,7 +505,8 @@ mod tests {
     #[test]
     fn packets_in_every_block_and_both_orders() {
         for big_endian in [false, true] {
-            let blocks = Blocks::new(big_endian).interface(1, 0, &[]).enhanced(0, 5, 99, &[1, 2, 3]);
+            let blocks =
+                PcapngBlockWriter::new(big_endian).interface(1, 0, &[]).enhanced(0, 5, 99, &[1, 2, 3]);
             let fields = [0, 6, 2, 2].map(|w| blocks.word(w)).concat();
             let interface = blocks.short(0);
             let blocks = blocks.block(OBSOLETE_PACKET, &[&interface, &[0xff; 2], &fields, &[4, 5]]);
@@ -501,7 +518,7 @@ mod tests {
 
     #[test]
     fn a_simple_packet_is_cut_by_the_snaplen() {
-        let blocks = Blocks::new(false).interface(1, 2, &[]);
+        let blocks = PcapngBlockWriter::new(false).interface(1, 2, &[]);
         let original_len = blocks.word(100);
         check(&blocks.block(SIMPLE_PACKET, &[&original_len, &[6, 7, 0, 0]]), &[(0, 100, &[6, 7])]);
     }
@@ -509,7 +526,7 @@ mod tests {
     #[test]
     fn resolutions_and_offsets() {
         let check = |option: u8, units: u64, offset: i64, expected: i64| {
-            let blocks = Blocks::new(false);
+            let blocks = PcapngBlockWriter::new(false);
             let options =
                 [blocks.option(9, &[option]), blocks.option(14, &blocks.long(offset as u64))].concat();
             check(&blocks.interface(1, 0, &options).enhanced(0, units, 0, &[]), &[(expected, 0, &[])]);
@@ -532,13 +549,13 @@ mod tests {
 
     #[test]
     fn each_packet_has_its_interface() {
-        let blocks = Blocks::new(false);
+        let blocks = PcapngBlockWriter::new(false);
         let nanoseconds = blocks.option(9, &[9]);
         let blocks = blocks.interface(1, 0, &[]).interface(113, 0, &nanoseconds);
         let blocks = blocks.enhanced(1, 7, 0, &[]).enhanced(0, 7, 0, &[]);
         // A new section, in the other byte order, has its own interfaces.
         let blocks = blocks.section(true).interface(101, 0, &[]).enhanced(0, 8, 0, &[]);
-        let (block, ..) = crate::format::samples::read(&mut Format::Undetected, &blocks.bytes);
+        let (block, ..) = crate::format::samples::read(&mut CaptureFormat::Undetected, &blocks.bytes);
         let seen: Vec<_> = block.packets().map(|c| (c.ts.0, c.link_type)).collect();
         assert_eq!(seen, [(7, LinkType::LinuxSll), (7000, LinkType::Ethernet), (8000, LinkType::Raw)]);
     }
@@ -546,7 +563,7 @@ mod tests {
     #[test]
     fn names_and_losses() {
         for big_endian in [false, true] {
-            let blocks = Blocks::new(big_endian).interface(1, 0, &[]).interface(1, 0, &[]);
+            let blocks = PcapngBlockWriter::new(big_endian).interface(1, 0, &[]).interface(1, 0, &[]);
             let names = [
                 blocks.option(1, b"\x0a\0\0\x01first\0alias\0"),
                 blocks.option(1, b"\x0a\0\0\x02bad\x1b[2J\0"),
@@ -555,7 +572,7 @@ mod tests {
                 blocks.option(0, &[]),
                 blocks.option(1, b"\x0a\0\0\x03after the end\0"),
             ];
-            let statistics = |blocks: Blocks, interface: u32, lost: &[(u16, u64)]| {
+            let statistics = |blocks: PcapngBlockWriter, interface: u32, lost: &[(u16, u64)]| {
                 let options: Vec<_> =
                     lost.iter().map(|(code, n)| blocks.option(*code, &blocks.long(*n))).collect();
                 let interface = blocks.word(interface);
@@ -567,7 +584,7 @@ mod tests {
             let blocks = statistics(statistics(blocks, 1, &[(5, 1000)]), 9, &[(5, 1)]);
             let blocks = statistics(blocks.section(!big_endian).interface(1, 0, &[]), 0, &[(5, 20_000)]);
             let (mut format, _, stop) = read(&blocks.bytes);
-            assert_eq!((stop, format.lost_before_us()), (Stop::Need(BLOCK_HEAD), Some(21_014)));
+            assert_eq!((stop, format.lost_before_us()), (RecordStop::Need(BLOCK_HEAD), Some(21_014)));
             let names = format.take_names();
             let names: Vec<_> = names.iter().map(|(ip, name)| (ip.to_string(), &name[..])).collect();
             assert_eq!(names, [("10.0.0.1".into(), "first"), ("2001::1".into(), "six")]);
@@ -576,14 +593,16 @@ mod tests {
 
     #[test]
     fn other_blocks_are_skipped() {
-        let blocks =
-            Blocks::new(false).block(0xbad, &[&[1; 9]]).block(0x0a, &[b"secrets"]).block(0x4000_0bad, &[]);
+        let blocks = PcapngBlockWriter::new(false)
+            .block(0xbad, &[&[1; 9]])
+            .block(0x0a, &[b"secrets"])
+            .block(0x4000_0bad, &[]);
         check(&blocks.interface(1, 0, &[]).enhanced(0, 1, 0, &[]), &[(1000, 0, &[])]);
     }
 
     #[test]
     fn bad_blocks() {
-        let good = || Blocks::new(false).interface(1, 0, &[]).enhanced(0, 1, 4, &[1, 2, 3, 4]);
+        let good = || PcapngBlockWriter::new(false).interface(1, 0, &[]).enhanced(0, 1, 4, &[1, 2, 3, 4]);
         check_bad(&good().enhanced(1, 1, 0, &[]).bytes, 1, "interface 1, but only 1");
         let patched = |at_end: usize, value: u8| {
             let mut bytes = good().bytes;

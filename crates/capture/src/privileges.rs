@@ -8,7 +8,7 @@ use crate::sys::privileges as sys;
 
 /// User to switch to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Account {
+pub enum UserAccount {
     /// By name.
     Named(String),
     /// By user and group id: the user who called `sudo`.
@@ -30,13 +30,15 @@ pub enum PrivilegeError {
 ///
 /// # Errors
 /// [`PrivilegeError::NoSuchUser`].
-pub fn becomes(account: &Account) -> Result<Option<(u32, u32)>, PrivilegeError> {
+pub fn becomes(account: &UserAccount) -> Result<Option<(u32, u32)>, PrivilegeError> {
     if sys::effective_user() != 0 {
         return Ok(None);
     }
     let (user, group) = match account {
-        Account::Numbered(user, group) => (*user, *group),
-        Account::Named(name) => sys::account(name).ok_or_else(|| PrivilegeError::NoSuchUser(name.clone()))?,
+        UserAccount::Numbered(user, group) => (*user, *group),
+        UserAccount::Named(name) => {
+            sys::account(name).ok_or_else(|| PrivilegeError::NoSuchUser(name.clone()))?
+        }
     };
     Ok((user != 0).then_some((user, group)))
 }
@@ -45,7 +47,7 @@ pub fn becomes(account: &Account) -> Result<Option<(u32, u32)>, PrivilegeError> 
 ///
 /// # Errors
 /// See [`PrivilegeError`]; the process should not continue then.
-pub fn give_up(account: &Account) -> Result<(), PrivilegeError> {
+pub fn give_up(account: &UserAccount) -> Result<(), PrivilegeError> {
     let is_root = sys::effective_user() == 0;
     match becomes(account)? {
         Some((user, group)) => {

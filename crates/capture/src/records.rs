@@ -2,39 +2,45 @@
 
 use wire::{LinkType, Timestamp};
 
-use crate::block::{Block, Record};
+use crate::block::{PacketBlock, PacketRecord};
 
 /// Maximum record length; also the limit of a stream's buffer. Same as in Wireshark.
 pub(crate) const RECORD_MAX: usize = 128 << 20;
 
 /// Destination of records: a block, and the base of their offsets.
-pub(crate) struct Records<'a> {
-    block: &'a mut Block,
-    origin: Origin,
+pub(crate) struct RecordSink<'a> {
+    block: &'a mut PacketBlock,
+    origin: WindowOrigin,
 }
 
 /// Position of a window's bytes in a block.
 #[derive(Clone, Copy)]
-pub(crate) struct Origin {
+pub(crate) struct WindowOrigin {
     buffer: u32,
     window_start: u32,
 }
 
-impl Origin {
+impl WindowOrigin {
     /// A packet whose captured bytes are completely in the window, from `start` on.
     #[inline(always)]
-    pub fn record(self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) -> Record {
-        let Lengths { original_len, len } = lengths;
+    pub fn record(
+        self,
+        ts: Timestamp,
+        link_type: LinkType,
+        lengths: PacketLengths,
+        start: usize,
+    ) -> PacketRecord {
+        let PacketLengths { original_len, len } = lengths;
         let (buffer, start) = (self.buffer, self.window_start + start as u32);
-        Record { ts, link_type, original_len, len, start, buffer }
+        PacketRecord { ts, link_type, original_len, len, start, buffer }
     }
 }
 
-impl<'a> Records<'a> {
+impl<'a> RecordSink<'a> {
     /// Records of a window that begins at `window_start` in `buffer` of the block.
-    pub fn new(block: &'a mut Block, buffer: u32, window_start: usize) -> Self {
+    pub fn new(block: &'a mut PacketBlock, buffer: u32, window_start: usize) -> Self {
         // Buffers are windows, which are far below 4 GiB.
-        Records { block, origin: Origin { buffer, window_start: window_start as u32 } }
+        RecordSink { block, origin: WindowOrigin { buffer, window_start: window_start as u32 } }
     }
 
     /// Advances the base by `len` bytes.
@@ -54,13 +60,13 @@ impl<'a> Records<'a> {
 
     /// Adds a packet whose captured bytes are completely in the window, from `start` on.
     #[inline]
-    pub fn push(&mut self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) {
+    pub fn push(&mut self, ts: Timestamp, link_type: LinkType, lengths: PacketLengths, start: usize) {
         self.block.push(self.origin.record(ts, link_type, lengths, start));
     }
 
-    /// Free records, to be written from the front, followed by [`Records::filled`]; the bulk form of
-    /// [`Records::push`].
-    pub fn places(&mut self) -> (Origin, &mut [Record]) {
+    /// Free records, to be written from the front, followed by [`RecordSink::filled`]; the bulk form of
+    /// [`RecordSink::push`].
+    pub fn places(&mut self) -> (WindowOrigin, &mut [PacketRecord]) {
         (self.origin, self.block.room())
     }
 
@@ -71,14 +77,14 @@ impl<'a> Records<'a> {
 }
 
 /// Original and captured length of a packet.
-pub(crate) struct Lengths {
+pub(crate) struct PacketLengths {
     pub original_len: u32,
     pub len: u32,
 }
 
 /// Why no further record was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum RecordStop {
     /// The block is full.
     Full,
     /// The next item needs this many bytes, more than the window has.

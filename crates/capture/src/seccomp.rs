@@ -16,7 +16,7 @@ use seccompiler::{
 
 /// Files that may be opened from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Files {
+pub enum FileAccess {
     /// For reading.
     ReadOnly,
     /// New files, too, for output files created during the run.
@@ -25,7 +25,7 @@ pub enum Files {
 
 /// Connections that may be opened from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Network {
+pub enum NetworkAccess {
     /// None.
     Closed,
     /// This thread delivers results: TCP connections, in both directions, and name lookups.
@@ -47,7 +47,7 @@ pub enum SeccompError {
 ///
 /// # Errors
 /// When the kernel does not support it; nothing has changed then.
-pub fn restrict(files: Files, network: Network) -> Result<(), SeccompError> {
+pub fn restrict(files: FileAccess, network: NetworkAccess) -> Result<(), SeccompError> {
     let arch = std::env::consts::ARCH.try_into().map_err(SeccompError::Processor)?;
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
     let filter = SeccompFilter::new(rules(files, network)?, refused, SeccompAction::Allow, arch);
@@ -55,20 +55,20 @@ pub fn restrict(files: Files, network: Network) -> Result<(), SeccompError> {
     Ok(apply_filter(&program)?)
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
-    let mut rules = Rules::new();
+fn rules(files: FileAccess, network: NetworkAccess) -> Result<SeccompRules, seccompiler::Error> {
+    let mut rules = SeccompRules::new();
     let mut allow = |calls: &[i64]| rules.extend(calls.iter().map(|call| (*call, Vec::new())));
     allow(ALWAYS);
     #[cfg(target_arch = "x86_64")]
     allow(ALWAYS_OLD);
-    if files == Files::New {
+    if files == FileAccess::New {
         allow(NEW_FILES);
         #[cfg(target_arch = "x86_64")]
         allow(NEW_FILES_OLD);
     }
-    if network == Network::Internet {
+    if network == NetworkAccess::Internet {
         allow(CONNECTIONS);
         #[cfg(target_arch = "x86_64")]
         allow(&[libc::SYS_pipe]);
@@ -82,7 +82,7 @@ fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
     // Sizes of terminals and states of interfaces.
     let questions = [libc::TCGETS, libc::TIOCGWINSZ, libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS];
     let of_connections = [libc::FIONBIO, libc::FIONREAD];
-    let is_closed = network == Network::Closed;
+    let is_closed = network == NetworkAccess::Closed;
     let requests = questions.iter().chain(of_connections.iter().filter(|_| !is_closed));
     let requests: Vec<_> = requests.map(|request| (Eq, *request)).collect();
     only(&mut rules, libc::SYS_ioctl, 1, &requests)?;
@@ -91,7 +91,7 @@ fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
     let families = if is_closed { &families[..1] } else { &families[..] };
     let families: Vec<_> = families.iter().map(|family| (Eq, *family as u64)).collect();
     only(&mut rules, libc::SYS_socket, 0, &families)?;
-    if files == Files::ReadOnly {
+    if files == FileAccess::ReadOnly {
         let writes = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64;
         only(&mut rules, libc::SYS_openat, 2, &[(MaskedEq(writes), 0)])?;
     }
@@ -100,7 +100,7 @@ fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
 
 /// Allows a call if argument `argument` has one of these values.
 fn only(
-    rules: &mut Rules,
+    rules: &mut SeccompRules,
     call: i64,
     argument: u8,
     values: &[(seccompiler::SeccompCmpOp, u64)],
@@ -220,8 +220,8 @@ mod tests {
 
     /// Runs `act` in a restricted thread; `None`, with a message, if restriction is not possible.
     fn restricted<T: Send + 'static>(
-        files: Files,
-        network: Network,
+        files: FileAccess,
+        network: NetworkAccess,
         act: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let done = thread::spawn(move || restrict(files, network).map(|()| act())).join().expect("no panic");
@@ -247,9 +247,9 @@ mod tests {
             ]
         };
         assert_eq!(attempts(), [true; 4]);
-        let Some(done) = restricted(Files::New, Network::Closed, attempts) else { return };
+        let Some(done) = restricted(FileAccess::New, NetworkAccess::Closed, attempts) else { return };
         assert_eq!(done, [false; 4]);
-        let Some(done) = restricted(Files::ReadOnly, Network::Internet, attempts) else { return };
+        let Some(done) = restricted(FileAccess::ReadOnly, NetworkAccess::Internet, attempts) else { return };
         assert_eq!(done, [false, true, true, false], "what delivers results may connect, and no more");
     }
 
@@ -261,14 +261,14 @@ mod tests {
             let interfaces = crate::interfaces::interfaces().map_or(0, |all| all.len());
             (inner.join().ok(), fs::read("/proc/self/status").is_ok(), interfaces > 0)
         };
-        let Some(done) = restricted(Files::ReadOnly, Network::Closed, work) else { return };
+        let Some(done) = restricted(FileAccess::ReadOnly, NetworkAccess::Closed, work) else { return };
         assert_eq!(done, (Some(64 << 20), true, true));
     }
 
     #[test]
     fn files_are_made_where_output_needs_them() {
         let folder = tempfile::tempdir().expect("a folder");
-        for (files, expected) in [(Files::ReadOnly, [false; 3]), (Files::New, [true; 3])] {
+        for (files, expected) in [(FileAccess::ReadOnly, [false; 3]), (FileAccess::New, [true; 3])] {
             let path = |name: &str| -> PathBuf { folder.path().join(format!("{name} {files:?}")) };
             let (made, moved) = (path("made"), path("moved"));
             let work = move || {
@@ -279,7 +279,7 @@ mod tests {
                     fs::remove_file(moved.join("file")).is_ok(),
                 ]
             };
-            let Some(done) = restricted(files, Network::Closed, work) else { return };
+            let Some(done) = restricted(files, NetworkAccess::Closed, work) else { return };
             assert_eq!(done, expected, "{files:?}");
         }
     }

@@ -3,21 +3,21 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::block::{Block, Record};
-use crate::live::Clock;
+use crate::block::{PacketBlock, PacketRecord};
+use crate::live::TimestampClock;
 
 /// A source of packets.
-pub trait Source: Send {
+pub trait PacketSource: Send {
     /// Fills `block`, replacing its contents, with the next packets; returns false at the end. A live source returns
     /// an empty block with its clock if no packet arrives for a while. An error ends only the affected input: packets
-    /// read before it are delivered first, then it is in [`Source::errors`].
-    fn next_block(&mut self, block: &mut Block) -> bool;
+    /// read before it are delivered first, then it is in [`PacketSource::errors`].
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool;
 
     /// Errors so far, in order.
     fn errors(&self) -> &[SourceError];
 
     /// Counters so far.
-    fn counters(&self) -> Counters;
+    fn counters(&self) -> SourceCounters;
 
     /// Host names in the capture itself (pcapng name resolution blocks) found so far.
     fn names(&self) -> &[(IpAddr, String)] {
@@ -37,7 +37,7 @@ pub trait Source: Send {
 
 /// Counts of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct SourceCounters {
     /// Packets delivered.
     pub packets: u64,
     /// Their length on the wire, in bytes.
@@ -57,7 +57,7 @@ pub struct Counters {
     /// reports it, because they share an adapter.
     pub nic_drops: Option<u64>,
     /// Clock requested for timestamps; `None` for files.
-    pub clock: Option<Clock>,
+    pub clock: Option<TimestampClock>,
     /// Packets stamped by the machine's clock although the adapter's was requested: those sent by this machine.
     pub unstamped_packets: u64,
     /// Timestamps that are impossible in the stated unit of a file: fractions of a second of a million microseconds
@@ -65,9 +65,9 @@ pub struct Counters {
     pub nanosecond_fractions: u64,
 }
 
-impl Counters {
+impl SourceCounters {
     /// Counts the packets of a block.
-    pub(crate) fn count(&mut self, block: &Block) {
+    pub(crate) fn count(&mut self, block: &PacketBlock) {
         self.packets += block.len() as u64;
         for record in block.records() {
             self.original_bytes += u64::from(record.original_len);
@@ -77,7 +77,7 @@ impl Counters {
     }
 
     /// Subtracts packets that were delivered but lie beyond LIMIT, whose number depends on the block size.
-    pub fn take_back(&mut self, unwanted: &[Record]) {
+    pub fn take_back(&mut self, unwanted: &[PacketRecord]) {
         self.packets = self.packets.saturating_sub(unwanted.len() as u64);
         for record in unwanted {
             self.original_bytes = self.original_bytes.saturating_sub(record.original_len.into());
@@ -88,7 +88,7 @@ impl Counters {
     }
 
     /// Adds the counters of another source.
-    pub fn add(&mut self, other: &Counters) {
+    pub fn add(&mut self, other: &SourceCounters) {
         self.packets += other.packets;
         self.original_bytes += other.original_bytes;
         self.captured_bytes += other.captured_bytes;

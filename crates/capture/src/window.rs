@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::Mmap;
 
-use crate::block::Buffer;
+use crate::block::PacketBuffer;
 use crate::records::RECORD_MAX;
 use crate::sys;
 
@@ -23,37 +23,37 @@ const MAP_ALIGN: u64 = 2 << 20;
 const BUFFER_LEN: usize = 64 << 10;
 
 /// A byte stream that is read once.
-pub(crate) type Stream = Box<dyn Read + Send>;
+pub(crate) type InputStream = Box<dyn Read + Send>;
 
 /// A window.
-pub(crate) enum Window {
+pub(crate) enum InputWindow {
     Mapped(MappedWindow),
     Stream(StreamWindow),
 }
 
-impl Window {
+impl InputWindow {
     /// Available bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Window::Mapped(mapped) => &mapped.map[mapped.start..],
-            Window::Stream(stream) => &stream.buffer[stream.start..stream.end],
+            InputWindow::Mapped(mapped) => &mapped.map[mapped.start..],
+            InputWindow::Stream(stream) => &stream.buffer[stream.start..stream.end],
         }
     }
 
-    /// The memory of [`Window::bytes`], and their offset in it. It stays unchanged while it is referenced.
-    pub fn share(&self) -> (Buffer, usize) {
+    /// The memory of [`InputWindow::bytes`], and their offset in it. It stays unchanged while it is referenced.
+    pub fn share(&self) -> (PacketBuffer, usize) {
         match self {
-            Window::Mapped(mapped) => (mapped.map.clone(), mapped.start),
-            Window::Stream(stream) => (stream.buffer.clone(), stream.start),
+            InputWindow::Mapped(mapped) => (mapped.map.clone(), mapped.start),
+            InputWindow::Stream(stream) => (stream.buffer.clone(), stream.start),
         }
     }
 
-    /// Offset of [`Window::bytes`] in the input, after decompression.
+    /// Offset of [`InputWindow::bytes`] in the input, after decompression.
     pub fn offset(&self) -> u64 {
         match self {
-            Window::Mapped(mapped) => mapped.offset + mapped.start as u64,
-            Window::Stream(stream) => stream.offset,
+            InputWindow::Mapped(mapped) => mapped.offset + mapped.start as u64,
+            InputWindow::Stream(stream) => stream.offset,
         }
     }
 
@@ -61,8 +61,8 @@ impl Window {
     pub fn advance(&mut self, n: usize) {
         debug_assert!(n <= self.bytes().len(), "only bytes that were there can be done with");
         match self {
-            Window::Mapped(mapped) => mapped.start += n,
-            Window::Stream(stream) => {
+            InputWindow::Mapped(mapped) => mapped.start += n,
+            InputWindow::Stream(stream) => {
                 stream.start += n;
                 stream.offset += n as u64;
             }
@@ -76,16 +76,16 @@ impl Window {
     /// A user-visible message.
     pub fn refill(&mut self, needed: usize) -> Result<bool, String> {
         match self {
-            Window::Mapped(mapped) => mapped.refill(needed),
-            Window::Stream(stream) => stream.refill(needed),
+            InputWindow::Mapped(mapped) => mapped.refill(needed),
+            InputWindow::Stream(stream) => stream.refill(needed),
         }
     }
 
     /// Bytes of the file consumed, before decompression, and its length if known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         match self {
-            Window::Mapped(mapped) => (self.offset(), Some(mapped.file_len)),
-            Window::Stream(stream) => (stream.consumed.load(Ordering::Relaxed), stream.file_len),
+            InputWindow::Mapped(mapped) => (self.offset(), Some(mapped.file_len)),
+            InputWindow::Stream(stream) => (stream.consumed.load(Ordering::Relaxed), stream.file_len),
         }
     }
 }
@@ -147,7 +147,7 @@ fn map_len(left: u64, wanted: usize) -> usize {
 
 /// A buffer in front of a pipe, a decompressor, or a device.
 pub(crate) struct StreamWindow {
-    stream: Stream,
+    stream: InputStream,
     buffer: Arc<Vec<u8>>,
     start: usize,
     end: usize,
@@ -158,7 +158,7 @@ pub(crate) struct StreamWindow {
 
 impl StreamWindow {
     /// A window onto `stream`; `consumed` counts the bytes read of the underlying `file_len`.
-    pub fn new(stream: Stream, consumed: Arc<AtomicU64>, file_len: Option<u64>) -> Self {
+    pub fn new(stream: InputStream, consumed: Arc<AtomicU64>, file_len: Option<u64>) -> Self {
         Self {
             stream,
             buffer: Arc::new(vec![0; BUFFER_LEN]),
@@ -211,18 +211,18 @@ impl StreamWindow {
 }
 
 /// A reader that counts its bytes.
-pub(crate) struct Counted<R> {
+pub(crate) struct CountingReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
 }
 
-impl<R> Counted<R> {
+impl<R> CountingReader<R> {
     pub fn new(inner: R, count: Arc<AtomicU64>) -> Self {
         Self { inner, count }
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let n = self.inner.read(into)?;
         self.count.fetch_add(n as u64, Ordering::Relaxed);
@@ -239,25 +239,25 @@ pub(crate) mod samples {
     use super::*;
 
     /// A window onto a file of `bytes`, mapped `wanted` at a time.
-    pub fn mapped(bytes: &[u8], wanted: usize) -> Window {
+    pub fn mapped(bytes: &[u8], wanted: usize) -> InputWindow {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(bytes).expect("a write");
-        Window::Mapped(MappedWindow::of_len(file, wanted).expect("a mapping"))
+        InputWindow::Mapped(MappedWindow::of_len(file, wanted).expect("a mapping"))
     }
 
     /// A window onto a stream of `bytes` that returns `chunks` of them at a time, cyclically.
-    pub fn streamed(bytes: &[u8], chunks: Vec<usize>) -> Window {
-        let stream = Chunked { bytes: bytes.to_vec(), at: 0, chunks: chunks.into_iter().cycle() };
-        Window::Stream(StreamWindow::new(Box::new(stream), Arc::default(), None))
+    pub fn streamed(bytes: &[u8], chunks: Vec<usize>) -> InputWindow {
+        let stream = ChunkedReader { bytes: bytes.to_vec(), at: 0, chunks: chunks.into_iter().cycle() };
+        InputWindow::Stream(StreamWindow::new(Box::new(stream), Arc::default(), None))
     }
 
-    struct Chunked {
+    struct ChunkedReader {
         bytes: Vec<u8>,
         at: usize,
         chunks: std::iter::Cycle<std::vec::IntoIter<usize>>,
     }
 
-    impl Read for Chunked {
+    impl Read for ChunkedReader {
         fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
             let chunk = self.chunks.next().expect("a cycle does not end").min(self.bytes.len() - self.at);
             let n = chunk.min(into.len());
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     /// Reads everything in steps of `step` bytes.
-    fn check(mut window: Window, step: usize, expected: &[u8]) {
+    fn check(mut window: InputWindow, step: usize, expected: &[u8]) {
         let mut read = Vec::new();
         loop {
             while window.bytes().len() < step && window.refill(step).expect("nothing is wrong with it") {}
@@ -305,7 +305,7 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(b"abc").expect("a write");
         let mut writer = file.try_clone().expect("a second handle");
-        let mut window = Window::Mapped(MappedWindow::of_len(file, 100).expect("a mapping"));
+        let mut window = InputWindow::Mapped(MappedWindow::of_len(file, 100).expect("a mapping"));
         assert_eq!(window.refill(4), Ok(false));
         writer.write_all(b"de").expect("a write");
         assert_eq!(window.refill(4), Ok(true));
@@ -316,13 +316,13 @@ mod tests {
     fn a_promised_length_takes_no_memory() {
         let mut window = samples::streamed(&[0; 100], vec![100]);
         while window.refill(RECORD_MAX).expect("nothing is wrong with it") {}
-        let Window::Stream(stream) = &window else { panic!("it is a stream") };
+        let InputWindow::Stream(stream) = &window else { panic!("it is a stream") };
         assert_eq!((window.bytes().len(), stream.buffer.len()), (100, BUFFER_LEN));
     }
 
     #[test]
     fn counts_what_it_consumes() {
-        let mut counted = Counted::new(&[0u8; 10][..], Arc::default());
+        let mut counted = CountingReader::new(&[0u8; 10][..], Arc::default());
         counted.read_exact(&mut [0; 7]).expect("there are ten");
         assert_eq!(counted.count.load(Ordering::Relaxed), 7);
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use cable::{await_that, end, inside, output, peer, receive, run, seen, send, send_frames, this_test};
 use capture::af_xdp::{XdpError, XdpMode, XdpOptions};
-use capture::live::{self, Backend, LiveError, LiveOptions};
-use capture::xdp_filter::{EndMatch, XdpFilter};
-use capture::{Block, Source};
-use testkit::Sent;
+use capture::live::{self, CaptureBackend, LiveError, LiveOptions};
+use capture::xdp_filter::{XdpEndMatch, XdpFilter};
+use capture::{PacketBlock, PacketSource};
+use testkit::SentPacket;
 use wire::Timestamp;
 
 #[test]
@@ -85,8 +85,8 @@ fn takes_only_what_is_asked_for() {
 fn the_kernel_takes_long_lists() {
     inside("the_kernel_takes_long_lists", &[], || {
         let host =
-            |i: u32| EndMatch { net: Some(((0x0a00_0000 + i).to_be_bytes().into(), 32)), port: Some(80) };
-        let mut servers: Vec<EndMatch> = (0..700).map(host).collect();
+            |i: u32| XdpEndMatch { net: Some(((0x0a00_0000 + i).to_be_bytes().into(), 32)), port: Some(80) };
+        let mut servers: Vec<XdpEndMatch> = (0..700).map(host).collect();
         servers.push(end_match("10.9.0.2/32 80"));
         let filter = XdpFilter { clients: vec![end_match("10.0.0.0/8 *")], servers };
         let mut sources = open(&live(), &XdpOptions { filter, ..XdpOptions::default() }).expect("opens");
@@ -154,7 +154,7 @@ fn what_does_not_fit_is_counted() {
         let mut held = Vec::new();
         let mut number = 0;
         while number < FRAMES {
-            let mut block = Block::default();
+            let mut block = PacketBlock::default();
             assert!(sources[0].next_block(&mut block));
             number += block.len();
             held.push(block);
@@ -196,7 +196,8 @@ fn tags_stay_on() {
         let mut sources = open(&live(), &XdpOptions { filter, ..XdpOptions::default() }).expect("opens");
         let tagged = |to: &str| {
             let ends = ("10.5.0.1:20000".parse().expect("an end"), to.parse().expect("an end"));
-            Sent { vlans: vec![5, 6], ..Sent::udp(Timestamp(0), ends, &7u32.to_be_bytes()) }.wire_bytes()
+            SentPacket { vlans: vec![5, 6], ..SentPacket::udp(Timestamp(0), ends, &7u32.to_be_bytes()) }
+                .wire_bytes()
         };
         if !send_frames(&[tagged("10.5.0.2:81"), tagged("10.5.0.2:80"), tagged("10.5.0.3:80")]) {
             eprintln!("\n*** tags_stay_on: NOT TESTED: python3, which sends the frames, is missing ***\n");
@@ -215,7 +216,7 @@ fn ends_when_asked_with_what_had_come() {
         let mut sources = open(&options, &XdpOptions::default()).expect("opens");
         end(send("10.9.0.2:80 1000 50"));
         options.stop.stop();
-        let mut block = Block::default();
+        let mut block = PacketBlock::default();
         let mut n = 0;
         while sources[0].next_block(&mut block) {
             n += block.packets().filter_map(|c| seen(&c)).count();
@@ -230,7 +231,7 @@ fn an_interface_that_is_removed_is_an_error() {
     inside("an_interface_that_is_removed_is_an_error", &[], || {
         let mut sources = open(&live(), &XdpOptions::default()).expect("opens");
         run("ip link del mon");
-        let mut block = Block::default();
+        let mut block = PacketBlock::default();
         while sources[0].next_block(&mut block) {}
         let error = sources[0].errors().first().expect("the interface is gone");
         assert!(error.to_string().starts_with("mon: the interface has been removed"), "{error}");
@@ -253,7 +254,7 @@ fn one_program_at_a_time() {
 fn captures_for_ever() {
     if env::var_os("AF_XDP_TEST_FOR_EVER").is_some() {
         let mut sources = open(&live(), &XdpOptions::default()).expect("opens");
-        while sources[0].next_block(&mut Block::default()) {}
+        while sources[0].next_block(&mut PacketBlock::default()) {}
     }
 }
 
@@ -276,18 +277,18 @@ fn sender() {
     cable::sender();
 }
 
-fn end_match(text: &str) -> EndMatch {
+fn end_match(text: &str) -> XdpEndMatch {
     let (net, port) = text.split_once(' ').expect("an address and a port");
     let net = net.split_once('/');
     let net = net.map(|(ip, prefix)| (ip.parse().expect("an address"), prefix.parse().expect("a length")));
-    EndMatch { net, port: port.parse().ok() }
+    XdpEndMatch { net, port: port.parse().ok() }
 }
 
 fn live() -> LiveOptions {
-    LiveOptions { backend: Backend::AfXdp, ..LiveOptions::new("mon") }
+    LiveOptions { backend: CaptureBackend::AfXdp, ..LiveOptions::new("mon") }
 }
 
-fn open(options: &LiveOptions, xdp: &XdpOptions) -> Result<Vec<Box<dyn Source>>, XdpError> {
+fn open(options: &LiveOptions, xdp: &XdpOptions) -> Result<Vec<Box<dyn PacketSource>>, XdpError> {
     live::open(&LiveOptions { xdp: xdp.clone(), ..options.clone() }).map_err(|e| match e {
         LiveError::Xdp(error) => error,
         other => panic!("{other}"),

@@ -59,7 +59,7 @@ fn truth(summary: &Path) -> Totals {
 fn read(path: &Path) -> (Totals, Vec<String>) {
     let mut source = capture::open(&[path.to_owned()]);
     let mut times = Vec::new();
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         times.extend(block.packets().map(|p| p.ts.0));
     }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use cable::{end, inside, receive, send, this_test};
 use capture::dpdk::DpdkError;
-use capture::live::{self, Backend, Clock, LiveError, LiveOptions};
-use capture::{Block, Source};
-use testkit::{ByteOrder, Dialogue, Precision, Sent};
+use capture::live::{self, CaptureBackend, LiveError, LiveOptions, TimestampClock};
+use capture::{PacketBlock, PacketSource};
+use testkit::{ByteOrder, SentPacket, TcpDialogue, TimestampPrecision};
 use wire::{LinkType, Timestamp};
 
 /// Set in a separate process.
@@ -22,7 +22,7 @@ const ALONE: &str = "DPDK_TEST_ALONE";
 #[test]
 fn a_capture_file_comes_as_the_file_source_gives_it() {
     alone("a_capture_file_comes_as_the_file_source_gives_it", || {
-        let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+        let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
         talk.handshake();
         for i in 0..300u64 {
             talk.client().send(&vec![i as u8; 1 + 4 * i as usize]);
@@ -33,11 +33,11 @@ fn a_capture_file_comes_as_the_file_source_gives_it() {
         let ends = ("10.0.0.1:5".parse().expect("an end"), "10.0.0.2:53".parse().expect("an end"));
         // Needs several segments, then a single one again.
         for len in [9000, 2048, 2049, 1] {
-            sent.push(Sent::udp(Timestamp(1_700_000_000_000_000_000), ends, &vec![len as u8; len]));
+            sent.push(SentPacket::udp(Timestamp(1_700_000_000_000_000_000), ends, &vec![len as u8; len]));
         }
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("in.pcap");
-        let bytes = testkit::pcap_bytes(&sent, Precision::Micros, ByteOrder::Little);
+        let bytes = testkit::pcap_bytes(&sent, TimestampPrecision::Micros, ByteOrder::Little);
         std::fs::write(&path, bytes).expect("a file");
         same_packets(&path);
     });
@@ -48,7 +48,7 @@ fn same_packets(path: &Path) {
     let expected = packets(&mut *capture::open(&[PathBuf::from(path)]), usize::MAX);
     let file = path.display();
     let mut options = options("net_pcap0", &format!("--vdev=net_pcap0,rx_pcap={file}"));
-    options.clock = Clock::Adapter;
+    options.clock = TimestampClock::Adapter;
     let mut sources = live::open(&options).expect("opens");
     let got = packets(&mut *sources[0], expected.len());
     assert_eq!(got.len(), expected.len());
@@ -58,12 +58,12 @@ fn same_packets(path: &Path) {
     let counters = sources[0].counters();
     assert_eq!((counters.nic_drops, counters.unstamped_packets), (Some(0), 0));
     options.stop.stop();
-    assert!(!sources[0].next_block(&mut Block::default()), "a file has no more");
+    assert!(!sources[0].next_block(&mut PacketBlock::default()), "a file has no more");
 }
 
 /// Time, length on the wire and bytes of up to `n` packets.
-fn packets(source: &mut dyn Source, n: usize) -> Vec<(Timestamp, LinkType, u32, Vec<u8>)> {
-    let (mut all, mut block, began) = (Vec::new(), Block::default(), Instant::now());
+fn packets(source: &mut dyn PacketSource, n: usize) -> Vec<(Timestamp, LinkType, u32, Vec<u8>)> {
+    let (mut all, mut block, began) = (Vec::new(), PacketBlock::default(), Instant::now());
     while all.len() < n && began.elapsed() < Duration::from_secs(20) && source.next_block(&mut block) {
         all.extend(block.packets().map(|c| (c.ts, c.link_type, c.original_len, c.bytes.to_vec())));
     }
@@ -79,8 +79,8 @@ fn buffers_come_back_and_a_stop_ends_what_does_not_end_itself() {
         let sources = live::open(&options).expect("opens");
         assert_eq!(sources.len(), 2);
         let both = Barrier::new(2);
-        let read = |mut source: Box<dyn Source>| {
-            let mut block = Block::default();
+        let read = |mut source: Box<dyn PacketSource>| {
+            let mut block = PacketBlock::default();
             // Many times the number of buffers.
             while source.counters().packets < 200_000 {
                 assert!(source.next_block(&mut block));
@@ -105,7 +105,7 @@ fn nothing_comes_but_the_time() {
     alone("nothing_comes_but_the_time", || {
         let options = options("net_ring0", "--vdev=net_ring0");
         let mut sources = live::open(&options).expect("opens");
-        let mut block = Block::default();
+        let mut block = PacketBlock::default();
         for _ in 0..2 {
             assert!(sources[0].next_block(&mut block));
             assert!(block.is_empty() && block.clock().is_some());
@@ -165,7 +165,8 @@ fn sender() {
 }
 
 fn options(port: &str, devices: &str) -> LiveOptions {
-    let mut options = LiveOptions { backend: Backend::Dpdk, buffer_bytes: 8 << 20, ..LiveOptions::new(port) };
+    let mut options =
+        LiveOptions { backend: CaptureBackend::Dpdk, buffer_bytes: 8 << 20, ..LiveOptions::new(port) };
     let args = format!("--no-huge -m 128 --no-pci --no-shconf --no-telemetry {devices}");
     options.dpdk_args = args.split(' ').map(str::to_owned).collect();
     options

@@ -6,11 +6,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use capture::live::{LiveError, LiveOptions, open};
-use capture::{Block, Source};
+use capture::{PacketBlock, PacketSource};
 use wire::{FlowKey, Packet};
 
 /// Opens a capture of a port; `None` without permission.
-fn opened(options: &LiveOptions) -> Option<Vec<Box<dyn Source>>> {
+fn opened(options: &LiveOptions) -> Option<Vec<Box<dyn PacketSource>>> {
     match open(options) {
         Err(LiveError::NoPermission) => {
             testkit::loudly("NO PERMISSION TO CAPTURE: this test has checked NOTHING");
@@ -21,9 +21,9 @@ fn opened(options: &LiveOptions) -> Option<Vec<Box<dyn Source>>> {
 }
 
 /// Reads a source to its end: packets by flow key, in each direction.
-fn read(source: &mut dyn Source) -> HashMap<FlowKey, u64> {
+fn read(source: &mut dyn PacketSource) -> HashMap<FlowKey, u64> {
     let mut flows = HashMap::new();
-    let mut block = Block::default();
+    let mut block = PacketBlock::default();
     while source.next_block(&mut block) {
         for packet in block.packets() {
             let packet = Packet::decode(&packet).expect("an IP packet");
@@ -77,12 +77,12 @@ fn what_has_been_lent_outlives_the_source() {
     let mut held = Vec::new();
     while sources[0].counters().lost_before_us == Some(0) {
         talk(&listener);
-        let mut block = Block::default();
+        let mut block = PacketBlock::default();
         assert!(sources[0].next_block(&mut block));
         held.push(block);
     }
     assert!(sources[0].counters().buffer_overflows > 0);
-    let bytes = |held: &[Block]| -> Vec<Vec<u8>> {
+    let bytes = |held: &[PacketBlock]| -> Vec<Vec<u8>> {
         held.iter().flat_map(|block| block.packets().map(|packet| packet.bytes.to_vec())).collect()
     };
     let before = bytes(&held);
@@ -95,7 +95,7 @@ fn what_has_been_lent_outlives_the_source() {
     let last = bytes(&kept);
     drop(held);
     // Capacity is available again.
-    let mut block = Block::default();
+    let mut block = PacketBlock::default();
     while block.is_empty() {
         talk(&listener);
         assert!(sources[0].next_block(&mut block));

@@ -46,7 +46,7 @@ impl Folder {
 fn read(paths: &[PathBuf]) -> (Vec<(i64, u8)>, Vec<String>) {
     let mut source = capture::open(paths);
     let mut packets = Vec::new();
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         packets.extend(block.packets().map(|p| (p.ts.0 / 1_000_000_000, p.bytes[0])));
     }
@@ -166,7 +166,7 @@ fn progress_reaches_the_end() {
     for bytes in [pcap(0, 5000, 1), gzip(&pcap(0, 5000, 1)), zstd(&pcap(0, 5000, 1))] {
         let mut source = capture::open(&[folder.file("in", &bytes)]);
         assert_eq!(source.progress().1, Some(bytes.len() as u64));
-        let mut block = capture::Block::default();
+        let mut block = capture::PacketBlock::default();
         while source.next_block(&mut block) {}
         assert_eq!(source.progress(), (bytes.len() as u64, Some(bytes.len() as u64)));
         let counters = source.counters();
@@ -185,7 +185,7 @@ fn pipes_are_read_as_they_come() {
     let (file, more) = (pcap(0, 3, 1), 24 + 2 * 56 + 20);
     writer.write_all(&file[..more]).expect("a pipe takes that much");
     let mut source = capture::open(&[PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()))]);
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     assert!(source.next_block(&mut block), "{:?}", source.errors());
     assert_eq!(block.len(), 2);
     assert_eq!(source.progress(), (more as u64, None));

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, Selection, TopK, Window};
-use stream::{Engines, Loss, Output, Partials};
+use plan::{
+    AggregateFunction, Column, Dataflow, DataflowInput, GroupBy, Pipeline, ResultSelection, TopK, Window,
+};
+use stream::{EngineOutput, EngineSet, LossCount, PartialResultSet};
 use tuple::{DataType, Field, FieldId, Schema, TupleWriter, Unit, common};
 use wire::Timestamp;
 
-use crate::report::{Part, Report};
+use crate::report::{ReportPart, WorkerReport};
 
 /// Query on the tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Query {
+pub enum FixtureQuery {
     /// The tuples.
     Raw,
     /// Count in windows of ten, by name and in total.
@@ -24,70 +26,72 @@ pub enum Query {
 
 /// A tuple: name, time, and flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuple {
+pub struct FixtureTuple {
     pub name: u8,
     pub time: i64,
     pub flow: u64,
 }
 
 /// A query.
-pub struct Fixture {
+pub struct QueryFixture {
     pub schema: Arc<Schema>,
     pub columns: Vec<FieldId>,
     dataflow: Dataflow,
 }
 
-impl Fixture {
-    pub fn new(query: Query) -> Fixture {
+impl QueryFixture {
+    pub fn new(query: FixtureQuery) -> QueryFixture {
         let name = [Field::new("name", DataType::Text, Unit::None, "a name")];
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &name, None, None));
         let name = schema.find("name").expect("it was just made");
         let columns = vec![common::ID, common::TS, common::TS_END, name];
-        let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
+        let input = DataflowInput { schema: schema.clone(), columns: columns.clone(), filter: None };
         let column = |field| Column { input: 0, field };
         let window = match query {
-            Query::Raw | Query::Windows => Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),
-            Query::Sliding => Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 }),
-            Query::Whole => None,
+            FixtureQuery::Raw | FixtureQuery::Windows => {
+                Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 })
+            }
+            FixtureQuery::Sliding => Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 }),
+            FixtureQuery::Whole => None,
         };
         let pipeline = |group: Vec<GroupBy>, top_k| Pipeline {
             name: "count".into(),
             values: Vec::new(),
             value_required: false,
             group,
-            aggregates: vec![Aggregate::Count.into()],
+            aggregates: vec![AggregateFunction::Count.into()],
             top_k,
             window,
             groups_max: 1000,
-            selection: Selection::default(),
+            selection: ResultSelection::default(),
             profile: None,
         };
         let by_name = vec![GroupBy { column: column(name), name: "name".into() }];
         let pipelines = match query {
-            Query::Raw => Vec::new(),
-            Query::Windows | Query::Sliding | Query::Whole => {
+            FixtureQuery::Raw => Vec::new(),
+            FixtureQuery::Windows | FixtureQuery::Sliding | FixtureQuery::Whole => {
                 vec![pipeline(by_name, Some(TopK { k: 3, by: 0 })), pipeline(Vec::new(), None)]
             }
         };
         let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines, ..Dataflow::default() };
-        Fixture { schema, columns, dataflow }
+        QueryFixture { schema, columns, dataflow }
     }
 
     /// Engines that emit rows.
-    pub fn engines(&self) -> Engines {
-        Engines::new(std::slice::from_ref(&self.dataflow), &stream::Config::default())
+    pub fn engines(&self) -> EngineSet {
+        EngineSet::new(std::slice::from_ref(&self.dataflow), &stream::EngineConfig::default())
     }
 
     /// Engines of a relaying collector.
-    pub fn relaying(&self) -> Engines {
-        Engines::worker(std::slice::from_ref(&self.dataflow), &stream::Config::default())
+    pub fn relaying(&self) -> EngineSet {
+        EngineSet::worker(std::slice::from_ref(&self.dataflow), &stream::EngineConfig::default())
     }
 
     /// A worker.
-    pub fn lane(&self) -> Lane {
-        let config = stream::Config::default();
-        Lane {
-            engines: Engines::worker(std::slice::from_ref(&self.dataflow), &config),
+    pub fn lane(&self) -> FixtureLane {
+        let config = stream::EngineConfig::default();
+        FixtureLane {
+            engines: EngineSet::worker(std::slice::from_ref(&self.dataflow), &config),
             writer: TupleWriter::new(self.schema.clone(), &self.columns),
             name: self.columns[3],
         }
@@ -95,20 +99,20 @@ impl Fixture {
 }
 
 /// A worker of a lane.
-pub struct Lane {
-    engines: Engines,
+pub struct FixtureLane {
+    engines: EngineSet,
     writer: TupleWriter,
     name: FieldId,
 }
 
-impl Lane {
+impl FixtureLane {
     /// Content of its open windows.
-    pub fn peek(&self) -> Option<Partials> {
+    pub fn peek(&self) -> Option<PartialResultSet> {
         self.engines.peek(usize::MAX)
     }
 
     /// Report on tuples with this watermark.
-    pub fn report(&mut self, watermark: i64, tuples: &[Tuple]) -> Report {
+    pub fn report(&mut self, watermark: i64, tuples: &[FixtureTuple]) -> WorkerReport {
         for tuple in tuples {
             self.writer.u64(common::ID, tuple.flow);
             self.writer.i64(common::TS, 0);
@@ -116,19 +120,19 @@ impl Lane {
             self.writer.text(self.name, &[tuple.name]);
             self.writer.end_row();
         }
-        let (mut part, mut rows) = (Part::default(), Vec::new());
+        let (mut part, mut rows) = (ReportPart::default(), Vec::new());
         self.engines.push(0, &self.writer.finish(), &mut rows);
-        rows.into_iter().for_each(|output: Output| part.add_rows(output.batch));
+        rows.into_iter().for_each(|output: EngineOutput| part.add_rows(output.batch));
         self.engines.detach(watermark).into_iter().for_each(|windows| part.add_windows(windows));
-        let (loss, watermark) = (Loss::default(), Timestamp(watermark));
-        Report { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
+        let (loss, watermark) = (LossCount::default(), Timestamp(watermark));
+        WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
     }
 
     /// Final report with this watermark.
-    pub fn last(&mut self, watermark: i64) -> Report {
-        let mut part = Part::default();
+    pub fn last(&mut self, watermark: i64) -> WorkerReport {
+        let mut part = ReportPart::default();
         part.add_windows(self.engines.detach_all());
-        let (loss, watermark) = (Loss::default(), Timestamp(watermark));
-        Report { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
+        let (loss, watermark) = (LossCount::default(), Timestamp(watermark));
+        WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
     }
 }

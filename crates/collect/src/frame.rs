@@ -15,10 +15,10 @@ pub const WAITING: &str = "waiting";
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum MonitorFrame {
     /// The capture is open.
     Started,
-    /// Results ([`crate::Report::encode`]).
+    /// Results ([`crate::WorkerReport::encode`]).
     Report(Vec<u8>),
     /// Counters by name.
     Account(Vec<(String, u64)>),
@@ -40,24 +40,24 @@ pub enum Frame {
     Problem(String),
 }
 
-impl Frame {
+impl MonitorFrame {
     /// Writes the frame.
     ///
     /// # Errors
     /// `io::Error` of `out`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let (kind, body): (u8, &[u8]) = match self {
-            Frame::Started => (1, &[]),
-            Frame::Report(report) => (2, report),
-            Frame::Account(counts) => {
+            MonitorFrame::Started => (1, &[]),
+            MonitorFrame::Report(report) => (2, report),
+            MonitorFrame::Account(counts) => {
                 let lines = counts.iter().map(|(name, n)| format!("{name} {n}\n"));
                 (3, &lines.collect::<String>().into_bytes())
             }
-            Frame::Closing { cut_short, summary } => {
+            MonitorFrame::Closing { cut_short, summary } => {
                 (4, &format!("{}\n{summary}", cut_short.as_deref().unwrap_or_default()).into_bytes())
             }
-            Frame::TookBack { grant, taken } => (5, &format!("{grant} {taken}").into_bytes()),
-            Frame::Problem(text) => (6, text.as_bytes()),
+            MonitorFrame::TookBack { grant, taken } => (5, &format!("{grant} {taken}").into_bytes()),
+            MonitorFrame::Problem(text) => (6, text.as_bytes()),
         };
         let length = u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
         out.write_all(&length.to_le_bytes())?;
@@ -69,7 +69,7 @@ impl Frame {
     ///
     /// # Errors
     /// `io::Error` of `from`, or `InvalidData` for a malformed frame.
-    pub fn read(from: &mut dyn Read) -> io::Result<Option<Frame>> {
+    pub fn read(from: &mut dyn Read) -> io::Result<Option<MonitorFrame>> {
         loop {
             let mut head = [0; 5];
             if from.read(&mut head[..1])? == 0 {
@@ -86,32 +86,34 @@ impl Frame {
             if body.len() < length {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
-            if let Some(frame) = Frame::of(kind, body)? {
+            if let Some(frame) = MonitorFrame::of(kind, body)? {
                 return Ok(Some(frame));
             }
         }
     }
 
-    fn of(kind: u8, body: Vec<u8>) -> io::Result<Option<Frame>> {
+    fn of(kind: u8, body: Vec<u8>) -> io::Result<Option<MonitorFrame>> {
         let text = |body| String::from_utf8(body).map_err(|_| invalid("text that is none"));
         Ok(Some(match kind {
-            1 => Frame::Started,
-            2 => Frame::Report(body),
-            3 => Frame::Account(counts(&text(body)?).ok_or_else(|| invalid("counters that are none"))?),
+            1 => MonitorFrame::Started,
+            2 => MonitorFrame::Report(body),
+            3 => {
+                MonitorFrame::Account(counts(&text(body)?).ok_or_else(|| invalid("counters that are none"))?)
+            }
             4 => {
                 let text = text(body)?;
                 let (cut_short, summary) = text.split_once('\n').ok_or_else(|| invalid("no summary"))?;
                 let cut_short = Some(cut_short.to_owned()).filter(|why| !why.is_empty());
-                Frame::Closing { cut_short, summary: summary.to_owned() }
+                MonitorFrame::Closing { cut_short, summary: summary.to_owned() }
             }
             5 => {
                 let text = text(body)?;
                 let numbers =
                     text.split_once(' ').and_then(|(g, t)| Some((g.parse().ok()?, t.parse().ok()?)));
                 let (grant, taken) = numbers.ok_or_else(|| invalid("numbers that are none"))?;
-                Frame::TookBack { grant, taken }
+                MonitorFrame::TookBack { grant, taken }
             }
-            6 => Frame::Problem(text(body)?),
+            6 => MonitorFrame::Problem(text(body)?),
             _ => return Ok(None),
         }))
     }
@@ -134,13 +136,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let frames = [
-            Frame::Started,
-            Frame::Report(vec![0, 1, 2]),
-            Frame::Account(vec![("packets".into(), 12), ("lost".into(), 0)]),
-            Frame::TookBack { grant: 3, taken: u64::MAX },
-            Frame::Closing { cut_short: None, summary: "{\n}\n".into() },
-            Frame::Closing { cut_short: Some("its lease ran out".into()), summary: String::new() },
-            Frame::Problem("one is gone".into()),
+            MonitorFrame::Started,
+            MonitorFrame::Report(vec![0, 1, 2]),
+            MonitorFrame::Account(vec![("packets".into(), 12), ("lost".into(), 0)]),
+            MonitorFrame::TookBack { grant: 3, taken: u64::MAX },
+            MonitorFrame::Closing { cut_short: None, summary: "{\n}\n".into() },
+            MonitorFrame::Closing { cut_short: Some("its lease ran out".into()), summary: String::new() },
+            MonitorFrame::Problem("one is gone".into()),
         ];
         let mut bytes = Vec::new();
         frames[0].write(&mut bytes).expect("memory takes it");
@@ -149,7 +151,7 @@ mod tests {
         frames[1..].iter().for_each(|frame| frame.write(&mut bytes).expect("memory takes it"));
         let mut from = &bytes[..];
         let mut read = Vec::new();
-        while let Some(frame) = Frame::read(&mut from).expect("a frame") {
+        while let Some(frame) = MonitorFrame::read(&mut from).expect("a frame") {
             read.push(frame);
         }
         assert_eq!(read, frames);
@@ -165,7 +167,7 @@ mod tests {
             &[1, 0, 0, 0, 3, b'x'],
             &[1, 0, 0, 0, 5, b'7'],
         ] {
-            assert!(Frame::read(&mut &bytes[..]).is_err(), "{bytes:?}");
+            assert!(MonitorFrame::read(&mut &bytes[..]).is_err(), "{bytes:?}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Lanes that report: they join, fall silent, return, and end. Each has reached a point in event time, and results are
 //! released up to the slowest active lane. A silent lane has not ended: it may still have data for released rows, which
-//! is noted in these rows ([`Coverage`]).
+//! is noted in these rows ([`LaneCoverage`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
-use stream::{Loss, Output, Partials};
+use stream::{EngineOutput, LossCount, PartialResultSet};
 use wire::Timestamp;
 
-use crate::report::{Part, Report};
+use crate::report::{ReportPart, WorkerReport};
 
 /// Identifier of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,7 +15,7 @@ pub struct LaneId(pub u64);
 
 /// State of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum LaneActivity {
     /// Announced; nothing waits for it.
     Expected,
     /// Working: only data it has passed is released.
@@ -30,7 +30,7 @@ pub enum State {
 
 /// Lanes expected to report on a period, and those missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
+pub struct LaneCoverage {
     /// Number of expected lanes.
     pub expected: usize,
     /// Lanes that had not reached the end of the period at its release, in order.
@@ -39,8 +39,8 @@ pub struct Coverage {
 
 /// All lanes.
 #[derive(Default)]
-pub struct Lanes {
-    all: BTreeMap<LaneId, Lane>,
+pub struct CollectorLanes {
+    all: BTreeMap<LaneId, CollectorLane>,
     /// Event time before the current release.
     pub(crate) since: Timestamp,
     /// Lateness of each result's windows, for which lanes also hold their content.
@@ -48,59 +48,59 @@ pub struct Lanes {
 }
 
 /// State of a lane.
-pub(crate) struct Lane {
-    pub state: State,
+pub(crate) struct CollectorLane {
+    pub state: LaneActivity,
     /// Event time of its last valid report.
     pub watermark: Timestamp,
     /// Its capture loss at that report.
-    pub loss: Loss,
+    pub loss: LossCount,
     /// Content of its open windows at that report.
-    pub open: Option<Partials>,
+    pub open: Option<PartialResultSet>,
     /// Results of its current epoch.
-    pub part: Part,
+    pub part: ReportPart,
     /// Reports of epochs that others have not ended.
-    pub waiting: VecDeque<Report>,
+    pub waiting: VecDeque<WorkerReport>,
     /// Epoch of its latest report.
     pub latest: Option<u64>,
 }
 
-impl Lane {
-    fn new(state: State) -> Lane {
-        Lane {
+impl CollectorLane {
+    fn new(state: LaneActivity) -> CollectorLane {
+        CollectorLane {
             state,
             watermark: Timestamp::MIN,
-            loss: Loss::default(),
+            loss: LossCount::default(),
             open: None,
-            part: Part::default(),
+            part: ReportPart::default(),
             waiting: VecDeque::new(),
             latest: None,
         }
     }
 
     fn is_active(&self) -> bool {
-        self.state == State::Active
+        self.state == LaneActivity::Active
     }
 }
 
-impl Lanes {
+impl CollectorLanes {
     /// Active lanes of this number of workers.
-    pub(crate) fn of_workers(workers: usize) -> Lanes {
-        let lanes = (0..workers as u64).map(|n| (LaneId(n), Lane::new(State::Active)));
-        Lanes { all: lanes.collect(), since: Timestamp::MIN, lateness_ns: Vec::new() }
+    pub(crate) fn of_workers(workers: usize) -> CollectorLanes {
+        let lanes = (0..workers as u64).map(|n| (LaneId(n), CollectorLane::new(LaneActivity::Active)));
+        CollectorLanes { all: lanes.collect(), since: Timestamp::MIN, lateness_ns: Vec::new() }
     }
 
     /// Sets the lateness of each result.
-    pub(crate) fn with_lateness(self, lateness_ns: Vec<i64>) -> Lanes {
-        Lanes { lateness_ns, ..self }
+    pub(crate) fn with_lateness(self, lateness_ns: Vec<i64>) -> CollectorLanes {
+        CollectorLanes { lateness_ns, ..self }
     }
 
     /// The lane with this identifier; an unknown lane joins.
-    pub(crate) fn get(&mut self, id: LaneId) -> &mut Lane {
-        self.all.entry(id).or_insert_with(|| Lane::new(State::Active))
+    pub(crate) fn get(&mut self, id: LaneId) -> &mut CollectorLane {
+        self.all.entry(id).or_insert_with(|| CollectorLane::new(LaneActivity::Active))
     }
 
     /// Sets the state of a lane.
-    pub fn set(&mut self, id: LaneId, state: State) {
+    pub fn set(&mut self, id: LaneId, state: LaneActivity) {
         self.get(id).state = state;
     }
 
@@ -110,27 +110,27 @@ impl Lanes {
         lane.watermark = lane.watermark.max(watermark);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lane> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &CollectorLane> {
         self.all.values()
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Lane> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut CollectorLane> {
         self.all.values_mut()
     }
 
     /// Lanes that are waited for.
-    pub(crate) fn active(&self) -> impl Iterator<Item = &Lane> {
+    pub(crate) fn active(&self) -> impl Iterator<Item = &CollectorLane> {
         self.iter().filter(|lane| lane.is_active())
     }
 
     /// Watermark and capture loss of a lane's last report.
     #[must_use]
-    pub fn told(&self, id: LaneId) -> (Timestamp, Loss) {
-        self.all.get(&id).map_or((Timestamp::MIN, Loss::default()), |lane| (lane.watermark, lane.loss))
+    pub fn told(&self, id: LaneId) -> (Timestamp, LossCount) {
+        self.all.get(&id).map_or((Timestamp::MIN, LossCount::default()), |lane| (lane.watermark, lane.loss))
     }
 
     /// States of all lanes.
-    pub fn states(&self) -> impl Iterator<Item = (LaneId, State)> + '_ {
+    pub fn states(&self) -> impl Iterator<Item = (LaneId, LaneActivity)> + '_ {
         self.all.iter().map(|(id, lane)| (*id, lane.state))
     }
 
@@ -142,7 +142,7 @@ impl Lanes {
     }
 
     /// Splits released rows by their coverage, which is valid during [`crate::TakeRows::take`].
-    pub fn cover(&self, output: &Output, take: &mut dyn FnMut(Output, Coverage)) {
+    pub fn cover(&self, output: &EngineOutput, take: &mut dyn FnMut(EngineOutput, LaneCoverage)) {
         let batch = &output.batch;
         let column = |name| batch.schema().find(name).map(|id| batch.i64(id).values());
         let bounds = |row: usize| match (column("window_start"), column("window_end"), output.pipeline) {
@@ -158,7 +158,7 @@ impl Lanes {
                 None => None,
             };
             let to = to.unwrap_or(batch.rows());
-            let part = Output { batch: batch.slice(from, to - from), ..output.clone() };
+            let part = EngineOutput { batch: batch.slice(from, to - from), ..output.clone() };
             let lateness_ns = output.pipeline.and_then(|pipeline| self.lateness_ns.get(pipeline)).copied();
             take(part, self.coverage(here, lateness_ns.unwrap_or(0)));
             from = to;
@@ -168,12 +168,12 @@ impl Lanes {
     /// Coverage of a period with an exclusive end. A lane's data for it are complete when its event time has advanced
     /// past the end by the lateness; an ended lane may have had more data.
     #[must_use]
-    pub fn coverage(&self, (start, end): (Timestamp, Timestamp), lateness_ns: i64) -> Coverage {
+    pub fn coverage(&self, (start, end): (Timestamp, Timestamp), lateness_ns: i64) -> LaneCoverage {
         let told_at = Timestamp(end.0.saturating_add(lateness_ns));
-        let is_over = |lane: &Lane| lane.state == State::Finished;
-        let is_expected = |lane: &Lane| !is_over(lane) || lane.watermark >= start;
+        let is_over = |lane: &CollectorLane| lane.state == LaneActivity::Finished;
+        let is_expected = |lane: &CollectorLane| !is_over(lane) || lane.watermark >= start;
         let expected = self.iter().filter(|lane| is_expected(lane)).count();
         let missing = self.all.iter().filter(|(_, lane)| !is_over(lane) && lane.watermark < told_at);
-        Coverage { expected, missing: missing.map(|(id, _)| *id).collect() }
+        LaneCoverage { expected, missing: missing.map(|(id, _)| *id).collect() }
     }
 }

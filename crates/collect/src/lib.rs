@@ -1,4 +1,4 @@
-//! Merges the results of several workers: each reports its results and progress in a [`Report`], and a [`Collector`]
+//! Merges the results of several workers: each reports its results and progress in a [`WorkerReport`], and a [`Collector`]
 //! computes the rows that a single worker would have emitted.
 
 #![forbid(unsafe_code)]
@@ -12,8 +12,8 @@ mod message;
 mod report;
 mod rows;
 
-pub use collector::{Collector, TakeRows, Whatever};
-pub use frame::{FRAME_BYTES_MAX, Frame, TAKEN, WAITING};
-pub use lanes::{Coverage, LaneId, Lanes, State};
-pub use message::{Brings, Head, Malformed, REPORT_BYTES_MAX, head};
-pub use report::{Part, Report};
+pub use collector::{Collector, IgnoreCoverage, TakeRows};
+pub use frame::{FRAME_BYTES_MAX, MonitorFrame, TAKEN, WAITING};
+pub use lanes::{CollectorLanes, LaneActivity, LaneCoverage, LaneId};
+pub use message::{REPORT_BYTES_MAX, ReportContent, ReportError, ReportHead, head};
+pub use report::{ReportPart, WorkerReport};

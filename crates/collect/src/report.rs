@@ -1,39 +1,39 @@
 //! Reports of a worker: at the end of every epoch, and earlier if there are many results.
 
-use stream::{Limited, Loss, Partials, Stretch};
+use stream::{LimitedStretch, LossCount, LossStretch, PartialResultSet};
 use tuple::Batch;
 use wire::Timestamp;
 
 /// Results of an epoch or a part of it.
 #[derive(Default)]
-pub struct Part {
+pub struct ReportPart {
     /// Raw tuples of a query without processors, in order of creation.
     pub rows: Vec<Batch>,
     /// Content of finished windows.
-    pub windows: Vec<Partials>,
+    pub windows: Vec<PartialResultSet>,
     /// Approximate memory in bytes.
     pub bytes: usize,
 }
 
 /// Report of a worker on an epoch.
-pub struct Report {
+pub struct WorkerReport {
     /// Epoch; never decreases.
     pub epoch: u64,
     /// Watermark: no earlier data follows.
     pub watermark: Timestamp,
     /// Results since the previous report.
-    pub part: Part,
+    pub part: ReportPart,
     /// Bytes of TCP byte streams captured and missing so far.
-    pub loss: Loss,
+    pub loss: LossCount,
     /// Losses of its source since the previous report, from the worker that reads the source.
-    pub lost: Option<Stretch>,
+    pub lost: Option<LossStretch>,
     /// Period in which limits of its data path and engines took effect since its last report.
-    pub limited: Option<Limited>,
+    pub limited: Option<LimitedStretch>,
     /// Content of open windows, if they are displayed.
-    pub open: Option<Partials>,
+    pub open: Option<PartialResultSet>,
 }
 
-impl Part {
+impl ReportPart {
     /// Whether there are no results.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -41,14 +41,14 @@ impl Part {
     }
 
     /// Appends later results.
-    pub fn append(&mut self, mut later: Part) {
+    pub fn append(&mut self, mut later: ReportPart) {
         self.rows.append(&mut later.rows);
         self.windows.append(&mut later.windows);
         self.bytes += later.bytes;
     }
 
     /// Adds the content of windows.
-    pub fn add_windows(&mut self, windows: Partials) {
+    pub fn add_windows(&mut self, windows: PartialResultSet) {
         self.bytes += windows.bytes();
         self.windows.push(windows);
     }

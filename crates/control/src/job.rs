@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use plan::Cost;
+use plan::JobCost;
 
-use crate::taps::Taps;
+use crate::taps::TapAssignment;
 
 /// Whether a job ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JobLifetime {
     /// Runs on the agents connected now and ends when all of them have finished.
     OneOff,
     /// Runs until it is stopped, also on agents that join later.
@@ -18,7 +18,7 @@ pub enum Kind {
 
 /// Limits that end a job on all agents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limit {
+pub struct JobLimit {
     /// Total packets over all agents. Never exceeded, and missed by at most a small remainder.
     pub packets: Option<u64>,
     /// Unix time in nanoseconds by the server's clock.
@@ -27,7 +27,7 @@ pub struct Limit {
 
 /// A job request as submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct JobSpec {
     /// Idempotency key, per owner; empty: none.
     pub key: String,
     /// Name of the owner.
@@ -37,15 +37,15 @@ pub struct Request {
     /// Labels of the job.
     pub labels: BTreeMap<String, String>,
     /// Whether it ends by itself.
-    pub kind: Kind,
+    pub kind: JobLifetime,
     /// Labels that an agent must have.
     pub on: BTreeMap<String, String>,
     /// Limits that end it on all agents.
-    pub limit: Limit,
+    pub limit: JobLimit,
     /// Estimated cost on a host.
-    pub cost: Cost,
+    pub cost: JobCost,
     /// Agents that report a flow seen by several.
-    pub taps: Taps,
+    pub taps: TapAssignment,
     /// Patterns of capture interfaces; empty: all interfaces of each host.
     pub interfaces: Vec<String>,
     /// The order, decoded only by the monitor.
@@ -55,7 +55,7 @@ pub struct Request {
     pub parts: BTreeMap<String, Bytes>,
 }
 
-impl Request {
+impl JobSpec {
     /// The order for an agent; `None`: it does not take part.
     #[must_use]
     pub fn order_of(&self, agent: &str) -> Option<&Bytes> {
@@ -64,7 +64,7 @@ impl Request {
 
     /// Whether agents restart its monitors without limit. Other jobs end when no agent can run them.
     pub(crate) fn is_retried(&self) -> bool {
-        self.kind == Kind::Standing && self.is_open()
+        self.kind == JobLifetime::Standing && self.is_open()
     }
 
     /// Whether agents that connect later may take part.
@@ -83,9 +83,9 @@ pub enum JobState {
     /// The first report is committed.
     Running,
     /// Agents have been asked to stop and deliver their results.
-    Draining(Why),
+    Draining(EndReason),
     /// Ended.
-    Ended(Why),
+    Ended(EndReason),
 }
 
 impl JobState {
@@ -97,7 +97,7 @@ impl JobState {
 
 /// Reason for the end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum EndReason {
     /// The packet limit was reached.
     PacketLimit,
     /// The row limit was reached.
@@ -119,7 +119,7 @@ pub enum Why {
 
 /// Problem of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Degraded {
+pub enum Degradation {
     /// An agent is disconnected.
     Absent {
         /// Name of the agent.
@@ -162,11 +162,11 @@ pub enum Degraded {
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct ControlledJob {
     /// Number.
     pub id: u64,
     /// The request.
-    pub request: Request,
+    pub request: JobSpec,
     /// State.
     pub state: JobState,
     /// Agents of the job, each with the incarnation that last received the order.
@@ -177,15 +177,15 @@ pub struct Job {
     /// Of these, packets granted to each agent's current incarnation: after a restart of the server an agent claims no more.
     pub shares: BTreeMap<String, u64>,
     /// What went wrong and stays true.
-    pub degraded: BTreeSet<Degraded>,
+    pub degraded: BTreeSet<Degradation>,
 }
 
 /// Maximum stored problems of a job.
 const DEGRADED_MAX: usize = 1000;
 
-impl Job {
+impl ControlledJob {
     /// Notes a problem; returns whether it is new.
-    pub(crate) fn note(&mut self, degraded: Degraded) -> bool {
+    pub(crate) fn note(&mut self, degraded: Degradation) -> bool {
         self.degraded.len() < DEGRADED_MAX && self.degraded.insert(degraded)
     }
 

@@ -1,5 +1,5 @@
-//! Decides which job runs where, from events: `(state, event, now) → actions`, for both ends of a link. [`Server`]
-//! compares jobs with the reports of agents; [`Agent`] compares its monitors with its orders, under leases: a monitor
+//! Decides which job runs where, from events: `(state, event, now) → actions`, for both ends of a link. [`ServerControl`]
+//! compares jobs with the reports of agents; [`AgentControl`] compares its monitors with its orders, under leases: a monitor
 //! ends unless its lease is renewed. Both may be killed at any step and continue from the saved state.
 //!
 //! No clock, disk, or socket is used here, and a job's plan is opaque. The caller of each side executes the actions in
@@ -13,8 +13,11 @@ mod server;
 pub mod shares;
 pub mod taps;
 
-pub use agent::{Agent, AgentAction, AgentEvent, AgentSettings, End, Note};
-pub use job::{Degraded, Job, JobState, Kind, Limit, Request, Why};
-pub use pace::{Pace, PaceSettings, Wait};
-pub use server::{Loaded, Presence, Refusal, Server, ServerAction, ServerEvent, ServerSettings, Submitted};
-pub use taps::Taps;
+pub use agent::{AgentAction, AgentControl, AgentEvent, AgentSettings, MonitorEnd, StartNote};
+pub use job::{ControlledJob, Degradation, EndReason, JobLifetime, JobLimit, JobSpec, JobState};
+pub use pace::{JobPace, PaceSettings, PaceState};
+pub use server::{
+    AdmissionError, AgentPresence, RestoredControl, ServerAction, ServerControl, ServerEvent, ServerSettings,
+    SubmittedJob,
+};
+pub use taps::TapAssignment;

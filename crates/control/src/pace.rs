@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use link::Now;
+use link::SessionTime;
 
-/// Limits of [`Pace`].
+/// Limits of [`JobPace`].
 #[derive(Debug, Clone, Copy)]
 pub struct PaceSettings {
     /// Time for which windows wait for an agent without progress.
@@ -33,7 +33,7 @@ const CATCH_UP_MAX_NS: u64 = 60_000_000_000;
 
 /// Whether windows wait for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum PaceState {
     /// Yes.
     Waited,
     /// No, until it has caught up.
@@ -41,7 +41,7 @@ pub enum Wait {
 }
 
 #[derive(Debug)]
-struct Runner {
+struct AgentPace {
     /// Smallest distance of its watermark from the server's monotonic clock; drift is added.
     best_ns: i128,
     /// Current delay behind the smallest distance.
@@ -49,26 +49,26 @@ struct Runner {
     /// Time since when it is too far behind the server's clock.
     apart_since_ns: Option<u64>,
     excused_until_ns: u64,
-    wait: Wait,
+    wait: PaceState,
 }
 
 /// See the module documentation. One per job.
 #[derive(Debug)]
-pub struct Pace {
+pub struct JobPace {
     settings: PaceSettings,
-    runners: BTreeMap<String, Runner>,
+    runners: BTreeMap<String, AgentPace>,
     looked_ns: Option<u64>,
     /// Time until which no agent is left behind, because the server itself accepted no records before.
     excused_until_ns: u64,
 }
 
-impl Default for Pace {
+impl Default for JobPace {
     fn default() -> Self {
         Self::new(PaceSettings::default())
     }
 }
 
-impl Pace {
+impl JobPace {
     /// Without agents.
     #[must_use]
     pub fn new(settings: PaceSettings) -> Self {
@@ -76,7 +76,7 @@ impl Pace {
     }
 
     /// Restarts the timeout of an agent after an absence, unless it was already left behind.
-    pub fn excuse(&mut self, agent: &str, now: Now) {
+    pub fn excuse(&mut self, agent: &str, now: SessionTime) {
         if let Some(runner) = self.runners.get_mut(agent)
             && runner.delay_ns <= i128::from(self.settings.patience_ns)
         {
@@ -86,15 +86,15 @@ impl Pace {
 
     /// Whether windows wait for an agent.
     #[must_use]
-    pub fn wait(&self, agent: &str) -> Wait {
-        self.runners.get(agent).map_or(Wait::Waited, |runner| runner.wait)
+    pub fn wait(&self, agent: &str) -> PaceState {
+        self.runners.get(agent).map_or(PaceState::Waited, |runner| runner.wait)
     }
 
     /// Agents without progress for longer than the timeout, whether or not others wait for them.
     pub fn silent(&self) -> impl Iterator<Item = &str> {
         let patience_ns = i128::from(self.settings.patience_ns);
         let is_silent =
-            move |runner: &Runner| runner.wait == Wait::LeftBehind || runner.delay_ns > patience_ns;
+            move |runner: &AgentPace| runner.wait == PaceState::LeftBehind || runner.delay_ns > patience_ns;
         self.runners.iter().filter(move |(_, runner)| is_silent(runner)).map(|(agent, _)| &**agent)
     }
 
@@ -106,8 +106,8 @@ impl Pace {
         agents: &BTreeMap<&str, i64>,
         ended_ns: Option<i64>,
         takes: bool,
-        now: Now,
-    ) -> Vec<(String, Wait)> {
+        now: SessionTime,
+    ) -> Vec<(String, PaceState)> {
         let now_ns = now.monotonic_ns;
         let before_ns = self.looked_ns.replace(now_ns);
         let elapsed_ns = now_ns.saturating_sub(before_ns.unwrap_or(now_ns));
@@ -122,7 +122,7 @@ impl Pace {
             self.measure(agent, watermark_ns, elapsed_ns, now);
         }
         let near = self.near(agents, now);
-        let front = agents.iter().filter(|(agent, _)| self.wait(agent) == Wait::Waited);
+        let front = agents.iter().filter(|(agent, _)| self.wait(agent) == PaceState::Waited);
         let front = front.map(|(_, watermark)| *watermark).chain(ended_ns).max().unwrap_or(i64::MIN);
         let least_delay = self.runners.values().map(|runner| runner.delay_ns).min().unwrap_or(0);
         let patience_ns = i128::from(self.settings.patience_ns);
@@ -142,16 +142,16 @@ impl Pace {
             let delays_others = front > watermark_ns;
             let before = runner.wait;
             match before {
-                Wait::Waited
+                PaceState::Waited
                     if delays_others
                         && !is_excused
                         && runner.excused_until_ns <= now_ns
                         && (delay_ns > patience_ns || apart_ns > self.settings.patience_ns) =>
                 {
-                    runner.wait = Wait::LeftBehind;
+                    runner.wait = PaceState::LeftBehind;
                 }
-                Wait::LeftBehind if !delays_others || (delay_ns <= patience_ns / 2 && !is_apart) => {
-                    runner.wait = Wait::Waited;
+                PaceState::LeftBehind if !delays_others || (delay_ns <= patience_ns / 2 && !is_apart) => {
+                    runner.wait = PaceState::Waited;
                 }
                 _ => {}
             }
@@ -162,14 +162,14 @@ impl Pace {
         changed
     }
 
-    fn measure(&mut self, agent: &str, watermark_ns: i64, elapsed_ns: u64, now: Now) {
+    fn measure(&mut self, agent: &str, watermark_ns: i64, elapsed_ns: u64, now: SessionTime) {
         let distance_ns = i128::from(now.monotonic_ns) - i128::from(watermark_ns);
-        let fresh = Runner {
+        let fresh = AgentPace {
             best_ns: distance_ns,
             delay_ns: 0,
             apart_since_ns: None,
             excused_until_ns: 0,
-            wait: Wait::Waited,
+            wait: PaceState::Waited,
         };
         let runner = self.runners.entry(agent.to_owned()).or_insert(fresh);
         runner.best_ns = (runner.best_ns + i128::from(elapsed_ns) / DRIFT).min(distance_ns);
@@ -177,16 +177,16 @@ impl Pace {
     }
 
     /// Number of agents close to the server's clock.
-    fn near(&self, agents: &BTreeMap<&str, i64>, now: Now) -> usize {
+    fn near(&self, agents: &BTreeMap<&str, i64>, now: SessionTime) -> usize {
         agents.values().filter(|watermark| is_near(**watermark, &self.settings, now)).count()
     }
 }
 
-fn is_near(watermark_ns: i64, settings: &PaceSettings, now: Now) -> bool {
+fn is_near(watermark_ns: i64, settings: &PaceSettings, now: SessionTime) -> bool {
     now.wall_ns.abs_diff(watermark_ns) <= settings.behind_max_ns
 }
 
-fn is_behind(watermark_ns: i64, settings: &PaceSettings, now: Now) -> bool {
+fn is_behind(watermark_ns: i64, settings: &PaceSettings, now: SessionTime) -> bool {
     watermark_ns < now.wall_ns && !is_near(watermark_ns, settings, now)
 }
 
@@ -215,14 +215,15 @@ mod tests {
         takes: impl Fn(i64) -> bool,
         ended: impl Fn(i64) -> Option<i64>,
     ) -> String {
-        let now = |second: i64| Now { monotonic_ns: (second * S) as u64, wall_ns: (1000 + second) * S };
-        let mut pace = Pace::default();
+        let now =
+            |second: i64| SessionTime { monotonic_ns: (second * S) as u64, wall_ns: (1000 + second) * S };
+        let mut pace = JobPace::default();
         let mut said = Vec::new();
         let names = ["a", "b", "c"];
         for second in 0..seconds {
             let all = (0..agents).map(|agent| (names[agent], at(agent, second) * S)).collect();
             for (agent, wait) in pace.look(&all, ended(second).map(|s| s * S), takes(second), now(second)) {
-                said.push(format!("{second} {} {agent}", if wait == Wait::Waited { '+' } else { '-' }));
+                said.push(format!("{second} {} {agent}", if wait == PaceState::Waited { '+' } else { '-' }));
             }
         }
         said.join(", ")

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
-use link::Capacity;
+use link::HostCapacity;
 
 use crate::pattern::matches;
 
 /// Agents that report a flow seen by several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Taps {
+pub enum TapAssignment {
     /// One, by a table of addresses.
     #[default]
     One,
@@ -30,7 +30,7 @@ pub(crate) type Owners = BTreeMap<IpAddr, String>;
 
 /// Addresses whose traffic passes these interfaces of a host; empty: all interfaces. If an agent does not report
 /// addresses per interface, all its addresses count.
-pub(crate) fn seen<'a>(capacity: &'a Capacity, interfaces: &[String]) -> Cow<'a, [Bytes]> {
+pub(crate) fn seen<'a>(capacity: &'a HostCapacity, interfaces: &[String]) -> Cow<'a, [Bytes]> {
     if interfaces.is_empty() || capacity.passing.is_empty() {
         return Cow::Borrowed(&capacity.addresses);
     }
@@ -55,10 +55,10 @@ pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, Cow<'a, [Byte
 }
 
 /// Table of one agent.
-pub(crate) fn table(owners: &Owners, agent: &str) -> link::TapTable {
+pub(crate) fn table(owners: &Owners, agent: &str) -> link::TapTableMessage {
     let (own, others): (Vec<_>, Vec<_>) = owners.iter().partition(|(_, owner)| *owner == agent);
     let all = |list: Vec<(&IpAddr, &String)>| list.into_iter().map(|(ip, _)| write(*ip)).collect();
-    link::TapTable { own: all(own), others: all(others) }
+    link::TapTableMessage { own: all(own), others: all(others) }
 }
 
 /// Whether an address can identify a host: not loopback, link-local and similar ones.
@@ -127,12 +127,12 @@ mod tests {
         let ips = |list: &[&str]| -> Vec<Bytes> {
             list.iter().map(|ip| write(ip.parse().expect("an address"))).collect()
         };
-        let passing = |interface: &str, list: &[&str]| link::Passing {
+        let passing = |interface: &str, list: &[&str]| link::InterfaceAddresses {
             interface: interface.into(),
             addresses: ips(list),
         };
         // The bridge's address passes the card below it.
-        let capacity = Capacity {
+        let capacity = HostCapacity {
             addresses: ips(&["10.0.0.1", "10.1.0.1", "10.2.0.1"]),
             passing: vec![
                 passing("eth0", &["10.1.0.1"]),
@@ -140,9 +140,9 @@ mod tests {
                 passing("br-a", &["10.1.0.1"]),
                 passing("br-b", &["10.2.0.1"]),
             ],
-            ..Capacity::default()
+            ..HostCapacity::default()
         };
-        let before = Capacity { passing: Vec::new(), ..capacity.clone() };
+        let before = HostCapacity { passing: Vec::new(), ..capacity.clone() };
         for (interfaces, expected) in [
             (&[][..], &["10.0.0.1", "10.1.0.1", "10.2.0.1"][..]),
             (&["eth1"], &["10.0.0.1"]),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use control::shares::{Action, Change, STEP_MAX, Said, Shares};
+use control::shares::{MonitorReport, STEP_MAX, SampleShares, ShareAction, ShareChange};
 
 const STEP: Duration = Duration::from_millis(250);
 
@@ -32,9 +32,9 @@ struct Monitor {
     waiting: f64,
     fell: Duration,
     calm: Duration,
-    said: Said,
+    said: MonitorReport,
     /// Messages in transit: its reports, and its orders.
-    says: Vec<(Duration, Said)>,
+    says: Vec<(Duration, MonitorReport)>,
     told: Vec<(Duration, u8)>,
     level_changes: Vec<Duration>,
 }
@@ -51,14 +51,14 @@ impl Monitor {
             waiting: 0.0,
             fell: Duration::ZERO,
             calm: Duration::ZERO,
-            said: Said::default(),
+            said: MonitorReport::default(),
             says: Vec::new(),
             told: Vec::new(),
             level_changes: Vec::new(),
         }
     }
 
-    /// As in `monitor::pressure::Governor`.
+    /// As in `monitor::sampling_control::Governor`.
     fn work(&mut self, now: Duration) {
         let comes = self.load * plan::slice::share(self.copied);
         let is_in = plan::slice::share(self.heeds.max(self.copied)) * self.load;
@@ -87,7 +87,7 @@ impl Monitor {
 }
 
 struct World {
-    shares: Shares,
+    shares: SampleShares,
     monitors: Vec<Monitor>,
     chance: Chance,
     now: Duration,
@@ -99,7 +99,7 @@ struct World {
 
 impl World {
     fn new(monitors: Vec<Monitor>, delay_ms: u64, seed: u64) -> World {
-        let shares = Shares::new(&vec![10; monitors.len()]);
+        let shares = SampleShares::new(&vec![10; monitors.len()]);
         World {
             shares,
             monitors,
@@ -162,16 +162,16 @@ impl World {
         self.carry_out(actions);
     }
 
-    fn carry_out(&mut self, actions: Vec<Action>) {
+    fn carry_out(&mut self, actions: Vec<ShareAction>) {
         for action in actions {
             let at = self.now + self.delay();
             match action {
-                Action::Tell { monitor, level } => {
+                ShareAction::Tell { monitor, level } => {
                     let told = &mut self.monitors[monitor].told;
                     let last = told.last().map_or(at, |(at, _)| *at);
                     told.push((at.max(last), level));
                 }
-                Action::Copy(to) => {
+                ShareAction::Copy(to) => {
                     assert!(self.copying.is_none(), "one change at a time");
                     let went = self.refuses.take().map_or(Ok(()), Err);
                     self.copying = Some((at, to, went));
@@ -231,7 +231,7 @@ fn who_is_not_obeyed_is_frozen() {
     let mut world = World::new(monitors, 500, 9);
     world.run(600);
     let changes = world.shares.take_changes();
-    let frozen: Vec<&Change> = changes.iter().filter(|change| change.frozen.is_some()).collect();
+    let frozen: Vec<&ShareChange> = changes.iter().filter(|change| change.frozen.is_some()).collect();
     assert_eq!(frozen.len(), 1, "{frozen:?}");
     assert_eq!(frozen[0].monitor, 1);
     let level = world.shares.levels()[1];
@@ -253,25 +253,25 @@ fn what_switches_refuse_monitors_do_not_heed() {
 
 #[test]
 fn a_silent_monitor_is_not_waited_for() {
-    let mut shares = Shares::new(&[10, 0]);
+    let mut shares = SampleShares::new(&[10, 0]);
     let at = Duration::from_secs;
-    let said = |level| Said { rate: 0.1, level, ..Said::default() };
+    let said = |level| MonitorReport { rate: 0.1, level, ..MonitorReport::default() };
     for second in 0..22 {
         [0, 1].into_iter().for_each(|monitor| shares.said(at(second), monitor, said(0)));
     }
     // The other one's switch does not support slices.
-    assert_eq!(shares.look(at(22)), [Action::Tell { monitor: 0, level: 3 }]);
+    assert_eq!(shares.look(at(22)), [ShareAction::Tell { monitor: 0, level: 3 }]);
     assert_eq!(shares.look(at(40)), []);
-    assert_eq!(shares.look(at(50)), [Action::Tell { monitor: 0, level: 0 }]);
+    assert_eq!(shares.look(at(50)), [ShareAction::Tell { monitor: 0, level: 0 }]);
     assert!(shares.take_changes()[0].frozen.is_some());
     for second in 50..80 {
         shares.said(at(second), 0, said(0));
     }
     assert_eq!(shares.look(at(80)), []);
     // Nor for an ended one.
-    let mut shares = Shares::new(&[10]);
+    let mut shares = SampleShares::new(&[10]);
     (0..22).for_each(|second| shares.said(at(second), 0, said(0)));
     assert_eq!(shares.look(at(22)).len(), 1);
     shares.gone(0);
-    assert!(matches!(shares.look(at(23))[..], [Action::Copy(_)]));
+    assert!(matches!(shares.look(at(23))[..], [ShareAction::Copy(_)]));
 }

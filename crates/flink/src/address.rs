@@ -6,16 +6,17 @@ use std::path::Path;
 use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, parse_pem};
 
-use crate::error::Error;
-use crate::options::Authorization;
+use crate::error::FlinkError;
+use crate::options::FlinkAuthorization;
 
 /// Maximum bytes of a certificate file.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// An address without credentials, and the credentials.
-pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<Authorization>), Error> {
+pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<FlinkAuthorization>), FlinkError> {
     // The address is not part of the message, because it may contain a password.
-    let wrong = |why: &str| Error::WrongUse(format!("the address of {whom} {why}, as http://127.0.0.1:8083"));
+    let wrong =
+        |why: &str| FlinkError::WrongUse(format!("the address of {whom} {why}, as http://127.0.0.1:8083"));
     let (scheme, rest) =
         url.trim().split_once("://").ok_or_else(|| wrong("begins with http:// or https://"))?;
     if scheme != "http" && scheme != "https" {
@@ -33,7 +34,7 @@ pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<Authoriza
     }
     let secret = user.map(|user| {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
-        Authorization::basic(&decoded(name), &decoded(password))
+        FlinkAuthorization::basic(&decoded(name), &decoded(password))
     });
     Ok((base, secret))
 }
@@ -57,8 +58,8 @@ fn decoded(text: &str) -> String {
 }
 
 /// Certificate authorities of a file.
-pub(crate) fn authorities(path: &Path) -> Result<RootCerts, Error> {
-    let wrong = |why: String| Error::WrongUse(format!("{}: {why}", path.display()));
+pub(crate) fn authorities(path: &Path) -> Result<RootCerts, FlinkError> {
+    let wrong = |why: String| FlinkError::WrongUse(format!("{}: {why}", path.display()));
     let size = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
     if size > PEM_BYTES_MAX {
         return Err(wrong("that is no file of certificates".into()));
@@ -91,7 +92,11 @@ mod tests {
             ("http://me@h:1", "http://h:1", Some("Basic bWU6")),
         ] {
             let (found, secret) = of(url).expect(url);
-            assert_eq!((found.as_str(), secret.as_ref().map(Authorization::header)), (base, header), "{url}");
+            assert_eq!(
+                (found.as_str(), secret.as_ref().map(FlinkAuthorization::header)),
+                (base, header),
+                "{url}"
+            );
         }
         for url in
             ["", "h:1", "ftp://h", "http://", "http://me:secret@", "http://h/?secret", "http://a b/secret"]
@@ -102,6 +107,6 @@ mod tests {
                 "{url}: {said}"
             );
         }
-        assert_eq!(format!("{:?}", Authorization::bearer("secret")), "***");
+        assert_eq!(format!("{:?}", FlinkAuthorization::bearer("secret")), "***");
     }
 }

@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::error::Error;
-use crate::http::{Answer, Http, Repeat};
-use crate::options::Options;
-use crate::said::Said;
-use crate::state::State;
+use crate::error::FlinkError;
+use crate::error_summary::ErrorSummary;
+use crate::http::{HttpAnswer, HttpClient, RequestRepeat};
+use crate::options::GatewayOptions;
+use crate::state::FlinkJobState;
 
 /// Timeout of an address reported by the gateway.
 const LEARNED: Duration = Duration::from_secs(3);
 
 /// See the module documentation.
-pub struct Cluster {
-    http: Http,
+pub struct FlinkCluster {
+    http: HttpClient,
     patience: Duration,
 }
 
 /// Checkpoints of a job since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checkpoints {
+pub struct JobCheckpoints {
     /// Number of completed ones.
     pub completed: u64,
     /// Number of failed ones.
@@ -43,31 +43,35 @@ pub struct SlotMemory {
 
 /// State of a stop with savepoint.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum StopStatus {
     /// Flink is at it.
     InProgress,
     /// Path of the savepoint.
     Done(String),
     /// Failed; the job continues.
-    Failed(Said),
+    Failed(ErrorSummary),
 }
 
-impl Cluster {
+impl FlinkCluster {
     /// The cluster at an address.
     ///
     /// # Errors
-    /// `Error::Foreign` if another program answers, `Error::Unreachable` if none.
-    pub fn at(url: &str, options: &Options) -> Result<Cluster, Error> {
-        let http = Http::new("Flink's REST API", url, options)?;
-        let answer = http.ask("GET", "/config", None, Repeat::Harmless, Duration::ZERO)?;
+    /// `FlinkError::Foreign` if another program answers, `FlinkError::Unreachable` if none.
+    pub fn at(url: &str, options: &GatewayOptions) -> Result<FlinkCluster, FlinkError> {
+        let http = HttpClient::new("Flink's REST API", url, options)?;
+        let answer = http.ask("GET", "/config", None, RequestRepeat::Harmless, Duration::ZERO)?;
         match answer.body["flink-version"].is_string() {
-            true => Ok(Cluster { http, patience: options.patience }),
+            true => Ok(FlinkCluster { http, patience: options.patience }),
             false => Err(http.foreign(&answer)),
         }
     }
 
     /// The cluster at the address reported by the gateway. It may be unreachable from here, which is not an error.
-    pub(crate) fn learned(properties: &Value, options: &Options, gateway: &Http) -> Option<Cluster> {
+    pub(crate) fn learned(
+        properties: &Value,
+        options: &GatewayOptions,
+        gateway: &HttpClient,
+    ) -> Option<FlinkCluster> {
         let text = |name: &str| properties[name].as_str();
         let host = text("rest.address")?;
         let is_near = |host: &str| host.starts_with("127.") || matches!(host, "localhost" | "::1" | "[::1]");
@@ -79,8 +83,9 @@ impl Cluster {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let url = format!("{scheme}://{host}:{}", text("rest.port").unwrap_or("8081"));
         // The credentials are not sent, because they belong to the gateway.
-        let options = Options { authorization: None, answer: options.answer.min(LEARNED), ..options.clone() };
-        Cluster::at(&url, &options).ok()
+        let options =
+            GatewayOptions { authorization: None, answer: options.answer.min(LEARNED), ..options.clone() };
+        FlinkCluster::at(&url, &options).ok()
     }
 
     /// Name for messages.
@@ -89,12 +94,12 @@ impl Cluster {
         self.http.whom()
     }
 
-    fn get(&self, path: &str) -> Result<Answer, Error> {
-        self.http.ask("GET", path, None, Repeat::Harmless, Duration::ZERO)
+    fn get(&self, path: &str) -> Result<HttpAnswer, FlinkError> {
+        self.http.ask("GET", path, None, RequestRepeat::Harmless, Duration::ZERO)
     }
 
     /// A part of the API for a job; `None`: unknown job.
-    pub(crate) fn of_job(&self, job: &str, path: &str) -> Result<Option<Value>, Error> {
+    pub(crate) fn of_job(&self, job: &str, path: &str) -> Result<Option<Value>, FlinkError> {
         let answer = self.get(&format!("/jobs/{job}{path}"))?;
         match answer.status {
             404 if answer.stack().contains(job) => Ok(None),
@@ -103,10 +108,10 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn state(&self, job: &str) -> Result<Option<State>, Error> {
+    pub(crate) fn state(&self, job: &str) -> Result<Option<FlinkJobState>, FlinkError> {
         let Some(found) = self.of_job(job, "")? else { return Ok(None) };
         let Some(word) = found["state"].as_str() else {
-            return Err(Error::Foreign(format!("{} tells no state of job {job}", self.whom())));
+            return Err(FlinkError::Foreign(format!("{} tells no state of job {job}", self.whom())));
         };
         let counts = found["status-counts"].as_object();
         let sum = |of: fn(&str) -> bool| -> u64 {
@@ -116,29 +121,29 @@ impl Cluster {
         let tasks = sum(|_| true);
         let at_work = sum(|name| matches!(name, "RUNNING" | "FINISHED"));
         let since_ms = found["timestamps"]["RESTARTING"].as_u64().filter(|ms| *ms > 0);
-        let restarting = || State::Restarting { why: self.why(job), since_ms };
-        Ok(Some(match State::of(word) {
+        let restarting = || FlinkJobState::Restarting { why: self.why(job), since_ms };
+        Ok(Some(match FlinkJobState::of(word) {
             // Flink reports a job as running while its tasks wait for a slot.
-            State::Running if at_work < tasks && since_ms.is_some() => restarting(),
-            State::Running if at_work < tasks => State::Starting { at_work, tasks },
-            State::Restarting { .. } => restarting(),
-            State::Failed { .. } => State::Failed { why: self.why(job) },
+            FlinkJobState::Running if at_work < tasks && since_ms.is_some() => restarting(),
+            FlinkJobState::Running if at_work < tasks => FlinkJobState::Starting { at_work, tasks },
+            FlinkJobState::Restarting { .. } => restarting(),
+            FlinkJobState::Failed { .. } => FlinkJobState::Failed { why: self.why(job) },
             state => state,
         }))
     }
 
     /// The last failure of a job.
-    fn why(&self, job: &str) -> Option<Said> {
+    fn why(&self, job: &str) -> Option<ErrorSummary> {
         let found = self.of_job(job, "/exceptions?maxExceptions=1").ok()??;
         let last = &found["exceptionHistory"]["entries"][0]["stacktrace"];
-        Some(Said::of(last.as_str().or(found["root-exception"].as_str())?))
+        Some(ErrorSummary::of(last.as_str().or(found["root-exception"].as_str())?))
     }
 
     /// Managed memory of the smallest slot; `None`: no TaskManager yet, or none that reports it.
     ///
     /// # Errors
-    /// `Error::Unreachable` if there is no answer.
-    pub fn slot_memory(&self) -> Result<Option<SlotMemory>, Error> {
+    /// `FlinkError::Unreachable` if there is no answer.
+    pub fn slot_memory(&self) -> Result<Option<SlotMemory>, FlinkError> {
         let answer = self.get("/taskmanagers")?;
         let of = |found: &Value| {
             let number = found["slotsNumber"].as_u64().filter(|number| *number > 0)?;
@@ -151,28 +156,28 @@ impl Cluster {
     /// A job's checkpoints; `None`: unknown job.
     ///
     /// # Errors
-    /// `Error::Unreachable` if there is no answer.
-    pub fn checkpoints(&self, job: &str) -> Result<Option<Checkpoints>, Error> {
+    /// `FlinkError::Unreachable` if there is no answer.
+    pub fn checkpoints(&self, job: &str) -> Result<Option<JobCheckpoints>, FlinkError> {
         let Some(found) = self.of_job(job, "/checkpoints")? else { return Ok(None) };
         let latest = &found["latest"];
-        Ok(Some(Checkpoints {
+        Ok(Some(JobCheckpoints {
             completed: found["counts"]["completed"].as_u64().unwrap_or(0),
             failed: found["counts"]["failed"].as_u64().unwrap_or(0),
             completed_ms: latest["completed"]["latest_ack_timestamp"].as_u64(),
-            why: latest["failed"]["failure_message"].as_str().map(|text| Said::of(text).sentence),
+            why: latest["failed"]["failure_message"].as_str().map(|text| ErrorSummary::of(text).sentence),
         }))
     }
 
-    pub(crate) fn cancel(&self, job: &str) -> Result<(), Error> {
+    pub(crate) fn cancel(&self, job: &str) -> Result<(), FlinkError> {
         let path = format!("/jobs/{job}?mode=cancel");
-        self.http.ask("PATCH", &path, None, Repeat::Harmless, self.patience).map(|_| ())
+        self.http.ask("PATCH", &path, None, RequestRepeat::Harmless, self.patience).map(|_| ())
     }
 
     /// Requests a job to flush and end; returns the number of the request.
-    pub(crate) fn drain(&self, job: &str) -> Result<String, Error> {
+    pub(crate) fn drain(&self, job: &str) -> Result<String, FlinkError> {
         let path = format!("/jobs/{job}/stop");
         let body = json!({"drain": true});
-        let answer = self.http.ask("POST", &path, Some(&body), Repeat::Harmless, Duration::ZERO)?;
+        let answer = self.http.ask("POST", &path, Some(&body), RequestRepeat::Harmless, Duration::ZERO)?;
         let is_plain = |id: &&str| id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric());
         match answer.body["request-id"].as_str().filter(is_plain) {
             Some(request) => Ok(request.to_owned()),
@@ -180,25 +185,31 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn drained(&self, job: &str, request: &str) -> Result<Stop, Error> {
+    pub(crate) fn drained(&self, job: &str, request: &str) -> Result<StopStatus, FlinkError> {
         let Some(found) = self.of_job(job, &format!("/savepoints/{request}"))? else {
-            return Err(Error::Refused(format!("{} knows nothing of that stop", self.whom())));
+            return Err(FlinkError::Refused(format!("{} knows nothing of that stop", self.whom())));
         };
         if found["status"]["id"].as_str() == Some("IN_PROGRESS") {
-            return Ok(Stop::InProgress);
+            return Ok(StopStatus::InProgress);
         }
         let operation = &found["operation"];
         Ok(match operation["location"].as_str() {
-            Some(path) => Stop::Done(path.to_owned()),
-            None => {
-                Stop::Failed(Said::of(operation["failure-cause"]["stack-trace"].as_str().unwrap_or_default()))
-            }
+            Some(path) => StopStatus::Done(path.to_owned()),
+            None => StopStatus::Failed(ErrorSummary::of(
+                operation["failure-cause"]["stack-trace"].as_str().unwrap_or_default(),
+            )),
         })
     }
 
     /// Requests the deletion of a savepoint without waiting for it.
     pub(crate) fn dispose(&self, savepoint: &str) {
         let body = json!({"savepoint-path": savepoint});
-        let _ = self.http.ask("POST", "/savepoint-disposal", Some(&body), Repeat::Harmless, Duration::ZERO);
+        let _ = self.http.ask(
+            "POST",
+            "/savepoint-disposal",
+            Some(&body),
+            RequestRepeat::Harmless,
+            Duration::ZERO,
+        );
     }
 }

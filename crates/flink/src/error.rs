@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::said::Said;
+use crate::error_summary::ErrorSummary;
 
 /// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum FlinkError {
     /// Invalid address or option.
     #[error("{0}")]
     WrongUse(String),
@@ -39,13 +39,13 @@ pub struct StatementError {
     /// The statement without values of options (`'name'='value'`), which may be passwords.
     pub statement: String,
     /// The error message.
-    pub said: Said,
+    pub said: ErrorSummary,
 }
 
 impl StatementError {
     /// The error of a statement.
     #[must_use]
-    pub fn new(statement: &str, said: Said) -> StatementError {
+    pub fn new(statement: &str, said: ErrorSummary) -> StatementError {
         StatementError { statement: without_values(statement), said }
     }
 
@@ -77,11 +77,11 @@ impl fmt::Display for StatementError {
     }
 }
 
-impl Error {
+impl FlinkError {
     /// Whether a later retry may succeed.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Error::Unreachable(_) | Error::Unclear(_))
+        matches!(self, FlinkError::Unreachable(_) | FlinkError::Unclear(_))
     }
 }
 

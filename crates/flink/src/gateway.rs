@@ -8,34 +8,34 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::Cluster;
-use crate::error::Error;
-use crate::http::{Http, Repeat};
-use crate::options::Options;
-use crate::rows::Rows;
-use crate::session::{self, Session, Trouble};
-use crate::version::{OLDEST, Version};
+use crate::cluster::FlinkCluster;
+use crate::error::FlinkError;
+use crate::http::{HttpClient, RequestRepeat};
+use crate::options::GatewayOptions;
+use crate::rows::StatementRows;
+use crate::session::{self, SqlSession, StatementFailure};
+use crate::version::{FlinkVersion, OLDEST};
 
 /// Maximum attempts of a statement with a lost session.
 const TRIES: usize = 3;
 
 /// See the module documentation. Shared by threads.
-pub struct Gateway {
-    inner: Arc<Inner>,
-    cluster: Option<Cluster>,
-    version: Version,
+pub struct SqlGateway {
+    inner: Arc<SqlGatewayShared>,
+    cluster: Option<FlinkCluster>,
+    version: FlinkVersion,
     /// Dropping it ends the keepalive thread.
     _beats: mpsc::Sender<()>,
 }
 
-struct Inner {
-    http: Http,
-    options: Options,
-    state: Mutex<State>,
+struct SqlGatewayShared {
+    http: HttpClient,
+    options: GatewayOptions,
+    state: Mutex<SqlSessionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SqlSessionState {
     /// Handle of the session, if any.
     handle: Option<String>,
     prepared: Vec<String>,
@@ -43,48 +43,48 @@ struct State {
 
 /// Whether a statement is idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum StatementRepeat {
     /// Yes.
     Harmless,
     /// Possibly not.
     Harmful,
 }
 
-impl Gateway {
+impl SqlGateway {
     /// Opens a session.
     ///
     /// # Errors
-    /// `Error::Unreachable` if there is no answer, `Error::Foreign` or `Error::TooOld` if the server is not a supported
+    /// `FlinkError::Unreachable` if there is no answer, `FlinkError::Foreign` or `FlinkError::TooOld` if the server is not a supported
     /// gateway.
-    pub fn open(url: &str, options: Options) -> Result<Gateway, Error> {
-        let http = Http::new("the SQL Gateway", url, &options)?;
+    pub fn open(url: &str, options: GatewayOptions) -> Result<SqlGateway, FlinkError> {
+        let http = HttpClient::new("the SQL Gateway", url, &options)?;
         let version = version(&http)?;
         let handle = session::open(&http, &options, Duration::ZERO)?;
-        let properties = Session { http: &http, handle: &handle, options: &options }.properties()?;
+        let properties = SqlSession { http: &http, handle: &handle, options: &options }.properties()?;
         let cluster = match &options.cluster {
-            Some(url) => Some(Cluster::at(url, &options)?),
-            None => Cluster::learned(&properties, &options, &http),
+            Some(url) => Some(FlinkCluster::at(url, &options)?),
+            None => FlinkCluster::learned(&properties, &options, &http),
         };
         let every = options.beat.unwrap_or_else(|| session::beat_every(&properties));
-        let state = Mutex::new(State { handle: Some(handle), prepared: Vec::new() });
-        let inner = Arc::new(Inner { http, options, state });
+        let state = Mutex::new(SqlSessionState { handle: Some(handle), prepared: Vec::new() });
+        let inner = Arc::new(SqlGatewayShared { http, options, state });
         let beats = keep_alive(&inner, every);
-        Ok(Gateway { inner, cluster, version, _beats: beats })
+        Ok(SqlGateway { inner, cluster, version, _beats: beats })
     }
 
     /// Version of Flink.
     #[must_use]
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> FlinkVersion {
         self.version
     }
 
     /// REST API of the cluster, if known and reachable when the session was opened.
     #[must_use]
-    pub fn cluster(&self) -> Option<&Cluster> {
+    pub fn cluster(&self) -> Option<&FlinkCluster> {
         self.cluster.as_ref()
     }
 
-    pub(crate) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &GatewayOptions {
         &self.inner.options
     }
 
@@ -92,9 +92,9 @@ impl Gateway {
     /// session.
     ///
     /// # Errors
-    /// `Error::Statement` if Flink rejects it; then it is not repeated.
-    pub fn prepare(&self, statement: &str) -> Result<Rows, Error> {
-        let rows = self.run(statement, &[], Again::Harmless)?;
+    /// `FlinkError::Statement` if Flink rejects it; then it is not repeated.
+    pub fn prepare(&self, statement: &str) -> Result<StatementRows, FlinkError> {
+        let rows = self.run(statement, &[], StatementRepeat::Harmless)?;
         self.inner.state().prepared.push(statement.to_owned());
         Ok(rows)
     }
@@ -102,35 +102,40 @@ impl Gateway {
     /// Executes a statement once. Its effects end with the session, except jobs.
     ///
     /// # Errors
-    /// `Error::Statement` if Flink rejects it, `Error::Unclear` if the connection was lost during the request.
-    pub fn execute(&self, statement: &str) -> Result<Rows, Error> {
-        self.run(statement, &[], Again::Harmful)
+    /// `FlinkError::Statement` if Flink rejects it, `FlinkError::Unclear` if the connection was lost during the request.
+    pub fn execute(&self, statement: &str) -> Result<StatementRows, FlinkError> {
+        self.run(statement, &[], StatementRepeat::Harmful)
     }
 
     /// Executes a statement with its own configuration.
-    pub(crate) fn run(&self, statement: &str, config: &[(&str, &str)], again: Again) -> Result<Rows, Error> {
+    pub(crate) fn run(
+        &self,
+        statement: &str,
+        config: &[(&str, &str)],
+        again: StatementRepeat,
+    ) -> Result<StatementRows, FlinkError> {
         let mut why = String::new();
         for _ in 0..TRIES {
             let handle = self.inner.handle()?;
             match self.inner.session(&handle).run(statement, config) {
                 Ok(rows) => return Ok(rows),
-                Err(Trouble::Error(error)) => return Err(error),
-                Err(Trouble::Late(why)) => return Err(Error::Unclear(why)),
-                Err(Trouble::Gone) => self.inner.forget(&handle),
-                Err(Trouble::Broken(broken)) => {
-                    if again == Again::Harmful {
-                        return Err(Error::Unclear(broken));
+                Err(StatementFailure::Error(error)) => return Err(error),
+                Err(StatementFailure::Late(why)) => return Err(FlinkError::Unclear(why)),
+                Err(StatementFailure::Gone) => self.inner.forget(&handle),
+                Err(StatementFailure::Broken(broken)) => {
+                    if again == StatementRepeat::Harmful {
+                        return Err(FlinkError::Unclear(broken));
                     }
                     why = broken;
                     self.inner.forget(&handle);
                 }
             }
         }
-        Err(Error::Unreachable(format!("{} loses each session: {why}", self.inner.http.whom())))
+        Err(FlinkError::Unreachable(format!("{} loses each session: {why}", self.inner.http.whom())))
     }
 }
 
-impl Drop for Gateway {
+impl Drop for SqlGateway {
     fn drop(&mut self) {
         if let Some(handle) = self.inner.state().handle.take() {
             self.inner.session(&handle).close();
@@ -138,17 +143,17 @@ impl Drop for Gateway {
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SqlGatewayShared {
+    fn state(&self) -> MutexGuard<'_, SqlSessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn session<'s>(&'s self, handle: &'s str) -> Session<'s> {
-        Session { http: &self.http, handle, options: &self.options }
+    fn session<'s>(&'s self, handle: &'s str) -> SqlSession<'s> {
+        SqlSession { http: &self.http, handle, options: &self.options }
     }
 
     /// Handle of the session; creates and prepares one if there is none.
-    fn handle(&self) -> Result<String, Error> {
+    fn handle(&self) -> Result<String, FlinkError> {
         let mut state = self.state();
         if let Some(handle) = &state.handle {
             return Ok(handle.clone());
@@ -157,9 +162,13 @@ impl Inner {
         for statement in &state.prepared {
             if let Err(trouble) = self.session(&handle).run(statement, &[]) {
                 return Err(match trouble {
-                    Trouble::Error(error) => error,
-                    Trouble::Gone => Error::Unreachable(format!("{} loses each session", self.http.whom())),
-                    Trouble::Broken(why) | Trouble::Late(why) => Error::Unreachable(why),
+                    StatementFailure::Error(error) => error,
+                    StatementFailure::Gone => {
+                        FlinkError::Unreachable(format!("{} loses each session", self.http.whom()))
+                    }
+                    StatementFailure::Broken(why) | StatementFailure::Late(why) => {
+                        FlinkError::Unreachable(why)
+                    }
                 });
             }
         }
@@ -185,7 +194,7 @@ impl Inner {
 }
 
 /// Sends keepalives for the session until the sender is dropped.
-fn keep_alive(inner: &Arc<Inner>, every: Duration) -> mpsc::Sender<()> {
+fn keep_alive(inner: &Arc<SqlGatewayShared>, every: Duration) -> mpsc::Sender<()> {
     let (sender, receiver) = mpsc::channel();
     let inner = Arc::downgrade(inner);
     thread::spawn(move || {
@@ -200,26 +209,26 @@ fn keep_alive(inner: &Arc<Inner>, every: Duration) -> mpsc::Sender<()> {
 }
 
 /// Version of Flink at an address.
-fn version(http: &Http) -> Result<Version, Error> {
-    let ask = |path: &str| http.ask("GET", path, None, Repeat::Harmless, Duration::ZERO);
+fn version(http: &HttpClient) -> Result<FlinkVersion, FlinkError> {
+    let ask = |path: &str| http.ask("GET", path, None, RequestRepeat::Harmless, Duration::ZERO);
     let answer = ask("/v1/info")?;
     let said = answer.body["version"].as_str();
     let (true, Some(said)) = (answer.is_fine(), said.filter(|_| answer.body["productName"].is_string()))
     else {
         let other = ask("/config")?;
         return Err(match &other.body["flink-version"] {
-            Value::String(_) => Error::WrongUse(format!(
+            Value::String(_) => FlinkError::WrongUse(format!(
                 "{} is Flink's own REST API: the SQL Gateway's address is wanted (usually port 8083)",
                 http.whom()
             )),
             _ => http.foreign(&answer),
         });
     };
-    match Version::parse(said) {
+    match FlinkVersion::parse(said) {
         Some(version) if version >= OLDEST => Ok(version),
         Some(_) => {
-            Err(Error::TooOld(format!("{} is Flink {said}: {OLDEST} or later is needed", http.whom())))
+            Err(FlinkError::TooOld(format!("{} is Flink {said}: {OLDEST} or later is needed", http.whom())))
         }
-        None => Err(Error::Foreign(format!("{} calls itself Flink {said:?}", http.whom()))),
+        None => Err(FlinkError::Foreign(format!("{} calls itself Flink {said:?}", http.whom()))),
     }
 }

@@ -11,9 +11,9 @@ use ureq::http::Request;
 use ureq::tls::TlsConfig;
 
 use crate::address::{address, authorities};
-use crate::error::Error;
-use crate::options::{Authorization, Options};
-use crate::said::Said;
+use crate::error::FlinkError;
+use crate::error_summary::ErrorSummary;
+use crate::options::{FlinkAuthorization, GatewayOptions};
 
 /// Maximum pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// Whether a request is idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Repeat {
+pub(crate) enum RequestRepeat {
     /// Yes.
     Harmless,
     /// Possibly not.
@@ -33,14 +33,14 @@ pub(crate) enum Repeat {
 
 /// A response with its status.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     /// Null if the body is not JSON.
     pub(crate) body: Value,
     text: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     pub(crate) fn is_fine(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -55,7 +55,7 @@ impl Answer {
 
 /// Reason why there is no response.
 #[derive(Debug)]
-enum Failure {
+enum HttpFailure {
     /// The request did not reach the server.
     Unheard(String),
     /// The request may have reached the server.
@@ -65,19 +65,23 @@ enum Failure {
 }
 
 /// A client for one server.
-pub(crate) struct Http {
+pub(crate) struct HttpClient {
     agent: Agent,
     base: String,
     /// Name of the server for messages.
     whom: &'static str,
-    authorization: Option<Authorization>,
+    authorization: Option<FlinkAuthorization>,
     answer: Duration,
     bytes_max: u64,
 }
 
-impl Http {
+impl HttpClient {
     /// A client for an address, which may contain credentials.
-    pub(crate) fn new(whom: &'static str, url: &str, options: &Options) -> Result<Http, Error> {
+    pub(crate) fn new(
+        whom: &'static str,
+        url: &str,
+        options: &GatewayOptions,
+    ) -> Result<HttpClient, FlinkError> {
         let (base, in_url) = address(whom, url)?;
         let roots = options.authorities.as_deref().map(authorities).transpose()?;
         let tls = roots.into_iter().fold(TlsConfig::builder(), |tls, roots| tls.root_certs(roots));
@@ -89,7 +93,7 @@ impl Http {
             // With a connection that broke while idle it would be unknown whether a request was received.
             .max_idle_connections(0)
             .user_agent(concat!("netalytics/", env!("CARGO_PKG_VERSION")));
-        Ok(Http {
+        Ok(HttpClient {
             agent: config.build().into(),
             base,
             whom,
@@ -120,19 +124,19 @@ impl Http {
         method: &str,
         path: &str,
         body: Option<&Value>,
-        repeat: Repeat,
+        repeat: RequestRepeat,
         patience: Duration,
-    ) -> Result<Answer, Error> {
+    ) -> Result<HttpAnswer, FlinkError> {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(50);
         loop {
             let asked = self.ask_once(method, path, body, self.answer);
             let may_again = match &asked {
-                Err(Failure::Unheard(_)) => true,
-                Err(Failure::Unanswered(_)) => repeat == Repeat::Harmless,
+                Err(HttpFailure::Unheard(_)) => true,
+                Err(HttpFailure::Unanswered(_)) => repeat == RequestRepeat::Harmless,
                 // Sent by a proxy whose upstream is not available.
-                Ok(answer) => matches!(answer.status, 502..=504) && repeat == Repeat::Harmless,
-                Err(Failure::Unreadable(_)) => false,
+                Ok(answer) => matches!(answer.status, 502..=504) && repeat == RequestRepeat::Harmless,
+                Err(HttpFailure::Unreadable(_)) => false,
             };
             if !may_again || begun.elapsed() + pause > patience {
                 return self.told(asked, repeat);
@@ -142,31 +146,35 @@ impl Http {
         }
     }
 
-    fn told(&self, asked: Result<Answer, Failure>, repeat: Repeat) -> Result<Answer, Error> {
+    fn told(
+        &self,
+        asked: Result<HttpAnswer, HttpFailure>,
+        repeat: RequestRepeat,
+    ) -> Result<HttpAnswer, FlinkError> {
         let whom = self.whom();
         let answer = match asked {
             Ok(answer) => answer,
-            Err(Failure::Unheard(why)) => {
-                return Err(Error::Unreachable(format!("cannot ask {whom}: {why}")));
+            Err(HttpFailure::Unheard(why)) => {
+                return Err(FlinkError::Unreachable(format!("cannot ask {whom}: {why}")));
             }
-            Err(Failure::Unanswered(why)) => {
+            Err(HttpFailure::Unanswered(why)) => {
                 let sentence = format!("{whom} gives no answer: {why}");
                 return Err(match repeat {
-                    Repeat::Harmless => Error::Unreachable(sentence),
-                    Repeat::Harmful => Error::Unclear(sentence),
+                    RequestRepeat::Harmless => FlinkError::Unreachable(sentence),
+                    RequestRepeat::Harmful => FlinkError::Unclear(sentence),
                 });
             }
-            Err(Failure::Unreadable(why)) => {
-                return Err(Error::Foreign(format!("what {whom} answers cannot be read: {why}")));
+            Err(HttpFailure::Unreadable(why)) => {
+                return Err(FlinkError::Foreign(format!("what {whom} answers cannot be read: {why}")));
             }
         };
         match answer.status {
-            401 => Err(Error::Refused(format!("{whom} wants to know who asks (status 401)"))),
-            403 => Err(Error::Refused(format!("{whom} does not let us (status 403)"))),
+            401 => Err(FlinkError::Refused(format!("{whom} wants to know who asks (status 401)"))),
+            403 => Err(FlinkError::Refused(format!("{whom} does not let us (status 403)"))),
             502..=504 => {
-                Err(Error::Unreachable(format!("{whom} cannot be reached: status {}", answer.status)))
+                Err(FlinkError::Unreachable(format!("{whom} cannot be reached: status {}", answer.status)))
             }
-            300..=399 => Err(Error::Foreign(format!(
+            300..=399 => Err(FlinkError::Foreign(format!(
                 "{whom} answers with status {}: give the address that it leads to",
                 answer.status
             ))),
@@ -175,14 +183,14 @@ impl Http {
     }
 
     /// Error for a response that is not from Flink.
-    pub(crate) fn foreign(&self, answer: &Answer) -> Error {
+    pub(crate) fn foreign(&self, answer: &HttpAnswer) -> FlinkError {
         let whom = self.whom();
         let stack = answer.stack();
         match stack.is_empty() {
-            false => Error::Refused(format!("{whom}: {}", Said::of(&stack))),
+            false => FlinkError::Refused(format!("{whom}: {}", ErrorSummary::of(&stack))),
             true => {
                 let text: String = answer.text.trim().chars().take(120).collect();
-                Error::Foreign(format!(
+                FlinkError::Foreign(format!(
                     "{whom} does not answer as Flink does (status {}): {text:?}",
                     answer.status
                 ))
@@ -201,7 +209,7 @@ impl Http {
         path: &str,
         body: Option<&Value>,
         within: Duration,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<HttpAnswer, HttpFailure> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
@@ -213,22 +221,22 @@ impl Http {
             request = request.header("authorization", authorization.header());
         }
         let bytes = body.map(ToString::to_string).unwrap_or_default();
-        let request = request.body(bytes).map_err(|error| Failure::Unheard(error.to_string()))?;
+        let request = request.body(bytes).map_err(|error| HttpFailure::Unheard(error.to_string()))?;
         let request = self.agent.configure_request(request).timeout_global(Some(within)).build();
         let mut response = self.agent.run(request).map_err(|error| self.failure(&error))?;
         let limited = response.body_mut().with_config().limit(self.bytes_max);
         let bytes = limited.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
-                Failure::Unreadable(format!("it has more than {} bytes", self.bytes_max))
+                HttpFailure::Unreadable(format!("it has more than {} bytes", self.bytes_max))
             }
             other => self.failure(&other),
         })?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer { status: response.status().as_u16(), body, text })
+        Ok(HttpAnswer { status: response.status().as_u16(), body, text })
     }
 
-    fn failure(&self, error: &ureq::Error) -> Failure {
+    fn failure(&self, error: &ureq::Error) -> HttpFailure {
         use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
         // An error may quote the address, but never the header.
         let why = match error {
@@ -239,23 +247,25 @@ impl Http {
         match error {
             ureq::Error::HostNotFound
             | ureq::Error::ConnectionFailed
-            | ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => Failure::Unheard(why),
+            | ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
+                HttpFailure::Unheard(why)
+            }
             ureq::Error::Io(io)
                 if [ConnectionRefused, HostUnreachable, NetworkUnreachable].contains(&io.kind()) =>
             {
-                Failure::Unheard(why)
+                HttpFailure::Unheard(why)
             }
             // A certificate error is permanent.
             ureq::Error::Io(io) if io.kind() == ErrorKind::InvalidData && why.contains("ertificate") => {
-                Failure::Unreadable(format!("its certificate is not trusted here: {why}"))
+                HttpFailure::Unreadable(format!("its certificate is not trusted here: {why}"))
             }
             ureq::Error::Tls(_) | ureq::Error::Pem(_) | ureq::Error::Rustls(_) => {
-                Failure::Unreadable(format!("TLS: {why}"))
+                HttpFailure::Unreadable(format!("TLS: {why}"))
             }
             ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) | ureq::Error::Http(_) => {
-                Failure::Unreadable(why)
+                HttpFailure::Unreadable(why)
             }
-            _ => Failure::Unanswered(why),
+            _ => HttpFailure::Unanswered(why),
         }
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
-use crate::gateway::{Again, Gateway};
-use crate::name::JobName;
-use crate::progress::{self, Progress};
-use crate::state::State;
+use crate::error::FlinkError;
+use crate::gateway::{SqlGateway, StatementRepeat};
+use crate::job_name::JobName;
+use crate::progress::{self, FlinkProgress};
+use crate::state::FlinkJobState;
 
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
@@ -17,41 +17,41 @@ const SHOWING: Duration = Duration::from_secs(10);
 
 /// See the module documentation.
 #[derive(Clone)]
-pub struct Job {
-    pub(crate) gateway: Arc<Gateway>,
+pub struct FlinkJob {
+    pub(crate) gateway: Arc<SqlGateway>,
     id: String,
     name: String,
 }
 
 /// A row of `SHOW JOBS`.
-pub(crate) struct Shown {
+pub(crate) struct ListedJob {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) state: State,
+    pub(crate) state: FlinkJobState,
 }
 
-impl Job {
+impl FlinkJob {
     /// Starts the job of a statement (`INSERT INTO …`, `EXECUTE STATEMENT SET BEGIN … END`) under a unique name, by
     /// which it is found if the connection is lost during the request.
     ///
     /// # Errors
-    /// `Error::Statement` if Flink rejects it; [`Error::Unclear`] if the job did not appear: it may later, and
-    /// [`Gateway::end_left_over`] finds it.
-    pub fn start(gateway: &Arc<Gateway>, name: &JobName, statement: &str) -> Result<Job, Error> {
+    /// `FlinkError::Statement` if Flink rejects it; [`FlinkError::Unclear`] if the job did not appear: it may later, and
+    /// [`SqlGateway::end_left_over`] finds it.
+    pub fn start(gateway: &Arc<SqlGateway>, name: &JobName, statement: &str) -> Result<FlinkJob, FlinkError> {
         let name = name.to_string();
-        let of = |id: String| Job { gateway: Arc::clone(gateway), id, name: name.clone() };
-        match gateway.run(statement, &[("pipeline.name", &name)], Again::Harmful) {
+        let of = |id: String| FlinkJob { gateway: Arc::clone(gateway), id, name: name.clone() };
+        match gateway.run(statement, &[("pipeline.name", &name)], StatementRepeat::Harmful) {
             Ok(rows) => match rows.job.or_else(|| rows.rows.first()?.first()?.clone()) {
                 Some(id) if is_id(&id) => Ok(of(id)),
-                _ => Err(Error::Foreign("the gateway has started no job of that statement".into())),
+                _ => Err(FlinkError::Foreign("the gateway has started no job of that statement".into())),
             },
-            Err(Error::Unclear(why)) => {
+            Err(FlinkError::Unclear(why)) => {
                 let begun = Instant::now();
                 loop {
                     let found = gateway.jobs()?.into_iter().find(|job| job.name == name);
                     match found {
                         Some(found) => return Ok(of(found.id)),
-                        None if begun.elapsed() > SHOWING => return Err(Error::Unclear(why)),
+                        None if begun.elapsed() > SHOWING => return Err(FlinkError::Unclear(why)),
                         None => thread::sleep(LOOK),
                     }
                 }
@@ -63,11 +63,11 @@ impl Job {
     /// An existing job, by its id.
     ///
     /// # Errors
-    /// `Error::WrongUse` for an invalid id.
-    pub fn known(gateway: &Arc<Gateway>, id: &str, name: &str) -> Result<Job, Error> {
+    /// `FlinkError::WrongUse` for an invalid id.
+    pub fn known(gateway: &Arc<SqlGateway>, id: &str, name: &str) -> Result<FlinkJob, FlinkError> {
         match is_id(id) {
-            true => Ok(Job { gateway: Arc::clone(gateway), id: id.to_owned(), name: name.to_owned() }),
-            false => Err(Error::WrongUse(format!("{id:?} is no id of a job, which has 32 hex digits"))),
+            true => Ok(FlinkJob { gateway: Arc::clone(gateway), id: id.to_owned(), name: name.to_owned() }),
+            false => Err(FlinkError::WrongUse(format!("{id:?} is no id of a job, which has 32 hex digits"))),
         }
     }
 
@@ -86,22 +86,26 @@ impl Job {
     /// State, from the REST API if available, otherwise from the gateway.
     ///
     /// # Errors
-    /// `Error::Unreachable` if neither answers.
-    pub fn state(&self) -> Result<State, Error> {
+    /// `FlinkError::Unreachable` if neither answers.
+    pub fn state(&self) -> Result<FlinkJobState, FlinkError> {
         if let Some(cluster) = self.gateway.cluster()
             && let Ok(Some(state)) = cluster.state(&self.id)
         {
             return Ok(state);
         }
         let shown = self.gateway.jobs()?.into_iter().find(|job| job.id == self.id);
-        Ok(shown.map_or(State::Gone, |job| job.state))
+        Ok(shown.map_or(FlinkJobState::Gone, |job| job.state))
     }
 
     /// Waits for a wanted state or the end of the job; returns the state after `patience` at the latest.
     ///
     /// # Errors
     /// If neither the gateway nor the cluster can be reached.
-    pub fn wait(&self, patience: Duration, mut wanted: impl FnMut(&State) -> bool) -> Result<State, Error> {
+    pub fn wait(
+        &self,
+        patience: Duration,
+        mut wanted: impl FnMut(&FlinkJobState) -> bool,
+    ) -> Result<FlinkJobState, FlinkError> {
         let begun = Instant::now();
         loop {
             let state = self.state()?;
@@ -116,34 +120,34 @@ impl Job {
     /// `metrics.fetcher.update-interval`).
     ///
     /// # Errors
-    /// `Error::Unreachable` if there is no answer.
-    pub fn progress(&self) -> Result<Progress, Error> {
+    /// `FlinkError::Unreachable` if there is no answer.
+    pub fn progress(&self) -> Result<FlinkProgress, FlinkError> {
         match self.gateway.cluster() {
             Some(cluster) => progress::of(cluster, &self.id),
-            None => Ok(Progress::default()),
+            None => Ok(FlinkProgress::default()),
         }
     }
 }
 
-impl Gateway {
+impl SqlGateway {
     /// All jobs known to the cluster, including recently ended ones.
-    pub(crate) fn jobs(&self) -> Result<Vec<Shown>, Error> {
-        let rows = self.run("SHOW JOBS", &[], Again::Harmless).map_err(|error| match error {
+    pub(crate) fn jobs(&self) -> Result<Vec<ListedJob>, FlinkError> {
+        let rows = self.run("SHOW JOBS", &[], StatementRepeat::Harmless).map_err(|error| match error {
             // The statement itself is not wrong.
-            Error::Statement(error) => {
-                Error::Unreachable(format!("the gateway cannot ask its cluster: {}", error.said))
+            FlinkError::Statement(error) => {
+                FlinkError::Unreachable(format!("the gateway cannot ask its cluster: {}", error.said))
             }
             error => error,
         })?;
         let (Some(id), Some(name), Some(state)) =
             (rows.column("job id"), rows.column("job name"), rows.column("status"))
         else {
-            return Err(Error::Foreign("the gateway shows jobs without id, name and status".into()));
+            return Err(FlinkError::Foreign("the gateway shows jobs without id, name and status".into()));
         };
         let shown = |row: &Vec<Option<String>>| {
             let text = |column: usize| row.get(column)?.clone();
             let id = text(id).filter(|id| is_id(id))?;
-            Some(Shown { id, name: text(name)?, state: State::of(&text(state)?) })
+            Some(ListedJob { id, name: text(name)?, state: FlinkJobState::of(&text(state)?) })
         };
         Ok(rows.rows.iter().filter_map(shown).collect())
     }

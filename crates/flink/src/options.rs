@@ -8,26 +8,26 @@ use base64::Engine as _;
 
 /// Credentials for Flink or a proxy in front of it; never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Authorization(String);
+pub struct FlinkAuthorization(String);
 
-impl Authorization {
+impl FlinkAuthorization {
     /// Bearer token.
     #[must_use]
-    pub fn bearer(token: &str) -> Authorization {
-        Authorization(format!("Bearer {token}"))
+    pub fn bearer(token: &str) -> FlinkAuthorization {
+        FlinkAuthorization(format!("Bearer {token}"))
     }
 
     /// User name and password.
     #[must_use]
-    pub fn basic(user: &str, password: &str) -> Authorization {
+    pub fn basic(user: &str, password: &str) -> FlinkAuthorization {
         let both = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-        Authorization(format!("Basic {both}"))
+        FlinkAuthorization(format!("Basic {both}"))
     }
 
     /// Complete value of the header.
     #[must_use]
-    pub fn raw(value: impl Into<String>) -> Authorization {
-        Authorization(value.into())
+    pub fn raw(value: impl Into<String>) -> FlinkAuthorization {
+        FlinkAuthorization(value.into())
     }
 
     pub(crate) fn header(&self) -> &str {
@@ -35,7 +35,7 @@ impl Authorization {
     }
 }
 
-impl fmt::Debug for Authorization {
+impl fmt::Debug for FlinkAuthorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -43,11 +43,11 @@ impl fmt::Debug for Authorization {
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct GatewayOptions {
     /// Address of the JobManager's REST API. `None`: the one reported by the gateway, if reachable.
     pub cluster: Option<String>,
     /// Credentials for the gateway and `cluster`; never sent to an address reported by the gateway.
-    pub authorization: Option<Authorization>,
+    pub authorization: Option<FlinkAuthorization>,
     /// PEM file with trusted certificate authorities, instead of the default ones.
     pub authorities: Option<PathBuf>,
     /// Properties of the session, from Flink's configuration.
@@ -68,9 +68,9 @@ pub struct Options {
     pub rows_max: usize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for GatewayOptions {
+    fn default() -> GatewayOptions {
+        GatewayOptions {
             cluster: None,
             authorization: None,
             authorities: None,

@@ -6,20 +6,20 @@ use std::io;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::name::Owner;
+use crate::job_name::JobOwner;
 
 /// Initial PID namespace of a machine, outside of containers (the kernel's `PROC_PID_INIT_INO`).
 const OUTERMOST: u64 = 0xeffffffc;
 
 /// Identity of this machine, as in job names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
-    own: Owner,
+pub struct LocalMachine {
+    own: JobOwner,
 }
 
 /// State of a job's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum OwnerFate {
     /// Running on this machine.
     Lives,
     /// Ended, by itself or with the machine.
@@ -28,19 +28,19 @@ pub enum Fate {
     Unseen,
 }
 
-impl Machine {
+impl LocalMachine {
     /// The current machine and process.
     ///
     /// # Errors
     /// `io::Error` if `/proc` cannot be read.
-    pub fn this() -> io::Result<Machine> {
+    pub fn this() -> io::Result<LocalMachine> {
         let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned());
         // The machine id is confidential; a part of its hash is sufficient.
         let folded = |text: &str| xxh3_64(text.as_bytes()) as u32;
         let space = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned();
         let pid = std::process::id();
         let start = start_of(pid).ok_or_else(|| io::Error::other("/proc tells nothing of this process"))?;
-        let own = Owner {
+        let own = JobOwner {
             host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
             machine: read("/etc/machine-id")
                 .map(|id| if id.is_empty() { 0 } else { folded(&id) })
@@ -50,29 +50,29 @@ impl Machine {
             pid,
             start,
         };
-        Ok(Machine { own })
+        Ok(LocalMachine { own })
     }
 
     /// This process as an owner of jobs.
     #[must_use]
-    pub fn owner(&self) -> &Owner {
+    pub fn owner(&self) -> &JobOwner {
         &self.own
     }
 
     /// Another process of this machine as an owner of jobs; `None`: no such process.
     #[must_use]
-    pub fn process(&self, pid: u32) -> Option<Owner> {
-        Some(Owner { pid, start: start_of(pid)?, ..self.own.clone() })
+    pub fn process(&self, pid: u32) -> Option<JobOwner> {
+        Some(JobOwner { pid, start: start_of(pid)?, ..self.own.clone() })
     }
 
     /// State of an owner.
     #[must_use]
-    pub fn fate(&self, owner: &Owner) -> Fate {
+    pub fn fate(&self, owner: &JobOwner) -> OwnerFate {
         let own = &self.own;
         if owner.boot == own.boot && owner.space == own.space {
             return match start_of(owner.pid) == Some(owner.start) {
-                true => Fate::Lives,
-                false => Fate::Ended,
+                true => OwnerFate::Lives,
+                false => OwnerFate::Ended,
             };
         }
         // Hosts may share a name, and containers the machine id of their image; a machine has its own, and processes
@@ -80,8 +80,8 @@ impl Machine {
         let is_a_machine = own.machine != 0 && own.space == OUTERMOST;
         match is_a_machine && (own.machine, own.space, &own.host) == (owner.machine, owner.space, &owner.host)
         {
-            true => Fate::Ended,
-            false => Fate::Unseen,
+            true => OwnerFate::Ended,
+            false => OwnerFate::Unseen,
         }
     }
 }
@@ -100,29 +100,44 @@ fn start_of(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::JobName;
+    use crate::job_name::JobName;
 
     #[test]
     fn who_cannot_be_seen_is_not_dead() {
-        let this = Machine::this().expect("proc");
+        let this = LocalMachine::this().expect("proc");
         let own = this.owner().clone();
-        let other = Owner { boot: !own.boot, ..own.clone() };
-        let as_machine = |owner: &Owner| Owner { machine: 7, space: OUTERMOST, ..owner.clone() };
-        let bare = Machine { own: as_machine(&own) };
+        let other = JobOwner { boot: !own.boot, ..own.clone() };
+        let as_machine = |owner: &JobOwner| JobOwner { machine: 7, space: OUTERMOST, ..owner.clone() };
+        let bare = LocalMachine { own: as_machine(&own) };
         let before = as_machine(&other);
-        let contained = Machine { own: Owner { space: 1, ..bare.own.clone() } };
-        let anonymous = Machine { own: Owner { machine: 0, ..bare.own.clone() } };
+        let contained = LocalMachine { own: JobOwner { space: 1, ..bare.own.clone() } };
+        let anonymous = LocalMachine { own: JobOwner { machine: 0, ..bare.own.clone() } };
         for (what, machine, owner, fate) in [
-            ("this process", &this, own.clone(), Fate::Lives),
-            ("init", &this, this.process(1).expect("init"), Fate::Lives),
-            ("its number was given again", &this, Owner { start: own.start + 1, ..own.clone() }, Fate::Ended),
-            ("no such process", &this, Owner { pid: u32::MAX, ..own.clone() }, Fate::Ended),
-            ("a container of this machine", &this, Owner { space: 1, ..own.clone() }, Fate::Unseen),
-            ("before the machine started anew", &bare, before.clone(), Fate::Ended),
-            ("another machine of that name", &bare, Owner { machine: 8, ..before.clone() }, Fate::Unseen),
-            ("another name", &bare, Owner { host: "other".into(), ..before.clone() }, Fate::Unseen),
-            ("containers of an image", &contained, Owner { space: 1, ..before.clone() }, Fate::Unseen),
-            ("no machine has a number", &anonymous, Owner { machine: 0, ..before }, Fate::Unseen),
+            ("this process", &this, own.clone(), OwnerFate::Lives),
+            ("init", &this, this.process(1).expect("init"), OwnerFate::Lives),
+            (
+                "its number was given again",
+                &this,
+                JobOwner { start: own.start + 1, ..own.clone() },
+                OwnerFate::Ended,
+            ),
+            ("no such process", &this, JobOwner { pid: u32::MAX, ..own.clone() }, OwnerFate::Ended),
+            ("a container of this machine", &this, JobOwner { space: 1, ..own.clone() }, OwnerFate::Unseen),
+            ("before the machine started anew", &bare, before.clone(), OwnerFate::Ended),
+            (
+                "another machine of that name",
+                &bare,
+                JobOwner { machine: 8, ..before.clone() },
+                OwnerFate::Unseen,
+            ),
+            ("another name", &bare, JobOwner { host: "other".into(), ..before.clone() }, OwnerFate::Unseen),
+            (
+                "containers of an image",
+                &contained,
+                JobOwner { space: 1, ..before.clone() },
+                OwnerFate::Unseen,
+            ),
+            ("no machine has a number", &anonymous, JobOwner { machine: 0, ..before }, OwnerFate::Unseen),
         ] {
             assert_eq!(machine.fate(&owner), fate, "{what}");
         }
@@ -130,12 +145,12 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        let owner = Machine::this().expect("proc").own;
+        let owner = LocalMachine::this().expect("proc").own;
         for job in ["7", "a/b", ""] {
             let name = JobName::new(&owner, job);
             assert_eq!(JobName::parse(&name.to_string()), Some(name));
         }
-        let odd = JobName::new(&Owner { host: "a/b 'ü".into(), ..owner }, "1");
+        let odd = JobName::new(&JobOwner { host: "a/b 'ü".into(), ..owner }, "1");
         assert_eq!(odd.owner.host, "a_b___");
         assert_eq!(JobName::parse(&odd.to_string()), Some(odd));
         for text in

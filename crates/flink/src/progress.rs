@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use crate::cluster::Cluster;
-use crate::error::Error;
+use crate::cluster::FlinkCluster;
+use crate::error::FlinkError;
 
 /// Maximum length of a metrics list in a request's URL.
 const LIST_MAX: usize = 3000;
@@ -14,7 +14,7 @@ const VERTICES_MAX: usize = 256;
 
 /// See the module documentation. Times are event time in milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct FlinkProgress {
     /// Records read by sources since their last start.
     pub records_read: Option<u64>,
     /// Records waiting in the topics.
@@ -31,9 +31,9 @@ pub struct Progress {
     pub back_pressure: Option<f64>,
 }
 
-pub(crate) fn of(cluster: &Cluster, job: &str) -> Result<Progress, Error> {
+pub(crate) fn of(cluster: &FlinkCluster, job: &str) -> Result<FlinkProgress, FlinkError> {
     let mut metrics = Vec::new();
-    let Some(found) = cluster.of_job(job, "")? else { return Ok(Progress::default()) };
+    let Some(found) = cluster.of_job(job, "")? else { return Ok(FlinkProgress::default()) };
     let vertices = found["vertices"].as_array();
     for vertex in vertices.into_iter().flatten().take(VERTICES_MAX) {
         let is_plain = |id: &&str| id.len() <= 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
@@ -46,7 +46,7 @@ pub(crate) fn of(cluster: &Cluster, job: &str) -> Result<Progress, Error> {
             metrics.extend(values.as_array().into_iter().flatten().filter_map(metric));
         }
     }
-    Ok(Progress::sum(&metrics))
+    Ok(FlinkProgress::sum(&metrics))
 }
 
 /// Last component of a metric's name.
@@ -87,8 +87,8 @@ fn metric(of: &Value) -> Option<(String, f64)> {
     value.is_finite().then(|| Some((of["id"].as_str()?.to_owned(), value)))?
 }
 
-impl Progress {
-    fn sum(metrics: &[(String, f64)]) -> Progress {
+impl FlinkProgress {
+    fn sum(metrics: &[(String, f64)]) -> FlinkProgress {
         let all = |wanted: &'static str, of_source: bool| {
             let is_it = move |name: &str| last(name) == wanted && name.contains("Source__") == of_source;
             metrics.iter().filter(move |(name, _)| is_it(name)).map(|(_, value)| *value)
@@ -100,7 +100,7 @@ impl Progress {
             values.reduce(f64::min).filter(|value| *value > i64::MIN as f64).map(|value| value as i64)
         };
         let share = |wanted| all(wanted, false).reduce(f64::max).map(|ms| (ms / 1000.0).clamp(0.0, 1.0));
-        Progress {
+        FlinkProgress {
             records_read: total("numRecordsIn"),
             records_pending: total("pendingRecords"),
             source_watermark_ms: least(&mut all("currentOutputWatermark", true)),
@@ -120,9 +120,9 @@ mod tests {
     fn figures_of_all_operators_become_one() {
         let of = |figures: &[(&str, f64)]| {
             let metrics: Vec<_> = figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-            Progress::sum(&metrics)
+            FlinkProgress::sum(&metrics)
         };
-        assert_eq!(of(&[]), Progress::default());
+        assert_eq!(of(&[]), FlinkProgress::default());
         let found = of(&[
             ("0.Source__ks[64].pendingRecords", 5.0),
             ("1.Source__ks[64].pendingRecords", 7.0),
@@ -137,7 +137,7 @@ mod tests {
             ("1.busyTimeMsPerSecond", 2_000.0),
             ("0.backPressuredTimeMsPerSecond", 0.0),
         ]);
-        let wanted = Progress {
+        let wanted = FlinkProgress {
             records_read: Some(39_500),
             records_pending: Some(12),
             source_watermark_ms: Some(38_499),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rows {
+pub struct StatementRows {
     /// Column names.
     pub columns: Vec<String>,
     /// Text per column; `None` is NULL.
@@ -13,7 +13,7 @@ pub struct Rows {
     pub job: Option<String>,
 }
 
-impl Rows {
+impl StatementRows {
     /// Index of a column.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {

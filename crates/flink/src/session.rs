@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::error::{Error, StatementError};
-use crate::http::{Answer, Http, Repeat};
-use crate::options::Options;
-use crate::rows::Rows;
-use crate::said::Said;
+use crate::error::{FlinkError, StatementError};
+use crate::error_summary::ErrorSummary;
+use crate::http::{HttpAnswer, HttpClient, RequestRepeat};
+use crate::options::GatewayOptions;
+use crate::rows::StatementRows;
 
 /// Polling interval of a running statement.
 const LOOK_MAX: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(600);
 const BEAT_MAX: Duration = Duration::from_secs(60);
 
 /// Reason why a statement failed.
-pub(crate) enum Trouble {
+pub(crate) enum StatementFailure {
     /// The session did not exist; nothing was done.
     Gone,
     /// The session was lost during the request; the result is unknown.
@@ -28,27 +28,31 @@ pub(crate) enum Trouble {
     /// Timeout; the result is unknown.
     Late(String),
     /// Any other error.
-    Error(Error),
+    Error(FlinkError),
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
+impl From<FlinkError> for StatementFailure {
+    fn from(error: FlinkError) -> StatementFailure {
         match error {
-            Error::Unclear(why) => Trouble::Broken(why),
-            error => Trouble::Error(error),
+            FlinkError::Unclear(why) => StatementFailure::Broken(why),
+            error => StatementFailure::Error(error),
         }
     }
 }
 
 /// A session by its handle.
-pub(crate) struct Session<'g> {
-    pub(crate) http: &'g Http,
+pub(crate) struct SqlSession<'g> {
+    pub(crate) http: &'g HttpClient,
     pub(crate) handle: &'g str,
-    pub(crate) options: &'g Options,
+    pub(crate) options: &'g GatewayOptions,
 }
 
 /// Creates a session; returns its handle.
-pub(crate) fn open(http: &Http, options: &Options, patience: Duration) -> Result<String, Error> {
+pub(crate) fn open(
+    http: &HttpClient,
+    options: &GatewayOptions,
+    patience: Duration,
+) -> Result<String, FlinkError> {
     // A superfluous session expires.
     let own = [
         // Times are UTC, and statements that start jobs do not wait for their end.
@@ -61,7 +65,7 @@ pub(crate) fn open(http: &Http, options: &Options, patience: Duration) -> Result
     properties
         .extend(options.properties.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))));
     let body = json!({"sessionName": "netalytics", "properties": properties});
-    let answer = http.ask("POST", "/v1/sessions", Some(&body), Repeat::Harmless, patience)?;
+    let answer = http.ask("POST", "/v1/sessions", Some(&body), RequestRepeat::Harmless, patience)?;
     match answer.body["sessionHandle"].as_str() {
         Some(handle) if answer.is_fine() && is_handle(handle) => Ok(handle.to_owned()),
         _ => Err(http.foreign(&answer)),
@@ -73,9 +77,13 @@ fn is_handle(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-impl Session<'_> {
+impl SqlSession<'_> {
     /// Runs a statement and waits for its result.
-    pub(crate) fn run(&self, statement: &str, config: &[(&str, &str)]) -> Result<Rows, Trouble> {
+    pub(crate) fn run(
+        &self,
+        statement: &str,
+        config: &[(&str, &str)],
+    ) -> Result<StatementRows, StatementFailure> {
         let end = Instant::now() + self.options.statement;
         let operation = self.begin(statement, config)?;
         let path = format!("/v1/sessions/{}/operations/{operation}", self.handle);
@@ -85,14 +93,15 @@ impl Session<'_> {
         done
     }
 
-    fn begin(&self, statement: &str, config: &[(&str, &str)]) -> Result<String, Trouble> {
+    fn begin(&self, statement: &str, config: &[(&str, &str)]) -> Result<String, StatementFailure> {
         let config: serde_json::Map<String, Value> =
             config.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
         let body = json!({"statement": statement, "executionConfig": config});
         let path = format!("/v1/sessions/{}/statements", self.handle);
-        let answer = self.http.ask("POST", &path, Some(&body), Repeat::Harmful, self.options.patience)?;
+        let answer =
+            self.http.ask("POST", &path, Some(&body), RequestRepeat::Harmful, self.options.patience)?;
         if self.is_gone(&answer) {
-            return Err(Trouble::Gone);
+            return Err(StatementFailure::Gone);
         }
         match answer.body["operationHandle"].as_str() {
             Some(handle) if answer.is_fine() && is_handle(handle) => Ok(handle.to_owned()),
@@ -100,7 +109,7 @@ impl Session<'_> {
         }
     }
 
-    fn wait(&self, path: &str, statement: &str, end: Instant) -> Result<(), Trouble> {
+    fn wait(&self, path: &str, statement: &str, end: Instant) -> Result<(), StatementFailure> {
         let mut pause = Duration::from_millis(10);
         loop {
             let answer = self.look(&format!("{path}/status"), end)?;
@@ -109,13 +118,15 @@ impl Session<'_> {
                 Some("FINISHED" | "ERROR") => return Ok(()),
                 Some("INITIALIZED" | "PENDING" | "RUNNING") => {}
                 Some(other @ ("CANCELED" | "CLOSED" | "TIMEOUT")) => {
-                    return Err(Trouble::Broken(format!("the gateway has ended the statement: {other}")));
+                    return Err(StatementFailure::Broken(format!(
+                        "the gateway has ended the statement: {other}"
+                    )));
                 }
                 _ => return Err(self.refused(&answer, statement).into()),
             }
             if Instant::now() + pause > end {
                 let seconds = self.options.statement.as_secs();
-                return Err(Trouble::Broken(format!(
+                return Err(StatementFailure::Broken(format!(
                     "after {seconds} s Flink is not done with a statement yet"
                 )));
             }
@@ -125,8 +136,8 @@ impl Session<'_> {
     }
 
     /// Reads all pages of the result.
-    fn rows(&self, path: &str, statement: &str, end: Instant) -> Result<Rows, Trouble> {
-        let mut rows = Rows::default();
+    fn rows(&self, path: &str, statement: &str, end: Instant) -> Result<StatementRows, StatementFailure> {
+        let mut rows = StatementRows::default();
         let mut token = 0_u64;
         loop {
             let answer = self.look(&format!("{path}/result/{token}"), end)?;
@@ -136,7 +147,7 @@ impl Session<'_> {
             rows.take_in(&answer.body);
             if rows.rows.len() > self.options.rows_max {
                 let most = self.options.rows_max;
-                return Err(Error::Foreign(format!(
+                return Err(FlinkError::Foreign(format!(
                     "{} has more than {most} rows to tell",
                     self.http.whom()
                 ))
@@ -148,42 +159,47 @@ impl Session<'_> {
                 _ => token += 1,
             }
             if Instant::now() > end {
-                return Err(Trouble::Late("the gateway does not come to an end with its rows".into()));
+                return Err(StatementFailure::Late(
+                    "the gateway does not come to an end with its rows".into(),
+                ));
             }
         }
     }
 
-    fn look(&self, path: &str, end: Instant) -> Result<Answer, Trouble> {
+    fn look(&self, path: &str, end: Instant) -> Result<HttpAnswer, StatementFailure> {
         let patience = end.saturating_duration_since(Instant::now()).min(self.options.patience);
-        let answer = self.http.ask("GET", path, None, Repeat::Harmless, patience)?;
+        let answer = self.http.ask("GET", path, None, RequestRepeat::Harmless, patience)?;
         match self.is_gone(&answer) {
-            true => Err(Trouble::Broken("the gateway was started anew, or has let go of the session".into())),
+            true => Err(StatementFailure::Broken(
+                "the gateway was started anew, or has let go of the session".into(),
+            )),
             false => Ok(answer),
         }
     }
 
     /// Whether the gateway reports an unknown session or operation.
-    fn is_gone(&self, answer: &Answer) -> bool {
+    fn is_gone(&self, answer: &HttpAnswer) -> bool {
         let stack = answer.stack();
         !answer.is_fine() && stack.contains(self.handle) && stack.contains("does not exist")
             || stack.contains("Can not find the submitted operation")
     }
 
-    fn refused(&self, answer: &Answer, statement: &str) -> Error {
+    fn refused(&self, answer: &HttpAnswer, statement: &str) -> FlinkError {
         let stack = answer.stack();
         match stack.is_empty() {
             true => self.http.foreign(answer),
             false => {
-                let said = Said::of(&stack);
-                Error::Statement(Box::new(StatementError::new(statement, said)))
+                let said = ErrorSummary::of(&stack);
+                FlinkError::Statement(Box::new(StatementError::new(statement, said)))
             }
         }
     }
 
     /// Sends a keepalive; returns whether the session exists.
-    pub(crate) fn beat(&self) -> Result<bool, Error> {
+    pub(crate) fn beat(&self) -> Result<bool, FlinkError> {
         let path = format!("/v1/sessions/{}/heartbeat", self.handle);
-        let answer = self.http.ask("POST", &path, Some(&json!({})), Repeat::Harmless, Duration::ZERO)?;
+        let answer =
+            self.http.ask("POST", &path, Some(&json!({})), RequestRepeat::Harmless, Duration::ZERO)?;
         Ok(!self.is_gone(&answer))
     }
 
@@ -193,9 +209,9 @@ impl Session<'_> {
     }
 
     /// Flink's configuration known to the gateway.
-    pub(crate) fn properties(&self) -> Result<Value, Error> {
+    pub(crate) fn properties(&self) -> Result<Value, FlinkError> {
         let path = format!("/v1/sessions/{}", self.handle);
-        let answer = self.http.ask("GET", &path, None, Repeat::Harmless, Duration::ZERO)?;
+        let answer = self.http.ask("GET", &path, None, RequestRepeat::Harmless, Duration::ZERO)?;
         match answer.is_fine() {
             true => Ok(answer.body["properties"].clone()),
             false => Err(self.http.foreign(&answer)),

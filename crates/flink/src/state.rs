@@ -1,10 +1,10 @@
 //! State of a job, common to Flink's two APIs.
 
-use crate::said::Said;
+use crate::error_summary::ErrorSummary;
 
 /// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum FlinkJobState {
     /// Tasks are being started, or wait for a slot.
     Starting {
         /// Running tasks.
@@ -17,7 +17,7 @@ pub enum State {
     /// A failure occurred; Flink restarts it from its last checkpoint.
     Restarting {
         /// Reason, if the REST API is available.
-        why: Option<Said>,
+        why: Option<ErrorSummary>,
         /// Time of the restart in milliseconds since 1970, by the cluster's clock, if the REST API is available.
         since_ms: Option<u64>,
     },
@@ -28,7 +28,7 @@ pub enum State {
     /// Failed permanently.
     Failed {
         /// Reason, if the REST API is available.
-        why: Option<Said>,
+        why: Option<ErrorSummary>,
     },
     /// Canceled.
     Cancelled,
@@ -36,23 +36,29 @@ pub enum State {
     Gone,
 }
 
-impl State {
+impl FlinkJobState {
     /// Converts Flink's name of a state.
-    pub(crate) fn of(word: &str) -> State {
+    pub(crate) fn of(word: &str) -> FlinkJobState {
         match word {
-            "RUNNING" => State::Running,
-            "RESTARTING" | "SUSPENDED" => State::Restarting { why: None, since_ms: None },
-            "FAILING" | "CANCELLING" => State::Ending,
-            "FINISHED" => State::Finished,
-            "FAILED" => State::Failed { why: None },
-            "CANCELED" => State::Cancelled,
-            _ => State::Starting { at_work: 0, tasks: 0 },
+            "RUNNING" => FlinkJobState::Running,
+            "RESTARTING" | "SUSPENDED" => FlinkJobState::Restarting { why: None, since_ms: None },
+            "FAILING" | "CANCELLING" => FlinkJobState::Ending,
+            "FINISHED" => FlinkJobState::Finished,
+            "FAILED" => FlinkJobState::Failed { why: None },
+            "CANCELED" => FlinkJobState::Cancelled,
+            _ => FlinkJobState::Starting { at_work: 0, tasks: 0 },
         }
     }
 
     /// Whether the state is final.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        matches!(self, State::Finished | State::Failed { .. } | State::Cancelled | State::Gone)
+        matches!(
+            self,
+            FlinkJobState::Finished
+                | FlinkJobState::Failed { .. }
+                | FlinkJobState::Cancelled
+                | FlinkJobState::Gone
+        )
     }
 }

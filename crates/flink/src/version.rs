@@ -4,27 +4,27 @@ use std::fmt;
 
 /// Oldest supported version: `STOP JOB` and `SHOW JOBS` require 1.17, the idle timeout of sources as a table option
 /// 1.18, and restart strategies by name in sessions 1.19.
-pub const OLDEST: Version = Version { major: 1, minor: 19 };
+pub const OLDEST: FlinkVersion = FlinkVersion { major: 1, minor: 19 };
 
 /// The first two components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
+pub struct FlinkVersion {
     /// Major version.
     pub major: u32,
     /// Minor version.
     pub minor: u32,
 }
 
-impl Version {
+impl FlinkVersion {
     /// Parses versions such as `2.2.1` or `1.20-SNAPSHOT`.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Version> {
+    pub fn parse(text: &str) -> Option<FlinkVersion> {
         let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
-        Some(Version { major: numbers.next()??, minor: numbers.next()?? })
+        Some(FlinkVersion { major: numbers.next()??, minor: numbers.next()?? })
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for FlinkVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }
@@ -46,7 +46,7 @@ mod tests {
             ("two", None),
             ("2", None),
         ] {
-            assert_eq!(Version::parse(text).map(|version| version >= OLDEST), new_enough, "{text:?}");
+            assert_eq!(FlinkVersion::parse(text).map(|version| version >= OLDEST), new_enough, "{text:?}");
         }
     }
 }

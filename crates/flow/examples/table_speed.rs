@@ -4,8 +4,11 @@
 
 use std::path::PathBuf;
 
-use flow::{Config, Detail, Event, Events, FlowEvent, Hashed, Segment, Table};
-use wire::{Packet, Side, Timestamp};
+use flow::{
+    FastPathSegment, FlowEvent, FlowEvents, FlowTable, FlowTableConfig, HashedKey, IndexedFlowEvent,
+    TrackingDetail,
+};
+use wire::{FlowSide, Packet, Timestamp};
 
 #[global_allocator]
 static ALLOCATOR: capture::HugePages = capture::HugePages;
@@ -27,15 +30,15 @@ impl Sum {
         self.hash = (self.hash ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 
-    fn on_events(&mut self, table: &Table<u64>, events: &Events, payload: &[u8]) {
-        for &Event { flow, what } in events.list() {
+    fn on_events(&mut self, table: &FlowTable<u64>, events: &FlowEvents, payload: &[u8]) {
+        for &IndexedFlowEvent { flow, what } in events.list() {
             match what {
                 FlowEvent::Bytes { chunk, .. } => self.bytes += events.bytes(chunk, payload).len() as u64,
                 FlowEvent::Closed { reason, ts } => {
                     let flow = table.flow(flow);
                     self.closed += 1;
                     self.add(reason as u64 ^ ts.0 as u64);
-                    for side in [Side::A, Side::B] {
+                    for side in [FlowSide::A, FlowSide::B] {
                         self.add(flow.packets(side));
                         self.add(flow.bytes(side) ^ flow.unique_bytes(side).rotate_left(32));
                     }
@@ -54,19 +57,20 @@ fn main() {
     };
     let detail = match detail.as_str() {
         "decode" => None,
-        "life" => Some(Detail::Life),
-        "segments" => Some(Detail::Segments),
-        _ => Some(Detail::Payload),
+        "life" => Some(TrackingDetail::Life),
+        "segments" => Some(TrackingDetail::Segments),
+        _ => Some(TrackingDetail::Payload),
     };
-    let config = Config { detail: detail.unwrap_or(Detail::Life), ..Config::default() };
-    let sum = run(PathBuf::from(path), Table::new(config), detail.is_some());
+    let config =
+        FlowTableConfig { detail: detail.unwrap_or(TrackingDetail::Life), ..FlowTableConfig::default() };
+    let sum = run(PathBuf::from(path), FlowTable::new(config), detail.is_some());
     println!("packets {} closed {} bytes {} hash {:016x}", sum.packets, sum.closed, sum.bytes, sum.hash);
 }
 
-fn run(path: PathBuf, mut table: Table<u64>, process: bool) -> Sum {
-    let (mut sum, mut events) = (Sum::default(), Events::default());
-    let (mut source, mut block) = (capture::open(&[path]), capture::Block::default());
-    let mut batch: Vec<(Packet<'_>, Hashed)> = Vec::new();
+fn run(path: PathBuf, mut table: FlowTable<u64>, process: bool) -> Sum {
+    let (mut sum, mut events) = (Sum::default(), FlowEvents::default());
+    let (mut source, mut block) = (capture::open(&[path]), capture::PacketBlock::default());
+    let mut batch: Vec<(Packet<'_>, HashedKey)> = Vec::new();
     let mut clock = Timestamp::MIN;
     while source.next_block(&mut block) {
         let mut packets = block.packets().filter_map(|captured| Packet::decode(&captured).ok()).peekable();
@@ -80,8 +84,8 @@ fn run(path: PathBuf, mut table: Table<u64>, process: bool) -> Sum {
             }
             if process {
                 ready.iter_mut().for_each(|(_, at)| table.prefetch_flow(at, capture::prefetch));
-                let rest = |(packet, at): &(Packet<'_>, Hashed)| {
-                    table.prefetch_rest(at, &Segment::of(packet), capture::prefetch);
+                let rest = |(packet, at): &(Packet<'_>, HashedKey)| {
+                    table.prefetch_rest(at, &FastPathSegment::of(packet), capture::prefetch);
                 };
                 ready.iter().for_each(rest);
             }
@@ -110,7 +114,7 @@ fn run(path: PathBuf, mut table: Table<u64>, process: bool) -> Sum {
 }
 
 /// The same memory for packets of another block.
-fn emptied<'b>(mut batch: Vec<(Packet<'_>, Hashed)>) -> Vec<(Packet<'b>, Hashed)> {
+fn emptied<'b>(mut batch: Vec<(Packet<'_>, HashedKey)>) -> Vec<(Packet<'b>, HashedKey)> {
     batch.clear();
     batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::Room;
+use crate::FlowBudget;
 
 /// Level of detail; the cost increases with each level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
+pub enum TrackingDetail {
     /// Packets and bytes with their times, and the start and end of connections. Sequence numbers are tracked, so
     /// that RSTs out of window and early FINs are treated as on the other levels; but packets copied by a mirror
     /// count again, or as retransmissions.
@@ -19,9 +19,9 @@ pub enum Detail {
 
 /// Limits and timeouts.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct FlowTableConfig {
     /// Maximum number of flows or bytes.
-    pub room: Room,
+    pub room: FlowBudget,
     /// Idle timeout of established TCP, and of TCP joined midstream.
     pub tcp_idle_ns: i64,
     /// Idle timeout while the handshake is incomplete, and after a FIN in a capture of one direction only.
@@ -42,18 +42,18 @@ pub struct Config {
     /// How long to wait for missing bytes that are not acknowledged.
     pub gap_wait_ns: i64,
     /// Level of detail.
-    pub detail: Detail,
+    pub detail: TrackingDetail,
     /// Server ports, ascending: used to guess the client if no SYN was seen.
     pub server_ports: Arc<[u16]>,
     /// Seed of the hash; a secret seed prevents chosen collisions.
     pub seed: u64,
 }
 
-impl Default for Config {
-    fn default() -> Config {
+impl Default for FlowTableConfig {
+    fn default() -> FlowTableConfig {
         const SECOND: i64 = 1_000_000_000;
-        Config {
-            room: Room::of_flows(1 << 20),
+        FlowTableConfig {
+            room: FlowBudget::of_flows(1 << 20),
             tcp_idle_ns: 300 * SECOND,
             tcp_opening_idle_ns: 30 * SECOND,
             tcp_closed_idle_ns: 5 * SECOND,
@@ -63,7 +63,7 @@ impl Default for Config {
             held_bytes_max: 64 << 20,
             reorder_wait_ns: SECOND / 50,
             gap_wait_ns: 30 * SECOND,
-            detail: Detail::Payload,
+            detail: TrackingDetail::Payload,
             server_ports: Arc::default(),
             seed: 0,
         }

@@ -5,14 +5,14 @@
 //! IPsec does for sequence numbers (RFC 4303 §3.4.3); a packet with a known one and no new content is a copy. Without
 //! an identification (IPv6; 0, as RFC 6864 §4.1 allows), a copy has the same content as a recent packet and a
 //! different path (hop limit, VLAN, Ethernet addresses), arrives sooner than any sender would retransmit, or belongs
-//! to a flow whose packets all come in pairs. Undecidable cases are [`Sighting::Ambiguous`].
+//! to a flow whose packets all come in pairs. Undecidable cases are [`PacketSighting::Ambiguous`].
 
 use wire::packet::TcpFlags;
-use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+use wire::{FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::flow::FlowCore;
-use crate::record::{flag, half_bit};
+use crate::flow_layout::{flag, half_bit};
 
 /// Maximum delay of a copy after the newest packet of its side; TCP retransmits after at least 200 ms without an
 /// acknowledgment (Linux; RFC 6298 §2.4 requires a second).
@@ -24,7 +24,7 @@ const FINGERPRINT_BYTES: usize = 64;
 
 /// Whether a packet is captured for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sighting {
+pub(crate) enum PacketSighting {
     /// No equal packet was captured recently, or it is a retransmission.
     First,
     /// Captured before.
@@ -35,7 +35,7 @@ pub(crate) enum Sighting {
 
 /// Recent packets of one side.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Latest {
+pub(crate) struct LatestPacket {
     /// Capture time of its newest packet, in units of 1.024 µs modulo 2^32.
     at: u32,
     /// TCP: payload length of the newest packet, modulo 2^16. Others: its fingerprint.
@@ -63,7 +63,7 @@ pub(crate) fn fingerprint(seq: TcpSeq, ack: TcpSeq, len: u32, checksum: u16) -> 
 fn fingerprint_of(packet: &Packet<'_>) -> u16 {
     let len = packet.payload_original_len;
     match &packet.transport {
-        Transport::Tcp(tcp) => fingerprint(tcp.seq, tcp.ack, len, packet.checksum),
+        TransportHeader::Tcp(tcp) => fingerprint(tcp.seq, tcp.ack, len, packet.checksum),
         _ => {
             let seed = u64::from(len) << 16 | u64::from(packet.checksum);
             let start = &packet.payload[..packet.payload.len().min(FINGERPRINT_BYTES)];
@@ -82,7 +82,7 @@ fn path_of(packet: &Packet<'_>) -> u16 {
     xxh3_64(&bytes) as u16 | 1
 }
 
-impl Latest {
+impl LatestPacket {
     /// Records a segment of an established connection that is not a copy.
     #[inline]
     pub fn note(&mut self, ts: Timestamp, last: u16, ip_id: u16, fingerprint: impl FnOnce() -> u16) {
@@ -105,7 +105,7 @@ impl Latest {
     /// Records any packet that is not a copy, and its path unless several paths are known.
     pub fn note_packet(&mut self, packet: &Packet<'_>, is_mirrored: bool) {
         let last = match packet.transport {
-            Transport::Tcp(_) => packet.payload_original_len as u16,
+            TransportHeader::Tcp(_) => packet.payload_original_len as u16,
             _ => fingerprint_of(packet),
         };
         self.note(packet.ts, last, packet.ip_id, || fingerprint_of(packet));
@@ -139,69 +139,76 @@ impl Latest {
 }
 
 /// Judges a packet of `side` in an open flow by the recent packets of both sides.
-pub(crate) fn judge(latest: &[Latest; 2], flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> Sighting {
+pub(crate) fn judge(
+    latest: &[LatestPacket; 2],
+    flow: FlowCore<'_>,
+    side: FlowSide,
+    packet: &Packet<'_>,
+) -> PacketSighting {
     let [own, other] = [side, side.other()].map(|side| &latest[side.index()]);
     let apart = (ticks(packet.ts).wrapping_sub(own.at) as i32).unsigned_abs();
     let numbered = packet.ip_id != 0 && !own.is_constant();
     if numbered && !own.has(packet.ip_id) || apart > WITHIN_US || flow.packets(side) == 0 {
-        return Sighting::First;
+        return PacketSighting::First;
     }
     match &packet.transport {
         // A datagram has no sequence number that shows new content.
         _ if !flow.is_tcp() => {}
-        Transport::Tcp(tcp) if is_old(flow, side, tcp, packet.payload_original_len) => {}
-        _ => return Sighting::First,
+        TransportHeader::Tcp(tcp) if is_old(flow, side, tcp, packet.payload_original_len) => {}
+        _ => return PacketSighting::First,
     }
     if numbered && !flow.is_tcp() {
         return own.judge_number(flow.packets(side) == 1, packet, apart);
     }
     if numbered || is_syn(packet) {
-        return Sighting::Copy;
+        return PacketSighting::Copy;
     }
     let fingerprint = fingerprint_of(packet);
     let is_known = own.fingerprints().contains(&fingerprint) || !flow.is_tcp() && own.last == fingerprint;
     if own.ip_id == 0 && own.seen & PATH != u64::from(path_of(packet)) << 48 && (is_known || flow.is_tcp()) {
-        return Sighting::Copy;
+        return PacketSighting::Copy;
     }
     if apart > AT_ONCE_US || own.ip_id == 0 && !is_known {
-        return Sighting::First;
+        return PacketSighting::First;
     }
     let [_, before, third] = own.fingerprints();
     let in_pairs =
         own.fingerprints()[0] != before && before == third && before != 0 || other.ends_in_a_pair();
     if is_newest(own, flow, side, packet) || is_known && (in_pairs || flow.hot.has(flag::MIRRORED)) {
-        return Sighting::Copy;
+        return PacketSighting::Copy;
     }
-    if is_known { Sighting::Ambiguous } else { Sighting::First }
+    if is_known { PacketSighting::Ambiguous } else { PacketSighting::First }
 }
 
-impl Latest {
+impl LatestPacket {
     /// Judges a datagram with a known identification. The first one may be a constant.
-    fn judge_number(&self, is_second: bool, packet: &Packet<'_>, apart: u32) -> Sighting {
+    fn judge_number(&self, is_second: bool, packet: &Packet<'_>, apart: u32) -> PacketSighting {
         match self.last == fingerprint_of(packet) {
-            _ if self.seen.count_ones() > 1 => Sighting::Copy,
-            true if is_second => Sighting::Copy,
-            true if apart <= AT_ONCE_US => Sighting::Ambiguous,
-            _ => Sighting::First,
+            _ if self.seen.count_ones() > 1 => PacketSighting::Copy,
+            true if is_second => PacketSighting::Copy,
+            true if apart <= AT_ONCE_US => PacketSighting::Ambiguous,
+            _ => PacketSighting::First,
         }
     }
 }
 
 /// Whether this is a SYN, which is not retransmitted so soon (RFC 6298 §2.1: after a second).
 fn is_syn(packet: &Packet<'_>) -> bool {
-    matches!(&packet.transport, Transport::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN))
+    matches!(&packet.transport, TransportHeader::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN))
 }
 
 /// Whether a segment is its side's newest one with sequence numbers of its own: bytes or FIN.
-fn is_newest(own: &Latest, flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
-    let (Transport::Tcp(tcp), len) = (&packet.transport, packet.payload_original_len) else { return false };
+fn is_newest(own: &LatestPacket, flow: FlowCore<'_>, side: FlowSide, packet: &Packet<'_>) -> bool {
+    let (TransportHeader::Tcp(tcp), len) = (&packet.transport, packet.payload_original_len) else {
+        return false;
+    };
     let takes = len + u32::from(tcp.flags.contains(TcpFlags::FIN));
     takes > 0 && own.last == len as u16 && tcp.seq.plus(takes) == flow.hot.next[side.index()]
 }
 
 /// Whether a segment has no new content: its bytes are complete, its SYN, FIN, or RST was seen, and its
 /// acknowledgment is not new.
-fn is_old(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
+fn is_old(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, len: u32) -> bool {
     let did = |flag, bit| !tcp.flags.intersects(flag) || flow.hot.did(side, bit);
     let known_ack =
         flow.hot.did(side, half_bit::ACK_SEEN) && tcp.ack.distance(flow.hot.ack[side.index()]) <= 0;

@@ -1,7 +1,7 @@
 //! Results of the flow table for a packet: events as plain values. Their bytes are in the packet itself (the common
-//! case, without copying) or, for segments that had to wait, in [`Events`].
+//! case, without copying) or, for segments that had to wait, in [`FlowEvents`].
 
-use wire::{Side, TcpSeq, Timestamp};
+use wire::{FlowSide, TcpSeq, Timestamp};
 
 /// A flow's place in its table. Valid from `Opened` until the call after its `Closed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,7 +9,7 @@ pub struct FlowIdx(pub u32);
 
 /// One event of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct IndexedFlowEvent {
     /// The flow.
     pub flow: FlowIdx,
     /// The event.
@@ -33,20 +33,20 @@ pub enum FlowEvent {
     /// TCP: the next bytes of `side`'s byte stream, in order, each exactly once.
     Bytes {
         /// Sender.
-        side: Side,
+        side: FlowSide,
         /// Location of the bytes.
-        chunk: Chunk,
+        chunk: EventBytes,
         /// Arrival of the segment; earlier than now for one that had to wait.
         ts: Timestamp,
         /// Position in the connection.
-        place: Place,
+        place: StreamPlace,
     },
     /// UDP, or another protocol without streams: the payload of a datagram.
     Datagram {
         /// Sender.
-        side: Side,
+        side: FlowSide,
         /// Location of the bytes.
-        chunk: Chunk,
+        chunk: EventBytes,
         /// Payload bytes cut off by the snaplen.
         cut: u32,
         /// Arrival.
@@ -55,7 +55,7 @@ pub enum FlowEvent {
     /// `len` bytes of `side`'s stream are missing in the capture; the stream continues after them.
     Gap {
         /// Sender.
-        side: Side,
+        side: FlowSide,
         /// Sequence number of the first missing byte.
         seq: TcpSeq,
         /// Length in bytes.
@@ -67,7 +67,7 @@ pub enum FlowEvent {
     /// `side` has sent its FIN and everything before it has been delivered.
     End {
         /// Sender of the FIN.
-        side: Side,
+        side: FlowSide,
         /// Arrival of the FIN.
         ts: Timestamp,
     },
@@ -91,7 +91,7 @@ pub enum FlowEvent {
 
 /// Position of bytes in a connection: their sequence number, and the acknowledgment of their sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct StreamPlace {
     /// Sequence number of the first byte.
     pub seq: TcpSeq,
     /// Everything of the other side below this was received by the sender, and has been delivered before, as bytes or
@@ -99,7 +99,7 @@ pub struct Place {
     pub ack: Option<TcpSeq>,
 }
 
-impl Place {
+impl StreamPlace {
     /// End of a range of `bytes` that begins here; `None` if its sequence numbers may wrap around.
     #[inline]
     #[must_use]
@@ -143,7 +143,7 @@ impl CloseReason {
 
 /// Location of an event's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunk {
+pub enum EventBytes {
     /// In the payload of the current packet, from `start` to `end`.
     InPacket {
         /// First byte.
@@ -151,7 +151,7 @@ pub enum Chunk {
         /// One past the last.
         end: u32,
     },
-    /// In [`Events`]: bytes that were held.
+    /// In [`FlowEvents`]: bytes that were held.
     Held {
         /// First byte.
         start: u32,
@@ -162,14 +162,14 @@ pub enum Chunk {
 
 /// Events of one call; reused by the caller, so that nothing is allocated per packet.
 #[derive(Debug, Default)]
-pub struct Events {
-    list: Vec<Event>,
+pub struct FlowEvents {
+    list: Vec<IndexedFlowEvent>,
     held: Vec<u8>,
     /// Time of the flow's last packet before the one being processed; `None` if the events are due to the clock.
     pub(crate) before: Option<Timestamp>,
 }
 
-impl Events {
+impl FlowEvents {
     /// Time of the flow's last packet before the one that caused the events; `None` if they are due to the clock.
     #[must_use]
     pub fn last_packet_before(&self) -> Option<Timestamp> {
@@ -179,17 +179,17 @@ impl Events {
     /// The events, in order.
     #[inline]
     #[must_use]
-    pub fn list(&self) -> &[Event] {
+    pub fn list(&self) -> &[IndexedFlowEvent] {
         &self.list
     }
 
     /// Bytes of `chunk`; `payload` is that of the processed packet (empty after `expire`).
     #[inline]
     #[must_use]
-    pub fn bytes<'a>(&'a self, chunk: Chunk, payload: &'a [u8]) -> &'a [u8] {
+    pub fn bytes<'a>(&'a self, chunk: EventBytes, payload: &'a [u8]) -> &'a [u8] {
         match chunk {
-            Chunk::InPacket { start, end } => &payload[start as usize..end as usize],
-            Chunk::Held { start, end } => &self.held[start as usize..end as usize],
+            EventBytes::InPacket { start, end } => &payload[start as usize..end as usize],
+            EventBytes::Held { start, end } => &self.held[start as usize..end as usize],
         }
     }
 
@@ -213,16 +213,16 @@ impl Events {
     /// Adds an event.
     #[inline]
     pub fn push(&mut self, flow: FlowIdx, what: FlowEvent) {
-        self.list.push(Event { flow, what });
+        self.list.push(IndexedFlowEvent { flow, what });
     }
 
     /// Copies bytes and returns their location.
-    pub fn hold(&mut self, bytes: &[u8]) -> Chunk {
+    pub fn hold(&mut self, bytes: &[u8]) -> EventBytes {
         let start = self.held.len() as u32;
         self.held.extend_from_slice(bytes);
-        Chunk::Held { start, end: self.held.len() as u32 }
+        EventBytes::Held { start, end: self.held.len() as u32 }
     }
 }
 
-/// Capacity kept by [`Events::clear`].
+/// Capacity kept by [`FlowEvents::clear`].
 const HELD_KEPT_BYTES: usize = 1 << 20;

@@ -6,11 +6,11 @@ use std::ptr;
 
 use wire::Timestamp;
 
-use crate::store::Chunks;
+use crate::store::ChunkedArray;
 
 /// A monotonic clock advanced by the caller; for timeouts, not for measurements.
 #[derive(Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct TableClock {
     /// Current time; `None` initially.
     now: Option<i64>,
     /// Added to packet times after permanent backward steps.
@@ -23,7 +23,7 @@ pub(crate) struct Clock {
 /// file).
 const BEHIND_NS: i64 = 500_000_000;
 
-impl Clock {
+impl TableClock {
     /// Advances to the caller's time; returns the clock's time.
     pub fn advance(&mut self, ts: Timestamp) -> i64 {
         let shown = self.shown(ts);
@@ -44,7 +44,7 @@ impl Clock {
         self.now.unwrap_or(i64::MIN).max(self.shown(ts)).max(seen_at)
     }
 
-    /// For later packets, [`Clock::at`] returns their own time, unless the flow was seen later.
+    /// For later packets, [`TableClock::at`] returns their own time, unless the flow was seen later.
     #[inline]
     pub fn floor(&self) -> Timestamp {
         Timestamp(if self.offset == 0 { self.now.unwrap_or(i64::MIN) } else { i64::MAX })
@@ -61,22 +61,22 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Doubly linked lists of small numbers, each in at most one list; all operations take constant time.
 #[derive(Debug)]
-pub(crate) struct Lists {
-    links: Chunks<Link>,
+pub(crate) struct LinkedLists {
+    links: ChunkedArray<ListLink>,
     /// First and last item of each list.
     ends: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct ListLink {
     prev: u32,
     next: u32,
     list: u32,
 }
 
-impl Lists {
-    pub fn new(lists: usize) -> Lists {
-        Lists { links: Chunks::default(), ends: vec![(NONE, NONE); lists] }
+impl LinkedLists {
+    pub fn new(lists: usize) -> LinkedLists {
+        LinkedLists { links: ChunkedArray::default(), ends: vec![(NONE, NONE); lists] }
     }
 
     pub fn list_of(&self, item: u32) -> Option<u32> {
@@ -91,10 +91,10 @@ impl Lists {
     pub fn push_back(&mut self, list: u32, item: u32) {
         self.remove(item);
         while self.links.get(item).is_none() {
-            self.links.push(Link { prev: NONE, next: NONE, list: NONE });
+            self.links.push(ListLink { prev: NONE, next: NONE, list: NONE });
         }
         let (first, last) = self.ends[list as usize];
-        *self.links.at_mut(item) = Link { prev: last, next: NONE, list };
+        *self.links.at_mut(item) = ListLink { prev: last, next: NONE, list };
         if last != NONE {
             self.links.at_mut(last).next = item;
         }
@@ -104,7 +104,7 @@ impl Lists {
     /// Removes `item` from its list, if any.
     pub fn remove(&mut self, item: u32) {
         let Some(list) = self.list_of(item) else { return };
-        let Link { prev, next, .. } = *self.links.at(item);
+        let ListLink { prev, next, .. } = *self.links.at(item);
         let ends = &mut self.ends[list as usize];
         match prev {
             NONE => ends.0 = next,
@@ -128,9 +128,9 @@ impl Lists {
 /// The timing wheel. An item rescheduled while those due at `now` are popped comes later than `now`, so popping ends
 /// for any deadlines.
 #[derive(Debug)]
-pub(crate) struct Wheel {
+pub(crate) struct TimingWheel {
     /// One list for each tick of a turn, and [`DUE`].
-    lists: Lists,
+    lists: LinkedLists,
     /// Next tick to process.
     cursor: Option<i64>,
 }
@@ -142,9 +142,9 @@ const TICKS: i64 = 4096;
 /// List of items scheduled a whole turn ago.
 const DUE: u32 = TICKS as u32;
 
-impl Wheel {
-    pub fn new() -> Wheel {
-        Wheel { lists: Lists::new(TICKS as usize + 1), cursor: None }
+impl TimingWheel {
+    pub fn new() -> TimingWheel {
+        TimingWheel { lists: LinkedLists::new(TICKS as usize + 1), cursor: None }
     }
 
     /// Schedules `item` for when the clock has passed `deadline`, with a small delay; a deadline before `now` counts
@@ -219,13 +219,13 @@ mod tests {
 
     const TICK: i64 = 1 << TICK_SHIFT;
 
-    fn due(wheel: &mut Wheel, now: i64) -> Vec<u32> {
+    fn due(wheel: &mut TimingWheel, now: i64) -> Vec<u32> {
         std::iter::from_fn(|| wheel.pop(now)).collect()
     }
 
     #[test]
     fn items_come_when_their_tick_has_passed() {
-        let mut wheel = Wheel::new();
+        let mut wheel = TimingWheel::new();
         wheel.schedule(1, 5 * TICK, 0);
         wheel.schedule(2, 5 * TICK + 1, 0);
         wheel.schedule(3, 100 * TICK, 0);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn far_deadlines_come_early_and_years_pass_at_once() {
-        let mut wheel = Wheel::new();
+        let mut wheel = TimingWheel::new();
         wheel.schedule(1, i64::MAX, 0);
         wheel.schedule(2, 3 * TICK, 0);
         assert_eq!(due(&mut wheel, (TICKS - 1) * TICK), [2]);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn hasten_only_brings_forward() {
-        let mut wheel = Wheel::new();
+        let mut wheel = TimingWheel::new();
         wheel.schedule(1, 100 * TICK, 0);
         wheel.hasten(1, 200 * TICK, 0);
         wheel.hasten(2, 7 * TICK, 0);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn lists_keep_order() {
-        let mut lists = Lists::new(2);
+        let mut lists = LinkedLists::new(2);
         for i in 0..5 {
             lists.push_back(0, i);
         }
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_clock_stands_while_time_is_a_little_behind_and_follows_when_it_was_set_back() {
-        let mut clock = Clock::default();
+        let mut clock = TableClock::default();
         assert_eq!(clock.at(Timestamp(7), 5), 7);
         assert_eq!(clock.advance(Timestamp(1_000 * BEHIND_NS)), 1_000 * BEHIND_NS);
         assert_eq!(clock.advance(Timestamp(999 * BEHIND_NS)), 1_000 * BEHIND_NS);

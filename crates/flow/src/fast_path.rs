@@ -3,15 +3,15 @@
 //! used. Needs one cache line of the flow.
 
 use wire::packet::TcpFlags;
-use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
+use wire::{FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader};
 
-use crate::gatekeeping::MAX_WINDOW;
-use crate::metrics::Letter;
-use crate::record::{Hot, SMALL, flag};
+use crate::flow_layout::{HotRecord, SMALL, flag};
+use crate::metrics::HistoryLetter;
+use crate::segment_check::MAX_WINDOW;
 
 /// Conditions of a table for the fast path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct FastPathRules {
     /// Idle timeout of a connection.
     pub idle_ns: u64,
     /// The table's clock: earlier packets need the slow path.
@@ -20,7 +20,7 @@ pub(crate) struct Rules {
 
 /// The header fields that the fast path tests and uses.
 #[derive(Clone, Copy, Debug)]
-pub struct Segment {
+pub struct FastPathSegment {
     pub(crate) ts: Timestamp,
     /// Length on the wire.
     packet_bytes: u32,
@@ -34,18 +34,18 @@ pub struct Segment {
     pub(crate) checksum: u16,
 }
 
-impl Segment {
+impl FastPathSegment {
     /// Extracts the fields of any packet.
     #[inline(always)]
     #[must_use]
-    pub fn of(packet: &Packet<'_>) -> Segment {
+    pub fn of(packet: &Packet<'_>) -> FastPathSegment {
         const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
         let len = packet.payload_original_len;
-        let tcp = if let Transport::Tcp(tcp) = packet.transport { tcp } else { TcpInfo::default() };
+        let tcp = if let TransportHeader::Tcp(tcp) = packet.transport { tcp } else { TcpInfo::default() };
         let fits_fast_path = (tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0)
             & (packet.payload.len() as u32 == len)
             & (len <= SMALL);
-        Segment {
+        FastPathSegment {
             ts: packet.ts,
             packet_bytes: packet.original_len,
             len,
@@ -66,9 +66,14 @@ impl Segment {
 
 /// Processes a segment; returns false, without any change, if the fast path does not apply.
 #[inline(always)]
-pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules) -> bool {
+pub(crate) fn take_in(
+    hot: &mut HotRecord,
+    side: FlowSide,
+    segment: &FastPathSegment,
+    rules: FastPathRules,
+) -> bool {
     let (own, other) = (side.index(), side.other().index());
-    let &Segment { ts, packet_bytes, len, seq, ack, window, .. } = segment;
+    let &FastPathSegment { ts, packet_bytes, len, seq, ack, window, .. } = segment;
     if !(hot.has(flag::FAST) & segment.fits_fast_path()) || !is_timely(hot, ts, rules) {
         return false;
     }
@@ -84,14 +89,14 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
         if seq != next || is_probe {
             return false;
         }
-        Letter::PAYLOAD
+        HistoryLetter::PAYLOAD
     } else {
         // It may be a copy, or a duplicate acknowledgment.
         let is_news = advance > 0;
         if !is_news || seq != next {
             return false;
         }
-        Letter::ACK
+        HistoryLetter::ACK
     };
     let counts = hot.packets[own].checked_add(1).zip(hot.bytes[own].checked_add(packet_bytes));
     let Some((packets, bytes)) = counts else { return false };
@@ -108,7 +113,7 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
 
 /// Whether the packet follows the previous one within the idle timeout.
 #[inline]
-fn is_timely(hot: &Hot, ts: Timestamp, rules: Rules) -> bool {
+fn is_timely(hot: &HotRecord, ts: Timestamp, rules: FastPathRules) -> bool {
     let since = ts.0.wrapping_sub(hot.last_ts.0) as u64;
     (ts.0 >= hot.last_ts.0) & (ts.0 >= rules.floor.0) & (since <= rules.idle_ns)
 }

@@ -3,13 +3,13 @@
 
 use std::ops::Deref;
 
-use wire::{FlowKey, IpProtocol, Side, TcpSeq, Timestamp, V4Key};
+use wire::{FlowKey, FlowSide, IpProtocol, TcpSeq, Timestamp, V4Key};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::handshake::{self, Step};
-use crate::metrics::{ConnState, EndState, Letter, SideCounters, conn_state, render_history};
+use crate::flow_layout::{ColdRecord, HotRecord, UNSET, flag, half_bit, letters};
+use crate::handshake::{self, HandshakeStep};
+use crate::metrics::{ConnState, EndState, HistoryLetter, SideCounters, conn_state, render_history};
 use crate::reassembly;
-use crate::record::{Cold, Hot, UNSET, flag, half_bit, letters};
 
 /// A flow with its endpoints.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +22,8 @@ pub struct Flow<'a> {
 /// A flow without its endpoints; a [`Flow`] dereferences to it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowCore<'a> {
-    pub(crate) hot: &'a Hot,
-    pub(crate) cold: &'a Cold,
+    pub(crate) hot: &'a HotRecord,
+    pub(crate) cold: &'a ColdRecord,
 }
 
 impl<'a> Deref for Flow<'a> {
@@ -68,16 +68,16 @@ impl FlowCore<'_> {
     }
 
     /// The client and whether it is a guess. The sender of the first SYN; without a SYN, the side given to
-    /// [`crate::Table::set_client`]; otherwise a guess by [`crate::Config::server_ports`] or TCP's higher port, or
+    /// [`crate::FlowTable::set_client`]; otherwise a guess by [`crate::FlowTableConfig::server_ports`] or TCP's higher port, or
     /// the sender of the first datagram.
     #[must_use]
-    pub fn client(&self) -> (Side, bool) {
+    pub fn client(&self) -> (FlowSide, bool) {
         (side(self.hot.has(flag::CLIENT_B)), self.hot.has(flag::CLIENT_GUESSED))
     }
 
     /// The sender of the first packet.
     #[must_use]
-    pub fn first(&self) -> Side {
+    pub fn first(&self) -> FlowSide {
         side(self.hot.has(flag::FIRST_B))
     }
 
@@ -101,33 +101,33 @@ impl FlowCore<'_> {
 
     /// Packets sent by `side`.
     #[must_use]
-    pub fn packets(&self, side: Side) -> u64 {
+    pub fn packets(&self, side: FlowSide) -> u64 {
         let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.packets[side.index()]);
         spilt + u64::from(self.hot.packets[side.index()])
     }
 
     /// Bytes sent by `side`: original length on the wire, link headers included.
     #[must_use]
-    pub fn bytes(&self, side: Side) -> u64 {
+    pub fn bytes(&self, side: FlowSide) -> u64 {
         let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.bytes[side.index()]);
         spilt + u64::from(self.hot.bytes[side.index()])
     }
 
     /// Transport payload sent by `side`, including retransmissions, without that of keep-alives and RSTs.
     #[must_use]
-    pub fn payload_bytes(&self, side: Side) -> u64 {
+    pub fn payload_bytes(&self, side: FlowSide) -> u64 {
         self.unique_bytes(side) + self.counters(side).repeated_bytes
     }
 
     /// Same without retransmissions.
     #[must_use]
-    pub fn unique_bytes(&self, side: Side) -> u64 {
+    pub fn unique_bytes(&self, side: FlowSide) -> u64 {
         self.place(side).1
     }
 
     /// Counters of irregularities of `side`.
     #[must_use]
-    pub fn counters(&self, side: Side) -> SideCounters {
+    pub fn counters(&self, side: FlowSide) -> SideCounters {
         self.cold.spill.as_ref().map_or_else(SideCounters::default, |spill| spill.counters[side.index()])
     }
 
@@ -140,7 +140,7 @@ impl FlowCore<'_> {
     /// Time at which both SYNs were acknowledged.
     #[must_use]
     pub fn handshake_done_ts(&self) -> Option<Timestamp> {
-        handshake::ts_of(self, Step::Done)
+        handshake::ts_of(self, HandshakeStep::Done)
     }
 
     /// First SYN → handshake complete; `None` if either was not seen.
@@ -153,20 +153,20 @@ impl FlowCore<'_> {
     /// was retransmitted before its answer.
     #[must_use]
     pub fn server_rtt_ns(&self) -> Option<i64> {
-        handshake::round_trip(self, Step::SynAck)
+        handshake::round_trip(self, HandshakeStep::SynAck)
     }
 
     /// Round trip between the capture point and the client: SYN-ACK to its ACK. `None` if either was not seen, or the
     /// SYN-ACK was retransmitted before.
     #[must_use]
     pub fn client_rtt_ns(&self) -> Option<i64> {
-        handshake::round_trip(self, Step::Done)
+        handshake::round_trip(self, HandshakeStep::Done)
     }
 
     /// Time and sender of the RST that ended the flow.
     #[must_use]
-    pub fn rst(&self) -> Option<(Timestamp, Side)> {
-        let by = [Side::A, Side::B].into_iter().find(|side| self.hot.did(*side, half_bit::RST))?;
+    pub fn rst(&self) -> Option<(Timestamp, FlowSide)> {
+        let by = [FlowSide::A, FlowSide::B].into_iter().find(|side| self.hot.did(*side, half_bit::RST))?;
         Some((set(self.cold.terminated)?, by))
     }
 
@@ -183,7 +183,7 @@ impl FlowCore<'_> {
                 (false, false) => ConnState::Oth,
             };
         }
-        let unread = self.unique_bytes(Side::A) + self.unique_bytes(Side::B) == 0;
+        let unread = self.unique_bytes(FlowSide::A) + self.unique_bytes(FlowSide::B) == 0;
         conn_state(self.end_state(client), self.end_state(client.other()), unread)
     }
 
@@ -207,14 +207,14 @@ impl FlowCore<'_> {
 
     /// Sequence number of the next byte in order, not counting a consumed FIN.
     #[inline]
-    pub(crate) fn next_byte(&self, side: Side) -> TcpSeq {
+    pub(crate) fn next_byte(&self, side: FlowSide) -> TcpSeq {
         let fin = u32::from(self.hot.is_ended(side));
         TcpSeq(self.hot.next[side.index()].0.wrapping_sub(fin))
     }
 
     /// Position of the stream, and the distinct bytes seen.
     #[inline]
-    pub(crate) fn place(&self, side: Side) -> (i64, u64) {
+    pub(crate) fn place(&self, side: FlowSide) -> (i64, u64) {
         let at = side.index();
         let since = self.next_byte(side).0.wrapping_sub(self.cold.anchor[at].0);
         let spill = self.cold.spill.as_ref().map_or((0, 0), |spill| (spill.pos[at], spill.unique[at]));
@@ -222,7 +222,7 @@ impl FlowCore<'_> {
     }
 
     /// Whether all `len` bytes at `seq` have been seen, as far as stored.
-    pub(crate) fn has_bytes(&self, side: Side, seq: TcpSeq, len: u32) -> bool {
+    pub(crate) fn has_bytes(&self, side: FlowSide, seq: TcpSeq, len: u32) -> bool {
         let (pos, _) = self.place(side);
         let start = pos + i64::from(seq.distance(self.next_byte(side)));
         let end = start + i64::from(len);
@@ -233,7 +233,7 @@ impl FlowCore<'_> {
     }
 
     /// Sequence number after the highest byte or FIN of `side` seen.
-    pub(crate) fn highest_seq(&self, side: Side) -> TcpSeq {
+    pub(crate) fn highest_seq(&self, side: FlowSide) -> TcpSeq {
         let next = self.hot.next[side.index()];
         if !self.is_busy(side) {
             return next;
@@ -244,20 +244,20 @@ impl FlowCore<'_> {
     }
 
     /// Sequence number of the stream's first byte.
-    pub(crate) fn start_seq(&self, side: Side) -> TcpSeq {
+    pub(crate) fn start_seq(&self, side: FlowSide) -> TcpSeq {
         let pos = self.cold.spill.as_ref().map_or(0, |spill| spill.pos[side.index()]);
         TcpSeq(self.cold.anchor[side.index()].0.wrapping_sub(pos as u32))
     }
 
     /// Whether no bytes of a stream were received, so that its start may still be corrected.
-    pub(crate) fn is_untouched(&self, side: Side) -> bool {
+    pub(crate) fn is_untouched(&self, side: FlowSide) -> bool {
         let waits = self.cold.spill.as_ref().is_some_and(|spill| spill.waiting[side.index()].is_some());
         self.place(side).0 == 0 && !self.hot.is_ended(side) && !waits
     }
 
     /// Whether a stream waits for bytes.
     #[inline]
-    pub(crate) fn is_busy(&self, side: Side) -> bool {
+    pub(crate) fn is_busy(&self, side: FlowSide) -> bool {
         let spill = self.cold.spill.as_ref();
         spill.is_some_and(|spill| spill.stream[side.index()] & reassembly::BUSY != 0)
     }
@@ -276,26 +276,26 @@ impl FlowCore<'_> {
         let [a, b] = self.hot.half;
         let settled = self.hot.has(flag::HANDSHAKE_DONE)
             || (a | b) & (half_bit::SYN | half_bit::SYN_IMPLIED) == 0
-                && [Side::A, Side::B].iter().any(|side| self.unique_bytes(*side) > 0);
+                && [FlowSide::A, FlowSide::B].iter().any(|side| self.unique_bytes(*side) > 0);
         let quiet = self.cold.spill.as_ref().is_none_or(|spill| spill.stream == [0; 2]) && !self.holds_back();
         self.hot.word & (BEGUN | NOT) == BEGUN && a & b & half_bit::ACK_SEEN != 0 && settled && quiet
     }
 
     /// Whether eviction would lose more than an attempt: both sides have sent, or one for long.
     pub(crate) fn is_worth_keeping(&self) -> bool {
-        let [a, b] = [Side::A, Side::B].map(|side| self.packets(side));
+        let [a, b] = [FlowSide::A, FlowSide::B].map(|side| self.packets(side));
         let tried = (self.hot.half[0] | self.hot.half[1]) & half_bit::SYN != 0;
         let answered = a > 0 && b > 0 && !tried;
         !self.is_terminated() && (answered || self.hot.has(flag::HANDSHAKE_DONE) || a + b >= 8)
     }
 
-    fn end_state(&self, side: Side) -> EndState {
+    fn end_state(&self, side: FlowSide) -> EndState {
         let did = |bit| self.hot.did(side, bit);
         if did(half_bit::RST) {
             EndState::Reset
         } else if did(half_bit::FIN) {
             EndState::Closed
-        } else if self.hot.has(flag::HANDSHAKE_DONE) || did(Letter::SYN_ACK.bit()) {
+        } else if self.hot.has(flag::HANDSHAKE_DONE) || did(HistoryLetter::SYN_ACK.bit()) {
             EndState::Established
         } else if did(half_bit::SYN) {
             self.state_after_syn(side)
@@ -307,7 +307,7 @@ impl FlowCore<'_> {
     }
 
     /// End state after a SYN: established once the other side has sent its own.
-    fn state_after_syn(&self, side: Side) -> EndState {
+    fn state_after_syn(&self, side: FlowSide) -> EndState {
         if self.hot.did(side.other(), half_bit::SYN) { EndState::Established } else { EndState::SynSent }
     }
 }
@@ -328,8 +328,8 @@ pub fn flow_id(key: &FlowKey, first_ts: Timestamp) -> u64 {
     xxh3_64(if key.network == 0 { &bytes[..45] } else { &bytes })
 }
 
-fn side(is_b: bool) -> Side {
-    if is_b { Side::B } else { Side::A }
+fn side(is_b: bool) -> FlowSide {
+    if is_b { FlowSide::B } else { FlowSide::A }
 }
 
 fn set(ts: Timestamp) -> Option<Timestamp> {

@@ -1,14 +1,14 @@
 //! Times of the handshake steps, and the round trips between them. In the normal case a step is stored as nanoseconds
-//! after the SYN, in 32 bits; [`Odd`] holds the rest.
+//! after the SYN, in 32 bits; [`UnusualHandshake`] holds the rest.
 
 use wire::Timestamp;
 
 use crate::flow::FlowCore;
-use crate::record::{FlowMut, UNSET};
+use crate::flow_layout::{FlowMut, UNSET};
 
 /// Steps after the SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum HandshakeStep {
     /// The server's first SYN-ACK.
     SynAck,
     /// Both sides have acknowledged the other's SYN.
@@ -17,34 +17,34 @@ pub(crate) enum Step {
 
 /// Times of the steps in ns after the SYN; [`ELSEWHERE`] if unknown or too large.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Steps([u32; 2]);
+pub(crate) struct HandshakeTimes([u32; 2]);
 
 const ELSEWHERE: u32 = u32::MAX;
 
 /// State of unusual handshakes, by step.
 #[derive(Debug, Default)]
-pub(crate) struct Odd {
-    /// Steps that do not fit [`Steps`].
+pub(crate) struct UnusualHandshake {
+    /// Steps that do not fit [`HandshakeTimes`].
     at: [Option<Timestamp>; 2],
-    trips: [Trip; 2],
+    trips: [RttAmbiguity; 2],
 }
 
 /// Whether the packet that a step answers is known (Karn's algorithm, RFC 6298 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Trip {
+enum RttAmbiguity {
     #[default]
     Clear,
     Ambiguous,
 }
 
-impl Default for Steps {
-    fn default() -> Steps {
-        Steps([ELSEWHERE; 2])
+impl Default for HandshakeTimes {
+    fn default() -> HandshakeTimes {
+        HandshakeTimes([ELSEWHERE; 2])
     }
 }
 
 /// Records a step; the first time counts.
-pub(crate) fn pass(flow: &mut FlowMut<'_>, step: Step, ts: Timestamp) {
+pub(crate) fn pass(flow: &mut FlowMut<'_>, step: HandshakeStep, ts: Timestamp) {
     if ts_of(&flow.core(), step).is_some() {
         return;
     }
@@ -58,19 +58,19 @@ pub(crate) fn pass(flow: &mut FlowMut<'_>, step: Step, ts: Timestamp) {
 
 /// Records a retransmitted SYN, or SYN-ACK if `is_answer`.
 pub(crate) fn sent_again(flow: &mut FlowMut<'_>, is_answer: bool) {
-    let step = if is_answer { Step::Done } else { Step::SynAck };
+    let step = if is_answer { HandshakeStep::Done } else { HandshakeStep::SynAck };
     if ts_of(&flow.core(), step).is_none() {
         is_ambiguous(flow, step);
     }
 }
 
 /// Marks the round trip of `step` as ambiguous.
-pub(crate) fn is_ambiguous(flow: &mut FlowMut<'_>, step: Step) {
-    flow.spill_mut().handshake.trips[step as usize] = Trip::Ambiguous;
+pub(crate) fn is_ambiguous(flow: &mut FlowMut<'_>, step: HandshakeStep) {
+    flow.spill_mut().handshake.trips[step as usize] = RttAmbiguity::Ambiguous;
 }
 
 /// Time of a step, if it was passed.
-pub(crate) fn ts_of(flow: &FlowCore<'_>, step: Step) -> Option<Timestamp> {
+pub(crate) fn ts_of(flow: &FlowCore<'_>, step: HandshakeStep) -> Option<Timestamp> {
     match flow.cold.steps.0[step as usize] {
         ELSEWHERE => flow.cold.spill.as_ref()?.handshake.at[step as usize],
         ns => Some(flow.cold.syn.plus(i64::from(ns))),
@@ -78,14 +78,14 @@ pub(crate) fn ts_of(flow: &FlowCore<'_>, step: Step) -> Option<Timestamp> {
 }
 
 /// Round trip of a step, if it is unambiguous and not negative.
-pub(crate) fn round_trip(flow: &FlowCore<'_>, step: Step) -> Option<i64> {
+pub(crate) fn round_trip(flow: &FlowCore<'_>, step: HandshakeStep) -> Option<i64> {
     let spill = flow.cold.spill.as_ref();
-    if spill.is_some_and(|spill| spill.handshake.trips[step as usize] == Trip::Ambiguous) {
+    if spill.is_some_and(|spill| spill.handshake.trips[step as usize] == RttAmbiguity::Ambiguous) {
         return None;
     }
     let before = match step {
-        Step::SynAck => flow.syn_ts()?,
-        Step::Done => ts_of(flow, Step::SynAck)?,
+        HandshakeStep::SynAck => flow.syn_ts()?,
+        HandshakeStep::Done => ts_of(flow, HandshakeStep::SynAck)?,
     };
     Some(ts_of(flow, step)?.since(before)).filter(|ns| *ns >= 0)
 }

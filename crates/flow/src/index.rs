@@ -4,16 +4,16 @@
 
 /// The index; an entry is the low half of the hash above, the place plus one below, or 0 if empty.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct FlowIndex {
     entries: Vec<u64>,
     len: usize,
 }
 
 const SMALLEST: usize = 1 << 10;
 
-impl Index {
-    pub fn new() -> Index {
-        Index { entries: vec![0; SMALLEST], len: 0 }
+impl FlowIndex {
+    pub fn new() -> FlowIndex {
+        FlowIndex { entries: vec![0; SMALLEST], len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -37,13 +37,13 @@ impl Index {
         }
     }
 
-    /// Address of the first entry that [`Index::find`] reads.
+    /// Address of the first entry that [`FlowIndex::find`] reads.
     #[inline]
     pub fn first_entry(&self, hash: u64) -> *const u64 {
         self.entries.as_ptr().wrapping_add(home(hash, self.mask()))
     }
 
-    /// The probable result of [`Index::find`], by tag only.
+    /// The probable result of [`FlowIndex::find`], by tag only.
     #[inline]
     pub fn guess(&self, hash: u64) -> Option<u32> {
         self.find(hash, |_| true)
@@ -141,7 +141,7 @@ mod tests {
         #[test]
         fn agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..3000), 1..4000)) {
             let hash = |n: u32| u64::from((n / 40).wrapping_mul(2_654_435_769).wrapping_add(n % 3)) | 0x3f0;
-            let mut index = Index::new();
+            let mut index = FlowIndex::new();
             let mut map = HashMap::new();
             for (insert, n) in steps {
                 if insert && !map.contains_key(&n) {

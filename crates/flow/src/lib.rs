@@ -6,31 +6,31 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod dormant;
+mod delivery_order;
+mod dormant_connections;
 mod duplicates;
 pub mod event;
-mod evicted;
+mod evicted_flows;
 mod expiry;
 mod fast_path;
 pub mod flow;
-mod gatekeeping;
+mod flow_budget;
+mod flow_layout;
 mod handshake;
 mod index;
 pub mod metrics;
-mod order;
+mod pending_openings;
 mod reassembly;
-mod record;
-mod room;
+mod segment_check;
 mod store;
 pub mod table;
 mod tcp_state;
 mod timeouts;
-mod unconfirmed;
 
-pub use config::{Config, Detail};
-pub use event::{Chunk, CloseReason, Event, Events, FlowEvent, FlowIdx, Place};
-pub use fast_path::Segment;
+pub use config::{FlowTableConfig, TrackingDetail};
+pub use event::{CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx, IndexedFlowEvent, StreamPlace};
+pub use fast_path::FastPathSegment;
 pub use flow::{Flow, FlowCore, flow_id};
-pub use metrics::{CaptureLoss, ConnState, Counters, SideCounters};
-pub use room::Room;
-pub use table::{Hashed, Table};
+pub use flow_budget::FlowBudget;
+pub use metrics::{CaptureLoss, ConnState, FlowTableCounters, SideCounters};
+pub use table::{FlowTable, HashedKey};

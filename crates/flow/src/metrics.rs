@@ -1,7 +1,7 @@
 //! Counters of one side of a flow and of the whole table; and Zeek's summaries of a connection, `conn_state` and
 //! `history`.
 
-use wire::Side;
+use wire::FlowSide;
 use wire::packet::TcpFlags;
 
 use crate::CloseReason;
@@ -57,7 +57,7 @@ impl SideCounters {
 
 /// Counters of the whole table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct FlowTableCounters {
     /// Packets processed.
     pub packets: u64,
     /// Flows opened.
@@ -110,9 +110,9 @@ pub struct Counters {
     pub connections_forgotten: u64,
 }
 
-impl Counters {
+impl FlowTableCounters {
     /// Adds the counters of another table. Peaks of held bytes are summed, as an upper bound of the joint peak.
-    pub fn add(&mut self, other: &Counters) {
+    pub fn add(&mut self, other: &FlowTableCounters) {
         self.packets += other.packets;
         self.opened += other.opened;
         self.reopened += other.reopened;
@@ -274,41 +274,41 @@ pub(crate) fn conn_state(client: EndState, server: EndState, unread: bool) -> Co
 
 /// One letter of the history, as an index into [`LETTERS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Letter(u8);
+pub(crate) struct HistoryLetter(u8);
 
 const LETTERS: &[u8; 11] = b"shadfrgtwiq";
 
-impl Letter {
+impl HistoryLetter {
     /// Number of letters.
     pub const COUNT: usize = LETTERS.len();
-    pub const SYN: Letter = Letter(0);
-    pub const SYN_ACK: Letter = Letter(1);
-    pub const ACK: Letter = Letter(2);
-    pub const PAYLOAD: Letter = Letter(3);
-    pub const FIN: Letter = Letter(4);
-    pub const RST: Letter = Letter(5);
-    pub const GAP: Letter = Letter(6);
-    pub const RETRANSMISSION: Letter = Letter(7);
-    pub const ZERO_WINDOW: Letter = Letter(8);
+    pub const SYN: HistoryLetter = HistoryLetter(0);
+    pub const SYN_ACK: HistoryLetter = HistoryLetter(1);
+    pub const ACK: HistoryLetter = HistoryLetter(2);
+    pub const PAYLOAD: HistoryLetter = HistoryLetter(3);
+    pub const FIN: HistoryLetter = HistoryLetter(4);
+    pub const RST: HistoryLetter = HistoryLetter(5);
+    pub const GAP: HistoryLetter = HistoryLetter(6);
+    pub const RETRANSMISSION: HistoryLetter = HistoryLetter(7);
+    pub const ZERO_WINDOW: HistoryLetter = HistoryLetter(8);
     /// FIN and RST together.
-    pub const INCONSISTENT: Letter = Letter(9);
+    pub const INCONSISTENT: HistoryLetter = HistoryLetter(9);
     /// SYN with FIN or RST.
-    pub const MULTI_FLAG: Letter = Letter(10);
+    pub const MULTI_FLAG: HistoryLetter = HistoryLetter(10);
 
     /// The letter of a packet by its flags and payload (Zeek's `update_history`).
     #[inline]
-    pub fn of(flags: TcpFlags, len: u32) -> Option<Letter> {
+    pub fn of(flags: TcpFlags, len: u32) -> Option<HistoryLetter> {
         let special = flags.0 & (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST).0;
         match TcpFlags(special) {
-            TcpFlags(0) if len > 0 => Some(Letter::PAYLOAD),
-            TcpFlags(0) if flags.contains(TcpFlags::ACK) => Some(Letter::ACK),
+            TcpFlags(0) if len > 0 => Some(HistoryLetter::PAYLOAD),
+            TcpFlags(0) if flags.contains(TcpFlags::ACK) => Some(HistoryLetter::ACK),
             TcpFlags(0) => None,
-            TcpFlags::SYN if flags.contains(TcpFlags::ACK) => Some(Letter::SYN_ACK),
-            TcpFlags::SYN => Some(Letter::SYN),
-            TcpFlags::FIN => Some(Letter::FIN),
-            TcpFlags::RST => Some(Letter::RST),
-            both if both.contains(TcpFlags::FIN | TcpFlags::RST) => Some(Letter::INCONSISTENT),
-            _ => Some(Letter::MULTI_FLAG),
+            TcpFlags::SYN if flags.contains(TcpFlags::ACK) => Some(HistoryLetter::SYN_ACK),
+            TcpFlags::SYN => Some(HistoryLetter::SYN),
+            TcpFlags::FIN => Some(HistoryLetter::FIN),
+            TcpFlags::RST => Some(HistoryLetter::RST),
+            both if both.contains(TcpFlags::FIN | TcpFlags::RST) => Some(HistoryLetter::INCONSISTENT),
+            _ => Some(HistoryLetter::MULTI_FLAG),
         }
     }
 
@@ -320,16 +320,16 @@ impl Letter {
 
     /// The letter and its side, in five bits.
     #[inline]
-    pub fn packed(self, side: Side) -> u8 {
-        self.0 | if side == Side::B { OF_B } else { 0 }
+    pub fn packed(self, side: FlowSide) -> u8 {
+        self.0 | if side == FlowSide::B { OF_B } else { 0 }
     }
 }
 
 /// History as text from packed letters: upper case for the client; begins with `^` if the sender of the first packet
 /// is not the client.
-pub(crate) fn render_history(letters: impl Iterator<Item = u8>, client: Side, flipped: bool) -> String {
+pub(crate) fn render_history(letters: impl Iterator<Item = u8>, client: FlowSide, flipped: bool) -> String {
     let letter = |packed: u8| {
-        let side = if packed & OF_B != 0 { Side::B } else { Side::A };
+        let side = if packed & OF_B != 0 { FlowSide::B } else { FlowSide::A };
         let letter = char::from(LETTERS[usize::from(packed & !OF_B) % LETTERS.len()]);
         if side == client { letter.to_ascii_uppercase() } else { letter }
     };
@@ -345,7 +345,8 @@ mod tests {
     #[test]
     fn a_packet_has_one_letter() {
         let check = |flags: u8, len, letter: &str| {
-            let found = Letter::of(TcpFlags(flags), len).map(|l| char::from(LETTERS[usize::from(l.0)]));
+            let found =
+                HistoryLetter::of(TcpFlags(flags), len).map(|l| char::from(LETTERS[usize::from(l.0)]));
             assert_eq!(found, letter.chars().next(), "flags {flags:x}, {len} bytes");
         };
         check(0x02, 0, "s");
@@ -364,9 +365,9 @@ mod tests {
     #[test]
     fn a_history_is_read_back() {
         let all: Vec<u8> = (0..LETTERS.len() as u8)
-            .flat_map(|l| [Letter(l).packed(Side::B), Letter(l).packed(Side::A)])
+            .flat_map(|l| [HistoryLetter(l).packed(FlowSide::B), HistoryLetter(l).packed(FlowSide::A)])
             .collect();
-        let text = render_history(all.into_iter(), Side::B, true);
+        let text = render_history(all.into_iter(), FlowSide::B, true);
         assert_eq!(text, "^SsHhAaDdFfRrGgTtWwIiQq");
     }
 }

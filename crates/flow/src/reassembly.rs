@@ -1,5 +1,5 @@
 //! Reassembly of one direction's TCP segments. Converts segments to contiguous bytes and gaps for `order`, which
-//! merges both directions. Holds at most its share of a [`Budget`]; when that is used up, a gap is reported instead
+//! merges both directions. Holds at most its share of a [`ReassemblyBudget`]; when that is used up, a gap is reported instead
 //! of waiting. The first arrival of a byte wins. Independent of handshakes, of the other direction (except its
 //! acknowledgments), and of protocols.
 //!
@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use wire::{Side, TcpSeq, Timestamp};
+use wire::{FlowSide, TcpSeq, Timestamp};
 
-use crate::metrics::{Counters, SideCounters};
-use crate::order::{Heard, Order, Piece, What};
-use crate::{Chunk, Events, FlowIdx};
+use crate::delivery_order::{DeliveryContext, DeliveryOrder, PieceContent, StreamPiece};
+use crate::metrics::{FlowTableCounters, SideCounters};
+use crate::{EventBytes, FlowEvents, FlowIdx};
 
 /// Position and bytes of a segment; SYN and RST are handled by the caller.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Segment<'a> {
 
 /// How long to wait for missing bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ReassemblyTimeouts {
     /// After their acknowledgment by the other end.
     pub reorder_wait_ns: i64,
     /// After later bytes arrived, without an acknowledgment.
@@ -38,7 +38,7 @@ pub(crate) struct Patience {
 
 /// Limits of held bytes, per direction and for the whole table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
+pub(crate) struct ReassemblyBudget {
     /// Bytes held by all flows.
     pub held: usize,
     pub max: usize,
@@ -46,10 +46,10 @@ pub(crate) struct Budget {
 }
 
 /// Destination of the results of a call, and its environment.
-pub(crate) struct Outlet<'a> {
-    pub events: &'a mut Events,
+pub(crate) struct EventOutlet<'a> {
+    pub events: &'a mut FlowEvents,
     pub flow: FlowIdx,
-    pub side: Side,
+    pub side: FlowSide,
     /// Whether bytes and gaps are wanted; if not, only counters and positions are updated.
     pub deliver: bool,
     /// Whether packets of the flow are captured twice, so that a longer copy of a cut segment may follow.
@@ -57,21 +57,21 @@ pub(crate) struct Outlet<'a> {
     pub now: Timestamp,
     /// Highest acknowledgment of the other end.
     pub acked: Option<TcpSeq>,
-    pub patience: Patience,
-    pub budget: &'a mut Budget,
+    pub patience: ReassemblyTimeouts,
+    pub budget: &'a mut ReassemblyBudget,
     /// Counters of `side`.
     pub counters: &'a mut SideCounters,
-    pub totals: &'a mut Counters,
+    pub totals: &'a mut FlowTableCounters,
     /// Data that waits for the other side.
-    pub order: &'a mut Option<Box<Order>>,
-    pub heard: Heard,
+    pub order: &'a mut Option<Box<DeliveryOrder>>,
+    pub heard: DeliveryContext,
 }
 
 /// One direction's byte stream, unpacked from its flow's records for a call.
 #[derive(Debug)]
 pub(crate) struct ByteStream {
     /// Held data and its state; allocated on demand.
-    pub waiting: Option<Box<Waiting>>,
+    pub waiting: Option<Box<WaitingSegments>>,
     /// Position of the next byte in order.
     pub pos: i64,
     /// Distinct bytes seen, by length on the wire.
@@ -91,14 +91,14 @@ pub(crate) const PROBED: u8 = 2;
 
 /// Bytes that a stream waits for, and bytes given up.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingSegments {
     /// Held segments by position, disjoint, all after a hole.
-    segments: BTreeMap<i64, Held>,
+    segments: BTreeMap<i64, HeldSegment>,
     /// Cost of `segments` in the budget.
     cost: usize,
-    fin: Option<Fin>,
+    fin: Option<FinMark>,
     /// Next bytes that the snaplen cut from a segment of which a longer copy may follow.
-    cut: Option<Cut>,
+    cut: Option<StreamCut>,
     /// Position acknowledged by the other end beyond the bytes seen, with its time.
     overtaken: Option<(i64, Timestamp)>,
     /// Time of the highest acknowledgment beyond the bytes seen, and the sequence number of its segment, if it
@@ -117,7 +117,7 @@ pub(crate) struct Waiting {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldSegment {
     len: u32,
     /// Less than `len` if cut by the snaplen.
     captured: u32,
@@ -128,13 +128,13 @@ struct Held {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+struct StreamCut {
     end: i64,
-    said: Said,
+    said: SegmentStamp,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Fin {
+struct FinMark {
     pos: i64,
     ts: Timestamp,
     ack: Option<TcpSeq>,
@@ -153,13 +153,13 @@ const SLOW_WAITS: i64 = 5;
 /// Overhead of a held segment in bytes.
 pub(crate) const HELD_OVERHEAD_BYTES: usize = 256;
 
-impl Budget {
+impl ReassemblyBudget {
     /// Whether a direction with `cost` may hold `more` bytes.
     pub fn fits(&self, cost: usize, more: usize) -> bool {
         cost + more <= self.max_per_direction && self.held + more <= self.max
     }
 
-    pub fn take(&mut self, cost: usize, totals: &mut Counters) {
+    pub fn take(&mut self, cost: usize, totals: &mut FlowTableCounters) {
         self.held += cost;
         totals.held_bytes_peak = totals.held_bytes_peak.max(self.held as u64);
     }
@@ -167,7 +167,7 @@ impl Budget {
 
 impl ByteStream {
     /// Processes a segment: delivers, holds, or counts it.
-    pub fn accept(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+    pub fn accept(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {
         if self.ended {
             return self.count_after_end(segment, out);
         }
@@ -183,7 +183,7 @@ impl ByteStream {
         if segment.fin && !self.ended {
             let fin = self.pos_of(segment.seq) + i64::from(segment.len);
             if fin >= self.pos {
-                let fin = Fin { pos: fin, ts: segment.ts, ack: segment.ack };
+                let fin = FinMark { pos: fin, ts: segment.ts, ack: segment.ack };
                 self.waiting.get_or_insert_default().fin.get_or_insert(fin);
             }
         }
@@ -208,7 +208,7 @@ impl ByteStream {
     }
 
     /// Gives up missing bytes whose wait time has passed.
-    pub fn check(&mut self, out: &mut Outlet<'_>) {
+    pub fn check(&mut self, out: &mut EventOutlet<'_>) {
         self.settle(out.acked);
         let mut is_set_back = false;
         if let Some(waiting) = &mut self.waiting {
@@ -231,7 +231,7 @@ impl ByteStream {
     }
 
     /// Gives up the first missing bytes below `ack`, to free memory; returns false if there are none.
-    pub fn give_up(&mut self, ack: TcpSeq, out: &mut Outlet<'_>) -> bool {
+    pub fn give_up(&mut self, ack: TcpSeq, out: &mut EventOutlet<'_>) -> bool {
         let distance = i64::from(ack.distance(self.next));
         if self.ended || distance <= 0 {
             return false;
@@ -250,7 +250,7 @@ impl ByteStream {
     }
 
     /// Delivers everything held, with gaps in between, and acknowledged but missing bytes as a last gap.
-    pub fn flush(&mut self, out: &mut Outlet<'_>) {
+    pub fn flush(&mut self, out: &mut EventOutlet<'_>) {
         if self.waiting.is_none() {
             return;
         }
@@ -265,7 +265,7 @@ impl ByteStream {
     }
 
     /// Drops everything held.
-    pub fn forget(&mut self, budget: &mut Budget) {
+    pub fn forget(&mut self, budget: &mut ReassemblyBudget) {
         if let Some(waiting) = self.waiting.take() {
             budget.held -= waiting.cost;
         }
@@ -278,7 +278,7 @@ impl ByteStream {
     }
 
     /// Delivers or holds the new bytes of a segment, and counts the others.
-    fn place(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+    fn place(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let end = begin + i64::from(segment.len);
         let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |fin| fin.pos);
@@ -320,13 +320,21 @@ impl ByteStream {
 
     /// Delivers from the packet up to `end` or the first held segment, then held segments; returns the delivered
     /// part.
-    fn deliver(&mut self, segment: &Segment<'_>, begin: i64, end: i64, out: &mut Outlet<'_>) -> (i64, i64) {
+    fn deliver(
+        &mut self,
+        segment: &Segment<'_>,
+        begin: i64,
+        end: i64,
+        out: &mut EventOutlet<'_>,
+    ) -> (i64, i64) {
         let from = self.pos;
         let stop = self.first_held().map_or(end, |held| held.min(end));
         let present = begin + segment.payload.len() as i64;
         if present > from {
-            let chunk =
-                Chunk::InPacket { start: (from - begin) as u32, end: (stop.min(present) - begin) as u32 };
+            let chunk = EventBytes::InPacket {
+                start: (from - begin) as u32,
+                end: (stop.min(present) - begin) as u32,
+            };
             out.bytes(self.next, chunk, (segment.ts, segment.ack));
         }
         self.advance(stop.min(present.max(from)) - from);
@@ -345,7 +353,7 @@ impl ByteStream {
         begin: i64,
         at: i64,
         end: i64,
-        out: &mut Outlet<'_>,
+        out: &mut EventOutlet<'_>,
     ) -> (i64, i64) {
         let waiting = self.waiting.get_or_insert_default();
         if let Some((start, held)) = waiting.segments.range(..=at).next_back() {
@@ -369,16 +377,17 @@ impl ByteStream {
             return (at, at);
         }
         let (len, captured) = ((stop - at) as u32, captured.len() as u32);
-        waiting
-            .segments
-            .insert(at, Held { len, captured, ts: segment.ts, ack: segment.ack, bytes: bytes.to_vec() });
+        waiting.segments.insert(
+            at,
+            HeldSegment { len, captured, ts: segment.ts, ack: segment.ack, bytes: bytes.to_vec() },
+        );
         waiting.cost += cost;
         out.budget.take(cost, out.totals);
         (at, stop)
     }
 
     /// Delivers held segments that are in order now, and ends the stream when its FIN is reached.
-    fn drain(&mut self, out: &mut Outlet<'_>) {
+    fn drain(&mut self, out: &mut EventOutlet<'_>) {
         while let Some(waiting) = &mut self.waiting {
             if let Some(fin) = waiting.fin.filter(|fin| fin.pos <= self.pos) {
                 debug_assert_eq!(fin.pos, self.pos, "nothing is delivered beyond a FIN");
@@ -406,15 +415,15 @@ impl ByteStream {
 
     /// Handles bytes up to `end` that the snaplen cut off: a gap, but not a loss of the network. If a longer copy of
     /// the segment may follow, waits for it.
-    fn cut_up_to(&mut self, end: i64, said: Said, out: &mut Outlet<'_>) {
+    fn cut_up_to(&mut self, end: i64, said: SegmentStamp, out: &mut EventOutlet<'_>) {
         if end > self.pos && out.mirrored && out.deliver {
-            self.waiting.get_or_insert_default().cut = Some(Cut { end, said });
+            self.waiting.get_or_insert_default().cut = Some(StreamCut { end, said });
         } else {
-            self.skip_cut(Cut { end, said }, out);
+            self.skip_cut(StreamCut { end, said }, out);
         }
     }
 
-    fn skip_cut(&mut self, Cut { end, said }: Cut, out: &mut Outlet<'_>) {
+    fn skip_cut(&mut self, StreamCut { end, said }: StreamCut, out: &mut EventOutlet<'_>) {
         let (len, seq) = (end - self.pos, self.next);
         if len > 0 {
             self.advance(len);
@@ -424,12 +433,12 @@ impl ByteStream {
     }
 
     /// The cut bytes that are waited for.
-    fn cut(&self) -> Option<Cut> {
+    fn cut(&self) -> Option<StreamCut> {
         self.waiting.as_ref()?.cut.filter(|cut| cut.end > self.pos)
     }
 
     /// Gives up waiting for cut bytes; if `since` is given, only those of segments captured up to then.
-    fn release_cuts(&mut self, since: Option<Timestamp>, out: &mut Outlet<'_>) {
+    fn release_cuts(&mut self, since: Option<Timestamp>, out: &mut EventOutlet<'_>) {
         while let Some(cut) = self.cut().filter(|cut| since.is_none_or(|since| cut.said.0 <= since)) {
             self.skip_cut(cut, out);
             self.drain(out);
@@ -437,15 +446,15 @@ impl ByteStream {
     }
 
     /// Fills cut bytes from a longer copy of the segment, or from a retransmission.
-    pub fn fill(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+    pub fn fill(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let present = begin + segment.payload.len() as i64;
-        if let Some(Cut { end, said }) = self.cut()
+        if let Some(StreamCut { end, said }) = self.cut()
             && begin <= self.pos
             && present > self.pos
         {
             let stop = present.min(end);
-            let chunk = Chunk::InPacket { start: (self.pos - begin) as u32, end: (stop - begin) as u32 };
+            let chunk = EventBytes::InPacket { start: (self.pos - begin) as u32, end: (stop - begin) as u32 };
             out.bytes(self.next, chunk, said);
             self.advance(stop - self.pos);
             self.drain(out);
@@ -455,7 +464,7 @@ impl ByteStream {
         }
     }
 
-    fn end(&mut self, fin: Fin, out: &mut Outlet<'_>) {
+    fn end(&mut self, fin: FinMark, out: &mut EventOutlet<'_>) {
         let seq = self.next;
         self.next = seq.plus(1);
         self.ended = true;
@@ -464,7 +473,7 @@ impl ByteStream {
     }
 
     /// Position up to which missing bytes will not arrive any more, if any.
-    fn hopeless(&self, out: &Outlet<'_>) -> Option<i64> {
+    fn hopeless(&self, out: &EventOutlet<'_>) -> Option<i64> {
         let waiting = self.waiting.as_ref()?;
         let known = waiting.next_known();
         if let Some((acked, _)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
@@ -481,7 +490,7 @@ impl ByteStream {
         Some(*self.waiting.as_ref()?.segments.first_key_value()?.0)
     }
 
-    fn gap_to(&mut self, target: i64, out: &mut Outlet<'_>) {
+    fn gap_to(&mut self, target: i64, out: &mut EventOutlet<'_>) {
         self.release_cuts(None, out);
         let len = target - self.pos;
         if len <= 0 {
@@ -505,7 +514,7 @@ impl ByteStream {
         out.gap(seq, len as u64, (ts, None));
     }
 
-    fn flush_held(&mut self, out: &mut Outlet<'_>) {
+    fn flush_held(&mut self, out: &mut EventOutlet<'_>) {
         self.release_cuts(None, out);
         while let Some((known, _)) = self.waiting.as_ref().and_then(|waiting| waiting.next_known()) {
             if known > self.pos {
@@ -547,7 +556,7 @@ impl ByteStream {
     }
 
     /// Counts consecutive strays; after enough of them the stream continues there, after a gap.
-    fn believe_stray(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) -> bool {
+    fn believe_stray(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) -> bool {
         let waiting = self.waiting.get_or_insert_default();
         let (expected, count) = waiting.strays;
         let count = if segment.seq == expected && count > 0 { count + 1 } else { 1 };
@@ -574,7 +583,7 @@ impl ByteStream {
     }
 
     /// Continues at `seq`. Sequence numbers only advance, so an earlier one is nearly 2^32 ahead.
-    fn jump_to(&mut self, seq: TcpSeq, out: &mut Outlet<'_>) {
+    fn jump_to(&mut self, seq: TcpSeq, out: &mut EventOutlet<'_>) {
         let (len, from) = (i64::from(seq.0.wrapping_sub(self.next.0)), self.next);
         self.advance(len);
         if let Some(waiting) = &mut self.waiting {
@@ -591,7 +600,7 @@ impl ByteStream {
     }
 
     /// A repeated FIN is ignored; repeated bytes are a retransmission; bytes after the FIN are discarded.
-    fn count_after_end(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+    fn count_after_end(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {
         if segment.len == 0 {
             return;
         }
@@ -606,9 +615,9 @@ impl ByteStream {
     }
 }
 
-impl Default for Waiting {
-    fn default() -> Waiting {
-        Waiting {
+impl Default for WaitingSegments {
+    fn default() -> WaitingSegments {
+        WaitingSegments {
             segments: BTreeMap::new(),
             cost: 0,
             fin: None,
@@ -624,7 +633,7 @@ impl Default for Waiting {
     }
 }
 
-impl Waiting {
+impl WaitingSegments {
     /// Whether all of these bytes are held.
     pub fn holds(&self, start: i64, end: i64) -> bool {
         let before = self.segments.range(..=start).next_back();
@@ -638,7 +647,7 @@ impl Waiting {
 
     /// Adds cut bytes of held segments that are in `payload`, which spans `begin` to `present`; as far as memory
     /// allows.
-    fn lengthen(&mut self, (begin, present): (i64, i64), payload: &[u8], out: &mut Outlet<'_>) {
+    fn lengthen(&mut self, (begin, present): (i64, i64), payload: &[u8], out: &mut EventOutlet<'_>) {
         let first = self.segments.range(..=begin).next_back().map_or(begin, |(at, _)| *at);
         for (at, held) in self.segments.range_mut(first..present.max(first)) {
             let (from, stop) = (at + i64::from(held.captured), present.min(at + i64::from(held.len)));
@@ -680,13 +689,13 @@ impl Waiting {
 
     /// How long to wait for acknowledged bytes. On a slow connection, a packet that is a few packets late is late by
     /// more time.
-    fn reorder_wait(&self, patience: Patience) -> i64 {
+    fn reorder_wait(&self, patience: ReassemblyTimeouts) -> i64 {
         let is_fast = self.packets >= REORDER_PACKETS;
         if is_fast { patience.reorder_wait_ns } else { patience.reorder_wait_ns.saturating_mul(SLOW_WAITS) }
     }
 
     /// Records whether the clock is before the start of the wait by more than packets may be reordered.
-    fn heed_clock(&mut self, now: Timestamp, patience: Patience) {
+    fn heed_clock(&mut self, now: Timestamp, patience: ReassemblyTimeouts) {
         let noted = self.missed_since(i64::MIN).map_or(self.progress, |since| since.max(self.progress));
         self.set_back = match self.set_back {
             _ if noted.since(now) <= patience.reorder_wait_ns => None,
@@ -706,8 +715,8 @@ impl Waiting {
     }
 
     /// Time of the next [`ByteStream::check`], if no packet arrives before.
-    pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
-        if let Some(Cut { said: (ts, _), .. }) = self.cut {
+    pub fn deadline(&self, patience: ReassemblyTimeouts) -> Option<Timestamp> {
+        if let Some(StreamCut { said: (ts, _), .. }) = self.cut {
             return Some(ts.plus(patience.reorder_wait_ns));
         }
         let since = self.overtaken.and_then(|_| self.missed_since(i64::MIN));
@@ -717,7 +726,7 @@ impl Waiting {
     }
 
     /// Drops the held bytes and keeps their positions.
-    pub fn forget_bytes(&mut self, budget: &mut Budget) {
+    pub fn forget_bytes(&mut self, budget: &mut ReassemblyBudget) {
         for held in self.segments.values_mut() {
             budget.held -= held.bytes.len();
             self.cost -= held.bytes.len();
@@ -746,23 +755,23 @@ impl Waiting {
 }
 
 /// Arrival and acknowledgment of a segment.
-type Said = (Timestamp, Option<TcpSeq>);
+type SegmentStamp = (Timestamp, Option<TcpSeq>);
 
-impl Outlet<'_> {
-    fn bytes(&mut self, seq: TcpSeq, chunk: Chunk, (ts, ack): Said) {
-        self.say(Piece { seq, ack, ts, what: What::Bytes(chunk) });
+impl EventOutlet<'_> {
+    fn bytes(&mut self, seq: TcpSeq, chunk: EventBytes, (ts, ack): SegmentStamp) {
+        self.say(StreamPiece { seq, ack, ts, what: PieceContent::Bytes(chunk) });
     }
 
-    fn gap(&mut self, seq: TcpSeq, len: u64, (ts, ack): Said) {
-        self.say(Piece { seq, ack, ts, what: What::Gap(len) });
+    fn gap(&mut self, seq: TcpSeq, len: u64, (ts, ack): SegmentStamp) {
+        self.say(StreamPiece { seq, ack, ts, what: PieceContent::Gap(len) });
     }
 
-    fn end(&mut self, seq: TcpSeq, (ts, ack): Said) {
-        self.say(Piece { seq, ack, ts, what: What::End });
+    fn end(&mut self, seq: TcpSeq, (ts, ack): SegmentStamp) {
+        self.say(StreamPiece { seq, ack, ts, what: PieceContent::End });
     }
 
     /// Delivers a piece, or queues it until the other side's turn.
-    fn say(&mut self, piece: Piece) {
+    fn say(&mut self, piece: StreamPiece) {
         if self.order.is_none() && self.heard.allows(self.side, piece.ack) {
             piece.tell(self.side, self.deliver, self.flow, self.events);
         } else {

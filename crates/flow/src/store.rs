@@ -4,13 +4,13 @@
 
 use wire::FlowKey;
 
-use crate::duplicates::Latest;
+use crate::duplicates::LatestPacket;
 use crate::flow::{Flow, FlowCore};
-use crate::record::{Cold, FlowMut, Hot, flag};
+use crate::flow_layout::{ColdRecord, FlowMut, HotRecord, flag};
 
 /// A growing array that does not move its items.
 #[derive(Debug)]
-pub(crate) struct Chunks<T> {
+pub(crate) struct ChunkedArray<T> {
     chunks: Vec<Vec<T>>,
 }
 
@@ -18,13 +18,13 @@ pub(crate) struct Chunks<T> {
 const CHUNK_SHIFT: u32 = 15;
 const CHUNK: usize = 1 << CHUNK_SHIFT;
 
-impl<T> Default for Chunks<T> {
-    fn default() -> Chunks<T> {
-        Chunks { chunks: Vec::new() }
+impl<T> Default for ChunkedArray<T> {
+    fn default() -> ChunkedArray<T> {
+        ChunkedArray { chunks: Vec::new() }
     }
 }
 
-impl<T> Chunks<T> {
+impl<T> ChunkedArray<T> {
     pub fn len(&self) -> usize {
         self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
     }
@@ -91,20 +91,20 @@ impl WideKeys {
 
 /// All records of the flows.
 #[derive(Debug, Default)]
-pub(crate) struct Store {
-    hot: Chunks<Hot>,
-    cold: Chunks<Cold>,
+pub(crate) struct FlowStore {
+    hot: ChunkedArray<HotRecord>,
+    cold: ChunkedArray<ColdRecord>,
     /// Empty unless requested.
-    latest: Chunks<[Latest; 2]>,
+    latest: ChunkedArray<[LatestPacket; 2]>,
     /// Bytes of flows beyond their records.
-    extra: Chunks<u32>,
+    extra: ChunkedArray<u32>,
     wide: WideKeys,
     keeps_latest: bool,
 }
 
-impl Store {
-    pub fn new(keeps_latest: bool) -> Store {
-        Store { keeps_latest, ..Store::default() }
+impl FlowStore {
+    pub fn new(keeps_latest: bool) -> FlowStore {
+        FlowStore { keeps_latest, ..FlowStore::default() }
     }
 
     /// Number of places that are or were used.
@@ -113,22 +113,22 @@ impl Store {
     }
 
     #[inline(always)]
-    pub fn hot(&self, place: u32) -> &Hot {
+    pub fn hot(&self, place: u32) -> &HotRecord {
         self.hot.at(place)
     }
 
     #[inline(always)]
-    pub fn hot_mut(&mut self, place: u32) -> &mut Hot {
+    pub fn hot_mut(&mut self, place: u32) -> &mut HotRecord {
         self.hot.at_mut(place)
     }
 
     #[inline(always)]
-    pub fn cold(&self, place: u32) -> &Cold {
+    pub fn cold(&self, place: u32) -> &ColdRecord {
         self.cold.at(place)
     }
 
     #[inline(always)]
-    pub fn cold_mut(&mut self, place: u32) -> &mut Cold {
+    pub fn cold_mut(&mut self, place: u32) -> &mut ColdRecord {
         self.cold.at_mut(place)
     }
 
@@ -138,7 +138,7 @@ impl Store {
     }
 
     #[inline]
-    pub fn latest_mut(&mut self, place: u32) -> Option<&mut [Latest; 2]> {
+    pub fn latest_mut(&mut self, place: u32) -> Option<&mut [LatestPacket; 2]> {
         if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None }
     }
 
@@ -166,7 +166,7 @@ impl Store {
     }
 
     /// Stores a new flow at a free place, or at the first unused one.
-    pub fn put(&mut self, place: u32, (hot, cold): (Hot, Cold), wide: Option<FlowKey>) {
+    pub fn put(&mut self, place: u32, (hot, cold): (HotRecord, ColdRecord), wide: Option<FlowKey>) {
         self.hot.put(place, hot);
         self.cold.put(place, cold);
         self.extra.put(place, 0);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn chunks_are_one_array() {
-        let mut chunks = Chunks::default();
+        let mut chunks = ChunkedArray::default();
         let n = 2 * CHUNK as u32 + 7;
         for i in 0..n {
             chunks.put(i, i);

@@ -1,111 +1,116 @@
 //! The flow table: finds or opens a packet's flow, counts, passes TCP to `fast_path` or else to `tcp_state`, and
 //! removes flows that are idle, closed, or too many. Every call clears the events and returns its own.
 //!
-//! Memory is bounded: flows within their [`crate::Room`], `held_bytes_max` bytes; packets in order allocate nothing.
+//! Memory is bounded: flows within their [`crate::FlowBudget`], `held_bytes_max` bytes; packets in order allocate nothing.
 //! The result for a flow depends only on its own packets and the caller's clock, not on other flows (except for
 //! eviction).
 
-mod leaving;
+mod eviction;
 mod lookup;
-mod making_room;
+mod removal;
 mod slow_path;
 
-use wire::{Packet, Side, Timestamp};
+use wire::{FlowSide, Packet, Timestamp};
 
-use crate::config::{Config, Detail};
-use crate::dormant::Dormant;
+use crate::config::{FlowTableConfig, TrackingDetail};
+use crate::dormant_connections::DormantTable;
 use crate::duplicates::fingerprint;
-use crate::event::{Events, FlowIdx, Place};
-use crate::evicted::Evicted;
-use crate::expiry::{Clock, NONE, Wheel};
-use crate::fast_path::{self, Rules, Segment};
+use crate::event::{FlowEvents, FlowIdx, StreamPlace};
+use crate::evicted_flows::EvictedFlows;
+use crate::expiry::{NONE, TableClock, TimingWheel};
+use crate::fast_path::{self, FastPathRules, FastPathSegment};
 use crate::flow::Flow;
-use crate::index::Index;
-use crate::metrics::Counters;
-use crate::reassembly::{Budget, Patience};
-use crate::record::flag;
-use crate::store::{Chunks, Store};
-use crate::tcp_state::{self, Context};
-use crate::unconfirmed::Opening;
+use crate::flow_layout::flag;
+use crate::index::FlowIndex;
+use crate::metrics::FlowTableCounters;
+use crate::pending_openings::PendingOpening;
+use crate::reassembly::{ReassemblyBudget, ReassemblyTimeouts};
+use crate::store::{ChunkedArray, FlowStore};
+use crate::tcp_state::{self, SegmentContext};
 
-pub use lookup::Hashed;
+pub use lookup::HashedKey;
 
 /// The flow table; `S` is the caller's state per flow.
 #[derive(Debug)]
-pub struct Table<S: Default> {
-    config: Config,
-    index: Index,
-    store: Store,
-    states: Chunks<S>,
+pub struct FlowTable<S: Default> {
+    config: FlowTableConfig,
+    index: FlowIndex,
+    store: FlowStore,
+    states: ChunkedArray<S>,
     /// Free places.
     free: Vec<u32>,
     /// Flows closed in the last call, still readable.
     closed: Vec<u32>,
     /// Idle connections. The state of those in `resting`, as indices into `closed`, is still in `states`.
-    dormant: Dormant<S>,
+    dormant: DormantTable<S>,
     resting: Vec<u32>,
-    clock: Clock,
-    rules: Rules,
-    wheel: Wheel,
+    clock: TableClock,
+    rules: FastPathRules,
+    wheel: TimingWheel,
     /// Number of flows not worth keeping.
     cheap: usize,
     /// Position of the clock hand for eviction.
     hand: usize,
     /// Position of `close_all`.
     closing: usize,
-    budget: Budget,
-    counters: Counters,
-    evicted: Evicted,
+    budget: ReassemblyBudget,
+    counters: FlowTableCounters,
+    evicted: EvictedFlows,
     /// The confirmed SYN with which the next flow of its endpoints begins.
-    opening: Option<Opening>,
+    opening: Option<PendingOpening>,
 }
 
-impl<S: Default> Table<S> {
+impl<S: Default> FlowTable<S> {
     /// Creates an empty table.
     #[must_use]
-    pub fn new(config: Config) -> Self {
-        let budget = Budget {
+    pub fn new(config: FlowTableConfig) -> Self {
+        let budget = ReassemblyBudget {
             held: 0,
             max: config.held_bytes_max,
             max_per_direction: config.held_bytes_max_per_direction,
         };
-        Table {
-            store: Store::new(config.detail > Detail::Life),
-            rules: Rules { idle_ns: config.tcp_idle_ns.max(0) as u64, floor: Timestamp::MIN },
-            dormant: Dormant::new(config.room.clone()),
+        FlowTable {
+            store: FlowStore::new(config.detail > TrackingDetail::Life),
+            rules: FastPathRules { idle_ns: config.tcp_idle_ns.max(0) as u64, floor: Timestamp::MIN },
+            dormant: DormantTable::new(config.room.clone()),
             config,
-            index: Index::new(),
-            states: Chunks::default(),
+            index: FlowIndex::new(),
+            states: ChunkedArray::default(),
             free: Vec::new(),
             closed: Vec::new(),
             resting: Vec::new(),
-            clock: Clock::default(),
-            wheel: Wheel::new(),
+            clock: TableClock::default(),
+            wheel: TimingWheel::new(),
             cheap: 0,
             hand: 0,
             closing: 0,
             budget,
-            counters: Counters::default(),
-            evicted: Evicted::default(),
+            counters: FlowTableCounters::default(),
+            evicted: EvictedFlows::default(),
             opening: None,
         }
     }
 
     /// Processes a packet; returns its flow, which stays readable until the next call even if closed.
     #[inline]
-    pub fn process(&mut self, packet: &Packet<'_>, events: &mut Events) -> FlowIdx {
+    pub fn process(&mut self, packet: &Packet<'_>, events: &mut FlowEvents) -> FlowIdx {
         let hashed = self.hash(packet);
         self.process_hashed(packet, &hashed, events)
     }
 
     /// Same with a precomputed hash.
     #[inline(always)]
-    pub fn process_hashed(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> FlowIdx {
+    pub fn process_hashed(
+        &mut self,
+        packet: &Packet<'_>,
+        at: &HashedKey,
+        events: &mut FlowEvents,
+    ) -> FlowIdx {
         self.begin(events);
         self.counters.packets += 1;
         let found = self.find(at, &packet.five_tuple);
         if let Some(place) = found
-            && self.take_in_fast(place, at.side, &Segment::of(packet), events)
+            && self.take_in_fast(place, at.side, &FastPathSegment::of(packet), events)
         {
             return FlowIdx(place);
         }
@@ -114,11 +119,16 @@ impl<S: Default> Table<S> {
     }
 
     /// Processes a segment on the fast path, if its flow is at the prefetched place. `None`: nothing has changed, and
-    /// [`Table::process_hashed`] must be called. The only event is the segment's bytes, if payload is wanted;
+    /// [`FlowTable::process_hashed`] must be called. The only event is the segment's bytes, if payload is wanted;
     /// otherwise `events` is unchanged.
     #[inline(always)]
-    pub fn process_fast(&mut self, at: &Hashed, segment: &Segment, events: &mut Events) -> Option<FlowIdx> {
-        if self.config.detail == Detail::Payload {
+    pub fn process_fast(
+        &mut self,
+        at: &HashedKey,
+        segment: &FastPathSegment,
+        events: &mut FlowEvents,
+    ) -> Option<FlowIdx> {
+        if self.config.detail == TrackingDetail::Payload {
             self.begin(events);
         }
         let place = at.place;
@@ -130,8 +140,8 @@ impl<S: Default> Table<S> {
     }
 
     /// Whether a packet continues a flow in the table; for callers that do not admit every flow, before
-    /// [`Table::process_hashed`]. A flow that this packet proves to have ended is closed in any case.
-    pub fn goes_on(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> bool {
+    /// [`FlowTable::process_hashed`]. A flow that this packet proves to have ended is closed in any case.
+    pub fn goes_on(&mut self, packet: &Packet<'_>, at: &HashedKey, events: &mut FlowEvents) -> bool {
         self.begin(events);
         self.find(at, &packet.five_tuple).is_some_and(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
@@ -152,7 +162,7 @@ impl<S: Default> Table<S> {
     /// The caller's state of a flow.
     ///
     /// # Panics
-    /// As [`Table::flow`].
+    /// As [`FlowTable::flow`].
     #[inline]
     #[must_use]
     pub fn state(&self, flow: FlowIdx) -> &S {
@@ -162,7 +172,7 @@ impl<S: Default> Table<S> {
     /// The caller's state of a flow, mutable.
     ///
     /// # Panics
-    /// As [`Table::flow`].
+    /// As [`FlowTable::flow`].
     #[inline]
     pub fn state_mut(&mut self, flow: FlowIdx) -> &mut S {
         self.states.at_mut(flow.0)
@@ -171,26 +181,26 @@ impl<S: Default> Table<S> {
     /// A flow with the caller's state, mutable.
     ///
     /// # Panics
-    /// As [`Table::flow`].
+    /// As [`FlowTable::flow`].
     #[inline]
     pub fn flow_and_state(&mut self, flow: FlowIdx) -> (Flow<'_>, &mut S) {
         (self.store.flow(flow.0), self.states.at_mut(flow.0))
     }
 
-    /// Two bits of the caller, stored where [`Table::process_hashed`] reads anyway; 0 for a new flow.
+    /// Two bits of the caller, stored where [`FlowTable::process_hashed`] reads anyway; 0 for a new flow.
     ///
     /// # Panics
-    /// As [`Table::flow`].
+    /// As [`FlowTable::flow`].
     #[inline]
     #[must_use]
     pub fn mark(&self, flow: FlowIdx) -> u8 {
         (self.store.hot(flow.0).word >> flag::MARK_SHIFT) as u8 & 3
     }
 
-    /// Sets [`Table::mark`] to the low two bits of `mark`.
+    /// Sets [`FlowTable::mark`] to the low two bits of `mark`.
     ///
     /// # Panics
-    /// As [`Table::flow`].
+    /// As [`FlowTable::flow`].
     #[inline]
     pub fn set_mark(&mut self, flow: FlowIdx, mark: u8) {
         let hot = self.store.hot_mut(flow.0);
@@ -198,7 +208,7 @@ impl<S: Default> Table<S> {
     }
 
     /// Sets the client found by a parser. Ignored if a SYN determined it.
-    pub fn set_client(&mut self, flow: FlowIdx, client: Side) {
+    pub fn set_client(&mut self, flow: FlowIdx, client: FlowSide) {
         let mut flow = self.store.flow_mut(flow.0);
         if !flow.hot.has(flag::CLIENT_BY_SYN) {
             flow.put_client(client);
@@ -232,7 +242,7 @@ impl<S: Default> Table<S> {
 
     /// Counters so far.
     #[must_use]
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &FlowTableCounters {
         &self.counters
     }
 
@@ -256,7 +266,7 @@ impl<S: Default> Table<S> {
 
     /// Clears the last call's events and frees the flows it closed.
     #[inline]
-    fn begin(&mut self, events: &mut Events) {
+    fn begin(&mut self, events: &mut FlowEvents) {
         events.clear();
         if !self.closed.is_empty() {
             self.free_closed();
@@ -278,8 +288,14 @@ impl<S: Default> Table<S> {
 
     /// Processes a segment that needs only its flow's hot record.
     #[inline(always)]
-    fn take_in_fast(&mut self, place: u32, side: Side, segment: &Segment, events: &mut Events) -> bool {
-        let &Segment { ts, len, .. } = segment;
+    fn take_in_fast(
+        &mut self,
+        place: u32,
+        side: FlowSide,
+        segment: &FastPathSegment,
+        events: &mut FlowEvents,
+    ) -> bool {
+        let &FastPathSegment { ts, len, .. } = segment;
         if self
             .config
             .active_timeout_ns
@@ -292,8 +308,8 @@ impl<S: Default> Table<S> {
             return false;
         }
         self.counters.stream_bytes += u64::from(len);
-        if len > 0 && self.config.detail == Detail::Payload && !hot.has(flag::IGNORED) {
-            let said = Place { seq: segment.seq, ack: Some(segment.ack) };
+        if len > 0 && self.config.detail == TrackingDetail::Payload && !hot.has(flag::IGNORED) {
+            let said = StreamPlace { seq: segment.seq, ack: Some(segment.ack) };
             events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts, said));
         }
         if let Some(latest) = self.store.latest_mut(place) {
@@ -304,21 +320,21 @@ impl<S: Default> Table<S> {
     }
 }
 
-fn patience(config: &Config) -> Patience {
-    Patience { reorder_wait_ns: config.reorder_wait_ns, gap_wait_ns: config.gap_wait_ns }
+fn patience(config: &FlowTableConfig) -> ReassemblyTimeouts {
+    ReassemblyTimeouts { reorder_wait_ns: config.reorder_wait_ns, gap_wait_ns: config.gap_wait_ns }
 }
 
 #[inline]
 fn context<'a>(
-    config: &Config,
-    budget: &'a mut Budget,
-    totals: &'a mut Counters,
-    events: &'a mut Events,
+    config: &FlowTableConfig,
+    budget: &'a mut ReassemblyBudget,
+    totals: &'a mut FlowTableCounters,
+    events: &'a mut FlowEvents,
     place: u32,
     now: Timestamp,
-) -> Context<'a> {
-    let (flow, reassemble) = (FlowIdx(place), config.detail == Detail::Payload);
-    Context { events, flow, reassemble, patience: patience(config), budget, totals, now }
+) -> SegmentContext<'a> {
+    let (flow, reassemble) = (FlowIdx(place), config.detail == TrackingDetail::Payload);
+    SegmentContext { events, flow, reassemble, patience: patience(config), budget, totals, now }
 }
 
 #[cfg(test)]

@@ -3,30 +3,32 @@
 //! from the other end's.
 
 use wire::packet::TcpFlags;
-use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
+use wire::{FlowSide, Packet, TcpInfo, TcpSeq, Timestamp};
 
+use crate::delivery_order::DeliveryContext;
 use crate::flow::FlowCore;
-use crate::gatekeeping::{LATE_ACK, NEAR, is_before_start, is_in_reach};
-use crate::handshake::{self, Step};
-use crate::metrics::{Counters, Letter};
-use crate::order::Heard;
-use crate::reassembly::{Budget, ByteStream, HELD_OVERHEAD_BYTES, Outlet, PROBED, Patience, Segment};
-use crate::record::{FlowMut, SMALL, UNSET, flag, half_bit};
-use crate::unconfirmed::{flush_syn_data, forget_syn_data, hold_syn_data, settle_syn_data};
-use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
+use crate::flow_layout::{FlowMut, SMALL, UNSET, flag, half_bit};
+use crate::handshake::{self, HandshakeStep};
+use crate::metrics::{FlowTableCounters, HistoryLetter};
+use crate::pending_openings::{flush_syn_data, forget_syn_data, hold_syn_data, settle_syn_data};
+use crate::reassembly::{
+    ByteStream, EventOutlet, HELD_OVERHEAD_BYTES, PROBED, ReassemblyBudget, ReassemblyTimeouts, Segment,
+};
+use crate::segment_check::{LATE_ACK, NEAR, is_before_start, is_in_reach};
+use crate::{CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx, StreamPlace};
 
 /// Environment of a call, besides the flow.
-pub(crate) struct Context<'a> {
-    pub events: &'a mut Events,
+pub(crate) struct SegmentContext<'a> {
+    pub events: &'a mut FlowEvents,
     pub flow: FlowIdx,
     pub reassemble: bool,
-    pub patience: Patience,
-    pub budget: &'a mut Budget,
-    pub totals: &'a mut Counters,
+    pub patience: ReassemblyTimeouts,
+    pub budget: &'a mut ReassemblyBudget,
+    pub totals: &'a mut FlowTableCounters,
     pub now: Timestamp,
 }
 
-impl Context<'_> {
+impl SegmentContext<'_> {
     /// Whether the flow's payload is wanted.
     #[inline]
     pub fn delivers(&self, flow: &FlowMut<'_>) -> bool {
@@ -37,14 +39,14 @@ impl Context<'_> {
     fn on_stream<R>(
         &mut self,
         flow: &mut FlowMut<'_>,
-        side: Side,
-        act: impl FnOnce(&mut ByteStream, &mut Outlet<'_>) -> R,
+        side: FlowSide,
+        act: impl FnOnce(&mut ByteStream, &mut EventOutlet<'_>) -> R,
     ) -> R {
         let (mut stream, other) = (unpack(flow, side), side.other());
         let heard = self.heard(flow.core());
         let (deliver, mirrored) = (self.delivers(flow), flow.hot.has(flag::MIRRORED));
         let spill = flow.spill_mut();
-        let mut out = Outlet {
+        let mut out = EventOutlet {
             deliver,
             mirrored,
             events: &mut *self.events,
@@ -67,12 +69,12 @@ impl Context<'_> {
 
     /// State that determines the order in which the two sides' bytes are delivered. A side without captured packets
     /// delays nothing.
-    fn heard(&self, flow: FlowCore<'_>) -> Heard {
+    fn heard(&self, flow: FlowCore<'_>) -> DeliveryContext {
         let (hot, wait_ns) = (flow.hot, self.patience.reorder_wait_ns);
         let young = self.now.since(flow.first_ts()).saturating_abs() < wait_ns;
         let is_here = |side| hot.is_started(side) && (young || flow.packets(side) > 0);
-        let sides = [Side::A, Side::B];
-        Heard {
+        let sides = [FlowSide::A, FlowSide::B];
+        DeliveryContext {
             next: sides.map(|side| is_here(side).then_some(hot.next[side.index()])),
             ended: sides.map(|side| hot.is_ended(side)),
             acked: sides.map(|side| hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[side.index()])),
@@ -86,14 +88,15 @@ impl Context<'_> {
         self.release_by(flow, self.heard(flow.core()));
     }
 
-    fn release_by(&mut self, flow: &mut FlowMut<'_>, before: Heard) {
+    fn release_by(&mut self, flow: &mut FlowMut<'_>, before: DeliveryContext) {
         let Some(mut order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.take()) else { return };
         let (mut heard, wanted) = (before, self.delivers(flow));
         while let Some((side, piece)) = order.pop(&mut heard, self.budget, self.totals) {
             piece.tell(side, wanted, self.flow, self.events);
         }
-        for side in
-            [Side::A, Side::B].into_iter().filter(|s| heard.acked[s.index()] != before.acked[s.index()])
+        for side in [FlowSide::A, FlowSide::B]
+            .into_iter()
+            .filter(|s| heard.acked[s.index()] != before.acked[s.index()])
         {
             take_back(flow, side, heard.acked[side.index()].unwrap_or_default());
         }
@@ -122,9 +125,9 @@ impl Context<'_> {
         self.totals.held_overflows += 1;
         let waits_for = order.waits_for();
         if waits_for.is_some_and(|(side, _)| !flow.hot.is_started(side.other())) {
-            return self.release_by(flow, Heard { young: false, ..self.heard(flow.core()) });
+            return self.release_by(flow, DeliveryContext { young: false, ..self.heard(flow.core()) });
         }
-        let gives_up = |(side, ack): (Side, TcpSeq)| {
+        let gives_up = |(side, ack): (FlowSide, TcpSeq)| {
             let before = repeats_of(flow, side.other());
             let gave_up = self.on_stream(flow, side.other(), |stream, out| stream.give_up(ack, out));
             note_repeats(flow, side.other(), before);
@@ -136,7 +139,7 @@ impl Context<'_> {
     }
 
     /// Frees memory for a segment of a side that waits for the other.
-    fn make_room(&mut self, flow: &mut FlowMut<'_>, side: Side, len: usize) {
+    fn make_room(&mut self, flow: &mut FlowMut<'_>, side: FlowSide, len: usize) {
         while let Some(spill) = &flow.cold.spill
             && let Some(order) = spill.order.as_ref().filter(|order| order.cost(side) > 0)
             && let waiting = spill.waiting[side.index()].as_ref().map_or(0, |w| w.cost())
@@ -155,12 +158,12 @@ impl Context<'_> {
 
     /// Delivers everything that waits.
     fn flush(&mut self, flow: &mut FlowMut<'_>) {
-        for side in [Side::A, Side::B] {
+        for side in [FlowSide::A, FlowSide::B] {
             if flow.cold.spill.is_some() {
                 self.on_stream(flow, side, |stream, out| stream.flush(out));
             }
         }
-        self.release_by(flow, Heard { young: false, ..self.heard(flow.core()) });
+        self.release_by(flow, DeliveryContext { young: false, ..self.heard(flow.core()) });
         while flow.core().holds_back() {
             self.disbelieve_heads(flow);
         }
@@ -168,14 +171,14 @@ impl Context<'_> {
 }
 
 /// Withdraws an acknowledgment: `side` has received no more than up to `ack`.
-fn take_back(flow: &mut FlowMut<'_>, side: Side, ack: TcpSeq) {
+fn take_back(flow: &mut FlowMut<'_>, side: FlowSide, ack: TcpSeq) {
     flow.hot.ack[side.index()] = ack;
     if let Some(waiting) = &mut flow.spill_mut().waiting[side.other().index()] {
         waiting.unacknowledge();
     }
 }
 
-fn unpack(flow: &mut FlowMut<'_>, side: Side) -> ByteStream {
+fn unpack(flow: &mut FlowMut<'_>, side: FlowSide) -> ByteStream {
     let (at, (pos, unique_bytes)) = (side.index(), flow.core().place(side));
     let (next, ended) = (flow.hot.next[at], flow.hot.is_ended(side));
     let spill = flow.spill_mut();
@@ -183,7 +186,7 @@ fn unpack(flow: &mut FlowMut<'_>, side: Side) -> ByteStream {
     ByteStream { waiting, pos, unique_bytes, next, bits, ended }
 }
 
-fn pack(flow: &mut FlowMut<'_>, side: Side, stream: ByteStream) {
+fn pack(flow: &mut FlowMut<'_>, side: FlowSide, stream: ByteStream) {
     let at = side.index();
     flow.hot.next[at] = stream.next;
     flow.hot.put(flag::ENDED << at, stream.ended);
@@ -195,9 +198,9 @@ fn pack(flow: &mut FlowMut<'_>, side: Side, stream: ByteStream) {
 /// Processes an accepted segment of an open flow.
 pub(crate) fn on_segment(
     flow: &mut FlowMut<'_>,
-    side: Side,
+    side: FlowSide,
     (packet, tcp): (&Packet<'_>, &TcpInfo),
-    cx: &mut Context<'_>,
+    cx: &mut SegmentContext<'_>,
 ) {
     let len = packet.payload_original_len;
     flow.note(side, tcp, len);
@@ -236,9 +239,9 @@ pub(crate) fn on_segment(
 /// Processes a copy: bytes cut off by the snaplen before are filled from it.
 pub(crate) fn on_copy(
     flow: &mut FlowMut<'_>,
-    side: Side,
+    side: FlowSide,
     (packet, tcp): (&Packet<'_>, &TcpInfo),
-    cx: &mut Context<'_>,
+    cx: &mut SegmentContext<'_>,
 ) {
     if packet.payload.is_empty() || tcp.flags.contains(TcpFlags::SYN) || flow.core().is_terminated() {
         return;
@@ -254,48 +257,48 @@ pub(crate) fn on_copy(
 }
 
 /// Gives up bytes that either side has missed for too long.
-pub(crate) fn check(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
+pub(crate) fn check(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
     if !flow.core().is_terminated() {
-        check_side(flow, Side::A, cx);
-        check_side(flow, Side::B, cx);
+        check_side(flow, FlowSide::A, cx);
+        check_side(flow, FlowSide::B, cx);
         cx.settle(flow, &[]);
         end_when_both_have(flow, cx);
     }
 }
 
 #[inline]
-fn end_when_both_have(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
-    if flow.hot.is_ended(Side::A) && flow.hot.is_ended(Side::B) {
+fn end_when_both_have(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
+    if flow.hot.is_ended(FlowSide::A) && flow.hot.is_ended(FlowSide::B) {
         terminate(flow, CloseReason::Fin, cx);
     }
 }
 
 /// Time of the next [`check`], if any.
-pub(crate) fn deadline(flow: FlowCore<'_>, patience: Patience) -> Option<Timestamp> {
+pub(crate) fn deadline(flow: FlowCore<'_>, patience: ReassemblyTimeouts) -> Option<Timestamp> {
     let spill = flow.cold.spill.as_ref()?;
-    let busy = [Side::A, Side::B].into_iter().filter(|side| flow.is_busy(*side));
+    let busy = [FlowSide::A, FlowSide::B].into_iter().filter(|side| flow.is_busy(*side));
     let missing = busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min();
     // Data that waits without a hole waits for a side without packets.
     missing.or(spill.order.as_ref().map(|_| flow.first_ts().plus(patience.reorder_wait_ns)))
 }
 
 /// Delivers waiting data when the flow leaves the table. A FIN in a capture of one direction terminates it now.
-pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
+pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
     if flow.core().is_terminated() || !flow.core().is_tcp() {
         return;
     }
     flush_syn_data(flow, cx);
     cx.flush(flow);
-    let over = |side: Side| flow.hot.is_ended(side) || flow.core().packets(side) == 0;
-    if over(Side::A) && over(Side::B) {
+    let over = |side: FlowSide| flow.hot.is_ended(side) || flow.core().packets(side) == 0;
+    if over(FlowSide::A) && over(FlowSide::B) {
         terminate(flow, CloseReason::Fin, cx);
     }
 }
 
 /// Drops everything that waits in a flow.
-pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut Budget) {
+pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut ReassemblyBudget) {
     forget_syn_data(flow, budget);
-    for side in [Side::A, Side::B] {
+    for side in [FlowSide::A, FlowSide::B] {
         if flow.cold.spill.is_some() {
             let mut stream = unpack(flow, side);
             stream.forget(budget);
@@ -305,7 +308,7 @@ pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut Budget) {
 }
 
 /// Handles a SYN or SYN-ACK.
-fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
+fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, now: Timestamp) {
     let begins = tcp.seq.plus(1);
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
     if !flow.hot.is_started(side) || flow.core().start_seq(side) != begins && flow.core().is_untouched(side) {
@@ -328,18 +331,19 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
     }
     name_client(flow, side, is_answer, now);
     if is_answer {
-        handshake::pass(flow, Step::SynAck, now);
+        handshake::pass(flow, HandshakeStep::SynAck, now);
     }
     // If a stream's first captured bytes preceded its SYN, they may not be its first.
-    let is_whole =
-        |side: Side| !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED);
+    let is_whole = |side: FlowSide| {
+        !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED)
+    };
     let joined =
         flow.core().start_seq(side) != begins || !is_whole(other) && !flow.core().is_untouched(other);
     flow.hot.put(flag::MIDSTREAM, joined);
 }
 
 /// Sets the client: the first SYN determines it, or a SYN-ACK if there was none.
-fn name_client(flow: &mut FlowMut<'_>, side: Side, is_answer: bool, ts: Timestamp) {
+fn name_client(flow: &mut FlowMut<'_>, side: FlowSide, is_answer: bool, ts: Timestamp) {
     if !is_answer && flow.cold.syn == UNSET {
         flow.cold.syn = ts;
     }
@@ -351,7 +355,12 @@ fn name_client(flow: &mut FlowMut<'_>, side: Side, is_answer: bool, ts: Timestam
 }
 
 /// Handles an acknowledgment: progress of the other side's bytes, and missing bytes.
-fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpInfo), cx: &mut Context<'_>) {
+fn on_ack(
+    flow: &mut FlowMut<'_>,
+    side: FlowSide,
+    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    cx: &mut SegmentContext<'_>,
+) {
     let (at, other) = (side.index(), side.other());
     let first = !flow.hot.did(side, half_bit::ACK_SEEN);
     let advance = if first { 0 } else { tcp.ack.distance(flow.hot.ack[at]) };
@@ -392,7 +401,7 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     }
     if tcp.window == 0 && !tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN) {
         flow.counters_mut(side).zero_windows += 1;
-        flow.note_letter(side, Letter::ZERO_WINDOW);
+        flow.note_letter(side, HistoryLetter::ZERO_WINDOW);
     }
     if !flow.hot.has(flag::HANDSHAKE_DONE) {
         check_handshake(flow, side, tcp, cx.now);
@@ -401,7 +410,7 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
 
 /// Handles the first packet of a side whose start is known from the other side's SYN-ACK: earlier acknowledged bytes
 /// are missing in a captured direction.
-fn on_first(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
+fn on_first(flow: &mut FlowMut<'_>, side: FlowSide, cx: &mut SegmentContext<'_>) {
     let counters = flow.cold.spill.as_mut().map(|spill| &mut spill.counters[side.index()]);
     let unseen = counters.map_or(0, |counters| std::mem::take(&mut counters.acked_unseen_bytes));
     if unseen > 0 {
@@ -412,36 +421,36 @@ fn on_first(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
 }
 
 /// Whether a segment with a lower acknowledgment than its side's earlier one proves that one wrong.
-fn contradicts(flow: FlowCore<'_>, side: Side, (ts, tcp): (Timestamp, &TcpInfo)) -> bool {
+fn contradicts(flow: FlowCore<'_>, side: FlowSide, (ts, tcp): (Timestamp, &TcpInfo)) -> bool {
     let waiting = flow.cold.spill.as_ref().and_then(|spill| spill.waiting[side.other().index()].as_ref());
     waiting.is_some_and(|waiting| waiting.is_contradicted((ts, tcp.seq)))
 }
 
 /// Completes the handshake when both SYNs are acknowledged, in any order.
-fn check_handshake(flow: &mut FlowMut<'_>, by: Side, tcp: &TcpInfo, ts: Timestamp) {
-    let acknowledged = |side: Side| {
+fn check_handshake(flow: &mut FlowMut<'_>, by: FlowSide, tcp: &TcpInfo, ts: Timestamp) {
+    let acknowledged = |side: FlowSide| {
         flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED)
             && flow.hot.did(side.other(), half_bit::ACK_SEEN)
             && !flow.hot.ack[side.other().index()].before(flow.core().start_seq(side))
     };
-    if acknowledged(Side::A) && acknowledged(Side::B) {
+    if acknowledged(FlowSide::A) && acknowledged(FlowSide::B) {
         flow.hot.put(flag::HANDSHAKE_DONE, true);
         let answers = by == flow.core().client().0
             && !tcp.flags.contains(TcpFlags::SYN)
             && tcp.seq == flow.hot.next[by.index()];
         if !answers {
-            handshake::is_ambiguous(flow, Step::Done);
+            handshake::is_ambiguous(flow, HandshakeStep::Done);
         }
-        handshake::pass(flow, Step::Done, ts);
+        handshake::pass(flow, HandshakeStep::Done, ts);
     }
 }
 
 /// Handles payload and FIN.
 fn on_payload(
     flow: &mut FlowMut<'_>,
-    side: Side,
+    side: FlowSide,
     (packet, tcp): (&Packet<'_>, &TcpInfo),
-    cx: &mut Context<'_>,
+    cx: &mut SegmentContext<'_>,
 ) {
     let syn = u32::from(tcp.flags.contains(TcpFlags::SYN));
     let seq = tcp.seq.plus(syn);
@@ -471,7 +480,7 @@ fn on_payload(
 }
 
 /// The sender's acknowledgment. Without the flag the field is invalid; the sender of a SYN has received nothing.
-fn heard_by(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> Option<TcpSeq> {
+fn heard_by(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo) -> Option<TcpSeq> {
     let hot = flow.hot;
     if tcp.flags.contains(TcpFlags::ACK) {
         return Some(tcp.ack);
@@ -481,7 +490,7 @@ fn heard_by(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> Option<TcpSeq> {
 }
 
 /// Whether a segment is complete and next in order, and nothing waits after a hole.
-fn is_next_in_order(flow: FlowCore<'_>, side: Side, segment: &Segment<'_>) -> bool {
+fn is_next_in_order(flow: FlowCore<'_>, side: FlowSide, segment: &Segment<'_>) -> bool {
     segment.seq == flow.hot.next[side.index()]
         && !flow.hot.is_ended(side)
         && segment.payload.len() as u32 == segment.len
@@ -491,7 +500,12 @@ fn is_next_in_order(flow: FlowCore<'_>, side: Side, segment: &Segment<'_>) -> bo
 }
 
 /// Same as [`ByteStream::accept`] for such a segment, without unpacking the stream.
-fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx: &mut Context<'_>) {
+fn accept_in_order(
+    flow: &mut FlowMut<'_>,
+    side: FlowSide,
+    segment: &Segment<'_>,
+    cx: &mut SegmentContext<'_>,
+) {
     let at = side.index();
     let next = segment.seq.plus(segment.len);
     flow.hot.next[at] = next;
@@ -500,7 +514,7 @@ fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx
         if cx.delivers(flow) {
             cx.events.push(
                 cx.flow,
-                bytes_of(side, segment.len, segment.ts, Place { seq: segment.seq, ack: segment.ack }),
+                bytes_of(side, segment.len, segment.ts, StreamPlace { seq: segment.seq, ack: segment.ack }),
             );
         }
     }
@@ -513,12 +527,12 @@ fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx
 
 /// The event of a packet whose complete payload is next in order.
 #[inline]
-pub(crate) fn bytes_of(side: Side, len: u32, ts: Timestamp, place: Place) -> FlowEvent {
-    FlowEvent::Bytes { side, chunk: Chunk::InPacket { start: 0, end: len }, ts, place }
+pub(crate) fn bytes_of(side: FlowSide, len: u32, ts: Timestamp, place: StreamPlace) -> FlowEvent {
+    FlowEvent::Bytes { side, chunk: EventBytes::InPacket { start: 0, end: len }, ts, place }
 }
 
 /// Records the first arrival of a FIN; the stream reports when it is reached.
-fn on_fin(flow: &mut FlowMut<'_>, side: Side, packet: &Packet<'_>) {
+fn on_fin(flow: &mut FlowMut<'_>, side: FlowSide, packet: &Packet<'_>) {
     let again = flow.hot.did(side, half_bit::FIN);
     flow.hot.half[side.index()] |= half_bit::FIN;
     if again && packet.payload_original_len == 0 {
@@ -526,25 +540,25 @@ fn on_fin(flow: &mut FlowMut<'_>, side: Side, packet: &Packet<'_>) {
     }
 }
 
-fn repeats_of(flow: &FlowMut<'_>, side: Side) -> (u32, u32) {
+fn repeats_of(flow: &FlowMut<'_>, side: FlowSide) -> (u32, u32) {
     let counters = flow.cold.spill.as_ref().map(|spill| &spill.counters[side.index()]);
     counters.map_or((0, 0), |c| (c.retransmissions, c.gaps))
 }
 
 /// Zeek's letters for a retransmission and a gap.
-fn note_repeats(flow: &mut FlowMut<'_>, side: Side, before: (u32, u32)) {
+fn note_repeats(flow: &mut FlowMut<'_>, side: FlowSide, before: (u32, u32)) {
     let after = repeats_of(flow, side);
     if after.0 > before.0 {
-        flow.note_letter(side, Letter::RETRANSMISSION);
+        flow.note_letter(side, HistoryLetter::RETRANSMISSION);
     }
     if after.1 > before.1 {
-        flow.note_letter(side, Letter::GAP);
+        flow.note_letter(side, HistoryLetter::GAP);
     }
 }
 
 /// Starts a direction without SYN at its first byte; if the other side's SYN was seen, at that side's first
 /// acknowledgment, so that bytes lost before are a gap.
-fn start_midway(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) {
+fn start_midway(flow: &mut FlowMut<'_>, side: FlowSide, seq: TcpSeq) {
     let other = side.other();
     let told = flow.hot.did(other, half_bit::ACK_SEEN) && flow.hot.did(other, half_bit::SYN);
     // The first ACK determines the stream's start; bytes acknowledged since have been counted.
@@ -558,7 +572,7 @@ fn start_midway(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) {
 }
 
 /// Whether a segment has one repeated byte: a keep-alive, or a probe of a zero window (RFC 9293 §3.8.4, §3.8.6.1).
-fn is_single_byte_probe(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) -> bool {
+fn is_single_byte_probe(flow: &mut FlowMut<'_>, side: FlowSide, seq: TcpSeq) -> bool {
     let (next, other) = (flow.hot.next[side.index()], side.other());
     let heard = flow.hot.did(other, half_bit::ACK_SEEN);
     let closed = heard && flow.hot.window[other.index()] == 0;
@@ -577,7 +591,7 @@ fn is_single_byte_probe(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) -> bool
     false
 }
 
-fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut Context<'_>) {
+fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut SegmentContext<'_>) {
     flush_syn_data(flow, cx);
     cx.flush(flow);
     forget(flow, cx.budget);
@@ -587,7 +601,12 @@ fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut Context<'_>) 
     cx.events.push(cx.flow, FlowEvent::Terminated { reason, ts: cx.now });
 }
 
-fn count_straggler(flow: &mut FlowMut<'_>, side: Side, (tcp, len): (&TcpInfo, u32), cx: &mut Context<'_>) {
+fn count_straggler(
+    flow: &mut FlowMut<'_>,
+    side: FlowSide,
+    (tcp, len): (&TcpInfo, u32),
+    cx: &mut SegmentContext<'_>,
+) {
     cx.totals.stragglers += 1;
     let sent_before = |flag, bit| tcp.flags.contains(flag) && flow.hot.did(side, bit);
     if len > 0 {
@@ -604,14 +623,14 @@ fn count_straggler(flow: &mut FlowMut<'_>, side: Side, (tcp, len): (&TcpInfo, u3
 }
 
 #[inline(always)]
-fn check_side(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
+fn check_side(flow: &mut FlowMut<'_>, side: FlowSide, cx: &mut SegmentContext<'_>) {
     if flow.core().is_busy(side) {
         give_up(flow, side, cx);
     }
 }
 
 #[inline(never)]
-fn give_up(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
+fn give_up(flow: &mut FlowMut<'_>, side: FlowSide, cx: &mut SegmentContext<'_>) {
     let before = repeats_of(flow, side);
     cx.on_stream(flow, side, |stream, out| stream.check(out));
     note_repeats(flow, side, before);

@@ -2,15 +2,15 @@
 //! and by which clock.
 
 use wire::packet::TcpFlags;
-use wire::{Packet, Side, Timestamp, Transport};
+use wire::{FlowSide, Packet, Timestamp, TransportHeader};
 
-use crate::config::Config;
+use crate::config::FlowTableConfig;
 use crate::flow::FlowCore;
-use crate::record::{FlowMut, flag};
-use crate::{Events, FlowEvent, FlowIdx};
+use crate::flow_layout::{FlowMut, flag};
+use crate::{FlowEvent, FlowEvents, FlowIdx};
 
 /// Idle timeout by the state of the flow.
-pub(crate) fn idle_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
+pub(crate) fn idle_timeout(flow: FlowCore<'_>, config: &FlowTableConfig) -> i64 {
     if !flow.is_tcp() {
         config.udp_idle_ns
     } else if flow.is_terminated() {
@@ -23,10 +23,10 @@ pub(crate) fn idle_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
 }
 
 /// Idle timeout without a handshake: payload proves an established connection, unless its only side has sent FIN.
-fn opening_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
-    let over = |side: &Side| flow.packets(*side) == 0 || flow.hot.is_ended(*side);
-    let unread = |side: &Side| flow.unique_bytes(*side) == 0;
-    let sides = [Side::A, Side::B];
+fn opening_timeout(flow: FlowCore<'_>, config: &FlowTableConfig) -> i64 {
+    let over = |side: &FlowSide| flow.packets(*side) == 0 || flow.hot.is_ended(*side);
+    let unread = |side: &FlowSide| flow.unique_bytes(*side) == 0;
+    let sides = [FlowSide::A, FlowSide::B];
     if sides.iter().all(unread) || sides.iter().all(over) {
         config.tcp_opening_idle_ns
     } else {
@@ -36,8 +36,8 @@ fn opening_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
 
 /// Whether a packet of a terminated flow has new bytes, or acknowledges such: then it does not extend the flow, and
 /// after the timeout such packets form a new flow.
-pub(crate) fn is_news(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
-    let Transport::Tcp(tcp) = &packet.transport else { return false };
+pub(crate) fn is_news(flow: FlowCore<'_>, side: FlowSide, packet: &Packet<'_>) -> bool {
+    let TransportHeader::Tcp(tcp) = &packet.transport else { return false };
     let [own, other] = [side, side.other()].map(|side| flow.hot.next[side.index()]);
     let brings = packet.payload_original_len > 0 && own.before(tcp.seq.plus(packet.payload_original_len));
     let answers = tcp.flags.contains(TcpFlags::ACK) && flow.hot.is_started(side.other());
@@ -49,7 +49,7 @@ pub(crate) fn report_active(
     flow: &mut FlowMut<'_>,
     idx: FlowIdx,
     (now, period): (Timestamp, i64),
-    events: &mut Events,
+    events: &mut FlowEvents,
 ) {
     let (lived, period) = (now.since(flow.cold.active_since), period.max(1));
     if lived >= period {

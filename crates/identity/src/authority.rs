@@ -12,41 +12,41 @@ use crate::{IdentityError, unreadable};
 const NAME_MAX: usize = 64;
 
 /// A certificate authority: its certificate and signing key.
-pub struct Authority {
+pub struct CertificateAuthority {
     certificate_pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// Validity of a certificate, in seconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifetime {
+pub struct CertificateLifetime {
     /// First second.
     pub from: i64,
     /// Last second.
     pub to: i64,
 }
 
-impl Lifetime {
+impl CertificateLifetime {
     /// Seconds by which a certificate's validity starts before its creation, to allow for clock differences.
     pub const EARLY: i64 = 300;
 
     /// A validity of `seconds` from `now` on.
     #[must_use]
-    pub fn lasting(now: i64, seconds: i64) -> Lifetime {
-        Lifetime { from: now - Lifetime::EARLY, to: now + seconds }
+    pub fn lasting(now: i64, seconds: i64) -> CertificateLifetime {
+        CertificateLifetime { from: now - CertificateLifetime::EARLY, to: now + seconds }
     }
 
     /// Time of renewal: when a third of the validity remains.
     #[must_use]
     pub fn renew_at(self) -> i64 {
-        let made = self.from + Lifetime::EARLY;
+        let made = self.from + CertificateLifetime::EARLY;
         made + (self.to - made) * 2 / 3
     }
 }
 
 /// Serial number of an agent's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Serial {
+pub struct CertificateSerial {
     /// Enrollment number, shared by all certificates renewed from one enrollment; revocation applies to it.
     pub enrolment: u64,
     /// Number of the certificate.
@@ -54,37 +54,40 @@ pub struct Serial {
 }
 
 /// A certificate request of an agent with its public key. The private key never leaves the host.
-pub struct Request {
+pub struct SigningRequest {
     /// Private key, PEM.
     pub key_pem: String,
     /// Certificate signing request (PKCS #10, RFC 2986), PEM.
     pub request_pem: String,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// Creates an authority with a new key; the second value is that key, PEM.
     ///
     /// # Errors
     /// `IdentityError::Signing` if no random numbers are available or the times are out of range.
-    pub fn create(name: &str, lifetime: Lifetime) -> Result<(Authority, String), IdentityError> {
+    pub fn create(
+        name: &str,
+        lifetime: CertificateLifetime,
+    ) -> Result<(CertificateAuthority, String), IdentityError> {
         let mut params = of_lifetime(lifetime)?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
         let (key_pem, certificate_pem) = (key.serialize_pem(), params.self_signed(&key)?.pem());
-        Ok((Authority { certificate_pem, issuer: Issuer::new(params, key) }, key_pem))
+        Ok((CertificateAuthority { certificate_pem, issuer: Issuer::new(params, key) }, key_pem))
     }
 
     /// Loads an existing authority.
     ///
     /// # Errors
     /// `IdentityError` if the texts are not a certificate and its key.
-    pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Authority, IdentityError> {
+    pub fn load(certificate_pem: &str, key_pem: &str) -> Result<CertificateAuthority, IdentityError> {
         let key = KeyPair::from_pem(key_pem).map_err(|e| unreadable("the authority's key", e))?;
         let issuer = Issuer::from_ca_cert_pem(certificate_pem, key)
             .map_err(|e| unreadable("the authority's certificate", e))?;
-        Ok(Authority { certificate_pem: certificate_pem.to_owned(), issuer })
+        Ok(CertificateAuthority { certificate_pem: certificate_pem.to_owned(), issuer })
     }
 
     /// Certificate to be trusted by others, PEM.
@@ -102,8 +105,8 @@ impl Authority {
         &self,
         request_pem: &str,
         name: &str,
-        serial: Serial,
-        lifetime: Lifetime,
+        serial: CertificateSerial,
+        lifetime: CertificateLifetime,
     ) -> Result<String, IdentityError> {
         check_name(name)?;
         let asked = CertificateSigningRequestParams::from_pem(request_pem)
@@ -125,7 +128,7 @@ impl Authority {
     pub fn make_server(
         &self,
         names: &[String],
-        lifetime: Lifetime,
+        lifetime: CertificateLifetime,
     ) -> Result<(String, String), IdentityError> {
         let mut params = CertificateParams::new(names)?;
         (params.not_before, params.not_after) = times(lifetime)?;
@@ -140,16 +143,19 @@ impl Authority {
     }
 }
 
-impl Request {
+impl SigningRequest {
     /// Creates a key and a request for it.
     ///
     /// # Errors
     /// `IdentityError::Signing` if no random numbers are available.
-    pub fn create() -> Result<Request, IdentityError> {
+    pub fn create() -> Result<SigningRequest, IdentityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
-        Ok(Request { request_pem: params.serialize_request(&key)?.pem()?, key_pem: key.serialize_pem() })
+        Ok(SigningRequest {
+            request_pem: params.serialize_request(&key)?.pem()?,
+            key_pem: key.serialize_pem(),
+        })
     }
 }
 
@@ -165,14 +171,14 @@ pub fn check_name(name: &str) -> Result<(), IdentityError> {
     }
 }
 
-fn of_lifetime(lifetime: Lifetime) -> Result<CertificateParams, IdentityError> {
+fn of_lifetime(lifetime: CertificateLifetime) -> Result<CertificateParams, IdentityError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     (params.not_before, params.not_after) = times(lifetime)?;
     Ok(params)
 }
 
-fn times(lifetime: Lifetime) -> Result<(OffsetDateTime, OffsetDateTime), IdentityError> {
+fn times(lifetime: CertificateLifetime) -> Result<(OffsetDateTime, OffsetDateTime), IdentityError> {
     let time = |s| {
         OffsetDateTime::from_unix_timestamp(s).map_err(|e| unreadable("the lifetime of a certificate", e))
     };

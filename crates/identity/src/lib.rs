@@ -1,6 +1,6 @@
-//! Identities of a server and its agents. [`Authority`] is the server's certificate authority: it signs agents'
-//! requests ([`Request`]) and assigns their names, so an agent cannot choose its own. [`server_config`] and
-//! [`client_config`] are the TLS 1.3 configurations of both ends; [`Peer`] describes the owner of a certificate;
+//! Identities of a server and its agents. [`CertificateAuthority`] is the server's certificate authority: it signs agents'
+//! requests ([`SigningRequest`]) and assigns their names, so an agent cannot choose its own. [`server_config`] and
+//! [`client_config`] are the TLS 1.3 configurations of both ends; [`VerifiedPeer`] describes the owner of a certificate;
 //! [`in_words`] explains a failed handshake.
 //!
 //! No files, sockets, or clocks: keys and certificates are PEM texts, times are seconds since the epoch.
@@ -11,13 +11,15 @@ mod authority;
 mod peer;
 mod pin;
 mod tls;
-mod words;
+mod tls_messages;
 
-pub use authority::{Authority, Lifetime, Request, Serial, check_name};
-pub use peer::Peer;
-pub use pin::Pin;
-pub use tls::{Clients, Servers, client_config, server_config};
-pub use words::{End, in_words, time_in_words};
+pub use authority::{
+    CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest, check_name,
+};
+pub use peer::VerifiedPeer;
+pub use pin::AuthorityPin;
+pub use tls::{TrustedClients, TrustedServers, client_config, server_config};
+pub use tls_messages::{ConnectionEnd, in_words, time_in_words};
 
 /// Reason why a key, certificate or request is unusable.
 #[derive(Debug, thiserror::Error)]

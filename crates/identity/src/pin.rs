@@ -16,39 +16,39 @@ use crate::{IdentityError, unreadable};
 
 /// SHA-256 of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Pin([u8; 32]);
+pub struct AuthorityPin([u8; 32]);
 
-impl Pin {
+impl AuthorityPin {
     /// Fingerprint of the first certificate in a text (PEM).
     ///
     /// # Errors
     /// `IdentityError` if there is none.
-    pub fn of_pem(text: &str) -> Result<Pin, IdentityError> {
+    pub fn of_pem(text: &str) -> Result<AuthorityPin, IdentityError> {
         let first = CertificateDer::from_pem_slice(text.as_bytes());
-        Ok(Pin::of(&first.map_err(|why| unreadable("the certificate", why))?))
+        Ok(AuthorityPin::of(&first.map_err(|why| unreadable("the certificate", why))?))
     }
 
-    fn of(certificate: &CertificateDer<'_>) -> Pin {
-        Pin(Sha256::digest(certificate).into())
+    fn of(certificate: &CertificateDer<'_>) -> AuthorityPin {
+        AuthorityPin(Sha256::digest(certificate).into())
     }
 }
 
-impl fmt::Display for Pin {
+impl fmt::Display for AuthorityPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Pin {
+impl fmt::Debug for AuthorityPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl FromStr for Pin {
+impl FromStr for AuthorityPin {
     type Err = IdentityError;
 
-    fn from_str(text: &str) -> Result<Pin, IdentityError> {
+    fn from_str(text: &str) -> Result<AuthorityPin, IdentityError> {
         let bad = || unreadable("a fingerprint", "64 hexadecimal digits are wanted");
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(bad());
@@ -57,25 +57,25 @@ impl FromStr for Pin {
         for (i, byte) in bytes.iter_mut().enumerate() {
             *byte = u8::from_str_radix(&text[i * 2..i * 2 + 2], 16).map_err(|_| bad())?;
         }
-        Ok(Pin(bytes))
+        Ok(AuthorityPin(bytes))
     }
 }
 
 /// Accepts a server's certificate if it is signed by the pinned authority; all other checks are the usual ones.
 #[derive(Debug)]
-pub struct Pinned {
-    pin: Pin,
+pub struct PinnedVerifier {
+    pin: AuthorityPin,
     provider: Arc<CryptoProvider>,
 }
 
-impl Pinned {
+impl PinnedVerifier {
     /// Accepts this authority.
-    pub fn new(pin: Pin, provider: Arc<CryptoProvider>) -> Pinned {
-        Pinned { pin, provider }
+    pub fn new(pin: AuthorityPin, provider: Arc<CryptoProvider>) -> PinnedVerifier {
+        PinnedVerifier { pin, provider }
     }
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -84,7 +84,7 @@ impl ServerCertVerifier for Pinned {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let pinned = intermediates.iter().find(|certificate| Pin::of(certificate) == self.pin);
+        let pinned = intermediates.iter().find(|certificate| AuthorityPin::of(certificate) == self.pin);
         let pinned = pinned.ok_or(CertificateError::UnknownIssuer)?;
         let mut roots = RootCertStore::empty();
         roots.add(pinned.clone().into_owned())?;

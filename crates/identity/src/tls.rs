@@ -11,23 +11,23 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use crate::pin::Pinned;
-use crate::{IdentityError, Pin, unreadable};
+use crate::pin::PinnedVerifier;
+use crate::{AuthorityPin, IdentityError, unreadable};
 
 /// Certificates of servers accepted by a client.
 #[derive(Clone, Debug)]
-pub enum Servers<'a> {
+pub enum TrustedServers<'a> {
     /// Signed by the authorities in a text (PEM).
     Of(&'a str),
     /// Signed by the authority with this fingerprint, which the server sends as well.
-    Pinned(Pin),
+    Pinned(AuthorityPin),
     /// Signed by one of these, such as the system's.
     AnyOf(Vec<CertificateDer<'static>>),
 }
 
 /// Certificates of clients accepted by a server.
 #[derive(Clone, Copy, Debug)]
-pub enum Clients<'a> {
+pub enum TrustedClients<'a> {
     /// None is requested.
     Anonymous,
     /// Signed by this authority (PEM); clients without a certificate are anonymous.
@@ -41,12 +41,12 @@ pub enum Clients<'a> {
 pub fn server_config(
     chain_pem: &str,
     key_pem: &str,
-    clients: Clients<'_>,
+    clients: TrustedClients<'_>,
 ) -> Result<ServerConfig, IdentityError> {
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
     let builder = match clients {
-        Clients::Anonymous => builder.with_no_client_auth(),
-        Clients::Of(authority) => {
+        TrustedClients::Anonymous => builder.with_no_client_auth(),
+        TrustedClients::Of(authority) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(roots(authority)?.into(), provider())
                 .allow_unauthenticated()
                 .build()
@@ -65,16 +65,16 @@ pub fn server_config(
 /// # Errors
 /// As [`server_config`].
 pub fn client_config(
-    trusts: Servers<'_>,
+    trusts: TrustedServers<'_>,
     bears: Option<(&str, &str)>,
 ) -> Result<ClientConfig, IdentityError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
     let builder = match trusts {
-        Servers::Of(authorities) => builder.with_root_certificates(roots(authorities)?),
-        Servers::Pinned(pin) => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Pinned::new(pin, provider())))
-        }
-        Servers::AnyOf(all) => {
+        TrustedServers::Of(authorities) => builder.with_root_certificates(roots(authorities)?),
+        TrustedServers::Pinned(pin) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(PinnedVerifier::new(pin, provider()))),
+        TrustedServers::AnyOf(all) => {
             let mut roots = RootCertStore::empty();
             // Unreadable certificates of the system are skipped.
             roots.add_parsable_certificates(all);
@@ -122,9 +122,10 @@ mod tests {
     use rustls::{ClientConnection, Connection, ServerConnection};
 
     use super::*;
-    use crate::{Authority, Lifetime, Peer, Request, Serial};
+    use crate::{CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest, VerifiedPeer};
 
-    const SERIAL: Serial = Serial { enrolment: 0x0012_3456_789a_bcde, number: u64::MAX };
+    const SERIAL: CertificateSerial =
+        CertificateSerial { enrolment: 0x0012_3456_789a_bcde, number: u64::MAX };
 
     /// Certificates are checked against the machine's clock.
     fn now() -> i64 {
@@ -132,27 +133,27 @@ mod tests {
         since.expect("after the epoch").as_secs() as i64
     }
 
-    fn lasting(from: i64, to: i64) -> Lifetime {
-        Lifetime { from: now() + from, to: now() + to }
+    fn lasting(from: i64, to: i64) -> CertificateLifetime {
+        CertificateLifetime { from: now() + from, to: now() + to }
     }
 
-    struct House {
-        authority: Authority,
+    struct TestAuthority {
+        authority: CertificateAuthority,
         chain: String,
         key: String,
     }
 
-    fn house() -> House {
-        let (made, key) = Authority::create("test", lasting(-60, 600)).expect("an authority");
+    fn house() -> TestAuthority {
+        let (made, key) = CertificateAuthority::create("test", lasting(-60, 600)).expect("an authority");
         // As after a restart.
-        let authority = Authority::load(made.certificate_pem(), &key).expect("the same authority");
+        let authority = CertificateAuthority::load(made.certificate_pem(), &key).expect("the same authority");
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let (chain, key) = authority.make_server(&names, lasting(-60, 600)).expect("a server");
-        House { authority, chain, key }
+        TestAuthority { authority, chain, key }
     }
 
     /// Errors of both ends of a handshake; the server's view of its client.
-    fn shake(server: ServerConfig, client: ClientConfig, host: &str) -> Result<Option<Peer>, String> {
+    fn shake(server: ServerConfig, client: ClientConfig, host: &str) -> Result<Option<VerifiedPeer>, String> {
         let name = ServerName::try_from(host.to_owned()).expect("a name");
         let mut server = Connection::from(ServerConnection::new(Arc::new(server)).expect("a server"));
         let mut client = Connection::from(ClientConnection::new(Arc::new(client), name).expect("a client"));
@@ -162,7 +163,7 @@ mod tests {
         }
         assert!(!client.is_handshaking() && !server.is_handshaking());
         let shown = server.peer_certificates().and_then(<[_]>::first);
-        Ok(shown.map(|certificate| Peer::of(certificate).expect("a name")))
+        Ok(shown.map(|certificate| VerifiedPeer::of(certificate).expect("a name")))
     }
 
     fn carry(from: &mut Connection, to: &mut Connection) -> Result<(), String> {
@@ -179,20 +180,20 @@ mod tests {
     }
 
     fn check(
-        house: &House,
-        agent: Option<(&Authority, Lifetime)>,
+        house: &TestAuthority,
+        agent: Option<(&CertificateAuthority, CertificateLifetime)>,
         host: &str,
-    ) -> Result<Option<Peer>, String> {
+    ) -> Result<Option<VerifiedPeer>, String> {
         let bears = agent.map(|(authority, lifetime)| {
-            let request = Request::create().expect("a request");
+            let request = SigningRequest::create().expect("a request");
             let signed =
                 authority.sign_agent(&request.request_pem, "web-1", SERIAL, lifetime).expect("signed");
             (signed, request.key_pem)
         });
         let bears = bears.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
         let trusted = house.authority.certificate_pem();
-        let server = server_config(&house.chain, &house.key, Clients::Of(trusted)).expect("a server");
-        shake(server, client_config(Servers::Of(trusted), bears).expect("a client"), host)
+        let server = server_config(&house.chain, &house.key, TrustedClients::Of(trusted)).expect("a server");
+        shake(server, client_config(TrustedServers::Of(trusted), bears).expect("a client"), host)
     }
 
     #[test]
@@ -201,7 +202,7 @@ mod tests {
         let good = lasting(-60, 300);
         let peer =
             check(&house, Some((&house.authority, good)), "localhost").expect("both agree").expect("shown");
-        assert_eq!(peer, Peer { name: "web-1".into(), enrolment: SERIAL.enrolment, lifetime: good });
+        assert_eq!(peer, VerifiedPeer { name: "web-1".into(), enrolment: SERIAL.enrolment, lifetime: good });
         assert_eq!(check(&house, None, "127.0.0.1"), Ok(None));
     }
 
@@ -224,8 +225,9 @@ mod tests {
         }
         // A server's certificate is not valid for a client.
         let trusted = ours.authority.certificate_pem();
-        let server = server_config(&ours.chain, &ours.key, Clients::Of(trusted)).expect("a server");
-        let client = client_config(Servers::Of(trusted), Some((&ours.chain, &ours.key))).expect("a client");
+        let server = server_config(&ours.chain, &ours.key, TrustedClients::Of(trusted)).expect("a server");
+        let client =
+            client_config(TrustedServers::Of(trusted), Some((&ours.chain, &ours.key))).expect("a client");
         let said = shake(server, client, "localhost").expect_err("it is for servers");
         assert!(
             said.contains("purpose") || said.contains("usage") || said.contains("UnsupportedCert"),
@@ -236,7 +238,7 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_said() {
         let house = house();
-        let request = Request::create().expect("a request");
+        let request = SigningRequest::create().expect("a request");
         let sign =
             |request: &str, name: &str| house.authority.sign_agent(request, name, SERIAL, lasting(0, 60));
         for (result, why) in [
@@ -247,13 +249,13 @@ mod tests {
         ] {
             assert!(result.expect_err(why).to_string().contains(why));
         }
-        let other = Request::create().expect("a request");
+        let other = SigningRequest::create().expect("a request");
         for (chain, key, why) in [
             ("", house.key.as_str(), "the text has none"),
             (&house.chain, "", "a private key cannot be read"),
             (&house.chain, &other.key_pem, "TLS: "),
         ] {
-            let error = server_config(chain, key, Clients::Anonymous).expect_err(why);
+            let error = server_config(chain, key, TrustedClients::Anonymous).expect_err(why);
             assert!(error.to_string().contains(why), "{error}");
         }
         // A request signed by another key.

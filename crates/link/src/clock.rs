@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// The current time, as passed by the caller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Now {
+pub struct SessionTime {
     /// Monotonic clock; for timers and leases.
     pub monotonic_ns: u64,
     /// Wall clock, since 1970; only for comparing clocks and for people.
@@ -14,7 +14,7 @@ pub struct Now {
 
 /// Offset of the other end's clock, measured by a round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ahead {
+pub struct ClockOffset {
     /// Offset, assuming symmetric delays.
     pub ns: i64,
     /// Maximum error in both directions: half of the round trip.
@@ -26,17 +26,17 @@ const SAMPLES: usize = 8;
 
 /// Estimator of the other end's clock offset.
 #[derive(Debug, Default)]
-pub struct Offset {
-    samples: VecDeque<Sample>,
+pub struct OffsetEstimator {
+    samples: VecDeque<OffsetSample>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+struct OffsetSample {
     offset_ns: i64,
     delay_ns: i64,
 }
 
-impl Offset {
+impl OffsetEstimator {
     /// Adds a round trip: local send time, remote receive and send time, local receive time.
     pub fn add(&mut self, [t1, t2, t3, t4]: [i64; 4]) {
         let [t1, t2, t3, t4] = [t1, t2, t3, t4].map(i128::from);
@@ -46,14 +46,14 @@ impl Offset {
         if self.samples.len() == SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { offset_ns, delay_ns });
+        self.samples.push_back(OffsetSample { offset_ns, delay_ns });
     }
 
     /// The best estimate; `None` before the first round trip.
-    pub fn ahead(&self) -> Option<Ahead> {
+    pub fn ahead(&self) -> Option<ClockOffset> {
         let best = self.samples.iter().min_by_key(|sample| sample.delay_ns)?;
         // A clock set in the meantime can make a round trip negative.
-        Some(Ahead { ns: best.offset_ns, uncertain_ns: best.delay_ns.max(0) / 2 })
+        Some(ClockOffset { ns: best.offset_ns, uncertain_ns: best.delay_ns.max(0) / 2 })
     }
 }
 
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn the_shortest_trip_counts() {
-        let mut offset = Offset::default();
-        let ahead = |ns, uncertain_ns| Some(Ahead { ns, uncertain_ns });
+        let mut offset = OffsetEstimator::default();
+        let ahead = |ns, uncertain_ns| Some(ClockOffset { ns, uncertain_ns });
         assert_eq!(offset.ahead(), None);
         // The other clock is 1000 ahead; a slow response makes it look less.
         offset.add([0, 1050, 1060, 510]);

@@ -7,8 +7,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use crate::message::{
-    Ack, Bye, Credit, Data, Desired, Granted, Hello, Lost, ObserveAll, Observed, Ping, Pong, Refuse, Renew,
-    Welcome,
+    Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LostRecords, ObserveAll, ObservedJobs,
+    Ping, Pong, Refuse, Renew, Welcome,
 };
 
 /// Maximum length of a frame: kind and body.
@@ -64,14 +64,14 @@ pub enum PeerMisbehaved {
     DoesNotRead,
 }
 
-/// Class of a message; each is assembled separately.
+/// MessageClass of a message; each is assembled separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum MessageClass {
     Control,
     Record,
 }
 
-impl Class {
+impl MessageClass {
     /// Kind of a frame with a part that is not the last.
     const fn part_kind(self) -> u8 {
         match self {
@@ -112,8 +112,8 @@ macro_rules! frames {
                 match self { $(Self::$name(message) => message.encode_to_vec(),)* }
             }
 
-            fn class_and_max(kind: u8) -> Option<(Class, usize)> {
-                match kind { $($kind => Some((Class::$class, $max)),)* _ => None }
+            fn class_and_max(kind: u8) -> Option<(MessageClass, usize)> {
+                match kind { $($kind => Some((MessageClass::$class, $max)),)* _ => None }
             }
 
             fn decode(kind: u8, body: Bytes) -> Result<Self, PeerMisbehaved> {
@@ -131,7 +131,7 @@ macro_rules! frames {
 const SMALL: usize = 4 << 10;
 /// Maximum bytes of lists from agents, so that their decoded size is limited.
 const LIST: usize = 256 << 10;
-const LONG: usize = Class::Control.bytes_max();
+const LONG: usize = MessageClass::Control.bytes_max();
 
 frames! {
     3 Hello Control up to LIST;
@@ -140,15 +140,15 @@ frames! {
     6 Bye Control up to SMALL;
     7 Ping Control up to SMALL;
     8 Pong Control up to SMALL;
-    9 Desired Control up to LONG;
-    10 Observed Control up to LIST;
+    9 DesiredJobs Control up to LONG;
+    10 ObservedJobs Control up to LIST;
     11 ObserveAll Control up to SMALL;
     12 Renew Control up to LIST;
-    13 Granted Control up to LIST;
+    13 GrantedLease Control up to LIST;
     14 Ack Control up to SMALL;
     15 Credit Control up to SMALL;
-    32 Data Record up to Class::Record.bytes_max();
-    33 Lost Record up to SMALL;
+    32 DataRecord Record up to MessageClass::Record.bytes_max();
+    33 LostRecords Record up to SMALL;
 }
 
 impl Frame {
@@ -160,7 +160,7 @@ impl Frame {
 
 /// Frames of an encoded message.
 pub(crate) fn encode(kind: u8, body: Bytes) -> Vec<Bytes> {
-    let class = Frame::class_and_max(kind).map_or(Class::Control, |(class, _)| class);
+    let class = Frame::class_and_max(kind).map_or(MessageClass::Control, |(class, _)| class);
     let mut frames = Vec::with_capacity(body.len() / PIECE_BYTES + 1);
     let mut rest = body;
     while rest.len() > PIECE_BYTES {
@@ -180,7 +180,7 @@ fn frame(kind: u8, body: &[u8]) -> Bytes {
 
 /// A received message.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingMessage {
     /// Message.
     pub frame: Frame,
     /// Size of its body in bytes.
@@ -189,7 +189,7 @@ pub struct Incoming {
 
 /// Decodes bytes to messages. Holds one frame, and one incomplete message per class.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct FrameDecoder {
     buffer: BytesMut,
     control: BytesMut,
     record: BytesMut,
@@ -197,17 +197,17 @@ pub struct Decoder {
     pub skipped: u64,
 }
 
-impl Decoder {
-    /// Adds received bytes. [`Decoder::next`] must be called until it returns none.
+impl FrameDecoder {
+    /// Adds received bytes. [`FrameDecoder::next`] must be called until it returns none.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The next message; `None`: incomplete.
     #[allow(clippy::should_implement_trait, reason = "it can fail, and go on later")]
-    pub fn next(&mut self) -> Result<Option<Incoming>, PeerMisbehaved> {
+    pub fn next(&mut self) -> Result<Option<IncomingMessage>, PeerMisbehaved> {
         while let Some((kind, body)) = self.next_frame()? {
-            if let Some(class) = Class::of_part(kind) {
+            if let Some(class) = MessageClass::of_part(kind) {
                 self.add_part(class, kind, &body)?;
             } else if let Some((class, max)) = Frame::class_and_max(kind) {
                 let body = self.complete(class, body);
@@ -215,11 +215,11 @@ impl Decoder {
                     return Err(PeerMisbehaved::TooLong { kind, max });
                 }
                 let bytes = body.len();
-                return Ok(Some(Incoming { frame: Frame::decode(kind, body)?, bytes }));
+                return Ok(Some(IncomingMessage { frame: Frame::decode(kind, body)?, bytes }));
             } else if kind >= CRITICAL {
                 return Err(PeerMisbehaved::UnknownKind(kind));
             } else {
-                self.parts(Class::of_unknown(kind)).clear();
+                self.parts(MessageClass::of_unknown(kind)).clear();
                 self.skipped += 1;
             }
         }
@@ -241,14 +241,14 @@ impl Decoder {
         Ok(Some((kind, frame)))
     }
 
-    fn parts(&mut self, class: Class) -> &mut BytesMut {
+    fn parts(&mut self, class: MessageClass) -> &mut BytesMut {
         match class {
-            Class::Control => &mut self.control,
-            Class::Record => &mut self.record,
+            MessageClass::Control => &mut self.control,
+            MessageClass::Record => &mut self.record,
         }
     }
 
-    fn add_part(&mut self, class: Class, kind: u8, body: &[u8]) -> Result<(), PeerMisbehaved> {
+    fn add_part(&mut self, class: MessageClass, kind: u8, body: &[u8]) -> Result<(), PeerMisbehaved> {
         let parts = self.parts(class);
         if parts.len() + body.len() > class.bytes_max() {
             return Err(PeerMisbehaved::TooLong { kind, max: class.bytes_max() });
@@ -258,7 +258,7 @@ impl Decoder {
     }
 
     /// The complete body, from earlier parts and the last.
-    fn complete(&mut self, class: Class, last: Bytes) -> Bytes {
+    fn complete(&mut self, class: MessageClass, last: Bytes) -> Bytes {
         let parts = self.parts(class);
         if parts.is_empty() {
             return last;
@@ -272,16 +272,16 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Lane;
+    use crate::message::RecordLane;
 
     fn data(payload: usize) -> Frame {
-        let lane = Lane { boot: 1, job: 2, attempt: 3 };
-        Data { lane, seq: 1, payload: vec![7; payload].into(), ..Data::default() }.into()
+        let lane = RecordLane { boot: 1, job: 2, attempt: 3 };
+        DataRecord { lane, seq: 1, payload: vec![7; payload].into(), ..DataRecord::default() }.into()
     }
 
     /// Decodes bytes in chunks of `step`.
     fn decode(bytes: &[u8], step: usize) -> Result<Vec<Frame>, PeerMisbehaved> {
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         let mut frames = Vec::new();
         for piece in bytes.chunks(step) {
             decoder.push(piece);

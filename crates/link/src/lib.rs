@@ -3,7 +3,7 @@
 //!
 //! It guarantees that every record in an agent's [`Spool`] is delivered once and in the order of its lane, or counted
 //! as lost; that an acknowledgment means *committed*; and that neither end can make the other hold more than its limit.
-//! It uses no socket, clock, file, or job: time is an argument, files are behind [`Store`], and the contents of records
+//! It uses no socket, clock, file, or job: time is an argument, files are behind [`SegmentStore`], and the contents of records
 //! and orders are bytes.
 //!
 //! ```text
@@ -16,14 +16,16 @@ mod message;
 mod session;
 mod spool;
 
-pub use clock::{Ahead, Now, Offset};
-pub use frame::{Decoder, FRAME_BYTES_MAX, Frame, Incoming, PeerMisbehaved};
+pub use clock::{ClockOffset, OffsetEstimator, SessionTime};
+pub use frame::{FRAME_BYTES_MAX, Frame, FrameDecoder, IncomingMessage, PeerMisbehaved};
 pub use message::{
-    Ack, Budget, BudgetAsk, Bye, Capacity, Credit, Data, Desired, Form, Granted, HEALTH, Hello, Lane,
-    LaneRange, Lost, ObserveAll, Observed, ObservedJob, ObservedState, Order, Passing, Ping, Pong, Refuse,
-    Renew, Resume, TapTable, VERSIONS, Welcome,
+    Ack, AgentOrder, BudgetRequest, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, HEALTH, Hello,
+    HostCapacity, InterfaceAddresses, LaneRange, LaneResume, LostRecords, ObserveAll, ObservedJob,
+    ObservedJobs, ObservedState, PacketBudget, PayloadFormat, Ping, Pong, RecordLane, Refuse, Renew,
+    TapTableMessage, VERSIONS, Welcome,
 };
 pub use session::{
-    AgentEvent, AgentSession, Closed, Record, ServerCounters, ServerEvent, ServerLimits, ServerSession,
+    AgentSession, AgentSessionEvent, LaneRecord, ServerSession, ServerSessionEvent, SessionCounters,
+    SessionEnd, SessionLimits,
 };
-pub use spool::{NoDisk, Spool, SpoolCounters, SpoolLimits, Store, StoreFailed};
+pub use spool::{NoDisk, SegmentStore, SegmentStoreError, Spool, SpoolCounters, SpoolLimits};

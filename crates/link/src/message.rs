@@ -11,7 +11,7 @@ pub const VERSIONS: RangeInclusive<u32> = 1..=1;
 
 /// A sequence of records from one start of a job's monitor on an agent. The agent's name is that of its certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Message)]
-pub struct Lane {
+pub struct RecordLane {
     /// Incarnation of the agent.
     #[prost(fixed64, tag = "1")]
     pub boot: u64,
@@ -46,10 +46,10 @@ pub struct Hello {
     pub capabilities: Vec<String>,
     /// Properties of its host.
     #[prost(message, required, tag = "7")]
-    pub capacity: Capacity,
+    pub capacity: HostCapacity,
     /// States of all its jobs.
     #[prost(message, required, tag = "8")]
-    pub observed: Observed,
+    pub observed: ObservedJobs,
     /// Lanes in its spool.
     #[prost(message, repeated, tag = "9")]
     pub lanes: Vec<LaneRange>,
@@ -68,7 +68,7 @@ pub struct Hello {
 
 /// Properties of a host.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Capacity {
+pub struct HostCapacity {
     /// Cores available to jobs.
     #[prost(uint32, tag = "1")]
     pub cores: u32,
@@ -84,7 +84,7 @@ pub struct Capacity {
     pub addresses: Vec<Bytes>,
     /// Addresses by interface; empty for older agents.
     #[prost(message, repeated, tag = "41")]
-    pub passing: Vec<Passing>,
+    pub passing: Vec<InterfaceAddresses>,
     /// Recent packets per second on the interfaces.
     #[prost(uint64, tag = "17")]
     pub packets_per_second: u64,
@@ -98,7 +98,7 @@ pub struct Capacity {
 
 /// Addresses whose traffic passes an interface: its own, and those of interfaces above it (a bridge, a bond, a VLAN).
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Passing {
+pub struct InterfaceAddresses {
     /// Name of the interface.
     #[prost(string, tag = "1")]
     pub interface: String,
@@ -112,7 +112,7 @@ pub struct Passing {
 pub struct LaneRange {
     /// Lane.
     #[prost(message, required, tag = "1")]
-    pub lane: Lane,
+    pub lane: RecordLane,
     /// Lowest sequence number.
     #[prost(uint64, tag = "2")]
     pub oldest: u64,
@@ -129,10 +129,10 @@ pub struct Welcome {
     pub version: u32,
     /// Desired set of the agent.
     #[prost(message, required, tag = "2")]
-    pub desired: Desired,
+    pub desired: DesiredJobs,
     /// Committed positions of all lanes in Hello, and of all lanes open at the server.
     #[prost(message, repeated, tag = "3")]
-    pub lanes: Vec<Resume>,
+    pub lanes: Vec<LaneResume>,
     /// Bytes of records that may be sent.
     #[prost(uint64, tag = "4")]
     pub credit_bytes: u64,
@@ -143,10 +143,10 @@ pub struct Welcome {
 
 /// Committed position of a lane. Uncommitted records of earlier sessions are dropped.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Resume {
+pub struct LaneResume {
     /// Lane.
     #[prost(message, required, tag = "1")]
-    pub lane: Lane,
+    pub lane: RecordLane,
     /// Highest committed sequence number; 0: none.
     #[prost(uint64, tag = "2")]
     pub durable: u64,
@@ -213,21 +213,21 @@ pub struct Pong {
 
 /// Complete set of jobs that an agent should run; all others must be stopped.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Desired {
+pub struct DesiredJobs {
     /// Increases with every change of the set; the higher one applies.
     #[prost(uint64, tag = "1")]
     pub generation: u64,
     /// Jobs.
     #[prost(message, repeated, tag = "2")]
-    pub jobs: Vec<Order>,
+    pub jobs: Vec<AgentOrder>,
     /// Tap tables referenced by jobs, without duplicates.
     #[prost(message, repeated, tag = "40")]
-    pub taps: Vec<TapTable>,
+    pub taps: Vec<TapTableMessage>,
 }
 
 /// Owners of addresses among a job's agents; each address of 4 or 16 bytes.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct TapTable {
+pub struct TapTableMessage {
     /// Addresses of this agent.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub own: Vec<Bytes>,
@@ -238,7 +238,7 @@ pub struct TapTable {
 
 /// A job for an agent.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Order {
+pub struct AgentOrder {
     /// Number of the job.
     #[prost(uint64, tag = "1")]
     pub job: u64,
@@ -248,7 +248,7 @@ pub struct Order {
     /// Total packet limit over all agents, distributed in grants. 0: no limit.
     #[prost(uint64, tag = "3")]
     pub packets_max: u64,
-    /// Index in [`Desired::taps`], from 1; 0: none.
+    /// Index in [`DesiredJobs::taps`], from 1; 0: none.
     #[prost(uint32, tag = "40")]
     pub taps: u32,
     /// Its monitor is restarted without limit, with growing backoff. Older agents stop after three failures.
@@ -258,7 +258,7 @@ pub struct Order {
 
 /// States of an agent's jobs: changes, or a complete report.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Observed {
+pub struct ObservedJobs {
     /// Number of the report; a complete report is requested after a gap.
     #[prost(uint64, tag = "1")]
     pub number: u64,
@@ -329,7 +329,7 @@ pub struct Renew {
     pub asked_ns: u64,
     /// Shares of packet limits.
     #[prost(message, repeated, tag = "2")]
-    pub budgets: Vec<BudgetAsk>,
+    pub budgets: Vec<BudgetRequest>,
     /// Current packets per second on the interfaces; 0: unknown.
     #[prost(uint64, tag = "17")]
     pub packets_per_second: u64,
@@ -353,7 +353,7 @@ pub const HEALTH: [&str; 8] = [
 
 /// State of an agent's share of a job's packets.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct BudgetAsk {
+pub struct BudgetRequest {
     /// Number of the job.
     #[prost(uint64, tag = "1")]
     pub job: u64,
@@ -373,7 +373,7 @@ pub struct BudgetAsk {
 
 /// Reply of the server to [`Renew`].
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Granted {
+pub struct GrantedLease {
     /// Time of the request.
     #[prost(uint64, tag = "1")]
     pub asked_ns: u64,
@@ -385,12 +385,12 @@ pub struct Granted {
     pub jobs: Vec<u64>,
     /// Shares of packet limits.
     #[prost(message, repeated, tag = "4")]
-    pub budgets: Vec<Budget>,
+    pub budgets: Vec<PacketBudget>,
 }
 
 /// Grant of a job's packets to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Budget {
+pub struct PacketBudget {
     /// Number of the job.
     #[prost(uint64, tag = "1")]
     pub job: u64,
@@ -411,10 +411,10 @@ pub struct ObserveAll {}
 
 /// A record of a lane.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Data {
+pub struct DataRecord {
     /// Lane.
     #[prost(message, required, tag = "1")]
-    pub lane: Lane,
+    pub lane: RecordLane,
     /// Sequence number in the lane, from 1.
     #[prost(uint64, tag = "2")]
     pub seq: u64,
@@ -428,7 +428,7 @@ pub struct Data {
     #[prost(uint64, tag = "5")]
     pub tuples: u64,
     /// Form of the payload.
-    #[prost(enumeration = "Form", tag = "6")]
+    #[prost(enumeration = "PayloadFormat", tag = "6")]
     pub form: i32,
     /// Whether it is the last of the lane.
     #[prost(bool, tag = "7")]
@@ -444,7 +444,7 @@ pub struct Data {
 /// Form of a record's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
-pub enum Form {
+pub enum PayloadFormat {
     /// Raw tuples: dropped first without space.
     Tuples = 0,
     /// Partial results.
@@ -453,10 +453,10 @@ pub enum Form {
 
 /// Lost records of a lane.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Lost {
+pub struct LostRecords {
     /// Lane.
     #[prost(message, required, tag = "1")]
-    pub lane: Lane,
+    pub lane: RecordLane,
     /// First sequence number.
     #[prost(uint64, tag = "2")]
     pub first: u64,
@@ -482,7 +482,7 @@ pub struct Lost {
 pub struct Ack {
     /// Lane.
     #[prost(message, required, tag = "1")]
-    pub lane: Lane,
+    pub lane: RecordLane,
     /// Sequence number.
     #[prost(uint64, tag = "2")]
     pub seq: u64,

@@ -3,58 +3,58 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::openflow::{Action, Cookie, Match, Rule};
+use crate::openflow::{FlowAction, FlowMatch, FlowRule, RuleCookie};
 
 /// One change of a switch's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum RuleOperation {
     /// Add the rule, replacing one of ours with the same match and priority.
-    Add(Rule),
+    Add(FlowRule),
     /// Delete the rule.
-    Delete(Rule),
+    Delete(FlowRule),
     /// Renew the leases of all rules with a cookie.
-    Renew(Cookie, Vec<Action>),
+    Renew(RuleCookie, Vec<FlowAction>),
 }
 
 /// Operations to execute. `observed` may contain rules of others.
 #[must_use]
-pub fn diff(desired: &[Rule], observed: &[Rule], server: u16) -> Vec<Operation> {
-    type Key<'a> = (u8, u16, &'a Match);
+pub fn diff(desired: &[FlowRule], observed: &[FlowRule], server: u16) -> Vec<RuleOperation> {
+    type Key<'a> = (u8, u16, &'a FlowMatch);
     let ours = observed.iter().filter(|rule| rule.cookie.is_of(server));
-    let mut there: BTreeMap<Key<'_>, &Rule> = ours.map(|rule| (rule.key(), rule)).collect();
+    let mut there: BTreeMap<Key<'_>, &FlowRule> = ours.map(|rule| (rule.key(), rule)).collect();
     let mut operations = Vec::new();
     for rule in desired {
         if there.remove(&rule.key()).is_none_or(|old| old != rule) {
-            operations.push(Operation::Add(rule.clone()));
+            operations.push(RuleOperation::Add(rule.clone()));
         }
     }
     // New copies start before old ones end.
-    operations.extend(there.into_values().map(|rule| Operation::Delete(rule.clone())));
+    operations.extend(there.into_values().map(|rule| RuleOperation::Delete(rule.clone())));
     operations
 }
 
 /// Operations that renew the leases of rules: one per cookie.
 #[must_use]
-pub fn renewals(rules: &[Rule]) -> Vec<Operation> {
-    let lists: BTreeMap<Cookie, &Rule> = rules.iter().map(|rule| (rule.cookie, rule)).collect();
-    lists.into_iter().map(|(cookie, rule)| Operation::Renew(cookie, rule.actions.clone())).collect()
+pub fn renewals(rules: &[FlowRule]) -> Vec<RuleOperation> {
+    let lists: BTreeMap<RuleCookie, &FlowRule> = rules.iter().map(|rule| (rule.cookie, rule)).collect();
+    lists.into_iter().map(|(cookie, rule)| RuleOperation::Renew(cookie, rule.actions.clone())).collect()
 }
 
 /// Rules of a server.
 #[must_use]
-pub fn ours(observed: &[Rule], server: u16) -> Vec<Rule> {
+pub fn ours(observed: &[FlowRule], server: u16) -> Vec<FlowRule> {
     observed.iter().filter(|rule| rule.cookie.is_of(server)).cloned().collect()
 }
 
 /// All other rules.
 #[must_use]
-pub fn others(observed: &[Rule], server: u16) -> Vec<Rule> {
+pub fn others(observed: &[FlowRule], server: u16) -> Vec<FlowRule> {
     observed.iter().filter(|rule| !rule.cookie.is_of(server)).cloned().collect()
 }
 
 /// Rules without a server: those of the switch's owner.
 #[must_use]
-pub fn owners(observed: &[Rule]) -> Vec<Rule> {
+pub fn owners(observed: &[FlowRule]) -> Vec<FlowRule> {
     observed.iter().filter(|rule| rule.cookie.owner().is_none()).cloned().collect()
 }
 
@@ -62,23 +62,24 @@ pub fn owners(observed: &[Rule]) -> Vec<Rule> {
 /// one may be installed. Rules for monitors' ports are ignored, as no packets come from there, unless both servers use
 /// the same port.
 #[must_use]
-pub fn clash(ours: &[Rule], observed: &[Rule], server: u16) -> Option<(Rule, Rule)> {
-    let is_theirs = |rule: &&Rule| rule.cookie.owner().is_some_and(|owner| owner.server != server);
-    let meet = |own: &Rule, other: &Rule| {
+pub fn clash(ours: &[FlowRule], observed: &[FlowRule], server: u16) -> Option<(FlowRule, FlowRule)> {
+    let is_theirs = |rule: &&FlowRule| rule.cookie.owner().is_some_and(|owner| owner.server != server);
+    let meet = |own: &FlowRule, other: &FlowRule| {
         let both = own.matched.cube.and(&other.matched.cube).is_some();
         let guards = [own, other].iter().filter(|rule| rule.priority == u16::MAX).count();
         own.table == other.table && both && (guards == 0 || own.key() == other.key())
     };
-    let of = |other: &Rule| ours.iter().find(|own| meet(own, other)).map(|own| (own.clone(), other.clone()));
+    let of =
+        |other: &FlowRule| ours.iter().find(|own| meet(own, other)).map(|own| (own.clone(), other.clone()));
     observed.iter().filter(is_theirs).find_map(of)
 }
 
 /// A line for `ovs-ofctl --bundle add-flows`.
-impl fmt::Display for Operation {
+impl fmt::Display for RuleOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Operation::Add(rule) => write!(f, "add {rule}"),
-            Operation::Delete(rule) => {
+            RuleOperation::Add(rule) => write!(f, "add {rule}"),
+            RuleOperation::Delete(rule) => {
                 write!(
                     f,
                     "delete_strict cookie={}/-1,table={},priority={}",
@@ -87,8 +88,8 @@ impl fmt::Display for Operation {
                 let matched = rule.matched.to_string();
                 if matched.is_empty() { Ok(()) } else { write!(f, ",{matched}") }
             }
-            Operation::Renew(cookie, actions) => {
-                let rule = Rule { actions: actions.clone(), ..Rule::default() };
+            RuleOperation::Renew(cookie, actions) => {
+                let rule = FlowRule { actions: actions.clone(), ..FlowRule::default() };
                 write!(f, "modify cookie={cookie}/-1,actions={}", rule.actions_text())
             }
         }

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::openflow::{Cookie, Rule, read_actions, read_match, read_rule};
+use crate::openflow::{FlowRule, RuleCookie, read_actions, read_match, read_rule};
 
 /// Encodes as accepted by the controller's interface.
 #[must_use]
-pub fn rule_to_json(rule: &Rule) -> Value {
+pub fn rule_to_json(rule: &FlowRule) -> Value {
     json!({
         "table": rule.table,
         "priority": rule.priority,
@@ -20,7 +20,7 @@ pub fn rule_to_json(rule: &Rule) -> Value {
 ///
 /// # Errors
 /// The missing or invalid member.
-pub fn rule_from_json(value: &Value) -> Result<Rule, String> {
+pub fn rule_from_json(value: &Value) -> Result<FlowRule, String> {
     let object = value.as_object().ok_or("a rule is to be an object")?;
     let text = |name: &str| text(object, name);
     let cookie = text("cookie")?;
@@ -28,10 +28,10 @@ pub fn rule_from_json(value: &Value) -> Result<Rule, String> {
         .strip_prefix("0x")
         .ok_or_else(|| format!("cookie is {cookie:.40?}, which does not begin with 0x"))?;
     let cookie = u64::from_str_radix(digits, 16).map_err(|e| format!("cookie: {e}"))?;
-    let rule = Rule {
+    let rule = FlowRule {
         table: number(object, "table", 0)?,
         priority: number(object, "priority", 0x8000)?,
-        cookie: Cookie(cookie),
+        cookie: RuleCookie(cookie),
         matched: read_match(text("match")?),
         actions: read_actions(text("actions")?),
         idle_timeout: number(object, "idle_timeout", 0)?,

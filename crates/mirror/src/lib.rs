@@ -19,9 +19,9 @@ pub mod sliced;
 mod transports;
 
 pub use asked::asked;
-pub use compose::{Copy, Landing, Layout, Refused, compose, compose_ends};
-pub use diff::{Operation, diff};
-pub use mode::{Mode, Offer, Part, Which, offers};
-pub use packets::{Cube, Field, Packet};
-pub use proof::{Counterexample, Fault, Others, Proved, Wanted, prove};
+pub use compose::{ComposeError, RuleLayout, SwitchCopy, TunnelExit, compose, compose_ends};
+pub use diff::{RuleOperation, diff};
+pub use mode::{MirrorMode, ModeOffer, PacketPart, PacketSelection, offers};
+pub use packets::{MatchField, ModelPacket, PacketCube};
+pub use proof::{CopyExpectation, Counterexample, ProofFault, ProofResult, StrayPolicy, prove};
 pub use transports::Transports;

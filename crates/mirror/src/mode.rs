@@ -16,7 +16,7 @@ pub const HEAD_BYTES: u16 = 512;
 
 /// Selection of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum PacketSelection {
     /// All packets at a port, of any flow.
     Port,
     /// All packets of the flows.
@@ -27,7 +27,7 @@ pub enum Which {
 
 /// Part of a packet to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum PacketPart {
     /// The first bytes.
     First(u16),
     /// The whole packet.
@@ -36,18 +36,18 @@ pub enum Part {
 
 /// A mode, without the destination of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mode {
+pub struct MirrorMode {
     /// Selection of packets.
-    pub which: Which,
+    pub which: PacketSelection,
     /// Part of each.
-    pub part: Part,
+    pub part: PacketPart,
 }
 
 /// A mode that answers a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct ModeOffer {
     /// The mode.
-    pub mode: Mode,
+    pub mode: MirrorMode,
     /// Gaps of the answer; empty: none.
     pub lacks: Vec<&'static str>,
     /// Whether requests or responses may be missing. Such a mode is used only on request.
@@ -57,26 +57,30 @@ pub struct Offer {
 const ENDS: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0);
 const DATA: TcpFlags = TcpFlags(TcpFlags::ACK.0 | TcpFlags::PSH.0);
 
-impl Mode {
+impl MirrorMode {
     /// Start and end of connections.
-    pub const ENDS: Mode = Mode { which: Which::Flags(ENDS), part: Part::Whole };
+    pub const ENDS: MirrorMode = MirrorMode { which: PacketSelection::Flags(ENDS), part: PacketPart::Whole };
     /// The last segment of each message.
-    pub const PUSHED: Mode = Mode { which: Which::Flags(TcpFlags::PSH), part: Part::Whole };
+    pub const PUSHED: MirrorMode =
+        MirrorMode { which: PacketSelection::Flags(TcpFlags::PSH), part: PacketPart::Whole };
     /// All segments that may carry data, truncated after the start of a message.
-    pub const HEADS: Mode = Mode { which: Which::Flags(DATA), part: Part::First(HEAD_BYTES) };
+    pub const HEADS: MirrorMode =
+        MirrorMode { which: PacketSelection::Flags(DATA), part: PacketPart::First(HEAD_BYTES) };
     /// All packets, truncated after their headers.
-    pub const HEADERS: Mode = Mode { which: Which::Flow, part: Part::First(HEADER_BYTES) };
+    pub const HEADERS: MirrorMode =
+        MirrorMode { which: PacketSelection::Flow, part: PacketPart::First(HEADER_BYTES) };
     /// All packets, truncated after the start of a message.
-    pub const CUT: Mode = Mode { which: Which::Flow, part: Part::First(HEAD_BYTES) };
+    pub const CUT: MirrorMode =
+        MirrorMode { which: PacketSelection::Flow, part: PacketPart::First(HEAD_BYTES) };
     /// All packets.
-    pub const FLOW: Mode = Mode { which: Which::Flow, part: Part::Whole };
+    pub const FLOW: MirrorMode = MirrorMode { which: PacketSelection::Flow, part: PacketPart::Whole };
     /// All packets at a port.
-    pub const PORT: Mode = Mode { which: Which::Port, part: Part::Whole };
+    pub const PORT: MirrorMode = MirrorMode { which: PacketSelection::Port, part: PacketPart::Whole };
 }
 
 /// Data that a parser's columns require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Need {
+enum ColumnNeed {
     /// Start and end of connections.
     Ends,
     /// Completion of messages.
@@ -93,32 +97,33 @@ enum Need {
 
 /// Modes that answer a query, cheapest first; the last one has no gaps.
 #[must_use]
-pub fn offers(spec: &MonitorSpec) -> Vec<Offer> {
-    let need = spec.parsers.iter().map(need).max().unwrap_or(Need::Headers);
+pub fn offers(spec: &MonitorSpec) -> Vec<ModeOffer> {
+    let need = spec.parsers.iter().map(need).max().unwrap_or(ColumnNeed::Headers);
     // With parsers of different needs, no single need is sufficient.
     let alike = spec.parsers.iter().all(|parser| self::need(parser) == need);
-    let offer = |mode, lacks: &[&'static str]| Offer { mode, lacks: lacks.to_vec(), loses_exchanges: false };
-    let losing = |mode, lacks| Offer { loses_exchanges: true, ..offer(mode, lacks) };
+    let offer =
+        |mode, lacks: &[&'static str]| ModeOffer { mode, lacks: lacks.to_vec(), loses_exchanges: false };
+    let losing = |mode, lacks| ModeOffer { loses_exchanges: true, ..offer(mode, lacks) };
     let mut offers = Vec::new();
     match need {
-        Need::Ends => offers.push(offer(Mode::ENDS, &[OPEN_BEFORE, LONGER_THAN_IDLE])),
-        Need::Completion if alike => {
-            offers.push(losing(Mode::PUSHED, &[LAST_SEGMENTS, PUSHES_INSIDE, NO_ENDS]))
+        ColumnNeed::Ends => offers.push(offer(MirrorMode::ENDS, &[OPEN_BEFORE, LONGER_THAN_IDLE])),
+        ColumnNeed::Completion if alike => {
+            offers.push(losing(MirrorMode::PUSHED, &[LAST_SEGMENTS, PUSHES_INSIDE, NO_ENDS]))
         }
-        Need::Headers => offers.push(offer(Mode::HEADERS, &[])),
-        Need::Heads if alike => offers.push(losing(Mode::HEADS, &[LONG_HEADS, NO_SYN])),
-        Need::Heads | Need::HeadersAndHeads => {
-            let has_messages = spec.parsers.iter().any(|parser| self::need(parser) == Need::Heads);
-            offers.push(Offer { loses_exchanges: has_messages, ..offer(Mode::CUT, &[LONG_HEADS]) });
+        ColumnNeed::Headers => offers.push(offer(MirrorMode::HEADERS, &[])),
+        ColumnNeed::Heads if alike => offers.push(losing(MirrorMode::HEADS, &[LONG_HEADS, NO_SYN])),
+        ColumnNeed::Heads | ColumnNeed::HeadersAndHeads => {
+            let has_messages = spec.parsers.iter().any(|parser| self::need(parser) == ColumnNeed::Heads);
+            offers.push(ModeOffer { loses_exchanges: has_messages, ..offer(MirrorMode::CUT, &[LONG_HEADS]) });
         }
-        Need::Completion | Need::Everything => {}
+        ColumnNeed::Completion | ColumnNeed::Everything => {}
     }
     if Transports::of(spec) != Transports::Tcp {
         // Truncated fragments cannot be reassembled.
         offers.iter_mut().for_each(|offer| offer.lacks.push(FRAGMENTS));
     }
-    offers.push(offer(Mode::FLOW, &[]));
-    offers.push(offer(Mode::PORT, &[]));
+    offers.push(offer(MirrorMode::FLOW, &[]));
+    offers.push(offer(MirrorMode::PORT, &[]));
     offers
 }
 
@@ -132,7 +137,7 @@ const NO_ENDS: &str = "connections are not seen to begin or to end: the client i
 const LONG_HEADS: &str = "what stands behind the first 512 bytes of a packet is not seen: long heads, and further messages in one segment";
 const NO_SYN: &str = "a connection's first packet is not copied: the client is the end that asks";
 
-fn need(parser: &ParserUse) -> Need {
+fn need(parser: &ParserUse) -> ColumnNeed {
     let wants =
         |names: &[&str]| parser.columns.iter().any(|id| names.contains(&&*parser.schema.field(*id).name));
     let only = |names: &[&str]| {
@@ -145,24 +150,24 @@ fn need(parser: &ParserUse) -> Need {
     const BODIES: [&str; 3] = ["request_bytes", "response_bytes", "transfer_time_ns"];
     match &*parser.schema.name {
         // The ACK that completes a handshake has no distinguishing flag.
-        "tcp_conn_time" if wants(&["handshake_ns"]) => Need::Headers,
-        "tcp_conn_time" | "tcp_flow_key" => Need::Ends,
-        "packet" | "tcp_pkt_size" | "flow" if wants(&LENGTHS) => Need::Everything,
-        "packet" | "tcp_pkt_size" => Need::Headers,
-        "flow" if wants(&["application"]) => Need::HeadersAndHeads,
-        "flow" => Need::Headers,
-        _ if only(&TIMES) => Need::Completion,
-        "http" | "http_get" if !wants(&BODIES) => Need::Heads,
-        _ => Need::Everything,
+        "tcp_conn_time" if wants(&["handshake_ns"]) => ColumnNeed::Headers,
+        "tcp_conn_time" | "tcp_flow_key" => ColumnNeed::Ends,
+        "packet" | "tcp_pkt_size" | "flow" if wants(&LENGTHS) => ColumnNeed::Everything,
+        "packet" | "tcp_pkt_size" => ColumnNeed::Headers,
+        "flow" if wants(&["application"]) => ColumnNeed::HeadersAndHeads,
+        "flow" => ColumnNeed::Headers,
+        _ if only(&TIMES) => ColumnNeed::Completion,
+        "http" | "http_get" if !wants(&BODIES) => ColumnNeed::Heads,
+        _ => ColumnNeed::Everything,
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for MirrorMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.which {
-            Which::Port => f.write_str("all packets of the port")?,
-            Which::Flow => f.write_str("all packets of the flows")?,
-            Which::Flags(flags) => {
+            PacketSelection::Port => f.write_str("all packets of the port")?,
+            PacketSelection::Flow => f.write_str("all packets of the flows")?,
+            PacketSelection::Flags(flags) => {
                 let names = [
                     (TcpFlags::SYN, "SYN"),
                     (TcpFlags::FIN, "FIN"),
@@ -176,8 +181,8 @@ impl fmt::Display for Mode {
             }
         }
         match self.part {
-            Part::Whole => Ok(()),
-            Part::First(bytes) => write!(f, ", the first {bytes} bytes of each"),
+            PacketPart::Whole => Ok(()),
+            PacketPart::First(bytes) => write!(f, ", the first {bytes} bytes of each"),
         }
     }
 }

@@ -3,13 +3,13 @@
 
 use std::net::IpAddr;
 
-use crate::openflow::Owner;
+use crate::openflow::CookieOwner;
 
 /// A mirror to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortMirror {
     /// Owner, encoded in its name.
-    pub owner: Owner,
+    pub owner: CookieOwner,
     /// Names of the mirrored ports, both directions.
     pub ports: Vec<String>,
     /// Output port for copies. It carries no other traffic while the mirror exists.
@@ -76,7 +76,7 @@ impl PortMirror {
     /// Name of the mirror.
     #[must_use]
     pub fn name(&self) -> String {
-        let Owner { server, job, generation, actions } = self.owner;
+        let CookieOwner { server, job, generation, actions } = self.owner;
         format!("{}{job:05x}-{generation:02x}-{actions:02x}", prefix(server))
     }
 
@@ -134,7 +134,7 @@ pub enum PortKind {
     /// A tunnel to another address.
     Tunnel {
         /// Encapsulation.
-        kind: Tunnel,
+        kind: TunnelKind,
         /// Address of the other end.
         remote: IpAddr,
         /// Key that distinguishes tunnels between the same ends.
@@ -148,7 +148,7 @@ pub enum PortKind {
 
 /// Encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tunnel {
+pub enum TunnelKind {
     /// VXLAN, over UDP.
     Vxlan,
     /// GRE, with Ethernet frames inside.
@@ -163,7 +163,7 @@ impl NewPort {
         let kind = match &self.kind {
             PortKind::Interface => String::new(),
             PortKind::Tunnel { kind, remote, key, is_ours } => {
-                let kind = if *kind == Tunnel::Vxlan { "vxlan" } else { "gre" };
+                let kind = if *kind == TunnelKind::Vxlan { "vxlan" } else { "gre" };
                 // Copies flow in one direction. A switch that receives nothing from the other end for five minutes
                 // forgets its port and then floods copies; so both ends send keepalives each second (RFC 5880).
                 let heard = if *is_ours { " bfd:enable=true" } else { "" };

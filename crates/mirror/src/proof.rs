@@ -8,15 +8,18 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::mode::Part;
+use crate::mode::PacketPart;
 use crate::model::network::{At, numbers};
-use crate::model::{Behaviour, Class, Effect, Leads, Network, State, Switch, Terms};
-use crate::openflow::Rule;
-use crate::packets::{Cube, Field, Packet, Region, well_formed};
+use crate::model::{
+    PacketBehavior, PacketClass, PacketEffect, PathState, PortNeighbor, SwitchModel, SwitchNetwork,
+    UnmodeledTerms,
+};
+use crate::openflow::FlowRule;
+use crate::packets::{MatchField, ModelPacket, PacketCube, PacketRegion, well_formed};
 
 /// Whether other packets may reach a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Others {
+pub enum StrayPolicy {
     /// No.
     Never,
     /// Yes; the monitor filters them, as with port mirrors.
@@ -25,20 +28,20 @@ pub enum Others {
 
 /// Packets requested for a monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct CopyExpectation {
     /// Name of the monitor.
     pub monitor: String,
     /// Index of the switch at which they enter; none: any.
     pub enters: Option<usize>,
     /// Requested packets.
-    pub asked: Vec<Cube>,
+    pub asked: Vec<PacketCube>,
     /// Minimum part of each.
-    pub part: Part,
+    pub part: PacketPart,
     /// Whether other packets may arrive.
-    pub others: Others,
+    pub others: StrayPolicy,
 }
 
-impl Wanted {
+impl CopyExpectation {
     /// Whether it applies to packets that enter here.
     fn counts_at(&self, at: At) -> bool {
         self.enters.is_none_or(|switch| switch == at.0)
@@ -47,7 +50,7 @@ impl Wanted {
 
 /// Kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum ProofFault {
     /// A requested packet does not arrive.
     Missing,
     /// It arrives more than once.
@@ -68,9 +71,9 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample {
     /// Kind of error.
-    pub fault: Fault,
+    pub fault: ProofFault,
     /// The packet.
-    pub packet: Packet,
+    pub packet: ModelPacket,
     /// Conditions outside the model that hold for it.
     pub conditions: Vec<String>,
     /// Name of the switch that it enters; the port is the packet's.
@@ -83,20 +86,20 @@ pub struct Counterexample {
 
 /// A packet of a class with equal treatment, to be traced by other tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witness {
+pub struct PacketWitness {
     /// Index of the switch.
     pub switch: usize,
     /// The packet, as it enters.
-    pub packet: Packet,
+    pub packet: ModelPacket,
 }
 
 /// Result of a proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proved {
+pub struct ProofResult {
     /// Number of classes of packets examined.
     pub classes: usize,
     /// One packet for each path through the tables of each switch.
-    pub witnesses: Vec<Witness>,
+    pub witnesses: Vec<PacketWitness>,
 }
 
 /// Maximum counterexamples reported per kind.
@@ -107,18 +110,18 @@ const TOLD_MAX: usize = 8;
 /// # Errors
 /// Counterexamples.
 pub fn prove(
-    before: &Network,
-    after: &Network,
-    wanted: &[Wanted],
-    is_ours: &dyn Fn(&Rule) -> bool,
-) -> Result<Proved, Vec<Counterexample>> {
-    let mut proof = Proof {
+    before: &SwitchNetwork,
+    after: &SwitchNetwork,
+    wanted: &[CopyExpectation],
+    is_ours: &dyn Fn(&FlowRule) -> bool,
+) -> Result<ProofResult, Vec<Counterexample>> {
+    let mut proof = ProofRun {
         after,
         wanted,
         packets: well_formed(),
-        terms: Terms::default(),
+        terms: UnmodeledTerms::default(),
         found: Vec::new(),
-        proved: Proved::default(),
+        proved: ProofResult::default(),
     };
     for (place, switch) in after.switches.iter().enumerate() {
         proof.overlaps(place, switch, is_ours);
@@ -129,86 +132,89 @@ pub fn prove(
     proof.copies();
     if proof.terms.are_too_many() {
         let what = "the rules have more than 128 conditions that are not modelled".to_owned();
-        proof.tell(Fault::Doubt, (0, 0), &Region::default(), what);
+        proof.tell(ProofFault::Doubt, (0, 0), &PacketRegion::default(), what);
     }
     if proof.found.is_empty() { Ok(proof.proved) } else { Err(proof.found) }
 }
 
-struct Proof<'a> {
-    after: &'a Network,
-    wanted: &'a [Wanted],
+struct ProofRun<'a> {
+    after: &'a SwitchNetwork,
+    wanted: &'a [CopyExpectation],
     /// All possible packets. Tables are evaluated with a larger set that needs fewer boxes.
-    packets: Vec<Cube>,
-    terms: Terms,
+    packets: Vec<PacketCube>,
+    terms: UnmodeledTerms,
     found: Vec<Counterexample>,
-    proved: Proved,
+    proved: ProofResult,
 }
 
-impl Proof<'_> {
+impl ProofRun<'_> {
     /// Reports one of these packets, if the set is not empty.
-    fn tell(&mut self, fault: Fault, at: At, region: &Region, what: String) {
+    fn tell(&mut self, fault: ProofFault, at: At, region: &PacketRegion, what: String) {
         if self.found.iter().filter(|found| found.fault == fault).count() >= TOLD_MAX {
             return;
         }
         let Some(cube) = region.find(&self.packets) else { return };
-        let packet = Packet::of(&cube).with(Field::InPort, at.1.into());
+        let packet = ModelPacket::of(&cube).with(MatchField::InPort, at.1.into());
         let way = self.after.narrate(at, packet.cube(), &mut self.terms);
-        let conditions = self.terms.holding(packet.get(Field::Other)).map(str::to_owned).collect();
+        let conditions = self.terms.holding(packet.get(MatchField::Other)).map(str::to_owned).collect();
         let switch = self.after.switches.get(at.0).map_or_else(String::new, |switch| switch.name.clone());
         self.found.push(Counterexample { fault, packet, conditions, switch, what, way });
     }
 
     /// Reports rules of equal priority: a switch may apply either.
-    fn overlaps(&mut self, place: usize, switch: &Switch, is_ours: &dyn Fn(&Rule) -> bool) {
+    fn overlaps(&mut self, place: usize, switch: &SwitchModel, is_ours: &dyn Fn(&FlowRule) -> bool) {
         for (i, one) in switch.rules.iter().enumerate() {
-            let alike = |other: &&Rule| (other.table, other.priority) == (one.table, one.priority);
+            let alike = |other: &&FlowRule| (other.table, other.priority) == (one.table, one.priority);
             for other in switch.rules[i + 1..].iter().take_while(alike) {
                 let Some(both) = one.matched.cube.and(&other.matched.cube) else { continue };
                 if one.actions == other.actions || !is_ours(one) && !is_ours(other) {
                     continue;
                 }
-                let is_above = |rule: &&Rule| {
+                let is_above = |rule: &&FlowRule| {
                     rule.table == one.table && rule.priority > one.priority && rule.matched.other.is_empty()
                 };
-                let above: Vec<Cube> =
+                let above: Vec<PacketCube> =
                     switch.rules.iter().filter(is_above).map(|rule| rule.matched.cube).collect();
-                let port = both.get(Field::InPort).value as u32;
+                let port = both.get(MatchField::InPort).value as u32;
                 let what = format!("either of two rules decides: {one}; {other}");
-                if let Some(either) = Region::from(both).without_all(&above) {
-                    self.tell(Fault::Overlap, (place, port), &either, what);
+                if let Some(either) = PacketRegion::from(both).without_all(&above) {
+                    self.tell(ProofFault::Overlap, (place, port), &either, what);
                 }
             }
         }
     }
 
     /// Checks that the output of a switch, without copies, is unchanged.
-    fn unchanged(&mut self, place: usize, old: &Switch, new: &Switch) {
+    fn unchanged(&mut self, place: usize, old: &SwitchModel, new: &SwitchModel) {
         if old == new {
             return;
         }
         let mut ways = BTreeSet::new();
         for port in new.entrances() {
-            let entered = Region::from(Cube::ALL.with(Field::InPort, port.number.into()));
-            let entered = Class::new(entered, State::default());
+            let entered = PacketRegion::from(PacketCube::ALL.with(MatchField::InPort, port.number.into()));
+            let entered = PacketClass::new(entered, PathState::default());
             for class in new.run(entered, &mut self.terms) {
                 self.proved.classes += 1;
                 let is_known = ways.contains(&(port.number, class.steps.clone()));
                 if let Some(cube) = (!is_known).then(|| class.region.find(&self.packets)).flatten() {
                     ways.insert((port.number, class.steps.clone()));
-                    self.proved.witnesses.push(Witness { switch: place, packet: Packet::of(&cube) });
+                    self.proved
+                        .witnesses
+                        .push(PacketWitness { switch: place, packet: ModelPacket::of(&cube) });
                 }
                 self.compare((place, port.number), old, new, &class);
             }
         }
     }
 
-    fn compare(&mut self, at: At, old: &Switch, new: &Switch, class: &Class) {
+    fn compare(&mut self, at: At, old: &SwitchModel, new: &SwitchModel, class: &PacketClass) {
         let left = effects(new, &class.effects);
-        for earlier in old.run(Class::new(class.region.clone(), State::default()), &mut self.terms) {
+        for earlier in old.run(PacketClass::new(class.region.clone(), PathState::default()), &mut self.terms)
+        {
             let before = effects(new, &earlier.effects);
             if before != left {
                 let what = format!("it did {} and does now {}", words(&before), words(&left));
-                self.tell(Fault::Changed, at, &earlier.region, what);
+                self.tell(ProofFault::Changed, at, &earlier.region, what);
             }
         }
     }
@@ -217,7 +223,7 @@ impl Proof<'_> {
     fn copies(&mut self) {
         let network = self.after;
         for (place, switch) in network.switches.iter().enumerate() {
-            for port in switch.entrances().filter(|port| port.leads == Leads::Hosts) {
+            for port in switch.entrances().filter(|port| port.leads == PortNeighbor::Hosts) {
                 self.enter((place, port.number));
             }
         }
@@ -235,31 +241,31 @@ impl Proof<'_> {
 
     /// Checks that no other packet arrives.
     fn others(&mut self, at: At) {
-        for behaviour in self.after.behaviours(at, &Region::default(), &mut self.terms) {
+        for behaviour in self.after.behaviours(at, &PacketRegion::default(), &mut self.terms) {
             self.proved.classes += 1;
             self.doubts(at, &behaviour);
             let mut monitors: Vec<&String> = behaviour.copies.iter().map(|(monitor, _)| monitor).collect();
             monitors.dedup();
             for monitor in monitors {
-                let for_it: Vec<&Wanted> = self
+                let for_it: Vec<&CopyExpectation> = self
                     .wanted
                     .iter()
                     .filter(|wanted| wanted.monitor == *monitor && wanted.counts_at(at))
                     .collect();
-                if for_it.iter().any(|wanted| wanted.others == Others::Tolerated) {
+                if for_it.iter().any(|wanted| wanted.others == StrayPolicy::Tolerated) {
                     continue;
                 }
                 let asked = for_it.iter().flat_map(|wanted| &wanted.asked);
                 if let Some(strangers) = behaviour.region.without_all(asked) {
                     let what = format!("monitor {monitor} gets it and did not ask for it");
-                    self.tell(Fault::Stranger, at, &strangers, what);
+                    self.tell(ProofFault::Stranger, at, &strangers, what);
                 }
             }
         }
     }
 
     /// Checks that requested packets arrive once.
-    fn arrive(&mut self, at: At, region: &Region, wanted: &Wanted) {
+    fn arrive(&mut self, at: At, region: &PacketRegion, wanted: &CopyExpectation) {
         let name = &wanted.monitor;
         for behaviour in self.after.behaviours(at, region, &mut self.terms) {
             self.proved.classes += 1;
@@ -268,12 +274,12 @@ impl Proof<'_> {
             let (fault, what) = match (arrived.next(), arrived.count()) {
                 // A switch on its path drops it, and no other host receives it.
                 (None, _) if !behaviour.is_delivered => continue,
-                (None, _) => (Fault::Missing, format!("monitor {name} asks for it and does not get it")),
+                (None, _) => (ProofFault::Missing, format!("monitor {name} asks for it and does not get it")),
                 (Some(_), more @ 1..) => {
-                    (Fault::Repeated, format!("monitor {name} gets it {} times", more + 1))
+                    (ProofFault::Repeated, format!("monitor {name} gets it {} times", more + 1))
                 }
                 (Some((_, len)), 0) if is_short(*len, wanted.part) => {
-                    (Fault::Short, format!("monitor {name} gets less of it than it asks for"))
+                    (ProofFault::Short, format!("monitor {name} gets less of it than it asks for"))
                 }
                 (Some(_), 0) => continue,
             };
@@ -281,54 +287,57 @@ impl Proof<'_> {
         }
     }
 
-    fn doubts(&mut self, at: At, behaviour: &Behaviour) {
+    fn doubts(&mut self, at: At, behaviour: &PacketBehavior) {
         if let Some(doubt) = behaviour.doubts.first() {
-            self.tell(Fault::Doubt, at, &behaviour.region, doubt.clone());
+            self.tell(ProofFault::Doubt, at, &behaviour.region, doubt.clone());
         }
     }
 }
 
 /// Excludes packets from hosts at other locations; separates those to each host with a known location.
-fn between_hosts(network: &Network, at: At, cube: Cube) -> Vec<Region> {
+fn between_hosts(network: &SwitchNetwork, at: At, cube: PacketCube) -> Vec<PacketRegion> {
     let with = |field, address| {
         let (number, version) = numbers(address);
-        Cube::ALL.with(Field::EthType, version).with(field, number)
+        PacketCube::ALL.with(MatchField::EthType, version).with(field, number)
     };
     let hosts = &network.hosts;
-    let elsewhere: Vec<Cube> =
-        hosts.iter().filter(|host| host.at != at).map(|host| with(Field::Source, host.address)).collect();
-    let Some(here) = Region::from(cube).without_all(&elsewhere) else { return Vec::new() };
-    let known: Vec<Cube> = hosts.iter().map(|host| with(Field::Destination, host.address)).collect();
+    let elsewhere: Vec<PacketCube> = hosts
+        .iter()
+        .filter(|host| host.at != at)
+        .map(|host| with(MatchField::Source, host.address))
+        .collect();
+    let Some(here) = PacketRegion::from(cube).without_all(&elsewhere) else { return Vec::new() };
+    let known: Vec<PacketCube> =
+        hosts.iter().map(|host| with(MatchField::Destination, host.address)).collect();
     let rest = here.without_all(&known);
     known.iter().filter_map(|host| here.and(host)).chain(rest).collect()
 }
 
-fn is_short(len: Option<u32>, part: Part) -> bool {
+fn is_short(len: Option<u32>, part: PacketPart) -> bool {
     match (len, part) {
         (None, _) => false,
-        (Some(_), Part::Whole) => true,
-        (Some(len), Part::First(bytes)) => len < bytes.into(),
+        (Some(_), PacketPart::Whole) => true,
+        (Some(len), PacketPart::First(bytes)) => len < bytes.into(),
     }
 }
 
 /// Effects other than copies, unordered.
-fn effects(switch: &Switch, all: &[Effect]) -> Vec<Effect> {
-    let is_copy =
-        |effect: &&Effect| matches!(effect, Effect::Output { port, .. } if switch.is_for_copies(*port));
-    let mut rest: Vec<Effect> = all.iter().filter(|effect| !is_copy(effect)).cloned().collect();
+fn effects(switch: &SwitchModel, all: &[PacketEffect]) -> Vec<PacketEffect> {
+    let is_copy = |effect: &&PacketEffect| matches!(effect, PacketEffect::Output { port, .. } if switch.is_for_copies(*port));
+    let mut rest: Vec<PacketEffect> = all.iter().filter(|effect| !is_copy(effect)).cloned().collect();
     rest.sort();
     rest
 }
 
-fn words(effects: &[Effect]) -> String {
-    let word = |effect: &Effect| match effect {
-        Effect::Output { port, max_len: None, .. } => format!("leave by port {port}"),
-        Effect::Output { port, max_len: Some(bytes), .. } => {
+fn words(effects: &[PacketEffect]) -> String {
+    let word = |effect: &PacketEffect| match effect {
+        PacketEffect::Output { port, max_len: None, .. } => format!("leave by port {port}"),
+        PacketEffect::Output { port, max_len: Some(bytes), .. } => {
             format!("leave by port {port}, cut to {bytes} bytes")
         }
-        Effect::Normal(_) => "go the normal way".to_owned(),
-        Effect::Controller(..) => "go to the controller".to_owned(),
-        Effect::Unknown(text) => text.clone(),
+        PacketEffect::Normal(_) => "go the normal way".to_owned(),
+        PacketEffect::Controller(..) => "go to the controller".to_owned(),
+        PacketEffect::Unknown(text) => text.clone(),
     };
     let all: Vec<String> = effects.iter().map(word).collect();
     if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }

@@ -1,43 +1,43 @@
-//! Restricts requested packets to a slice of flows ([`plan::Slice`]), so that a switch copies only these.
+//! Restricts requested packets to a slice of flows ([`plan::FlowSlice`]), so that a switch copies only these.
 
-use plan::{Coin, Slice};
+use plan::{FlowSlice, SliceSource};
 
 use crate::asked::are_fragments;
 use crate::packets::field::{TCP, UDP};
-use crate::packets::{Bits, Cube, Field};
+use crate::packets::{MaskedBits, MatchField, PacketCube};
 
 /// Maximum boxes of sliced packets.
 pub const SLICED_MAX: usize = 128;
 
 /// The two fields used by a coin.
-fn fields(coin: Coin) -> [Field; 2] {
+fn fields(coin: SliceSource) -> [MatchField; 2] {
     match coin {
-        Coin::Ports => [Field::SourcePort, Field::DestinationPort],
-        Coin::Addresses => [Field::Source, Field::Destination],
+        SliceSource::Ports => [MatchField::SourcePort, MatchField::DestinationPort],
+        SliceSource::Addresses => [MatchField::Source, MatchField::Destination],
     }
 }
 
 /// Fields for slices of these packets: ports, if all packets have ports and not both are fixed; addresses, if both
 /// ports are fixed and not both addresses. `None`: a switch cannot distinguish slices.
 #[must_use]
-pub fn coin(asked: &[Cube]) -> Option<Coin> {
-    let is_given = |cube: &Cube, field: Field| cube.get(field).mask & 0xffff == 0xffff;
+pub fn coin(asked: &[PacketCube]) -> Option<SliceSource> {
+    let is_given = |cube: &PacketCube, field: MatchField| cube.get(field).mask & 0xffff == 0xffff;
     let both = |coin| {
         let [one, other] = fields(coin);
-        move |cube: &Cube| is_given(cube, one) && is_given(cube, other)
+        move |cube: &PacketCube| is_given(cube, one) && is_given(cube, other)
     };
-    let has_ports = |cube: &Cube| {
-        let protocol = cube.get(Field::Protocol);
-        protocol.mask == Field::Protocol.full() && [TCP, UDP].contains(&protocol.value)
+    let has_ports = |cube: &PacketCube| {
+        let protocol = cube.get(MatchField::Protocol);
+        protocol.mask == MatchField::Protocol.full() && [TCP, UDP].contains(&protocol.value)
     };
     // Fragments are copied completely, or sliced by addresses like the others.
     let whole = || asked.iter().filter(|cube| !are_fragments(cube));
     if whole().next().is_none() || !asked.iter().all(has_ports) {
         None
-    } else if !whole().any(both(Coin::Ports)) {
-        Some(Coin::Ports)
-    } else if whole().all(both(Coin::Ports)) && !asked.iter().any(both(Coin::Addresses)) {
-        Some(Coin::Addresses)
+    } else if !whole().any(both(SliceSource::Ports)) {
+        Some(SliceSource::Ports)
+    } else if whole().all(both(SliceSource::Ports)) && !asked.iter().any(both(SliceSource::Addresses)) {
+        Some(SliceSource::Addresses)
     } else {
         None
     }
@@ -46,10 +46,10 @@ pub fn coin(asked: &[Cube]) -> Option<Coin> {
 /// Packets of these whose flows are in the slice. If no endpoint's bits are fixed, each of their values needs its own
 /// box.
 #[must_use]
-pub fn sliced(asked: &[Cube], slice: Slice) -> Vec<Cube> {
-    let of = |cube: &Cube| match slice.coin {
+pub fn sliced(asked: &[PacketCube], slice: FlowSlice) -> Vec<PacketCube> {
+    let of = |cube: &PacketCube| match slice.coin {
         // The monitor determines their flow after reassembly.
-        Coin::Ports if are_fragments(cube) => vec![*cube],
+        SliceSource::Ports if are_fragments(cube) => vec![*cube],
         _ => of_one(cube, slice),
     };
     asked.iter().flat_map(of).collect()
@@ -57,14 +57,14 @@ pub fn sliced(asked: &[Cube], slice: Slice) -> Vec<Cube> {
 
 /// Highest level with at most [`SLICED_MAX`] boxes.
 #[must_use]
-pub fn level_max(asked: &[Cube], slice: Slice) -> u8 {
+pub fn level_max(asked: &[PacketCube], slice: FlowSlice) -> u8 {
     let fits = |level: &u8| sliced(asked, slice.at(*level)).len() <= SLICED_MAX;
-    (1..=Slice::LEVEL_MAX).take_while(fits).last().unwrap_or(0)
+    (1..=FlowSlice::LEVEL_MAX).take_while(fits).last().unwrap_or(0)
 }
 
-fn of_one(cube: &Cube, slice: Slice) -> Vec<Cube> {
+fn of_one(cube: &PacketCube, slice: FlowSlice) -> Vec<PacketCube> {
     let (mask, bits) = (u128::from(slice.mask()), u128::from(slice.bits()));
-    let free = |field: &Field| mask & !cube.get(*field).mask;
+    let free = |field: &MatchField| mask & !cube.get(*field).mask;
     let mut ends = fields(slice.coin);
     // The endpoint with the most fixed bits has the fewest values.
     ends.sort_by_key(|field| free(field).count_ones());
@@ -74,9 +74,10 @@ fn of_one(cube: &Cube, slice: Slice) -> Vec<Cube> {
     // All numbers within the free bits.
     let mut value = 0;
     loop {
-        let known_bits = Bits::new(cube.get(known).value | value, mask);
-        let within =
-            Cube::ALL.with_bits(known, known_bits).with_bits(other, Bits::new(known_bits.value ^ bits, mask));
+        let known_bits = MaskedBits::new(cube.get(known).value | value, mask);
+        let within = PacketCube::ALL
+            .with_bits(known, known_bits)
+            .with_bits(other, MaskedBits::new(known_bits.value ^ bits, mask));
         found.extend(cube.and(&within));
         value = value.wrapping_sub(open) & open;
         if value == 0 {
@@ -90,30 +91,30 @@ mod tests {
     use plan::{AddressMatch, MonitorSpec};
 
     use super::*;
-    use crate::packets::Packet;
-    use crate::{Which, asked};
+    use crate::packets::ModelPacket;
+    use crate::{PacketSelection, asked};
 
-    fn of(query: [Option<u16>; 2], has_nets: bool) -> Vec<Cube> {
+    fn of(query: [Option<u16>; 2], has_nets: bool) -> Vec<PacketCube> {
         let net = |last: u8| has_nets.then(|| ([10, 0, 0, last].into(), 32));
         let end = |port, last| vec![AddressMatch { net: net(last), port }];
         let clients =
             if query[0].is_some() { vec![AddressMatch { net: None, port: query[0] }] } else { Vec::new() };
         let spec = MonitorSpec { clients, servers: end(query[1], 1), ..MonitorSpec::default() };
-        asked(&spec, Which::Flags(wire::packet::TcpFlags::SYN))
+        asked(&spec, PacketSelection::Flags(wire::packet::TcpFlags::SYN))
     }
 
     /// A packet of a connection in each direction.
-    fn both(client: u16, server: u16) -> [Packet; 2] {
+    fn both(client: u16, server: u16) -> [ModelPacket; 2] {
         let packet = |source: (u128, u16), destination: (u128, u16)| {
-            let cube = Cube::ALL
-                .with(Field::EthType, crate::packets::field::IPV4)
-                .with(Field::Protocol, TCP)
-                .with(Field::TcpFlags, 2)
-                .with(Field::Source, source.0)
-                .with(Field::Destination, destination.0)
-                .with(Field::SourcePort, source.1.into())
-                .with(Field::DestinationPort, destination.1.into());
-            Packet::of(&cube)
+            let cube = PacketCube::ALL
+                .with(MatchField::EthType, crate::packets::field::IPV4)
+                .with(MatchField::Protocol, TCP)
+                .with(MatchField::TcpFlags, 2)
+                .with(MatchField::Source, source.0)
+                .with(MatchField::Destination, destination.0)
+                .with(MatchField::SourcePort, source.1.into())
+                .with(MatchField::DestinationPort, destination.1.into());
+            ModelPacket::of(&cube)
         };
         let (client, server) = ((0x0a00_0200 + u128::from(client % 251), client), (0x0a00_0001, server));
         [packet(client, server), packet(server, client)]
@@ -122,15 +123,15 @@ mod tests {
     #[test]
     fn a_switch_and_a_monitor_agree_on_what_is_in_a_slice() {
         for (query, has_nets, expected) in [
-            ([None, Some(80)], true, Some(Coin::Ports)),
-            ([None, Some(80)], false, Some(Coin::Ports)),
-            ([None, None], true, Some(Coin::Ports)),
-            ([Some(123), Some(123)], true, Some(Coin::Addresses)),
+            ([None, Some(80)], true, Some(SliceSource::Ports)),
+            ([None, Some(80)], false, Some(SliceSource::Ports)),
+            ([None, None], true, Some(SliceSource::Ports)),
+            ([Some(123), Some(123)], true, Some(SliceSource::Addresses)),
         ] {
             let asked = of(query, has_nets);
             assert_eq!(coin(&asked), expected, "{asked:?}");
             let Some(coin) = expected else { continue };
-            let all = Slice { coin, level: 0, drawn: 0x1a7 };
+            let all = FlowSlice { coin, level: 0, drawn: 0x1a7 };
             let most = level_max(&asked, all);
             assert!(most >= 5, "{most}");
             for level in 0..=most {
@@ -161,22 +162,23 @@ mod tests {
     #[test]
     fn fragments_are_copied_whole_where_slices_are_of_ports() {
         let servers = vec![AddressMatch { net: Some(([10, 0, 0, 1].into(), 32)), port: Some(53) }];
-        let asked = asked(&MonitorSpec { servers, ..MonitorSpec::default() }, Which::Flow);
-        assert_eq!(coin(&asked), Some(Coin::Ports));
-        let sliced = sliced(&asked, Slice { coin: Coin::Ports, level: 3, drawn: 0x1a7 });
-        let fragments = |cubes: &[Cube]| cubes.iter().copied().filter(are_fragments).collect::<Vec<_>>();
+        let asked = asked(&MonitorSpec { servers, ..MonitorSpec::default() }, PacketSelection::Flow);
+        assert_eq!(coin(&asked), Some(SliceSource::Ports));
+        let sliced = sliced(&asked, FlowSlice { coin: SliceSource::Ports, level: 3, drawn: 0x1a7 });
+        let fragments =
+            |cubes: &[PacketCube]| cubes.iter().copied().filter(are_fragments).collect::<Vec<_>>();
         assert_eq!((fragments(&sliced), fragments(&asked).len()), (fragments(&asked), 2));
     }
 
     #[test]
     fn some_packets_have_no_slices() {
-        let protocols = asked(&MonitorSpec::default(), Which::Flow);
+        let protocols = asked(&MonitorSpec::default(), PacketSelection::Flow);
         assert_eq!(coin(&protocols), None, "not all have ports");
         assert_eq!(coin(&[]), None);
         // One address and port to another: a single flow.
         let one = of([Some(1), Some(2)], true)
             .iter()
-            .map(|cube| cube.with(Field::Source, 1).with(Field::Destination, 2))
+            .map(|cube| cube.with(MatchField::Source, 1).with(MatchField::Destination, 2))
             .collect::<Vec<_>>();
         assert_eq!(coin(&one), None);
     }

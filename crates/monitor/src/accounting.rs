@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use flow::Counters as FlowCounters;
+use flow::FlowTableCounters as FlowCounters;
 
-use crate::fragments::Counters as FragmentCounters;
-use parsers::Counters as ParserCounters;
-use wire::{Undecodable, UnreadProtocol};
+use crate::fragments::FragmentCounters;
+use parsers::ParserCounters;
+use wire::{DecodeError, UnreadProtocol};
 
 /// Maximum number of undecodable protocols counted separately; a hostile capture may contain 65,536.
 const PROTOCOLS_MAX: usize = 1024;
 
-/// Packet counts of one monitor. Invariant: [`Accounting::adds_up`] holds after every batch.
+/// Packet counts of one monitor. Invariant: [`PacketAccounting::adds_up`] holds after every batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Accounting {
+pub struct PacketAccounting {
     /// Packets taken from the source.
     pub received: u64,
     /// Packets that went through the flow table and the parsers.
     pub parsed: u64,
     /// Packets excluded by the query.
-    pub filtered: Filtered,
+    pub filtered: FilterCounts,
     /// Packets of flows excluded by SAMPLE.
     pub sampled_out: u64,
     /// Flows ended because the switches reduced the slice they copy. Transactions in progress are not
@@ -29,8 +29,8 @@ pub struct Accounting {
     pub strays: u64,
     /// Packets dropped because of overload; 0 for files.
     pub dropped: u64,
-    /// Packets that could not be decoded, in the order of [`Undecodable::ALL`].
-    pub undecodable: [u64; Undecodable::ALL.len()],
+    /// Packets that could not be decoded, in the order of [`DecodeError::ALL`].
+    pub undecodable: [u64; DecodeError::ALL.len()],
     /// Undecodable packets by the protocol at which decoding stopped, if known.
     pub undecodable_protocols: BTreeMap<UnreadProtocol, u64>,
     /// Counters of datagram fragments.
@@ -42,14 +42,14 @@ pub struct Accounting {
     /// Counters of the parsers.
     pub parsers: ParserCounters,
     /// Ended flows whose payload was examined but not parsed.
-    pub unread: Unread,
+    pub unread: UnreadFlows,
     /// Tuples written.
     pub tuples: u64,
 }
 
 /// Flows that no parser read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadFlows {
     /// By recognized protocol.
     pub named: BTreeMap<&'static str, u64>,
     /// Flows with payload of no known protocol.
@@ -58,7 +58,7 @@ pub struct Unread {
     pub silent: u64,
 }
 
-impl Unread {
+impl UnreadFlows {
     /// Sum of all three.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -68,7 +68,7 @@ impl Unread {
 
 /// Packets excluded by the query, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filtered {
+pub struct FilterCounts {
     /// Neither endpoint matches FROM and TO.
     pub address: u64,
     /// The endpoints match only in the reverse direction: the client matches TO.
@@ -79,7 +79,7 @@ pub struct Filtered {
     pub early: u64,
 }
 
-impl Accounting {
+impl PacketAccounting {
     /// Packets that could not be decoded, all causes.
     #[must_use]
     pub fn undecodable_total(&self) -> u64 {
@@ -101,7 +101,7 @@ impl Accounting {
     }
 
     /// Adds the counts of another worker or of the gate.
-    pub fn add(&mut self, other: &Accounting) {
+    pub fn add(&mut self, other: &PacketAccounting) {
         self.received += other.received;
         self.parsed += other.parsed;
         self.filtered.address += other.filtered.address;

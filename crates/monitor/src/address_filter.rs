@@ -6,13 +6,13 @@ use wire::{Addr, Endpoint, FiveTuple};
 /// Compiled FROM and TO lists; an empty list matches every endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct AddressFilter {
-    clients: Vec<EndMatch>,
-    servers: Vec<EndMatch>,
+    clients: Vec<CompiledEndMatch>,
+    servers: Vec<CompiledEndMatch>,
 }
 
 /// One address of a list, prepared for comparison: address and mask as 128-bit numbers.
 #[derive(Clone, Copy, Debug)]
-struct EndMatch {
+struct CompiledEndMatch {
     mask: u128,
     net: u128,
     port: Option<u16>,
@@ -22,8 +22,8 @@ impl AddressFilter {
     /// Compiles FROM and TO of a plan.
     #[must_use]
     pub fn new(spec: &MonitorSpec) -> AddressFilter {
-        let compile = |list: &[AddressMatch]| -> Vec<EndMatch> {
-            let list: Vec<_> = list.iter().map(EndMatch::new).collect();
+        let compile = |list: &[AddressMatch]| -> Vec<CompiledEndMatch> {
+            let list: Vec<_> = list.iter().map(CompiledEndMatch::new).collect();
             // An entry that matches everything makes the list match everything.
             if list.iter().any(|m| m.mask == 0 && m.port.is_none()) { Vec::new() } else { list }
         };
@@ -48,13 +48,13 @@ impl AddressFilter {
     #[inline]
     #[must_use]
     pub fn matches(&self, client: Endpoint, server: Endpoint) -> bool {
-        let any = |list: &[EndMatch], end| list.is_empty() || list.iter().any(|m| m.matches(end));
+        let any = |list: &[CompiledEndMatch], end| list.is_empty() || list.iter().any(|m| m.matches(end));
         any(&self.clients, client) && any(&self.servers, server)
     }
 }
 
-impl EndMatch {
-    fn new(m: &AddressMatch) -> EndMatch {
+impl CompiledEndMatch {
+    fn new(m: &AddressMatch) -> CompiledEndMatch {
         let (mask, net) = match m.net {
             None => (0, 0),
             Some((ip, prefix)) => {
@@ -64,7 +64,7 @@ impl EndMatch {
                 (mask, u128::from_be_bytes(Addr::from(ip).0) & mask)
             }
         };
-        EndMatch { mask, net, port: m.port }
+        CompiledEndMatch { mask, net, port: m.port }
     }
 
     #[inline]

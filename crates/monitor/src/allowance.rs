@@ -6,50 +6,53 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use capture::live::Stop;
+use capture::live::StopSignal;
 
 /// Interval at which a waiting worker checks whether the run has been stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Shared packet counter of one monitor. Clones refer to the same counter.
 #[derive(Clone, Debug)]
-pub struct Allowance {
-    shared: Arc<Shared>,
-    stop: Stop,
+pub struct PacketAllowance {
+    shared: Arc<AllowanceState>,
+    stop: StopSignal,
 }
 
 #[derive(Debug)]
-struct Shared {
-    packets: Mutex<Packets>,
+struct AllowanceState {
+    packets: Mutex<AllowancePackets>,
     more: Condvar,
 }
 
 /// Counts since the start of the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Packets {
+struct AllowancePackets {
     taken: u64,
     allowed: u64,
     /// Number of workers waiting for a larger share.
     waiting: usize,
-    /// The last unreported [`Allowance::take_back`].
-    taken_back: Option<TakenBack>,
+    /// The last unreported [`PacketAllowance::take_back`].
+    taken_back: Option<RevokedGrant>,
 }
 
 /// Confirmation that the rest of a share was taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TakenBack {
+pub struct RevokedGrant {
     /// Number of the grant, from the request.
     pub grant: u64,
     /// Packets consumed so far.
     pub taken: u64,
 }
 
-impl Allowance {
+impl PacketAllowance {
     /// An initial share of `allowed` packets. Waiting workers return when `stop` is set.
     #[must_use]
-    pub fn new(allowed: u64, stop: &Stop) -> Allowance {
-        let packets = Mutex::new(Packets { taken: 0, allowed, waiting: 0, taken_back: None });
-        Allowance { shared: Arc::new(Shared { packets, more: Condvar::new() }), stop: stop.clone() }
+    pub fn new(allowed: u64, stop: &StopSignal) -> PacketAllowance {
+        let packets = Mutex::new(AllowancePackets { taken: 0, allowed, waiting: 0, taken_back: None });
+        PacketAllowance {
+            shared: Arc::new(AllowanceState { packets, more: Condvar::new() }),
+            stop: stop.clone(),
+        }
     }
 
     /// Consumes one packet; blocks while the share is used up. Returns false if the run is stopped.
@@ -75,17 +78,17 @@ impl Allowance {
         self.shared.more.notify_all();
     }
 
-    /// Limits the share to the packets consumed so far, until the next [`Allowance::allow`].
+    /// Limits the share to the packets consumed so far, until the next [`PacketAllowance::allow`].
     pub fn take_back(&self, grant: u64) {
         let mut packets = self.packets();
         let taken = packets.taken;
         packets.allowed = taken;
-        packets.taken_back = Some(TakenBack { grant, taken });
+        packets.taken_back = Some(RevokedGrant { grant, taken });
     }
 
     /// Returns and clears the last confirmation.
     #[must_use]
-    pub fn taken_back(&self) -> Option<TakenBack> {
+    pub fn taken_back(&self) -> Option<RevokedGrant> {
         self.packets().taken_back.take()
     }
 
@@ -101,7 +104,7 @@ impl Allowance {
         self.packets().taken
     }
 
-    fn packets(&self) -> MutexGuard<'_, Packets> {
+    fn packets(&self) -> MutexGuard<'_, AllowancePackets> {
         self.shared.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,8 +115,8 @@ mod tests {
 
     #[test]
     fn workers_take_what_is_allowed_and_wait_for_more() {
-        let stop = Stop::default();
-        let allowance = Allowance::new(10, &stop);
+        let stop = StopSignal::default();
+        let allowance = PacketAllowance::new(10, &stop);
         let worker = || {
             let allowance = allowance.clone();
             std::thread::spawn(move || (0..).take_while(|_| allowance.take()).count() as u64)
@@ -128,7 +131,7 @@ mod tests {
         allowance.allow(25);
         until(25);
         allowance.take_back(7);
-        assert_eq!(allowance.taken_back(), Some(TakenBack { grant: 7, taken: 25 }));
+        assert_eq!(allowance.taken_back(), Some(RevokedGrant { grant: 7, taken: 25 }));
         assert_eq!(allowance.taken_back(), None);
         // A share below the consumed packets has no effect.
         allowance.allow(3);

@@ -3,7 +3,7 @@
 //! timestamps, not on block boundaries or the number of workers, so a file, its compressed form, and a pipe
 //! give the same rows.
 
-use capture::Record;
+use capture::PacketRecord;
 use wire::Timestamp;
 
 /// Duration of an epoch in event time; also the delay of results.
@@ -23,7 +23,7 @@ const FEW_NS: i64 = 1_000_000_000;
 
 /// State of the current epoch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Epochs {
+pub(crate) struct EpochSplitter {
     /// Start time of the epoch, and its packets and captured bytes so far.
     began: Timestamp,
     packets: u32,
@@ -34,21 +34,21 @@ pub(crate) struct Epochs {
     clock: Timestamp,
     /// Number of consecutive packets behind the clock, and the latest of their timestamps.
     behind: (u32, Timestamp),
-    /// Latest packet time since the last [`Epochs::ends_at`].
+    /// Latest packet time since the last [`EpochSplitter::ends_at`].
     latest: Timestamp,
     /// Lead of the source's clock over its packets' timestamps, if more than [`BEHIND_NS`]; otherwise 0.
     lead_ns: i64,
 }
 
-impl Default for Epochs {
-    fn default() -> Epochs {
+impl Default for EpochSplitter {
+    fn default() -> EpochSplitter {
         let (began, clock, behind) = (Timestamp::MIN, Timestamp::MIN, (0, Timestamp::MIN));
         let latest = Timestamp::MIN;
-        Epochs { began, packets: 0, bytes: 0, packets_before: 0, clock, behind, latest, lead_ns: 0 }
+        EpochSplitter { began, packets: 0, bytes: 0, packets_before: 0, clock, behind, latest, lead_ns: 0 }
     }
 }
 
-impl Epochs {
+impl EpochSplitter {
     /// Adds a packet with this time and number of captured bytes; returns true if the epoch ends with it. The first
     /// packet is an epoch of its own, so that all workers know the start time.
     #[inline]
@@ -65,21 +65,21 @@ impl Epochs {
     }
 
     /// Adds the next packets. If the epoch ends with one of them, returns the number up to and including it.
-    pub fn ends_within(&mut self, records: &[Record]) -> Option<usize> {
-        let add = |(first, latest, bytes): (Timestamp, Timestamp, u64), record: &Record| {
+    pub fn ends_within(&mut self, records: &[PacketRecord]) -> Option<usize> {
+        let add = |(first, latest, bytes): (Timestamp, Timestamp, u64), record: &PacketRecord| {
             (first.min(record.ts), latest.max(record.ts), bytes + u64::from(record.len))
         };
         let (first, latest, bytes) = records.iter().fold((Timestamp::MAX, self.latest, self.bytes), add);
         let clock = self.clock.max(latest);
         self.latest = latest;
         let packets = self.packets.saturating_add(records.len() as u32);
-        let all = Epochs { packets, bytes, clock, ..*self };
+        let all = EpochSplitter { packets, bytes, clock, ..*self };
         let in_time = self.behind.0 == 0 && clock.since(first) <= BEHIND_NS;
         if in_time && clock.since(self.began) < EPOCH_NS && !all.is_full() {
             *self = all;
             return None;
         }
-        let ends = |record: &Record| self.ends_with(record.ts, record.len as usize);
+        let ends = |record: &PacketRecord| self.ends_with(record.ts, record.len as usize);
         records.iter().position(ends).map(|place| place + 1)
     }
 
@@ -154,8 +154,8 @@ mod tests {
     const MS: i64 = 1_000_000;
     const LEN: usize = 100;
 
-    fn records(times: &[i64]) -> Vec<Record> {
-        let record = |ts: &i64| Record {
+    fn records(times: &[i64]) -> Vec<PacketRecord> {
+        let record = |ts: &i64| PacketRecord {
             ts: Timestamp(*ts),
             link_type: LinkType::Ethernet,
             original_len: 0,
@@ -168,7 +168,7 @@ mod tests {
 
     /// Returns the packet numbers at which epochs end.
     fn ends(times: &[i64]) -> Vec<usize> {
-        let mut epochs = Epochs::default();
+        let mut epochs = EpochSplitter::default();
         (1..=times.len()).filter(|n| epochs.ends_with(Timestamp(times[n - 1]), LEN)).collect()
     }
 
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(ends(&every(10 * MS, 200)), [1, 65, 129, 193]);
         assert_eq!(ends(&every(400 * MS, 10)), [1, 4, 7, 10]);
         assert_eq!(ends(&every(5000 * MS, 4)), [1, 2, 3, 4]);
-        let mut epochs = Epochs::default();
+        let mut epochs = EpochSplitter::default();
         let large: Vec<_> = (1..3000).filter(|_| epochs.ends_with(Timestamp(0), 1500)).collect();
         assert_eq!((large.as_slice(), epochs.packets()), (&[1, 1400, 2799][..], 2999));
         // Isolated packets with earlier timestamps do not end an epoch.
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn live_sources_end_epochs_without_packets() {
-        let mut epochs = Epochs::default();
+        let mut epochs = EpochSplitter::default();
         assert!(epochs.ends_at(Timestamp(0)) && !epochs.ends_at(Timestamp(EPOCH_NS - 1)));
         assert!(!epochs.ends_with(Timestamp(EPOCH_NS - 1), LEN) && epochs.ends_at(Timestamp(EPOCH_NS)));
         assert_eq!(epochs.clock(), Timestamp(EPOCH_NS));
@@ -220,7 +220,7 @@ mod tests {
             cuts in prop::collection::vec(1usize..200, 1..9),
         ) {
             let times: Vec<i64> = steps.iter().scan(0i64, |t, step| { *t += step; Some(*t) }).collect();
-            let (mut epochs, mut found, mut at) = (Epochs::default(), Vec::new(), 0);
+            let (mut epochs, mut found, mut at) = (EpochSplitter::default(), Vec::new(), 0);
             for len in cuts.into_iter().cycle() {
                 let block = records(&times[at..times.len().min(at + len)]);
                 let mut from = 0;

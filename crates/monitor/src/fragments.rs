@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wire::fragment::{FragmentKey, Repair};
-use wire::{Captured, Fragment, LinkType, Timestamp};
+use wire::fragment::{FragmentKey, HeaderRepair};
+use wire::{CapturedPacket, IpFragment, LinkType, Timestamp};
 
 /// Reassembly timeout in packet time; the same as in Linux.
 pub const PATIENCE_NS: i64 = 30_000_000_000;
@@ -19,20 +19,20 @@ const PART_ROOM: usize = 64;
 
 /// Table of incomplete datagrams.
 #[derive(Debug)]
-pub struct Fragments {
-    datagrams: BTreeMap<FragmentKey, Datagram>,
+pub struct FragmentReassembler {
+    datagrams: BTreeMap<FragmentKey, PartialDatagram>,
     /// Keys in the order of the first fragment seen.
     order: BTreeMap<u64, FragmentKey>,
     begun: u64,
     held_bytes: usize,
     held_bytes_max: usize,
-    given_up: Vec<Whole>,
-    counters: Counters,
+    given_up: Vec<ReassembledPacket>,
+    counters: FragmentCounters,
 }
 
 /// Counters of datagrams and fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct FragmentCounters {
     /// Reassembled datagrams.
     pub reassembled: u64,
     /// Datagrams abandoned at the timeout or at the end of the input.
@@ -45,9 +45,9 @@ pub struct Counters {
     pub malformed: u64,
 }
 
-impl Counters {
+impl FragmentCounters {
     /// Adds the counts of another table.
-    pub fn add(&mut self, other: &Counters) {
+    pub fn add(&mut self, other: &FragmentCounters) {
         self.reassembled += other.reassembled;
         self.incomplete += other.incomplete;
         self.evicted += other.evicted;
@@ -58,7 +58,7 @@ impl Counters {
 
 /// A packet reassembled from fragments.
 #[derive(Clone, Debug)]
-pub struct Whole {
+pub struct ReassembledPacket {
     /// Timestamp of the last fragment; of the first if incomplete.
     pub ts: Timestamp,
     /// Link type of the first fragment.
@@ -71,25 +71,25 @@ pub struct Whole {
     pub packets: u64,
 }
 
-impl Whole {
+impl ReassembledPacket {
     /// Returns the packet in the form a source delivers.
     #[must_use]
-    pub fn captured(&self) -> Captured<'_> {
-        let &Whole { ts, link_type, original_len, .. } = self;
-        Captured { ts, link_type, original_len, bytes: &self.bytes }
+    pub fn captured(&self) -> CapturedPacket<'_> {
+        let &ReassembledPacket { ts, link_type, original_len, .. } = self;
+        CapturedPacket { ts, link_type, original_len, bytes: &self.bytes }
     }
 }
 
 /// An incomplete datagram.
 #[derive(Debug)]
-struct Datagram {
+struct PartialDatagram {
     begun: u64,
     first_ts: Timestamp,
     last_ts: Timestamp,
     /// Headers in front of the first fragment's payload, and the header changes for the whole datagram.
-    head: Option<(Vec<u8>, LinkType, Repair)>,
+    head: Option<(Vec<u8>, LinkType, HeaderRepair)>,
     /// Sorted by offset, without overlaps; all but the last are at least 8 bytes long.
-    parts: Vec<Part>,
+    parts: Vec<DatagramPart>,
     /// Bytes covered by fragments, and accounted memory.
     covered: u32,
     room: usize,
@@ -102,36 +102,40 @@ struct Datagram {
 }
 
 #[derive(Debug)]
-struct Part {
+struct DatagramPart {
     start: u32,
     end: u32,
     /// Captured bytes.
     bytes: Vec<u8>,
 }
 
-impl Fragments {
+impl FragmentReassembler {
     /// Creates a table with a limit in bytes, overhead included.
     #[must_use]
-    pub fn new(held_bytes_max: usize) -> Fragments {
-        Fragments {
+    pub fn new(held_bytes_max: usize) -> FragmentReassembler {
+        FragmentReassembler {
             datagrams: BTreeMap::new(),
             order: BTreeMap::new(),
             begun: 0,
             held_bytes: 0,
             held_bytes_max,
             given_up: Vec::new(),
-            counters: Counters::default(),
+            counters: FragmentCounters::default(),
         }
     }
 
     /// Adds a fragment that arrived in `packets` packets with `wire_bytes` bytes on the wire; returns the datagram when
     /// it is complete.
-    pub fn add(&mut self, fragment: &Fragment<'_>, (packets, wire_bytes): (u64, u32)) -> Option<Whole> {
+    pub fn add(
+        &mut self,
+        fragment: &IpFragment<'_>,
+        (packets, wire_bytes): (u64, u32),
+    ) -> Option<ReassembledPacket> {
         let datagram = self.datagrams.entry(fragment.key).or_insert_with(|| {
             self.begun += 1;
             self.order.insert(self.begun, fragment.key);
             self.held_bytes += DATAGRAM_ROOM;
-            Datagram::new(self.begun, fragment.ts)
+            PartialDatagram::new(self.begun, fragment.ts)
         });
         datagram.packets += packets;
         datagram.last_ts = datagram.last_ts.max(fragment.ts);
@@ -154,8 +158,8 @@ impl Fragments {
 
     /// Returns the datagrams that timed out by `now` or were evicted, as truncated packets. Datagrams without
     /// a first fragment are only counted.
-    pub fn give_up(&mut self, now: Timestamp) -> Vec<Whole> {
-        let is_late = |datagram: &Datagram| now.since(datagram.first_ts) > PATIENCE_NS;
+    pub fn give_up(&mut self, now: Timestamp) -> Vec<ReassembledPacket> {
+        let is_late = |datagram: &PartialDatagram| now.since(datagram.first_ts) > PATIENCE_NS;
         while let Some((_, key)) = self.order.first_key_value()
             && self.datagrams.get(key).is_none_or(is_late)
         {
@@ -165,8 +169,8 @@ impl Fragments {
         std::mem::take(&mut self.given_up)
     }
 
-    /// Abandons all datagrams at the end of the input; returns them as [`Fragments::give_up`] does.
-    pub fn give_up_all(&mut self) -> Vec<Whole> {
+    /// Abandons all datagrams at the end of the input; returns them as [`FragmentReassembler::give_up`] does.
+    pub fn give_up_all(&mut self) -> Vec<ReassembledPacket> {
         self.counters.incomplete += self.order.len() as u64;
         while !self.order.is_empty() {
             self.give_up_oldest();
@@ -182,7 +186,7 @@ impl Fragments {
 
     /// Counters so far.
     #[must_use]
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &FragmentCounters {
         &self.counters
     }
 
@@ -192,7 +196,7 @@ impl Fragments {
         self.given_up.extend(datagram.and_then(|datagram| datagram.into_whole(false)));
     }
 
-    fn take(&mut self, key: FragmentKey) -> Option<Datagram> {
+    fn take(&mut self, key: FragmentKey) -> Option<PartialDatagram> {
         let datagram = self.datagrams.remove(&key)?;
         self.order.remove(&datagram.begun);
         self.held_bytes -= DATAGRAM_ROOM + datagram.room;
@@ -200,9 +204,9 @@ impl Fragments {
     }
 }
 
-impl Datagram {
-    fn new(begun: u64, ts: Timestamp) -> Datagram {
-        Datagram {
+impl PartialDatagram {
+    fn new(begun: u64, ts: Timestamp) -> PartialDatagram {
+        PartialDatagram {
             begun,
             first_ts: ts,
             last_ts: ts,
@@ -218,7 +222,7 @@ impl Datagram {
     }
 
     /// Adds a fragment; returns `None` if it is malformed.
-    fn add(&mut self, fragment: &Fragment<'_>, counters: &mut Counters) -> Option<()> {
+    fn add(&mut self, fragment: &IpFragment<'_>, counters: &mut FragmentCounters) -> Option<()> {
         if self.spoilt {
             return Some(());
         }
@@ -271,7 +275,7 @@ impl Datagram {
             if start < next.0 {
                 let from = bytes.len().min((start - origin) as usize);
                 let to = bytes.len().min((next.0 - origin) as usize);
-                let part = Part { start, end: next.0, bytes: bytes[from..to].to_vec() };
+                let part = DatagramPart { start, end: next.0, bytes: bytes[from..to].to_vec() };
                 self.covered += part.end - part.start;
                 self.room += part.bytes.len() + PART_ROOM;
                 self.parts.insert(at, part);
@@ -287,7 +291,7 @@ impl Datagram {
     }
 
     /// Returns the packet up to the first gap.
-    fn into_whole(self, is_complete: bool) -> Option<Whole> {
+    fn into_whole(self, is_complete: bool) -> Option<ReassembledPacket> {
         let (mut bytes, link_type, repair) = self.head?;
         let stated = || repair.stated_len(&self.parts.first()?.bytes);
         let reached = || self.parts.last().map(|part| part.end);
@@ -307,15 +311,15 @@ impl Datagram {
         let ts = if is_complete { self.last_ts } else { self.first_ts };
         // The number of missing packets is unknown.
         let original_len = self.wire_bytes.max(bytes.len() as u32);
-        Some(Whole { ts, link_type, original_len, bytes: Arc::new(bytes), packets: self.packets })
+        Some(ReassembledPacket { ts, link_type, original_len, bytes: Arc::new(bytes), packets: self.packets })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use testkit::packet::Sent;
-    use wire::{Packet, Undecodable};
+    use testkit::packet::SentPacket;
+    use wire::{DecodeError, Packet};
 
     use super::*;
 
@@ -323,7 +327,7 @@ mod tests {
     fn pieces(v6: bool, payload: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
         let ends = if v6 { ("[fd00::1]:9", "[fd00::2]:53") } else { ("10.0.0.1:9", "10.0.0.2:53") };
         let ends = (ends.0.parse().expect("an end"), ends.1.parse().expect("an end"));
-        let frame = Sent::udp(Timestamp(0), ends, payload).to_bytes();
+        let frame = SentPacket::udp(Timestamp(0), ends, payload).to_bytes();
         let (head, body) = frame.split_at(if v6 { 54 } else { 34 });
         let cuts = cuts.iter().map(|cut| cut * 8).filter(|cut| *cut < body.len());
         let mut places: Vec<usize> = cuts.chain([0, body.len()]).collect();
@@ -352,17 +356,17 @@ mod tests {
         packet
     }
 
-    fn captured(bytes: &[u8], ts: i64) -> Captured<'_> {
+    fn captured(bytes: &[u8], ts: i64) -> CapturedPacket<'_> {
         let original_len = bytes.len() as u32;
-        Captured { ts: Timestamp(ts), link_type: LinkType::Ethernet, original_len, bytes }
+        CapturedPacket { ts: Timestamp(ts), link_type: LinkType::Ethernet, original_len, bytes }
     }
 
-    fn add(table: &mut Fragments, packet: &[u8], ts: i64) -> Option<Whole> {
+    fn add(table: &mut FragmentReassembler, packet: &[u8], ts: i64) -> Option<ReassembledPacket> {
         let captured = captured(packet, ts);
-        table.add(&Fragment::of(&captured).expect("a fragment"), (1, captured.wire_len()))
+        table.add(&IpFragment::of(&captured).expect("a fragment"), (1, captured.wire_len()))
     }
 
-    fn payload_of(whole: &Whole) -> Vec<u8> {
+    fn payload_of(whole: &ReassembledPacket) -> Vec<u8> {
         let captured = whole.captured();
         let packet = Packet::decode(&captured).expect("a whole packet");
         assert_eq!((packet.five_tuple.src.port, packet.five_tuple.dst.port), (9, 53));
@@ -380,7 +384,7 @@ mod tests {
         ) {
             let pieces = pieces(v6, &payload, &cuts);
             prop_assume!(pieces.len() > 1);
-            let mut table = Fragments::new(1 << 20);
+            let mut table = FragmentReassembler::new(1 << 20);
             let mut missing: Vec<usize> = (0..pieces.len()).collect();
             let order: Vec<usize> = order.iter().map(|i| i.index(pieces.len())).chain(0..pieces.len()).collect();
             for (n, i) in order.into_iter().enumerate() {
@@ -400,7 +404,7 @@ mod tests {
         #[test]
         fn first_bytes_count(parts in prop::collection::vec((0usize..12, 1usize..6, any::<u8>()), 1..30)) {
             let head = &pieces(false, &[0; 9], &[])[0][..34];
-            let (mut table, mut array) = (Fragments::new(1 << 20), vec![None; 200]);
+            let (mut table, mut array) = (FragmentReassembler::new(1 << 20), vec![None; 200]);
             for (at, len, byte) in parts {
                 let (start, end) = (at * 8, (at + len) * 8);
                 let packet = part(false, head, &vec![byte; end - start], start, true);
@@ -422,7 +426,7 @@ mod tests {
     fn overlaps_spoil_v6_only() {
         for v6 in [false, true] {
             let (coarse, fine) = (pieces(v6, &[7; 56], &[4]), pieces(v6, &[7; 56], &[2, 6]));
-            let mut table = Fragments::new(1 << 20);
+            let mut table = FragmentReassembler::new(1 << 20);
             assert!(add(&mut table, &coarse[0], 0).is_none() && add(&mut table, &fine[1], 0).is_none());
             assert_eq!(
                 add(&mut table, &coarse[1], 0).map(|whole| payload_of(&whole)),
@@ -436,7 +440,7 @@ mod tests {
     fn what_the_first_part_says_is_not_lost() {
         for v6 in [false, true] {
             let pieces = pieces(v6, &[7; 100], &[3, 6]);
-            let mut table = Fragments::new(1 << 20);
+            let mut table = FragmentReassembler::new(1 << 20);
             add(&mut table, &pieces[0], 5);
             assert!(table.give_up(Timestamp(PATIENCE_NS)).is_empty(), "it may still come");
             let given_up = table.give_up(Timestamp(PATIENCE_NS + 6));
@@ -452,7 +456,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut table = Fragments::new(10_000);
+        let mut table = FragmentReassembler::new(10_000);
         let first = &pieces(false, &[7; 400], &[20])[0];
         for ident in 0..1000u16 {
             let mut packet = first.clone();
@@ -468,7 +472,7 @@ mod tests {
     #[test]
     fn impossible_parts() {
         let head = &pieces(false, &[0; 9], &[])[0][..34];
-        let mut table = Fragments::new(1 << 20);
+        let mut table = FragmentReassembler::new(1 << 20);
         for (offset, len, more, malformed) in [
             (8, 56, true, 0),
             (65_528, 8, true, 1),
@@ -482,6 +486,6 @@ mod tests {
             assert_eq!(table.counters.malformed, malformed, "{offset} {len} {more}");
         }
         assert_eq!(table.counters.reassembled, 1, "the good ones are a datagram");
-        assert_eq!(Packet::decode(&captured(&[], 0)).err(), Some(Undecodable::Malformed));
+        assert_eq!(Packet::decode(&captured(&[], 0)).err(), Some(DecodeError::Malformed));
     }
 }

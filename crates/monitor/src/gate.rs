@@ -4,13 +4,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use capture::{PacketFile, PacketsKept};
-use plan::{MonitorSpec, Sample};
-use wire::{Captured, Fragment, Packet, TakePacket, Timestamp, Undecodable};
+use capture::{PacketFile, PacketFileCounts};
+use plan::{MonitorSpec, SampleMode};
+use wire::{CapturedPacket, DecodeError, IpFragment, Packet, PacketConsumer, Timestamp};
 
-use crate::Accounting;
+use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
-use crate::fragments::{self, Fragments, Whole};
+use crate::fragments::{self, FragmentReassembler, ReassembledPacket};
 use crate::limiter::Limiter;
 use crate::look_back::LookBack;
 use crate::sample::Sampler;
@@ -21,49 +21,49 @@ pub struct Gate {
     sampler: Sampler,
     limiter: Limiter,
     /// `None` if all packets are already reassembled.
-    fragments: Option<Fragments>,
+    fragments: Option<FragmentReassembler>,
     /// A completed datagram, not yet admitted.
-    whole: Option<Whole>,
+    whole: Option<ReassembledPacket>,
     /// Number of captured packets that the current packet counts as.
     weight: u64,
     /// Destination for copies of the admitted packets.
-    keep: Option<Keep>,
+    keep: Option<SharedPacketRetention>,
     /// Set if every decodable packet is admitted and none is stored.
     is_open: bool,
 }
 
 /// Storage of admitted packets, shared by all gates of a job.
-pub type Keep = Arc<Mutex<Keeper>>;
+pub type SharedPacketRetention = Arc<Mutex<PacketRetention>>;
 
 /// Which admitted packets are stored.
 #[derive(Debug)]
-pub enum Keeper {
+pub enum PacketRetention {
     /// All packets.
     All(PacketFile),
     /// Packets of flows that are selected later.
     LookBack(LookBack),
 }
 
-impl Keeper {
+impl PacketRetention {
     /// Completes the file; returns counts of stored packets and the first error.
-    pub fn finish(&mut self) -> (PacketsKept, Option<std::io::Error>) {
+    pub fn finish(&mut self) -> (PacketFileCounts, Option<std::io::Error>) {
         match self {
-            Keeper::All(file) => file.finish(),
-            Keeper::LookBack(look_back) => look_back.finish(),
+            PacketRetention::All(file) => file.finish(),
+            PacketRetention::LookBack(look_back) => look_back.finish(),
         }
     }
 
-    fn take(&mut self, captured: &Captured<'_>, packet: &Packet<'_>) {
+    fn take(&mut self, captured: &CapturedPacket<'_>, packet: &Packet<'_>) {
         match self {
-            Keeper::All(file) => file.take(captured),
-            Keeper::LookBack(look_back) => look_back.take(captured, &packet.five_tuple),
+            PacketRetention::All(file) => file.take(captured),
+            PacketRetention::LookBack(look_back) => look_back.take(captured, &packet.five_tuple),
         }
     }
 }
 
 /// Decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GateVerdict {
     /// Admitted.
     Entered,
     /// Rejected and counted.
@@ -80,13 +80,13 @@ impl Gate {
     pub fn new(spec: &MonitorSpec, limiter: Limiter, fragment_bytes_max: usize) -> Gate {
         let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample, spec.sample_seed));
         let is_open = addresses.passes_all() && sampler.takes_all() && limiter.is_open();
-        let fragments = Some(Fragments::new(fragment_bytes_max));
+        let fragments = Some(FragmentReassembler::new(fragment_bytes_max));
         Gate { addresses, sampler, limiter, fragments, whole: None, weight: 1, keep: None, is_open }
     }
 
     /// Sets the storage for admitted packets.
     #[must_use]
-    pub fn keeping(self, keep: Option<Keep>) -> Gate {
+    pub fn keeping(self, keep: Option<SharedPacketRetention>) -> Gate {
         Gate { is_open: self.is_open && keep.is_none(), keep, ..self }
     }
 
@@ -95,7 +95,7 @@ impl Gate {
     pub fn open() -> Gate {
         Gate {
             addresses: AddressFilter::default(),
-            sampler: Sampler::new(Sample::All, 0),
+            sampler: Sampler::new(SampleMode::All, 0),
             limiter: Limiter::default(),
             fragments: None,
             whole: None,
@@ -110,28 +110,28 @@ impl Gate {
     #[inline(always)]
     pub fn admit<'a>(
         &mut self,
-        captured: &Captured<'a>,
-        accounting: &mut Accounting,
-        enter: &mut impl TakePacket<'a>,
-    ) -> Verdict {
+        captured: &CapturedPacket<'a>,
+        accounting: &mut PacketAccounting,
+        enter: &mut impl PacketConsumer<'a>,
+    ) -> GateVerdict {
         if self.is_open {
             return match Packet::decode_into(captured, enter) {
-                Ok(()) => Verdict::Entered,
+                Ok(()) => GateVerdict::Entered,
                 Err(cause) => self.refuse(captured, cause, accounting),
             };
         }
         if self.limiter.is_early(captured.ts) {
             accounting.received += self.weight;
             accounting.filtered.early += self.weight;
-            return Verdict::Refused;
+            return GateVerdict::Refused;
         }
         if self.limiter.is_over(captured.ts) {
-            return Verdict::Over;
+            return GateVerdict::Over;
         }
         match Packet::decode(captured) {
             Ok(packet) => {
                 let verdict = self.judge(&packet, accounting);
-                if verdict == Verdict::Entered {
+                if verdict == GateVerdict::Entered {
                     if let Some(keep) = &self.keep {
                         keep.lock().unwrap_or_else(PoisonError::into_inner).take(captured, &packet);
                     }
@@ -145,7 +145,7 @@ impl Gate {
 
     /// Returns the datagram completed by the last packet. The caller passes it to [`Gate::admit_whole`]
     /// before the next packet.
-    pub fn take_whole(&mut self) -> Option<Whole> {
+    pub fn take_whole(&mut self) -> Option<ReassembledPacket> {
         self.whole.take()
     }
 
@@ -159,18 +159,18 @@ impl Gate {
     /// Like [`Gate::admit`], for a reassembled datagram; counts as all its packets.
     pub fn admit_whole<'a>(
         &mut self,
-        whole: &'a Whole,
-        accounting: &mut Accounting,
-        enter: &mut impl TakePacket<'a>,
-    ) -> Verdict {
+        whole: &'a ReassembledPacket,
+        accounting: &mut PacketAccounting,
+        enter: &mut impl PacketConsumer<'a>,
+    ) -> GateVerdict {
         self.weight = whole.packets;
         let verdict = self.admit(&whole.captured(), accounting, enter);
         self.weight = 1;
-        if verdict != Verdict::Over {
+        if verdict != GateVerdict::Over {
             accounting.received -= whole.packets;
-            accounting.undecodable[Undecodable::Fragment as usize] -= whole.packets;
+            accounting.undecodable[DecodeError::Fragment as usize] -= whole.packets;
         }
-        if verdict == Verdict::Entered {
+        if verdict == GateVerdict::Entered {
             accounting.received += whole.packets - 1;
             accounting.parsed += whole.packets - 1;
         }
@@ -178,7 +178,7 @@ impl Gate {
     }
 
     /// Returns the datagrams that timed out at `now`; all incomplete ones if `now` is `None`.
-    pub fn give_up(&mut self, now: Option<Timestamp>) -> Vec<Whole> {
+    pub fn give_up(&mut self, now: Option<Timestamp>) -> Vec<ReassembledPacket> {
         match (&mut self.fragments, now) {
             (None, _) => Vec::new(),
             (Some(fragments), Some(now)) => fragments.give_up(now),
@@ -191,34 +191,34 @@ impl Gate {
     #[inline(never)]
     pub fn admit_fragment(
         &mut self,
-        captured: &Captured<'_>,
-        accounting: &mut Accounting,
-    ) -> Option<Verdict> {
-        Fragment::of(captured)?;
-        Some(self.refuse(captured, Undecodable::Fragment, accounting))
+        captured: &CapturedPacket<'_>,
+        accounting: &mut PacketAccounting,
+    ) -> Option<GateVerdict> {
+        IpFragment::of(captured)?;
+        Some(self.refuse(captured, DecodeError::Fragment, accounting))
     }
 
     /// Counters of fragment reassembly.
     #[must_use]
-    pub fn fragments(&self) -> fragments::Counters {
+    pub fn fragments(&self) -> fragments::FragmentCounters {
         self.fragments.as_ref().map(|fragments| *fragments.counters()).unwrap_or_default()
     }
 
-    fn judge(&self, packet: &Packet<'_>, accounting: &mut Accounting) -> Verdict {
+    fn judge(&self, packet: &Packet<'_>, accounting: &mut PacketAccounting) -> GateVerdict {
         if !self.addresses.passes(&packet.five_tuple) {
             accounting.received += self.weight;
             accounting.filtered.address += self.weight;
-            return Verdict::Refused;
+            return GateVerdict::Refused;
         }
         if !self.limiter.take() {
-            return Verdict::Over;
+            return GateVerdict::Over;
         }
         if !self.sampler.takes_all() && !self.sampler.takes(&packet.five_tuple.flow_key().0) {
             accounting.received += self.weight;
             accounting.sampled_out += self.weight;
-            return Verdict::Refused;
+            return GateVerdict::Refused;
         }
-        Verdict::Entered
+        GateVerdict::Entered
     }
 
     /// Whether every decodable packet is admitted and none is stored.
@@ -238,21 +238,21 @@ impl Gate {
     #[inline(never)]
     fn refuse(
         &mut self,
-        captured: &Captured<'_>,
-        cause: Undecodable,
-        accounting: &mut Accounting,
-    ) -> Verdict {
+        captured: &CapturedPacket<'_>,
+        cause: DecodeError,
+        accounting: &mut PacketAccounting,
+    ) -> GateVerdict {
         accounting.received += self.weight;
         accounting.undecodable[cause as usize] += self.weight;
         if let Some(protocol) = wire::unread_protocol(captured) {
             accounting.count_protocol(protocol, self.weight);
         }
-        if cause == Undecodable::Fragment
+        if cause == DecodeError::Fragment
             && let Some(fragments) = &mut self.fragments
-            && let Some(fragment) = Fragment::of(captured)
+            && let Some(fragment) = IpFragment::of(captured)
         {
             self.whole = fragments.add(&fragment, (self.weight, captured.wire_len()));
         }
-        if self.whole.is_some() { Verdict::Completed } else { Verdict::Refused }
+        if self.whole.is_some() { GateVerdict::Completed } else { GateVerdict::Refused }
     }
 }

@@ -5,28 +5,28 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes in flight. Clones share one count.
 #[derive(Clone)]
-pub(crate) struct InFlight(Arc<Shared>);
+pub(crate) struct InFlightBytes(Arc<InFlightState>);
 
-struct Shared {
+struct InFlightState {
     bytes: Mutex<usize>,
     bytes_max: usize,
     less: Condvar,
 }
 
 /// Bytes of one message; subtracted when dropped.
-pub(crate) struct Weight {
-    shared: Arc<Shared>,
+pub(crate) struct InFlightWeight {
+    shared: Arc<InFlightState>,
     bytes: usize,
 }
 
-impl InFlight {
+impl InFlightBytes {
     /// Creates a count with a limit of `bytes_max`.
-    pub fn new(bytes_max: usize) -> InFlight {
-        InFlight(Arc::new(Shared { bytes: Mutex::new(0), bytes_max, less: Condvar::new() }))
+    pub fn new(bytes_max: usize) -> InFlightBytes {
+        InFlightBytes(Arc::new(InFlightState { bytes: Mutex::new(0), bytes_max, less: Condvar::new() }))
     }
 
     /// Blocks until `bytes` fit. A message above the limit is admitted alone.
-    pub fn enter(&self, bytes: usize) -> Weight {
+    pub fn enter(&self, bytes: usize) -> InFlightWeight {
         let shared = self.0.clone();
         let mut now = shared.lock();
         while *now > 0 && *now + bytes > shared.bytes_max {
@@ -34,18 +34,18 @@ impl InFlight {
         }
         *now += bytes;
         drop(now);
-        Weight { shared, bytes }
+        InFlightWeight { shared, bytes }
     }
 }
 
-impl Shared {
+impl InFlightState {
     /// Ignores poisoning: a panic cannot leave a single number inconsistent.
     fn lock(&self) -> MutexGuard<'_, usize> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Weight {
+impl Drop for InFlightWeight {
     fn drop(&mut self) {
         *self.shared.lock() -= self.bytes;
         self.shared.less.notify_all();
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn who_finds_no_room_waits_for_it() {
-        let in_flight = InFlight::new(10);
+        let in_flight = InFlightBytes::new(10);
         let (tell, told) = sync_channel(8);
         let held = in_flight.enter(7);
         std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! A running query: its threads, and the merge of their results.
 //!
 //! Every worker has a thread and either its own source (each live capture queue) or a ring through which one reader
-//! distributes the packets of a shared source (`dispatch.rs`). The owner of the job takes results from [`Job::next`]. A
+//! distributes the packets of a shared source (`dispatch.rs`). The owner of the job takes results from [`MonitorJob::next`]. A
 //! worker that panics ends the job with an error.
 
 use std::net::IpAddr;
@@ -11,105 +11,105 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use capture::{Source, SourceError};
-use collect::{Collector, LaneId, TakeRows, Whatever};
-use plan::{Dataflow, MonitorSpec, Plan, Sample};
-use stream::{Engine, Engines, Limited, Loss, Output, Stretch, TakeOutput};
+use capture::{PacketSource, SourceError};
+use collect::{Collector, IgnoreCoverage, LaneId, TakeRows};
+use plan::{Dataflow, MonitorSpec, Plan, SampleMode};
+use stream::{Engine, EngineOutput, EngineSet, LimitedStretch, LossCount, LossStretch, OutputConsumer};
 use wire::{LinkType, Timestamp};
 
-use crate::allowance::Allowance;
-use crate::dispatch::Dispatch;
-use crate::gate::{Gate, Keep};
-use crate::in_flight::InFlight;
+use crate::allowance::PacketAllowance;
+use crate::dispatch::PacketDispatcher;
+use crate::gate::{Gate, SharedPacketRetention};
+use crate::in_flight::InFlightBytes;
 use crate::limiter::Limiter;
-use crate::outputs::Outputs;
-use crate::pressure::{Ceiling, History};
-use crate::threads::{Message, Thread};
-use crate::vitals::{Reading, Vitals};
-use crate::worker::{Closing, Worker};
-use crate::{Accounting, pipeline};
+use crate::sampling_control::{RateCeiling, RateHistory};
+use crate::threads::{JobThread, WorkerMessage};
+use crate::tuple_outputs::TupleOutputs;
+use crate::vitals::{VitalsReading, WorkerVitals};
+use crate::worker::{MonitorWorker, WorkerFinalReport};
+use crate::{PacketAccounting, pipeline};
 
 /// Packet sources of a job.
-pub enum Input {
+pub enum JobInput {
     /// One source shared by this number of workers.
-    Shared(Box<dyn Source>, usize),
+    Shared(Box<dyn PacketSource>, usize),
     /// One live source per worker; event time follows the source's clock.
-    Each(Vec<Box<dyn Source>>),
+    Each(Vec<Box<dyn PacketSource>>),
 }
 
-impl Input {
+impl JobInput {
     /// Number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         match self {
-            Input::Shared(_, workers) => (*workers).max(1),
-            Input::Each(sources) => sources.len(),
+            JobInput::Shared(_, workers) => (*workers).max(1),
+            JobInput::Each(sources) => sources.len(),
         }
     }
 }
 
 /// Limits and CPU cores of a job.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct JobConfig {
     /// Limits of all workers together.
-    pub monitor: pipeline::Config,
+    pub monitor: pipeline::MonitorConfig,
     /// Limits of each worker and of the collector; `join_*` and `window_bytes_max` are totals.
-    pub stream: stream::Config,
+    pub stream: stream::EngineConfig,
     /// Maximum bytes of rows and partial windows between workers and the consumer of results.
     pub results_bytes_max: usize,
     /// Storage of admitted packets.
-    pub keep: Option<Keep>,
-    /// Copies open windows at the end of every epoch for [`Job::open_rows`], if those of a worker take at most this
+    pub keep: Option<SharedPacketRetention>,
+    /// Copies open windows at the end of every epoch for [`MonitorJob::open_rows`], if those of a worker take at most this
     /// many bytes.
     pub peek_bytes_max: Option<usize>,
     /// Output of windows.
-    pub windows: Windows,
+    pub windows: WindowEmission,
     /// This monitor's share of a packet LIMIT over several monitors.
-    pub allowance: Option<Allowance>,
+    pub allowance: Option<PacketAllowance>,
     /// Highest rate of SAMPLE auto that the consumers of results sustain.
-    pub ceiling: Ceiling,
+    pub ceiling: RateCeiling,
     /// CPU cores for the workers, round robin; empty: no pinning.
     pub cores: Vec<usize>,
 }
 
 /// Destination of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Windows {
-    /// Windows are closed in this process; [`Job::next`] returns their rows.
+pub enum WindowEmission {
+    /// Windows are closed in this process; [`MonitorJob::next`] returns their rows.
     Closed,
-    /// Partial windows are sent to another process; see [`Job::next_parts`].
+    /// Partial windows are sent to another process; see [`MonitorJob::next_parts`].
     HandedOn {
         /// Interval at which open windows are sent, in event time.
         open_every_ns: i64,
     },
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            monitor: pipeline::Config::default(),
-            stream: stream::Config::default(),
+impl Default for JobConfig {
+    fn default() -> JobConfig {
+        JobConfig {
+            monitor: pipeline::MonitorConfig::default(),
+            stream: stream::EngineConfig::default(),
             results_bytes_max: 256 << 20,
             keep: None,
             peek_bytes_max: None,
-            windows: Windows::Closed,
+            windows: WindowEmission::Closed,
             allowance: None,
-            ceiling: Ceiling::default(),
+            ceiling: RateCeiling::default(),
             cores: Vec::new(),
         }
     }
 }
 
 /// A running query.
-pub struct Job {
-    messages: Receiver<Message>,
+pub struct MonitorJob {
+    messages: Receiver<WorkerMessage>,
     threads: Vec<JoinHandle<()>>,
     collector: Collector,
-    vitals: Arc<[Vitals]>,
+    vitals: Arc<[WorkerVitals]>,
     stop: Arc<AtomicBool>,
     names: Vec<(IpAddr, String)>,
     packets: PacketFacts,
-    ended: Ended,
+    ended: MonitorOutcome,
 }
 
 /// Facts about the packets read so far.
@@ -123,15 +123,15 @@ pub struct PacketFacts {
 
 /// Summary of a finished job.
 #[derive(Default)]
-pub struct Ended {
+pub struct MonitorOutcome {
     /// Packet counts of all workers.
-    pub accounting: Accounting,
+    pub accounting: PacketAccounting,
     /// Counters of the sources.
-    pub source: capture::Counters,
+    pub source: capture::SourceCounters,
     /// Counters of the stream operators.
-    pub stream: stream::Counters,
+    pub stream: stream::EngineCounters,
     /// Windows of grouped results that contain no tuple.
-    pub silences: Vec<stream::Silence>,
+    pub silences: Vec<stream::EmptyWindows>,
     /// Errors of the sources.
     pub errors: Vec<SourceError>,
     /// Timestamps of the first and the last packet.
@@ -139,7 +139,7 @@ pub struct Ended {
     /// Whether the job ended because of LIMIT.
     pub limit_reached: bool,
     /// Changes of the sampling rate under SAMPLE auto.
-    pub sampling: History,
+    pub sampling: RateHistory,
     /// Epochs whose rows were emitted in parts because they exceeded the memory limit.
     pub epochs_cut: u64,
     /// Panic messages of workers.
@@ -150,79 +150,81 @@ pub struct Ended {
 /// slowly; live packets are dropped before the capture and counted.
 const REPORTS_WAITING: usize = 4;
 
-/// Result of [`Job::next`].
+/// Result of [`MonitorJob::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MonitorProgress {
     /// More results may follow.
     Going,
-    /// No more results; [`Job::end`] returns the summary.
+    /// No more results; [`MonitorJob::end`] returns the summary.
     Done,
 }
 
-impl Job {
+impl MonitorJob {
     /// Starts the threads.
     ///
     /// # Errors
     /// When a thread cannot be created.
-    pub fn start(plan: &Plan, config: &Config, input: Input) -> std::io::Result<Job> {
-        Job::start_several(&plan.monitor, std::slice::from_ref(&plan.dataflow), config, input)
+    pub fn start(plan: &Plan, config: &JobConfig, input: JobInput) -> std::io::Result<MonitorJob> {
+        MonitorJob::start_several(&plan.monitor, std::slice::from_ref(&plan.dataflow), config, input)
     }
 
-    /// Like [`Job::start`], for several dataflows over the same packets. The parsers are those of all their
+    /// Like [`MonitorJob::start`], for several dataflows over the same packets. The parsers are those of all their
     /// inputs, in that order; results are numbered consecutively.
     ///
     /// # Errors
-    /// As [`Job::start`].
+    /// As [`MonitorJob::start`].
     pub fn start_several(
         monitor: &MonitorSpec,
         dataflows: &[Dataflow],
-        config: &Config,
-        input: Input,
-    ) -> std::io::Result<Job> {
+        config: &JobConfig,
+        input: JobInput,
+    ) -> std::io::Result<MonitorJob> {
         let workers = input.workers();
         let sample = match monitor.sample {
-            Sample::Fraction(p) => p,
-            Sample::All | Sample::Auto => 1.0,
+            SampleMode::Fraction(p) => p,
+            SampleMode::All | SampleMode::Auto => 1.0,
         };
         let sample_seed = monitor.sample_seed;
         let window_bytes_max = config.stream.window_bytes_max / (workers + 1);
-        let stream = stream::Config { sample, sample_seed, window_bytes_max, ..config.stream.clone() };
+        let stream = stream::EngineConfig { sample, sample_seed, window_bytes_max, ..config.stream.clone() };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
         // One quarter each: built by workers, in flight, waiting for other workers' rows of the epoch, being
         // sorted.
         let results_quarter = config.results_bytes_max / 4;
-        let in_flight = InFlight::new(results_quarter);
-        let mut job = Job {
+        let in_flight = InFlightBytes::new(results_quarter);
+        let mut job = MonitorJob {
             messages,
             threads: Vec::new(),
             collector: match config.windows {
-                Windows::Closed => Collector::new(Engines::new(dataflows, &stream), workers, results_quarter),
-                Windows::HandedOn { .. } => {
-                    Collector::relay(Engines::worker(dataflows, &stream), workers, results_quarter)
+                WindowEmission::Closed => {
+                    Collector::new(EngineSet::new(dataflows, &stream), workers, results_quarter)
+                }
+                WindowEmission::HandedOn { .. } => {
+                    Collector::relay(EngineSet::worker(dataflows, &stream), workers, results_quarter)
                 }
             },
-            vitals: Vitals::of_all(workers),
+            vitals: WorkerVitals::of_all(workers),
             stop: Arc::default(),
             names: Vec::new(),
             packets: PacketFacts::default(),
-            ended: Ended::default(),
+            ended: MonitorOutcome::default(),
         };
         let limiter = Limiter::of(monitor).within(config.allowance.clone());
         let limits = config.monitor.share(workers);
         let fragment_bytes = match &input {
-            Input::Shared(..) => config.monitor.fragment_bytes_max,
-            Input::Each(_) => limits.fragment_bytes_max,
+            JobInput::Shared(..) => config.monitor.fragment_bytes_max,
+            JobInput::Each(_) => limits.fragment_bytes_max,
         };
         let gate = || Gate::new(monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
-        let packets_only = Outputs::new(monitor, &config.monitor.origin).reads_packets_only()
+        let packets_only = TupleOutputs::new(monitor, &config.monitor.origin).reads_packets_only()
             && config.monitor.taps.is_none();
         // Workers join tuples, each with an equal share of the limit.
         let join_rows_max = stream.join_rows_max.div_ceil(workers);
         let join_bytes_max = stream.join_bytes_max.div_ceil(workers);
-        let stream = stream::Config { join_rows_max, join_bytes_max, ..stream };
+        let stream = stream::EngineConfig { join_rows_max, join_bytes_max, ..stream };
         let stop = job.stop.clone();
         let worker = |gate| {
-            Worker::new(
+            MonitorWorker::new(
                 gate,
                 (monitor, dataflows),
                 (limits.clone(), stream.clone()),
@@ -231,11 +233,11 @@ impl Job {
             .heeding(stop.clone())
             .peeking(config.peek_bytes_max)
             .telling_open(match config.windows {
-                Windows::Closed => None,
-                Windows::HandedOn { open_every_ns } => Some(open_every_ns),
+                WindowEmission::Closed => None,
+                WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
             })
         };
-        let thread = |worker: Option<usize>| Thread {
+        let thread = |worker: Option<usize>| JobThread {
             worker,
             tell: tell.clone(),
             in_flight: in_flight.clone(),
@@ -246,19 +248,19 @@ impl Job {
         };
         let mut threads = Vec::new();
         match input {
-            Input::Shared(source, 0 | 1) => {
+            JobInput::Shared(source, 0 | 1) => {
                 let worker = worker(gate());
                 threads.push(thread(Some(0)).spawn(move |thread| thread.run(worker, source, false))?);
             }
-            Input::Shared(source, _) => {
-                let (dispatch, rings) = Dispatch::new(gate(), workers, packets_only, &limits.flow);
+            JobInput::Shared(source, _) => {
+                let (dispatch, rings) = PacketDispatcher::new(gate(), workers, packets_only, &limits.flow);
                 for (number, ring) in rings.into_iter().enumerate() {
                     let worker = worker(Gate::open());
                     threads.push(thread(Some(number)).spawn(move |thread| thread.run_behind(worker, ring))?);
                 }
                 threads.push(thread(None).spawn(move |thread| thread.deal(source, dispatch))?);
             }
-            Input::Each(sources) => {
+            JobInput::Each(sources) => {
                 limiter.start(wall_clock());
                 for (number, source) in sources.into_iter().enumerate() {
                     let worker = worker(gate());
@@ -271,23 +273,25 @@ impl Job {
     }
 
     /// Waits up to `patience` for a message from a worker and passes complete rows to `out`.
-    pub fn next(&mut self, patience: Duration, out: &mut dyn TakeOutput) -> Step {
-        self.next_parts(patience, &mut Whatever(out))
+    pub fn next(&mut self, patience: Duration, out: &mut dyn OutputConsumer) -> MonitorProgress {
+        self.next_parts(patience, &mut IgnoreCoverage(out))
     }
 
-    /// Like [`Job::next`], with [`Windows::HandedOn`].
-    pub fn next_parts(&mut self, patience: Duration, out: &mut dyn TakeRows) -> Step {
+    /// Like [`MonitorJob::next`], with [`WindowEmission::HandedOn`].
+    pub fn next_parts(&mut self, patience: Duration, out: &mut dyn TakeRows) -> MonitorProgress {
         let lane = |worker: usize| LaneId(worker as u64);
         match self.messages.recv_timeout(patience) {
-            Ok(Message::Part(worker, part, _weight)) => self.collector.take_part(lane(worker), part, out),
-            Ok(Message::Report(worker, report, _weight)) => {
+            Ok(WorkerMessage::Part(worker, part, _weight)) => {
+                self.collector.take_part(lane(worker), part, out)
+            }
+            Ok(WorkerMessage::Report(worker, report, _weight)) => {
                 self.collector.take(lane(worker), *report, out);
             }
-            Ok(Message::Names(mut names)) => self.names.append(&mut names),
-            Ok(Message::Packets(facts)) => self.packets.add(facts),
-            Ok(Message::Rate(change)) => self.ended.sampling.add(change),
-            Ok(Message::Closing(closing)) => self.ended.add(*closing),
-            Ok(Message::Panic(worker, text)) => {
+            Ok(WorkerMessage::Names(mut names)) => self.names.append(&mut names),
+            Ok(WorkerMessage::Packets(facts)) => self.packets.add(facts),
+            Ok(WorkerMessage::Rate(change)) => self.ended.sampling.add(change),
+            Ok(WorkerMessage::Closing(closing)) => self.ended.add(*closing),
+            Ok(WorkerMessage::Panic(worker, text)) => {
                 self.stop();
                 self.ended.panics.push(text);
                 if let Some(worker) = worker {
@@ -297,10 +301,10 @@ impl Job {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 self.collector.end(out);
-                return Step::Done;
+                return MonitorProgress::Done;
             }
         }
-        Step::Going
+        MonitorProgress::Going
     }
 
     /// Stops the threads as if the input had ended.
@@ -310,8 +314,8 @@ impl Job {
 
     /// Vital signs of each worker.
     #[must_use]
-    pub fn readings(&self) -> Vec<Reading> {
-        self.vitals.iter().map(Vitals::read).collect()
+    pub fn readings(&self) -> Vec<VitalsReading> {
+        self.vitals.iter().map(WorkerVitals::read).collect()
     }
 
     /// Level of the slice of flows that all workers apply; the minimum if they differ.
@@ -320,10 +324,10 @@ impl Job {
         self.vitals.iter().map(|vitals| vitals.read().slice_level).min().unwrap_or(0)
     }
 
-    /// Passes the rows of open windows to `out`, if [`Config::peek_bytes_max`] is set. Returns false without
+    /// Passes the rows of open windows to `out`, if [`JobConfig::peek_bytes_max`] is set. Returns false without
     /// rows if they are unknown or exceed the limit.
-    pub fn open_rows(&mut self, out: &mut dyn TakeOutput) -> bool {
-        self.collector.open_rows(&mut Whatever(out))
+    pub fn open_rows(&mut self, out: &mut dyn OutputConsumer) -> bool {
+        self.collector.open_rows(&mut IgnoreCoverage(out))
     }
 
     /// Host names found in the captures so far.
@@ -340,7 +344,7 @@ impl Job {
 
     /// Captured bytes, and bytes missing from the capture.
     #[must_use]
-    pub fn capture_loss(&self) -> Loss {
+    pub fn capture_loss(&self) -> LossCount {
         self.collector.capture_loss()
     }
 
@@ -350,19 +354,19 @@ impl Job {
         self.collector.lost_packets()
     }
 
-    /// Losses since the last call, with their time; only with [`Windows::HandedOn`].
-    pub fn take_lost(&mut self) -> Option<Stretch> {
+    /// Losses since the last call, with their time; only with [`WindowEmission::HandedOn`].
+    pub fn take_lost(&mut self) -> Option<LossStretch> {
         self.collector.take_lost()
     }
 
-    /// Time span of all limits that took effect since the last call; only with [`Windows::HandedOn`].
-    pub fn take_limited(&mut self) -> Option<Limited> {
+    /// Time span of all limits that took effect since the last call; only with [`WindowEmission::HandedOn`].
+    pub fn take_limited(&mut self) -> Option<LimitedStretch> {
         self.collector.take_limited()
     }
 
     /// Time span of all limits that took effect so far.
     #[must_use]
-    pub fn limited(&self) -> Option<Limited> {
+    pub fn limited(&self) -> Option<LimitedStretch> {
         self.collector.limited()
     }
 
@@ -380,24 +384,24 @@ impl Job {
 
     /// Stops and joins the threads; returns the summary.
     #[must_use]
-    pub fn end(mut self) -> Ended {
+    pub fn end(mut self) -> MonitorOutcome {
         self.stop();
-        while self.next(Duration::from_secs(1), &mut Nobody) == Step::Going {}
+        while self.next(Duration::from_secs(1), &mut RowDiscard) == MonitorProgress::Going {}
         for thread in self.threads.drain(..) {
             // The panic message has already been reported.
             let _ = thread.join();
         }
         let (stream, epochs_cut) = (self.collector.counters(), self.collector.epochs_cut());
         let silences = self.collector.silences();
-        Ended { stream, silences, epochs_cut, ..self.ended }
+        MonitorOutcome { stream, silences, epochs_cut, ..self.ended }
     }
 }
 
 /// Discards rows.
-struct Nobody;
+struct RowDiscard;
 
-impl TakeOutput for Nobody {
-    fn take(&mut self, _: Output) {}
+impl OutputConsumer for RowDiscard {
+    fn take(&mut self, _: EngineOutput) {}
 }
 
 impl PacketFacts {
@@ -411,8 +415,8 @@ impl PacketFacts {
     }
 }
 
-impl Ended {
-    fn add(&mut self, closing: Closing) {
+impl MonitorOutcome {
+    fn add(&mut self, closing: WorkerFinalReport) {
         self.accounting.add(&closing.accounting);
         if let Some(counters) = &closing.source {
             self.source.add(counters);

@@ -1,7 +1,7 @@
 //! Connects capture, flow table, parsers, and stream engine: packets in, results out, every packet accounted
 //! for.
 //!
-//! [`pipeline`] is the data path from top to bottom. [`Job`] runs it on several threads; the results do not
+//! [`pipeline`] is the data path from top to bottom. [`MonitorJob`] runs it on several threads; the results do not
 //! depend on the number of threads. A monitor does not depend on output formats.
 
 #![forbid(unsafe_code)]
@@ -9,32 +9,32 @@
 pub mod accounting;
 pub mod address_filter;
 pub mod allowance;
+pub mod capture_walk;
 mod dispatch;
 mod epochs;
 pub mod fragments;
 pub mod gate;
 mod in_flight;
 pub mod job;
+mod limit_meter;
 pub mod limiter;
-mod limits;
 pub mod look_back;
-mod losses;
-pub mod networks;
-pub mod outputs;
+mod loss_meter;
 pub mod pipeline;
-pub mod pressure;
 pub mod ring;
 pub mod sample;
+pub mod sampling_control;
 pub mod slice;
 pub mod taps;
 mod threads;
+pub mod tuple_outputs;
+pub mod virtual_networks;
 pub mod vitals;
-pub mod walk;
 pub mod worker;
 
-pub use accounting::Accounting;
-pub use gate::{Keep, Keeper};
-pub use job::{Ended, Input, Job, PacketFacts, Step};
-pub use pipeline::{Config, Monitor, Progress};
+pub use accounting::PacketAccounting;
+pub use gate::{PacketRetention, SharedPacketRetention};
+pub use job::{JobInput, MonitorJob, MonitorOutcome, MonitorProgress, PacketFacts};
+pub use pipeline::{BatchProgress, Monitor, MonitorConfig};
 pub use slice::SharedSlice;
 pub use taps::SharedTaps;

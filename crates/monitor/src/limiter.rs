@@ -4,25 +4,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use plan::{Limit, MonitorSpec, Span};
+use plan::{MonitorSpec, QueryLimit, TimeSpan};
 use wire::Timestamp;
 
-use crate::allowance::Allowance;
+use crate::allowance::PacketAllowance;
 
 /// Remaining LIMIT of a query. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Limiter {
-    limit: Limit,
-    span: Span,
+    limit: QueryLimit,
+    span: TimeSpan,
     /// Set if there is no limit.
     is_open: bool,
-    shared: Arc<Shared>,
+    shared: Arc<LimiterState>,
     /// This monitor's share of a packet LIMIT over several monitors.
-    allowance: Option<Allowance>,
+    allowance: Option<PacketAllowance>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LimiterState {
     admitted: AtomicU64,
     /// Timestamp of the first packet; `i64::MAX` before it.
     first_ts: AtomicI64,
@@ -31,7 +31,7 @@ struct Shared {
 impl Default for Limiter {
     /// No limit.
     fn default() -> Limiter {
-        Limiter::new(Limit::default())
+        Limiter::new(QueryLimit::default())
     }
 }
 
@@ -40,24 +40,27 @@ impl Limiter {
     #[must_use]
     pub fn of(spec: &MonitorSpec) -> Limiter {
         let limiter = Limiter::new(spec.limit);
-        Limiter { span: spec.span, is_open: limiter.is_open && spec.span == Span::default(), ..limiter }
+        Limiter { span: spec.span, is_open: limiter.is_open && spec.span == TimeSpan::default(), ..limiter }
     }
 
     /// Creates a limiter from `limit`.
     #[must_use]
-    pub fn new(limit: Limit) -> Limiter {
+    pub fn new(limit: QueryLimit) -> Limiter {
         Limiter {
             limit,
-            span: Span::default(),
-            is_open: limit == Limit::default(),
-            shared: Arc::new(Shared { admitted: AtomicU64::new(0), first_ts: AtomicI64::new(i64::MAX) }),
+            span: TimeSpan::default(),
+            is_open: limit == QueryLimit::default(),
+            shared: Arc::new(LimiterState {
+                admitted: AtomicU64::new(0),
+                first_ts: AtomicI64::new(i64::MAX),
+            }),
             allowance: None,
         }
     }
 
     /// Sets the share of a packet LIMIT over several monitors.
     #[must_use]
-    pub fn within(self, allowance: Option<Allowance>) -> Limiter {
+    pub fn within(self, allowance: Option<PacketAllowance>) -> Limiter {
         Limiter { is_open: self.is_open && allowance.is_none(), allowance, ..self }
     }
 
@@ -130,7 +133,7 @@ mod tests {
 
     #[test]
     fn whichever_comes_first_and_shared() {
-        let limiter = Limiter::new(Limit { packets: Some(3), nanos: Some(100) });
+        let limiter = Limiter::new(QueryLimit { packets: Some(3), nanos: Some(100) });
         let other = limiter.clone();
         assert!(!limiter.is_over(Timestamp(1000)) && !other.is_over(Timestamp(1099)));
         assert!(other.is_over(Timestamp(1100)));
@@ -140,9 +143,9 @@ mod tests {
 
     #[test]
     fn a_span_is_the_same_for_all() {
-        let limit = Limit { packets: None, nanos: Some(100) };
+        let limit = QueryLimit { packets: None, nanos: Some(100) };
         let of = |limit, start_ns, end_ns| {
-            Limiter::of(&MonitorSpec { limit, span: Span { start_ns, end_ns }, ..MonitorSpec::default() })
+            Limiter::of(&MonitorSpec { limit, span: TimeSpan { start_ns, end_ns }, ..MonitorSpec::default() })
         };
         let limiter = of(limit, Some(1000), None);
         assert!(limiter.is_early(Timestamp(999)) && !limiter.is_early(Timestamp(1000)));
@@ -150,7 +153,7 @@ mod tests {
         limiter.start(Timestamp(0));
         assert!(!limiter.is_over(Timestamp(0)) && !limiter.is_over(Timestamp(1099)));
         assert!(limiter.is_over(Timestamp(1100)));
-        let limiter = of(Limit::default(), None, Some(2000));
+        let limiter = of(QueryLimit::default(), None, Some(2000));
         assert!(!limiter.is_open() && !limiter.is_early(Timestamp(i64::MIN)));
         assert!(!limiter.is_over(Timestamp(1999)) && limiter.is_over(Timestamp(2000)));
         assert!(of(limit, None, Some(50)).is_over(Timestamp(50)));
@@ -158,13 +161,13 @@ mod tests {
 
     #[test]
     fn without_limit() {
-        let limiter = Limiter::new(Limit::default());
+        let limiter = Limiter::new(QueryLimit::default());
         assert!(limiter.is_open() && limiter.take() && !limiter.is_over(Timestamp(i64::MAX)));
     }
 
     #[test]
     fn time_may_begin_before_the_first_packet() {
-        let limiter = Limiter::new(Limit { packets: None, nanos: Some(100) });
+        let limiter = Limiter::new(QueryLimit { packets: None, nanos: Some(100) });
         limiter.start(Timestamp(0));
         assert!(limiter.is_over(Timestamp(100)) && !limiter.is_over(Timestamp(99)));
     }

@@ -8,16 +8,16 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use capture::{PacketFile, PacketsKept};
-use stream::Chosen;
-use wire::{Addr, Captured, Endpoint, FiveTuple, FlowKey, IpProtocol, LinkType, Timestamp};
+use capture::{PacketFile, PacketFileCounts};
+use stream::SelectedFlows;
+use wire::{Addr, CapturedPacket, Endpoint, FiveTuple, FlowKey, IpProtocol, LinkType, Timestamp};
 
 /// Silence after which a five-tuple is assumed to belong to another flow.
 const SILENCE_NS: i64 = 300_000_000_000;
 
 /// Limits of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct LookBackLimits {
     /// Maximum bytes of buffered packets.
     pub bytes_max: usize,
     /// Maximum wait in packet time.
@@ -30,9 +30,9 @@ pub struct Reach {
 #[derive(Debug)]
 pub struct LookBack {
     file: PacketFile,
-    chosen: Chosen,
-    reach: Reach,
-    waiting: VecDeque<Waiting>,
+    chosen: SelectedFlows,
+    reach: LookBackLimits,
+    waiting: VecDeque<WaitingPacket>,
     /// Concatenated bytes of the buffered packets.
     bytes: VecDeque<u8>,
     /// Selected five-tuples with the time of their last packet or tuple.
@@ -47,7 +47,7 @@ pub struct LookBack {
 
 /// A buffered packet.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingPacket {
     key: FlowKey,
     ts: Timestamp,
     link_type: LinkType,
@@ -58,7 +58,7 @@ struct Waiting {
 impl LookBack {
     /// Writes the packets of flows selected by `chosen` to `file`.
     #[must_use]
-    pub fn new(file: PacketFile, chosen: Chosen, reach: Reach) -> LookBack {
+    pub fn new(file: PacketFile, chosen: SelectedFlows, reach: LookBackLimits) -> LookBack {
         LookBack {
             file,
             chosen,
@@ -74,12 +74,12 @@ impl LookBack {
     }
 
     /// Adds a packet.
-    pub fn take(&mut self, captured: &Captured<'_>, five_tuple: &FiveTuple) {
-        let &Captured { ts, link_type, original_len, bytes } = captured;
+    pub fn take(&mut self, captured: &CapturedPacket<'_>, five_tuple: &FiveTuple) {
+        let &CapturedPacket { ts, link_type, original_len, bytes } = captured;
         self.latest = self.latest.max(ts);
         self.bytes.extend(bytes);
         let (key, len) = (five_tuple.flow_key().0, bytes.len() as u32);
-        self.waiting.push_back(Waiting { key, ts, link_type, original_len, len });
+        self.waiting.push_back(WaitingPacket { key, ts, link_type, original_len, len });
         if self.is_over() {
             self.learn();
             while self.is_over() {
@@ -89,18 +89,18 @@ impl LookBack {
     }
 
     /// Empties the buffer at the end of the input.
-    pub fn finish(&mut self) -> (PacketsKept, Option<std::io::Error>) {
+    pub fn finish(&mut self) -> (PacketFileCounts, Option<std::io::Error>) {
         self.learn();
         while !self.waiting.is_empty() {
             self.leave();
         }
         let (kept, error) = self.file.finish();
-        (PacketsKept { tuples_missed: self.tuples_missed, ..kept }, error)
+        (PacketFileCounts { tuples_missed: self.tuples_missed, ..kept }, error)
     }
 
     fn is_over(&self) -> bool {
-        let room = size_of::<Waiting>() * self.waiting.len() + self.bytes.len();
-        let waits = |oldest: &Waiting| self.latest.since(oldest.ts) > self.reach.ns;
+        let room = size_of::<WaitingPacket>() * self.waiting.len() + self.bytes.len();
+        let waits = |oldest: &WaitingPacket| self.latest.since(oldest.ts) > self.reach.ns;
         room > self.reach.bytes_max || self.waiting.front().is_some_and(waits)
     }
 
@@ -128,13 +128,13 @@ impl LookBack {
     /// Removes the oldest packet; writes it if its flow is selected.
     fn leave(&mut self) {
         let Some(oldest) = self.waiting.pop_front() else { return };
-        let Waiting { key, ts, link_type, original_len, len } = oldest;
+        let WaitingPacket { key, ts, link_type, original_len, len } = oldest;
         self.packet.clear();
         self.packet.extend(self.bytes.drain(..len as usize));
         match self.wanted.get_mut(&key) {
             Some(last) if ts.since(*last) < SILENCE_NS => {
                 *last = ts.max(*last);
-                self.file.take(&Captured { ts, link_type, original_len, bytes: &self.packet });
+                self.file.take(&CapturedPacket { ts, link_type, original_len, bytes: &self.packet });
             }
             _ => {
                 self.wanted.remove(&key);
@@ -160,21 +160,27 @@ mod tests {
     use std::path::Path;
 
     use capture::PacketRotation;
-    use stream::Passed;
+    use stream::MatchedTuple;
 
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn look_back(reach: Reach) -> LookBack {
+    fn look_back(reach: LookBackLimits) -> LookBack {
         let file =
             PacketFile::create(Path::new("/dev/null"), PacketRotation::default()).expect("it is there");
-        LookBack::new(file, Chosen::with_news(8), reach)
+        LookBack::new(file, SelectedFlows::with_news(8), reach)
     }
 
     /// One packet of 100 bytes per second, from each flow in turn; `passed` lists the tuples that pass after each
     /// packet, as `(time, flow, start)`.
-    fn check(reach: Reach, packets: i64, flows: u16, passed: &[(i64, u16, i64)], expected: (u64, u64)) {
+    fn check(
+        reach: LookBackLimits,
+        packets: i64,
+        flows: u16,
+        passed: &[(i64, u16, i64)],
+        expected: (u64, u64),
+    ) {
         let mut look_back = look_back(reach);
         let end = |port| Endpoint { addr: Addr::v4([10, 0, 0, 1]), port };
         for n in 0..packets {
@@ -182,12 +188,16 @@ mod tests {
             let five_tuple = FiveTuple { src, dst: end(80), protocol: IpProtocol::TCP };
             let ts = Timestamp(n * SECOND);
             let captured =
-                Captured { ts, link_type: LinkType::Ethernet, original_len: 100, bytes: &[7; 100] };
+                CapturedPacket { ts, link_type: LinkType::Ethernet, original_len: 100, bytes: &[7; 100] };
             look_back.take(&captured, &five_tuple);
             for (_, flow, begun) in passed.iter().filter(|(after, ..)| *after == n) {
                 let [a, b] = [1000 + flow, 80].map(|port| (Addr::v4([10, 0, 0, 1]).0, port));
                 // The server may be either endpoint.
-                look_back.chosen.tell(Passed { ends: [b, a], transport: "tcp".into(), ts: begun * SECOND });
+                look_back.chosen.tell(MatchedTuple {
+                    ends: [b, a],
+                    transport: "tcp".into(),
+                    ts: begun * SECOND,
+                });
             }
         }
         let (kept, error) = look_back.finish();
@@ -197,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_in_time_is_kept_whole() {
-        let reach = Reach { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
+        let reach = LookBackLimits { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
         check(reach, 40, 4, &[], (0, 0));
         // All ten packets of the flow: the first is still buffered.
         check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
@@ -210,8 +220,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let one = size_of::<Waiting>() + 100;
-        let reach = Reach { bytes_max: 10 * one, ns: i64::MAX, flows_max: 2 };
+        let one = size_of::<WaitingPacket>() + 100;
+        let reach = LookBackLimits { bytes_max: 10 * one, ns: i64::MAX, flows_max: 2 };
         check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
         check(reach, 40, 4, &[(13, 0, 0)], (9, 1));
         // The limit on selected flows excludes the third.
@@ -220,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_five_tuple_that_was_silent_is_somebody_elses() {
-        let reach = Reach { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
+        let reach = LookBackLimits { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
         // Each flow sends a packet every 400 seconds.
         check(reach, 1200, 400, &[(5, 0, 0)], (1, 0));
     }

@@ -17,30 +17,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrayvec::ArrayVec;
-use flow::{Event, Events, FlowEvent, Table};
+use flow::{FlowEvent, FlowEvents, FlowTable, IndexedFlowEvent};
 use parsers::flow_level::flow_record;
-use parsers::{Proxied, Segment, Stream};
+use parsers::{FlowProtocol, ProxiedEndpoints, StreamSegment};
 use plan::slice::share;
-use wire::{Captured, Timestamp, Tunnel};
+use wire::{CapturedPacket, Timestamp, Tunnel};
 
-use self::batch::{Admitted, BATCH};
-use self::parse::Input;
-use self::setup::Asks;
-pub use self::setup::Config;
-use crate::Accounting;
+use self::batch::{AdmittedPacket, BATCH};
+use self::parse::ParserEvent;
+pub use self::setup::MonitorConfig;
+use self::setup::MonitorNeeds;
+use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
-use crate::fragments::Whole;
+use crate::fragments::ReassembledPacket;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
-use crate::networks::Networks;
-use crate::outputs::{Application, Outputs, TakeTuples};
-use crate::sample::Adaptive;
+use crate::sample::AdaptiveSampler;
 use crate::slice::SharedSlice;
 use crate::taps::TapFilter;
+use crate::tuple_outputs::{FlowApplication, TupleConsumer, TupleOutputs};
+use crate::virtual_networks::VirtualNetworks;
 
 /// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum BatchProgress {
     /// More packets may follow.
     Continue,
     /// LIMIT is reached: no more packets are processed.
@@ -53,20 +53,20 @@ pub struct Monitor {
     addresses: AddressFilter,
     /// Selects the tap that reports a flow; `None` if there is only one tap.
     taps: Option<TapFilter>,
-    asks: Asks,
-    table: Table<FlowState>,
-    outputs: Outputs,
-    limits: parsers::Limits,
-    outstanding: parsers::pairing::Room,
-    networks: Networks,
+    asks: MonitorNeeds,
+    table: FlowTable<FlowState>,
+    outputs: TupleOutputs,
+    limits: parsers::ParserLimits,
+    outstanding: parsers::pairing::OutstandingBudget,
+    networks: VirtualNetworks,
     /// State of SAMPLE auto.
-    adaptive: Adaptive,
+    adaptive: AdaptiveSampler,
     /// The slice of flows that switches copy; `None` if it never changes.
     slice: Option<SharedSlice>,
-    events: Events,
+    events: FlowEvents,
     /// Bytes held for protocol recognition beyond the limit of each flow.
     awaited_bytes: usize,
-    accounting: Accounting,
+    accounting: PacketAccounting,
     /// Event time of the last [`Monitor::advance`]; equal for all workers that share an input.
     clock: Timestamp,
     /// Time of the current operation: the clock, or the packet's timestamp if later.
@@ -91,11 +91,11 @@ pub struct Monitor {
 #[derive(Default)]
 #[repr(align(64))]
 struct FlowState {
-    stream: Stream,
+    stream: FlowProtocol,
     /// Whether the parser missed the start of the connection.
     joined_midway: bool,
     /// Application protocol.
-    application: Application,
+    application: FlowApplication,
     /// Whether `tcp_conn_time` has reported the end of the connection.
     ended: bool,
     /// Time of the connection's start, if `tcp_conn_time` has reported it.
@@ -105,7 +105,7 @@ struct FlowState {
     /// Slice level of the flow, or [`CUT_OFF`].
     level: u8,
     /// State that few flows have or few queries need.
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareFlowState>>,
 }
 
 /// Level of a flow outside the slice that switches copy.
@@ -122,13 +122,13 @@ impl FlowState {
 
 /// Less frequent per-flow state.
 #[derive(Default)]
-struct Rare {
+struct RareFlowState {
     /// Counts at the last record, for a flow that may have several records.
-    reported: Option<flow_record::Counts>,
+    reported: Option<flow_record::FlowCounts>,
     /// Tunnel and VLAN of its first packet.
     path: (Tunnel, Option<u16>),
     /// Contents of the PROXY protocol header at its start.
-    proxied: Option<Proxied>,
+    proxied: Option<ProxiedEndpoints>,
 }
 
 const _: () = assert!(size_of::<FlowState>() == 64, "every packet with payload touches it");
@@ -149,10 +149,10 @@ impl Monitor {
     /// Processes packets, then advances time to `clock`, or to the latest packet if `None`.
     pub fn on_block<'a>(
         &mut self,
-        packets: impl Iterator<Item = Captured<'a>>,
+        packets: impl Iterator<Item = CapturedPacket<'a>>,
         clock: Option<Timestamp>,
-        out: &mut dyn TakeTuples,
-    ) -> Progress {
+        out: &mut dyn TupleConsumer,
+    ) -> BatchProgress {
         let progress = self.take(packets, out);
         self.advance(clock, out);
         progress
@@ -162,9 +162,9 @@ impl Monitor {
     /// emits the rest.
     pub fn take<'a>(
         &mut self,
-        packets: impl Iterator<Item = Captured<'a>>,
-        out: &mut dyn TakeTuples,
-    ) -> Progress {
+        packets: impl Iterator<Item = CapturedPacket<'a>>,
+        out: &mut dyn TupleConsumer,
+    ) -> BatchProgress {
         let progress = if self.asks.packets_only {
             self.on_packets(packets, out)
         } else {
@@ -178,8 +178,8 @@ impl Monitor {
     /// stream data goes to the flow's parser, which writes tuples. Returns the number of packets of the batch
     /// processed.
     #[inline]
-    fn on_batch(&mut self, batch: &[Captured<'_>], events: &mut Events) -> (Progress, usize) {
-        let mut admitted = ArrayVec::<Admitted, BATCH>::new();
+    fn on_batch(&mut self, batch: &[CapturedPacket<'_>], events: &mut FlowEvents) -> (BatchProgress, usize) {
+        let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         let (progress, n) = self.admit(batch, &mut admitted);
         self.prefetch(&mut admitted);
         let has_fast_path = !self.asks.packets && !self.adaptive.has_changed();
@@ -192,11 +192,12 @@ impl Monitor {
                 continue;
             };
             if self.asks.payload
-                && let [Event { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] = *events.list()
+                && let [IndexedFlowEvent { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] =
+                    *events.list()
             {
                 self.now = self.clock.max(captured.ts);
                 let bytes = events.bytes(chunk, &captured.bytes[ready.payload as usize..]);
-                self.parse(flow, side, Input::Bytes(Segment { bytes, ts, place }));
+                self.parse(flow, side, ParserEvent::Bytes(StreamSegment { bytes, ts, place }));
             }
             self.leaves_out(flow);
         }
@@ -206,7 +207,7 @@ impl Monitor {
     /// Advances time to `clock`, which may be earlier after a backward step, or to the latest packet: pending
     /// data times out and idle flows expire. Results depend on the position of this call in the packet
     /// sequence, so it must be the same in every run.
-    pub fn advance(&mut self, clock: Option<Timestamp>, out: &mut dyn TakeTuples) {
+    pub fn advance(&mut self, clock: Option<Timestamp>, out: &mut dyn TupleConsumer) {
         let clock = clock.unwrap_or(self.clock.max(self.latest));
         if clock < self.clock {
             // The clock was set back.
@@ -223,14 +224,14 @@ impl Monitor {
     }
 
     /// Ends an epoch: emits all tuples written so far and advances the watermark.
-    pub fn end_epoch(&mut self, out: &mut dyn TakeTuples) {
+    pub fn end_epoch(&mut self, out: &mut dyn TupleConsumer) {
         self.flush(out);
         self.watermark = self.watermark.max(self.clock);
         self.promised = self.clock;
     }
 
     /// Closes every flow and emits all tuples.
-    pub fn finish(&mut self, out: &mut dyn TakeTuples) {
+    pub fn finish(&mut self, out: &mut dyn TupleConsumer) {
         let given_up = self.gate.give_up(None);
         self.on_wholes(given_up);
         self.advance(None, out);
@@ -255,10 +256,10 @@ impl Monitor {
 
     /// Packet counts.
     #[must_use]
-    pub fn accounting(&self) -> Accounting {
+    pub fn accounting(&self) -> PacketAccounting {
         let (flows, fragments) = (*self.table.counters(), self.gate.fragments());
         let networks_overflowed = self.networks.overflowed();
-        Accounting { flows, fragments, networks_overflowed, ..self.accounting.clone() }
+        PacketAccounting { flows, fragments, networks_overflowed, ..self.accounting.clone() }
     }
 
     /// Tuples are taken by windows that accept them for `lateness_ns` after their end.
@@ -313,7 +314,7 @@ impl Monitor {
     }
 
     /// Processes datagrams abandoned by the reassembly.
-    fn on_wholes(&mut self, wholes: Vec<Whole>) {
+    fn on_wholes(&mut self, wholes: Vec<ReassembledPacket>) {
         for whole in &wholes {
             if self.asks.packets_only {
                 self.on_whole_packet(whole)
@@ -324,18 +325,18 @@ impl Monitor {
     }
 
     /// Emits all tuples if any writer is full.
-    fn flush_full(&mut self, out: &mut dyn TakeTuples) {
+    fn flush_full(&mut self, out: &mut dyn TupleConsumer) {
         if self.outputs.any_full() {
             self.flush(out);
         }
     }
 
-    fn flush(&mut self, out: &mut dyn TakeTuples) {
+    fn flush(&mut self, out: &mut dyn TupleConsumer) {
         self.accounting.tuples += self.outputs.flush(out);
     }
 
     /// Expires idle flows; only a few if the job is stopping, because all flows are closed then.
-    fn expire(&mut self, out: &mut dyn TakeTuples) {
+    fn expire(&mut self, out: &mut dyn TupleConsumer) {
         let mut events = std::mem::take(&mut self.events);
         while self.table.make_room(self.clock, &mut events) || !events.list().is_empty() {
             self.on_events(&events, &[], None);

@@ -1,6 +1,6 @@
 //! Bounded channel between two threads: a single-producer single-consumer ring with blocking.
 //!
-//! Items arrive once and in order. A full ring blocks the sender, or is an error in [`Sender::try_send`], so memory is
+//! Items arrive once and in order. A full ring blocks the sender, or is an error in [`RingSender::try_send`], so memory is
 //! bounded by the capacity given to [`ring`]. A waiting thread spins for about two microseconds, yields a few times,
 //! and then parks: an idle channel costs nothing. Either end may be dropped at any time; the other is woken and sees
 //! it. There is no selection over several rings.
@@ -12,30 +12,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 
 /// Creates a channel for `capacity` items (at least one).
-pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+pub fn ring<T: Send>(capacity: usize) -> (RingSender<T>, RingReceiver<T>) {
     let (producer, consumer) = RingBuffer::new(capacity.max(1));
-    let barrier = Barrier::new();
-    let (sender, receiver) = (Arc::new(Sleeper::new(barrier)), Arc::new(Sleeper::new(barrier)));
-    let to_receiver = Wake(Arc::clone(&receiver));
-    let to_sender = Wake(Arc::clone(&sender));
+    let barrier = RingBarrier::new();
+    let (sender, receiver) = (Arc::new(RingSleeper::new(barrier)), Arc::new(RingSleeper::new(barrier)));
+    let to_receiver = RingWaker(Arc::clone(&receiver));
+    let to_sender = RingWaker(Arc::clone(&sender));
     (
-        Sender { producer, own: sender, receiver: to_receiver },
-        Receiver { consumer, own: receiver, sender: to_sender },
+        RingSender { producer, own: sender, receiver: to_receiver },
+        RingReceiver { consumer, own: receiver, sender: to_sender },
     )
 }
 
 /// Sending end.
 #[derive(Debug)]
-pub struct Sender<T> {
+pub struct RingSender<T> {
     // Drop order: the producer marks the ring abandoned, then the receiver is woken.
     producer: Producer<T>,
-    own: Arc<Sleeper>,
-    receiver: Wake,
+    own: Arc<RingSleeper>,
+    receiver: RingWaker,
 }
 
 /// Reason for a rejected item, which is returned.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused<T> {
+pub enum RingSendError<T> {
     /// The ring is full.
     Full(T),
     /// The receiver was dropped.
@@ -44,9 +44,9 @@ pub enum Refused<T> {
 
 /// The other end was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed;
+pub struct RingClosed;
 
-impl<T: Send> Sender<T> {
+impl<T: Send> RingSender<T> {
     /// Waits for room and sends; returns the item if the receiver was dropped.
     #[inline]
     pub fn send(&mut self, item: T) -> Result<(), T> {
@@ -54,8 +54,8 @@ impl<T: Send> Sender<T> {
         loop {
             match self.try_send(item) {
                 Ok(()) => return Ok(()),
-                Err(Refused::Closed(back)) => return Err(back),
-                Err(Refused::Full(back)) => item = back,
+                Err(RingSendError::Closed(back)) => return Err(back),
+                Err(RingSendError::Full(back)) => item = back,
             }
             self.wait();
         }
@@ -63,25 +63,25 @@ impl<T: Send> Sender<T> {
 
     /// Sends if there is room.
     #[inline]
-    pub fn try_send(&mut self, item: T) -> Result<(), Refused<T>> {
+    pub fn try_send(&mut self, item: T) -> Result<(), RingSendError<T>> {
         if self.producer.is_abandoned() {
-            return Err(Refused::Closed(item));
+            return Err(RingSendError::Closed(item));
         }
         match self.producer.push(item) {
             Ok(()) => {
                 self.receiver.wake();
                 Ok(())
             }
-            Err(PushError::Full(item)) => Err(Refused::Full(item)),
+            Err(PushError::Full(item)) => Err(RingSendError::Full(item)),
         }
     }
 
     /// Sends all of `items` in order, waiting for room as needed; leaves `items` empty. If the receiver is
     /// dropped, the unsent items stay in `items`.
-    pub fn send_all(&mut self, items: &mut Vec<T>) -> Result<(), Closed> {
+    pub fn send_all(&mut self, items: &mut Vec<T>) -> Result<(), RingClosed> {
         while !items.is_empty() {
             if self.producer.is_abandoned() {
-                return Err(Closed);
+                return Err(RingClosed);
             }
             if self.send_some(items) == 0 {
                 self.wait();
@@ -133,14 +133,14 @@ impl<T: Send> Sender<T> {
 
 /// Receiving end.
 #[derive(Debug)]
-pub struct Receiver<T> {
+pub struct RingReceiver<T> {
     // Drop order: the consumer marks the ring abandoned, then the sender is woken.
     consumer: Consumer<T>,
-    own: Arc<Sleeper>,
-    sender: Wake,
+    own: Arc<RingSleeper>,
+    sender: RingWaker,
 }
 
-impl<T: Send> Receiver<T> {
+impl<T: Send> RingReceiver<T> {
     /// Waits for an item; returns `None` if the sender was dropped and the ring is empty.
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
@@ -170,7 +170,7 @@ impl<T: Send> Receiver<T> {
         self.recv_each(max, |item| into.push(item))
     }
 
-    /// Like [`Receiver::recv_many`], but calls `take` for each item.
+    /// Like [`RingReceiver::recv_many`], but calls `take` for each item.
     pub fn recv_each(&mut self, max: usize, take: impl FnMut(T)) -> usize {
         while max > 0 && self.consumer.is_empty() && !self.consumer.is_abandoned() {
             self.wait();
@@ -211,14 +211,14 @@ impl<T: Send> Receiver<T> {
 /// A thread at one end that may be asleep.
 ///
 /// No wake-up is lost: the sleeper sets `asleep`, checks the ring once more, then parks; the other end
-/// changes the ring, then checks `asleep`. A [`Barrier`] separates the two steps on both sides, so at least
+/// changes the ring, then checks `asleep`. A [`RingBarrier`] separates the two steps on both sides, so at least
 /// one of them sees the other's change. An `unpark` before the `park` makes it return at once, and the
 /// sleeper checks again after a spurious wake-up.
 #[derive(Debug)]
-struct Sleeper {
+struct RingSleeper {
     asleep: AtomicBool,
     thread: Mutex<Option<Thread>>,
-    barrier: Barrier,
+    barrier: RingBarrier,
 }
 
 /// Checks before yielding: about two microseconds.
@@ -226,8 +226,8 @@ const SPINS: usize = 64;
 /// Yields before parking.
 const YIELDS: usize = 16;
 
-impl Sleeper {
-    fn new(barrier: Barrier) -> Self {
+impl RingSleeper {
+    fn new(barrier: RingBarrier) -> Self {
         Self { asleep: AtomicBool::new(false), thread: Mutex::default(), barrier }
     }
 
@@ -266,9 +266,9 @@ impl Sleeper {
 
 /// Wakes the other end: after every change of the ring, and on drop.
 #[derive(Debug)]
-struct Wake(Arc<Sleeper>);
+struct RingWaker(Arc<RingSleeper>);
 
-impl Wake {
+impl RingWaker {
     #[inline]
     fn wake(&self) {
         self.0.barrier.changing();
@@ -278,7 +278,7 @@ impl Wake {
     }
 }
 
-impl Drop for Wake {
+impl Drop for RingWaker {
     fn drop(&mut self) {
         self.wake();
     }
@@ -291,11 +291,11 @@ impl Drop for Wake {
 /// execute a fence on every core that runs this process (`membarrier(2)`), and the frequent side needs only a
 /// compiler fence.
 #[derive(Debug, Clone, Copy)]
-struct Barrier {
+struct RingBarrier {
     lopsided: bool,
 }
 
-impl Barrier {
+impl RingBarrier {
     #[cfg(target_os = "linux")]
     fn new() -> Self {
         use rustix::thread::{MembarrierCommand, membarrier};
@@ -334,9 +334,9 @@ mod tests {
     use super::*;
 
     /// Seeded pseudo-random numbers.
-    struct Dice(u64);
+    struct SeededGenerator(u64);
 
-    impl Dice {
+    impl SeededGenerator {
         fn below(&mut self, n: u64) -> u64 {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    fn until_asleep(sleeper: &Sleeper) {
+    fn until_asleep(sleeper: &RingSleeper) {
         while !sleeper.asleep.load(Ordering::SeqCst) {
             thread::yield_now();
         }
@@ -362,7 +362,7 @@ mod tests {
     fn check_delivery(capacity: usize, n: u64, batch: usize, seed: u64) {
         let (mut sender, mut receiver) = ring(capacity);
         let sending = thread::spawn(move || {
-            let mut dice = Dice(seed);
+            let mut dice = SeededGenerator(seed);
             let mut items = Vec::new();
             for i in 0..n {
                 items.push(Box::new(i));
@@ -376,7 +376,7 @@ mod tests {
             }
             sender.send_all(&mut items).expect("a receiver");
         });
-        let mut dice = Dice(seed ^ 0x5eed);
+        let mut dice = SeededGenerator(seed ^ 0x5eed);
         let mut got: Vec<Box<u64>> = Vec::new();
         loop {
             dice.pause();
@@ -406,7 +406,7 @@ mod tests {
     fn a_full_ring_refuses() {
         let (mut sender, mut receiver) = ring(2);
         assert_eq!((sender.try_send(1), sender.try_send(2)), (Ok(()), Ok(())));
-        assert_eq!(sender.try_send(3), Err(Refused::Full(3)));
+        assert_eq!(sender.try_send(3), Err(RingSendError::Full(3)));
         assert_eq!((sender.len(), sender.fill(), receiver.len()), (2, 1.0, 2));
         assert_eq!(receiver.try_recv(), Some(1));
         assert_eq!((sender.len(), sender.fill(), sender.is_empty()), (1, 0.5, false));
@@ -419,7 +419,7 @@ mod tests {
     fn a_ring_of_none_is_one_of_one() {
         let (mut sender, mut receiver) = ring(0);
         assert_eq!(sender.capacity(), 1);
-        assert_eq!((sender.try_send(1), sender.try_send(2)), (Ok(()), Err(Refused::Full(2))));
+        assert_eq!((sender.try_send(1), sender.try_send(2)), (Ok(()), Err(RingSendError::Full(2))));
         assert_eq!(receiver.recv(), Some(1));
     }
 
@@ -439,9 +439,9 @@ mod tests {
         let (mut sender, receiver) = ring(4);
         sender.send(1).expect("a receiver");
         drop(receiver);
-        assert_eq!((sender.send(2), sender.try_send(3)), (Err(2), Err(Refused::Closed(3))));
+        assert_eq!((sender.send(2), sender.try_send(3)), (Err(2), Err(RingSendError::Closed(3))));
         let mut items = vec![4, 5];
-        assert_eq!((sender.send_all(&mut items), items), (Err(Closed), vec![4, 5]));
+        assert_eq!((sender.send_all(&mut items), items), (Err(RingClosed), vec![4, 5]));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Selects flows by the hash of the flow key, so that a flow is selected or rejected as a whole at every
-//! observation point. [`Sampler`] has a fixed rate; [`Adaptive`] a rate that changes while flows are active.
+//! observation point. [`Sampler`] has a fixed rate; [`AdaptiveSampler`] a rate that changes while flows are active.
 
 use std::collections::VecDeque;
 
-use plan::{Sample, Slice};
+use plan::{FlowSlice, SampleMode};
 use wire::packet::TcpFlags;
-use wire::{FlowKey, Packet, Timestamp, Transport};
+use wire::{FlowKey, Packet, Timestamp, TransportHeader};
 
 /// Not secret: every monitor of a query must select the same flows.
 const SAMPLE_SEED: u64 = 0x6e65_7461_6c79_7469;
@@ -21,10 +21,10 @@ pub struct Sampler {
 impl Sampler {
     /// Creates a sampler; each seed gives a different sample. `Auto` starts with every flow.
     #[must_use]
-    pub fn new(sample: Sample, seed: u64) -> Sampler {
+    pub fn new(sample: SampleMode, seed: u64) -> Sampler {
         let threshold = match sample {
-            Sample::All | Sample::Auto => None,
-            Sample::Fraction(p) => Some(threshold(p)),
+            SampleMode::All | SampleMode::Auto => None,
+            SampleMode::Fraction(p) => Some(threshold(p)),
         };
         Sampler { threshold, seed: SAMPLE_SEED ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
     }
@@ -60,21 +60,21 @@ fn threshold(rate: f64) -> u64 {
 /// independent of the hash, so the selection probability is the product. When the slice shrinks, flows outside are cut
 /// off, and each remaining flow counts for more.
 #[derive(Clone, Debug)]
-pub struct Adaptive {
+pub struct AdaptiveSampler {
     rate: f64,
     has_changed: bool,
-    tcp: Lowest,
-    others: Lowest,
-    slices: Slices,
+    tcp: LowestRate,
+    others: LowestRate,
+    slices: SliceHistory,
 }
 
-impl Adaptive {
+impl AdaptiveSampler {
     /// Creates a sampler with rate 1, given the idle timeouts of TCP flows and others.
     #[must_use]
-    pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> Adaptive {
-        let (tcp, others) = (Lowest::within(tcp_idle_ns), Lowest::within(others_idle_ns));
-        let slices = Slices { now: Slice::default(), tcp: tcp.clone(), others: others.clone() };
-        Adaptive { rate: 1.0, has_changed: false, tcp, others, slices }
+    pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> AdaptiveSampler {
+        let (tcp, others) = (LowestRate::within(tcp_idle_ns), LowestRate::within(others_idle_ns));
+        let slices = SliceHistory { now: FlowSlice::default(), tcp: tcp.clone(), others: others.clone() };
+        AdaptiveSampler { rate: 1.0, has_changed: false, tcp, others, slices }
     }
 
     /// Whether the rate has ever changed from 1; until then flows need no check.
@@ -99,7 +99,7 @@ impl Adaptive {
     }
 
     /// Sets the slice of flows that switches copy from `now` on.
-    pub fn set_slice(&mut self, now: Timestamp, slice: Slice) {
+    pub fn set_slice(&mut self, now: Timestamp, slice: FlowSlice) {
         let change = (self.slices.now.share(), slice.share());
         self.slices.tcp.ended(now, change);
         self.slices.others.ended(now, change);
@@ -109,13 +109,13 @@ impl Adaptive {
 
     /// Slice of the flows that switches copy now.
     #[must_use]
-    pub fn slice(&self) -> Slice {
+    pub fn slice(&self) -> FlowSlice {
         self.slices.now
     }
 
     /// Removes rates older than the idle timeouts.
     pub fn forget(&mut self, now: Timestamp) {
-        let Slices { tcp, others, .. } = &mut self.slices;
+        let SliceHistory { tcp, others, .. } = &mut self.slices;
         [&mut self.tcp, &mut self.others, tcp, others].into_iter().for_each(|of| of.forget(now));
     }
 
@@ -123,19 +123,19 @@ impl Adaptive {
     #[must_use]
     pub fn rate_of(&self, packet: &Packet<'_>) -> f64 {
         match &packet.transport {
-            Transport::Tcp(tcp) if is_beginning(tcp.flags) => self.rate,
-            Transport::Tcp(_) => self.tcp.lowest(self.rate),
+            TransportHeader::Tcp(tcp) if is_beginning(tcp.flags) => self.rate,
+            TransportHeader::Tcp(_) => self.tcp.lowest(self.rate),
             _ => self.others.lowest(self.rate),
         }
     }
 
-    /// Slice that a flow must be in for this packet to select it; same rule as [`Adaptive::rate_of`].
+    /// Slice that a flow must be in for this packet to select it; same rule as [`AdaptiveSampler::rate_of`].
     #[must_use]
-    pub fn slice_of(&self, packet: &Packet<'_>) -> Slice {
-        let Slices { now, tcp, others } = &self.slices;
+    pub fn slice_of(&self, packet: &Packet<'_>) -> FlowSlice {
+        let SliceHistory { now, tcp, others } = &self.slices;
         let share = match &packet.transport {
-            Transport::Tcp(tcp) if is_beginning(tcp.flags) => return *now,
-            Transport::Tcp(_) => tcp.lowest(now.share()),
+            TransportHeader::Tcp(tcp) if is_beginning(tcp.flags) => return *now,
+            TransportHeader::Tcp(_) => tcp.lowest(now.share()),
             _ => others.lowest(now.share()),
         };
         // Shares are powers of two.
@@ -155,23 +155,23 @@ fn is_beginning(flags: TcpFlags) -> bool {
 
 /// Current slice of flows that switches copy, and the smallest within the idle timeouts.
 #[derive(Clone, Debug)]
-struct Slices {
-    now: Slice,
-    tcp: Lowest,
-    others: Lowest,
+struct SliceHistory {
+    now: FlowSlice,
+    tcp: LowestRate,
+    others: LowestRate,
 }
 
 /// Lowest rate within a sliding period.
 #[derive(Clone, Debug)]
-struct Lowest {
+struct LowestRate {
     within_ns: i64,
     /// Earlier rates below all later ones, with their end times; ascending.
     before: VecDeque<(Timestamp, f64)>,
 }
 
-impl Lowest {
-    fn within(within_ns: i64) -> Lowest {
-        Lowest { within_ns, before: VecDeque::new() }
+impl LowestRate {
+    fn within(within_ns: i64) -> LowestRate {
+        LowestRate { within_ns, before: VecDeque::new() }
     }
 
     fn ended(&mut self, now: Timestamp, (rate, next): (f64, f64)) {
@@ -190,7 +190,7 @@ impl Lowest {
 
 #[cfg(test)]
 mod tests {
-    use testkit::packet::{Sent, tcp_info};
+    use testkit::packet::{SentPacket, tcp_info};
     use wire::{Addr, Endpoint, IpProtocol};
 
     use super::*;
@@ -207,27 +207,28 @@ mod tests {
     #[test]
     fn the_share_is_the_rate() {
         for p in [0.01, 0.1, 0.5, 0.9] {
-            let sampler = Sampler::new(Sample::Fraction(p), 0);
+            let sampler = Sampler::new(SampleMode::Fraction(p), 0);
             let share = keys().filter(|k| sampler.takes(k)).count() as f64 / 20_000.0;
             assert!((share - p).abs() < 0.015, "{share} of {p}");
         }
-        assert!(keys().all(|k| Sampler::new(Sample::Auto, 0).takes(&k)));
+        assert!(keys().all(|k| Sampler::new(SampleMode::Auto, 0).takes(&k)));
     }
 
     #[test]
     fn a_larger_rate_keeps_what_a_smaller_one_kept() {
-        let (small, large) = (Sampler::new(Sample::Fraction(0.1), 0), Sampler::new(Sample::Fraction(0.3), 0));
+        let (small, large) =
+            (Sampler::new(SampleMode::Fraction(0.1), 0), Sampler::new(SampleMode::Fraction(0.3), 0));
         assert!(keys().filter(|k| small.takes(k)).all(|k| large.takes(&k)));
     }
 
     #[test]
     fn only_beginnings_go_by_the_rate_of_their_moment() {
         let ends = ("10.0.0.1:40000".parse().expect("an end"), "10.0.0.2:80".parse().expect("an end"));
-        let tcp = |flags| Sent::tcp(Timestamp(0), ends, tcp_info(1, 0, flags), b"");
+        let tcp = |flags| SentPacket::tcp(Timestamp(0), ends, tcp_info(1, 0, flags), b"");
         let syn = tcp(TcpFlags::SYN);
         let answer = tcp(TcpFlags::SYN | TcpFlags::ACK);
-        let datagram = Sent::udp(Timestamp(0), ends, b"x");
-        let mut adaptive = Adaptive::new(300, 60);
+        let datagram = SentPacket::udp(Timestamp(0), ends, b"x");
+        let mut adaptive = AdaptiveSampler::new(300, 60);
         let mut check = |now, rate, expected: [f64; 3]| {
             adaptive.set(Timestamp(now), rate);
             adaptive.forget(Timestamp(now));
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn old_rates_take_little_room() {
-        let mut adaptive = Adaptive::new(i64::MAX, i64::MAX);
+        let mut adaptive = AdaptiveSampler::new(i64::MAX, i64::MAX);
         for i in 0..100_000 {
             adaptive.set(
                 Timestamp(i),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan::{Coin, Slice};
+use plan::{FlowSlice, SliceSource};
 use wire::{Addr, Endpoint};
 
 /// Current slice; initially all flows.
@@ -13,28 +13,28 @@ pub struct SharedSlice(Arc<AtomicU64>);
 
 impl SharedSlice {
     /// Sets the slice.
-    pub fn set(&self, slice: Slice) {
-        let coin = u64::from(slice.coin == Coin::Addresses);
+    pub fn set(&self, slice: FlowSlice) {
+        let coin = u64::from(slice.coin == SliceSource::Addresses);
         let word = u64::from(slice.drawn) | u64::from(slice.level) << 16 | coin << 24;
         self.0.store(word, Ordering::Relaxed);
     }
 
     /// Current slice.
     #[must_use]
-    pub fn get(&self) -> Slice {
+    pub fn get(&self) -> FlowSlice {
         let word = self.0.load(Ordering::Relaxed);
-        let coin = if word >> 24 == 0 { Coin::Ports } else { Coin::Addresses };
-        Slice { coin, level: (word >> 16) as u8, drawn: word as u16 }
+        let coin = if word >> 24 == 0 { SliceSource::Ports } else { SliceSource::Addresses };
+        FlowSlice { coin, level: (word >> 16) as u8, drawn: word as u16 }
     }
 }
 
 /// Whether a flow between these endpoints is in a slice.
 #[inline]
 #[must_use]
-pub fn is_in(slice: Slice, ends: &[Endpoint; 2]) -> bool {
+pub fn is_in(slice: FlowSlice, ends: &[Endpoint; 2]) -> bool {
     let low = |addr: Addr| u16::from_be_bytes([addr.0[14], addr.0[15]]);
     slice.admits(match slice.coin {
-        Coin::Ports => ends.map(|end| end.port),
-        Coin::Addresses => ends.map(|end| low(end.addr)),
+        SliceSource::Ports => ends.map(|end| end.port),
+        SliceSource::Addresses => ends.map(|end| low(end.addr)),
     })
 }

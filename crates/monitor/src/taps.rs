@@ -6,16 +6,16 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plan::{TapTable, Taps};
+use plan::{TapSelection, TapTable};
 use tuple::TapEnd;
 use wire::{Addr, Endpoint};
 
 /// The current address table, shared by all workers of a job and replaced on updates.
 #[derive(Clone, Debug, Default)]
-pub struct SharedTaps(Arc<Shared>);
+pub struct SharedTaps(Arc<TapTableState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct TapTableState {
     /// Incremented with every change.
     version: AtomicU64,
     table: Mutex<TapTable>,
@@ -25,7 +25,7 @@ impl SharedTaps {
     /// Creates the shared table.
     #[must_use]
     pub fn new(table: TapTable) -> SharedTaps {
-        SharedTaps(Arc::new(Shared { version: AtomicU64::new(0), table: Mutex::new(table) }))
+        SharedTaps(Arc::new(TapTableState { version: AtomicU64::new(0), table: Mutex::new(table) }))
     }
 
     /// Replaces the table; workers apply it at the end of an epoch.
@@ -41,7 +41,7 @@ impl SharedTaps {
 
 /// Owner of an endpoint's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum EndpointOwner {
     Own,
     Other,
     Nobody,
@@ -50,14 +50,14 @@ enum Owner {
 /// One worker's copy of the table, prepared for lookups.
 #[derive(Debug)]
 pub struct TapFilter {
-    taps: Taps,
-    owners: Owners,
+    taps: TapSelection,
+    owners: AddressOwners,
     shared: SharedTaps,
     version: u64,
 }
 
 #[derive(Debug, Default)]
-struct Owners {
+struct AddressOwners {
     own: HashSet<Addr>,
     others: HashSet<Addr>,
 }
@@ -65,8 +65,9 @@ struct Owners {
 impl TapFilter {
     /// Creates the filter of a plan.
     #[must_use]
-    pub fn new(taps: Taps, shared: &SharedTaps) -> TapFilter {
-        let mut filter = TapFilter { taps, owners: Owners::default(), shared: shared.clone(), version: 0 };
+    pub fn new(taps: TapSelection, shared: &SharedTaps) -> TapFilter {
+        let mut filter =
+            TapFilter { taps, owners: AddressOwners::default(), shared: shared.clone(), version: 0 };
         filter.read();
         filter
     }
@@ -85,13 +86,13 @@ impl TapFilter {
         self.version = self.shared.version();
         let table = self.shared.0.table.lock().unwrap_or_else(PoisonError::into_inner);
         let all = |list: &[IpAddr]| list.iter().copied().map(Addr::from).collect();
-        self.owners = Owners { own: all(&table.own), others: all(&table.others) };
+        self.owners = AddressOwners { own: all(&table.own), others: all(&table.others) };
     }
 
     /// Whether this tap reports every flow.
     #[must_use]
     pub fn tells_all(&self) -> bool {
-        self.taps == Taps::All || self.owners.others.is_empty()
+        self.taps == TapSelection::All || self.owners.others.is_empty()
     }
 
     /// Whether this tap reports a flow between these endpoints. The end asked for decides; if its address belongs to no
@@ -102,42 +103,45 @@ impl TapFilter {
             return true;
         }
         let (first, second) = match self.taps {
-            Taps::Ends => return self.owners.end(client, server).is_some(),
-            Taps::Client => (client, server),
-            Taps::Server | Taps::All => (server, client),
+            TapSelection::Ends => return self.owners.end(client, server).is_some(),
+            TapSelection::Client => (client, server),
+            TapSelection::Server | TapSelection::All => (server, client),
         };
         match (self.owners.of(first.addr), self.owners.of(second.addr)) {
-            (Owner::Own, _) | (Owner::Nobody, Owner::Own | Owner::Nobody) => true,
-            (Owner::Other, _) | (Owner::Nobody, Owner::Other) => false,
+            (EndpointOwner::Own, _) | (EndpointOwner::Nobody, EndpointOwner::Own | EndpointOwner::Nobody) => {
+                true
+            }
+            (EndpointOwner::Other, _) | (EndpointOwner::Nobody, EndpointOwner::Other) => false,
         }
     }
 
     /// The end of a flow at which this tap is, if both ends are needed. `None`: at neither end, or not needed.
     #[must_use]
     pub fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
-        (self.taps == Taps::Ends).then(|| self.owners.end(client, server)).flatten()
+        (self.taps == TapSelection::Ends).then(|| self.owners.end(client, server)).flatten()
     }
 }
 
-impl Owners {
+impl AddressOwners {
     /// An end whose address belongs to no tap is assigned to the tap that is not at the other end: a mirror in front of
     /// the servers captures at the client's side. `None`: both ends belong to other taps.
     fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
         match (self.of(client.addr), self.of(server.addr)) {
-            (Owner::Own, _) | (Owner::Nobody, Owner::Other | Owner::Nobody) => Some(TapEnd::Client),
-            (_, Owner::Own) | (Owner::Other, Owner::Nobody) => Some(TapEnd::Server),
-            (Owner::Other, Owner::Other) => None,
+            (EndpointOwner::Own, _)
+            | (EndpointOwner::Nobody, EndpointOwner::Other | EndpointOwner::Nobody) => Some(TapEnd::Client),
+            (_, EndpointOwner::Own) | (EndpointOwner::Other, EndpointOwner::Nobody) => Some(TapEnd::Server),
+            (EndpointOwner::Other, EndpointOwner::Other) => None,
         }
     }
 
     /// A tap's own address takes precedence over the other taps' lists.
-    fn of(&self, addr: Addr) -> Owner {
+    fn of(&self, addr: Addr) -> EndpointOwner {
         if self.own.contains(&addr) {
-            Owner::Own
+            EndpointOwner::Own
         } else if self.others.contains(&addr) {
-            Owner::Other
+            EndpointOwner::Other
         } else {
-            Owner::Nobody
+            EndpointOwner::Nobody
         }
     }
 }
@@ -160,7 +164,7 @@ mod tests {
     }
 
     /// Checks this tap and the other tap, which has the same table with sides exchanged.
-    fn check(taps: Taps, client: &str, server: &str, ours: bool, theirs: bool) {
+    fn check(taps: TapSelection, client: &str, server: &str, ours: bool, theirs: bool) {
         let tells = |own: &[&str], others: &[&str]| {
             let filter = TapFilter::new(taps, &SharedTaps::new(table(own, others)));
             filter.tells(end(client), end(server))
@@ -179,9 +183,9 @@ mod tests {
             (US, NOBODY, (true, false), (true, false)),
             (NOBODY, NOBODY, (true, true), (true, true)),
         ] {
-            check(Taps::Server, client, server, by_server.0, by_server.1);
-            check(Taps::Client, client, server, by_client.0, by_client.1);
-            check(Taps::All, client, server, true, true);
+            check(TapSelection::Server, client, server, by_server.0, by_server.1);
+            check(TapSelection::Client, client, server, by_client.0, by_client.1);
+            check(TapSelection::All, client, server, true, true);
         }
     }
 
@@ -199,7 +203,7 @@ mod tests {
             (NOBODY, NOBODY, at_client, at_client),
         ] {
             let told = |own: &[&str], others: &[&str]| {
-                let filter = TapFilter::new(Taps::Ends, &SharedTaps::new(table(own, others)));
+                let filter = TapFilter::new(TapSelection::Ends, &SharedTaps::new(table(own, others)));
                 let (client, server) = (end(client), end(server));
                 assert_eq!(filter.tells(client, server), filter.end(client, server).is_some());
                 filter.end(client, server)
@@ -208,14 +212,14 @@ mod tests {
         }
         // A single tap knows its end as well.
         let alone = |taps| TapFilter::new(taps, &SharedTaps::new(table(&[US], &[])));
-        assert_eq!(alone(Taps::Server).end(end(NOBODY), end(US)), None);
-        assert_eq!(alone(Taps::Ends).end(end(NOBODY), end(US)), at_server);
+        assert_eq!(alone(TapSelection::Server).end(end(NOBODY), end(US)), None);
+        assert_eq!(alone(TapSelection::Ends).end(end(NOBODY), end(US)), at_server);
     }
 
     #[test]
     fn another_table_is_taken_over() {
         let shared = SharedTaps::default();
-        let mut filter = TapFilter::new(Taps::Server, &shared);
+        let mut filter = TapFilter::new(TapSelection::Server, &shared);
         assert!(filter.tells_all() && !filter.refresh());
         shared.set(table(&[US], &[THEM]));
         assert!(filter.tells(end(US), end(THEM)), "not before it is taken over");

@@ -9,51 +9,51 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::thread::{Builder, JoinHandle};
 
-use capture::{Block, Record, Source};
-use collect::{Part, Report};
+use capture::{PacketBlock, PacketRecord, PacketSource};
+use collect::{ReportPart, WorkerReport};
 use plan::slice::share;
-use stream::{Limited, Stretch};
+use stream::{LimitedStretch, LossStretch};
 use wire::{LinkType, Timestamp};
 
-use crate::dispatch::{Dispatch, Share, WorkerGone};
-use crate::epochs::{EPOCH_NS, Epochs};
-use crate::in_flight::{InFlight, Weight};
+use crate::dispatch::{PacketDispatcher, WorkerGone, WorkerShare};
+use crate::epochs::{EPOCH_NS, EpochSplitter};
+use crate::in_flight::{InFlightBytes, InFlightWeight};
 use crate::job::PacketFacts;
-use crate::losses::{LossMeter, lost};
-use crate::pressure::{Ceiling, Change, Governor, Look};
-use crate::ring::Receiver;
-use crate::vitals::{Reading, Vitals};
-use crate::worker::{Closing, Worker};
-use crate::{Accounting, Progress};
+use crate::loss_meter::{LossMeter, lost};
+use crate::ring::RingReceiver;
+use crate::sampling_control::{Governor, LoadObservation, RateCeiling, RateChange};
+use crate::vitals::{VitalsReading, WorkerVitals};
+use crate::worker::{MonitorWorker, WorkerFinalReport};
+use crate::{BatchProgress, PacketAccounting};
 
 /// Messages from threads to the owner of the job. The channel is bounded in messages and bytes: workers wait for a slow
 /// consumer.
-pub(crate) enum Message {
+pub(crate) enum WorkerMessage {
     /// Results of an epoch in progress.
-    Part(usize, Part, Weight),
-    Report(usize, Box<Report>, Weight),
+    Part(usize, ReportPart, InFlightWeight),
+    Report(usize, Box<WorkerReport>, InFlightWeight),
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
-    Rate(Change),
-    Closing(Box<Closing>),
+    Rate(RateChange),
+    Closing(Box<WorkerFinalReport>),
     Panic(Option<usize>, String),
 }
 
 /// One thread of a job.
-pub(crate) struct Thread {
+pub(crate) struct JobThread {
     /// Number of the worker; `None` for the reader that distributes packets.
     pub worker: Option<usize>,
-    pub tell: SyncSender<Message>,
-    pub in_flight: InFlight,
+    pub tell: SyncSender<WorkerMessage>,
+    pub in_flight: InFlightBytes,
     pub stop: Arc<AtomicBool>,
-    pub vitals: Arc<[Vitals]>,
-    pub ceiling: Ceiling,
+    pub vitals: Arc<[WorkerVitals]>,
+    pub ceiling: RateCeiling,
     pub core: Option<usize>,
 }
 
-impl Thread {
+impl JobThread {
     /// Starts a thread that runs `work`.
-    pub fn spawn(self, work: impl FnOnce(&Thread) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    pub fn spawn(self, work: impl FnOnce(&JobThread) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
         let name = self.worker.map_or("reader".to_owned(), |n| format!("worker {n}"));
         Builder::new().name(name.clone()).spawn(move || {
             if let Some(id) = self.core {
@@ -61,74 +61,86 @@ impl Thread {
             }
             // Unfinished state is dropped with the closure; no other thread can see it.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&self))) {
-                self.tell(Message::Panic(self.worker, format!("{name} failed: {}", words(panic.as_ref()))));
+                self.tell(WorkerMessage::Panic(
+                    self.worker,
+                    format!("{name} failed: {}", words(panic.as_ref())),
+                ));
             }
         })
     }
 
     /// Reads a source and processes its packets.
-    pub fn run(&self, worker: Worker, source: Box<dyn Source>, is_live: bool) {
+    pub fn run(&self, worker: MonitorWorker, source: Box<dyn PacketSource>, is_live: bool) {
         // The rate is not adapted for files: they are read as fast as they are processed.
         let governor = (is_live && worker.monitor().adapts()).then(Governor::default);
-        let numbered = if is_live { Numbered::ByClock } else { Numbered::InTurn };
-        let (log, losses) = (Logbook::default(), LossMeter::default());
-        let mut alone = Alone { worker, source, governor, numbered, epoch: 0, log, losses };
-        let (mut block, mut epochs) = (Block::default(), Epochs::default());
+        let numbered = if is_live { EpochNumbering::ByClock } else { EpochNumbering::InTurn };
+        let (log, losses) = (SourceLog::default(), LossMeter::default());
+        let mut alone = StandaloneWorker { worker, source, governor, numbered, epoch: 0, log, losses };
+        let (mut block, mut epochs) = (PacketBlock::default(), EpochSplitter::default());
         while !self.is_stopped() && alone.source.next_block(&mut block) {
             self.facts(alone.log.saw(&block));
-            if self.run_block(&block, &mut epochs, &mut alone) == Progress::LimitReached {
+            if self.run_block(&block, &mut epochs, &mut alone) == BatchProgress::LimitReached {
                 alone.log.limit_reached = true;
                 break;
             }
         }
-        let Alone { mut worker, source, mut log, mut losses, .. } = alone;
+        let StandaloneWorker { mut worker, source, mut log, mut losses, .. } = alone;
         self.names(log.new_names(source.as_ref()));
         let lost = losses.look(source.as_ref(), &epochs);
-        self.report(Report { lost, ..worker.finish(None, &mut |part| self.part(part)) });
+        self.report(WorkerReport { lost, ..worker.finish(None, &mut |part| self.part(part)) });
         let monitor = worker.monitor();
         self.show(&worker, Some(source.as_ref()));
-        self.tell(Message::Closing(log.closing(monitor.accounting(), source.as_ref(), monitor.clock())));
+        self.tell(WorkerMessage::Closing(log.closing(
+            monitor.accounting(),
+            source.as_ref(),
+            monitor.clock(),
+        )));
     }
 
     /// Processes a block, epoch by epoch.
-    fn run_block(&self, block: &Block, epochs: &mut Epochs, alone: &mut Alone) -> Progress {
+    fn run_block(
+        &self,
+        block: &PacketBlock,
+        epochs: &mut EpochSplitter,
+        alone: &mut StandaloneWorker,
+    ) -> BatchProgress {
         let mut from = 0;
         while from < block.len() {
             let end = epochs.ends_within(&block.records()[from..]);
             let to = end.map_or(block.len(), |n| from + n);
             if alone.worker.on_packets(block.range(from..to), &mut |part| self.part(part))
-                == Progress::LimitReached
+                == BatchProgress::LimitReached
             {
                 let all = alone.source.counters().packets;
                 let left = all.saturating_sub(alone.worker.monitor().accounting().received);
                 let from = block.len().saturating_sub(left as usize);
                 alone.log.unwanted.extend_from_slice(&block.records()[from..]);
-                return Progress::LimitReached;
+                return BatchProgress::LimitReached;
             }
             if end.is_some() {
                 self.end_epoch(alone, epochs);
             }
             from = to;
         }
-        let Some(clock) = block.clock() else { return Progress::Continue };
+        let Some(clock) = block.clock() else { return BatchProgress::Continue };
         if epochs.ends_at(clock) {
             self.end_epoch(alone, epochs);
         }
         let is_over = block.is_empty() && alone.worker.monitor().limiter().is_over(epochs.clock());
-        if is_over { Progress::LimitReached } else { Progress::Continue }
+        if is_over { BatchProgress::LimitReached } else { BatchProgress::Continue }
     }
 
-    fn end_epoch(&self, alone: &mut Alone, epochs: &Epochs) {
+    fn end_epoch(&self, alone: &mut StandaloneWorker, epochs: &EpochSplitter) {
         let clock = epochs.clock();
         alone.epoch = match alone.numbered {
-            Numbered::InTurn => alone.epoch + 1,
-            Numbered::ByClock => epoch_of(clock).max(alone.epoch),
+            EpochNumbering::InTurn => alone.epoch + 1,
+            EpochNumbering::ByClock => epoch_of(clock).max(alone.epoch),
         };
         let lost = alone.losses.look(alone.source.as_ref(), epochs);
         let report = alone.worker.end_epoch(alone.epoch, clock, &mut |part| self.part(part));
         // Rows emitted now may contain these names.
         self.names(alone.log.new_names(alone.source.as_ref()));
-        self.report(Report { lost, ..report });
+        self.report(WorkerReport { lost, ..report });
         if let Some(governor) = &mut alone.governor {
             self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
         }
@@ -136,7 +148,7 @@ impl Thread {
     }
 
     /// Processes packets distributed by a reader.
-    pub fn run_behind(&self, mut worker: Worker, mut ring: Receiver<Share>) {
+    pub fn run_behind(&self, mut worker: MonitorWorker, mut ring: RingReceiver<WorkerShare>) {
         // Worker 0 reports for the reader.
         let reports = self.worker == Some(0);
         let (mut clock, mut last) = (None, (None, None));
@@ -155,20 +167,23 @@ impl Thread {
         self.report(if reports { with(report, last.0, last.1) } else { report });
         self.show(&worker, None);
         let accounting = worker.monitor().accounting();
-        self.tell(Message::Closing(Box::new(Closing { accounting, ..Closing::default() })));
+        self.tell(WorkerMessage::Closing(Box::new(WorkerFinalReport {
+            accounting,
+            ..WorkerFinalReport::default()
+        })));
     }
 
     /// Reads a source and distributes its packets.
-    pub fn deal(&self, mut source: Box<dyn Source>, mut dispatch: Dispatch) {
-        let mut log = Logbook::default();
+    pub fn deal(&self, mut source: Box<dyn PacketSource>, mut dispatch: PacketDispatcher) {
+        let mut log = SourceLog::default();
         let mut block = dispatch.empty_block();
         while !self.is_stopped() && source.next_block(&mut block) {
             self.facts(log.saw(&block));
             self.names(log.new_names(source.as_ref()));
             self.vitals[0].write_position(source.progress());
             match dispatch.deal(block, source.as_ref()) {
-                Ok(Progress::Continue) => {}
-                Ok(Progress::LimitReached) => {
+                Ok(BatchProgress::Continue) => {}
+                Ok(BatchProgress::LimitReached) => {
                     log.limit_reached = true;
                     break;
                 }
@@ -182,18 +197,18 @@ impl Thread {
         self.names(log.new_names(source.as_ref()));
         log.unwanted = dispatch.unwanted();
         let (accounting, clock) = (dispatch.accounting(), dispatch.clock());
-        self.tell(Message::Closing(log.closing(accounting, source.as_ref(), clock)));
+        self.tell(WorkerMessage::Closing(log.closing(accounting, source.as_ref(), clock)));
     }
 
     /// SAMPLE auto: adapts the sampling rate to the load.
-    fn adapt(&self, worker: &mut Worker, source: &dyn Source, governor: &mut Governor) {
+    fn adapt(&self, worker: &mut MonitorWorker, source: &dyn PacketSource, governor: &mut Governor) {
         let lost = source.counters().lost_before_us.unwrap_or(0);
         let (now, ceiling) = (worker.monitor().clock(), self.ceiling.get());
-        let look = Look { now, backlog: source.backlog(), lost, ceiling };
+        let look = LoadObservation { now, backlog: source.backlog(), lost, ceiling };
         if let Some(mut change) = governor.look(look, self.worker.unwrap_or(0)) {
             worker.set_sample_rate(change.rate);
             change.copied = share(worker.monitor().slice_level());
-            self.tell(Message::Rate(change));
+            self.tell(WorkerMessage::Rate(change));
         }
     }
 
@@ -201,41 +216,41 @@ impl Thread {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn report(&self, report: Report) {
+    fn report(&self, report: WorkerReport) {
         if let Some(worker) = self.worker {
             let weight = self.in_flight.enter(report.part.bytes);
-            self.tell(Message::Report(worker, Box::new(report), weight));
+            self.tell(WorkerMessage::Report(worker, Box::new(report), weight));
         }
     }
 
-    fn part(&self, part: Part) {
+    fn part(&self, part: ReportPart) {
         if let Some(worker) = self.worker {
             let weight = self.in_flight.enter(part.bytes);
-            self.tell(Message::Part(worker, part, weight));
+            self.tell(WorkerMessage::Part(worker, part, weight));
         }
     }
 
     fn names(&self, names: Vec<(IpAddr, String)>) {
         if !names.is_empty() {
-            self.tell(Message::Names(names));
+            self.tell(WorkerMessage::Names(names));
         }
     }
 
     fn facts(&self, facts: Option<PacketFacts>) {
-        facts.into_iter().for_each(|facts| self.tell(Message::Packets(facts)));
+        facts.into_iter().for_each(|facts| self.tell(WorkerMessage::Packets(facts)));
     }
 
     /// Sends a message; ignored if the receiver was dropped.
-    fn tell(&self, message: Message) {
+    fn tell(&self, message: WorkerMessage) {
         let _ = self.tell.send(message);
     }
 
     /// Publishes the worker's vital signs.
-    fn show(&self, worker: &Worker, source: Option<&dyn Source>) {
+    fn show(&self, worker: &MonitorWorker, source: Option<&dyn PacketSource>) {
         let Some(number) = self.worker else { return };
         let accounting = worker.monitor().accounting();
-        let counters = source.map(Source::counters).unwrap_or_default();
-        self.vitals[number].write(&Reading {
+        let counters = source.map(PacketSource::counters).unwrap_or_default();
+        self.vitals[number].write(&VitalsReading {
             packets: accounting.received,
             bytes: counters.original_bytes,
             tuples: accounting.tuples,
@@ -248,7 +263,7 @@ impl Thread {
             cut_off: accounting.cut_off,
             strays: accounting.strays,
             slice_level: worker.monitor().slice_level(),
-            ..Reading::default()
+            ..VitalsReading::default()
         });
         if let Some(source) = source {
             self.vitals[number].write_position(source.progress());
@@ -257,59 +272,64 @@ impl Thread {
 }
 
 /// Adds the reader's losses and limits to a worker's report.
-fn with(report: Report, lost: Option<Stretch>, limited: Option<Limited>) -> Report {
-    Report { lost, limited: Limited::union(report.limited, limited), ..report }
+fn with(report: WorkerReport, lost: Option<LossStretch>, limited: Option<LimitedStretch>) -> WorkerReport {
+    WorkerReport { lost, limited: LimitedStretch::union(report.limited, limited), ..report }
 }
 
 /// A worker that reads its source itself.
-struct Alone {
-    worker: Worker,
-    source: Box<dyn Source>,
+struct StandaloneWorker {
+    worker: MonitorWorker,
+    source: Box<dyn PacketSource>,
     governor: Option<Governor>,
-    numbered: Numbered,
+    numbered: EpochNumbering,
     epoch: u64,
-    log: Logbook,
+    log: SourceLog,
     losses: LossMeter,
 }
 
 /// Numbering of epochs: consecutive for a single worker; by the clock for live workers, so that an idle
 /// worker does not delay the others.
 #[derive(Clone, Copy)]
-enum Numbered {
+enum EpochNumbering {
     InTurn,
     ByClock,
 }
 
 /// Facts about a source already reported by its reader.
 #[derive(Default)]
-struct Logbook {
+struct SourceLog {
     first_ts: Option<Timestamp>,
     link: Option<LinkType>,
     names_told: usize,
     limit_reached: bool,
     /// Packets that were read but lie beyond LIMIT.
-    unwanted: Vec<Record>,
+    unwanted: Vec<PacketRecord>,
 }
 
-impl Logbook {
+impl SourceLog {
     /// Returns the new facts in a block. Only its first link type is checked.
-    fn saw(&mut self, block: &Block) -> Option<PacketFacts> {
+    fn saw(&mut self, block: &PacketBlock) -> Option<PacketFacts> {
         let first = block.records().first()?;
         self.first_ts = self.first_ts.or(Some(first.ts));
         let is_known = self.link.replace(first.link_type) == Some(first.link_type);
         (!is_known).then(|| PacketFacts { first_ts: self.first_ts, links: vec![first.link_type] })
     }
 
-    fn new_names(&mut self, source: &dyn Source) -> Vec<(IpAddr, String)> {
+    fn new_names(&mut self, source: &dyn PacketSource) -> Vec<(IpAddr, String)> {
         let names = &source.names()[self.names_told..];
         self.names_told += names.len();
         names.to_vec()
     }
 
-    fn closing(self, accounting: Accounting, source: &dyn Source, clock: Timestamp) -> Box<Closing> {
+    fn closing(
+        self,
+        accounting: PacketAccounting,
+        source: &dyn PacketSource,
+        clock: Timestamp,
+    ) -> Box<WorkerFinalReport> {
         let mut counters = source.counters();
         counters.take_back(&self.unwanted);
-        Box::new(Closing {
+        Box::new(WorkerFinalReport {
             accounting,
             source: Some(counters),
             errors: source.errors().to_vec(),

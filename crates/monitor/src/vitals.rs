@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Live counters of one worker, on their own cache lines so that readers do not slow the worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Vitals {
+pub struct WorkerVitals {
     packets: AtomicU64,
     bytes: AtomicU64,
     tuples: AtomicU64,
@@ -26,7 +26,7 @@ pub struct Vitals {
 
 /// One reading of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reading {
+pub struct VitalsReading {
     /// Packets taken from the source.
     pub packets: u64,
     /// Bytes of these packets on the wire.
@@ -47,7 +47,7 @@ pub struct Reading {
     pub sampled_out: u64,
     /// Flows cut off and packets outside the slice that switches copy.
     pub cut_off: u64,
-    /// Packets outside the slice; see [`Accounting::strays`](crate::accounting::Accounting::strays).
+    /// Packets outside the slice; see [`PacketAccounting::strays`](crate::accounting::PacketAccounting::strays).
     pub strays: u64,
     /// Level of the slice that the worker applies.
     pub slice_level: u8,
@@ -55,9 +55,9 @@ pub struct Reading {
     pub position: (u64, Option<u64>),
 }
 
-impl Vitals {
+impl WorkerVitals {
     /// Stores all counters.
-    pub fn write(&self, now: &Reading) {
+    pub fn write(&self, now: &VitalsReading) {
         let share = |share: f64, scale: f64| (share.clamp(0.0, 1.0) * scale) as u64;
         let all = [
             (&self.packets, now.packets),
@@ -84,9 +84,9 @@ impl Vitals {
 
     /// Reads all counters. Each is exact, but they are not from the same instant.
     #[must_use]
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> VitalsReading {
         let all = self.position_max.load(Relaxed);
-        Reading {
+        VitalsReading {
             packets: self.packets.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             tuples: self.tuples.load(Relaxed),
@@ -105,10 +105,10 @@ impl Vitals {
 
     /// Creates counters for `workers` workers.
     #[must_use]
-    pub fn of_all(workers: usize) -> Arc<[Vitals]> {
+    pub fn of_all(workers: usize) -> Arc<[WorkerVitals]> {
         let new = |_| {
-            let vitals = Vitals::default();
-            vitals.write(&Reading { sample_rate: 1.0, ..Reading::default() });
+            let vitals = WorkerVitals::default();
+            vitals.write(&VitalsReading { sample_rate: 1.0, ..VitalsReading::default() });
             vitals
         };
         (0..workers).map(new).collect()
@@ -121,18 +121,18 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let vitals = Vitals::of_all(2);
-        let reading = Reading {
+        let vitals = WorkerVitals::of_all(2);
+        let reading = VitalsReading {
             packets: 5,
             bytes: 700,
             gaps: 1,
             backlog: 0.25,
             sample_rate: 1.0,
-            ..Reading::default()
+            ..VitalsReading::default()
         };
         vitals[1].write(&reading);
         assert_eq!(vitals[1].read(), reading);
-        assert_eq!(vitals[0].read(), Reading { sample_rate: 1.0, ..Reading::default() });
+        assert_eq!(vitals[0].read(), VitalsReading { sample_rate: 1.0, ..VitalsReading::default() });
         vitals[0].write_position((7, Some(9)));
         assert_eq!(vitals[0].read().position, (7, Some(9)));
     }

@@ -1,33 +1,33 @@
 //! One worker: processes its share of the packets to partial results. It shares no state with other workers
-//! and sends a [`Report`] at the end of every epoch. Workers that share an input have the same epochs, so
+//! and sends a [`WorkerReport`] at the end of every epoch. Workers that share an input have the same epochs, so
 //! results do not depend on their number.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use capture::SourceError;
-use collect::{Part, Report};
+use collect::{ReportPart, WorkerReport};
 use plan::{Dataflow, MonitorSpec};
-use stream::{Engines, Limited, Loss, Output, Partials, TakeOutput};
+use stream::{EngineOutput, EngineSet, LimitedStretch, LossCount, OutputConsumer, PartialResultSet};
 use tuple::Batch;
-use wire::{Captured, Timestamp};
+use wire::{CapturedPacket, Timestamp};
 
 use crate::gate::Gate;
-use crate::limits::{LimitMeter, reached};
-use crate::outputs::TakeTuples;
-use crate::{Accounting, Monitor, Progress, pipeline};
+use crate::limit_meter::{LimitMeter, reached};
+use crate::tuple_outputs::TupleConsumer;
+use crate::{BatchProgress, Monitor, PacketAccounting, pipeline};
 
 /// A monitor with its stream operators.
-pub struct Worker {
+pub struct MonitorWorker {
     monitor: Monitor,
-    analysis: Analysis,
+    analysis: TupleAnalysis,
     limits: LimitMeter,
 }
 
 /// Processing of a worker's tuples.
-struct Analysis {
-    engines: Engines,
-    part: Part,
+struct TupleAnalysis {
+    engines: EngineSet,
+    part: ReportPart,
     /// Size at which a part is sent before its epoch ends.
     part_bytes_max: usize,
     /// Reports contain open windows if these take at most this many bytes.
@@ -38,11 +38,11 @@ struct Analysis {
 
 /// Final report of a worker or reader.
 #[derive(Default)]
-pub struct Closing {
+pub struct WorkerFinalReport {
     /// Packet counts.
-    pub accounting: Accounting,
+    pub accounting: PacketAccounting,
     /// Counters of its source, if it had one.
-    pub source: Option<capture::Counters>,
+    pub source: Option<capture::SourceCounters>,
     /// Errors of its source.
     pub errors: Vec<SourceError>,
     /// Timestamp of the first packet, and the time at the end.
@@ -55,28 +55,28 @@ pub struct Closing {
 /// queries have the same results as queries over the packets.
 const LATENESS_NS: i64 = 1_000_000_000;
 
-impl Worker {
+impl MonitorWorker {
     /// Creates a worker.
     #[must_use]
     pub fn new(
         gate: Gate,
         plan: (&MonitorSpec, &[Dataflow]),
-        config: (pipeline::Config, stream::Config),
+        config: (pipeline::MonitorConfig, stream::EngineConfig),
         part_bytes_max: usize,
-    ) -> Worker {
-        let engines = Engines::worker(plan.1, &config.1);
+    ) -> MonitorWorker {
+        let engines = EngineSet::worker(plan.1, &config.1);
         let windows =
             plan.1.iter().flat_map(|dataflow| &dataflow.pipelines).filter_map(|pipeline| pipeline.window);
         let limits = LimitMeter::new(&config.0.flow);
         let mut monitor = Monitor::behind(gate, plan.0, config.0);
         let lateness_ns = windows.map(|window| window.lateness_ns.max(0)).min();
         monitor.set_lateness(lateness_ns.map_or(LATENESS_NS, |ns| ns.min(LATENESS_NS)));
-        Worker {
+        MonitorWorker {
             limits,
             monitor,
-            analysis: Analysis {
+            analysis: TupleAnalysis {
                 engines,
-                part: Part::default(),
+                part: ReportPart::default(),
                 part_bytes_max,
                 peek_bytes_max: None,
                 deltas: None,
@@ -86,21 +86,21 @@ impl Worker {
 
     /// Includes open windows in reports if they take at most this many bytes.
     #[must_use]
-    pub fn peeking(mut self, peek_bytes_max: Option<usize>) -> Worker {
+    pub fn peeking(mut self, peek_bytes_max: Option<usize>) -> MonitorWorker {
         self.analysis.peek_bytes_max = peek_bytes_max;
         self
     }
 
     /// Sets the flag that stops processing early.
     #[must_use]
-    pub fn heeding(mut self, stop: Arc<AtomicBool>) -> Worker {
+    pub fn heeding(mut self, stop: Arc<AtomicBool>) -> MonitorWorker {
         self.monitor.heed(stop);
         self
     }
 
     /// Sends open windows at this interval and clears them.
     #[must_use]
-    pub fn telling_open(mut self, every_ns: Option<i64>) -> Worker {
+    pub fn telling_open(mut self, every_ns: Option<i64>) -> MonitorWorker {
         self.analysis.deltas = every_ns.map(|every_ns| (every_ns, Timestamp::MIN));
         self
     }
@@ -108,27 +108,32 @@ impl Worker {
     /// Processes packets of an epoch, or a share of them. Large results are passed to `early` in parts.
     pub fn on_packets<'a>(
         &mut self,
-        packets: impl Iterator<Item = Captured<'a>>,
-        early: &mut dyn FnMut(Part),
-    ) -> Progress {
-        self.monitor.take(packets, &mut Analyse { analysis: &mut self.analysis, early })
+        packets: impl Iterator<Item = CapturedPacket<'a>>,
+        early: &mut dyn FnMut(ReportPart),
+    ) -> BatchProgress {
+        self.monitor.take(packets, &mut TupleAnalyzer { analysis: &mut self.analysis, early })
     }
 
-    /// Ends an epoch at `clock`; `early` as in [`Worker::on_packets`].
-    pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp, early: &mut dyn FnMut(Part)) -> Report {
-        let mut analyse = Analyse { analysis: &mut self.analysis, early };
+    /// Ends an epoch at `clock`; `early` as in [`MonitorWorker::on_packets`].
+    pub fn end_epoch(
+        &mut self,
+        epoch: u64,
+        clock: Timestamp,
+        early: &mut dyn FnMut(ReportPart),
+    ) -> WorkerReport {
+        let mut analyse = TupleAnalyzer { analysis: &mut self.analysis, early };
         self.monitor.advance(Some(clock), &mut analyse);
         self.monitor.end_epoch(&mut analyse);
         let watermark = self.monitor.clock();
         let partial = self.analysis.engines.detach(watermark.0);
         self.analysis.tell_open(watermark);
         let open = self.analysis.peek_bytes_max.and_then(|max| self.analysis.engines.peek(max));
-        Report { open, ..self.say(epoch, watermark, partial) }
+        WorkerReport { open, ..self.say(epoch, watermark, partial) }
     }
 
-    /// Ends the input at `clock`, or at the latest packet if `None`; `early` as in [`Worker::on_packets`].
-    pub fn finish(&mut self, clock: Option<Timestamp>, early: &mut dyn FnMut(Part)) -> Report {
-        let mut analyse = Analyse { analysis: &mut self.analysis, early };
+    /// Ends the input at `clock`, or at the latest packet if `None`; `early` as in [`MonitorWorker::on_packets`].
+    pub fn finish(&mut self, clock: Option<Timestamp>, early: &mut dyn FnMut(ReportPart)) -> WorkerReport {
+        let mut analyse = TupleAnalyzer { analysis: &mut self.analysis, early };
         if clock.is_some() {
             self.monitor.advance(clock, &mut analyse);
         }
@@ -137,14 +142,14 @@ impl Worker {
         self.say(u64::MAX, watermark, partial)
     }
 
-    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<Partials>) -> Report {
+    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<PartialResultSet>) -> WorkerReport {
         let mut part = std::mem::take(&mut self.analysis.part);
         partial.into_iter().for_each(|windows| part.add_windows(windows));
         let loss = self.monitor.capture_loss();
-        let loss = Loss { seen: loss.seen, lost: loss.unseen };
+        let loss = LossCount { seen: loss.seen, lost: loss.unseen };
         let of_packets = self.limits.look(watermark, reached(&self.monitor.accounting()));
-        let limited = Limited::union(of_packets, self.analysis.engines.take_limited());
-        Report { epoch, watermark, part, loss, lost: None, limited, open: None }
+        let limited = LimitedStretch::union(of_packets, self.analysis.engines.take_limited());
+        WorkerReport { epoch, watermark, part, loss, lost: None, limited, open: None }
     }
 
     /// Sets the sampling rate of new flows; see [`Monitor::set_sample_rate`].
@@ -159,7 +164,7 @@ impl Worker {
     }
 }
 
-impl Analysis {
+impl TupleAnalysis {
     fn tell_open(&mut self, now: Timestamp) {
         let Some((every_ns, told)) = &mut self.deltas else { return };
         if now < *told || now.0.saturating_sub(told.0) >= *every_ns {
@@ -170,15 +175,19 @@ impl Analysis {
 }
 
 /// Passes tuples to the stream operators.
-struct Analyse<'w> {
-    analysis: &'w mut Analysis,
-    early: &'w mut dyn FnMut(Part),
+struct TupleAnalyzer<'w> {
+    analysis: &'w mut TupleAnalysis,
+    early: &'w mut dyn FnMut(ReportPart),
 }
 
-impl TakeTuples for Analyse<'_> {
+impl TupleConsumer for TupleAnalyzer<'_> {
     fn take(&mut self, input: usize, tuples: Batch) {
-        let Analysis { engines, part, part_bytes_max, .. } = self.analysis;
-        engines.push(input, &tuples, &mut Keep { part, part_bytes_max: *part_bytes_max, early: self.early });
+        let TupleAnalysis { engines, part, part_bytes_max, .. } = self.analysis;
+        engines.push(
+            input,
+            &tuples,
+            &mut RowCollector { part, part_bytes_max: *part_bytes_max, early: self.early },
+        );
         if let Some(windows) = engines.detach_early(*part_bytes_max) {
             part.add_windows(windows);
             (self.early)(std::mem::take(part));
@@ -186,15 +195,15 @@ impl TakeTuples for Analyse<'_> {
     }
 }
 
-/// Collects rows in `Report`.
-struct Keep<'w> {
-    part: &'w mut Part,
+/// Collects rows in `WorkerReport`.
+struct RowCollector<'w> {
+    part: &'w mut ReportPart,
     part_bytes_max: usize,
-    early: &'w mut dyn FnMut(Part),
+    early: &'w mut dyn FnMut(ReportPart),
 }
 
-impl TakeOutput for Keep<'_> {
-    fn take(&mut self, output: Output) {
+impl OutputConsumer for RowCollector<'_> {
+    fn take(&mut self, output: EngineOutput) {
         self.part.add_rows(output.batch);
         if self.part.bytes >= self.part_bytes_max {
             (self.early)(std::mem::take(self.part));

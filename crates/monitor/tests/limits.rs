@@ -4,11 +4,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use monitor::job::Config;
-use monitor::{Ended, Input, Job, Step};
-use stream::Output;
-use testkit::packet::{Sent, tcp_info};
-use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
+use monitor::job::JobConfig;
+use monitor::{JobInput, MonitorJob, MonitorOutcome, MonitorProgress};
+use stream::EngineOutput;
+use testkit::packet::{SentPacket, tcp_info};
+use testkit::pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
 use wire::Timestamp;
 use wire::packet::TcpFlags;
 
@@ -18,13 +18,13 @@ const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Connection `n`: a request at `at`, its response so much later.
-fn exchange(n: u16, at: i64, later: i64) -> Vec<Sent> {
+fn exchange(n: u16, at: i64, later: i64) -> Vec<SentPacket> {
     let ends =
         (SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 40_000)), SocketAddr::from(([10, 9, 0, 1], 80)));
     let mut sent = Vec::new();
     let mut say = |offset: i64, is_client: bool, tcp, payload: &[u8]| {
         let ends = if is_client { ends } else { (ends.1, ends.0) };
-        sent.push(Sent::tcp(Timestamp(START + at + offset), ends, tcp, payload));
+        sent.push(SentPacket::tcp(Timestamp(START + at + offset), ends, tcp, payload));
     };
     let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
     say(0, true, tcp_info(100, 0, syn), b"");
@@ -37,14 +37,14 @@ fn exchange(n: u16, at: i64, later: i64) -> Vec<Sent> {
 }
 
 /// The same with a response whose second segment is lost and whose others wait for it.
-fn with_a_hole(n: u16, at: i64) -> Vec<Sent> {
+fn with_a_hole(n: u16, at: i64) -> Vec<SentPacket> {
     let mut sent = exchange(n, at, 1_000_000);
     sent.truncate(4);
     let (client, server) = (sent[0].src, sent[0].dst);
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n";
     let mut say = |offset: i64, seq: u32, payload: &[u8]| {
         let tcp = tcp_info(seq, 101 + GET.len() as u32, TcpFlags::ACK);
-        sent.push(Sent::tcp(Timestamp(START + at + offset), (server, client), tcp, payload));
+        sent.push(SentPacket::tcp(Timestamp(START + at + offset), (server, client), tcp, payload));
     };
     say(1_000_000, 501, head);
     (2..200u32)
@@ -52,25 +52,30 @@ fn with_a_hole(n: u16, at: i64) -> Vec<Sent> {
     sent
 }
 
-fn run(query: &str, config: &Config, connections: Vec<Vec<Sent>>, workers: usize) -> (Vec<Output>, Ended) {
-    let mut sent: Vec<Sent> = connections.into_iter().flatten().collect();
+fn run(
+    query: &str,
+    config: &JobConfig,
+    connections: Vec<Vec<SentPacket>>,
+    workers: usize,
+) -> (Vec<EngineOutput>, MonitorOutcome) {
+    let mut sent: Vec<SentPacket> = connections.into_iter().flatten().collect();
     sent.sort_by_key(|sent| sent.ts);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("in.pcap");
-    fs::write(&path, pcap_bytes(&sent, Precision::Nanos, ByteOrder::Little)).expect("a file");
+    fs::write(&path, pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little)).expect("a file");
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-    let input = Input::Shared(capture::open(&[path]), workers);
-    let mut job = Job::start(&planner::lower(&query), config, input).expect("threads");
+    let input = JobInput::Shared(capture::open(&[path]), workers);
+    let mut job = MonitorJob::start(&planner::lower(&query), config, input).expect("threads");
     let mut out = Vec::new();
-    while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
+    while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
     let ended = job.end();
     assert!(ended.panics.is_empty() && ended.accounting.adds_up(), "{:?}", ended.panics);
     (out, ended)
 }
 
 /// The rows: when their windows begin, in seconds, and whether they are approximate.
-fn marks(out: &[Output]) -> Vec<(Option<i64>, bool)> {
-    let of_batch = |output: &Output| {
+fn marks(out: &[EngineOutput]) -> Vec<(Option<i64>, bool)> {
+    let of_batch = |output: &EngineOutput| {
         let batch = &output.batch;
         let column = |name| batch.schema().find(name);
         let start = |row: usize| column("window_start").map(|id| (batch.i64(id).value(row) - START) / SECOND);
@@ -81,19 +86,19 @@ fn marks(out: &[Output]) -> Vec<(Option<i64>, bool)> {
 }
 
 /// So many connections, all open at once.
-fn many(n: u16, at: i64) -> impl Iterator<Item = Vec<Sent>> {
+fn many(n: u16, at: i64) -> impl Iterator<Item = Vec<SentPacket>> {
     (1..=n).map(move |i| exchange(i, at + i64::from(i) * 10_000, SECOND / 2))
 }
 
 /// A query over packets: without a limit no row is marked and nothing is counted; with it, all rows are.
 fn check(
     query: &str,
-    limit: impl Fn(&mut Config),
-    packets: &dyn Fn() -> Vec<Vec<Sent>>,
-    count: fn(&Ended) -> u64,
+    limit: impl Fn(&mut JobConfig),
+    packets: &dyn Fn() -> Vec<Vec<SentPacket>>,
+    count: fn(&MonitorOutcome) -> u64,
 ) {
     for workers in [1, 3] {
-        let mut config = Config::default();
+        let mut config = JobConfig::default();
         let (out, ended) = run(query, &config, packets(), workers);
         assert_eq!((marks(&out), count(&ended)), (vec![(None, false)], 0), "{query}, {workers} workers");
         limit(&mut config);
@@ -105,16 +110,16 @@ fn check(
 
 #[test]
 fn every_limit_marks_the_rows_of_a_run() {
-    let evicted = |ended: &Ended| ended.accounting.flows.closed_for(flow::CloseReason::Evicted);
+    let evicted = |ended: &MonitorOutcome| ended.accounting.flows.closed_for(flow::CloseReason::Evicted);
     check(
         "PARSE http PROCESS (count)",
-        |config| config.monitor.flow.room = flow::Room::of_flows(60),
+        |config| config.monitor.flow.room = flow::FlowBudget::of_flows(60),
         &|| many(300, 0).collect(),
         evicted,
     );
     check(
         "PARSE flow PROCESS (count)",
-        |config| config.monitor.flow.room = flow::Room::of_flows(60),
+        |config| config.monitor.flow.room = flow::FlowBudget::of_flows(60),
         &|| many(300, 0).collect(),
         evicted,
     );
@@ -136,8 +141,8 @@ fn every_limit_marks_the_rows_of_a_run() {
 fn windows_outside_of_the_time_of_a_limit_are_not_marked() {
     let query = "PARSE http PROCESS (group-count: group=method, w=1s)";
     for workers in [1, 3] {
-        let mut config = Config::default();
-        config.monitor.flow.room = flow::Room::of_flows(60);
+        let mut config = JobConfig::default();
+        config.monitor.flow.room = flow::FlowBudget::of_flows(60);
         config.monitor.flow.tcp_idle_ns = 60 * SECOND;
         let mut connections = vec![exchange(1000, SECOND / 2, 1_000_000)];
         connections.extend(many(300, 10 * SECOND));

@@ -6,15 +6,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capture::live::Clock;
-use capture::{Block, Counters, Record, Source, SourceError};
-use monitor::job::Config;
-use monitor::pressure::RATE_MIN;
+use capture::live::TimestampClock;
+use capture::{PacketBlock, PacketRecord, PacketSource, SourceCounters, SourceError};
+use monitor::job::JobConfig;
+use monitor::sampling_control::RATE_MIN;
 use monitor::slice::is_in;
-use monitor::{Ended, Input, Job, Monitor, SharedSlice, Step};
-use plan::{Coin, Slice};
-use stream::Output;
-use testkit::packet::{Sent, tcp_info};
+use monitor::{JobInput, Monitor, MonitorJob, MonitorOutcome, MonitorProgress, SharedSlice};
+use plan::{FlowSlice, SliceSource};
+use stream::EngineOutput;
+use testkit::packet::{SentPacket, tcp_info};
 use tuple::{Batch, DataType};
 use wire::packet::TcpFlags;
 use wire::{LinkType, Timestamp};
@@ -25,24 +25,24 @@ const SECOND: i64 = 1000 * MS;
 /// What a source gives next.
 #[derive(Clone)]
 struct Part {
-    packets: Vec<Sent>,
+    packets: Vec<SentPacket>,
     clock: i64,
     backlog: f32,
     lost: u64,
     fails: bool,
-    slice: Option<Slice>,
+    slice: Option<FlowSlice>,
 }
 
 /// A live source that follows a script.
 struct Scripted {
     parts: VecDeque<Part>,
     backlog: f32,
-    counters: Counters,
+    counters: SourceCounters,
     slice: SharedSlice,
 }
 
-impl Source for Scripted {
-    fn next_block(&mut self, block: &mut Block) -> bool {
+impl PacketSource for Scripted {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         block.clear();
         let Some(part) = self.parts.pop_front() else { return false };
         assert!(!part.fails, "the script says so");
@@ -51,7 +51,7 @@ impl Source for Scripted {
             let (ts, len) = (sent.ts, bytes.len() as u32);
             let buffer = block.add_buffer(Arc::new(bytes));
             let link_type = LinkType::Ethernet;
-            block.push(Record { ts, link_type, original_len: len, len, start: 0, buffer });
+            block.push(PacketRecord { ts, link_type, original_len: len, len, start: 0, buffer });
         }
         block.set_clock(Timestamp(part.clock));
         part.slice.into_iter().for_each(|slice| self.slice.set(slice));
@@ -65,7 +65,7 @@ impl Source for Scripted {
         &[]
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> SourceCounters {
         self.counters
     }
 
@@ -75,7 +75,7 @@ impl Source for Scripted {
 }
 
 /// A source of `packets` in parts of 50 ms; `pressure` is the backlog and what has been lost at each time.
-fn scripted(packets: &[Sent], until: i64, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
+fn scripted(packets: &[SentPacket], until: i64, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
     let mut left = packets.iter().peekable();
     let part = |n: i64| {
         let clock = n * 50 * MS;
@@ -89,17 +89,17 @@ fn scripted(packets: &[Sent], until: i64, pressure: impl Fn(i64) -> (f32, u64)) 
     (1..=until / (50 * MS)).map(part).collect()
 }
 
-fn run(query: &str, config: &Config, scripts: Vec<Vec<Part>>) -> (Vec<Output>, Ended) {
+fn run(query: &str, config: &JobConfig, scripts: Vec<Vec<Part>>) -> (Vec<EngineOutput>, MonitorOutcome) {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-    let source = |parts: Vec<Part>| -> Box<dyn Source> {
-        let counters = Counters { clock: Some(Clock::System), ..Counters::default() };
+    let source = |parts: Vec<Part>| -> Box<dyn PacketSource> {
+        let counters = SourceCounters { clock: Some(TimestampClock::System), ..SourceCounters::default() };
         let slice = config.monitor.slice.clone().unwrap_or_default();
         Box::new(Scripted { parts: parts.into(), backlog: 0.0, counters, slice })
     };
-    let input = Input::Each(scripts.into_iter().map(source).collect());
-    let mut job = Job::start(&planner::lower(&query), config, input).expect("threads");
+    let input = JobInput::Each(scripts.into_iter().map(source).collect());
+    let mut job = MonitorJob::start(&planner::lower(&query), config, input).expect("threads");
     let mut out = Vec::new();
-    while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
+    while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
     (out, job.end())
 }
 
@@ -108,25 +108,30 @@ fn client(n: u32) -> SocketAddr {
 }
 
 /// Packets of connection `n`: opening at `start`, one byte per `pause`, `times` times, and closing.
-fn connection(n: u32, start: i64, (pause, times): (i64, u32)) -> Vec<Sent> {
+fn connection(n: u32, start: i64, (pause, times): (i64, u32)) -> Vec<SentPacket> {
     let (client, server) = (client(n), SocketAddr::from(([192, 168, 0, 1], 80)));
     let up = |ts, seq, flags, payload: &[u8]| {
-        Sent::tcp(Timestamp(ts), (client, server), tcp_info(seq, 5001, flags), payload)
+        SentPacket::tcp(Timestamp(ts), (client, server), tcp_info(seq, 5001, flags), payload)
     };
     let (syn, ack, fin) = (TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN);
     let mut sent = vec![
         up(start, 1000, syn, b""),
-        Sent::tcp(Timestamp(start + 1), (server, client), tcp_info(5000, 1001, syn | ack), b""),
+        SentPacket::tcp(Timestamp(start + 1), (server, client), tcp_info(5000, 1001, syn | ack), b""),
     ];
     sent.extend((0..times).map(|i| up(start + 2 + i64::from(i) * pause, 1001 + i, ack, b"x")));
     let end = start + 2 + i64::from(times) * pause;
     sent.push(up(end, 1001 + times, fin | ack, b""));
-    sent.push(Sent::tcp(Timestamp(end + 1), (server, client), tcp_info(5001, 1002 + times, fin | ack), b""));
+    sent.push(SentPacket::tcp(
+        Timestamp(end + 1),
+        (server, client),
+        tcp_info(5001, 1002 + times, fin | ack),
+        b"",
+    ));
     sent
 }
 
-fn in_order(connections: impl IntoIterator<Item = Vec<Sent>>) -> Vec<Sent> {
-    let mut all: Vec<Sent> = connections.into_iter().flatten().collect();
+fn in_order(connections: impl IntoIterator<Item = Vec<SentPacket>>) -> Vec<SentPacket> {
+    let mut all: Vec<SentPacket> = connections.into_iter().flatten().collect();
     all.sort_by_key(|sent| sent.ts);
     all
 }
@@ -143,12 +148,12 @@ fn number(batch: &Batch, row: usize, name: &str) -> f64 {
 }
 
 /// The only row of a result.
-fn single(out: &[Output]) -> &Batch {
+fn single(out: &[EngineOutput]) -> &Batch {
     assert_eq!(out.iter().map(|output| output.batch.rows()).sum::<usize>(), 1);
     &out.iter().find(|output| output.batch.rows() == 1).expect("a row").batch
 }
 
-fn check_accounting(ended: &Ended, packets: usize) {
+fn check_accounting(ended: &MonitorOutcome, packets: usize) {
     assert!(ended.panics.is_empty(), "{:?}", ended.panics);
     assert!(ended.accounting.adds_up());
     assert_eq!(ended.accounting.received, packets as u64);
@@ -163,10 +168,10 @@ fn behind(clock: i64) -> (f32, u64) {
 fn total(
     query: &str,
     column: &str,
-    packets: &[Sent],
+    packets: &[SentPacket],
     pressure: impl Fn(i64) -> (f32, u64),
-) -> ([f64; 3], Ended) {
-    let (out, ended) = run(query, &Config::default(), vec![scripted(packets, 15 * SECOND, pressure)]);
+) -> ([f64; 3], MonitorOutcome) {
+    let (out, ended) = run(query, &JobConfig::default(), vec![scripted(packets, 15 * SECOND, pressure)]);
     check_accounting(&ended, packets.len());
     let row = single(&out);
     (["", "_low", "_high"].map(|end| number(row, 0, &format!("{column}{end}"))), ended)
@@ -192,18 +197,18 @@ fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
 
 /// Switches copy an eighth of the flows from 2 s to 8 s, a quarter until 10 s, and then all: monitors are notified
 /// before copies decrease and after copies increase.
-fn sliced(packets: &[Sent], drawn: u16, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
-    let at = |level| Slice { coin: Coin::Addresses, level, drawn };
+fn sliced(packets: &[SentPacket], drawn: u16, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
+    let at = |level| FlowSlice { coin: SliceSource::Addresses, level, drawn };
     let (told, copied) = ([(2, 3), (9, 2), (11, 0)], [(3, 3), (8, 2), (10, 0)]);
     let level = |steps: [(i64, u8); 3], now: i64| {
         steps.iter().rev().find(|(from, _)| now >= from * SECOND).map_or(0, |(_, level)| *level)
     };
-    let is_copied = |sent: &&Sent| {
+    let is_copied = |sent: &&SentPacket| {
         let bytes = sent.to_bytes();
         let ends = wire::Packet::decode(&sent.captured(&bytes)).expect("a packet").five_tuple;
         is_in(at(level(copied, sent.ts.0)), &[ends.src, ends.dst])
     };
-    let packets: Vec<Sent> = packets.iter().filter(is_copied).cloned().collect();
+    let packets: Vec<SentPacket> = packets.iter().filter(is_copied).cloned().collect();
     let mut parts = scripted(&packets, 15 * SECOND, pressure);
     parts.iter_mut().for_each(|part| part.slice = Some(at(level(told, part.clock))));
     parts
@@ -220,7 +225,7 @@ fn totals_are_scaled_by_what_switches_copy() {
             connection(spread, i64::from(n) * MS, (300 * MS, 3))
         });
         let packets = in_order(flows);
-        let mut config = Config::default();
+        let mut config = JobConfig::default();
         config.monitor.slice = Some(SharedSlice::default());
         let parts = sliced(&packets, (population * 37) as u16, |clock| {
             (if clock == 5 * SECOND { 0.9 } else { 0.0 }, 0)
@@ -246,7 +251,7 @@ fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
     // They live from before the slices to long after them; each says as much in every second.
     let flows = 4000;
     let packets = in_order((0..flows).map(|n| connection(n * 7919, i64::from(n) * MS / 8, (500 * MS, 28))));
-    let mut config = Config::default();
+    let mut config = JobConfig::default();
     config.monitor.slice = Some(SharedSlice::default());
     let query = "PARSE packet SAMPLE auto PROCESS (count: w=1s)";
     let (out, ended) = run(query, &config, vec![sliced(&packets, 5, |_| (0.0, 0))]);
@@ -287,7 +292,7 @@ fn a_flow_is_wholly_in_or_wholly_out() {
     // Each lives for 5 s: before, during and after the time of pressure.
     let packets = in_order((0..2000).map(|n| connection(n, i64::from(n) * 4 * MS, (500 * MS, 10))));
     let (out, ended) =
-        run("PARSE flow SAMPLE auto", &Config::default(), vec![scripted(&packets, 20 * SECOND, behind)]);
+        run("PARSE flow SAMPLE auto", &JobConfig::default(), vec![scripted(&packets, 20 * SECOND, behind)]);
     check_accounting(&ended, packets.len());
     let rows = out.iter().flat_map(|output| (0..output.batch.rows()).map(|row| (&output.batch, row)));
     let counts: Vec<f64> = rows
@@ -304,7 +309,7 @@ fn flows_older_than_all_low_rates_count_as_much_as_others() {
     let (flows, times) = (4000, 100);
     let packets =
         in_order((0..flows).map(|n| connection(n, 3 * SECOND + i64::from(n) * MS / 4, (SECOND, times))));
-    let mut config = Config::default();
+    let mut config = JobConfig::default();
     config.monitor.flow.tcp_idle_ns = 5 * SECOND;
     let query = "PARSE packet SAMPLE auto PROCESS (count: w=10s)";
     let (out, ended) = run(query, &config, vec![scripted(&packets, 110 * SECOND, behind)]);
@@ -327,7 +332,7 @@ fn losses_count_as_pressure_and_are_recorded() {
     let packets = in_order((0..1000).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
     let lossy = |clock: i64| (0.0, (clock / SECOND).min(3) as u64 * 100);
     let query = "PARSE tcp_flow_key SAMPLE auto PROCESS (count)";
-    let (_, ended) = run(query, &Config::default(), vec![scripted(&packets, 60 * SECOND, lossy)]);
+    let (_, ended) = run(query, &JobConfig::default(), vec![scripted(&packets, 60 * SECOND, lossy)]);
     check_accounting(&ended, packets.len());
     let changes = &ended.sampling.changes;
     assert_eq!(changes.iter().map(|change| change.lost).sum::<u64>(), 300);
@@ -344,9 +349,9 @@ fn windows_say_what_was_lost_in_their_time() {
     let packets = in_order((0..5000).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
     let lossy = |clock: i64| (0.0, if clock > 2 * SECOND { 500 } else { 0 });
     let query = "PARSE packet PROCESS (count: w=1s)";
-    let (out, ended) = run(query, &Config::default(), vec![scripted(&packets, 6 * SECOND, lossy)]);
+    let (out, ended) = run(query, &JobConfig::default(), vec![scripted(&packets, 6 * SECOND, lossy)]);
     check_accounting(&ended, packets.len());
-    let lost = |output: &Output| {
+    let lost = |output: &EngineOutput| {
         let id = output.batch.schema().find("lost").expect("a column");
         output.batch.column(id).is_some_and(|c| c.is_valid(0)).then(|| number(&output.batch, 0, "lost"))
     };
@@ -362,11 +367,11 @@ fn windows_say_what_was_lost_in_their_time() {
 
 fn monitor(query: &str) -> Monitor {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-    Monitor::new(&planner::lower(&query).monitor, monitor::Config::default())
+    Monitor::new(&planner::lower(&query).monitor, monitor::MonitorConfig::default())
 }
 
-fn give(monitor: &mut Monitor, packets: &[Sent]) {
-    let bytes: Vec<Vec<u8>> = packets.iter().map(Sent::to_bytes).collect();
+fn give(monitor: &mut Monitor, packets: &[SentPacket]) {
+    let bytes: Vec<Vec<u8>> = packets.iter().map(SentPacket::to_bytes).collect();
     let captured = packets.iter().zip(&bytes).map(|(sent, bytes)| sent.captured(bytes));
     let _ = monitor.on_block(captured, None, &mut Vec::new());
     assert!(monitor.accounting().adds_up());
@@ -396,7 +401,7 @@ fn what_follows_on_a_port_is_decided_anew() {
     let again = in_order((0..100).map(|n| {
         let mut sent = connection(n, SECOND, (1, 5));
         sent.iter_mut().for_each(|sent| {
-            if let testkit::packet::Carrier::Tcp(tcp) = &mut sent.carrier {
+            if let testkit::packet::TransportCarrier::Tcp(tcp) = &mut sent.carrier {
                 tcp.seq.0 += 1_000_000;
                 tcp.ack.0 += 1_000_000;
             }
@@ -416,7 +421,7 @@ fn a_worker_that_fails_ends_the_job_and_no_other_result_is_lost() {
     failing.truncate(3);
     failing.push(Part { fails: true, ..failing[0].clone() });
     let query = "PARSE tcp_flow_key PROCESS (count)";
-    let (out, ended) = run(query, &Config::default(), vec![sound.clone(), failing, sound]);
+    let (out, ended) = run(query, &JobConfig::default(), vec![sound.clone(), failing, sound]);
     assert_eq!(ended.panics.len(), 1);
     assert!(ended.panics[0].contains("worker 1") && ended.panics[0].contains("the script says so"));
     assert!(ended.accounting.adds_up());

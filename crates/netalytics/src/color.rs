@@ -9,7 +9,7 @@ use clap::{ColorChoice, ValueEnum};
 
 /// When there are colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub enum ColorMode {
     /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
@@ -19,17 +19,17 @@ pub enum Color {
     Never,
 }
 
-impl From<Color> for ColorChoice {
-    fn from(color: Color) -> ColorChoice {
+impl From<ColorMode> for ColorChoice {
+    fn from(color: ColorMode) -> ColorChoice {
         match color {
-            Color::Auto => ColorChoice::Auto,
-            Color::Always => ColorChoice::Always,
-            Color::Never => ColorChoice::Never,
+            ColorMode::Auto => ColorChoice::Auto,
+            ColorMode::Always => ColorChoice::Always,
+            ColorMode::Never => ColorChoice::Never,
         }
     }
 }
 
-static CHOSEN: OnceLock<Color> = OnceLock::new();
+static CHOSEN: OnceLock<ColorMode> = OnceLock::new();
 
 /// Finds `--color` among unparsed words, so that parse errors are colored accordingly.
 pub fn choose(words: impl Iterator<Item = OsString>) {
@@ -38,21 +38,23 @@ pub fn choose(words: impl Iterator<Item = OsString>) {
         "" => words.get(i + 1).map(String::as_str),
         rest => rest.strip_prefix('='),
     });
-    let color = values.next().and_then(|value| Color::from_str(value, false).ok());
+    let color = values.next().and_then(|value| ColorMode::from_str(value, false).ok());
     let _ = CHOSEN.set(color.unwrap_or_default());
 }
 
 /// The chosen setting.
-pub fn chosen() -> Color {
+pub fn chosen() -> ColorMode {
     CHOSEN.get().copied().unwrap_or_default()
 }
 
 /// Colors the word at the start of each line that names the kind of message.
 pub fn message(text: &str) -> String {
     let shown = match chosen() {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+        ColorMode::Always => true,
+        ColorMode::Never => false,
+        ColorMode::Auto => {
+            stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        }
     };
     if shown { text.split('\n').map(colored).collect::<Vec<_>>().join("\n") } else { text.to_owned() }
 }

@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 
 use flow::{CloseReason, Flow};
-use monitor::walk::Said;
+use monitor::capture_walk::FlowData;
 use parsers::community_id::community_id;
 use parsers::{FlowContext, FlowFacts};
 use sinks::table::escape;
-use sinks::{Zone, units};
-use wire::{IpProtocol, Side, Timestamp};
+use sinks::{DisplayZone, units};
+use wire::{FlowSide, IpProtocol, Timestamp};
 
 /// Maximum bytes of an output line.
 const LINE_BYTES_MAX: usize = 4096;
@@ -21,7 +21,7 @@ const HEX_BYTES: usize = 16;
 
 /// Format of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub enum ByteFormat {
     /// Text, with other bytes escaped.
     Text,
     /// Hexadecimal, with offsets in the side's byte stream.
@@ -29,15 +29,15 @@ pub enum Show {
 }
 
 /// See the module documentation.
-pub struct Conversation<W> {
+pub struct ConversationPrinter<W> {
     out: W,
-    show: Show,
+    show: ByteFormat,
     /// Remaining bytes of output.
     room: u64,
     /// Flow of the last output.
     flow: Option<u64>,
     /// Side and time of the last output.
-    speaker: Option<(Side, Timestamp)>,
+    speaker: Option<(FlowSide, Timestamp)>,
     /// Time of the first data of the flow.
     first: Option<Timestamp>,
     /// Data of an incomplete line.
@@ -49,10 +49,10 @@ pub struct Conversation<W> {
     hidden: u64,
 }
 
-impl<W: Write> Conversation<W> {
+impl<W: Write> ConversationPrinter<W> {
     /// Limits the output to `bytes_max` bytes.
-    pub fn new(out: W, show: Show, bytes_max: u64) -> Conversation<W> {
-        Conversation {
+    pub fn new(out: W, show: ByteFormat, bytes_max: u64) -> ConversationPrinter<W> {
+        ConversationPrinter {
             out,
             show,
             room: bytes_max,
@@ -70,13 +70,13 @@ impl<W: Write> Conversation<W> {
     ///
     /// # Errors
     /// `io::Error` of the writer.
-    pub fn tell(&mut self, flow: &Flow<'_>, said: Said<'_>) -> io::Result<()> {
+    pub fn tell(&mut self, flow: &Flow<'_>, said: FlowData<'_>) -> io::Result<()> {
         if self.flow != Some(flow.id()) {
             self.begin(flow)?;
         }
         match said {
-            Said::Bytes(side, bytes, ts) => self.bytes(flow, (side, ts), bytes),
-            Said::Datagram(side, bytes, cut, ts) => {
+            FlowData::Bytes(side, bytes, ts) => self.bytes(flow, (side, ts), bytes),
+            FlowData::Datagram(side, bytes, cut, ts) => {
                 // Each has its own heading.
                 self.end_stretch(flow)?;
                 self.bytes(flow, (side, ts), bytes)?;
@@ -85,20 +85,20 @@ impl<W: Write> Conversation<W> {
                 }
                 self.end_stretch(flow)
             }
-            Said::Missing(side, bytes, ts) => {
+            FlowData::Missing(side, bytes, ts) => {
                 self.end_stretch(flow)?;
                 let when = self.when(ts);
                 self.note(&format!("{} {when}: {bytes} bytes are missing", name(flow, side)))
             }
-            Said::End(side) => {
+            FlowData::End(side) => {
                 self.end_stretch(flow)?;
                 self.note(&format!("{} says no more", name(flow, side)))
             }
-            Said::Closed(CloseReason::Rst) => {
+            FlowData::Closed(CloseReason::Rst) => {
                 self.end_stretch(flow)?;
                 self.note("the connection is reset")
             }
-            Said::Closed(_) => self.close(flow),
+            FlowData::Closed(_) => self.close(flow),
         }
     }
 
@@ -130,8 +130,8 @@ impl<W: Write> Conversation<W> {
         writeln!(self.out, "> client {asks}{guess}\n< server {answers}\n")
     }
 
-    fn bytes(&mut self, flow: &Flow<'_>, (side, ts): (Side, Timestamp), bytes: &[u8]) -> io::Result<()> {
-        let pauses = |(before, last): (Side, Timestamp)| before != side || ts.since(last) >= PAUSE_NS;
+    fn bytes(&mut self, flow: &Flow<'_>, (side, ts): (FlowSide, Timestamp), bytes: &[u8]) -> io::Result<()> {
+        let pauses = |(before, last): (FlowSide, Timestamp)| before != side || ts.since(last) >= PAUSE_NS;
         if self.speaker.is_none_or(pauses) {
             self.end_stretch(flow)?;
             if self.room > 0 {
@@ -162,12 +162,12 @@ impl<W: Write> Conversation<W> {
     }
 
     /// Number of these bytes that belong to the current line, and whether they complete it.
-    fn line_end(&self, side: Side, bytes: &[u8]) -> (usize, bool) {
+    fn line_end(&self, side: FlowSide, bytes: &[u8]) -> (usize, bool) {
         let full = match self.show {
-            Show::Hex => HEX_BYTES - self.said[side.index()] as usize % HEX_BYTES,
-            Show::Text => LINE_BYTES_MAX - self.line.len(),
+            ByteFormat::Hex => HEX_BYTES - self.said[side.index()] as usize % HEX_BYTES,
+            ByteFormat::Text => LINE_BYTES_MAX - self.line.len(),
         };
-        let feed = bytes.iter().position(|b| *b == b'\n').filter(|_| self.show == Show::Text);
+        let feed = bytes.iter().position(|b| *b == b'\n').filter(|_| self.show == ByteFormat::Text);
         match feed.map(|at| at + 1).filter(|len| *len <= full) {
             Some(len) => (len, true),
             None if bytes.len() >= full => (full, true),
@@ -175,15 +175,15 @@ impl<W: Write> Conversation<W> {
         }
     }
 
-    fn end_line(&mut self, flow: &Flow<'_>, side: Side) -> io::Result<()> {
+    fn end_line(&mut self, flow: &Flow<'_>, side: FlowSide) -> io::Result<()> {
         let mark = if flow.client().0 == side { '>' } else { '<' };
         match self.show {
-            Show::Text => {
+            ByteFormat::Text => {
                 let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
                 let line = line.strip_suffix(b"\r").unwrap_or(line);
                 writeln!(self.out, "{mark} {}", visible(line))?;
             }
-            Show::Hex => {
+            ByteFormat::Hex => {
                 let at = self.line_at;
                 let bytes = self.line.iter().map(|b| format!("{b:02x} ")).collect::<String>();
                 let plain = |b: &u8| if matches!(b, b' '..=b'~') { char::from(*b) } else { '.' };
@@ -223,7 +223,7 @@ impl<W: Write> Conversation<W> {
         match self.first {
             None => {
                 self.first = Some(ts);
-                Zone::default().time(ts.0)
+                DisplayZone::default().time(ts.0)
             }
             Some(first) => {
                 let after = ts.since(first);
@@ -235,7 +235,7 @@ impl<W: Write> Conversation<W> {
 }
 
 /// Name of a side.
-fn name(flow: &Flow<'_>, side: Side) -> &'static str {
+fn name(flow: &Flow<'_>, side: FlowSide) -> &'static str {
     if flow.client().0 == side { "client" } else { "server" }
 }
 
@@ -260,6 +260,6 @@ fn visible(bytes: &[u8]) -> String {
 /// The flow's Community ID.
 pub fn flow_community_id(flow: &Flow<'_>) -> String {
     let key = flow.key();
-    let about = FlowContext { client: key.a, server: key.b, ..monitor::outputs::nobody(key.protocol) };
+    let about = FlowContext { client: key.a, server: key.b, ..monitor::tuple_outputs::nobody(key.protocol) };
     community_id(&about.context())
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use server::{Bound, Keep, Service};
+use server::{BoundAddresses, RetainedRows, Service};
 
-use crate::live::Owner;
+use crate::live_capture::FileOwner;
 use crate::output;
 
 /// A web shop with its database and cache: `captures/shop`.
@@ -21,26 +21,26 @@ const AGENT: &str = "demo";
 /// Maximum wait for the agent.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Standing jobs: results, and the tuples of each protocol, so that the page can show details of every number.
-const JOBS: [(&str, &str, Keep); 6] = [
-    ("web", "PARSE http PROCESS (diff-group: group=url_template, w=10s)", Keep::Results),
-    ("database", "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)", Keep::Results),
-    ("cache", "PARSE memcached PROCESS (group-count-success: group=command, w=10s)", Keep::Results),
-    ("requests", "PARSE http", Keep::Tuples),
-    ("statements", "PARSE mysql_query", Keep::Tuples),
-    ("cache commands", "PARSE memcached", Keep::Tuples),
+const JOBS: [(&str, &str, RetainedRows); 6] = [
+    ("web", "PARSE http PROCESS (diff-group: group=url_template, w=10s)", RetainedRows::Results),
+    ("database", "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)", RetainedRows::Results),
+    ("cache", "PARSE memcached PROCESS (group-count-success: group=command, w=10s)", RetainedRows::Results),
+    ("requests", "PARSE http", RetainedRows::Tuples),
+    ("statements", "PARSE mysql_query", RetainedRows::Tuples),
+    ("cache commands", "PARSE memcached", RetainedRows::Tuples),
 ];
 
 /// Process of the demo agent; killed on drop.
-pub struct Demo(Child);
+pub struct DemoAgent(Child);
 
-impl Demo {
+impl DemoAgent {
     /// Starts the demonstration in the server's data directory. `capture`: replaces the built-in capture.
     pub fn begin(
         service: &Arc<Service>,
-        (scheme, bound): (&str, Bound),
+        (scheme, bound): (&str, BoundAddresses),
         folder: &Path,
         capture: Option<&Path>,
-    ) -> anyhow::Result<Demo> {
+    ) -> anyhow::Result<DemoAgent> {
         // A server that listens on all addresses also listens on the loopback address.
         let address = match bound.address.ip().is_unspecified() {
             true => SocketAddr::from((Ipv4Addr::LOCALHOST, bound.address.port())),
@@ -51,7 +51,7 @@ impl Demo {
         let ca = agents_url.starts_with("https://").then(|| folder.join("ca.pem"));
         if let Some(path) = &ca {
             let pem = server::authority_pem(folder).map_err(anyhow::Error::msg)?;
-            output::create(path, Owner::Us)?
+            output::create(path, FileOwner::Us)?
                 .write_all(pem.as_bytes())
                 .context("cannot write the authority")?;
         }
@@ -63,18 +63,22 @@ impl Demo {
             Some(capture) => {
                 // Tests of the page need unredacted texts.
                 let path = folder.join("demo.toml");
-                output::create(&path, Owner::Us)?
+                output::create(&path, FileOwner::Us)?
                     .write_all(b"leaves = \"raw\"\njobs_max = 32\n")
                     .context("cannot write the policy")?;
                 policy = vec!["--policy".into(), path.display().to_string()];
                 capture
             }
             None => {
-                output::create(&own, Owner::Us)?.write_all(CAPTURE).context("cannot write the capture")?;
+                output::create(&own, FileOwner::Us)?
+                    .write_all(CAPTURE)
+                    .context("cannot write the capture")?;
                 &own
             }
         };
-        output::create(&secret, Owner::Us)?.write_all(token.as_bytes()).context("cannot write the token")?;
+        output::create(&secret, FileOwner::Us)?
+            .write_all(token.as_bytes())
+            .context("cannot write the token")?;
         let program = std::env::current_exe().context("this program cannot be found")?;
         let agent = Command::new(program)
             .args(["agent", "--name", AGENT, "--server", &agents_url])
@@ -110,11 +114,11 @@ impl Demo {
             admin.display(),
             ca.iter().map(|word| format!(" {word}")).collect::<String>()
         ));
-        Ok(Demo(agent))
+        Ok(DemoAgent(agent))
     }
 }
 
-impl Drop for Demo {
+impl Drop for DemoAgent {
     fn drop(&mut self) {
         // If it has ended, this only reaps it.
         let _ = self.0.kill();

@@ -3,31 +3,31 @@
 use std::io;
 use std::time::Instant;
 
-use runner::{Observer, Position, Run};
+use runner::{QueryRun, RunObserver, RunPosition};
 use sinks::Sink;
 
+use crate::live_table::LiveTable;
 use crate::loss_notice::LossNotice;
 use crate::output;
-use crate::progress::Progress;
-use crate::stats::Stats;
-use crate::watch::Watch;
+use crate::progress::ReadProgress;
+use crate::stats::WorkerStats;
 
 /// See the module documentation.
-pub struct Display {
+pub struct TerminalDisplay {
     /// Progress of reading.
-    pub progress: Progress,
+    pub progress: ReadProgress,
     /// Statistics of workers.
-    pub stats: Stats,
+    pub stats: WorkerStats,
     /// Notices of packet loss.
     pub losses: LossNotice,
     /// Live table of open windows.
-    pub watch: Watch,
+    pub watch: LiveTable,
     /// Whether rows are flushed immediately.
     pub prompt: bool,
 }
 
-impl Observer for Display {
-    fn look(&mut self, run: &mut Run, sink: &mut dyn Sink) -> io::Result<()> {
+impl RunObserver for TerminalDisplay {
+    fn look(&mut self, run: &mut QueryRun, sink: &mut dyn Sink) -> io::Result<()> {
         self.progress.tick(|| run.position());
         let Some(job) = run.job() else {
             self.stats.tick_without_workers(|| run.position(), &self.progress);
@@ -53,7 +53,7 @@ impl Observer for Display {
         self.progress.aside(|| output::complain(&format!("note: {text}")));
     }
 
-    fn finish(&mut self, position: Position) {
+    fn finish(&mut self, position: RunPosition) {
         self.progress.finish(position);
     }
 

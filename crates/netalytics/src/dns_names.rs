@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use monitor::{Input, Job, Step, job};
-use stream::{Output, TakeOutput};
+use monitor::{JobInput, MonitorJob, MonitorProgress, job};
+use stream::{EngineOutput, OutputConsumer};
 
 /// Query for addresses and names.
 const QUERY: &str = "PARSE dns WHERE query_type in ('A', 'AAAA') and answer_count > 0";
@@ -24,10 +24,11 @@ pub fn add(captures: &[PathBuf], names: &mut HashMap<IpAddr, String>) -> anyhow:
     let query = query::check(QUERY, &parsers::registry::schemas(), &query::HostTable::default());
     let query = query.map_err(|errors| anyhow::anyhow!(query::render(&errors, QUERY)))?;
     let plan = planner::lower(&query);
-    let input = Input::Shared(capture::open(&files), 1);
-    let mut job = Job::start(&plan, &job::Config::default(), input).context("cannot start a worker")?;
-    let mut learned = Learned { names, room: NAMES_MAX, too_many: 0 };
-    while job.next(PATIENCE, &mut learned) != Step::Done {}
+    let input = JobInput::Shared(capture::open(&files), 1);
+    let mut job =
+        MonitorJob::start(&plan, &job::JobConfig::default(), input).context("cannot start a worker")?;
+    let mut learned = LearnedDnsNames { names, room: NAMES_MAX, too_many: 0 };
+    while job.next(PATIENCE, &mut learned) != MonitorProgress::Done {}
     let too_many = learned.too_many;
     // The main run reports unreadable input.
     let _ = job.end();
@@ -39,14 +40,14 @@ pub fn can_be_read_twice(captures: &[PathBuf]) -> bool {
     !captures.is_empty() && captures.iter().all(|path| path.as_path() != Path::new("-") && path.exists())
 }
 
-struct Learned<'a> {
+struct LearnedDnsNames<'a> {
     names: &'a mut HashMap<IpAddr, String>,
     room: usize,
     too_many: u64,
 }
 
-impl TakeOutput for Learned<'_> {
-    fn take(&mut self, Output { batch, .. }: Output) {
+impl OutputConsumer for LearnedDnsNames<'_> {
+    fn take(&mut self, EngineOutput { batch, .. }: EngineOutput) {
         let column = |name: &str| batch.schema().find(name).filter(|id| batch.column(*id).is_some());
         let (Some(name), Some(answers)) = (column("query_name"), column("answers")) else { return };
         let rows = batch.text(name).iter().zip(batch.text(answers).iter());
@@ -56,7 +57,7 @@ impl TakeOutput for Learned<'_> {
     }
 }
 
-impl Learned<'_> {
+impl LearnedDnsNames<'_> {
     fn learn(&mut self, ip: IpAddr, name: &str) {
         if self.names.contains_key(&ip) {
             return;

@@ -21,13 +21,13 @@ pub mod monitor;
 pub mod network;
 pub mod outlets;
 pub mod overview;
+pub mod positional;
 pub mod query;
 pub mod remote;
 pub mod report;
 pub mod service;
 pub mod settings;
 pub mod simulate;
-pub mod words;
 mod zone;
 
 use std::ffi::{OsStr, OsString};
@@ -39,26 +39,26 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::color::{self, Color};
-use crate::commands::complete::What;
+use crate::color::{self, ColorMode};
+use crate::commands::complete::CompletionKind;
 use crate::{output, summary_file, version};
 
 pub use aggregator::AggregatorFlags;
 pub use compare::{CheckFlags, CompareFlags};
 pub use follow::{FlowName, FollowFlags};
-pub use limits::Limits;
+pub use limits::LimitFlags;
 pub use listing::ListFlags;
 pub use monitor::MonitorFlags;
 pub use outlets::RedactFlags;
-pub use overview::{LookFlags, MapFlags, MapFormat, OverviewFlags, OverviewFormat};
+pub use overview::{MapFlags, MapFormat, OverviewFlags, OverviewFormat, TrafficInputFlags};
+use positional::{InputLocation, PositionalArguments};
 pub use query::{
-    Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
-    WorkFlags, Workers,
+    ChecksumFlag, CoreList, ExplainFlags, HostNameSource, OutputFormat, ProgressMode, QueryFlags, QueryText,
+    RecordFlags, WorkFlags, WorkerCount,
 };
-pub use remote::{AskFlags, KeptFlags};
+pub use remote::{QueryCommandFlags, ServerQueryFlags};
 pub use report::{ReportFlags, ReportFormat};
 use settings::Configuration;
-use words::{Input, Words};
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]
@@ -67,7 +67,7 @@ use words::{Input, Words};
 #[command(max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]
-    pub verb: Option<Verb>,
+    pub verb: Option<CliCommand>,
 
     /// Print more messages to standard error; -vv prints even more
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Messages")]
@@ -78,17 +78,17 @@ pub struct Cli {
     pub quiet: bool,
 
     /// Colors in messages and help; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
     #[arg(help_heading = "Messages")]
-    pub color: Color,
+    pub color: ColorMode,
 }
 
 /// Commands.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum CliCommand {
     /// Answer a query from captures, live packets, or a server
     #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
-    Query(Box<AskFlags>),
+    Query(Box<QueryCommandFlags>),
 
     /// Summarize a capture on one screen: protocols, services, talkers, slow and failing requests, queries to ask
     /// next
@@ -205,7 +205,7 @@ pub enum Verb {
     #[command(hide = true)]
     Complete {
         /// Kind of text
-        what: What,
+        what: CompletionKind,
         /// Text typed so far
         text: String,
     },
@@ -214,14 +214,14 @@ pub enum Verb {
     Man,
 }
 
-impl Verb {
+impl CliCommand {
     /// Arguments of a verb that reads packets.
-    fn words(&mut self) -> Option<Words<'_>> {
-        fn of_work(work: &mut WorkFlags) -> Words<'_> {
+    fn words(&mut self) -> Option<PositionalArguments<'_>> {
+        fn of_work(work: &mut WorkFlags) -> PositionalArguments<'_> {
             let is_elsewhere = work.bus.kafka.is_some() || work.network.network.is_some();
             let WorkFlags { text, read, live, words, .. } = work;
-            let input = if is_elsewhere { Input::Elsewhere } else { Input::Here };
-            Words {
+            let input = if is_elsewhere { InputLocation::Elsewhere } else { InputLocation::Here };
+            PositionalArguments {
                 read,
                 interfaces: Vec::new(),
                 others: words,
@@ -231,45 +231,65 @@ impl Verb {
                 may_lack: false,
             }
         }
-        fn of_look(look: &mut LookFlags) -> Words<'_> {
-            let LookFlags { read, live, words, .. } = look;
-            let (query, input) = (None, Input::Here);
-            Words { read, interfaces: Vec::new(), others: words, query, live, input, may_lack: false }
+        fn of_look(look: &mut TrafficInputFlags) -> PositionalArguments<'_> {
+            let TrafficInputFlags { read, live, words, .. } = look;
+            let (query, input) = (None, InputLocation::Here);
+            PositionalArguments {
+                read,
+                interfaces: Vec::new(),
+                others: words,
+                query,
+                live,
+                input,
+                may_lack: false,
+            }
         }
-        let input = |server: Option<&String>| server.map_or(Input::Here, |_| Input::Elsewhere);
+        let input =
+            |server: Option<&String>| server.map_or(InputLocation::Here, |_| InputLocation::Elsewhere);
         match self {
-            Verb::Query(flags) => {
+            CliCommand::Query(flags) => {
                 let words = of_work(&mut flags.query.work);
-                let input = flags.remote.kept.server.as_ref().map_or(words.input, |_| Input::Elsewhere);
-                Some(Words { input, ..words })
+                let input =
+                    flags.remote.kept.server.as_ref().map_or(words.input, |_| InputLocation::Elsewhere);
+                Some(PositionalArguments { input, ..words })
             }
-            Verb::Record(flags) => Some(of_work(&mut flags.work)),
-            Verb::Report(flags) => Some(Words { may_lack: true, ..of_work(&mut flags.work) }),
-            Verb::Check(flags) => {
+            CliCommand::Record(flags) => Some(of_work(&mut flags.work)),
+            CliCommand::Report(flags) => {
+                Some(PositionalArguments { may_lack: true, ..of_work(&mut flags.work) })
+            }
+            CliCommand::Check(flags) => {
                 let words = of_work(&mut flags.work);
-                let input = flags.kept.server.as_ref().map_or(words.input, |_| Input::Elsewhere);
-                Some(Words { input, ..words })
+                let input = flags.kept.server.as_ref().map_or(words.input, |_| InputLocation::Elsewhere);
+                Some(PositionalArguments { input, ..words })
             }
-            Verb::Compare(flags) => {
+            CliCommand::Compare(flags) => {
                 let input = input(flags.kept.server.as_ref());
-                Some(Words { input, ..of_work(&mut flags.query.work) })
+                Some(PositionalArguments { input, ..of_work(&mut flags.query.work) })
             }
-            Verb::Overview(flags) => Some(of_look(&mut flags.look)),
-            Verb::Map(flags) => Some(of_look(&mut flags.look)),
-            Verb::Publish(flags) => {
+            CliCommand::Overview(flags) => Some(of_look(&mut flags.look)),
+            CliCommand::Map(flags) => Some(of_look(&mut flags.look)),
+            CliCommand::Publish(flags) => {
                 let bus::PublishFlags { text, read, live, words, .. } = &mut **flags;
-                let (query, others, input) = (Some(text), words, Input::Here);
-                Some(Words { read, interfaces: Vec::new(), others, query, live, input, may_lack: false })
+                let (query, others, input) = (Some(text), words, InputLocation::Here);
+                Some(PositionalArguments {
+                    read,
+                    interfaces: Vec::new(),
+                    others,
+                    query,
+                    live,
+                    input,
+                    may_lack: false,
+                })
             }
-            Verb::Monitor(flags) if flags.demo.is_none() => {
+            CliCommand::Monitor(flags) if flags.demo.is_none() => {
                 let MonitorFlags { read, live, words, .. } = &mut **flags;
-                Some(Words {
+                Some(PositionalArguments {
                     read,
                     interfaces: Vec::new(),
                     others: words,
                     query: None,
                     live,
-                    input: Input::Here,
+                    input: InputLocation::Here,
                     may_lack: false,
                 })
             }
@@ -331,11 +351,11 @@ fn parse_in(
         }
     }
     let mut cli = Cli::from_arg_matches(&matches)?;
-    if let (Some(Verb::Config(flags)), Some(settings)) = (&mut cli.verb, listed) {
+    if let (Some(CliCommand::Config(flags)), Some(settings)) = (&mut cli.verb, listed) {
         flags.settings = settings;
     }
     let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
-    let Some(mut words) = cli.verb.as_mut().and_then(Verb::words) else { return Ok(cli) };
+    let Some(mut words) = cli.verb.as_mut().and_then(CliCommand::words) else { return Ok(cli) };
     let interfaces = matches.get_occurrences::<String>("interface").into_iter().flatten();
     words.interfaces = interfaces.map(|words| words.cloned().collect()).collect();
     let settled = words.settle();

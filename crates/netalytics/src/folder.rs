@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-use crate::live::Becoming;
+use crate::live_capture::RunUser;
 
 /// See the module documentation.
-pub struct Folder {
+pub struct OutputFolder {
     path: PathBuf,
     /// Open descriptor, if the path may become inaccessible.
     opened: Option<File>,
 }
 
-impl Folder {
+impl OutputFolder {
     /// Creates missing parts of `path`. Folders that were created, or are empty and owned by root, are given to the new
     /// user.
-    pub fn prepare(path: &Path, becoming: Becoming) -> anyhow::Result<Folder> {
+    pub fn prepare(path: &Path, becoming: RunUser) -> anyhow::Result<OutputFolder> {
         let made = make(path, becoming)?;
         let opened = match becoming {
-            Becoming::Ourselves => None,
-            Becoming::Another { user, group } => {
+            RunUser::Ourselves => None,
+            RunUser::Another { user, group } => {
                 let folder = File::open(path)?;
                 let facts = folder.metadata()?;
                 if !made && facts.uid() == 0 && fs::read_dir(path)?.next().is_none() {
@@ -39,7 +39,7 @@ impl Folder {
                 Some(folder)
             }
         };
-        Ok(Folder { path: path.to_owned(), opened })
+        Ok(OutputFolder { path: path.to_owned(), opened })
     }
 
     /// A path that is valid for any user until the process ends.
@@ -63,7 +63,7 @@ fn may_write(folder: &Metadata, user: u32, group: u32) -> bool {
 }
 
 /// Creates a missing folder and its parents; returns whether it was missing.
-fn make(path: &Path, becoming: Becoming) -> io::Result<bool> {
+fn make(path: &Path, becoming: RunUser) -> io::Result<bool> {
     const OWNER_ONLY: u32 = 0o700;
     if path.is_dir() {
         return Ok(false);
@@ -72,7 +72,7 @@ fn make(path: &Path, becoming: Becoming) -> io::Result<bool> {
         make(parent, becoming)?;
     }
     DirBuilder::new().mode(OWNER_ONLY).create(path)?;
-    if let Becoming::Another { user, group } = becoming {
+    if let RunUser::Another { user, group } = becoming {
         std::os::unix::fs::lchown(path, Some(user), Some(group))?;
     }
     Ok(true)

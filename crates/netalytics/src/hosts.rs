@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use query::{HostTable, Hosts};
+use query::{HostResolver, HostTable};
 
 use crate::failure::wrong_flags;
 
@@ -17,7 +17,7 @@ const SYSTEM_HOSTS: &str = "/etc/hosts";
 
 /// Host names and addresses.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct HostNames {
     /// Name to addresses, for queries.
     pub addresses: HostTable,
     /// Address to its first name, for tables.
@@ -25,14 +25,14 @@ pub struct Names {
 }
 
 /// A line with an address.
-struct Line<'a> {
+struct HostsFileLine<'a> {
     address: IpAddr,
     names: Vec<&'a str>,
 }
 
 /// Reads `file`, which must be valid, and the system's file, if it exists and is valid. Names in `file` take
 /// precedence.
-pub fn read(file: Option<&Path>) -> anyhow::Result<Names> {
+pub fn read(file: Option<&Path>) -> anyhow::Result<HostNames> {
     let own = match file {
         Some(path) => {
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
@@ -45,20 +45,20 @@ pub fn read(file: Option<&Path>) -> anyhow::Result<Names> {
 }
 
 /// A table that notes lookups of missing names.
-pub struct Asked<'a> {
+pub struct TrackedHostTable<'a> {
     table: &'a HostTable,
     /// Whether a name was missing.
     pub missed: Cell<bool>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TrackedHostTable<'a> {
     /// A table without lookups so far.
-    pub fn new(table: &'a HostTable) -> Asked<'a> {
-        Asked { table, missed: Cell::new(false) }
+    pub fn new(table: &'a HostTable) -> TrackedHostTable<'a> {
+        TrackedHostTable { table, missed: Cell::new(false) }
     }
 }
 
-impl Hosts for Asked<'_> {
+impl HostResolver for TrackedHostTable<'_> {
     fn addresses(&self, name: &str) -> Vec<IpAddr> {
         let addresses = self.table.addresses(name);
         self.missed.set(self.missed.get() || addresses.is_empty());
@@ -75,14 +75,14 @@ const MAY_HOLD_NAMES: [&[u8]; 3] = [b"\x0a\x0d\x0d\x0a", b"\x1f\x8b", b"\x28\xb5
 
 /// Adds the names contained in captures, which requires reading them completely; skips standard input and pipes.
 /// Unreadable parts are reported by the main run.
-pub fn add_those_of_captures(captures: &[PathBuf], names: &mut Names) {
+pub fn add_those_of_captures(captures: &[PathBuf], names: &mut HostNames) {
     let holding: Vec<PathBuf> = captures.iter().filter(|path| may_hold_names(path)).cloned().collect();
     let mut source = capture::open(&holding);
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {}
     for (address, name) in source.names() {
         if names.addresses.addresses(name).is_empty() {
-            names.insert(&Line { address: *address, names: vec![name] }, |_| true);
+            names.insert(&HostsFileLine { address: *address, names: vec![name] }, |_| true);
         }
     }
 }
@@ -94,8 +94,8 @@ fn may_hold_names(path: &Path) -> bool {
         && MAY_HOLD_NAMES.iter().any(|magic| head.starts_with(magic))
 }
 
-fn names(own: &str, system: &str) -> Result<Names, String> {
-    let mut names = Names::default();
+fn names(own: &str, system: &str) -> Result<HostNames, String> {
+    let mut names = HostNames::default();
     for (i, text) in own.lines().enumerate() {
         match line(text) {
             None => {}
@@ -110,8 +110,8 @@ fn names(own: &str, system: &str) -> Result<Names, String> {
     Ok(names)
 }
 
-impl Names {
-    fn insert(&mut self, line: &Line<'_>, take: impl Fn(&str) -> bool) {
+impl HostNames {
+    fn insert(&mut self, line: &HostsFileLine<'_>, take: impl Fn(&str) -> bool) {
         for name in line.names.iter().filter(|name| take(name)) {
             self.addresses.insert(name, line.address);
             self.names.entry(line.address).or_insert_with(|| (*name).to_owned());
@@ -120,7 +120,7 @@ impl Names {
 }
 
 /// Parses a line; `None` if it is empty or a comment.
-fn line(text: &str) -> Option<Result<Line<'_>, String>> {
+fn line(text: &str) -> Option<Result<HostsFileLine<'_>, String>> {
     let mut words = text.split('#').next().unwrap_or_default().split_whitespace();
     let first = words.next()?;
     // A zone (fe80::1%eth0) is valid on this machine only.
@@ -129,7 +129,7 @@ fn line(text: &str) -> Option<Result<Line<'_>, String>> {
     Some(match address {
         Err(_) => Err(format!("{first:?} is not an IP address")),
         Ok(_) if names.is_empty() => Err(format!("{first} has no name behind it")),
-        Ok(address) => Ok(Line { address: address.to_canonical(), names }),
+        Ok(address) => Ok(HostsFileLine { address: address.to_canonical(), names }),
     })
 }
 

@@ -1,19 +1,19 @@
 //! Jobs of a server whose agents publish to Kafka: their results are merged in the server or by Flink, and become the
 //! job's rows.
 
-use bus::{Kafka, NewTopic, Topics};
-use monitor::Step;
-use monitor::job::Config;
-use plan::{Bounds, Plan};
+use bus::{Kafka, NewTopic, TopicAdmin};
+use monitor::MonitorProgress;
+use monitor::job::JobConfig;
+use plan::{Plan, TimeBounds};
 use runner::bus as crossing;
-use runner::{Fed, Feed};
-use server::{Merge, Merged, Merger, Wanted};
-use stream::Output;
+use runner::{FedInput, TupleFeed};
+use server::{MergeEngine, MergeRequest, MergeStatus, ResultMerge};
+use stream::EngineOutput;
 
-use crate::flags::bus::{FlinkFlags, KafkaClientFlags, Merging};
+use crate::flags::bus::{FlinkFlags, KafkaClientFlags, MergeEngineFlag};
 use crate::kafka;
-use crate::published::{self, Answering};
-use crate::publishing::KEPT;
+use crate::kafka_publish::KEPT;
+use crate::kafka_read::{self, KafkaSource};
 
 /// Partitions of a job's topics: each agent uses its own; more are added if none is free.
 const PARTITIONS: i32 = 32;
@@ -30,8 +30,8 @@ impl JobBus {
         Ok(JobBus { kafka: kafka::of(brokers, client)?, flink: flink.clone() })
     }
 
-    fn begin(&self, wanted: &Wanted) -> anyhow::Result<Box<dyn Merge>> {
-        let there = Topics::connect(&self.kafka, kafka::PATIENCE)?;
+    fn begin(&self, wanted: &MergeRequest) -> anyhow::Result<Box<dyn ResultMerge>> {
+        let there = TopicAdmin::connect(&self.kafka, kafka::PATIENCE)?;
         let new = NewTopic {
             partitions: PARTITIONS,
             replication: None,
@@ -46,25 +46,25 @@ impl JobBus {
             let reach_ns = stream::Engine::new(&wanted.plan.dataflow, config.clone()).reach_ns();
             watermark_ns.saturating_sub(reach_ns)
         });
-        let bounds = Bounds { since_ns, ..Bounds::default() };
-        let answering = Answering::of_job(&self.kafka, there, (&wanted.name, &wanted.topics), bounds)?;
+        let bounds = TimeBounds { since_ns, ..TimeBounds::default() };
+        let answering = KafkaSource::of_job(&self.kafka, there, (&wanted.name, &wanted.topics), bounds)?;
         let engine = match wanted.by {
-            Merger::Embedded => Merging::Embedded,
-            Merger::Flink => Merging::Flink,
+            MergeEngine::Embedded => MergeEngineFlag::Embedded,
+            MergeEngine::Flink => MergeEngineFlag::Flink,
         };
         // Agents apply the limit before they report the end.
         let mut plan = (*wanted.plan).clone();
-        plan.monitor.limit = plan::Limit::default();
-        let config = Config { stream: config, ..Config::default() };
+        plan.monitor.limit = plan::QueryLimit::default();
+        let config = JobConfig { stream: config, ..JobConfig::default() };
         let mut feed = answering.feed(&plan, &config, (engine, &self.flink))?;
         if let Some((watermark_ns, latest_ns)) = &wanted.from {
             feed.begin_at(*watermark_ns, latest_ns);
         }
-        Ok(Box::new(Merges { feed, course: Course::Whole }))
+        Ok(Box::new(BusMerge { feed, course: MergeExtent::Whole }))
     }
 }
 
-impl server::Bus for JobBus {
+impl server::MergeBackend for JobBus {
     fn topics(&self, plan: &Plan, job: &str) -> Vec<String> {
         match plan.dataflow.pipelines.len() {
             0 => plan.dataflow.inputs.iter().map(|input| crossing::tuples(&input.schema)).collect(),
@@ -72,56 +72,60 @@ impl server::Bus for JobBus {
         }
     }
 
-    fn check(&self, wanted: &Wanted) -> Result<(), String> {
-        if wanted.by == Merger::Embedded || wanted.plan.dataflow.pipelines.is_empty() {
+    fn check(&self, wanted: &MergeRequest) -> Result<(), String> {
+        if wanted.by == MergeEngine::Embedded || wanted.plan.dataflow.pipelines.is_empty() {
             return Ok(());
         }
         if self.flink.flink_gateway.is_none() {
             return Err("this server has no Flink: serve --flink-gateway URL names one".into());
         }
-        published::printable(&wanted.plan, &config(wanted), &wanted.topics, &self.flink)
+        kafka_read::printable(&wanted.plan, &config(wanted), &wanted.topics, &self.flink)
             .map_err(|why| format!("{why:#}"))
     }
 
-    fn merge(&self, wanted: &Wanted) -> Result<Box<dyn Merge>, String> {
+    fn merge(&self, wanted: &MergeRequest) -> Result<Box<dyn ResultMerge>, String> {
         self.begin(wanted).map_err(|why| format!("{why:#}"))
     }
 
     fn forget(&self, topics: &[String]) -> Result<(), String> {
-        let there = Topics::connect(&self.kafka, kafka::PATIENCE).map_err(|why| why.to_string())?;
-        let deleted: Result<Vec<bool>, bus::Error> = topics.iter().map(|topic| there.delete(topic)).collect();
+        let there = TopicAdmin::connect(&self.kafka, kafka::PATIENCE).map_err(|why| why.to_string())?;
+        let deleted: Result<Vec<bool>, bus::BusError> =
+            topics.iter().map(|topic| there.delete(topic)).collect();
         deleted.map(drop).map_err(|why| why.to_string())
     }
 }
 
 /// Engine configuration of a job, equal to that of its publishers.
-fn config(wanted: &Wanted) -> stream::Config {
-    let config = stream::Config { window_bytes_max: wanted.window_bytes_max, ..stream::Config::default() };
+fn config(wanted: &MergeRequest) -> stream::EngineConfig {
+    let config =
+        stream::EngineConfig { window_bytes_max: wanted.window_bytes_max, ..stream::EngineConfig::default() };
     crossing::configured(&config, &wanted.plan.monitor)
 }
 
 /// A running merge.
-struct Merges {
-    feed: Box<dyn Feed>,
-    course: Course,
+struct BusMerge {
+    feed: Box<dyn TupleFeed>,
+    course: MergeExtent,
 }
 
 /// Range of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum MergeExtent {
     /// Until stopped.
     Whole,
     /// To the current end of the topics.
     ToTheEnd,
 }
 
-impl Merge for Merges {
-    fn next(&mut self, out: &mut Vec<Output>) -> Merged {
+impl ResultMerge for BusMerge {
+    fn next(&mut self, out: &mut Vec<EngineOutput>) -> MergeStatus {
         match (self.feed.next(out), self.feed.cut_short(), self.course) {
-            (Step::Going, ..) => Merged::Going,
-            (Step::Done, Some(why), _) => Merged::Failed(why),
-            (Step::Done, None, Course::ToTheEnd) => Merged::Over,
-            (Step::Done, None, Course::Whole) => Merged::Failed("merging ended by itself".into()),
+            (MonitorProgress::Going, ..) => MergeStatus::Going,
+            (MonitorProgress::Done, Some(why), _) => MergeStatus::Failed(why),
+            (MonitorProgress::Done, None, MergeExtent::ToTheEnd) => MergeStatus::Over,
+            (MonitorProgress::Done, None, MergeExtent::Whole) => {
+                MergeStatus::Failed("merging ended by itself".into())
+            }
         }
     }
 
@@ -131,7 +135,7 @@ impl Merge for Merges {
     }
 
     fn left_out(&self) -> Option<String> {
-        let Fed::Published(counts) = self.feed.fed() else { return None };
+        let FedInput::Published(counts) = self.feed.fed() else { return None };
         let late =
             (counts.late > 0).then(|| format!("{} parts of groups came too late for Flink", counts.late));
         let malformed =
@@ -141,7 +145,7 @@ impl Merge for Merges {
 
     fn come_to_the_end(&mut self) -> Result<(), String> {
         self.feed.come_to_the_end()?;
-        self.course = Course::ToTheEnd;
+        self.course = MergeExtent::ToTheEnd;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use bus::{Error, Kafka};
+use bus::{BusError, Kafka};
 
 use crate::commands::agent::machine_name;
 use crate::failure::wrong_flags;
@@ -22,7 +22,7 @@ pub fn of(brokers: &str, client: &KafkaClientFlags) -> anyhow::Result<Kafka> {
     };
     properties.extend(client.properties.iter().map(|(name, value)| format!("{name}={value}")));
     Kafka::new(brokers, properties.iter().map(String::as_str)).map_err(|why| match why {
-        Error::Property { .. } => wrong_flags(why.to_string()),
+        BusError::Property { .. } => wrong_flags(why.to_string()),
         other => other.into(),
     })
 }

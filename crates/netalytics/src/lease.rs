@@ -1,6 +1,6 @@
 //! Lifetime of a monitor: it runs while its parent process holds its standard input open and renews its lease, if it
 //! has one. Commands are lines: `renew MILLISECONDS` renews the lease from now, `end` ends it, `taps OWN;OTHERS` sets
-//! the address table, `slice COIN LEVEL BITS` the slice of flows that switches mirror ([`plan::Slice`]). For a LIMIT in
+//! the address table, `slice COIN LEVEL BITS` the slice of flows that switches mirror ([`plan::FlowSlice`]). For a LIMIT in
 //! packets over several monitors, `allow PACKETS` sets the total since its start, and `take-back NUMBER` stops further
 //! packets. However it ends, it has a grace period to deliver its results; a pipe without a reader does not delay it
 //! longer.
@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use capture::live::Stop;
-use monitor::allowance::Allowance;
+use capture::live::StopSignal;
+use monitor::allowance::PacketAllowance;
 use monitor::{SharedSlice, SharedTaps};
-use plan::{Slice, TapTable};
+use plan::{FlowSlice, TapTable};
 
 /// Grace period to deliver results.
 const GRACE: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const WAKE_TIME: Duration = Duration::from_secs(1);
 
 /// Reason of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum LeaseEnd {
     /// Requested.
     Asked,
     /// Standard input was closed.
@@ -37,28 +37,32 @@ pub enum End {
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Line {
+enum LeaseCommand {
     Renew(Duration),
     Taps(TapTable),
-    Slice(Slice),
+    Slice(FlowSlice),
     End,
     Allow(u64),
     TakeBack(u64),
 }
 
 /// Receivers of other commands: the address table, the slice of flows, and the packet limit.
-pub type Told = (SharedTaps, SharedSlice, Option<Allowance>);
+pub type LeaseReceivers = (SharedTaps, SharedSlice, Option<PacketAllowance>);
 
 /// See the module documentation.
 #[derive(Clone, Default)]
-pub struct Lease(Arc<OnceLock<End>>);
+pub struct MonitorLease(Arc<OnceLock<LeaseEnd>>);
 
-impl Lease {
+impl MonitorLease {
     /// Reads standard input from now on and sets `stop` at the end; other commands go to `told`.
     ///
     /// # Errors
     /// If the system cannot create more threads.
-    pub fn keep(lasts: Option<Duration>, stop: &Stop, told: Told) -> io::Result<Lease> {
+    pub fn keep(
+        lasts: Option<Duration>,
+        stop: &StopSignal,
+        told: LeaseReceivers,
+    ) -> io::Result<MonitorLease> {
         let (tell, lines) = mpsc::channel();
         let read = move || {
             let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
@@ -66,7 +70,7 @@ impl Lease {
             let _ = known.map(|line| tell.send(line)).take_while(Result::is_ok).count();
         };
         std::thread::Builder::new().name("orders".into()).spawn(read)?;
-        let (lease, stop) = (Lease::default(), stop.clone());
+        let (lease, stop) = (MonitorLease::default(), stop.clone());
         let kept = lease.clone();
         let keep = move || {
             // Set only here.
@@ -80,24 +84,28 @@ impl Lease {
     }
 
     /// Reason for its end, if it has ended.
-    pub fn ended(&self) -> Option<End> {
+    pub fn ended(&self) -> Option<LeaseEnd> {
         self.0.get().copied()
     }
 }
 
-impl End {
+impl LeaseEnd {
     /// Message if the result is incomplete because of this end.
     pub fn why(self) -> Option<&'static str> {
         match self {
-            End::Asked => None,
-            End::Abandoned => Some("the process that started it has ended"),
-            End::RanOut => Some("its lease was not renewed"),
+            LeaseEnd::Asked => None,
+            LeaseEnd::Abandoned => Some("the process that started it has ended"),
+            LeaseEnd::RanOut => Some("its lease was not renewed"),
         }
     }
 }
 
 /// Blocks until the end.
-fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, slice, allowance): &Told) -> End {
+fn wait(
+    lines: &Receiver<LeaseCommand>,
+    lasts: Option<Duration>,
+    (taps, slice, allowance): &LeaseReceivers,
+) -> LeaseEnd {
     let allowance = allowance.as_ref();
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
     loop {
@@ -110,35 +118,35 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, slice, allowance
             },
         };
         match line {
-            Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),
-            Ok(Line::Taps(table)) => taps.set(table),
-            Ok(Line::Slice(to)) => slice.set(to),
-            Ok(Line::End) => return End::Asked,
-            Ok(Line::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
-            Ok(Line::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
-            Err(RecvTimeoutError::Disconnected) => return End::Abandoned,
-            Err(RecvTimeoutError::Timeout) => return End::RanOut,
+            Ok(LeaseCommand::Renew(lasts)) => until = Instant::now().checked_add(lasts),
+            Ok(LeaseCommand::Taps(table)) => taps.set(table),
+            Ok(LeaseCommand::Slice(to)) => slice.set(to),
+            Ok(LeaseCommand::End) => return LeaseEnd::Asked,
+            Ok(LeaseCommand::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
+            Ok(LeaseCommand::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
+            Err(RecvTimeoutError::Disconnected) => return LeaseEnd::Abandoned,
+            Err(RecvTimeoutError::Timeout) => return LeaseEnd::RanOut,
         }
     }
 }
 
 /// Parses a command; unknown ones are ignored.
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<LeaseCommand> {
     match line.trim().split_once(' ') {
-        None if line.trim() == "end" => Some(Line::End),
+        None if line.trim() == "end" => Some(LeaseCommand::End),
         Some(("taps", lists)) => {
             let (own, others) = lists.split_once(';')?;
             let list = |text: &str| text.split(',').filter(|ip| !ip.is_empty()).map(str::parse).collect();
             let (own, others): (Result<_, _>, Result<_, AddrParseError>) = (list(own), list(others));
-            Some(Line::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
+            Some(LeaseCommand::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
         }
-        Some(("slice", slice)) => slice.parse().ok().map(Line::Slice),
+        Some(("slice", slice)) => slice.parse().ok().map(LeaseCommand::Slice),
         Some((word, number)) => {
             let number = number.trim().parse().ok()?;
             match word {
-                "renew" => Some(Line::Renew(Duration::from_millis(number))),
-                "allow" => Some(Line::Allow(number)),
-                "take-back" => Some(Line::TakeBack(number)),
+                "renew" => Some(LeaseCommand::Renew(Duration::from_millis(number))),
+                "allow" => Some(LeaseCommand::Allow(number)),
+                "take-back" => Some(LeaseCommand::TakeBack(number)),
                 _ => None,
             }
         }
@@ -154,20 +162,23 @@ mod tests {
     fn lines() {
         let taps = |own: &[&str], others: &[&str]| {
             let all = |list: &[&str]| list.iter().map(|ip| ip.parse().expect("an address")).collect();
-            Some(Line::Taps(TapTable { own: all(own), others: all(others) }))
+            Some(LeaseCommand::Taps(TapTable { own: all(own), others: all(others) }))
         };
-        let renew = |ms| Some(Line::Renew(Duration::from_millis(ms)));
+        let renew = |ms| Some(LeaseCommand::Renew(Duration::from_millis(ms)));
         for (line, expected) in [
             ("renew 1500", renew(1500)),
-            ("end", Some(Line::End)),
+            ("end", Some(LeaseCommand::End)),
             ("taps 10.0.0.1;10.0.0.2,::1", taps(&["10.0.0.1"], &["10.0.0.2", "::1"])),
             ("taps ;", taps(&[], &[])),
             ("taps 10.0.0.1", None),
             ("taps x;10.0.0.1", None),
-            ("slice ports 3 5", Some(Line::Slice(Slice { level: 3, drawn: 5, ..Slice::default() }))),
+            (
+                "slice ports 3 5",
+                Some(LeaseCommand::Slice(FlowSlice { level: 3, drawn: 5, ..FlowSlice::default() })),
+            ),
             ("slice ports 3", None),
-            ("allow 12", Some(Line::Allow(12))),
-            ("take-back 3", Some(Line::TakeBack(3))),
+            ("allow 12", Some(LeaseCommand::Allow(12))),
+            ("take-back 3", Some(LeaseCommand::TakeBack(3))),
             ("take 3", None),
             ("renew", None),
             ("renew x", None),
@@ -178,21 +189,21 @@ mod tests {
     }
 
     /// Lines received so far, and whether the input is open, with the expected end.
-    fn check(lasts: Option<Duration>, said: &[Line], is_open: bool, expected: End) {
+    fn check(lasts: Option<Duration>, said: &[LeaseCommand], is_open: bool, expected: LeaseEnd) {
         let (tell, lines) = mpsc::channel();
         said.iter().for_each(|line| tell.send(line.clone()).expect("it is heard"));
         let tell = is_open.then_some(tell);
-        assert_eq!(wait(&lines, lasts, &Told::default()), expected, "{said:?}");
+        assert_eq!(wait(&lines, lasts, &LeaseReceivers::default()), expected, "{said:?}");
         drop(tell);
     }
 
     #[test]
     fn how_it_ends() {
         let (short, long) = (Duration::ZERO, Duration::from_secs(3600));
-        check(None, &[], false, End::Abandoned);
-        check(None, &[Line::End], true, End::Asked);
-        check(Some(short), &[], true, End::RanOut);
-        check(Some(long), &[Line::Renew(long)], false, End::Abandoned);
-        check(Some(long), &[Line::Renew(long), Line::Renew(short)], true, End::RanOut);
+        check(None, &[], false, LeaseEnd::Abandoned);
+        check(None, &[LeaseCommand::End], true, LeaseEnd::Asked);
+        check(Some(short), &[], true, LeaseEnd::RanOut);
+        check(Some(long), &[LeaseCommand::Renew(long)], false, LeaseEnd::Abandoned);
+        check(Some(long), &[LeaseCommand::Renew(long), LeaseCommand::Renew(short)], true, LeaseEnd::RanOut);
     }
 }

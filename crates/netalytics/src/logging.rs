@@ -15,14 +15,14 @@ pub fn start(verbose: u8) {
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| BestEffort);
+    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| BestEffortStderr);
     messages.without_time().with_target(false).init();
 }
 
 /// Standard error, if it can still be written: there is no place to report that it cannot.
-struct BestEffort;
+struct BestEffortStderr;
 
-impl Write for BestEffort {
+impl Write for BestEffortStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = io::stderr().write_all(output::visible_lines(&String::from_utf8_lossy(bytes)).as_bytes());
         Ok(bytes.len())

@@ -3,66 +3,66 @@
 
 #![forbid(unsafe_code)]
 
-mod asserting;
-mod away_notice;
-mod calibrating;
+mod assertions;
+mod broker_notice;
+mod calibration;
 mod client_profile;
 mod color;
 mod commands;
-mod comparing;
+mod comparison;
 mod conversation;
-mod delivering;
 mod demo;
-mod discovering;
+mod diagnose_empty;
+mod discovery;
 mod display;
 mod dns_names;
 mod failure;
 mod flags;
+mod flink_merge;
 mod folder;
 mod hosts;
 mod job_bus;
-mod job_network;
 mod kafka;
-mod keeping;
+mod kafka_publish;
+mod kafka_read;
 mod lease;
-mod live;
+mod live_capture;
+mod live_table;
 mod logging;
-mod looking;
 mod loss_notice;
-mod mapping;
-mod merging;
-mod networked;
-mod orders;
+mod multi_query;
+mod network_jobs;
+mod network_plan;
+mod network_run;
+mod open_outlets;
 mod output;
 mod overview;
+mod packet_writer;
 mod page;
 mod panics;
-mod passing;
 mod period;
+mod process_input;
 mod progress;
-mod published;
-mod publishing;
 mod query_text;
+mod recording_replay;
 mod redaction;
-mod replaying;
-mod reporting;
+mod remote_job;
+mod report;
 mod secret_file;
-mod served;
-mod shelf_reader;
+mod server_tap;
+mod service_map;
 mod signals;
-mod simulating;
 mod stats;
-mod steered;
+mod stored_reader;
+mod study_output;
 mod summary_file;
-mod two_taps;
+mod temp_dir;
 mod version;
-mod watch;
-mod why;
 
 use std::process::ExitCode;
 
-use flags::discover::{NetworkVerbFlags, OfNetwork};
-use flags::{Cli, Verb};
+use flags::discover::{NetworkCommand, NetworkVerbFlags};
+use flags::{Cli, CliCommand};
 
 /// Flow tables and groups are large, with random access.
 #[global_allocator]
@@ -83,38 +83,42 @@ fn run(cli: Cli) -> ExitCode {
     }
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
-        Some(Verb::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Map(flags)) => commands::map::map(&flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Report(mut flags)) => commands::report::report(&mut flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Record(mut flags)) => commands::record::record(&mut flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Publish(flags)) => commands::publish::publish(&flags, cli.quiet),
-        Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
-        Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
-        Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),
-        Some(Verb::Processors(flags)) => commands::processors::list(&flags),
-        Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
-        Some(Verb::Monitor(flags)) => commands::monitor::monitor(&flags),
-        Some(Verb::Aggregator(flags)) => commands::aggregator::aggregate(&flags),
-        Some(Verb::Agent(flags)) => commands::agent::agent(&flags),
-        Some(Verb::Serve(flags)) => commands::serve::serve(&flags),
-        Some(Verb::Jobs(flags)) => commands::jobs::jobs(&flags),
-        Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
-        Some(Verb::Tokens(flags)) => commands::access::tokens(&flags),
-        Some(Verb::Audit(flags)) => commands::access::audit(&flags),
-        Some(Verb::Calibrate(flags)) => commands::calibrate::calibrate(&flags, cli.quiet),
-        Some(Verb::Network(NetworkVerbFlags { what: OfNetwork::Discover(flags) })) => {
+        Some(CliCommand::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Map(flags)) => commands::map::map(&flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Report(mut flags)) => {
+            commands::report::report(&mut flags, cli.quiet, cli.verbose > 0)
+        }
+        Some(CliCommand::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Record(mut flags)) => {
+            commands::record::record(&mut flags, cli.quiet, cli.verbose > 0)
+        }
+        Some(CliCommand::Publish(flags)) => commands::publish::publish(&flags, cli.quiet),
+        Some(CliCommand::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
+        Some(CliCommand::Explain(flags)) => commands::explain::explain(&flags),
+        Some(CliCommand::Parsers(flags)) => commands::parsers::list(&flags),
+        Some(CliCommand::Processors(flags)) => commands::processors::list(&flags),
+        Some(CliCommand::Interfaces(flags)) => commands::interfaces::list(&flags),
+        Some(CliCommand::Monitor(flags)) => commands::monitor::monitor(&flags),
+        Some(CliCommand::Aggregator(flags)) => commands::aggregator::aggregate(&flags),
+        Some(CliCommand::Agent(flags)) => commands::agent::agent(&flags),
+        Some(CliCommand::Serve(flags)) => commands::serve::serve(&flags),
+        Some(CliCommand::Jobs(flags)) => commands::jobs::jobs(&flags),
+        Some(CliCommand::Agents(flags)) => commands::jobs::agents(&flags),
+        Some(CliCommand::Tokens(flags)) => commands::access::tokens(&flags),
+        Some(CliCommand::Audit(flags)) => commands::access::audit(&flags),
+        Some(CliCommand::Calibrate(flags)) => commands::calibrate::calibrate(&flags, cli.quiet),
+        Some(CliCommand::Network(NetworkVerbFlags { what: NetworkCommand::Discover(flags) })) => {
             commands::discover::discover(&flags, cli.quiet)
         }
-        Some(Verb::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
-        Some(Verb::Actions(flags)) => commands::actions::actions(&flags),
-        Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
-        Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
-        Some(Verb::Config(flags)) => commands::config::config(&flags),
-        Some(Verb::Completions { shell }) => commands::completions::print(shell),
-        Some(Verb::Man) => commands::man::print(),
+        Some(CliCommand::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
+        Some(CliCommand::Actions(flags)) => commands::actions::actions(&flags),
+        Some(CliCommand::Alerts(flags)) => commands::alerts::alerts(&flags),
+        Some(CliCommand::Complete { what, text }) => commands::complete::complete(what, &text),
+        Some(CliCommand::Config(flags)) => commands::config::config(&flags),
+        Some(CliCommand::Completions { shell }) => commands::completions::print(shell),
+        Some(CliCommand::Man) => commands::man::print(),
     };
     failure::exit_code(ended)
 }

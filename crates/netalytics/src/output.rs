@@ -11,14 +11,14 @@ use anyhow::Context;
 use sinks::table::escape;
 
 use crate::color;
-use crate::failure::{Ended, wrong_flags};
-use crate::live::Owner;
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::live_capture::FileOwner;
 
 /// Buffer size in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The result's destination.
-pub struct Destination {
+pub struct OutputDestination {
     /// Buffered writer.
     pub writer: Box<dyn Write + Send>,
     /// The file, if regular.
@@ -29,11 +29,11 @@ pub struct Destination {
     pub terminal: bool,
 }
 
-impl Destination {
+impl OutputDestination {
     /// Standard output, or the file at `path`, which is created for `owner` or overwritten.
-    pub fn open(path: Option<&Path>, owner: Owner) -> anyhow::Result<Destination> {
+    pub fn open(path: Option<&Path>, owner: FileOwner) -> anyhow::Result<OutputDestination> {
         match path.filter(|p| *p != Path::new("-")) {
-            None => Ok(Destination {
+            None => Ok(OutputDestination {
                 writer: Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())),
                 file: None,
                 name: "standard output".into(),
@@ -45,14 +45,14 @@ impl Destination {
                 let is_regular = file.metadata().is_ok_and(|file| file.is_file());
                 let again = if is_regular { Some(file.try_clone()?) } else { None };
                 let writer = Box::new(BufWriter::with_capacity(BUFFER_BYTES, file));
-                Ok(Destination { writer, file: again, name: path.display().to_string(), terminal })
+                Ok(OutputDestination { writer, file: again, name: path.display().to_string(), terminal })
             }
         }
     }
 }
 
 /// Creates a file readable by its owner only, or truncates an existing one, whose mode stays.
-pub fn create(path: &Path, owner: Owner) -> anyhow::Result<File> {
+pub fn create(path: &Path, owner: FileOwner) -> anyhow::Result<File> {
     const OWNER_ONLY: u32 = 0o600;
     let open = |new: bool| {
         let mut options = OpenOptions::new();
@@ -60,7 +60,7 @@ pub fn create(path: &Path, owner: Owner) -> anyhow::Result<File> {
     };
     let file = match (open(true), owner) {
         (Err(error), _) if error.kind() == ErrorKind::AlreadyExists => open(false),
-        (Ok(file), Owner::Caller { user, group }) => {
+        (Ok(file), FileOwner::Caller { user, group }) => {
             // Without root, the file already belongs to the caller.
             let _ = fchown(&file, Some(user), Some(group));
             Ok(file)
@@ -97,13 +97,13 @@ pub fn terminal_size() -> Option<(usize, usize)> {
 }
 
 /// Prints text on standard output; ignores a closed pipe.
-pub fn print(text: &[u8]) -> anyhow::Result<Ended> {
+pub fn print(text: &[u8]) -> anyhow::Result<CommandOutcome> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
-        _ => Ok(Ended::Done),
+        _ => Ok(CommandOutcome::Done),
     }
 }
 
@@ -132,11 +132,11 @@ mod tests {
     fn files_are_their_owners_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out");
-        create(&path, Owner::Us).expect("it can be made").write_all(b"abc").expect("written");
+        create(&path, FileOwner::Us).expect("it can be made").write_all(b"abc").expect("written");
         let mode = |path: &Path| path.metadata().expect("it is there").mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).expect("a mode");
-        create(&path, Owner::Us).expect("it can be emptied");
+        create(&path, FileOwner::Us).expect("it can be emptied");
         assert_eq!((mode(&path), path.metadata().expect("it is there").len()), (0o644, 0));
     }
 

@@ -1,9 +1,9 @@
 //! An overview of a capture: several ordinary queries in one pass, with their results on one screen.
 
 pub mod advice;
-pub mod found;
+pub mod findings;
 pub mod json;
 pub mod layout;
-pub mod questions;
+pub mod queries;
 pub mod rows;
 pub mod screen;

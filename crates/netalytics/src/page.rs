@@ -7,13 +7,13 @@ use anyhow::Context;
 use server::PageFile;
 
 /// Name, content, and content compressed by gzip.
-type File = (&'static str, &'static [u8], &'static [u8]);
+type EmbeddedFile = (&'static str, &'static [u8], &'static [u8]);
 
-const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
+const FILES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Built-in files of the page; empty if the program was built without them.
 pub fn built_in() -> Vec<PageFile> {
-    let file = |(name, bytes, gzip): &File| PageFile {
+    let file = |(name, bytes, gzip): &EmbeddedFile| PageFile {
         name: (*name).into(),
         bytes: (*bytes).into(),
         gzip: (*gzip).into(),

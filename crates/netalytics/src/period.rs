@@ -4,28 +4,28 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use plan::{Bounds, Plan};
-use query::Query;
-use recording::{DataSet, Kind, Table};
+use plan::{Plan, TimeBounds};
+use query::CheckedQuery;
+use recording::{DataSet, RecordedTable, TableKind};
 
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
 
 /// The periods of a query.
 #[derive(Clone, Copy, Debug)]
-pub struct Periods {
+pub struct QueryPeriods {
     /// SINCE and UNTIL.
-    pub own: Bounds,
+    pub own: TimeBounds,
     /// BASELINE.
-    pub baseline: Option<Bounds>,
+    pub baseline: Option<TimeBounds>,
     /// Duration of a live capture, in ns.
     live_ns: Option<i64>,
 }
 
 /// Resolves the periods for the inputs of the flags.
-pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
+pub fn settle(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<QueryPeriods> {
     if query.period.is_open() && query.baseline.is_none() {
-        return Ok(Periods { own: Bounds::default(), baseline: None, live_ns: None });
+        return Ok(QueryPeriods { own: TimeBounds::default(), baseline: None, live_ns: None });
     }
     if flags.live.is_live() || flags.network.network.is_some() {
         return live(query);
@@ -38,7 +38,7 @@ pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
     let own = query.period.settle(end_ns);
     let own = match query.baseline {
         // A compared period has a start and an end; the last packet is inside.
-        Some(_) => Bounds { until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))), ..own },
+        Some(_) => TimeBounds { until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))), ..own },
         None => own,
     };
     let baseline = query.baseline.map(|baseline| baseline.settle(own, end_ns));
@@ -50,11 +50,11 @@ pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
             )));
         }
     }
-    Ok(Periods { own, baseline, live_ns: None })
+    Ok(QueryPeriods { own, baseline, live_ns: None })
 }
 
 /// The plan restricted to the query's period, as far as known without reading input.
-pub fn as_far_as_known(query: &Query, plan: Plan) -> Plan {
+pub fn as_far_as_known(query: &CheckedQuery, plan: Plan) -> Plan {
     match query.period.counts_back() {
         true => plan,
         false => planner::within(plan, query.period.settle(0)),
@@ -76,8 +76,11 @@ pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
 }
 
 /// Time of the first and the last packet of a source: of its first block, and of further ones while `goes_on` holds.
-pub fn extent_of_packets(source: &mut dyn capture::Source, goes_on: impl Fn() -> bool) -> Option<(i64, i64)> {
-    let mut block = capture::Block::default();
+pub fn extent_of_packets(
+    source: &mut dyn capture::PacketSource,
+    goes_on: impl Fn() -> bool,
+) -> Option<(i64, i64)> {
+    let mut block = capture::PacketBlock::default();
     let mut extent: Option<(i64, i64)> = None;
     while source.next_block(&mut block) {
         for record in block.records() {
@@ -95,18 +98,19 @@ pub fn extent_of_packets(source: &mut dyn capture::Source, goes_on: impl Fn() ->
 /// Time of the first and the last tuple of recordings.
 pub fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
     let set = DataSet::open(folders);
-    let heads = || set.tables.values().flat_map(Table::heads).filter(|head| head.kind == Kind::Tuples);
+    let heads =
+        || set.tables.values().flat_map(RecordedTable::heads).filter(|head| head.kind == TableKind::Tuples);
     let first = heads().filter_map(|head| head.capture.first_ts).min()?;
     Some((first, heads().filter_map(|head| head.capture.last_ts).max().unwrap_or(first)))
 }
 
 /// Replaces missing bounds by those of the input. The last packet is inside.
-pub fn closed(bounds: Bounds, read: &[PathBuf]) -> anyhow::Result<Bounds> {
+pub fn closed(bounds: TimeBounds, read: &[PathBuf]) -> anyhow::Result<TimeBounds> {
     if bounds.nanos().is_some() {
         return Ok(bounds);
     }
     let (first, last) = extent(read)?.unwrap_or((0, 0));
-    Ok(Bounds {
+    Ok(TimeBounds {
         since_ns: bounds.since_ns.or(Some(first)),
         until_ns: bounds.until_ns.or(Some(last.saturating_add(1))),
     })
@@ -118,7 +122,7 @@ fn end(read: &[PathBuf]) -> anyhow::Result<i64> {
 }
 
 /// Periods for published data, which continues: relative times count back from now.
-pub fn published(query: &Query) -> anyhow::Result<Periods> {
+pub fn published(query: &CheckedQuery) -> anyhow::Result<QueryPeriods> {
     if query.baseline.is_some() {
         return Err(wrong_flags(
             "BASELINE is not supported with Kafka: store the published tuples (netalytics record --kafka) and compare the recordings",
@@ -126,10 +130,10 @@ pub fn published(query: &Query) -> anyhow::Result<Periods> {
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let own = query.period.settle(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-    Ok(Periods { own, baseline: None, live_ns: None })
+    Ok(QueryPeriods { own, baseline: None, live_ns: None })
 }
 
-fn live(query: &Query) -> anyhow::Result<Periods> {
+fn live(query: &CheckedQuery) -> anyhow::Result<QueryPeriods> {
     if query.baseline.is_some() || query.period.since.is_some() {
         return Err(wrong_flags(
             "SINCE and BASELINE need captures or recordings (-r), not a live capture; store tuples with netalytics record, then query the recording",
@@ -147,12 +151,12 @@ fn live(query: &Query) -> anyhow::Result<Periods> {
     if left.is_some_and(|left| left <= 0) {
         return Err(wrong_flags("UNTIL is in the past: a live capture reads only new packets"));
     }
-    Ok(Periods { own, baseline: None, live_ns: left })
+    Ok(QueryPeriods { own, baseline: None, live_ns: left })
 }
 
-impl Periods {
+impl QueryPeriods {
     /// The only period; an error if there are two.
-    pub fn only(&self) -> anyhow::Result<Bounds> {
+    pub fn only(&self) -> anyhow::Result<TimeBounds> {
         match self.baseline {
             None => Ok(self.own),
             Some(_) => Err(wrong_flags("BASELINE compares results: it goes with query and check")),

@@ -4,11 +4,11 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use monitor::vitals::Reading;
-use runner::Position;
+use monitor::vitals::VitalsReading;
+use runner::RunPosition;
 use sinks::units;
 
-use crate::flags::Progress as When;
+use crate::flags::ProgressMode as When;
 use crate::output;
 
 /// Minimum duration of a run before progress is shown, unless requested.
@@ -26,46 +26,46 @@ const UNKNOWN_SIZE: &str = "{spinner} {decimal_bytes:>10}  {decimal_bytes_per_se
 const CAPTURED: &str = "captured {msg}  {elapsed}";
 
 /// Display of progress.
-pub struct Progress {
-    shown: Shown,
+pub struct ReadProgress {
+    shown: ProgressDisplay,
     next: Instant,
 }
 
-enum Shown {
+enum ProgressDisplay {
     Nothing,
     Bar(ProgressBar),
     Lines,
 }
 
-impl Progress {
+impl ReadProgress {
     /// A display controlled by `when`.
-    pub fn new(when: When) -> Progress {
+    pub fn new(when: When) -> ReadProgress {
         let terminal = io::stderr().is_terminal();
         let shown = match when {
-            When::Never => Shown::Nothing,
-            When::Auto if !terminal => Shown::Nothing,
-            When::Always if !terminal => Shown::Lines,
-            _ => Shown::Bar(ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())),
+            When::Never => ProgressDisplay::Nothing,
+            When::Auto if !terminal => ProgressDisplay::Nothing,
+            When::Always if !terminal => ProgressDisplay::Lines,
+            _ => ProgressDisplay::Bar(ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())),
         };
         let wait = if when == When::Always { Duration::ZERO } else { PATIENCE };
-        Progress { shown, next: Instant::now() + wait }
+        ReadProgress { shown, next: Instant::now() + wait }
     }
 
     /// Must be called regularly; `position` returns the current position.
-    pub fn tick(&mut self, position: impl FnOnce() -> Position) {
+    pub fn tick(&mut self, position: impl FnOnce() -> RunPosition) {
         let now = Instant::now();
         if now < self.next {
             return;
         }
         let position = position();
         match &self.shown {
-            Shown::Nothing => {}
-            Shown::Bar(bar) => {
+            ProgressDisplay::Nothing => {}
+            ProgressDisplay::Bar(bar) => {
                 draw(bar, position);
                 self.next =
-                    now + if matches!(position, Position::Captured(_)) { WORDS_EVERY } else { BAR_EVERY };
+                    now + if matches!(position, RunPosition::Captured(_)) { WORDS_EVERY } else { BAR_EVERY };
             }
-            Shown::Lines => {
+            ProgressDisplay::Lines => {
                 output::complain(&line(position));
                 self.next = now + LINE_EVERY;
             }
@@ -75,49 +75,49 @@ impl Progress {
     /// Runs `write`, which writes to the terminal, with the bar hidden.
     pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.shown {
-            Shown::Bar(bar) => bar.suspend(write),
+            ProgressDisplay::Bar(bar) => bar.suspend(write),
             _ => write(),
         }
     }
 
     /// Removes the bar, or with `always` and no terminal, prints the last line.
-    pub fn finish(&self, position: Position) {
+    pub fn finish(&self, position: RunPosition) {
         match &self.shown {
-            Shown::Nothing => {}
-            Shown::Bar(bar) => bar.finish_and_clear(),
-            Shown::Lines => output::complain(&line(position)),
+            ProgressDisplay::Nothing => {}
+            ProgressDisplay::Bar(bar) => bar.finish_and_clear(),
+            ProgressDisplay::Lines => output::complain(&line(position)),
         }
     }
 }
 
-fn draw(bar: &ProgressBar, position: Position) {
+fn draw(bar: &ProgressBar, position: RunPosition) {
     if bar.is_hidden() {
         bar.set_draw_target(ProgressDrawTarget::stderr());
         let template = match position {
-            Position::Read(_, Some(_)) => KNOWN_SIZE,
-            Position::Read(_, None) => UNKNOWN_SIZE,
-            Position::Captured(_) => CAPTURED,
+            RunPosition::Read(_, Some(_)) => KNOWN_SIZE,
+            RunPosition::Read(_, None) => UNKNOWN_SIZE,
+            RunPosition::Captured(_) => CAPTURED,
         };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is a constant"));
     }
     match position {
-        Position::Read(bytes, total) => {
+        RunPosition::Read(bytes, total) => {
             total.into_iter().for_each(|total| bar.set_length(total));
             bar.set_position(bytes);
         }
-        Position::Captured(reading) => bar.set_message(captured(&reading)),
+        RunPosition::Captured(reading) => bar.set_message(captured(&reading)),
     }
 }
 
 /// `read 500 B of 2.0 kB (25 %)`.
-pub fn line(position: Position) -> String {
+pub fn line(position: RunPosition) -> String {
     match position {
-        Position::Read(bytes, Some(total)) if total > 0 => {
+        RunPosition::Read(bytes, Some(total)) if total > 0 => {
             let share = 100 * u128::from(bytes) / u128::from(total);
             format!("read {} of {} ({share} %)", read(bytes), read(total))
         }
-        Position::Read(bytes, _) => format!("read {}", read(bytes)),
-        Position::Captured(reading) => format!("captured {}", captured(&reading)),
+        RunPosition::Read(bytes, _) => format!("read {}", read(bytes)),
+        RunPosition::Captured(reading) => format!("captured {}", captured(&reading)),
     }
 }
 
@@ -126,8 +126,8 @@ fn read(bytes: u64) -> String {
 }
 
 /// `1234 packets, 1.2 MB, 56 tuples, 7 flows, 8 lost`.
-fn captured(reading: &Reading) -> String {
-    let Reading { packets, bytes, tuples, flows, lost, .. } = *reading;
+fn captured(reading: &VitalsReading) -> String {
+    let VitalsReading { packets, bytes, tuples, flows, lost, .. } = *reading;
     // Workers after a reader do not know the bytes.
     let bytes = if bytes > 0 { format!(", {}", read(bytes)) } else { String::new() };
     let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
@@ -140,13 +140,19 @@ mod tests {
 
     #[test]
     fn lines() {
-        let some = Reading { packets: 1234, bytes: 1_200_000, tuples: 56, flows: 7, ..Reading::default() };
+        let some = VitalsReading {
+            packets: 1234,
+            bytes: 1_200_000,
+            tuples: 56,
+            flows: 7,
+            ..VitalsReading::default()
+        };
         for (position, expected) in [
-            (Position::Read(500, Some(2000)), "read 500 B of 2.0 kB (25 %)"),
-            (Position::Read(500, None), "read 500 B"),
-            (Position::Captured(some), "captured 1234 packets, 1.2 MB, 56 tuples, 7 flows"),
+            (RunPosition::Read(500, Some(2000)), "read 500 B of 2.0 kB (25 %)"),
+            (RunPosition::Read(500, None), "read 500 B"),
+            (RunPosition::Captured(some), "captured 1234 packets, 1.2 MB, 56 tuples, 7 flows"),
             (
-                Position::Captured(Reading { lost: 8, bytes: 0, ..some }),
+                RunPosition::Captured(VitalsReading { lost: 8, bytes: 0, ..some }),
                 "captured 1234 packets, 56 tuples, 7 flows, 8 lost",
             ),
         ] {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use plan::Plan;
 
-use crate::failure::{WrongUse, wrong_flags};
+use crate::failure::{UsageError, wrong_flags};
 use crate::flags::QueryText;
-use crate::hosts::{self, Asked, Names};
+use crate::hosts::{self, HostNames, TrackedHostTable};
 
 /// Maximum bytes read of a query file; the language has a lower limit.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -24,25 +24,25 @@ pub fn read(flags: &QueryText) -> anyhow::Result<String> {
 
 /// Checks the query; the error lists all positions. A host missing in `names` is looked up in the captures, whose names
 /// are added.
-pub fn check(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<query::Query> {
+pub fn check(text: &str, names: &mut HostNames, captures: &[PathBuf]) -> anyhow::Result<query::CheckedQuery> {
     let schemas = parsers::registry::schemas();
-    let asked = Asked::new(&names.addresses);
+    let asked = TrackedHostTable::new(&names.addresses);
     let mut checked = query::check(text, &schemas, &asked);
     if asked.missed.get() {
         hosts::add_those_of_captures(captures, names);
         checked = query::check(text, &schemas, &names.addresses);
     }
-    Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)
+    Ok(checked.map_err(|errors| UsageError::Query(query::render(&errors, text)))?)
 }
 
 /// Checks a query for a network, where BUDGET is allowed. Hosts must be known names.
-pub fn check_for_network(text: &str, names: &Names) -> anyhow::Result<query::Query> {
+pub fn check_for_network(text: &str, names: &HostNames) -> anyhow::Result<query::CheckedQuery> {
     let checked = query::check_for_network(text, &parsers::registry::schemas(), &names.addresses);
-    Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)
+    Ok(checked.map_err(|errors| UsageError::Query(query::render(&errors, text)))?)
 }
 
 /// Plan of a query over packets.
-pub fn plan(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<Plan> {
+pub fn plan(text: &str, names: &mut HostNames, captures: &[PathBuf]) -> anyhow::Result<Plan> {
     Ok(planner::lower(&check(text, names, captures)?))
 }
 

@@ -5,19 +5,19 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use sinks::{Redacted, Sink};
-use tuple::{Redactor, Secret};
+use sinks::{RedactedSink, Sink};
+use tuple::{RedactionSecret, Redactor};
 
 use crate::failure::wrong_flags;
 
 /// The key in a file, or a random one.
-pub fn secret(file: Option<&Path>) -> anyhow::Result<Secret> {
+pub fn secret(file: Option<&Path>) -> anyhow::Result<RedactionSecret> {
     let mut key = [0; 16];
     let Some(path) = file else {
         let random = Path::new("/dev/urandom");
         let read = File::open(random).and_then(|mut random| random.read_exact(&mut key));
         read.with_context(|| format!("cannot read {}", random.display()))?;
-        return Ok(Secret::new(&key));
+        return Ok(RedactionSecret::new(&key));
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let digits = text.trim();
@@ -28,13 +28,13 @@ pub fn secret(file: Option<&Path>) -> anyhow::Result<Secret> {
             path.display()
         ))
     })?;
-    Ok(Secret::new(&number.to_be_bytes()))
+    Ok(RedactionSecret::new(&number.to_be_bytes()))
 }
 
 /// Adds redaction in front of a sink if there is a secret.
-pub fn behind(sink: impl Sink + 'static, secret: Option<Secret>) -> Box<dyn Sink> {
+pub fn behind(sink: impl Sink + 'static, secret: Option<RedactionSecret>) -> Box<dyn Sink> {
     match secret {
-        Some(secret) => Box::new(Redacted::new(sink, Redactor::new(secret))),
+        Some(secret) => Box::new(RedactedSink::new(sink, Redactor::new(secret))),
         None => Box::new(sink),
     }
 }

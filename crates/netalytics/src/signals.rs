@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use capture::live::Stop;
+use capture::live::StopSignal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
@@ -24,38 +24,38 @@ static CAME: AtomicUsize = AtomicUsize::new(0);
 
 /// Signals that a run handles.
 #[derive(Clone, Debug, Default)]
-pub struct Signals {
+pub struct SignalHandlers {
     stats: Arc<AtomicBool>,
-    watch: Arc<Mutex<Option<Watch>>>,
+    watch: Arc<Mutex<Option<SignalWatch>>>,
 }
 
 /// State of the thread that waits for the first end signal.
 #[derive(Debug)]
-struct Watch {
+struct SignalWatch {
     came: PipeReader,
     may_abandon: Arc<AtomicBool>,
 }
 
-impl Signals {
+impl SignalHandlers {
     /// Sets `stop` on SIGINT, SIGTERM and SIGHUP from now on. `nohup` leaves SIGHUP ignored.
-    pub fn end(stop: &Stop) -> io::Result<Signals> {
-        let signals = Signals::end_unwatched(stop)?;
+    pub fn end(stop: &StopSignal) -> io::Result<SignalHandlers> {
+        let signals = SignalHandlers::end_unwatched(stop)?;
         signals.watch()?;
         Ok(signals)
     }
 
-    /// Like [`Signals::end`], for SIGINT and SIGTERM only.
-    pub fn end_but_for_hangup(stop: &Stop) -> io::Result<Signals> {
-        let signals = Signals::end_by(&[SIGINT, SIGTERM], stop)?;
+    /// Like [`SignalHandlers::end`], for SIGINT and SIGTERM only.
+    pub fn end_but_for_hangup(stop: &StopSignal) -> io::Result<SignalHandlers> {
+        let signals = SignalHandlers::end_by(&[SIGINT, SIGTERM], stop)?;
         signals.watch()?;
         Ok(signals)
     }
 
-    /// Like [`Signals::end`], but a SIGINT abandons the output only after [`Signals::watch`]: for live captures, whose
+    /// Like [`SignalHandlers::end`], but a SIGINT abandons the output only after [`SignalHandlers::watch`]: for live captures, whose
     /// threads all start after system calls are restricted.
-    pub fn end_unwatched(stop: &Stop) -> io::Result<Signals> {
+    pub fn end_unwatched(stop: &StopSignal) -> io::Result<SignalHandlers> {
         let ends: &[i32] = if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
-        Signals::end_by(ends, stop)
+        SignalHandlers::end_by(ends, stop)
     }
 
     /// Starts the thread that permits a late SIGINT to abandon the output.
@@ -65,7 +65,7 @@ impl Signals {
         thread::Builder::new().name("signals".into()).spawn(arm).map(drop)
     }
 
-    fn end_by(ends: &[i32], stop: &Stop) -> io::Result<Signals> {
+    fn end_by(ends: &[i32], stop: &StopSignal) -> io::Result<SignalHandlers> {
         let may_abandon = Arc::new(AtomicBool::new(false));
         flag::register_conditional_default(SIGINT, may_abandon.clone())?;
         let (came, wake) = io::pipe()?;
@@ -79,7 +79,7 @@ impl Signals {
         if CAME.load(Ordering::SeqCst) != 0 {
             stop.stop();
         }
-        Ok(Signals { stats, watch: Arc::new(Mutex::new(Some(Watch { came, may_abandon }))) })
+        Ok(SignalHandlers { stats, watch: Arc::new(Mutex::new(Some(SignalWatch { came, may_abandon }))) })
     }
 
     /// Set by SIGUSR1; cleared when the statistics are printed.

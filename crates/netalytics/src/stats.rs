@@ -5,36 +5,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use monitor::vitals::Reading;
-use runner::Position;
+use monitor::vitals::VitalsReading;
+use runner::RunPosition;
 use sinks::units;
 
 use crate::output;
-use crate::progress::{self, Progress};
+use crate::progress::{self, ReadProgress};
 
 /// Prints statistics periodically or on request.
-pub struct Stats {
+pub struct WorkerStats {
     every: Option<Duration>,
     /// Set to request them once.
     asked: Arc<AtomicBool>,
     looked: Instant,
-    last: Vec<Reading>,
+    last: Vec<VitalsReading>,
 }
 
-impl Stats {
+impl WorkerStats {
     /// Prints them at the interval `every`, if given, and whenever `asked` is set.
-    pub fn new(every: Option<Duration>, asked: Arc<AtomicBool>) -> Stats {
-        Stats { every, asked, looked: Instant::now(), last: Vec::new() }
+    pub fn new(every: Option<Duration>, asked: Arc<AtomicBool>) -> WorkerStats {
+        WorkerStats { every, asked, looked: Instant::now(), last: Vec::new() }
     }
 
     /// Prints a line per worker if due; hides the progress bar meanwhile.
-    pub fn tick(&mut self, readings: impl FnOnce() -> Vec<Reading>, progress: &Progress) {
+    pub fn tick(&mut self, readings: impl FnOnce() -> Vec<VitalsReading>, progress: &ReadProgress) {
         let since = self.looked.elapsed();
         if !self.take_asked() && self.every.is_none_or(|every| since < every) {
             return;
         }
         let now = readings();
-        let nothing = Reading::default();
+        let nothing = VitalsReading::default();
         let before = self.last.iter().chain(std::iter::repeat(&nothing));
         let lines = now.iter().zip(before).enumerate();
         let lines: Vec<_> = lines.map(|(n, (now, before))| line(n, now, before, since)).collect();
@@ -43,7 +43,7 @@ impl Stats {
     }
 
     /// Prints the position of reading if statistics were requested and there are no workers.
-    pub fn tick_without_workers(&mut self, position: impl FnOnce() -> Position, progress: &Progress) {
+    pub fn tick_without_workers(&mut self, position: impl FnOnce() -> RunPosition, progress: &ReadProgress) {
         if self.take_asked() {
             progress.aside(|| output::complain(&progress::line(position())));
         }
@@ -54,8 +54,9 @@ impl Stats {
     }
 }
 
-fn line(worker: usize, now: &Reading, before: &Reading, since: Duration) -> String {
-    let rate = |of: fn(&Reading) -> u64| of(now).saturating_sub(of(before)) as f64 / since.as_secs_f64();
+fn line(worker: usize, now: &VitalsReading, before: &VitalsReading, since: Duration) -> String {
+    let rate =
+        |of: fn(&VitalsReading) -> u64| of(now).saturating_sub(of(before)) as f64 / since.as_secs_f64();
     let bytes = match now.bytes {
         0 => String::new(),
         _ => format!(" ({}/s)", units::bytes(rate(|r| r.bytes))),
@@ -81,18 +82,24 @@ fn line(worker: usize, now: &Reading, before: &Reading, since: Duration) -> Stri
 mod tests {
     use super::*;
 
-    fn check(now: Reading, expected: &str) {
-        let before = Reading { packets: 1000, bytes: 1_000_000, tuples: 10, ..Reading::default() };
+    fn check(now: VitalsReading, expected: &str) {
+        let before =
+            VitalsReading { packets: 1000, bytes: 1_000_000, tuples: 10, ..VitalsReading::default() };
         assert_eq!(line(1, &now, &before, Duration::from_secs(2)), expected);
     }
 
     #[test]
     fn lines() {
-        let quiet =
-            Reading { packets: 1000, bytes: 1_000_000, tuples: 10, sample_rate: 1.0, ..Reading::default() };
+        let quiet = VitalsReading {
+            packets: 1000,
+            bytes: 1_000_000,
+            tuples: 10,
+            sample_rate: 1.0,
+            ..VitalsReading::default()
+        };
         check(quiet, "worker 1: 0 packets/s (0 B/s), 0 tuples/s, 0 flows, 0 gaps, 0 lost");
-        let busy = Reading { packets: 5000, bytes: 3_000_000, flows: 7, gaps: 2, lost: 5, ..quiet };
-        let busy = Reading { backlog: 0.5, sample_rate: 0.25, ..busy };
+        let busy = VitalsReading { packets: 5000, bytes: 3_000_000, flows: 7, gaps: 2, lost: 5, ..quiet };
+        let busy = VitalsReading { backlog: 0.5, sample_rate: 0.25, ..busy };
         let rest = "7 flows, 2 gaps, 5 lost, buffer 50 % full, sampling 25.00 %";
         check(busy, &format!("worker 1: 2000 packets/s (1.0 MB/s), 0 tuples/s, {rest}"));
     }

@@ -9,32 +9,36 @@ use anyhow::Context;
 use runner::SUMMARY_FORMAT;
 use serde_json::{Value, json};
 
-use crate::live::Owner;
+use crate::live_capture::FileOwner;
 use crate::output;
 
 /// See the module documentation.
 pub struct SummaryFile {
     file: File,
     path: PathBuf,
-    state: State,
+    state: SummaryFileState,
 }
 
 /// Whether the summary was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SummaryFileState {
     Empty,
     Written,
 }
 
 impl SummaryFile {
     /// Creates or truncates the file.
-    pub fn create(path: &Path, owner: Owner) -> anyhow::Result<SummaryFile> {
-        Ok(SummaryFile { file: output::create(path, owner)?, path: path.to_owned(), state: State::Empty })
+    pub fn create(path: &Path, owner: FileOwner) -> anyhow::Result<SummaryFile> {
+        Ok(SummaryFile {
+            file: output::create(path, owner)?,
+            path: path.to_owned(),
+            state: SummaryFileState::Empty,
+        })
     }
 
     /// Writes the summary.
     pub fn write(&mut self, summary: &str) -> anyhow::Result<()> {
-        self.state = State::Written;
+        self.state = SummaryFileState::Written;
         let written = self.file.write_all(summary.as_bytes());
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
@@ -42,8 +46,8 @@ impl SummaryFile {
     /// Writes the error of a run that failed before it had a summary.
     pub fn fail(&mut self, why: &str) -> anyhow::Result<()> {
         match self.state {
-            State::Empty => self.write(&of_failure(why)),
-            State::Written => Ok(()),
+            SummaryFileState::Empty => self.write(&of_failure(why)),
+            SummaryFileState::Written => Ok(()),
         }
     }
 }
@@ -52,7 +56,7 @@ impl SummaryFile {
 pub fn refute(path: &Path, why: &str) {
     if std::fs::read(path).is_ok_and(|bytes| is_summary(&bytes)) {
         // Another error is already being reported.
-        let _ = SummaryFile::create(path, Owner::Us).and_then(|mut file| file.fail(why));
+        let _ = SummaryFile::create(path, FileOwner::Us).and_then(|mut file| file.fail(why));
     }
 }
 

@@ -54,9 +54,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
-use testkit::{Dialogue, Sent};
-use wire::Side;
+use testkit::pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
+use testkit::{SentPacket, TcpDialogue};
+use wire::FlowSide;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -133,22 +133,22 @@ impl Folder {
     }
 }
 
-fn datagrams(n: usize) -> Vec<Sent> {
-    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:53");
+fn datagrams(n: usize) -> Vec<SentPacket> {
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:53");
     for _ in 0..n / 2 {
-        talk.datagram(Side::A, b"question");
-        talk.datagram(Side::B, b"answer, which is longer");
+        talk.datagram(FlowSide::A, b"question");
+        talk.datagram(FlowSide::B, b"answer, which is longer");
     }
     talk.take()
 }
 
-fn pcap(sent: &[Sent]) -> Vec<u8> {
-    pcap_bytes(sent, Precision::Nanos, ByteOrder::Little)
+fn pcap(sent: &[SentPacket]) -> Vec<u8> {
+    pcap_bytes(sent, TimestampPrecision::Nanos, ByteOrder::Little)
 }
 
 /// Two requests and their responses, 1 ms and 3 ms after them.
 fn http() -> Vec<u8> {
-    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.acks = false;
     talk.step_ns = 1_000_000;
     talk.handshake();
@@ -377,8 +377,8 @@ fn names_of_hosts() {
 fn the_summary_accounts_for_every_packet() {
     let folder = Folder::new();
     let mut sent = datagrams(20);
-    let mut other = Dialogue::new("10.9.9.9:1", "10.8.8.8:2");
-    other.datagram(Side::A, b"not asked for");
+    let mut other = TcpDialogue::new("10.9.9.9:1", "10.8.8.8:2");
+    other.datagram(FlowSide::A, b"not asked for");
     sent.extend(other.take());
     let mut bytes = pcap(&sent);
     // An ARP frame at the end: counted, not decoded.

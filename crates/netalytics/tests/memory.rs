@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use testkit::Sent;
+use testkit::SentPacket;
 use testkit::packet::tcp_info;
-use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
+use testkit::pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
 use wire::Timestamp;
 use wire::packet::TcpFlags;
 
@@ -47,7 +47,7 @@ fn check(query: &str, capture: &Path, rows: Option<u64>, counter: &str) {
 
 /// A generated capture.
 struct Capture {
-    sent: Vec<Sent>,
+    sent: Vec<SentPacket>,
     ts: i64,
     step_ns: i64,
 }
@@ -65,7 +65,7 @@ impl Capture {
         payload: &[u8],
     ) {
         self.ts += self.step_ns;
-        self.sent.push(Sent::tcp(Timestamp(self.ts), ends, tcp_info(seq, ack, flags), payload));
+        self.sent.push(SentPacket::tcp(Timestamp(self.ts), ends, tcp_info(seq, ack, flags), payload));
     }
 
     /// Both endpoints of a connection.
@@ -82,7 +82,7 @@ impl Capture {
 
     fn write(&self, folder: &Path) -> std::path::PathBuf {
         let path = folder.join("in.pcap");
-        fs::write(&path, pcap_bytes(&self.sent, Precision::Nanos, ByteOrder::Little))
+        fs::write(&path, pcap_bytes(&self.sent, TimestampPrecision::Nanos, ByteOrder::Little))
             .expect("a capture is written");
         path
     }

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::Dialogue;
-use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
+use testkit::TcpDialogue;
+use testkit::pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -37,8 +37,8 @@ impl Folder {
 
 /// Each from another source, so that row groups are large compared with footers.
 fn datagrams(n: usize) -> Vec<u8> {
-    let mut rng = testkit::Rng::new(1);
-    let mut bytes = pcap_bytes(&[], Precision::Nanos, ByteOrder::Little);
+    let mut rng = testkit::SeededRng::new(1);
+    let mut bytes = pcap_bytes(&[], TimestampPrecision::Nanos, ByteOrder::Little);
     for i in 0..n as u64 {
         let random = rng.next_u64().to_be_bytes();
         let mut frame = [0; 42];
@@ -416,13 +416,14 @@ fn messages_are_harmless() {
 fn rows_on_a_terminal_are_harmless() {
     let folder = Folder::new();
     let agent = "x\u{1b}]0;t\u{7}\u{9b}31m\u{202e}y";
-    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.handshake();
     talk.client().send(format!("GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\n\r\n").as_bytes());
     talk.server().send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     talk.close();
     let capture = folder.path("in.pcap");
-    fs::write(&capture, pcap_bytes(&talk.take(), Precision::Nanos, ByteOrder::Little)).expect("written");
+    fs::write(&capture, pcap_bytes(&talk.take(), TimestampPrecision::Nanos, ByteOrder::Little))
+        .expect("written");
     let query = "PARSE http PROCESS (group-count: group=user_agent)";
     let csv = check(&["query", query, "-r", &capture, "--format", "csv"], 0, &[]).0;
     assert!(csv.contains(agent), "{csv:?}");
@@ -443,7 +444,7 @@ fn rows_on_a_terminal_are_harmless() {
 #[test]
 fn redaction_finds_values_in_unusual_places() {
     let folder = Folder::new();
-    let mut web = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    let mut web = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     web.handshake();
     let target = "/cart;jsessionid=SECRET1/find%3Fq=SECRET2%26x";
     web.client().send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
@@ -451,7 +452,7 @@ fn redaction_finds_values_in_unusual_places() {
         "HTTP/1.1 200 OK\r\nContent-Type: text/html; boundary=SECRET3\r\nContent-Length: 0\r\n\r\n";
     web.server().send(response.as_bytes());
     web.close();
-    let mut cache = Dialogue::new("10.0.0.1:40001", "10.0.0.3:11211");
+    let mut cache = TcpDialogue::new("10.0.0.1:40001", "10.0.0.3:11211");
     cache.handshake();
     cache.client().send(b"get a\r\n");
     cache.server().send(b"END\r\n");
@@ -463,7 +464,8 @@ fn redaction_finds_values_in_unusual_places() {
         ("memcached", cache.take(), &["SECRET4"]),
     ] {
         let (capture, recording) = (folder.path("in.pcap"), folder.path(parser));
-        fs::write(&capture, pcap_bytes(&talk, Precision::Nanos, ByteOrder::Little)).expect("written");
+        fs::write(&capture, pcap_bytes(&talk, TimestampPrecision::Nanos, ByteOrder::Little))
+            .expect("written");
         let parse = format!("PARSE {parser}");
         let seen = check(&["query", &parse, "-r", &capture], 0, &[]).0;
         check(&["record", &parse, "-r", &capture, "-o", &recording], 0, &[]);

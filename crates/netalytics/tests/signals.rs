@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
+use testkit::pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 
@@ -39,7 +39,7 @@ fn datagrams(first: u32, n: u32) -> Vec<u8> {
 }
 
 fn head() -> Vec<u8> {
-    pcap_bytes(&[], Precision::Nanos, ByteOrder::Little)
+    pcap_bytes(&[], TimestampPrecision::Nanos, ByteOrder::Little)
 }
 
 /// A running program, and the text of its standard error read so far.
@@ -114,7 +114,7 @@ impl Running {
         Some(Duration::from_millis(ticks * 10))
     }
 
-    /// Like [`Running::ended_within`], in CPU time, independent of other programs.
+    /// Like [`LabProcess::ended_within`], in CPU time, independent of other programs.
     fn ended_within_cpu(&mut self, time: Duration) -> Option<ExitStatus> {
         let (began, before) = (Instant::now(), self.cpu().unwrap_or_default());
         while self.cpu().is_none_or(|now| now.saturating_sub(before) < time) && began.elapsed() < PATIENCE {

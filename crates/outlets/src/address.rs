@@ -6,13 +6,13 @@ use std::fmt;
 
 /// A text that is never displayed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(String);
+pub struct SecretText(String);
 
-impl Hidden {
+impl SecretText {
     /// Hides a text.
     #[must_use]
-    pub fn new(text: impl Into<String>) -> Hidden {
-        Hidden(text.into())
+    pub fn new(text: impl Into<String>) -> SecretText {
+        SecretText(text.into())
     }
 
     /// The text, for its receiver.
@@ -22,7 +22,7 @@ impl Hidden {
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -30,7 +30,7 @@ impl fmt::Debug for Hidden {
 
 /// Protocol of an outlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum OutletScheme {
     /// JSON lines over TCP.
     Tcp,
     /// JSON lines over TLS.
@@ -57,77 +57,79 @@ pub enum Scheme {
     AlertmanagerTls,
 }
 
-impl Scheme {
+impl OutletScheme {
     /// All schemes by name.
-    pub const ALL: [(&'static str, Scheme); 12] = [
-        ("tcp", Scheme::Tcp),
-        ("tcps", Scheme::TcpTls),
-        ("prometheus", Scheme::Prometheus),
-        ("redis", Scheme::Redis),
-        ("rediss", Scheme::RedisTls),
-        ("webhook+http", Scheme::Webhook),
-        ("webhook+https", Scheme::WebhookTls),
-        ("otlp+http", Scheme::Otlp),
-        ("otlp+https", Scheme::OtlpTls),
-        ("kafka", Scheme::Kafka),
-        ("alertmanager+http", Scheme::Alertmanager),
-        ("alertmanager+https", Scheme::AlertmanagerTls),
+    pub const ALL: [(&'static str, OutletScheme); 12] = [
+        ("tcp", OutletScheme::Tcp),
+        ("tcps", OutletScheme::TcpTls),
+        ("prometheus", OutletScheme::Prometheus),
+        ("redis", OutletScheme::Redis),
+        ("rediss", OutletScheme::RedisTls),
+        ("webhook+http", OutletScheme::Webhook),
+        ("webhook+https", OutletScheme::WebhookTls),
+        ("otlp+http", OutletScheme::Otlp),
+        ("otlp+https", OutletScheme::OtlpTls),
+        ("kafka", OutletScheme::Kafka),
+        ("alertmanager+http", OutletScheme::Alertmanager),
+        ("alertmanager+https", OutletScheme::AlertmanagerTls),
     ];
 
     /// Name in addresses.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Scheme::ALL.iter().find(|(_, scheme)| *scheme == self).map_or("", |(name, _)| name)
+        OutletScheme::ALL.iter().find(|(_, scheme)| *scheme == self).map_or("", |(name, _)| name)
     }
 
     /// Whether it supports users.
     fn has_users(self) -> bool {
         !matches!(
             self,
-            Scheme::Tcp
-                | Scheme::TcpTls
-                | Scheme::Prometheus
-                | Scheme::Webhook
-                | Scheme::WebhookTls
-                | Scheme::Kafka
+            OutletScheme::Tcp
+                | OutletScheme::TcpTls
+                | OutletScheme::Prometheus
+                | OutletScheme::Webhook
+                | OutletScheme::WebhookTls
+                | OutletScheme::Kafka
         )
     }
 
     /// Whether it accepts only results of processors, and no tuples.
     #[must_use]
     pub fn wants_results(self) -> bool {
-        matches!(self, Scheme::Prometheus | Scheme::Otlp | Scheme::OtlpTls)
+        matches!(self, OutletScheme::Prometheus | OutletScheme::Otlp | OutletScheme::OtlpTls)
     }
 
     fn usual_port(self) -> Option<u16> {
         match self {
-            Scheme::Tcp | Scheme::TcpTls => None,
-            Scheme::Prometheus => Some(9464),
-            Scheme::Redis | Scheme::RedisTls => Some(6379),
-            Scheme::Webhook => Some(80),
-            Scheme::WebhookTls => Some(443),
-            Scheme::Otlp | Scheme::OtlpTls => Some(4318),
-            Scheme::Kafka => Some(9092),
-            Scheme::Alertmanager | Scheme::AlertmanagerTls => Some(9093),
+            OutletScheme::Tcp | OutletScheme::TcpTls => None,
+            OutletScheme::Prometheus => Some(9464),
+            OutletScheme::Redis | OutletScheme::RedisTls => Some(6379),
+            OutletScheme::Webhook => Some(80),
+            OutletScheme::WebhookTls => Some(443),
+            OutletScheme::Otlp | OutletScheme::OtlpTls => Some(4318),
+            OutletScheme::Kafka => Some(9092),
+            OutletScheme::Alertmanager | OutletScheme::AlertmanagerTls => Some(9093),
         }
     }
 
     fn options(self) -> &'static [&'static str] {
         match self {
-            Scheme::Tcp | Scheme::Prometheus => &[],
-            Scheme::TcpTls => &["ca-file"],
-            Scheme::Redis => &["secret", "prefix", "entries", "keep"],
-            Scheme::RedisTls => &["secret", "prefix", "entries", "keep", "ca-file"],
-            Scheme::Webhook | Scheme::Otlp | Scheme::Alertmanager => &["secret"],
-            Scheme::WebhookTls | Scheme::OtlpTls | Scheme::AlertmanagerTls => &["secret", "ca-file"],
-            Scheme::Kafka => &["properties-file", "name", "partitions", "keep"],
+            OutletScheme::Tcp | OutletScheme::Prometheus => &[],
+            OutletScheme::TcpTls => &["ca-file"],
+            OutletScheme::Redis => &["secret", "prefix", "entries", "keep"],
+            OutletScheme::RedisTls => &["secret", "prefix", "entries", "keep", "ca-file"],
+            OutletScheme::Webhook | OutletScheme::Otlp | OutletScheme::Alertmanager => &["secret"],
+            OutletScheme::WebhookTls | OutletScheme::OtlpTls | OutletScheme::AlertmanagerTls => {
+                &["secret", "ca-file"]
+            }
+            OutletScheme::Kafka => &["properties-file", "name", "partitions", "keep"],
         }
     }
 }
 
 /// Source of a text, which determines who may have read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum AddressSource {
     /// In an argument of the command line.
     InArgument,
     /// In a file.
@@ -136,9 +138,9 @@ pub enum Written {
 
 /// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct OutletAddress {
     /// Protocol.
-    pub scheme: Scheme,
+    pub scheme: OutletScheme,
     /// Host name or address, IPv6 without brackets.
     pub host: String,
     /// Port; default: that of the scheme.
@@ -146,11 +148,11 @@ pub struct Address {
     /// Other Kafka brokers: names or addresses, and ports.
     pub others: Vec<(String, u16)>,
     /// Path with leading `/` and query; may be empty.
-    pub path: Hidden,
+    pub path: SecretText,
     /// User name.
     pub user: Option<String>,
     /// Password, or key for signatures.
-    pub secret: Option<Hidden>,
+    pub secret: Option<SecretText>,
     /// File with trusted certificate authorities; default: the system's.
     pub ca_file: Option<String>,
     /// Other options.
@@ -158,7 +160,7 @@ pub struct Address {
 }
 
 /// Reads files and environment variables named by options.
-pub trait Secrets {
+pub trait SecretSource {
     /// Content of a file.
     ///
     /// # Errors
@@ -173,9 +175,9 @@ pub trait Secrets {
 }
 
 /// Files and variables of this machine.
-pub struct System;
+pub struct SystemSecrets;
 
-impl Secrets for System {
+impl SecretSource for SystemSecrets {
     fn file(&self, path: &str) -> Result<String, String> {
         std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))
     }
@@ -185,24 +187,28 @@ impl Secrets for System {
     }
 }
 
-impl Address {
+impl OutletAddress {
     /// Parses an argument: an address, or `@FILE` with one in a file.
     ///
     /// # Errors
     /// A message.
-    pub fn read(argument: &str, secrets: &dyn Secrets) -> Result<Address, String> {
+    pub fn read(argument: &str, secrets: &dyn SecretSource) -> Result<OutletAddress, String> {
         match argument.strip_prefix('@') {
-            Some(path) => Address::parse(secrets.file(path)?.trim(), Written::InFile, secrets),
-            None => Address::parse(argument, Written::InArgument, secrets),
+            Some(path) => OutletAddress::parse(secrets.file(path)?.trim(), AddressSource::InFile, secrets),
+            None => OutletAddress::parse(argument, AddressSource::InArgument, secrets),
         }
     }
 
-    fn parse(text: &str, written: Written, secrets: &dyn Secrets) -> Result<Address, String> {
+    fn parse(
+        text: &str,
+        written: AddressSource,
+        secrets: &dyn SecretSource,
+    ) -> Result<OutletAddress, String> {
         let (text, options) = text.split_once('#').unwrap_or((text, ""));
-        let known = || Scheme::ALL.map(|(name, _)| format!("{name}://")).join(", ");
+        let known = || OutletScheme::ALL.map(|(name, _)| format!("{name}://")).join(", ");
         let (scheme, rest) =
             text.split_once("://").ok_or_else(|| format!("an address begins with one of {}", known()))?;
-        let scheme = Scheme::ALL.iter().find(|(name, _)| *name == scheme).map(|(_, scheme)| *scheme);
+        let scheme = OutletScheme::ALL.iter().find(|(name, _)| *name == scheme).map(|(_, scheme)| *scheme);
         let scheme = scheme.ok_or_else(|| format!("an address begins with one of {}", known()))?;
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
@@ -214,7 +220,7 @@ impl Address {
             Some((user, password)) => (Some(user), Some(password)),
             None => (user, None),
         };
-        if password.is_some() && written == Written::InArgument {
+        if password.is_some() && written == AddressSource::InArgument {
             return Err("a password here can be read by everybody on this machine: name a file that holds it with \
                         #secret-file=FILE, a variable with #secret-env=NAME, or put the whole address into a file: @FILE"
                 .into());
@@ -223,20 +229,20 @@ impl Address {
             return Err(format!("{}:// has no users", scheme.name()));
         }
         let (authority, others) = match authority.split_once(',') {
-            Some((first, others)) if scheme == Scheme::Kafka => (first, others),
+            Some((first, others)) if scheme == OutletScheme::Kafka => (first, others),
             _ => (authority, ""),
         };
         let (host, port) = host_and_port(authority, scheme)?;
         let others = others.split(',').filter(|other| !other.is_empty());
         let others = others.map(|other| host_and_port(other, scheme)).collect::<Result<_, _>>()?;
-        let mut address = Address {
+        let mut address = OutletAddress {
             scheme,
             host,
             port,
             others,
-            path: Hidden::new(path),
+            path: SecretText::new(path),
             user: user.filter(|user| !user.is_empty()).map(unescaped),
-            secret: password.map(|password| Hidden::new(unescaped(password))),
+            secret: password.map(|password| SecretText::new(unescaped(password))),
             ca_file: None,
             options: Vec::new(),
         };
@@ -246,7 +252,7 @@ impl Address {
         Ok(address)
     }
 
-    fn take_option(&mut self, option: &str, secrets: &dyn Secrets) -> Result<(), String> {
+    fn take_option(&mut self, option: &str, secrets: &dyn SecretSource) -> Result<(), String> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let known = self.scheme.options();
         let is_secret = matches!(name, "secret-file" | "secret-env");
@@ -261,8 +267,8 @@ impl Address {
             });
         }
         match name {
-            "secret-file" => self.secret = Some(Hidden::new(secrets.file(value)?.trim())),
-            "secret-env" => self.secret = Some(Hidden::new(secrets.variable(value)?.trim())),
+            "secret-file" => self.secret = Some(SecretText::new(secrets.file(value)?.trim())),
+            "secret-env" => self.secret = Some(SecretText::new(secrets.variable(value)?.trim())),
             "ca-file" => self.ca_file = Some(value.into()),
             name => self.options.push((name.into(), value.into())),
         }
@@ -295,7 +301,7 @@ impl Address {
     /// `host:port`, IPv6 in brackets; several brokers are separated by commas.
     #[must_use]
     pub fn authority(&self) -> String {
-        let Address { host, port, others, .. } = self;
+        let OutletAddress { host, port, others, .. } = self;
         let shown = |(host, port): (&String, u16)| match host.contains(':') {
             true => format!("[{host}]:{port}"),
             false => format!("{host}:{port}"),
@@ -307,13 +313,13 @@ impl Address {
 }
 
 /// Omits possible secrets: user, password, path and options.
-impl fmt::Display for Address {
+impl fmt::Display for OutletAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.name(), self.authority())
     }
 }
 
-fn host_and_port(authority: &str, scheme: Scheme) -> Result<(String, u16), String> {
+fn host_and_port(authority: &str, scheme: OutletScheme) -> Result<(String, u16), String> {
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None => match authority.rsplit_once(':') {
@@ -357,9 +363,9 @@ fn unescaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    struct Fixed;
+    struct FixedSecrets;
 
-    impl Secrets for Fixed {
+    impl SecretSource for FixedSecrets {
         fn file(&self, path: &str) -> Result<String, String> {
             match path {
                 "key" => Ok("s3cret\n".into()),
@@ -374,7 +380,7 @@ mod tests {
     }
 
     fn check(argument: &str, expected: Result<&str, &str>) {
-        let read = Address::read(argument, &Fixed);
+        let read = OutletAddress::read(argument, &FixedSecrets);
         match expected {
             Ok(shown) => {
                 let address = read.unwrap_or_else(|why| panic!("{argument}: {why}"));
@@ -411,7 +417,7 @@ mod tests {
         check("h:1", Err("begins with one of tcp://"));
         check("tcp://h:1#key=1", Err("no options"));
         check("tcps://h:1#key=1", Err("there are: ca-file"));
-        let address = Address::read("@url", &Fixed).expect("it is one");
-        assert_eq!((address.user.as_deref(), address.secret), (Some("me"), Some(Hidden::new("p@ss"))));
+        let address = OutletAddress::read("@url", &FixedSecrets).expect("it is one");
+        assert_eq!((address.user.as_deref(), address.secret), (Some("me"), Some(SecretText::new("p@ss"))));
     }
 }

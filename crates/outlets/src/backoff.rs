@@ -7,19 +7,19 @@ const FIRST: Duration = Duration::from_millis(100);
 const MAX: Duration = Duration::from_secs(10);
 
 /// Delays for one message.
-pub struct Backoff {
+pub struct RetryBackoff {
     next: Duration,
     chance: u64,
 }
 
-impl Backoff {
+impl RetryBackoff {
     /// `seed`: seed of the jitter.
-    pub fn new(seed: u64) -> Backoff {
-        Backoff { next: FIRST, chance: seed | 1 }
+    pub fn new(seed: u64) -> RetryBackoff {
+        RetryBackoff { next: FIRST, chance: seed | 1 }
     }
 }
 
-impl Iterator for Backoff {
+impl Iterator for RetryBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -42,11 +42,11 @@ mod tests {
     fn waits_double_up_to_a_bound_and_differ() {
         for seed in [0, 1, 7, u64::MAX] {
             let mut full = FIRST;
-            for wait in Backoff::new(seed).take(20) {
+            for wait in RetryBackoff::new(seed).take(20) {
                 assert!(wait >= full / 2 && wait <= full, "{seed}: {wait:?} of {full:?}");
                 full = (full * 2).min(MAX);
             }
         }
-        assert_ne!(Backoff::new(1).next(), Backoff::new(1 << 40).next());
+        assert_ne!(RetryBackoff::new(1).next(), RetryBackoff::new(1 << 40).next());
     }
 }

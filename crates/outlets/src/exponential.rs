@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// See the module documentation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Exponential {
+pub struct ExponentialBuckets {
     /// Scale.
     pub scale: i32,
     /// Number of zero values.
@@ -24,16 +24,22 @@ const SCALE: i32 = 5;
 /// Maximum range of buckets; beyond, adjacent ones are merged.
 const BUCKETS_MAX: usize = 320;
 
-impl Exponential {
+impl ExponentialBuckets {
     /// Without values.
-    pub fn new() -> Exponential {
-        Exponential { scale: SCALE, zero: 0, positive: BTreeMap::new(), negative: BTreeMap::new(), sum: 0.0 }
+    pub fn new() -> ExponentialBuckets {
+        ExponentialBuckets {
+            scale: SCALE,
+            zero: 0,
+            positive: BTreeMap::new(),
+            negative: BTreeMap::new(),
+            sum: 0.0,
+        }
     }
 
     /// Parses the text of `hist`, `[[upper bound, count], …]`, with bounds multiplied by `unit`; `None` if it is
     /// invalid.
-    pub fn parse(hist: &str, unit: f64) -> Option<Exponential> {
-        let mut all = Exponential::new();
+    pub fn parse(hist: &str, unit: f64) -> Option<ExponentialBuckets> {
+        let mut all = ExponentialBuckets::new();
         for bucket in serde_json::from_str::<Vec<(f64, f64)>>(hist).ok()? {
             let (upper, count) = bucket;
             all.add(upper * unit, if count >= 0.5 { count.round() as u64 } else { 0 });
@@ -72,7 +78,7 @@ impl Exponential {
     }
 
     /// Merges another one; the result has the lower scale of the two.
-    pub fn merge(&mut self, other: &Exponential) {
+    pub fn merge(&mut self, other: &ExponentialBuckets) {
         let mut other = other.clone();
         while self.scale > other.scale {
             self.coarsen();
@@ -143,11 +149,11 @@ mod tests {
         for (value, index) in [(1.0, 0), (2.0, 32), (4.0, 64), (0.5, -32), (1.01, 1), (1.99, 32), (2.01, 33)]
         {
             let text = format!("[[{value:?},3]]");
-            let parsed = Exponential::parse(&text, 1.0).expect("buckets");
+            let parsed = ExponentialBuckets::parse(&text, 1.0).expect("buckets");
             assert_eq!(parsed.positive, BTreeMap::from([(index, 3)]), "{value}");
         }
-        assert_eq!(Exponential::parse("{}", 1.0), None);
-        let mixed = Exponential::parse("[[-2,1],[0,2],[8,4]]", 0.5).expect("buckets");
+        assert_eq!(ExponentialBuckets::parse("{}", 1.0), None);
+        let mixed = ExponentialBuckets::parse("[[-2,1],[0,2],[8,4]]", 0.5).expect("buckets");
         assert_eq!((mixed.count(), mixed.zero, mixed.sum), (7, 2, 15.0));
         assert_eq!((mixed.up_to(1), mixed.up_to(2), mixed.up_to(-9)), (3, 7, 3));
     }
@@ -158,9 +164,9 @@ mod tests {
             values in prop::collection::vec((1e-9f64..1e9, 1u64..9), 1..200), others in prop::collection::vec(1e-3f64..1e3, 0..9),
         ) {
             let text = |values: &[(f64, u64)]| serde_json::to_string(values).expect("JSON");
-            let mut all = Exponential::parse(&text(&values), 1.0).expect("buckets");
+            let mut all = ExponentialBuckets::parse(&text(&values), 1.0).expect("buckets");
             let others: Vec<_> = others.into_iter().map(|value| (value, 1)).collect();
-            all.merge(&Exponential::parse(&text(&others), 1.0).expect("buckets"));
+            all.merge(&ExponentialBuckets::parse(&text(&others), 1.0).expect("buckets"));
             let mut values: Vec<_> = values.into_iter().chain(others).collect();
             values.sort_by(|a, b| a.0.total_cmp(&b.0));
             prop_assert_eq!(all.count(), values.iter().map(|v| v.1).sum::<u64>());

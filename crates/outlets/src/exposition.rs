@@ -6,37 +6,37 @@ use std::collections::HashMap;
 
 use prost::Message;
 
-use crate::exponential::Exponential;
+use crate::exponential::ExponentialBuckets;
 use crate::names::for_prometheus;
-use crate::points::{Family, Kind, MetricUnit, Value};
+use crate::points::{MetricUnit, PointFamily, PointKind, PointValue};
 use crate::proto;
-use crate::series::Series;
+use crate::series::SeriesTable;
 
 /// Format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ExpositionFormat {
     /// `text/plain; version=0.0.4`
     Text,
     /// `application/vnd.google.protobuf; …; encoding=delimited`
     Protobuf,
 }
 
-impl Form {
+impl ExpositionFormat {
     /// Format requested by the header `Accept`.
     #[must_use]
-    pub fn wanted(accept: &str) -> Form {
+    pub fn wanted(accept: &str) -> ExpositionFormat {
         let accept = accept.to_ascii_lowercase();
         let takes = |word| accept.contains(word);
         let is_protobuf = takes("application/vnd.google.protobuf") && takes("encoding=delimited");
-        if is_protobuf { Form::Protobuf } else { Form::Text }
+        if is_protobuf { ExpositionFormat::Protobuf } else { ExpositionFormat::Text }
     }
 
     /// Media type.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
-            Form::Text => "text/plain; version=0.0.4; charset=utf-8",
-            Form::Protobuf => {
+            ExpositionFormat::Text => "text/plain; version=0.0.4; charset=utf-8",
+            ExpositionFormat::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
         }
@@ -48,8 +48,8 @@ pub type Labels<'l> = &'l [(&'l str, &'l str)];
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
-pub struct Page {
-    form: Form,
+pub struct MetricsPage {
+    form: ExpositionFormat,
     families: Vec<proto::MetricFamily>,
     /// Index of each family by name.
     places: HashMap<String, usize>,
@@ -57,48 +57,52 @@ pub struct Page {
     pub left_out: u64,
 }
 
-impl Page {
+impl MetricsPage {
     /// An empty page.
     #[must_use]
-    pub fn new(form: Form) -> Page {
-        Page { form, families: Vec::new(), places: HashMap::new(), left_out: 0 }
+    pub fn new(form: ExpositionFormat) -> MetricsPage {
+        MetricsPage { form, families: Vec::new(), places: HashMap::new(), left_out: 0 }
     }
 
     /// Adds a counter; the name ends in `_total`.
     pub fn counter(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
-        let counter = Some(proto::Number { value: Some(value) });
-        let metric = proto::Metric { label: own(labels), counter, ..proto::Metric::default() };
+        let counter = Some(proto::PrometheusNumber { value: Some(value) });
+        let metric =
+            proto::PrometheusMetric { label: own(labels), counter, ..proto::PrometheusMetric::default() };
         self.add(name, help, proto::COUNTER, metric);
     }
 
     /// Adds a gauge.
     pub fn gauge(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
-        let gauge = Some(proto::Number { value: Some(value) });
-        let metric = proto::Metric { label: own(labels), gauge, ..proto::Metric::default() };
+        let gauge = Some(proto::PrometheusNumber { value: Some(value) });
+        let metric =
+            proto::PrometheusMetric { label: own(labels), gauge, ..proto::PrometheusMetric::default() };
         self.add(name, help, proto::GAUGE, metric);
     }
 
     /// Adds a distribution in seconds.
-    pub fn seconds(&mut self, name: &str, help: &str, labels: Labels<'_>, all: &Exponential) {
+    pub fn seconds(&mut self, name: &str, help: &str, labels: Labels<'_>, all: &ExponentialBuckets) {
         let histogram = Some(histogram(all, MetricUnit::Seconds, self.form));
-        let metric = proto::Metric { label: own(labels), histogram, ..proto::Metric::default() };
+        let metric =
+            proto::PrometheusMetric { label: own(labels), histogram, ..proto::PrometheusMetric::default() };
         self.add(name, help, proto::HISTOGRAM, metric);
     }
 
     /// Adds series of results, with additional labels.
-    pub fn results(&mut self, series: &Series, more: Labels<'_>) {
+    pub fn results(&mut self, series: &SeriesTable, more: Labels<'_>) {
         for (family, list) in series.families() {
             let (name, kind) = (name(family), kind(family));
             for (attributes, value) in list {
                 let label = attributes.iter().map(|(name, value)| label(name, value)).chain(own(more));
-                let mut metric = proto::Metric { label: label.collect(), ..proto::Metric::default() };
-                let number = |value: &f64| Some(proto::Number { value: Some(*value) });
+                let mut metric =
+                    proto::PrometheusMetric { label: label.collect(), ..proto::PrometheusMetric::default() };
+                let number = |value: &f64| Some(proto::PrometheusNumber { value: Some(*value) });
                 match (value, family.kind) {
-                    (Value::Distribution(all), _) => {
+                    (PointValue::Distribution(all), _) => {
                         metric.histogram = Some(histogram(all, family.unit, self.form));
                     }
-                    (Value::Number(value), Kind::Sum) => metric.counter = number(value),
-                    (Value::Number(value), _) => metric.gauge = number(value),
+                    (PointValue::Number(value), PointKind::Sum) => metric.counter = number(value),
+                    (PointValue::Number(value), _) => metric.gauge = number(value),
                 }
                 self.add(&name, &family.help, kind, metric);
             }
@@ -106,7 +110,7 @@ impl Page {
     }
 
     /// A name has one type in Prometheus: conflicting ones are omitted.
-    fn add(&mut self, name: &str, help: &str, kind: i32, metric: proto::Metric) {
+    fn add(&mut self, name: &str, help: &str, kind: i32, metric: proto::PrometheusMetric) {
         let place = *self.places.entry(name.to_owned()).or_insert_with(|| {
             self.families.push(proto::MetricFamily {
                 name: Some(name.to_owned()),
@@ -129,9 +133,9 @@ impl Page {
         let mut out = Vec::new();
         for family in &self.families {
             match self.form {
-                Form::Text => text(family, &mut out),
+                ExpositionFormat::Text => text(family, &mut out),
                 // A Vec grows.
-                Form::Protobuf => drop(family.encode_length_delimited(&mut out)),
+                ExpositionFormat::Protobuf => drop(family.encode_length_delimited(&mut out)),
             }
         }
         out
@@ -143,22 +147,22 @@ fn exponents(unit: MetricUnit) -> std::ops::RangeInclusive<i32> {
     if unit == MetricUnit::Seconds { -20..=8 } else { 0..=40 }
 }
 
-fn name(family: &Family) -> String {
+fn name(family: &PointFamily) -> String {
     let name = format!("{}{}", for_prometheus(&family.name), family.unit.suffix());
     // Suffixes with a special meaning that a gauge must not have.
     let misleads = ["_count", "_sum", "_bucket", "_total", "_info"].iter().any(|end| name.ends_with(end));
     match family.kind {
-        Kind::Sum => format!("{name}_total"),
-        Kind::Gauge if misleads => format!("{name}_in_window"),
-        Kind::Gauge | Kind::Distribution => name,
+        PointKind::Sum => format!("{name}_total"),
+        PointKind::Gauge if misleads => format!("{name}_in_window"),
+        PointKind::Gauge | PointKind::Distribution => name,
     }
 }
 
-fn kind(family: &Family) -> i32 {
+fn kind(family: &PointFamily) -> i32 {
     match family.kind {
-        Kind::Sum => proto::COUNTER,
-        Kind::Gauge => proto::GAUGE,
-        Kind::Distribution => proto::HISTOGRAM,
+        PointKind::Sum => proto::COUNTER,
+        PointKind::Gauge => proto::GAUGE,
+        PointKind::Distribution => proto::HISTOGRAM,
     }
 }
 
@@ -170,17 +174,17 @@ fn own(labels: Labels<'_>) -> Vec<proto::LabelPair> {
     labels.iter().map(|(name, value)| label(name, value)).collect()
 }
 
-fn histogram(all: &Exponential, unit: MetricUnit, form: Form) -> proto::Histogram {
+fn histogram(all: &ExponentialBuckets, unit: MetricUnit, form: ExpositionFormat) -> proto::NativeHistogram {
     match form {
-        Form::Protobuf => native(all),
-        Form::Text => classic(all, unit),
+        ExpositionFormat::Protobuf => native(all),
+        ExpositionFormat::Text => classic(all, unit),
     }
 }
 
-fn native(all: &Exponential) -> proto::Histogram {
+fn native(all: &ExponentialBuckets) -> proto::NativeHistogram {
     let (positive_span, positive_delta) = spans(&all.positive);
     let (negative_span, negative_delta) = spans(&all.negative);
-    proto::Histogram {
+    proto::NativeHistogram {
         sample_count: Some(all.count()),
         sample_sum: Some(all.sum),
         bucket: Vec::new(),
@@ -210,16 +214,16 @@ fn spans(buckets: &std::collections::BTreeMap<i32, u64>) -> (Vec<proto::BucketSp
     (spans, deltas)
 }
 
-fn classic(all: &Exponential, unit: MetricUnit) -> proto::Histogram {
-    let bucket = |exponent| proto::Bucket {
+fn classic(all: &ExponentialBuckets, unit: MetricUnit) -> proto::NativeHistogram {
+    let bucket = |exponent| proto::HistogramBucket {
         cumulative_count: Some(all.up_to(exponent)),
         upper_bound: Some(f64::from(exponent).exp2()),
     };
-    proto::Histogram {
+    proto::NativeHistogram {
         sample_count: Some(all.count()),
         sample_sum: Some(all.sum),
         bucket: exponents(unit).map(bucket).collect(),
-        ..proto::Histogram::default()
+        ..proto::NativeHistogram::default()
     }
 }
 
@@ -261,15 +265,15 @@ fn labels(labels: &[proto::LabelPair], more: Option<(&str, String)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::points::{Points, points};
+    use crate::points::{MetricPoints, points};
     use crate::tests::{distribution, head};
 
-    fn page(form: Form) -> Vec<u8> {
-        let mut series = Series::new(10);
-        let mut found = Points::default();
+    fn page(form: ExpositionFormat) -> Vec<u8> {
+        let mut series = SeriesTable::new(10);
+        let mut found = MetricPoints::default();
         points(&head(), &distribution("/a\"b", "[[1000000000,3],[1010000000,1],[4000000000,2]]"), &mut found);
         series.take(0, 0, found.points);
-        let mut page = Page::new(form);
+        let mut page = MetricsPage::new(form);
         page.counter("netalytics_packets_total", "packets", &[], 7.0);
         page.results(&series, &[]);
         // A name of another type.
@@ -280,7 +284,7 @@ mod tests {
 
     #[test]
     fn text_has_a_bucket_for_each_power_of_two() {
-        let text = String::from_utf8(page(Form::Text)).expect("text");
+        let text = String::from_utf8(page(ExpositionFormat::Text)).expect("text");
         let labels = "processor=\"group-count\",url_template=\"/a\\\"b\"";
         for line in [
             "# TYPE netalytics_packets_total counter",
@@ -301,7 +305,7 @@ mod tests {
     /// A family is encoded as a length and the message.
     #[test]
     fn protobuf_has_native_histograms() {
-        let bytes = page(Form::Protobuf);
+        let bytes = page(ExpositionFormat::Protobuf);
         let mut rest = bytes.as_slice();
         let mut families = Vec::new();
         while !rest.is_empty() {

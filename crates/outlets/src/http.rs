@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct ScrapeRequest {
     /// `GET`
     pub method: String,
     /// Path without query.
@@ -29,7 +29,7 @@ pub struct Request {
 }
 
 /// A response.
-pub struct Answer {
+pub struct ScrapeResponse {
     /// Status code and reason.
     pub status: &'static str,
     /// Media type.
@@ -40,34 +40,42 @@ pub struct Answer {
     pub when_sent: Option<Box<dyn FnOnce()>>,
 }
 
-impl Answer {
+impl ScrapeResponse {
     /// A plain text response.
-    pub fn text(status: &'static str, text: String) -> Answer {
-        Answer { status, content_type: "text/plain; charset=utf-8", body: text.into_bytes(), when_sent: None }
+    pub fn text(status: &'static str, text: String) -> ScrapeResponse {
+        ScrapeResponse {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: text.into_bytes(),
+            when_sent: None,
+        }
     }
 }
 
 /// A listening socket that is not served yet.
-pub struct Listener(TcpListener);
+pub struct ScrapeListener(TcpListener);
 
 /// A running server; ends on drop.
-pub struct Running {
+pub struct ScrapeServer {
     at: SocketAddr,
     is_over: Arc<AtomicBool>,
 }
 
-impl Listener {
+impl ScrapeListener {
     /// Uses this socket.
-    pub fn new(listener: TcpListener) -> Listener {
-        Listener(listener)
+    pub fn new(listener: TcpListener) -> ScrapeListener {
+        ScrapeListener(listener)
     }
 
     /// Starts to serve on separate threads.
     ///
     /// # Errors
     /// `io::Error` if the system cannot create threads.
-    pub fn start(self, answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> io::Result<Running> {
-        let running = Running { at: self.0.local_addr()?, is_over: Arc::default() };
+    pub fn start(
+        self,
+        answer: impl Fn(&ScrapeRequest) -> ScrapeResponse + Send + Sync + 'static,
+    ) -> io::Result<ScrapeServer> {
+        let running = ScrapeServer { at: self.0.local_addr()?, is_over: Arc::default() };
         let (is_over, answer, open) =
             (running.is_over.clone(), Arc::new(answer), Arc::new(AtomicUsize::new(0)));
         thread::Builder::new().name("scrapes".into()).spawn(move || {
@@ -98,7 +106,7 @@ impl Listener {
     }
 }
 
-impl Drop for Running {
+impl Drop for ScrapeServer {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         // Wakes the accepting thread.
@@ -106,19 +114,19 @@ impl Drop for Running {
     }
 }
 
-fn serve(mut connection: TcpStream, answer: &dyn Fn(&Request) -> Answer) -> io::Result<()> {
+fn serve(mut connection: TcpStream, answer: &dyn Fn(&ScrapeRequest) -> ScrapeResponse) -> io::Result<()> {
     connection.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut connection)?;
     let is_local = connection.local_addr()?.ip().is_loopback();
     let answer = match parse(&head) {
-        None => Answer::text("400 Bad Request", "no request\n".into()),
+        None => ScrapeResponse::text("400 Bad Request", "no request\n".into()),
         // DNS rebinding: a page of another origin whose name was resolved to this machine.
         Some(request) if is_local && !is_loopback(&request.host) => {
-            Answer::text("421 Misdirected Request", "this is another host\n".into())
+            ScrapeResponse::text("421 Misdirected Request", "this is another host\n".into())
         }
         Some(request) => answer(&request),
     };
-    let Answer { status, content_type, body, when_sent } = answer;
+    let ScrapeResponse { status, content_type, body, when_sent } = answer;
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n\
          Connection: close\r\n\r\n",
@@ -147,7 +155,7 @@ fn read_head(connection: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn parse(head: &[u8]) -> Option<Request> {
+fn parse(head: &[u8]) -> Option<ScrapeRequest> {
     let head = std::str::from_utf8(head).ok()?;
     let (head, _) = head.split_once("\r\n\r\n")?;
     let mut lines = head.split("\r\n");
@@ -157,7 +165,7 @@ fn parse(head: &[u8]) -> Option<Request> {
         return None;
     }
     let path = target.split('?').next().unwrap_or_default();
-    let mut request = Request { method: method.into(), path: path.into(), ..Request::default() };
+    let mut request = ScrapeRequest { method: method.into(), path: path.into(), ..ScrapeRequest::default() };
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         match name.to_ascii_lowercase().as_str() {
             "accept" => request.accept = value.trim().into(),
@@ -183,7 +191,7 @@ mod tests {
     #[test]
     fn requests_are_read() {
         let request = |path: &str, accept: &str, host: &str| {
-            Some(Request {
+            Some(ScrapeRequest {
                 method: "GET".into(),
                 path: path.into(),
                 accept: accept.into(),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bus::{BY_KEY, Error, Kafka, NewTopic, Producer, ProducerConfig, Target, Topics};
+use bus::{BY_KEY, BusError, Kafka, NewTopic, Producer, ProducerConfig, ProducerTarget, TopicAdmin};
 
-use crate::address::Address;
-use crate::worker::{Fault, Message, Rows, Transport};
+use crate::address::OutletAddress;
+use crate::worker::{DeliveryFault, OutletMessage, OutletTransport, RowIdentity};
 
 /// Default topic.
 pub const TOPIC: &str = "netalytics.results";
@@ -18,36 +18,36 @@ pub const TOPIC: &str = "netalytics.results";
 const NAME_MAX: usize = 249;
 
 /// See the module documentation.
-pub struct Brokers {
+pub struct KafkaOutlet {
     kafka: Kafka,
     topic: String,
     wanted: NewTopic,
     /// Name of the query or job.
     of: String,
     run: u64,
-    client: Option<Client>,
+    client: Option<KafkaClient>,
 }
 
 /// A producer, and the last message passed to it.
-struct Client {
+struct KafkaClient {
     producer: Producer,
-    target: Target,
-    sent: Option<Sent>,
+    target: ProducerTarget,
+    sent: Option<KafkaDelivery>,
 }
 
 /// A message passed to the producer.
-struct Sent {
+struct KafkaDelivery {
     number: u64,
     /// Number of records rejected before it.
     refused_before: u64,
 }
 
-impl Brokers {
+impl KafkaOutlet {
     /// An outlet to this address, without a connection.
     ///
     /// # Errors
     /// A message.
-    pub fn new(address: &Address, rows: &Rows) -> Result<Brokers, String> {
+    pub fn new(address: &OutletAddress, rows: &RowIdentity) -> Result<KafkaOutlet, String> {
         let path = address.text("properties-file", "");
         let text = match path {
             "" => String::new(),
@@ -64,7 +64,7 @@ impl Brokers {
             retention: seconds.map(Duration::from_secs),
             settings: Vec::new(),
         };
-        Ok(Brokers {
+        Ok(KafkaOutlet {
             kafka: kafka.map_err(|why| why.to_string())?,
             topic: topic(address.path.reveal())?,
             wanted,
@@ -75,8 +75,8 @@ impl Brokers {
     }
 
     /// Creates the topic if missing, and a producer for it.
-    fn open(&self, patience: Duration) -> Result<Client, Error> {
-        let there = Topics::connect(&self.kafka, patience)?;
+    fn open(&self, patience: Duration) -> Result<KafkaClient, BusError> {
+        let there = TopicAdmin::connect(&self.kafka, patience)?;
         if there.partitions(&self.topic)?.is_none() {
             there.create(&self.topic, &self.wanted)?;
         }
@@ -84,14 +84,14 @@ impl Brokers {
         let config = ProducerConfig { bytes_max: u64::MAX, ..ProducerConfig::default() };
         let mut producer = Producer::new(&self.kafka, config, Arc::new(AtomicBool::new(false)))?;
         let target = producer.target(&self.topic, BY_KEY);
-        Ok(Client { producer, target, sent: None })
+        Ok(KafkaClient { producer, target, sent: None })
     }
 
     /// Passes a message to the producer unless done before, and waits for all acknowledgments; returns the number of
     /// rejected rows.
-    fn try_send(&mut self, message: &Message, patience: Duration) -> Result<u64, Error> {
+    fn try_send(&mut self, message: &OutletMessage, patience: Duration) -> Result<u64, BusError> {
         // An abandoned message must not arrive later.
-        let is_another = |client: &Client| {
+        let is_another = |client: &KafkaClient| {
             client.sent.as_ref().is_some_and(|sent| sent.number != message.number)
                 && client.producer.counters().in_flight > 0
         };
@@ -104,17 +104,17 @@ impl Brokers {
             None => self.open(patience / 2)?,
         };
         let before = match client.sent {
-            Some(Sent { number, refused_before }) if number == message.number => refused_before,
+            Some(KafkaDelivery { number, refused_before }) if number == message.number => refused_before,
             _ => {
                 let refused_before = client.producer.counters().dropped();
                 self.hand_over(&client, message)?;
-                client.sent = Some(Sent { number: message.number, refused_before });
+                client.sent = Some(KafkaDelivery { number: message.number, refused_before });
                 refused_before
             }
         };
         let flushed = client.producer.flush(patience);
         // Unacknowledged records may be acknowledged later; other failures are final.
-        if matches!(flushed, Err(Error::NotFlushed { .. })) {
+        if matches!(flushed, Err(BusError::NotFlushed { .. })) {
             self.client = Some(client);
             return flushed.map(|()| 0);
         }
@@ -125,7 +125,7 @@ impl Brokers {
         Ok(refused)
     }
 
-    fn hand_over(&self, client: &Client, message: &Message) -> Result<(), Error> {
+    fn hand_over(&self, client: &KafkaClient, message: &OutletMessage) -> Result<(), BusError> {
         let rows = message.body.bytes().split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
         for (place, row) in rows.enumerate() {
             let id = format!("{:016x}-{}-{place}", self.run, message.number);
@@ -136,16 +136,16 @@ impl Brokers {
     }
 }
 
-impl Transport for Brokers {
-    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
+impl OutletTransport for KafkaOutlet {
+    fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
         match self.try_send(message, patience) {
             Ok(0) => Ok(()),
             Ok(refused) => {
                 let trouble = self.client.as_ref().map(|client| client.producer.trouble());
                 let why = trouble.unwrap_or_default();
-                Err(Fault::Partly(refused, format!("the brokers refused records: {why}")))
+                Err(DeliveryFault::Partly(refused, format!("the brokers refused records: {why}")))
             }
-            Err(error) => Err(Fault::Passing(error.to_string())),
+            Err(error) => Err(DeliveryFault::Passing(error.to_string())),
         }
     }
 }

@@ -1,17 +1,19 @@
 //! Delivery of results to other systems: Prometheus, OTLP, Redis, webhooks, Kafka, JSON lines over TCP.
 //!
-//! [`Outlets`] is a [`sinks::Sink`] that passes every row to each of its outlets, each with a bounded queue
+//! [`OutletSink`] is a [`sinks::Sink`] that passes every row to each of its outlets, each with a bounded queue
 //! (`queue.rs`) and a thread (`worker.rs`). A *mapping* converts rows to messages and is pure: one file per outlet,
 //! tested without a socket. A *transport* sends messages; temporary failures are retried (`backoff.rs`), and losses are
-//! counted by cause (`tally.rs`). No outlet delays the query or another outlet. A [`Carrier`] is an outlet whose rows
-//! are stored on disk, as those of a server's jobs. A [`Page`] contains metrics for scrapers.
+//! counted by cause (`counters.rs`). No outlet delays the query or another outlet. A [`DirectOutlet`] is an outlet whose rows
+//! are stored on disk, as those of a server's jobs. A [`MetricsPage`] contains metrics for scrapers.
 
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod alert_sender;
 mod backoff;
-mod carrier;
-mod courier;
+mod counters;
+mod desired_state;
+mod direct_outlet;
 mod exponential;
 mod exposition;
 mod http;
@@ -29,8 +31,6 @@ mod queue;
 mod redis;
 mod results;
 mod series;
-mod steward;
-mod tally;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -38,15 +38,15 @@ mod webhook;
 mod windows;
 mod worker;
 
-pub use address::{Address, Hidden, Scheme};
-pub use backoff::Backoff;
-pub use carrier::{Attempt, Carrier, Parcel};
-pub use courier::Courier;
-pub use exponential::Exponential;
-pub use exposition::{Form, Labels, Page};
+pub use address::{OutletAddress, OutletScheme, SecretText};
+pub use alert_sender::AlertSender;
+pub use backoff::RetryBackoff;
+pub use desired_state::{DesiredState, DesiredStateSender};
+pub use direct_outlet::{DeliveryAttempt, DirectOutlet, PreparedMessage};
+pub use exponential::ExponentialBuckets;
+pub use exposition::{ExpositionFormat, Labels, MetricsPage};
 pub use kafka::TOPIC as KAFKA_TOPIC;
-pub use outlets::{Limits, Outlets, Refused};
-pub use results::Results;
-pub use series::Series;
-pub use steward::{Steward, Wanted};
-pub use worker::{Fault, Rows};
+pub use outlets::{OutletAddressError, OutletLimits, OutletSink};
+pub use results::ScrapedResults;
+pub use series::SeriesTable;
+pub use worker::{DeliveryFault, RowIdentity};

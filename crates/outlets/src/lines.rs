@@ -2,48 +2,52 @@
 
 use std::sync::Arc;
 
-use sinks::{Jsonl, ResultHead, Sink};
+use sinks::{JsonlSink, ResultHead, Sink};
 use tuple::Batch;
 
-use crate::queue::Item;
-use crate::worker::{Body, Mapping, Message};
+use crate::queue::OutletItem;
+use crate::worker::{MessageBody, OutletMessage, RowMapping};
 
 /// Maximum rows per message.
 const ROWS_MAX: usize = 256;
 
 /// See the module documentation.
 #[derive(Default)]
-pub struct Lines {
+pub struct JsonLinesMapping {
     heads: Option<Arc<[ResultHead]>>,
     number: u64,
 }
 
-impl Mapping for Lines {
-    fn take(&mut self, item: Item, out: &mut Vec<Message>) {
+impl RowMapping for JsonLinesMapping {
+    fn take(&mut self, item: OutletItem, out: &mut Vec<OutletMessage>) {
         match item {
-            Item::Heads(heads) => self.heads = Some(heads),
-            Item::Rows(result, batch) => {
+            OutletItem::Heads(heads) => self.heads = Some(heads),
+            OutletItem::Rows(result, batch) => {
                 for start in (0..batch.rows()).step_by(ROWS_MAX) {
                     let rows = batch.slice(start, ROWS_MAX.min(batch.rows() - start));
                     self.number += 1;
-                    out.push(Message {
-                        body: Body::Bytes(lines(self.heads.as_deref().unwrap_or_default(), result, &rows)),
+                    out.push(OutletMessage {
+                        body: MessageBody::Bytes(lines(
+                            self.heads.as_deref().unwrap_or_default(),
+                            result,
+                            &rows,
+                        )),
                         rows: rows.rows() as u64,
                         number: self.number,
                     });
                 }
             }
-            Item::Complete | Item::Vitals(_) => {}
+            OutletItem::Complete | OutletItem::Vitals(_) => {}
         }
     }
 
-    fn finish(&mut self, _: &mut Vec<Message>) {}
+    fn finish(&mut self, _: &mut Vec<OutletMessage>) {}
 }
 
 /// The lines of these rows.
 pub fn lines(heads: &[ResultHead], result: usize, rows: &Batch) -> Vec<u8> {
     let mut text = Vec::new();
-    let mut jsonl = Jsonl::new(&mut text, heads);
+    let mut jsonl = JsonlSink::new(&mut text, heads);
     // A Vec accepts all bytes.
     let _ = jsonl.write(result, rows).and_then(|()| jsonl.finish());
     drop(jsonl);

@@ -10,10 +10,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::address::Address;
+use crate::address::OutletAddress;
 
 /// A bidirectional connection.
-pub enum Connection {
+pub enum OutletConnection {
     /// Plain TCP.
     Plain(TcpStream),
     /// TLS.
@@ -46,7 +46,7 @@ pub fn authorities(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, S
 ///
 /// # Errors
 /// A message, if no authority is trusted.
-pub fn tls(address: &Address) -> Result<Arc<ClientConfig>, String> {
+pub fn tls(address: &OutletAddress) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities(address.ca_file.as_deref())?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -75,22 +75,22 @@ pub fn in_words(why: String) -> String {
     }
 }
 
-impl Connection {
+impl OutletConnection {
     /// Connects, trying each address of the host.
     ///
     /// # Errors
     /// `io::Error` of the last address.
     pub fn open(
-        address: &Address,
+        address: &OutletAddress,
         tls: Option<&Arc<ClientConfig>>,
         patience: Duration,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<OutletConnection> {
         let until = Instant::now() + patience;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for to in (address.host.as_str(), address.port).to_socket_addrs()? {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(10));
             match TcpStream::connect_timeout(&to, left) {
-                Ok(stream) => return Connection::begin(stream, address, tls, patience),
+                Ok(stream) => return OutletConnection::begin(stream, address, tls, patience),
                 Err(error) => last = error,
             }
         }
@@ -99,23 +99,23 @@ impl Connection {
 
     fn begin(
         stream: TcpStream,
-        address: &Address,
+        address: &OutletAddress,
         tls: Option<&Arc<ClientConfig>>,
         patience: Duration,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<OutletConnection> {
         stream.set_write_timeout(Some(patience))?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_nodelay(true)?;
-        let Some(tls) = tls else { return Ok(Connection::Plain(stream)) };
+        let Some(tls) = tls else { return Ok(OutletConnection::Plain(stream)) };
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
         let tls = ClientConnection::new(tls.clone(), name).map_err(io::Error::other)?;
-        Ok(Connection::Tls(Box::new(StreamOwned::new(tls, stream))))
+        Ok(OutletConnection::Tls(Box::new(StreamOwned::new(tls, stream))))
     }
 
     fn socket(&self) -> &TcpStream {
         match self {
-            Connection::Plain(stream) => stream,
-            Connection::Tls(tls) => tls.get_ref(),
+            OutletConnection::Plain(stream) => stream,
+            OutletConnection::Tls(tls) => tls.get_ref(),
         }
     }
 
@@ -135,7 +135,7 @@ impl Connection {
     /// # Errors
     /// `io::Error` if it does not within `patience`.
     pub fn close(&mut self, patience: Duration) -> io::Result<()> {
-        if let Connection::Tls(tls) = self {
+        if let OutletConnection::Tls(tls) = self {
             tls.conn.send_close_notify();
             tls.flush()?;
         }
@@ -154,18 +154,18 @@ impl Connection {
     }
 }
 
-impl Write for Connection {
+impl Write for OutletConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Connection::Plain(stream) => stream.write(bytes),
-            Connection::Tls(tls) => tls.write(bytes),
+            OutletConnection::Plain(stream) => stream.write(bytes),
+            OutletConnection::Tls(tls) => tls.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Connection::Plain(stream) => stream.flush(),
-            Connection::Tls(tls) => tls.flush(),
+            OutletConnection::Plain(stream) => stream.flush(),
+            OutletConnection::Tls(tls) => tls.flush(),
         }
     }
 }

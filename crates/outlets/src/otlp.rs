@@ -6,59 +6,59 @@ use std::time::Duration;
 
 use prost::Message as _;
 
-use crate::address::Address;
-use crate::exponential::Exponential;
-use crate::otlp::proto::metric::Data;
-use crate::points::{Family, Kind, Points, Value, points};
-use crate::post::{Poster, authorization};
-use crate::queue::Item;
-use crate::series::{Attributes, Series};
-use crate::windows::{Window, Windows};
-use crate::worker::{Body, Fault, Mapping, Message, Transport};
+use crate::address::OutletAddress;
+use crate::exponential::ExponentialBuckets;
+use crate::otlp::proto::metric::OtlpData;
+use crate::points::{MetricPoints, PointFamily, PointKind, PointValue, points};
+use crate::post::{HttpPoster, authorization};
+use crate::queue::OutletItem;
+use crate::series::{Attributes, SeriesTable};
+use crate::windows::{OpenWindows, RowWindow};
+use crate::worker::{DeliveryFault, MessageBody, OutletMessage, OutletTransport, RowMapping};
 
 /// Converts a window to requests.
-pub struct Requests {
-    windows: Windows,
+pub struct OtlpMapping {
+    windows: OpenWindows,
     series_max: usize,
     now_ns: fn() -> u64,
     left_out: u64,
     number: u64,
 }
 
-impl Requests {
+impl OtlpMapping {
     /// Requests with at most `series_max` series; `now_ns`: time of results without windows.
-    pub fn new(series_max: usize, now_ns: fn() -> u64) -> Requests {
-        Requests { windows: Windows::default(), series_max, now_ns, left_out: 0, number: 0 }
+    pub fn new(series_max: usize, now_ns: fn() -> u64) -> OtlpMapping {
+        OtlpMapping { windows: OpenWindows::default(), series_max, now_ns, left_out: 0, number: 0 }
     }
 
-    fn make(&mut self, windows: Vec<Window>, out: &mut Vec<Message>) {
+    fn make(&mut self, windows: Vec<RowWindow>, out: &mut Vec<OutletMessage>) {
         for window in windows {
             let Some(head) = self.windows.head(window.result) else { continue };
-            let mut found = Points::default();
+            let mut found = MetricPoints::default();
             window.batches.iter().for_each(|batch| points(head, batch, &mut found));
             // Groups that became equal by redaction are merged.
-            let mut series = Series::new(self.series_max);
+            let mut series = SeriesTable::new(self.series_max);
             series.take(0, 0, found.points);
             self.left_out += found.left_out + series.left_out();
             let nanoseconds = |ns: i64| u64::try_from(ns).unwrap_or(0);
             let time = match window.bounds {
-                Some((start, end)) => Time { start: nanoseconds(start), end: nanoseconds(end) },
-                None => Time { start: 0, end: (self.now_ns)() },
+                Some((start, end)) => PointTime { start: nanoseconds(start), end: nanoseconds(end) },
+                None => PointTime { start: 0, end: (self.now_ns)() },
             };
             self.number += 1;
-            let body = Body::Bytes(request(&series, time).encode_to_vec());
-            out.push(Message { body, rows: window.rows(), number: self.number });
+            let body = MessageBody::Bytes(request(&series, time).encode_to_vec());
+            out.push(OutletMessage { body, rows: window.rows(), number: self.number });
         }
     }
 }
 
-impl Mapping for Requests {
-    fn take(&mut self, item: Item, out: &mut Vec<Message>) {
+impl RowMapping for OtlpMapping {
+    fn take(&mut self, item: OutletItem, out: &mut Vec<OutletMessage>) {
         let windows = self.windows.take(item);
         self.make(windows, out);
     }
 
-    fn finish(&mut self, out: &mut Vec<Message>) {
+    fn finish(&mut self, out: &mut Vec<OutletMessage>) {
         let windows = self.windows.finish();
         self.make(windows, out);
     }
@@ -70,25 +70,25 @@ impl Mapping for Requests {
 
 /// Time range of a point, in nanoseconds since 1970; a start of 0 is unknown.
 #[derive(Clone, Copy, Debug)]
-struct Time {
+struct PointTime {
     start: u64,
     end: u64,
 }
 
-fn request(series: &Series, time: Time) -> proto::Request {
+fn request(series: &SeriesTable, time: PointTime) -> proto::OtlpRequest {
     let version = env!("CARGO_PKG_VERSION");
     let resource = [("service.name", "netalytics"), ("service.version", version)];
     let resource = resource.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let metrics = series.families().map(|(family, series)| proto::Metric {
+    let metrics = series.families().map(|(family, series)| proto::OtlpMetric {
         name: family.name.clone(),
         description: family.help.clone(),
         unit: family.unit.ucum().into(),
         data: Some(data(family, series, time)),
     });
-    let scope = proto::Scope { name: "netalytics".into(), version: version.into() };
+    let scope = proto::OtlpScope { name: "netalytics".into(), version: version.into() };
     let scoped = proto::ScopeMetrics { scope: Some(scope), metrics: metrics.collect() };
-    let resource = proto::Resource { attributes: attributes(&resource) };
-    proto::Request {
+    let resource = proto::OtlpResource { attributes: attributes(&resource) };
+    proto::OtlpRequest {
         resource_metrics: vec![proto::ResourceMetrics {
             resource: Some(resource),
             scope_metrics: vec![scoped],
@@ -96,34 +96,38 @@ fn request(series: &Series, time: Time) -> proto::Request {
     }
 }
 
-fn data<'a>(family: &Family, series: impl Iterator<Item = (&'a Attributes, &'a Value)>, time: Time) -> Data {
+fn data<'a>(
+    family: &PointFamily,
+    series: impl Iterator<Item = (&'a Attributes, &'a PointValue)>,
+    time: PointTime,
+) -> OtlpData {
     let (mut numbers, mut distributions) = (Vec::new(), Vec::new());
     for (labels, value) in series {
         match value {
-            Value::Number(value) => numbers.push(proto::NumberPoint {
+            PointValue::Number(value) => numbers.push(proto::NumberPoint {
                 attributes: attributes(labels),
                 start_time_unix_nano: time.start,
                 time_unix_nano: time.end,
                 as_double: Some(*value),
             }),
-            Value::Distribution(all) => distributions.push(distribution(all, labels, time)),
+            PointValue::Distribution(all) => distributions.push(distribution(all, labels, time)),
         }
     }
     match family.kind {
-        Kind::Sum => Data::Sum(proto::Sum {
+        PointKind::Sum => OtlpData::Sum(proto::OtlpSum {
             data_points: numbers,
             aggregation_temporality: proto::DELTA,
             is_monotonic: true,
         }),
-        Kind::Gauge => Data::Gauge(proto::Gauge { data_points: numbers }),
-        Kind::Distribution => Data::ExponentialHistogram(proto::ExponentialHistogram {
+        PointKind::Gauge => OtlpData::Gauge(proto::OtlpGauge { data_points: numbers }),
+        PointKind::Distribution => OtlpData::ExponentialHistogram(proto::ExponentialHistogram {
             data_points: distributions,
             aggregation_temporality: proto::DELTA,
         }),
     }
 }
 
-fn distribution(all: &Exponential, labels: &Attributes, time: Time) -> proto::DistributionPoint {
+fn distribution(all: &ExponentialBuckets, labels: &Attributes, time: PointTime) -> proto::DistributionPoint {
     proto::DistributionPoint {
         attributes: attributes(labels),
         start_time_unix_nano: time.start,
@@ -138,11 +142,11 @@ fn distribution(all: &Exponential, labels: &Attributes, time: Time) -> proto::Di
     }
 }
 
-/// All counts from the first bucket on. Bucket `i` is above base^i here, and up to base^i in [`Exponential`].
-fn buckets(counts: &BTreeMap<i32, u64>) -> Option<proto::Buckets> {
+/// All counts from the first bucket on. Bucket `i` is above base^i here, and up to base^i in [`ExponentialBuckets`].
+fn buckets(counts: &BTreeMap<i32, u64>) -> Option<proto::OtlpBuckets> {
     let (first, last) = (*counts.first_key_value()?.0, *counts.last_key_value()?.0);
     let bucket_counts = (first..=last).map(|index| counts.get(&index).copied().unwrap_or(0)).collect();
-    Some(proto::Buckets { offset: first - 1, bucket_counts })
+    Some(proto::OtlpBuckets { offset: first - 1, bucket_counts })
 }
 
 fn attributes(labels: &[(String, String)]) -> Vec<proto::KeyValue> {
@@ -151,32 +155,32 @@ fn attributes(labels: &[(String, String)]) -> Vec<proto::KeyValue> {
 }
 
 /// An OTLP collector.
-pub struct Collector {
-    poster: Poster,
+pub struct OtlpCollector {
+    poster: HttpPoster,
     authorization: Option<String>,
 }
 
-impl Collector {
+impl OtlpCollector {
     /// The collector at this address, with a user's password or a token.
     ///
     /// # Errors
     /// A message.
-    pub fn new(address: &Address) -> Result<Collector, String> {
+    pub fn new(address: &OutletAddress) -> Result<OtlpCollector, String> {
         let authorization = authorization(address);
-        Ok(Collector { poster: Poster::new(address, "/v1/metrics")?, authorization })
+        Ok(OtlpCollector { poster: HttpPoster::new(address, "/v1/metrics")?, authorization })
     }
 }
 
-impl Transport for Collector {
-    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
+impl OutletTransport for OtlpCollector {
+    fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
         let mut headers = vec![("content-type", "application/x-protobuf".to_owned())];
         headers.extend(self.authorization.clone().map(|value| ("authorization", value)));
         let answer = self.poster.post(&headers, message.body.bytes(), patience)?;
-        let answer = proto::Response::decode(answer.as_slice()).unwrap_or_default();
+        let answer = proto::OtlpResponse::decode(answer.as_slice()).unwrap_or_default();
         match answer.partial_success {
             Some(some) if some.rejected_data_points > 0 => {
                 let n = some.rejected_data_points;
-                Err(Fault::Final(format!("{n} points were rejected: {}", some.error_message)))
+                Err(DeliveryFault::Final(format!("{n} points were rejected: {}", some.error_message)))
             }
             _ => Ok(()),
         }
@@ -189,13 +193,13 @@ mod proto {
     pub const DELTA: i32 = 1;
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Request {
+    pub struct OtlpRequest {
         #[prost(message, repeated, tag = "1")]
         pub resource_metrics: Vec<ResourceMetrics>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Response {
+    pub struct OtlpResponse {
         #[prost(message, optional, tag = "1")]
         pub partial_success: Option<PartialSuccess>,
     }
@@ -211,13 +215,13 @@ mod proto {
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct ResourceMetrics {
         #[prost(message, optional, tag = "1")]
-        pub resource: Option<Resource>,
+        pub resource: Option<OtlpResource>,
         #[prost(message, repeated, tag = "2")]
         pub scope_metrics: Vec<ScopeMetrics>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Resource {
+    pub struct OtlpResource {
         #[prost(message, repeated, tag = "1")]
         pub attributes: Vec<KeyValue>,
     }
@@ -225,13 +229,13 @@ mod proto {
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct ScopeMetrics {
         #[prost(message, optional, tag = "1")]
-        pub scope: Option<Scope>,
+        pub scope: Option<OtlpScope>,
         #[prost(message, repeated, tag = "2")]
-        pub metrics: Vec<Metric>,
+        pub metrics: Vec<OtlpMetric>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Scope {
+    pub struct OtlpScope {
         #[prost(string, tag = "1")]
         pub name: String,
         #[prost(string, tag = "2")]
@@ -239,37 +243,37 @@ mod proto {
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Metric {
+    pub struct OtlpMetric {
         #[prost(string, tag = "1")]
         pub name: String,
         #[prost(string, tag = "2")]
         pub description: String,
         #[prost(string, tag = "3")]
         pub unit: String,
-        #[prost(oneof = "metric::Data", tags = "5, 7, 10")]
-        pub data: Option<metric::Data>,
+        #[prost(oneof = "metric::OtlpData", tags = "5, 7, 10")]
+        pub data: Option<metric::OtlpData>,
     }
 
     pub mod metric {
         #[derive(Clone, PartialEq, prost::Oneof)]
-        pub enum Data {
+        pub enum OtlpData {
             #[prost(message, tag = "5")]
-            Gauge(super::Gauge),
+            Gauge(super::OtlpGauge),
             #[prost(message, tag = "7")]
-            Sum(super::Sum),
+            Sum(super::OtlpSum),
             #[prost(message, tag = "10")]
             ExponentialHistogram(super::ExponentialHistogram),
         }
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Gauge {
+    pub struct OtlpGauge {
         #[prost(message, repeated, tag = "1")]
         pub data_points: Vec<NumberPoint>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Sum {
+    pub struct OtlpSum {
         #[prost(message, repeated, tag = "1")]
         pub data_points: Vec<NumberPoint>,
         #[prost(int32, tag = "2")]
@@ -315,13 +319,13 @@ mod proto {
         #[prost(fixed64, tag = "7")]
         pub zero_count: u64,
         #[prost(message, optional, tag = "8")]
-        pub positive: Option<Buckets>,
+        pub positive: Option<OtlpBuckets>,
         #[prost(message, optional, tag = "9")]
-        pub negative: Option<Buckets>,
+        pub negative: Option<OtlpBuckets>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct Buckets {
+    pub struct OtlpBuckets {
         #[prost(sint32, tag = "1")]
         pub offset: i32,
         #[prost(uint64, repeated, tag = "2")]

@@ -7,24 +7,24 @@ use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use sinks::{Delivered, ResultHead, Sink, Vitals};
+use sinks::{DeliveryOutcome, ResultHead, RunVitals, Sink};
 use tuple::Batch;
 
-use crate::address::{Address, Scheme};
-use crate::kafka::Brokers;
-use crate::lines::Lines;
-use crate::otlp::{self, Requests};
-use crate::prometheus::{Board, Posting, Scrapes};
-use crate::queue::{Item, Queue};
-use crate::redis::{Commands, Keys, Server};
-use crate::tally::{Loss, Tally};
-use crate::tcp::Tcp;
-use crate::webhook::{self, Batches};
-use crate::worker::{Mapping, Rows, Transport, Worker};
+use crate::address::{OutletAddress, OutletScheme};
+use crate::counters::{OutletCounters, OutletLoss};
+use crate::kafka::KafkaOutlet;
+use crate::lines::JsonLinesMapping;
+use crate::otlp::{self, OtlpMapping};
+use crate::prometheus::{BoardMapping, MetricsBoard, ScrapeTransport};
+use crate::queue::{OutletItem, OutletQueue};
+use crate::redis::{RedisKeys, RedisMapping, RedisServer};
+use crate::tcp::TcpOutlet;
+use crate::webhook::{self, WebhookMapping};
+use crate::worker::{OutletThread, OutletTransport, RowIdentity, RowMapping};
 
 /// Limits of an outlet.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct OutletLimits {
     /// Maximum bytes of waiting rows.
     pub queue_bytes: usize,
     /// Maximum series.
@@ -35,9 +35,9 @@ pub struct Limits {
     pub end_max: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for OutletLimits {
+    fn default() -> OutletLimits {
+        OutletLimits {
             queue_bytes: 16 << 20,
             series_max: 10_000,
             retry_max: Duration::from_secs(60),
@@ -48,72 +48,79 @@ impl Default for Limits {
 
 /// An unusable address, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct OutletAddressError(pub String);
 
 /// See the module documentation.
-pub struct Outlets {
-    outlets: Vec<Outlet>,
-    limits: Limits,
+pub struct OutletSink {
+    outlets: Vec<RunOutlet>,
+    limits: OutletLimits,
     /// Watermark of rows since the last complete windows.
     incomplete_at: Option<i64>,
     watermark_ns: i64,
-    end: End,
+    end: InputEnd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum InputEnd {
     NotYet,
     Reached,
 }
 
-struct Outlet {
+struct RunOutlet {
     to: String,
-    queue: Arc<Queue>,
-    tally: Arc<Tally>,
-    work: Work,
+    queue: Arc<OutletQueue>,
+    tally: Arc<OutletCounters>,
+    work: OutletWork,
 }
 
-enum Work {
+enum OutletWork {
     /// Worker before the start of its thread.
-    Prepared(Box<Worker>),
+    Prepared(Box<OutletThread>),
     /// Running thread.
     Running(JoinHandle<()>),
     /// The outlet has ended or has no thread.
     Over,
 }
 
-impl Outlets {
+impl OutletSink {
     /// Opens ports and reads certificates before the run, without starting threads. `of`: name of the query.
     ///
     /// # Errors
-    /// `Refused` for the first unusable address.
-    pub fn prepare(addresses: &[Address], limits: Limits, of: &str) -> Result<Outlets, Refused> {
+    /// `OutletAddressError` for the first unusable address.
+    pub fn prepare(
+        addresses: &[OutletAddress],
+        limits: OutletLimits,
+        of: &str,
+    ) -> Result<OutletSink, OutletAddressError> {
         // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let refused = |address: &Address, why| Refused(format!("{address}: {why}"));
-        let rows = Rows { of: of.to_owned(), run: RandomState::new().hash_one("run") };
-        let tallies: Vec<_> =
-            addresses.iter().map(|address| (address.to_string(), Arc::new(Tally::default()))).collect();
-        let outlet = |(address, (_, tally)): (&Address, &(String, Arc<Tally>))| {
+        let refused = |address: &OutletAddress, why| OutletAddressError(format!("{address}: {why}"));
+        let rows = RowIdentity { of: of.to_owned(), run: RandomState::new().hash_one("run") };
+        let tallies: Vec<_> = addresses
+            .iter()
+            .map(|address| (address.to_string(), Arc::new(OutletCounters::default())))
+            .collect();
+        let outlet = |(address, (_, tally)): (&OutletAddress, &(String, Arc<OutletCounters>))| {
             let (mapping, transport) =
                 parts(address, &limits, &tallies, &rows).map_err(|why| refused(address, why))?;
-            let queue = Arc::new(Queue::new(limits.queue_bytes));
-            let worker = Worker {
+            let queue = Arc::new(OutletQueue::new(limits.queue_bytes));
+            let worker = OutletThread {
                 queue: queue.clone(),
                 tally: tally.clone(),
                 mapping,
                 transport,
                 retry_max: limits.retry_max,
             };
-            Ok(Outlet {
+            Ok(RunOutlet {
                 to: address.to_string(),
                 queue,
                 tally: tally.clone(),
-                work: Work::Prepared(Box::new(worker)),
+                work: OutletWork::Prepared(Box::new(worker)),
             })
         };
-        let outlets = addresses.iter().zip(&tallies).map(outlet).collect::<Result<Vec<_>, Refused>>()?;
-        Ok(Outlets { outlets, limits, incomplete_at: None, watermark_ns: i64::MIN, end: End::NotYet })
+        let outlets =
+            addresses.iter().zip(&tallies).map(outlet).collect::<Result<Vec<_>, OutletAddressError>>()?;
+        Ok(OutletSink { outlets, limits, incomplete_at: None, watermark_ns: i64::MIN, end: InputEnd::NotYet })
     }
 
     /// Starts the threads; each calls `first`.
@@ -124,11 +131,11 @@ impl Outlets {
         // Waits until all threads have called `first`.
         let begun = Arc::new(Barrier::new(self.outlets.len() + 1));
         for outlet in &mut self.outlets {
-            outlet.work = match std::mem::replace(&mut outlet.work, Work::Over) {
-                Work::Prepared(worker) => {
+            outlet.work = match std::mem::replace(&mut outlet.work, OutletWork::Over) {
+                OutletWork::Prepared(worker) => {
                     let (first, begun) = (first.clone(), begun.clone());
                     let thread = thread::Builder::new().name("outlet".into());
-                    Work::Running(thread.spawn(move || {
+                    OutletWork::Running(thread.spawn(move || {
                         first();
                         begun.wait();
                         worker.run();
@@ -143,49 +150,55 @@ impl Outlets {
 
     /// Announces the results; must precede the first row.
     pub fn announce(&mut self, heads: &[ResultHead]) {
-        self.tell(&Item::Heads(heads.into()));
+        self.tell(&OutletItem::Heads(heads.into()));
     }
 
-    fn tell(&self, item: &Item) {
+    fn tell(&self, item: &OutletItem) {
         for outlet in &self.outlets {
             let lost = outlet.queue.push(item.clone());
-            outlet.tally.lost(Loss::QueueFull, lost);
+            outlet.tally.lost(OutletLoss::QueueFull, lost);
         }
     }
 }
 
 /// Mapping and transport of an outlet.
-pub(crate) type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
+pub(crate) type Parts = (Box<dyn RowMapping>, Box<dyn OutletTransport>);
 
 /// The parts of an outlet. `tallies`: counters of all outlets of the run, for the Prometheus page.
 pub(crate) fn parts(
-    address: &Address,
-    limits: &Limits,
-    tallies: &[(String, Arc<Tally>)],
-    rows: &Rows,
+    address: &OutletAddress,
+    limits: &OutletLimits,
+    tallies: &[(String, Arc<OutletCounters>)],
+    rows: &RowIdentity,
 ) -> Result<Parts, String> {
     Ok(match address.scheme {
-        Scheme::Tcp | Scheme::TcpTls => (Box::new(Lines::default()), Box::new(Tcp::new(address)?)),
-        Scheme::Prometheus => {
-            let board = Board::new(limits.series_max, tallies.to_vec());
-            (Box::new(Posting::new(board.clone())), Box::new(Scrapes::new(address, board)?))
+        OutletScheme::Tcp | OutletScheme::TcpTls => {
+            (Box::new(JsonLinesMapping::default()), Box::new(TcpOutlet::new(address)?))
         }
-        Scheme::Redis | Scheme::RedisTls => {
-            let keys = Keys {
+        OutletScheme::Prometheus => {
+            let board = MetricsBoard::new(limits.series_max, tallies.to_vec());
+            (Box::new(BoardMapping::new(board.clone())), Box::new(ScrapeTransport::new(address, board)?))
+        }
+        OutletScheme::Redis | OutletScheme::RedisTls => {
+            let keys = RedisKeys {
                 prefix: address.text("prefix", "netalytics").to_owned(),
                 entries_max: address.number("entries", 100_000)?,
                 seconds: address.number("keep", 3600)?,
             };
-            (Box::new(Commands::new(keys)), Box::new(Server::new(address)?))
+            (Box::new(RedisMapping::new(keys)), Box::new(RedisServer::new(address)?))
         }
-        Scheme::Webhook | Scheme::WebhookTls => {
-            (Box::new(Batches::default()), Box::new(webhook::Receiver::new(address)?.of_run(rows.run)))
+        OutletScheme::Webhook | OutletScheme::WebhookTls => (
+            Box::new(WebhookMapping::default()),
+            Box::new(webhook::WebhookReceiver::new(address)?.of_run(rows.run)),
+        ),
+        OutletScheme::Otlp | OutletScheme::OtlpTls => (
+            Box::new(OtlpMapping::new(limits.series_max, now_ns)),
+            Box::new(otlp::OtlpCollector::new(address)?),
+        ),
+        OutletScheme::Kafka => {
+            (Box::new(JsonLinesMapping::default()), Box::new(KafkaOutlet::new(address, rows)?))
         }
-        Scheme::Otlp | Scheme::OtlpTls => {
-            (Box::new(Requests::new(limits.series_max, now_ns)), Box::new(otlp::Collector::new(address)?))
-        }
-        Scheme::Kafka => (Box::new(Lines::default()), Box::new(Brokers::new(address, rows)?)),
-        Scheme::Alertmanager | Scheme::AlertmanagerTls => {
+        OutletScheme::Alertmanager | OutletScheme::AlertmanagerTls => {
             return Err("it takes alerts, not rows: netalytics serve --receiver sends it those".into());
         }
     })
@@ -197,13 +210,13 @@ fn now_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Sink for Outlets {
+impl Sink for OutletSink {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         for outlet in &self.outlets {
             outlet.tally.rows.fetch_add(batch.rows() as u64, Relaxed);
         }
         self.incomplete_at = Some(self.watermark_ns);
-        self.tell(&Item::Rows(result, batch.clone()));
+        self.tell(&OutletItem::Rows(result, batch.clone()));
         Ok(())
     }
 
@@ -216,27 +229,29 @@ impl Sink for Outlets {
         self.watermark_ns = watermark_ns;
         if self.incomplete_at.is_some_and(|at| at < watermark_ns) {
             self.incomplete_at = None;
-            self.tell(&Item::Complete);
+            self.tell(&OutletItem::Complete);
         }
         Ok(())
     }
 
-    fn learn_vitals(&mut self, vitals: &Vitals) {
-        self.tell(&Item::Vitals(*vitals));
+    fn learn_vitals(&mut self, vitals: &RunVitals) {
+        self.tell(&OutletItem::Vitals(*vitals));
     }
 
     /// Waits for all outlets in parallel, within their time limit.
     fn finish(&mut self) -> io::Result<()> {
-        if self.end == End::Reached {
+        if self.end == InputEnd::Reached {
             return Ok(());
         }
-        self.end = End::Reached;
+        self.end = InputEnd::Reached;
         let deadline = Instant::now() + self.limits.end_max;
         self.outlets.iter().for_each(|outlet| outlet.queue.end(deadline));
         // An attempt that started in time may end a little later; one that hangs in a system call is abandoned.
         let patience = deadline + Duration::from_millis(500);
         for outlet in &mut self.outlets {
-            let Work::Running(thread) = std::mem::replace(&mut outlet.work, Work::Over) else { continue };
+            let OutletWork::Running(thread) = std::mem::replace(&mut outlet.work, OutletWork::Over) else {
+                continue;
+            };
             while !thread.is_finished() && Instant::now() < patience {
                 thread::sleep(Duration::from_millis(2));
             }
@@ -247,7 +262,7 @@ impl Sink for Outlets {
         Ok(())
     }
 
-    fn delivered(&self) -> Vec<Delivered> {
+    fn delivered(&self) -> Vec<DeliveryOutcome> {
         self.outlets.iter().map(|outlet| outlet.tally.delivered(outlet.to.clone())).collect()
     }
 }

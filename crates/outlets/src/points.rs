@@ -4,32 +4,32 @@
 
 use arrow_array::Array;
 use sinks::ResultHead;
-use sinks::cells::{Cells, Values};
+use sinks::cells::{CellValues, ColumnCells};
 use tuple::{Batch, DataType, Field, FieldId, Unit};
 
-use crate::exponential::Exponential;
+use crate::exponential::ExponentialBuckets;
 use crate::names::attribute;
 
 /// A value with its name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Point {
+pub struct MetricPoint {
     /// Its metric family; all points of a family have the same type.
-    pub family: Family,
+    pub family: PointFamily,
     /// Attributes that identify the series, sorted by name.
     pub attributes: Vec<(String, String)>,
     /// Value.
-    pub value: Value,
+    pub value: PointValue,
 }
 
 /// Properties shared by points.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Family {
+pub struct PointFamily {
     /// Name in OpenTelemetry style: `netalytics.http.avg`.
     pub name: String,
     /// Unit.
     pub unit: MetricUnit,
     /// Kind.
-    pub kind: Kind,
+    pub kind: PointKind,
     /// Description, one line.
     pub help: String,
 }
@@ -79,7 +79,7 @@ impl MetricUnit {
 
 /// Kind of a metric over several windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PointKind {
     /// Additive: the sum over windows is the value for the whole period.
     Sum,
     /// Valid for its window only.
@@ -90,71 +90,74 @@ pub enum Kind {
 
 /// Value of a point.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum PointValue {
     /// A number.
     Number(f64),
     /// A distribution.
-    Distribution(Exponential),
+    Distribution(ExponentialBuckets),
 }
 
 /// Points, and the number of values that have no representation as a point.
 #[derive(Debug, Default)]
-pub struct Points {
+pub struct MetricPoints {
     /// Points.
-    pub points: Vec<Point>,
+    pub points: Vec<MetricPoint>,
     /// Distributions of overlapping windows or of selected groups, which are not additive.
     pub left_out: u64,
 }
 
 /// Role of a result column in metrics.
-enum Role {
+enum MetricRole {
     Attribute(String),
-    Number(Family, f64),
-    Distribution(Family, f64),
+    Number(PointFamily, f64),
+    Distribution(PointFamily, f64),
     /// A point only if true.
-    Flag(Family),
+    Flag(PointFamily),
     Nothing,
     /// No representation.
     LeftOut,
 }
 
 /// Converts rows to points.
-pub fn points(head: &ResultHead, batch: &Batch, out: &mut Points) {
+pub fn points(head: &ResultHead, batch: &Batch, out: &mut MetricPoints) {
     let adds_up = adds_up(head, batch);
     let schema = batch.schema();
     let first_value =
         usize::from(schema.fields.first().is_some_and(|f| f.name == "window_start")) * 2 + head.keys;
-    let columns: Vec<(Role, Cells<'_>)> = schema
+    let columns: Vec<(MetricRole, ColumnCells<'_>)> = schema
         .ids()
         .filter_map(|id| {
             Some((
                 role(head, schema.field(id), usize::from(id.0), first_value, adds_up),
-                Cells::of(batch, id)?,
+                ColumnCells::of(batch, id)?,
             ))
         })
         .collect();
     for row in 0..batch.rows() {
         let mut attributes = vec![("processor".to_owned(), head.processor.clone().unwrap_or_default())];
         for (role, cells) in &columns {
-            if let Role::Attribute(name) = role {
+            if let MetricRole::Attribute(name) = role {
                 attributes.push((name.clone(), text(cells, row)));
             }
         }
         attributes.sort();
         for (role, cells) in &columns {
             let (family, value) = match role {
-                Role::Number(family, unit) => (family, number(cells, row).map(|v| Value::Number(v * unit))),
-                Role::Flag(family) => (family, is_true(cells, row).then_some(Value::Number(1.0))),
-                Role::Distribution(family, unit) if !cells.is_null(row) => {
-                    (family, Exponential::parse(&text(cells, row), *unit).map(Value::Distribution))
+                MetricRole::Number(family, unit) => {
+                    (family, number(cells, row).map(|v| PointValue::Number(v * unit)))
                 }
-                Role::LeftOut => {
+                MetricRole::Flag(family) => (family, is_true(cells, row).then_some(PointValue::Number(1.0))),
+                MetricRole::Distribution(family, unit) if !cells.is_null(row) => (
+                    family,
+                    ExponentialBuckets::parse(&text(cells, row), *unit).map(PointValue::Distribution),
+                ),
+                MetricRole::LeftOut => {
                     out.left_out += 1;
                     continue;
                 }
                 _ => continue,
             };
-            out.points.extend(value.map(|value| Point {
+            out.points.extend(value.map(|value| MetricPoint {
                 family: family.clone(),
                 attributes: attributes.clone(),
                 value,
@@ -166,7 +169,7 @@ pub fn points(head: &ResultHead, batch: &Batch, out: &mut Points) {
 /// Whether windows are consecutive and contain all of their rows.
 fn adds_up(head: &ResultHead, batch: &Batch) -> bool {
     let is_ranked = head.columns.iter().any(|name| name == "rank");
-    let is_chosen = head.empty == sinks::Empty::NoneChosen;
+    let is_chosen = head.empty == sinks::EmptyReason::NoneChosen;
     let is_windowed =
         batch.schema().fields.first().is_some_and(|f| f.name == "window_start") && batch.rows() > 0;
     let length = || batch.i64(FieldId(1)).value(0) - batch.i64(FieldId(0)).value(0);
@@ -174,14 +177,14 @@ fn adds_up(head: &ResultHead, batch: &Batch) -> bool {
     !is_ranked && !is_chosen && !overlaps
 }
 
-fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds_up: bool) -> Role {
+fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds_up: bool) -> MetricRole {
     let name = &*field.name;
     // Missing agents do not become a label: each set of them would be another series.
     if matches!(name, "window_start" | "window_end" | sinks::AGENTS_MISSING) {
-        return Role::Nothing;
+        return MetricRole::Nothing;
     }
     if place < first_value || matches!(field.data_type, DataType::Text | DataType::Ip | DataType::Hashes) {
-        return Role::Attribute(attribute(&head.parsers, name).to_owned());
+        return MetricRole::Attribute(attribute(&head.parsers, name).to_owned());
     }
     let (unit, factor) = match field.unit {
         Unit::Nanoseconds => (MetricUnit::Seconds, 1e-9),
@@ -192,21 +195,21 @@ fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds
         Unit::Fraction => (MetricUnit::Ratio, 1.0),
         Unit::None | Unit::Id => (MetricUnit::None, 1.0),
     };
-    let family = |kind| Family { name: metric_name(head, name), unit, kind, help: help(field) };
+    let family = |kind| PointFamily { name: metric_name(head, name), unit, kind, help: help(field) };
     match field.data_type {
-        DataType::Bool => Role::Flag(family(Kind::Gauge)),
-        DataType::Json if name.starts_with("cdf") => Role::Nothing,
-        DataType::Json if name.ends_with("_low") || name.ends_with("_high") => Role::Nothing,
-        DataType::Json if adds_up => Role::Distribution(family(Kind::Distribution), factor),
-        DataType::Json => Role::LeftOut,
+        DataType::Bool => MetricRole::Flag(family(PointKind::Gauge)),
+        DataType::Json if name.starts_with("cdf") => MetricRole::Nothing,
+        DataType::Json if name.ends_with("_low") || name.ends_with("_high") => MetricRole::Nothing,
+        DataType::Json if adds_up => MetricRole::Distribution(family(PointKind::Distribution), factor),
+        DataType::Json => MetricRole::LeftOut,
         _ if adds_up
             && (name == "count" || name.starts_with("sum"))
             && !name.ends_with("_low")
             && !name.ends_with("_high") =>
         {
-            Role::Number(family(Kind::Sum), factor)
+            MetricRole::Number(family(PointKind::Sum), factor)
         }
-        _ => Role::Number(family(Kind::Gauge), factor),
+        _ => MetricRole::Number(family(PointKind::Gauge), factor),
     }
 }
 
@@ -227,24 +230,24 @@ fn help(field: &Field) -> String {
     }
 }
 
-fn number(cells: &Cells<'_>, row: usize) -> Option<f64> {
+fn number(cells: &ColumnCells<'_>, row: usize) -> Option<f64> {
     if cells.is_null(row) {
         return None;
     }
     match cells.values {
-        Values::U64(a) => Some(a.value(row) as f64),
-        Values::I64(a) => Some(a.value(row) as f64),
-        Values::F64(a) => Some(a.value(row)),
+        CellValues::U64(a) => Some(a.value(row) as f64),
+        CellValues::I64(a) => Some(a.value(row) as f64),
+        CellValues::F64(a) => Some(a.value(row)),
         _ => None,
     }
 }
 
-fn is_true(cells: &Cells<'_>, row: usize) -> bool {
-    matches!(cells.values, Values::Bool(a) if !a.is_null(row) && a.value(row))
+fn is_true(cells: &ColumnCells<'_>, row: usize) -> bool {
+    matches!(cells.values, CellValues::Bool(a) if !a.is_null(row) && a.value(row))
 }
 
 /// Empty for null: Prometheus treats that as an absent label.
-fn text(cells: &Cells<'_>, row: usize) -> String {
+fn text(cells: &ColumnCells<'_>, row: usize) -> String {
     let mut text = Vec::new();
     if !cells.is_null(row) {
         cells.push(row, &mut text);
@@ -257,16 +260,16 @@ mod tests {
     use super::*;
     use crate::tests::{distribution, head};
 
-    fn check(head: &ResultHead, expected: &[(&str, MetricUnit, Kind, f64)], left_out: u64) {
-        let mut found = Points::default();
+    fn check(head: &ResultHead, expected: &[(&str, MetricUnit, PointKind, f64)], left_out: u64) {
+        let mut found = MetricPoints::default();
         points(head, &distribution("/a", "[[1000000000,6]]"), &mut found);
         let attributes =
             [("processor", "group-count"), ("url.template", "/a")].map(|(n, v)| (n.to_owned(), v.to_owned()));
         assert!(found.points.iter().all(|point| point.attributes == attributes), "{found:?}");
         let seen = found.points.iter().map(|point| {
             let value = match &point.value {
-                Value::Number(value) => *value,
-                Value::Distribution(all) => all.count() as f64,
+                PointValue::Number(value) => *value,
+                PointValue::Distribution(all) => all.count() as f64,
             };
             (point.family.name.as_str(), point.family.unit, point.family.kind, value)
         });
@@ -277,15 +280,15 @@ mod tests {
     #[test]
     fn columns_have_their_roles() {
         use MetricUnit::{None, Seconds};
-        let low = ("netalytics.http.p99_low", Seconds, Kind::Gauge, 2.5);
-        let flag = ("netalytics.http.approximate", None, Kind::Gauge, 1.0);
-        let hist = ("netalytics.http.hist", Seconds, Kind::Distribution, 6.0);
+        let low = ("netalytics.http.p99_low", Seconds, PointKind::Gauge, 2.5);
+        let flag = ("netalytics.http.approximate", None, PointKind::Gauge, 1.0);
+        let hist = ("netalytics.http.hist", Seconds, PointKind::Distribution, 6.0);
         let count = |kind| ("netalytics.http.count", None, kind, 6.0);
-        check(&head(), &[count(Kind::Sum), hist, low, flag], 0);
+        check(&head(), &[count(PointKind::Sum), hist, low, flag], 0);
         // Overlapping windows and selected groups are not additive.
         let sliding = ResultHead { slide_ns: Some(1_000_000_000), ..head() };
-        check(&sliding, &[count(Kind::Gauge), low, flag], 1);
-        let chosen = ResultHead { empty: sinks::Empty::NoneChosen, ..head() };
-        check(&chosen, &[count(Kind::Gauge), low, flag], 1);
+        check(&sliding, &[count(PointKind::Gauge), low, flag], 1);
+        let chosen = ResultHead { empty: sinks::EmptyReason::NoneChosen, ..head() };
+        check(&chosen, &[count(PointKind::Gauge), low, flag], 1);
     }
 }

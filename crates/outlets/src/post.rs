@@ -6,25 +6,25 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::address::Address;
+use crate::address::OutletAddress;
 use crate::net;
-use crate::worker::Fault;
+use crate::worker::DeliveryFault;
 
 /// Maximum bytes read of a response.
 const ANSWER_MAX: u64 = 64 << 10;
 
 /// A client for one URL.
-pub struct Poster {
+pub struct HttpPoster {
     agent: Agent,
     url: String,
 }
 
-impl Poster {
+impl HttpPoster {
     /// A client for this address; `usual_path`: default path.
     ///
     /// # Errors
     /// A message, if TLS is not available.
-    pub fn new(address: &Address, usual_path: &str) -> Result<Poster, String> {
+    pub fn new(address: &OutletAddress, usual_path: &str) -> Result<HttpPoster, String> {
         let is_tls = address.scheme.name().ends_with("+https");
         let path = match address.path.reveal() {
             "" | "/" => usual_path.to_owned(),
@@ -42,7 +42,10 @@ impl Poster {
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
         let scheme = if is_tls { "https" } else { "http" };
-        Ok(Poster { agent: config.build().into(), url: format!("{scheme}://{}{path}", address.authority()) })
+        Ok(HttpPoster {
+            agent: config.build().into(),
+            url: format!("{scheme}://{}{path}", address.authority()),
+        })
     }
 
     /// Posts `body`; returns the response.
@@ -51,7 +54,7 @@ impl Poster {
         headers: &[(&str, String)],
         body: &[u8],
         patience: Duration,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, DeliveryFault> {
         let mut request = self.agent.post(&self.url);
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -59,19 +62,19 @@ impl Poster {
         let sent = request.config().timeout_global(Some(patience)).build().send(body);
         // The address may contain a secret, which errors may quote.
         let hidden = |error: ureq::Error| error.to_string().replace(&self.url, "(the address)");
-        let mut answer = sent.map_err(|error| Fault::Passing(net::in_words(hidden(error))))?;
+        let mut answer = sent.map_err(|error| DeliveryFault::Passing(net::in_words(hidden(error))))?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec().unwrap_or_default();
         match status {
             200..300 => Ok(text),
-            408 | 425 | 429 | 500.. => Err(Fault::Passing(format!("the answer was {status}"))),
-            _ => Err(Fault::Final(format!("the answer was {status}"))),
+            408 | 425 | 429 | 500.. => Err(DeliveryFault::Passing(format!("the answer was {status}"))),
+            _ => Err(DeliveryFault::Final(format!("the answer was {status}"))),
         }
     }
 }
 
 /// Authorization header: a user's password, or a token.
-pub fn authorization(address: &Address) -> Option<String> {
+pub fn authorization(address: &OutletAddress) -> Option<String> {
     use base64::Engine as _;
     let secret = address.secret.as_ref().map(|secret| secret.reveal());
     match (&address.user, secret) {

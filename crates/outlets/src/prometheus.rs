@@ -5,49 +5,53 @@ use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sinks::Vitals;
+use sinks::RunVitals;
 
-use crate::address::Address;
-use crate::exposition::{Form, Page};
-use crate::http::{self, Answer, Request};
-use crate::queue::Item;
-use crate::results::Results;
-use crate::tally::Tally;
-use crate::worker::{Body, Fault, Mapping, Message, Transport};
+use crate::address::OutletAddress;
+use crate::counters::OutletCounters;
+use crate::exposition::{ExpositionFormat, MetricsPage};
+use crate::http::{self, ScrapeRequest, ScrapeResponse};
+use crate::queue::OutletItem;
+use crate::results::ScrapedResults;
+use crate::worker::{DeliveryFault, MessageBody, OutletMessage, OutletTransport, RowMapping};
 
 /// The page, shared by the writing thread and scrapes.
-pub struct Board {
-    state: Mutex<State>,
+pub struct MetricsBoard {
+    state: Mutex<BoardState>,
     scraped: Condvar,
     /// Row counters of every outlet.
-    tallies: Vec<(String, Arc<Tally>)>,
+    tallies: Vec<(String, Arc<OutletCounters>)>,
 }
 
-struct State {
-    results: Results,
-    vitals: Vitals,
+struct BoardState {
+    results: ScrapedResults,
+    vitals: RunVitals,
     /// Incremented whenever results are added to the page.
     version: u64,
     /// Newest version delivered by a scrape.
     scraped: u64,
 }
 
-impl Board {
+impl MetricsBoard {
     /// An empty page.
-    pub fn new(series_max: usize, tallies: Vec<(String, Arc<Tally>)>) -> Arc<Board> {
-        let state =
-            State { results: Results::new(series_max), vitals: Vitals::default(), version: 0, scraped: 0 };
-        Arc::new(Board { state: Mutex::new(state), scraped: Condvar::new(), tallies })
+    pub fn new(series_max: usize, tallies: Vec<(String, Arc<OutletCounters>)>) -> Arc<MetricsBoard> {
+        let state = BoardState {
+            results: ScrapedResults::new(series_max),
+            vitals: RunVitals::default(),
+            version: 0,
+            scraped: 0,
+        };
+        Arc::new(MetricsBoard { state: Mutex::new(state), scraped: Condvar::new(), tallies })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BoardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The page and its version.
-    fn scrape(&self, form: Form) -> (Vec<u8>, u64) {
+    fn scrape(&self, form: ExpositionFormat) -> (Vec<u8>, u64) {
         let state = self.lock();
-        let mut page = Page::new(form);
+        let mut page = MetricsPage::new(form);
         own(&state, &mut page);
         self.tallies.iter().for_each(|(to, tally)| health(to, tally, &mut page));
         page.results(state.results.series(), &[]);
@@ -66,8 +70,8 @@ impl Board {
 }
 
 /// Metrics of the run.
-fn own(state: &State, page: &mut Page) {
-    let Vitals { packets, bytes, lost_packets, unseen_bytes, flows, tuples, rows } = state.vitals;
+fn own(state: &BoardState, page: &mut MetricsPage) {
+    let RunVitals { packets, bytes, lost_packets, unseen_bytes, flows, tuples, rows } = state.vitals;
     for (name, help, value) in [
         ("netalytics_packets_total", "packets looked at", packets),
         ("netalytics_packet_bytes_total", "their bytes on the wire", bytes),
@@ -85,7 +89,7 @@ fn own(state: &State, page: &mut Page) {
 }
 
 /// Metrics of an outlet's rows.
-fn health(to: &str, tally: &Tally, page: &mut Page) {
+fn health(to: &str, tally: &OutletCounters, page: &mut MetricsPage) {
     let delivered = tally.so_far(to.to_owned());
     let made = delivered.rows as f64;
     page.counter("netalytics_outlet_rows_total", "rows made for other programs", &[("to", to)], made);
@@ -99,38 +103,38 @@ fn health(to: &str, tally: &Tally, page: &mut Page) {
 }
 
 /// Adds results to the page.
-pub struct Posting {
-    board: Arc<Board>,
+pub struct BoardMapping {
+    board: Arc<MetricsBoard>,
     number: u64,
 }
 
-impl Posting {
+impl BoardMapping {
     /// Adds to this page.
-    pub fn new(board: Arc<Board>) -> Posting {
-        Posting { board, number: 0 }
+    pub fn new(board: Arc<MetricsBoard>) -> BoardMapping {
+        BoardMapping { board, number: 0 }
     }
 
-    fn post(&mut self, act: impl FnOnce(&mut Results) -> u64, out: &mut Vec<Message>) {
+    fn post(&mut self, act: impl FnOnce(&mut ScrapedResults) -> u64, out: &mut Vec<OutletMessage>) {
         let mut state = self.board.lock();
         let rows = act(&mut state.results);
         if rows > 0 {
             state.version += 1;
             self.number += 1;
-            out.push(Message { body: Body::Posted, rows, number: self.number });
+            out.push(OutletMessage { body: MessageBody::Posted, rows, number: self.number });
         }
     }
 }
 
-impl Mapping for Posting {
-    fn take(&mut self, item: Item, out: &mut Vec<Message>) {
+impl RowMapping for BoardMapping {
+    fn take(&mut self, item: OutletItem, out: &mut Vec<OutletMessage>) {
         match item {
-            Item::Vitals(vitals) => self.board.lock().vitals = vitals,
+            OutletItem::Vitals(vitals) => self.board.lock().vitals = vitals,
             item => self.post(|results| results.take(item), out),
         }
     }
 
-    fn finish(&mut self, out: &mut Vec<Message>) {
-        self.post(Results::finish, out);
+    fn finish(&mut self, out: &mut Vec<OutletMessage>) {
+        self.post(ScrapedResults::finish, out);
     }
 
     fn left_out(&self) -> u64 {
@@ -139,19 +143,19 @@ impl Mapping for Posting {
 }
 
 /// Serves scrapes.
-pub struct Scrapes {
-    board: Arc<Board>,
-    listener: Option<http::Listener>,
+pub struct ScrapeTransport {
+    board: Arc<MetricsBoard>,
+    listener: Option<http::ScrapeListener>,
     path: String,
-    running: Option<http::Running>,
+    running: Option<http::ScrapeServer>,
 }
 
-impl Scrapes {
+impl ScrapeTransport {
     /// Listens on this address.
     ///
     /// # Errors
     /// A message, if that fails.
-    pub fn new(address: &Address, board: Arc<Board>) -> Result<Scrapes, String> {
+    pub fn new(address: &OutletAddress, board: Arc<MetricsBoard>) -> Result<ScrapeTransport, String> {
         let at: Vec<_> = (address.host.as_str(), address.port)
             .to_socket_addrs()
             .map_err(|error| error.to_string())?
@@ -161,25 +165,35 @@ impl Scrapes {
             "" | "/" => "/metrics".into(),
             path => path.to_owned(),
         };
-        Ok(Scrapes { board, listener: Some(http::Listener::new(listener)), path, running: None })
+        Ok(ScrapeTransport {
+            board,
+            listener: Some(http::ScrapeListener::new(listener)),
+            path,
+            running: None,
+        })
     }
 }
 
-fn answer(board: &Arc<Board>, path: &str, request: &Request) -> Answer {
+fn answer(board: &Arc<MetricsBoard>, path: &str, request: &ScrapeRequest) -> ScrapeResponse {
     match (request.method.as_str(), request.path == path) {
         ("GET", true) => {
-            let form = Form::wanted(&request.accept);
+            let form = ExpositionFormat::wanted(&request.accept);
             let (body, version) = board.scrape(form);
             let board = board.clone();
             let when_sent = Box::new(move || board.scraped(version));
-            Answer { status: "200 OK", content_type: form.content_type(), body, when_sent: Some(when_sent) }
+            ScrapeResponse {
+                status: "200 OK",
+                content_type: form.content_type(),
+                body,
+                when_sent: Some(when_sent),
+            }
         }
-        ("GET", false) => Answer::text("404 Not Found", format!("metrics are at {path}\n")),
-        _ => Answer::text("405 Method Not Allowed", "only GET\n".into()),
+        ("GET", false) => ScrapeResponse::text("404 Not Found", format!("metrics are at {path}\n")),
+        _ => ScrapeResponse::text("405 Method Not Allowed", "only GET\n".into()),
     }
 }
 
-impl Transport for Scrapes {
+impl OutletTransport for ScrapeTransport {
     fn begin(&mut self) -> std::io::Result<()> {
         let (board, path) = (self.board.clone(), self.path.clone());
         if let Some(listener) = self.listener.take() {
@@ -188,7 +202,7 @@ impl Transport for Scrapes {
         Ok(())
     }
 
-    fn send(&mut self, _: &Message, _: Duration) -> Result<(), Fault> {
+    fn send(&mut self, _: &OutletMessage, _: Duration) -> Result<(), DeliveryFault> {
         Ok(())
     }
 

@@ -14,19 +14,19 @@ pub struct MetricFamily {
     #[prost(int32, optional, tag = "3")]
     pub r#type: Option<i32>,
     #[prost(message, repeated, tag = "4")]
-    pub metric: Vec<Metric>,
+    pub metric: Vec<PrometheusMetric>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Metric {
+pub struct PrometheusMetric {
     #[prost(message, repeated, tag = "1")]
     pub label: Vec<LabelPair>,
     #[prost(message, optional, tag = "2")]
-    pub gauge: Option<Number>,
+    pub gauge: Option<PrometheusNumber>,
     #[prost(message, optional, tag = "3")]
-    pub counter: Option<Number>,
+    pub counter: Option<PrometheusNumber>,
     #[prost(message, optional, tag = "7")]
-    pub histogram: Option<Histogram>,
+    pub histogram: Option<NativeHistogram>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -39,19 +39,19 @@ pub struct LabelPair {
 
 /// Counter and Gauge have the same encoding.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Number {
+pub struct PrometheusNumber {
     #[prost(double, optional, tag = "1")]
     pub value: Option<f64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Histogram {
+pub struct NativeHistogram {
     #[prost(uint64, optional, tag = "1")]
     pub sample_count: Option<u64>,
     #[prost(double, optional, tag = "2")]
     pub sample_sum: Option<f64>,
     #[prost(message, repeated, tag = "3")]
-    pub bucket: Vec<Bucket>,
+    pub bucket: Vec<HistogramBucket>,
     #[prost(sint32, optional, tag = "5")]
     pub schema: Option<i32>,
     #[prost(double, optional, tag = "6")]
@@ -69,7 +69,7 @@ pub struct Histogram {
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Bucket {
+pub struct HistogramBucket {
     #[prost(uint64, optional, tag = "1")]
     pub cumulative_count: Option<u64>,
     #[prost(double, optional, tag = "2")]

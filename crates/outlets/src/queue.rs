@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sinks::{ResultHead, Vitals};
+use sinks::{ResultHead, RunVitals};
 use tuple::Batch;
 
 /// Input of an outlet, in order.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub enum OutletItem {
     /// Descriptions of the results: once, and first.
     Heads(Arc<[ResultHead]>),
     /// Rows of the result with this index.
@@ -18,57 +18,57 @@ pub enum Item {
     /// All windows with rows so far are complete.
     Complete,
     /// State of the run.
-    Vitals(Vitals),
+    Vitals(RunVitals),
 }
 
 /// See the module documentation.
-pub struct Queue {
-    inner: Mutex<Inner>,
+pub struct OutletQueue {
+    inner: Mutex<OutletQueueState>,
     changed: Condvar,
     bytes_max: usize,
 }
 
 #[derive(Default)]
-struct Inner {
-    items: VecDeque<Item>,
+struct OutletQueueState {
+    items: VecDeque<OutletItem>,
     bytes: usize,
     /// Only the newest is kept.
-    vitals: Option<Vitals>,
+    vitals: Option<RunVitals>,
     /// Set after the end of input: time limit for the remaining items.
     deadline: Option<Instant>,
 }
 
 /// Next item of the queue.
 #[derive(Debug)]
-pub enum Next {
+pub enum NextItem {
     /// An item.
-    Item(Item),
+    Item(OutletItem),
     /// End of the queue.
     End,
 }
 
-impl Queue {
+impl OutletQueue {
     /// An empty queue.
-    pub fn new(bytes_max: usize) -> Queue {
-        Queue { inner: Mutex::default(), changed: Condvar::new(), bytes_max }
+    pub fn new(bytes_max: usize) -> OutletQueue {
+        OutletQueue { inner: Mutex::default(), changed: Condvar::new(), bytes_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, OutletQueueState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends an item; returns the number of rows dropped for it.
-    pub fn push(&self, item: Item) -> u64 {
+    pub fn push(&self, item: OutletItem) -> u64 {
         let mut inner = self.lock();
         let mut lost = 0;
         match &item {
-            Item::Vitals(vitals) => inner.vitals = Some(*vitals),
-            Item::Rows(_, batch) => {
+            OutletItem::Vitals(vitals) => inner.vitals = Some(*vitals),
+            OutletItem::Rows(_, batch) => {
                 inner.bytes += batch.bytes();
                 inner.items.push_back(item);
                 lost = inner.make_room(self.bytes_max);
             }
-            Item::Complete | Item::Heads(_) => inner.items.push_back(item),
+            OutletItem::Complete | OutletItem::Heads(_) => inner.items.push_back(item),
         }
         drop(inner);
         self.changed.notify_all();
@@ -76,20 +76,20 @@ impl Queue {
     }
 
     /// Removes the oldest item; waits for one.
-    pub fn pop(&self) -> Next {
+    pub fn pop(&self) -> NextItem {
         let mut inner = self.lock();
         loop {
             if let Some(item) = inner.items.pop_front() {
-                if let Item::Rows(_, batch) = &item {
+                if let OutletItem::Rows(_, batch) = &item {
                     inner.bytes -= batch.bytes();
                 }
-                return Next::Item(item);
+                return NextItem::Item(item);
             }
             if let Some(vitals) = inner.vitals.take() {
-                return Next::Item(Item::Vitals(vitals));
+                return NextItem::Item(OutletItem::Vitals(vitals));
             }
             if inner.deadline.is_some() {
-                return Next::End;
+                return NextItem::End;
             }
             inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
@@ -121,15 +121,15 @@ impl Queue {
     }
 }
 
-impl Inner {
+impl OutletQueueState {
     /// Drops the oldest rows until the rest fits.
     fn make_room(&mut self, bytes_max: usize) -> u64 {
         let mut lost = 0;
         while self.bytes > bytes_max {
-            let Some(oldest) = self.items.iter().position(|item| matches!(item, Item::Rows(..))) else {
+            let Some(oldest) = self.items.iter().position(|item| matches!(item, OutletItem::Rows(..))) else {
                 break;
             };
-            if let Some(Item::Rows(_, batch)) = self.items.remove(oldest) {
+            if let Some(OutletItem::Rows(_, batch)) = self.items.remove(oldest) {
                 self.bytes -= batch.bytes();
                 lost += batch.rows() as u64;
             }

@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use redis::{ConnectionAddr, IntoConnectionInfo, Pipeline};
 use sinks::ResultHead;
-use sinks::cells::{Cells, Values};
+use sinks::cells::{CellValues, ColumnCells};
 use tuple::{Batch, DataType, FieldId};
 
-use crate::address::{Address, Scheme};
+use crate::address::{OutletAddress, OutletScheme};
 use crate::net;
-use crate::queue::Item;
-use crate::windows::{Window, Windows};
-use crate::worker::{Body, Fault, Mapping, Message, Transport};
+use crate::queue::OutletItem;
+use crate::windows::{OpenWindows, RowWindow};
+use crate::worker::{DeliveryFault, MessageBody, OutletMessage, OutletTransport, RowMapping};
 
 /// Maximum commands per message.
 const COMMANDS_MAX: usize = 500;
 
 /// Names and retention of keys.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct RedisKeys {
     /// Prefix.
     pub prefix: String,
     /// Approximate maximum entries of a stream.
@@ -30,19 +30,19 @@ pub struct Keys {
 }
 
 /// See the module documentation.
-pub struct Commands {
-    keys: Keys,
-    windows: Windows,
+pub struct RedisMapping {
+    keys: RedisKeys,
+    windows: OpenWindows,
     number: u64,
 }
 
-impl Commands {
+impl RedisMapping {
     /// Uses these keys.
-    pub fn new(keys: Keys) -> Commands {
-        Commands { keys, windows: Windows::default(), number: 0 }
+    pub fn new(keys: RedisKeys) -> RedisMapping {
+        RedisMapping { keys, windows: OpenWindows::default(), number: 0 }
     }
 
-    fn make(&mut self, windows: Vec<Window>, out: &mut Vec<Message>) {
+    fn make(&mut self, windows: Vec<RowWindow>, out: &mut Vec<OutletMessage>) {
         for window in windows {
             let Some(head) = self.windows.head(window.result) else { continue };
             let made = match &head.processor {
@@ -51,31 +51,31 @@ impl Commands {
             };
             for (commands, rows) in made {
                 self.number += 1;
-                out.push(Message { body: Body::Commands(commands), rows, number: self.number });
+                out.push(OutletMessage { body: MessageBody::Commands(commands), rows, number: self.number });
             }
         }
     }
 }
 
-impl Mapping for Commands {
-    fn take(&mut self, item: Item, out: &mut Vec<Message>) {
+impl RowMapping for RedisMapping {
+    fn take(&mut self, item: OutletItem, out: &mut Vec<OutletMessage>) {
         let windows = self.windows.take(item);
         self.make(windows, out);
     }
 
-    fn finish(&mut self, out: &mut Vec<Message>) {
+    fn finish(&mut self, out: &mut Vec<OutletMessage>) {
         let windows = self.windows.finish();
         self.make(windows, out);
     }
 }
 
 /// Writes the set of a window in one transaction: readers see all or nothing, and a retry changes nothing.
-fn set(keys: &Keys, processor: &str, head: &ResultHead, window: &Window) -> (Pipeline, u64) {
+fn set(keys: &RedisKeys, processor: &str, head: &ResultHead, window: &RowWindow) -> (Pipeline, u64) {
     let mut members: Vec<(f64, String)> = Vec::new();
     for batch in &window.batches {
         let (key, score) = columns(head, batch);
-        let cells = |id: &FieldId| Cells::of(batch, *id);
-        let key: Vec<Cells<'_>> = key.iter().filter_map(cells).collect();
+        let cells = |id: &FieldId| ColumnCells::of(batch, *id);
+        let key: Vec<ColumnCells<'_>> = key.iter().filter_map(cells).collect();
         let Some(score) = score.as_ref().and_then(cells) else { continue };
         let scored = |row| Some((number(&score, row)?, member(&key, row)));
         members.extend((0..batch.rows()).filter_map(scored));
@@ -121,7 +121,7 @@ fn is_end_of_rank(name: &str) -> bool {
 }
 
 /// Name of a group: its text, or a JSON array of several texts.
-fn member(key: &[Cells<'_>], row: usize) -> String {
+fn member(key: &[ColumnCells<'_>], row: usize) -> String {
     let texts: Vec<Option<String>> = key.iter().map(|cells| text(cells, row)).collect();
     match texts.as_slice() {
         [] => "all".into(),
@@ -131,11 +131,12 @@ fn member(key: &[Cells<'_>], row: usize) -> String {
 }
 
 /// An entry per tuple, with its nonnull fields.
-fn entries(keys: &Keys, head: &ResultHead, window: &Window) -> Vec<(Pipeline, u64)> {
+fn entries(keys: &RedisKeys, head: &ResultHead, window: &RowWindow) -> Vec<(Pipeline, u64)> {
     let key = format!("{}:{}", keys.prefix, head.parsers.join(","));
     let mut made = Vec::new();
     for batch in &window.batches {
-        let columns: Vec<_> = batch.present().filter_map(|id| Some((id, Cells::of(batch, id)?))).collect();
+        let columns: Vec<_> =
+            batch.present().filter_map(|id| Some((id, ColumnCells::of(batch, id)?))).collect();
         for start in (0..batch.rows()).step_by(COMMANDS_MAX) {
             let rows = start..batch.rows().min(start + COMMANDS_MAX);
             let count = rows.len() as u64;
@@ -156,36 +157,36 @@ fn entries(keys: &Keys, head: &ResultHead, window: &Window) -> Vec<(Pipeline, u6
     made
 }
 
-fn text(cells: &Cells<'_>, row: usize) -> Option<String> {
+fn text(cells: &ColumnCells<'_>, row: usize) -> Option<String> {
     let mut text = Vec::new();
     (!cells.is_null(row)).then(|| cells.push(row, &mut text))?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn number(cells: &Cells<'_>, row: usize) -> Option<f64> {
+fn number(cells: &ColumnCells<'_>, row: usize) -> Option<f64> {
     if cells.is_null(row) {
         return None;
     }
     match cells.values {
-        Values::U64(a) => Some(a.value(row) as f64),
-        Values::I64(a) => Some(a.value(row) as f64),
-        Values::F64(a) => Some(a.value(row)),
+        CellValues::U64(a) => Some(a.value(row) as f64),
+        CellValues::I64(a) => Some(a.value(row) as f64),
+        CellValues::F64(a) => Some(a.value(row)),
         _ => None,
     }
 }
 
 /// Sends commands to a server.
-pub struct Server {
+pub struct RedisServer {
     client: redis::Client,
     connection: Option<redis::Connection>,
 }
 
-impl Server {
+impl RedisServer {
     /// The server at this address, whose path is the number of a database.
     ///
     /// # Errors
     /// A message.
-    pub fn new(address: &Address) -> Result<Server, String> {
+    pub fn new(address: &OutletAddress) -> Result<RedisServer, String> {
         let path = address.path.reveal().trim_matches('/');
         let database: Option<i64> =
             if path.is_empty() { Some(0) } else { path.parse().ok().filter(|n| *n >= 0) };
@@ -199,19 +200,21 @@ impl Server {
         }
         let (host, port) = (address.host.clone(), address.port);
         let to = match address.scheme {
-            Scheme::RedisTls => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+            OutletScheme::RedisTls => {
+                ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+            }
             _ => ConnectionAddr::Tcp(host, port),
         };
         let info = to.into_connection_info().map_err(|error| error.to_string())?.set_redis_settings(settings);
         let client = match (address.scheme, &address.ca_file) {
-            (Scheme::RedisTls, Some(path)) => {
+            (OutletScheme::RedisTls, Some(path)) => {
                 let pem = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
                 let certificates = redis::TlsCertificates { client_tls: None, root_cert: Some(pem) };
                 redis::Client::build_with_tls(info, certificates)
             }
             _ => redis::Client::open(info),
         };
-        Ok(Server { client: client.map_err(|error| error.to_string())?, connection: None })
+        Ok(RedisServer { client: client.map_err(|error| error.to_string())?, connection: None })
     }
 
     fn try_send(&mut self, commands: &Pipeline, patience: Duration) -> redis::RedisResult<()> {
@@ -228,9 +231,9 @@ impl Server {
 /// Error codes of permanent failures.
 const FINAL: [&str; 6] = ["ERR", "EXECABORT", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
 
-impl Transport for Server {
-    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
-        let Body::Commands(commands) = &message.body else { return Ok(()) };
+impl OutletTransport for RedisServer {
+    fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
+        let MessageBody::Commands(commands) = &message.body else { return Ok(()) };
         self.try_send(commands, patience).map_err(|error| {
             let is_unknown_here = error.kind() == redis::ErrorKind::AuthenticationFailed;
             let (code, text) = (error.code().map(String::from), error.to_string());
@@ -240,10 +243,10 @@ impl Transport for Server {
             let code = first.as_ref().map(|error| error.code().to_owned()).or(code).unwrap_or_default();
             let text = first.map_or(text, |error| error.to_string());
             if is_unknown_here || FINAL.contains(&code.as_str()) {
-                return Fault::Final(text);
+                return DeliveryFault::Final(text);
             }
             self.connection = None;
-            Fault::Passing(net::in_words(text))
+            DeliveryFault::Passing(net::in_words(text))
         })
     }
 }
@@ -253,13 +256,13 @@ mod tests {
     use super::*;
     use crate::tests::{head, result};
 
-    fn check(items: Vec<Item>, expected: &[(&str, u64)]) {
-        let keys = Keys { prefix: "n".into(), entries_max: 7, seconds: 60 };
-        let (mut commands, mut made) = (Commands::new(keys), Vec::new());
+    fn check(items: Vec<OutletItem>, expected: &[(&str, u64)]) {
+        let keys = RedisKeys { prefix: "n".into(), entries_max: 7, seconds: 60 };
+        let (mut commands, mut made) = (RedisMapping::new(keys), Vec::new());
         items.into_iter().for_each(|item| commands.take(item, &mut made));
         commands.finish(&mut made);
-        let text = |message: &Message| {
-            let Body::Commands(commands) = &message.body else { panic!("commands") };
+        let text = |message: &OutletMessage| {
+            let MessageBody::Commands(commands) = &message.body else { panic!("commands") };
             let words = |command: &redis::Cmd| {
                 let words = command.args_iter().map(|arg| match arg {
                     redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
@@ -278,7 +281,7 @@ mod tests {
     fn windows_are_sets_and_tuples_are_entries() {
         let rows = result(&[(0, "/a", 2), (0, "/b", 1), (10, "/b", 3)]);
         check(
-            vec![Item::Heads([head()].into()), Item::Rows(0, rows.clone())],
+            vec![OutletItem::Heads([head()].into()), OutletItem::Rows(0, rows.clone())],
             &[
                 (
                     "DEL n:group-count; ZADD n:group-count 2.0 /a; ZADD n:group-count 1.0 /b; DEL n:group-count:0; \
@@ -294,7 +297,7 @@ mod tests {
         );
         let tuples = ResultHead { processor: None, ..head() };
         check(
-            vec![Item::Heads([tuples].into()), Item::Rows(0, rows.slice(2, 1))],
+            vec![OutletItem::Heads([tuples].into()), OutletItem::Rows(0, rows.slice(2, 1))],
             &[(
                 "XADD n:http MAXLEN ~ 7 * window_start 10000000000 window_end 20000000000 url_template /b count 3",
                 1,

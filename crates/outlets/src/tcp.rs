@@ -7,45 +7,47 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 
-use crate::address::{Address, Scheme};
-use crate::net::{self, Connection};
-use crate::worker::{Fault, Message, Transport};
+use crate::address::{OutletAddress, OutletScheme};
+use crate::net::{self, OutletConnection};
+use crate::worker::{DeliveryFault, OutletMessage, OutletTransport};
 
 /// See the module documentation.
-pub struct Tcp {
-    address: Address,
+pub struct TcpOutlet {
+    address: OutletAddress,
     tls: Option<Arc<ClientConfig>>,
-    connection: Option<Connection>,
+    connection: Option<OutletConnection>,
 }
 
-impl Tcp {
+impl TcpOutlet {
     /// A connection to this address.
     ///
     /// # Errors
     /// A message, if TLS is not available.
-    pub fn new(address: &Address) -> Result<Tcp, String> {
-        let tls = (address.scheme == Scheme::TcpTls).then(|| net::tls(address)).transpose()?;
-        Ok(Tcp { address: address.clone(), tls, connection: None })
+    pub fn new(address: &OutletAddress) -> Result<TcpOutlet, String> {
+        let tls = (address.scheme == OutletScheme::TcpTls).then(|| net::tls(address)).transpose()?;
+        Ok(TcpOutlet { address: address.clone(), tls, connection: None })
     }
 
     fn try_send(&mut self, body: &[u8], patience: Duration) -> io::Result<()> {
-        if self.connection.as_ref().is_some_and(Connection::is_closed) {
+        if self.connection.as_ref().is_some_and(OutletConnection::is_closed) {
             self.connection = None;
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => self.connection.insert(Connection::open(&self.address, self.tls.as_ref(), patience)?),
+            None => {
+                self.connection.insert(OutletConnection::open(&self.address, self.tls.as_ref(), patience)?)
+            }
         };
         connection.write_all(body)?;
         connection.flush()
     }
 }
 
-impl Transport for Tcp {
-    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
+impl OutletTransport for TcpOutlet {
+    fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
         self.try_send(message.body.bytes(), patience).map_err(|error| {
             self.connection = None;
-            Fault::Passing(net::in_words(error.to_string()))
+            DeliveryFault::Passing(net::in_words(error.to_string()))
         })
     }
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use sinks::ResultHead;
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
-use crate::lines::Lines;
-use crate::queue::{Item, Next, Queue};
-use crate::tally::{Loss, Tally};
-use crate::windows::Windows;
-use crate::worker::{Fault, Message, Transport, Worker};
+use crate::counters::{OutletCounters, OutletLoss};
+use crate::lines::JsonLinesMapping;
+use crate::queue::{NextItem, OutletItem, OutletQueue};
+use crate::windows::OpenWindows;
+use crate::worker::{DeliveryFault, OutletMessage, OutletThread, OutletTransport};
 
 /// A windowed result: windows of ten seconds by their start, a group and its count.
 pub fn result(rows: &[(i64, &str, u64)]) -> Batch {
@@ -41,7 +41,7 @@ pub fn schema(fields: Vec<Field>) -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     })
 }
 
@@ -82,13 +82,13 @@ pub fn head() -> ResultHead {
 }
 
 /// A transport that accepts a message only after some attempts.
-struct Moody {
-    answers: Vec<Result<(), Fault>>,
-    taken: Arc<Mutex<Vec<Message>>>,
+struct FlakyTransport {
+    answers: Vec<Result<(), DeliveryFault>>,
+    taken: Arc<Mutex<Vec<OutletMessage>>>,
 }
 
-impl Transport for Moody {
-    fn send(&mut self, message: &Message, _: Duration) -> Result<(), Fault> {
+impl OutletTransport for FlakyTransport {
+    fn send(&mut self, message: &OutletMessage, _: Duration) -> Result<(), DeliveryFault> {
         let answer = if self.answers.is_empty() { Ok(()) } else { self.answers.remove(0) };
         answer.map(|()| self.taken.lock().expect("no panic").push(message.clone()))
     }
@@ -96,35 +96,37 @@ impl Transport for Moody {
 
 /// Rows acknowledged and counted for these answers of the transport.
 fn check(
-    answers: Vec<Result<(), Fault>>,
+    answers: Vec<Result<(), DeliveryFault>>,
     retry_max: Duration,
     sent: u64,
     lost: &[(&str, u64)],
     retries: u64,
 ) {
-    let (queue, tally, taken) = (Arc::new(Queue::new(1 << 20)), Arc::new(Tally::default()), Arc::default());
-    let transport = Moody { answers, taken: Arc::clone(&taken) };
-    queue.push(Item::Heads([head()].into()));
+    let (queue, tally, taken) =
+        (Arc::new(OutletQueue::new(1 << 20)), Arc::new(OutletCounters::default()), Arc::default());
+    let transport = FlakyTransport { answers, taken: Arc::clone(&taken) };
+    queue.push(OutletItem::Heads([head()].into()));
     for window in 0..3 {
-        queue.push(Item::Rows(0, result(&[(window, "/", 1), (window, "/a", 2)])));
+        queue.push(OutletItem::Rows(0, result(&[(window, "/", 1), (window, "/a", 2)])));
         tally.rows.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
     }
     queue.end(Instant::now() + Duration::from_secs(60));
-    let (mapping, transport) = (Box::new(Lines::default()), Box::new(transport));
-    Worker { queue, tally: tally.clone(), mapping, transport, retry_max }.run();
+    let (mapping, transport) = (Box::new(JsonLinesMapping::default()), Box::new(transport));
+    OutletThread { queue, tally: tally.clone(), mapping, transport, retry_max }.run();
     let delivered = tally.delivered("test".into());
     assert_eq!((delivered.rows, delivered.sent), (6, sent), "{delivered:?}");
     assert_eq!(delivered.sent + delivered.lost_rows(), delivered.rows);
     let some: Vec<_> = delivered.lost.iter().filter(|(_, rows)| *rows > 0).copied().collect();
     assert_eq!(some, lost);
     assert!(delivered.counts.contains(&("retries", retries)), "{delivered:?}");
-    let rows: u64 = taken.lock().expect("no panic").iter().map(|message: &Message| message.rows).sum();
+    let rows: u64 = taken.lock().expect("no panic").iter().map(|message: &OutletMessage| message.rows).sum();
     assert_eq!(rows, sent);
 }
 
 #[test]
 fn what_is_made_is_sent_or_lost_and_counted() {
-    let (passing, refused) = (|| Err(Fault::Passing("busy".into())), || Err(Fault::Final("no".into())));
+    let (passing, refused) =
+        (|| Err(DeliveryFault::Passing("busy".into())), || Err(DeliveryFault::Final("no".into())));
     let long = Duration::from_secs(60);
     check(vec![], long, 6, &[], 0);
     check(vec![passing(), Ok(()), passing(), passing()], long, 6, &[], 3);
@@ -136,35 +138,35 @@ fn what_is_made_is_sent_or_lost_and_counted() {
 #[test]
 fn the_oldest_rows_go_when_a_queue_is_full() {
     let batch = result(&[(0, "/", 1)]);
-    let queue = Queue::new(2 * batch.bytes() + batch.bytes() / 2);
-    let lost: u64 = (0..5).map(|window| queue.push(Item::Rows(0, result(&[(window, "/", 1)])))).sum();
+    let queue = OutletQueue::new(2 * batch.bytes() + batch.bytes() / 2);
+    let lost: u64 = (0..5).map(|window| queue.push(OutletItem::Rows(0, result(&[(window, "/", 1)])))).sum();
     assert_eq!(lost, 3);
     queue.end(Instant::now());
     let mut starts = Vec::new();
-    while let Next::Item(Item::Rows(_, batch)) = queue.pop() {
+    while let NextItem::Item(OutletItem::Rows(_, batch)) = queue.pop() {
         starts.push(batch.i64(FieldId(0)).value(0) / 1_000_000_000);
     }
     assert_eq!(starts, [3, 4]);
-    let tiny = Queue::new(1);
-    assert_eq!(tiny.push(Item::Rows(0, batch)), 1);
+    let tiny = OutletQueue::new(1);
+    assert_eq!(tiny.push(OutletItem::Rows(0, batch)), 1);
 }
 
 #[test]
 fn what_is_left_at_the_end_is_lost_at_the_end() {
-    let tally = Tally::default();
+    let tally = OutletCounters::default();
     tally.rows.fetch_add(10, std::sync::atomic::Ordering::Relaxed);
     tally.sent(4);
-    tally.lost(Loss::QueueFull, 1);
+    tally.lost(OutletLoss::QueueFull, 1);
     let delivered = tally.delivered("x".into());
     assert_eq!(delivered.lost, [("queue_full", 1), ("gave_up", 0), ("refused", 0), ("at_end", 5)]);
 }
 
 #[test]
 fn rows_are_put_together_by_window() {
-    let mut windows = Windows::default();
-    assert!(windows.take(Item::Rows(0, result(&[(0, "/", 1), (0, "/a", 2), (10, "/", 3)]))).is_empty());
-    assert!(windows.take(Item::Rows(0, result(&[(10, "/b", 3)]))).is_empty());
-    let complete = windows.take(Item::Complete);
+    let mut windows = OpenWindows::default();
+    assert!(windows.take(OutletItem::Rows(0, result(&[(0, "/", 1), (0, "/a", 2), (10, "/", 3)]))).is_empty());
+    assert!(windows.take(OutletItem::Rows(0, result(&[(10, "/b", 3)]))).is_empty());
+    let complete = windows.take(OutletItem::Complete);
     let seen: Vec<_> = complete.iter().map(|w| (w.bounds.map(|b| b.0 / 1_000_000_000), w.rows())).collect();
     assert_eq!(seen, [(Some(0), 2), (Some(10), 2)]);
     assert!(windows.finish().is_empty());

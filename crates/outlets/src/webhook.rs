@@ -8,37 +8,37 @@ use ring::hmac;
 use serde_json::{Value, json};
 use sinks::ResultHead;
 
-use crate::address::Address;
+use crate::address::OutletAddress;
 use crate::lines::lines;
-use crate::post::Poster;
-use crate::queue::Item;
-use crate::windows::{Window, Windows};
-use crate::worker::{Body, Fault, Mapping, Message, Transport};
+use crate::post::HttpPoster;
+use crate::queue::OutletItem;
+use crate::windows::{OpenWindows, RowWindow};
+use crate::worker::{DeliveryFault, MessageBody, OutletMessage, OutletTransport, RowMapping};
 
 /// Maximum rows per message.
 const ROWS_MAX: usize = 1000;
 
 /// Converts a window to one or several messages.
 #[derive(Default)]
-pub struct Batches {
-    windows: Windows,
+pub struct WebhookMapping {
+    windows: OpenWindows,
     number: u64,
 }
 
-impl Batches {
-    fn make(&mut self, windows: Vec<Window>, out: &mut Vec<Message>) {
+impl WebhookMapping {
+    fn make(&mut self, windows: Vec<RowWindow>, out: &mut Vec<OutletMessage>) {
         for window in windows {
             let Some(heads) = self.windows.heads() else { continue };
             for (body, rows) in messages(heads, &window) {
                 self.number += 1;
-                out.push(Message { body: Body::Bytes(body), rows, number: self.number });
+                out.push(OutletMessage { body: MessageBody::Bytes(body), rows, number: self.number });
             }
         }
     }
 }
 
 /// `{"processor":…,"window_start":…,"window_end":…,"part":1,"rows":[{…},…]}`; for tuples without the first three.
-fn messages(heads: &[ResultHead], window: &Window) -> Vec<(Vec<u8>, u64)> {
+fn messages(heads: &[ResultHead], window: &RowWindow) -> Vec<(Vec<u8>, u64)> {
     let mut rows: Vec<Vec<u8>> = Vec::new();
     for batch in &window.batches {
         let text = lines(heads, window.result, batch);
@@ -67,41 +67,45 @@ fn messages(heads: &[ResultHead], window: &Window) -> Vec<(Vec<u8>, u64)> {
     rows.chunks(ROWS_MAX).enumerate().map(message).collect()
 }
 
-impl Mapping for Batches {
-    fn take(&mut self, item: Item, out: &mut Vec<Message>) {
+impl RowMapping for WebhookMapping {
+    fn take(&mut self, item: OutletItem, out: &mut Vec<OutletMessage>) {
         let windows = self.windows.take(item);
         self.make(windows, out);
     }
 
-    fn finish(&mut self, out: &mut Vec<Message>) {
+    fn finish(&mut self, out: &mut Vec<OutletMessage>) {
         let windows = self.windows.finish();
         self.make(windows, out);
     }
 }
 
 /// A webhook receiver.
-pub struct Receiver {
-    poster: Poster,
+pub struct WebhookReceiver {
+    poster: HttpPoster,
     key: Option<hmac::Key>,
     /// Prefix of the identifiers of its messages.
     run: u64,
 }
 
-impl Receiver {
+impl WebhookReceiver {
     /// The receiver at this address.
     ///
     /// # Errors
     /// A message.
-    pub fn new(address: &Address) -> Result<Receiver, String> {
+    pub fn new(address: &OutletAddress) -> Result<WebhookReceiver, String> {
         let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
-        Ok(Receiver { poster: Poster::new(address, "/")?, key, run: RandomState::new().hash_one("run") })
+        Ok(WebhookReceiver {
+            poster: HttpPoster::new(address, "/")?,
+            key,
+            run: RandomState::new().hash_one("run"),
+        })
     }
 }
 
-impl Receiver {
+impl WebhookReceiver {
     /// Sets the prefix of identifiers to `run`.
-    pub fn of_run(self, run: u64) -> Receiver {
-        Receiver { run, ..self }
+    pub fn of_run(self, run: u64) -> WebhookReceiver {
+        WebhookReceiver { run, ..self }
     }
 }
 
@@ -128,16 +132,16 @@ fn sign(key: &hmac::Key, id: &str, seconds: u64, body: &[u8]) -> String {
     format!("v1,{}", base64::engine::general_purpose::STANDARD.encode(context.sign()))
 }
 
-impl Transport for Receiver {
-    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
+impl OutletTransport for WebhookReceiver {
+    fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
         let id = format!("msg_{:016x}_{}", self.run, message.number);
         self.post(&id, message.body.bytes(), patience)
     }
 }
 
-impl Receiver {
+impl WebhookReceiver {
     /// Posts JSON with this identifier, signed with the current time.
-    pub(crate) fn post(&self, id: &str, body: &[u8], patience: Duration) -> Result<(), Fault> {
+    pub(crate) fn post(&self, id: &str, body: &[u8], patience: Duration) -> Result<(), DeliveryFault> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut headers = vec![
             ("content-type", "application/json".to_owned()),
@@ -167,9 +171,9 @@ mod tests {
 
     #[test]
     fn a_window_is_a_message() {
-        let (mut batches, mut made) = (Batches::default(), Vec::new());
+        let (mut batches, mut made) = (WebhookMapping::default(), Vec::new());
         let rows = result(&[(0, "/a", 2), (0, "/b", 1), (10, "/b", 3)]);
-        for item in [Item::Heads([head()].into()), Item::Rows(0, rows), Item::Complete] {
+        for item in [OutletItem::Heads([head()].into()), OutletItem::Rows(0, rows), OutletItem::Complete] {
             batches.take(item, &mut made);
         }
         batches.finish(&mut made);

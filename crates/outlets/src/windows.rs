@@ -6,11 +6,11 @@ use std::sync::Arc;
 use sinks::ResultHead;
 use tuple::{Batch, FieldId};
 
-use crate::queue::Item;
+use crate::queue::OutletItem;
 
 /// Rows of a window, or of a result without windows.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct RowWindow {
     /// Index of the result.
     pub result: usize,
     /// Start and exclusive end, in nanoseconds.
@@ -19,7 +19,7 @@ pub struct Window {
     pub batches: Vec<Batch>,
 }
 
-impl Window {
+impl RowWindow {
     /// Number of rows.
     pub fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.rows() as u64).sum()
@@ -28,29 +28,31 @@ impl Window {
 
 /// Incomplete windows.
 #[derive(Default)]
-pub struct Windows {
+pub struct OpenWindows {
     heads: Option<Arc<[ResultHead]>>,
-    open: VecDeque<Window>,
+    open: VecDeque<RowWindow>,
 }
 
-impl Windows {
+impl OpenWindows {
     /// Handles an item; returns the windows completed by it, in order of their first row.
-    pub fn take(&mut self, item: Item) -> Vec<Window> {
+    pub fn take(&mut self, item: OutletItem) -> Vec<RowWindow> {
         match item {
-            Item::Heads(heads) => self.heads = Some(heads),
+            OutletItem::Heads(heads) => self.heads = Some(heads),
             // Tuples have no windows to wait for.
-            Item::Rows(result, batch) if self.head(result).is_some_and(|head| head.processor.is_none()) => {
-                return vec![Window { result, bounds: None, batches: vec![batch] }];
+            OutletItem::Rows(result, batch)
+                if self.head(result).is_some_and(|head| head.processor.is_none()) =>
+            {
+                return vec![RowWindow { result, bounds: None, batches: vec![batch] }];
             }
-            Item::Rows(result, batch) => self.add(result, &batch),
-            Item::Complete => return self.finish(),
-            Item::Vitals(_) => {}
+            OutletItem::Rows(result, batch) => self.add(result, &batch),
+            OutletItem::Complete => return self.finish(),
+            OutletItem::Vitals(_) => {}
         }
         Vec::new()
     }
 
     /// The remaining windows.
-    pub fn finish(&mut self) -> Vec<Window> {
+    pub fn finish(&mut self) -> Vec<RowWindow> {
         self.open.drain(..).collect()
     }
 
@@ -74,7 +76,7 @@ impl Windows {
             let rows = batch.slice(start, end - start);
             match self.open.iter_mut().find(|window| (window.result, window.bounds) == (result, bounds)) {
                 Some(window) => window.batches.push(rows),
-                None => self.open.push_back(Window { result, bounds, batches: vec![rows] }),
+                None => self.open.push_back(RowWindow { result, bounds, batches: vec![rows] }),
             }
             start = end;
         }

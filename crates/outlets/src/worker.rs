@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::backoff::Backoff;
-use crate::queue::{Item, Next, Queue};
-use crate::tally::{Loss, Tally};
+use crate::backoff::RetryBackoff;
+use crate::counters::{OutletCounters, OutletLoss};
+use crate::queue::{NextItem, OutletItem, OutletQueue};
 
 /// Source of the rows.
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct RowIdentity {
     /// Name of the query or job.
     pub of: String,
     /// Prefix of message identifiers, unique per run.
@@ -21,9 +21,9 @@ pub struct Rows {
 
 /// A message to send.
 #[derive(Clone)]
-pub struct Message {
+pub struct OutletMessage {
     /// Body.
-    pub body: Body,
+    pub body: MessageBody,
     /// Number of rows.
     pub rows: u64,
     /// Number in this run.
@@ -32,7 +32,7 @@ pub struct Message {
 
 /// Body in the outlet's format.
 #[derive(Clone)]
-pub enum Body {
+pub enum MessageBody {
     /// Nothing: already delivered.
     Posted,
     /// Bytes.
@@ -41,23 +41,23 @@ pub enum Body {
     Commands(redis::Pipeline),
 }
 
-impl Body {
+impl MessageBody {
     /// The bytes, if it consists of bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Body::Bytes(bytes) => bytes,
-            Body::Posted | Body::Commands(_) => &[],
+            MessageBody::Bytes(bytes) => bytes,
+            MessageBody::Posted | MessageBody::Commands(_) => &[],
         }
     }
 }
 
 /// Converts rows to messages, without clock and I/O.
-pub trait Mapping: Send {
+pub trait RowMapping: Send {
     /// Handles an item.
-    fn take(&mut self, item: Item, out: &mut Vec<Message>);
+    fn take(&mut self, item: OutletItem, out: &mut Vec<OutletMessage>);
 
     /// Converts the remaining rows.
-    fn finish(&mut self, out: &mut Vec<Message>);
+    fn finish(&mut self, out: &mut Vec<OutletMessage>);
 
     /// Series and points omitted so far.
     fn left_out(&self) -> u64 {
@@ -67,7 +67,7 @@ pub trait Mapping: Send {
 
 /// Failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DeliveryFault {
     /// Temporary: another attempt may succeed.
     Passing(String),
     /// Permanent.
@@ -77,14 +77,14 @@ pub enum Fault {
 }
 
 /// Sends messages. No call takes much longer than `patience`.
-pub trait Transport: Send {
+pub trait OutletTransport: Send {
     /// Called first, on the outlet's thread.
     fn begin(&mut self) -> std::io::Result<()> {
         Ok(())
     }
 
     /// One attempt.
-    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault>;
+    fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault>;
 
     /// Ends the transmission, and waits until sent rows have arrived; the error has the number of lost ones.
     fn finish(&mut self, _patience: Duration) -> Result<(), (u64, String)> {
@@ -96,27 +96,27 @@ pub trait Transport: Send {
 const ATTEMPT_MAX: Duration = Duration::from_secs(5);
 
 /// State of an outlet's thread.
-pub struct Worker {
+pub struct OutletThread {
     /// Queue.
-    pub queue: Arc<Queue>,
+    pub queue: Arc<OutletQueue>,
     /// Counters of its rows.
-    pub tally: Arc<Tally>,
+    pub tally: Arc<OutletCounters>,
     /// Mapping.
-    pub mapping: Box<dyn Mapping>,
+    pub mapping: Box<dyn RowMapping>,
     /// Transport.
-    pub transport: Box<dyn Transport>,
+    pub transport: Box<dyn OutletTransport>,
     /// Maximum time to retry a message.
     pub retry_max: Duration,
 }
 
-impl Worker {
+impl OutletThread {
     /// Runs until the queue has ended and is empty, or the time limit.
     pub fn run(mut self) {
         let mut messages = Vec::new();
         if let Err(error) = self.transport.begin() {
             return self.tally.problem(&error.to_string());
         }
-        while let Next::Item(item) = self.queue.pop() {
+        while let NextItem::Item(item) = self.queue.pop() {
             self.mapping.take(item, &mut messages);
             self.deliver_all(&mut messages);
         }
@@ -124,20 +124,20 @@ impl Worker {
         self.deliver_all(&mut messages);
         if let Err((rows, why)) = self.transport.finish(self.left().unwrap_or_default()) {
             self.tally.problem(&why);
-            self.tally.take_back(Loss::GaveUp, rows);
+            self.tally.take_back(OutletLoss::GaveUp, rows);
         }
     }
 
-    fn deliver_all(&mut self, messages: &mut Vec<Message>) {
+    fn deliver_all(&mut self, messages: &mut Vec<OutletMessage>) {
         for message in messages.drain(..) {
             self.deliver(&message);
         }
         self.tally.left_out.store(self.mapping.left_out(), Relaxed);
     }
 
-    fn deliver(&mut self, message: &Message) {
+    fn deliver(&mut self, message: &OutletMessage) {
         let give_up_at = Instant::now() + self.retry_max;
-        let backoff = Backoff::new(RandomState::new().hash_one(message.number));
+        let backoff = RetryBackoff::new(RandomState::new().hash_one(message.number));
         for wait in backoff {
             let left = self.left().unwrap_or(ATTEMPT_MAX);
             // Unsent rows are counted as lost at the end.
@@ -146,19 +146,19 @@ impl Worker {
             }
             match self.transport.send(message, left.min(ATTEMPT_MAX)) {
                 Ok(()) => return self.tally.sent(message.rows),
-                Err(Fault::Final(why)) => {
+                Err(DeliveryFault::Final(why)) => {
                     self.tally.problem(&why);
-                    return self.tally.lost(Loss::Refused, message.rows);
+                    return self.tally.lost(OutletLoss::Refused, message.rows);
                 }
-                Err(Fault::Partly(rows, why)) => {
+                Err(DeliveryFault::Partly(rows, why)) => {
                     self.tally.problem(&why);
                     self.tally.sent(message.rows);
-                    return self.tally.take_back(Loss::Refused, rows);
+                    return self.tally.take_back(OutletLoss::Refused, rows);
                 }
-                Err(Fault::Passing(why)) => self.tally.problem(&why),
+                Err(DeliveryFault::Passing(why)) => self.tally.problem(&why),
             }
             if Instant::now() + wait >= give_up_at {
-                return self.tally.lost(Loss::GaveUp, message.rows);
+                return self.tally.lost(OutletLoss::GaveUp, message.rows);
             }
             self.queue.pause(self.left().map_or(wait, |left| wait.min(left)));
             self.tally.retries.fetch_add(1, Relaxed);

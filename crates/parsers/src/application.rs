@@ -13,8 +13,8 @@ mod services;
 use std::sync::Arc;
 
 use self::bytes::{begins, either, on_usual_port};
-use crate::registry::{PARSERS, Reads};
-use crate::{Probe, ProbeContext, Protocol};
+use crate::registry::{PARSERS, ParserInput};
+use crate::{ProbeContext, ProbeResult, ProtocolDefinition};
 
 /// Recognition rule of a protocol.
 #[derive(Clone, Copy)]
@@ -24,16 +24,16 @@ pub struct Signature {
     /// Usual server ports.
     pub ports: &'static [u16],
     /// Transport.
-    pub over: Over,
-    /// Probe function; see [`Protocol::probe`].
-    pub probe: fn(&[u8], ProbeContext) -> Probe,
+    pub over: TransportSet,
+    /// Probe function; see [`ProtocolDefinition::probe`].
+    pub probe: fn(&[u8], ProbeContext) -> ProbeResult,
     /// Whether a parser exists.
-    pub known: Known,
+    pub known: RecognitionLevel,
 }
 
 /// Level of support for a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum RecognitionLevel {
     /// A parser reads it; recognition waits for more bytes if they may begin one of its messages.
     Read,
     /// Recognized by name only.
@@ -42,7 +42,7 @@ pub enum Known {
 
 /// Transport protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum TransportSet {
     /// TCP byte stream.
     Tcp,
     /// UDP datagrams.
@@ -51,19 +51,19 @@ pub enum Over {
     Both,
 }
 
-impl From<&Protocol> for Signature {
-    fn from(protocol: &Protocol) -> Signature {
+impl From<&ProtocolDefinition> for Signature {
+    fn from(protocol: &ProtocolDefinition) -> Signature {
         let over = match (protocol.tcp, protocol.udp) {
-            (true, true) => Over::Both,
-            (false, true) => Over::Udp,
-            _ => Over::Tcp,
+            (true, true) => TransportSet::Both,
+            (false, true) => TransportSet::Udp,
+            _ => TransportSet::Tcp,
         };
         Signature {
             name: protocol.name,
             ports: protocol.ports,
             over,
             probe: protocol.probe,
-            known: Known::Read,
+            known: RecognitionLevel::Read,
         }
     }
 }
@@ -72,10 +72,10 @@ impl From<&Protocol> for Signature {
 /// protocols recognized by name only. The latter include some that also have a parser, if its probe needs
 /// more bytes than a name does.
 #[must_use]
-pub fn signatures(read: &[&'static Protocol]) -> Vec<Signature> {
-    let mut protocols: Vec<&'static Protocol> = Vec::new();
+pub fn signatures(read: &[&'static ProtocolDefinition]) -> Vec<Signature> {
+    let mut protocols: Vec<&'static ProtocolDefinition> = Vec::new();
     for registration in PARSERS {
-        if let Reads::Messages(protocol, _) = registration.reads
+        if let ParserInput::Messages(protocol, _) = registration.reads
             && !protocols.iter().any(|known| std::ptr::eq(*known, protocol))
         {
             protocols.push(protocol);
@@ -159,25 +159,25 @@ pub const NAMED: &[Signature] = &[
 const fn tcp(
     name: &'static str,
     ports: &'static [u16],
-    probe: fn(&[u8], ProbeContext) -> Probe,
+    probe: fn(&[u8], ProbeContext) -> ProbeResult,
 ) -> Signature {
-    Signature { name, ports, over: Over::Tcp, probe, known: Known::Named }
+    Signature { name, ports, over: TransportSet::Tcp, probe, known: RecognitionLevel::Named }
 }
 
 const fn udp(
     name: &'static str,
     ports: &'static [u16],
-    probe: fn(&[u8], ProbeContext) -> Probe,
+    probe: fn(&[u8], ProbeContext) -> ProbeResult,
 ) -> Signature {
-    Signature { name, ports, over: Over::Udp, probe, known: Known::Named }
+    Signature { name, ports, over: TransportSet::Udp, probe, known: RecognitionLevel::Named }
 }
 
 const fn both(
     name: &'static str,
     ports: &'static [u16],
-    probe: fn(&[u8], ProbeContext) -> Probe,
+    probe: fn(&[u8], ProbeContext) -> ProbeResult,
 ) -> Signature {
-    Signature { name, ports, over: Over::Both, probe, known: Known::Named }
+    Signature { name, ports, over: TransportSet::Both, probe, known: RecognitionLevel::Named }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
     if (second.addr, second.port) < (first.addr, first.port) {
         std::mem::swap(&mut first, &mut second);
     }
-    let mut block = Block { bytes: [0; 64], at: 2 };
+    let mut block = Sha1Block { bytes: [0; 64], at: 2 };
     for end in [first, second] {
         match end.addr.to_ip() {
             IpAddr::V4(addr) => block.push(addr.octets()),
@@ -49,12 +49,12 @@ pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
 }
 
 /// A message of at most 55 bytes to hash.
-struct Block {
+struct Sha1Block {
     bytes: [u8; 64],
     at: usize,
 }
 
-impl Block {
+impl Sha1Block {
     fn push<const N: usize>(&mut self, bytes: [u8; N]) {
         self.bytes[self.at..][..N].copy_from_slice(&bytes);
         self.at += N;

@@ -4,26 +4,29 @@
 use std::sync::Arc;
 
 use arrow_array::Array;
-use flow::Place;
+use flow::StreamPlace;
 use tuple::{Batch, DataType, Schema, TupleWriter};
 use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
 
-use crate::{Counters, Direction, FlowContext, Gap, Limits, Output, Protocol, Segment, StreamParser, Tap};
+use crate::{
+    Direction, FlowContext, ParserCounters, ParserLimits, ParserOutput, ParserSubscription,
+    ProtocolDefinition, StreamGap, StreamParser, StreamSegment,
+};
 
 /// One flow's parser with manual input. Times are in microseconds.
-pub struct Dialogue {
+pub struct ParserDialogue {
     parser: Box<dyn StreamParser>,
-    taps: Vec<Tap>,
+    taps: Vec<ParserSubscription>,
     flow: FlowContext,
     /// Current time in microseconds.
     pub now_us: i64,
     /// Counters of the parser.
-    pub counters: Counters,
+    pub counters: ParserCounters,
     /// Per direction: the sequence number of its next byte, and the bytes of the other side received.
     next: [TcpSeq; 2],
     heard: [TcpSeq; 2],
     /// Limits of the parser.
-    pub limits: Limits,
+    pub limits: ParserLimits,
     fields: Vec<&'static str>,
 }
 
@@ -47,56 +50,61 @@ pub fn flow() -> FlowContext {
     }
 }
 
-impl Dialogue {
+impl ParserDialogue {
     /// Creates a flow of `protocol`; `rows` shows `fields` of `schema`.
-    pub fn new(protocol: &Protocol, schema: Schema, variant: u8, fields: &[&'static str]) -> Dialogue {
+    pub fn new(
+        protocol: &ProtocolDefinition,
+        schema: Schema,
+        variant: u8,
+        fields: &[&'static str],
+    ) -> ParserDialogue {
         let schema = Arc::new(schema);
         let wanted: Vec<_> = schema.ids().collect();
-        Dialogue {
+        ParserDialogue {
             parser: (protocol.start)(),
-            taps: vec![Tap::new(variant, TupleWriter::new(schema, &wanted))],
+            taps: vec![ParserSubscription::new(variant, TupleWriter::new(schema, &wanted))],
             flow: flow(),
             now_us: 0,
-            counters: Counters::default(),
+            counters: ParserCounters::default(),
             next: STARTS,
             heard: [STARTS[1], STARTS[0]],
-            limits: Limits::default(),
+            limits: ParserLimits::default(),
             fields: fields.to_vec(),
         }
     }
 
     /// Marks the flow as joined midway.
-    pub fn midstream(mut self) -> Dialogue {
+    pub fn midstream(mut self) -> ParserDialogue {
         self.flow.midstream = true;
         self
     }
 
     /// Client bytes, one microsecond after the previous event.
-    pub fn client(&mut self, bytes: impl AsRef<[u8]>) -> &mut Dialogue {
+    pub fn client(&mut self, bytes: impl AsRef<[u8]>) -> &mut ParserDialogue {
         self.bytes(Direction::ClientToServer, bytes.as_ref())
     }
 
     /// Server bytes, one microsecond after the previous event.
-    pub fn server(&mut self, bytes: impl AsRef<[u8]>) -> &mut Dialogue {
+    pub fn server(&mut self, bytes: impl AsRef<[u8]>) -> &mut ParserDialogue {
         self.bytes(Direction::ServerToClient, bytes.as_ref())
     }
 
     /// Bytes of either direction, whose sender has received all previous bytes.
-    pub fn bytes(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
+    pub fn bytes(&mut self, direction: Direction, bytes: &[u8]) -> &mut ParserDialogue {
         self.heard[direction as usize] = self.next[1 - direction as usize];
         self.bytes_unheard(direction, bytes)
     }
 
     /// Bytes whose sender has received nothing since its previous bytes.
-    pub fn bytes_unheard(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
+    pub fn bytes_unheard(&mut self, direction: Direction, bytes: &[u8]) -> &mut ParserDialogue {
         let at = direction as usize;
-        let place = Place { seq: self.next[at], ack: Some(self.heard[at]) };
+        let place = StreamPlace { seq: self.next[at], ack: Some(self.heard[at]) };
         self.next[at] = self.next[at].plus(bytes.len() as u32);
-        self.step(|p, ts, out| p.on_bytes(direction, Segment { bytes, ts, place }, out))
+        self.step(|p, ts, out| p.on_bytes(direction, StreamSegment { bytes, ts, place }, out))
     }
 
     /// Pipelined requests followed by their responses, in segments.
-    pub fn pipeline(&mut self, requests: &[u8], responses: &[u8]) -> &mut Dialogue {
+    pub fn pipeline(&mut self, requests: &[u8], responses: &[u8]) -> &mut ParserDialogue {
         for segment in requests.chunks(1448) {
             self.bytes_unheard(Direction::ClientToServer, segment);
         }
@@ -107,28 +115,28 @@ impl Dialogue {
     }
 
     /// A datagram of either direction.
-    pub fn datagram(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
+    pub fn datagram(&mut self, direction: Direction, bytes: &[u8]) -> &mut ParserDialogue {
         self.flow.protocol = IpProtocol::UDP;
         self.step(|p, ts, out| p.on_datagram(direction, bytes, 0, ts, out))
     }
 
     /// A gap of `len` bytes.
-    pub fn gap(&mut self, direction: Direction, len: u64) -> &mut Dialogue {
+    pub fn gap(&mut self, direction: Direction, len: u64) -> &mut ParserDialogue {
         let seq = self.next[direction as usize];
         self.next[direction as usize] = seq.plus(len as u32);
-        self.step(|p, ts, out| p.on_gap(direction, Gap { seq, len, ts }, out))
+        self.step(|p, ts, out| p.on_gap(direction, StreamGap { seq, len, ts }, out))
     }
 
     /// FIN of one direction.
-    pub fn end(&mut self, direction: Direction) -> &mut Dialogue {
-        self.step(|p, _, out| p.on_end(direction, crate::End::Fin, out))
+    pub fn end(&mut self, direction: Direction) -> &mut ParserDialogue {
+        self.step(|p, _, out| p.on_end(direction, crate::StreamEnd::Fin, out))
     }
 
     /// RST.
-    pub fn reset(&mut self) -> &mut Dialogue {
+    pub fn reset(&mut self) -> &mut ParserDialogue {
         self.step(|p, _, out| {
-            p.on_end(Direction::ClientToServer, crate::End::Reset, out);
-            p.on_end(Direction::ServerToClient, crate::End::Reset, out);
+            p.on_end(Direction::ClientToServer, crate::StreamEnd::Reset, out);
+            p.on_end(Direction::ServerToClient, crate::StreamEnd::Reset, out);
         })
     }
 
@@ -143,7 +151,7 @@ impl Dialogue {
     }
 
     /// Advances the time.
-    pub fn wait_us(&mut self, us: i64) -> &mut Dialogue {
+    pub fn wait_us(&mut self, us: i64) -> &mut ParserDialogue {
         self.now_us += us;
         self
     }
@@ -157,10 +165,13 @@ impl Dialogue {
             .collect()
     }
 
-    fn step(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut Output<'_>)) -> &mut Dialogue {
+    fn step(
+        &mut self,
+        act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut ParserOutput<'_>),
+    ) -> &mut ParserDialogue {
         self.now_us += 1;
         let now = Timestamp(self.now_us * 1000);
-        let out = Output::new(&self.flow, now, &mut self.counters, &mut self.taps);
+        let out = ParserOutput::new(&self.flow, now, &mut self.counters, &mut self.taps);
         let mut out = out.with_limits(self.limits);
         act(self.parser.as_mut(), now, &mut out);
         self

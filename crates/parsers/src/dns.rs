@@ -5,37 +5,37 @@
 //! `docs/dns.md` for the fields, the clocks, and the limits. Not parsed: multicast DNS and LLMNR, which have
 //! no request–response pairs, and DNS inside TLS, HTTPS, or QUIC.
 
-mod answers;
+mod answer_section;
+mod byte_stream;
 mod codes;
 mod connection;
+mod early_responses;
 mod emit;
-mod exchanges;
-mod lane;
 mod message;
 mod name;
+mod pending_queries;
 mod probe;
-mod replies;
 #[cfg(test)]
 mod tests;
-mod waiting;
+mod transactions;
 
-use tuple::{Facts, Schema};
+use tuple::{Schema, SchemaFacts};
 use wire::Timestamp;
 
-use self::connection::Connection;
-use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
+use self::connection::DnsFlow;
+use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "dns",
     ports: &[53],
     tcp: true,
     udp: true,
     probe: probe::probe,
-    start: || Box::<Connection>::default(),
+    start: || Box::<DnsFlow>::default(),
 };
 
 /// Fields specific to the parser.
@@ -66,29 +66,32 @@ const FIRST: &[&str] = &["query_name", "query_type", "response_code", "answers",
 #[must_use]
 pub fn schema() -> Schema {
     // NXDOMAIN counts as success: the server answered correctly.
-    let facts =
-        &Facts { success: Some("response_code in ('NOERROR', 'NXDOMAIN')"), first: FIRST, ..Facts::NONE };
+    let facts = &SchemaFacts {
+        success: Some("response_code in ('NOERROR', 'NXDOMAIN')"),
+        first: FIRST,
+        ..SchemaFacts::NONE
+    };
     let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::QUERY_NAME));
     let doc = "DNS questions with their answers, over UDP and TCP";
     Schema { facts, ..Schema::of_parser("dns", 1, doc, field::FIELDS, measure, key) }
 }
 
-impl StreamParser for Connection {
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+impl StreamParser for DnsFlow {
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         self.bytes(direction, segment, out);
     }
 
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.gap(direction, gap, out);
     }
 
-    fn on_end(&mut self, _: Direction, _: End, _: &mut Output<'_>) {}
+    fn on_end(&mut self, _: Direction, _: StreamEnd, _: &mut ParserOutput<'_>) {}
 
-    fn on_close(&mut self, out: &mut Output<'_>) {
+    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
         self.close(out);
     }
 
-    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+    fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
         let is_between = self.is_between();
         self.close(out);
         is_between
@@ -100,7 +103,7 @@ impl StreamParser for Connection {
         bytes: &[u8],
         cut: u32,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
         self.datagram(direction, bytes, cut, ts, out);
     }

@@ -5,11 +5,11 @@ use tuple::{FieldId, Schema, TupleWriter, common};
 use wire::Timestamp;
 
 use crate::output::{write_common, write_path, write_proxied};
-use crate::{FlowContext, Quality};
+use crate::{FlowContext, TupleQuality};
 
 /// `tcp_conn_time`: start and end of connections.
 pub mod tcp_conn_time {
-    use super::{FlowContext, Quality, Schema, Timestamp, TupleWriter, write_common, write_path};
+    use super::{FlowContext, Schema, Timestamp, TupleQuality, TupleWriter, write_common, write_path};
 
     tuple::fields! {
         EVENT: Text, None, "event", "start or end";
@@ -20,7 +20,7 @@ pub mod tcp_conn_time {
 
     /// Event that ended a connection.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Flag {
+    pub enum FlowEndReason {
         /// The first FIN of either side.
         Fin,
         /// A RST.
@@ -31,9 +31,9 @@ pub mod tcp_conn_time {
 
     /// End of a connection.
     #[derive(Clone, Copy, Debug)]
-    pub struct End {
+    pub struct ConnectionClose {
         /// Ending event.
-        pub flag: Flag,
+        pub flag: FlowEndReason,
         /// Time of the FIN or RST, or of the last packet before expiry.
         pub ts: Timestamp,
         /// Time of the SYN, if seen.
@@ -46,17 +46,17 @@ pub mod tcp_conn_time {
     #[must_use]
     pub fn schema() -> Schema {
         let doc = "SYN, and FIN or RST (the first that ends the connection), or expiry";
-        let facts = &tuple::Facts {
+        let facts = &tuple::SchemaFacts {
             success: Some("flag = 'FIN'"),
             whole: Some("event = 'end'"),
-            ..tuple::Facts::NONE
+            ..tuple::SchemaFacts::NONE
         };
         Schema { facts, ..Schema::of_parser("tcp_conn_time", 1, doc, FIELDS, Some(CONN_TIME_NS), None) }
     }
 
     /// Writes the tuple of a SYN.
     pub fn on_start(ts: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
-        write_common(w, flow, ts, ts, Quality::Exact);
+        write_common(w, flow, ts, ts, TupleQuality::Exact);
         write_path(w, &flow.tunnel, flow.vlan);
         w.text(EVENT, b"start");
         w.text(FLAG, b"SYN");
@@ -64,15 +64,15 @@ pub mod tcp_conn_time {
     }
 
     /// Writes the tuple of an end; `now` is the packet clock.
-    pub fn on_end(end: &End, now: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
-        let quality = if end.started.is_some() { Quality::Exact } else { Quality::Midstream };
+    pub fn on_end(end: &ConnectionClose, now: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
+        let quality = if end.started.is_some() { TupleQuality::Exact } else { TupleQuality::Midstream };
         write_common(w, flow, end.ts, now, quality);
         write_path(w, &flow.tunnel, flow.vlan);
         w.text(EVENT, b"end");
         let flag: &[u8] = match end.flag {
-            Flag::Fin => b"FIN",
-            Flag::Rst => b"RST",
-            Flag::Expired => b"EXPIRED",
+            FlowEndReason::Fin => b"FIN",
+            FlowEndReason::Rst => b"RST",
+            FlowEndReason::Expired => b"EXPIRED",
         };
         w.text(FLAG, flag);
         if let Some(handshake_ns) = end.handshake_ns {
@@ -88,7 +88,7 @@ pub mod tcp_conn_time {
 /// `flow`: flow records.
 pub mod flow_record {
     use super::{
-        FieldId, FlowContext, Quality, Schema, Timestamp, TupleWriter, common, write_common, write_path,
+        FieldId, FlowContext, Schema, Timestamp, TupleQuality, TupleWriter, common, write_common, write_path,
         write_proxied,
     };
 
@@ -139,7 +139,7 @@ pub mod flow_record {
 
     /// Counts of a flow since its start or its last record.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Counts {
+    pub struct FlowCounts {
         /// Packets of client and server.
         pub packets: [u64; 2],
         /// Bytes on the wire of client and server.
@@ -162,12 +162,12 @@ pub mod flow_record {
         pub duplicates: u64,
     }
 
-    impl Counts {
+    impl FlowCounts {
         /// Difference to `earlier`.
         #[must_use]
-        pub fn since(&self, earlier: &Counts) -> Counts {
+        pub fn since(&self, earlier: &FlowCounts) -> FlowCounts {
             let pair = |a: [u64; 2], b: [u64; 2]| [a[0] - b[0], a[1] - b[1]];
-            Counts {
+            FlowCounts {
                 packets: pair(self.packets, earlier.packets),
                 bytes: pair(self.bytes, earlier.bytes),
                 payload_bytes: pair(self.payload_bytes, earlier.payload_bytes),
@@ -184,7 +184,7 @@ pub mod flow_record {
 
     /// Contents of a flow record.
     #[derive(Clone, Copy, Debug)]
-    pub struct Record<'a> {
+    pub struct FlowRecord<'a> {
         /// Time of the first packet.
         pub first_ts: Timestamp,
         /// Time of the last packet.
@@ -192,7 +192,7 @@ pub mod flow_record {
         /// Time of the record.
         pub now: Timestamp,
         /// Counts.
-        pub counts: Counts,
+        pub counts: FlowCounts,
         /// Duration of the TCP handshake.
         pub handshake_ns: Option<i64>,
         /// TCP round-trip times of client and server.
@@ -215,11 +215,11 @@ pub mod flow_record {
     }
 
     /// Writes the tuple.
-    pub fn on_record(record: &Record<'_>, flow: &FlowContext, w: &mut TupleWriter) {
+    pub fn on_record(record: &FlowRecord<'_>, flow: &FlowContext, w: &mut TupleWriter) {
         let quality = match () {
-            () if flow.midstream => Quality::Midstream,
-            () if record.counts.gaps > 0 => Quality::GapBody,
-            () => Quality::Exact,
+            () if flow.midstream => TupleQuality::Midstream,
+            () if record.counts.gaps > 0 => TupleQuality::GapBody,
+            () => TupleQuality::Exact,
         };
         write_common(w, flow, record.first_ts, record.now, quality);
         write_path(w, &flow.tunnel, flow.vlan);

@@ -10,29 +10,29 @@
 //! contents are not decoded, and the behavior of proxies and caches is not reconstructed.
 
 mod body;
+mod byte_stream;
 mod connection;
 mod head;
+mod head_tail;
 mod headers;
-mod lane;
 mod lines;
 mod losses;
 mod messages;
 mod probe;
 mod redact;
 mod search;
-mod tail;
 mod transaction;
 mod url;
 
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use self::search::Heads;
+pub(crate) use self::search::HttpHeadLocator;
 
-use tuple::{Facts, Schema, TAPS, Workload};
+use tuple::{Schema, SchemaFacts, TAPS, WorkloadFacts};
 
-use self::connection::Connection;
-use crate::Protocol;
+use self::connection::HttpConnection;
+use crate::ProtocolDefinition;
 
 /// Variant: every transaction.
 pub const ALL: u8 = 0;
@@ -40,13 +40,13 @@ pub const ALL: u8 = 0;
 pub const GET_ONLY: u8 = 1;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "http",
     ports: &[80, 8000, 8008, 8080, 8081, 8888, 3000, 3128, 5000, 9200],
     tcp: true,
     udp: false,
     probe: probe::probe,
-    start: || Box::<Connection>::default(),
+    start: || Box::<HttpConnection>::default(),
 };
 
 /// Fields of both parsers.
@@ -85,9 +85,9 @@ pub fn schema_get() -> Schema {
 }
 
 /// Semantic facts for the query language.
-const FACTS: Facts = Facts {
+const FACTS: SchemaFacts = SchemaFacts {
     success: Some("status < 400"),
-    workload: Some(Workload {
+    workload: Some(WorkloadFacts {
         operation: "method",
         reads: "method in ('GET', 'HEAD')",
         writes: "method in ('POST', 'PUT', 'PATCH', 'DELETE')",
@@ -96,7 +96,7 @@ const FACTS: Facts = Facts {
     }),
     first: &["method", "path", "status", "response_time_ns"],
     families: &[headers::OF_REQUEST, headers::OF_RESPONSE, TAPS],
-    ..Facts::NONE
+    ..SchemaFacts::NONE
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {

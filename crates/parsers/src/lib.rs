@@ -2,7 +2,7 @@
 //! is a file that follows `template.rs`, a line in [`registry`], a directory of captures, and a fuzz target.
 //!
 //! Parsers are resumable state machines over borrowed slices: they receive bytes in order, buffer only a
-//! message head split over segments (bounded), and write tuples to an [`Output`]. They read no clock, hold no
+//! message head split over segments (bounded), and write tuples to an [`ParserOutput`]. They read no clock, hold no
 //! packet, and do not depend on capture, reassembly, or queries.
 
 #![forbid(unsafe_code)]
@@ -12,7 +12,6 @@ pub mod community_id;
 #[cfg(test)]
 mod dialogue;
 pub mod flow_level;
-mod memo;
 pub mod message;
 pub mod output;
 pub mod packet_level;
@@ -22,9 +21,10 @@ pub mod protocol;
 pub mod proxy_header;
 pub mod registry;
 pub mod request_response;
+mod result_cache;
 pub mod resync;
 pub mod template;
-mod writes;
+mod write_boundaries;
 
 pub mod dns;
 pub mod http;
@@ -34,10 +34,11 @@ pub mod nfs;
 pub mod redis;
 pub mod tls;
 
-pub use message::{Gap, Segment, Span};
+pub use message::{MessageSpan, StreamGap, StreamSegment};
 pub use output::{
-    Columns, Counters, Direction, FlowContext, FlowFacts, FlowRef, Limits, Output, Quality, Tap,
+    ColumnSet, Direction, FlowContext, FlowFacts, FlowRef, ParserCounters, ParserLimits, ParserOutput,
+    ParserSubscription, TupleQuality,
 };
-pub use probing::{Probing, Stream};
-pub use protocol::{End, Probe, ProbeContext, Protocol, StreamParser};
-pub use proxy_header::Proxied;
+pub use probing::{FlowProtocol, ProbeBuffer};
+pub use protocol::{ProbeContext, ProbeResult, ProtocolDefinition, StreamEnd, StreamParser};
+pub use proxy_header::ProxiedEndpoints;

@@ -7,20 +7,20 @@
 //!
 //! Sources: memcached's doc/protocol.txt, doc/protocol-binary.xml, and proto_text.c.
 
-use tuple::{Facts, Schema, TAPS, Workload};
+use tuple::{Schema, SchemaFacts, TAPS, WorkloadFacts};
 use wire::Timestamp;
 
-use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
+use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 mod binary;
+mod byte_stream;
 mod command;
 mod connection;
 mod emit;
 mod keys;
-mod lane;
 mod messages;
 mod opaques;
-mod recognise;
+mod recognition;
 mod redact;
 mod reply;
 mod text;
@@ -31,7 +31,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use self::recognise::Search;
+pub(crate) use self::recognition::MemcachedMessageLocator;
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;
@@ -39,13 +39,13 @@ pub const ALL: u8 = 0;
 pub const GET_ONLY: u8 = 1;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "memcached",
     ports: &[11211],
     tcp: true,
     udp: true,
-    probe: recognise::probe,
-    start: || Box::new(Parser::default()),
+    probe: recognition::probe,
+    start: || Box::new(MemcachedParser::default()),
 };
 
 /// Fields specific to the parser.
@@ -81,14 +81,14 @@ pub fn schema_get() -> Schema {
 }
 
 /// Semantic facts for the query language.
-const FACTS: Facts = Facts {
+const FACTS: SchemaFacts = SchemaFacts {
     // Statuses of a command the server processed; a miss counts as success. The binary protocol's errors are
     // open-ended, so the successes are listed.
     success: Some(
         "status in ('hit', 'miss', 'stored', 'not_stored', 'exists', 'not_found', 'deleted', 'touched', 'ok', \
          'auth_continue')",
     ),
-    workload: Some(Workload {
+    workload: Some(WorkloadFacts {
         operation: "command",
         reads: "command like 'get%' or command like 'gat%' or command = 'mg'",
         writes: "command like 'set%' or command like 'add%' or command like 'replace%' or command like 'append%' or \
@@ -98,7 +98,7 @@ const FACTS: Facts = Facts {
     }),
     first: &["command", "cache_key", "status", "response_time_ns"],
     families: &[TAPS],
-    ..Facts::NONE
+    ..SchemaFacts::NONE
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
@@ -107,32 +107,32 @@ fn schema_of(name: &'static str, doc: &'static str) -> Schema {
 }
 
 #[derive(Default)]
-struct Parser {
-    connection: connection::Connection,
-    exchanges: udp::Exchanges,
+struct MemcachedParser {
+    connection: connection::MemcachedConnection,
+    exchanges: udp::MemcachedUdpExchanges,
 }
 
-impl StreamParser for Parser {
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+impl StreamParser for MemcachedParser {
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         self.connection.on_bytes(direction, segment, out);
     }
 
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.connection.on_gap(direction, gap, out);
     }
 
-    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
-        if end == End::Fin {
+    fn on_end(&mut self, direction: Direction, end: StreamEnd, out: &mut ParserOutput<'_>) {
+        if end == StreamEnd::Fin {
             self.connection.on_end(direction, out);
         }
     }
 
-    fn on_close(&mut self, out: &mut Output<'_>) {
+    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
         self.connection.close(out);
         self.exchanges.close(out);
     }
 
-    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+    fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
         self.connection.rest(out)
     }
 
@@ -142,7 +142,7 @@ impl StreamParser for Parser {
         bytes: &[u8],
         cut: u32,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
         self.exchanges.on_datagram(direction, bytes, cut, ts, out);
     }

@@ -1,23 +1,23 @@
 //! Segments as delivered to a parser, and the time span of a message.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
 /// Arrival times of a message's first and last byte. Segments may arrive out of order, so `last` is the
 /// latest of all arrivals: the time at which the message was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct MessageSpan {
     /// Arrival of the first byte.
     pub first: Timestamp,
     /// Arrival of the byte that completed the message.
     pub last: Timestamp,
 }
 
-impl Span {
+impl MessageSpan {
     /// A message that begins at `ts`.
     #[must_use]
-    pub fn at(ts: Timestamp) -> Span {
-        Span { first: ts, last: ts }
+    pub fn at(ts: Timestamp) -> MessageSpan {
+        MessageSpan { first: ts, last: ts }
     }
 
     /// Adds bytes that arrived at `ts`.
@@ -28,29 +28,29 @@ impl Span {
 
 /// A segment of one direction's byte stream, with its arrival time and its position relative to both streams.
 #[derive(Clone, Copy, Debug)]
-pub struct Segment<'a> {
+pub struct StreamSegment<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
     /// Arrival of the packet that carried them.
     pub ts: Timestamp,
     /// Position of the first byte.
-    pub place: Place,
+    pub place: StreamPlace,
 }
 
-impl<'a> Segment<'a> {
+impl<'a> StreamSegment<'a> {
     /// The segment after its first `n` bytes.
     #[inline]
     #[must_use]
-    pub fn behind(self, n: usize) -> Segment<'a> {
-        let place = Place { seq: self.place.seq.plus(n as u32), ..self.place };
-        Segment { bytes: &self.bytes[n..], place, ..self }
+    pub fn behind(self, n: usize) -> StreamSegment<'a> {
+        let place = StreamPlace { seq: self.place.seq.plus(n as u32), ..self.place };
+        StreamSegment { bytes: &self.bytes[n..], place, ..self }
     }
 
     /// The first `n` bytes of the segment.
     #[inline]
     #[must_use]
-    pub fn first(self, n: usize) -> Segment<'a> {
-        Segment { bytes: &self.bytes[..n], ..self }
+    pub fn first(self, n: usize) -> StreamSegment<'a> {
+        StreamSegment { bytes: &self.bytes[..n], ..self }
     }
 
     /// Sequence number after the last byte.
@@ -63,7 +63,7 @@ impl<'a> Segment<'a> {
 
 /// A gap in one direction's byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct StreamGap {
     /// Sequence number of the first missing byte.
     pub seq: TcpSeq,
     /// Length in bytes.
@@ -72,7 +72,7 @@ pub struct Gap {
     pub ts: Timestamp,
 }
 
-impl Gap {
+impl StreamGap {
     /// Sequence number after the first `n` bytes of the gap.
     #[must_use]
     pub fn after(self, n: u64) -> TcpSeq {

@@ -14,7 +14,6 @@ mod attributes;
 mod command;
 mod compression;
 mod connection;
-mod effects;
 mod fields;
 pub mod fingerprint;
 mod framing;
@@ -23,36 +22,37 @@ mod probe;
 mod response;
 mod search;
 mod session;
+mod session_state;
 mod shorten;
 mod statements;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use self::search::Commands;
+pub(crate) use self::search::MysqlCommandLocator;
 mod tokens;
 mod transaction;
 mod tuples;
 
-use connection::Connection;
-use tuple::{Facts, Fold, Schema, TAPS, Workload};
+use connection::MysqlConnection;
+use tuple::{Schema, SchemaFacts, TAPS, TextFold, WorkloadFacts};
 
-use crate::Protocol;
+use crate::ProtocolDefinition;
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "mysql",
     ports: &[3306, 3307, 4000, 6033],
     tcp: true,
     udp: false,
     probe: probe::probe,
-    start: || Box::new(Connection::new()),
+    start: || Box::new(MysqlConnection::new()),
 };
 
 /// Redaction: a statement is replaced by its fingerprint.
-const LITERALS: Fold = Fold { name: "sql", fold: |_, sql, out| fingerprint::fingerprint(sql, out) };
+const LITERALS: TextFold = TextFold { name: "sql", fold: |_, sql, out| fingerprint::fingerprint(sql, out) };
 
 tuple::fields! {
     QUERY: Text, None, "query", "the statement's text (64 KiB of it), also where it was prepared earlier; the name for init_db" => LITERALS;
@@ -71,12 +71,12 @@ tuple::fields! {
 }
 
 /// Semantic facts for the query language.
-const FACTS: Facts = Facts {
+const FACTS: SchemaFacts = SchemaFacts {
     // Without a response, the response time and thus the second condition is null.
     success: Some(
         "(error_code is null or error_code = 0) and (response_time_ns >= 0ns or response_time_ns < 0ns)",
     ),
-    workload: Some(Workload {
+    workload: Some(WorkloadFacts {
         operation: "fingerprint",
         reads: "fingerprint like 'select%' or fingerprint like 'SELECT%'",
         writes: "fingerprint like 'insert%' or fingerprint like 'update%' or fingerprint like 'delete%' or \
@@ -87,7 +87,7 @@ const FACTS: Facts = Facts {
     }),
     first: &["query", "error_code", "response_time_ns"],
     families: &[TAPS],
-    ..Facts::NONE
+    ..SchemaFacts::NONE
 };
 
 /// The schema of `mysql_query`.

@@ -6,37 +6,37 @@
 //! `docs/nfs.md` for the fields, the clocks, and the limits. Not parsed: bodies that RPCSEC_GSS wraps or
 //! encrypts, RDMA, and RPC inside TLS.
 
-use tuple::{Facts, Holds, Part, Schema, Workload, common};
+use tuple::{PartContent, Schema, SchemaFacts, TablePart, WorkloadFacts, common};
 use wire::Timestamp;
 
-use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
+use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 mod attributes;
-mod blocks;
+mod block_checksums;
 mod body;
+mod byte_stream;
 mod calls;
 mod connection;
-mod early;
+mod early_replies;
 mod emit;
-mod lane;
-mod learned;
+mod handle_names;
 mod mount;
+mod pending_calls;
 mod portmap;
 mod programs;
 mod rpc;
 mod scan;
 mod search;
-mod suspects;
+mod suspected_calls;
 mod v2;
 mod v3;
 mod v4;
-mod waiting;
 mod xdr;
 
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use self::scan::Search;
+pub(crate) use self::scan::RpcRecordLocator;
 
 /// Variant: calls of every program.
 pub const ALL: u8 = 0;
@@ -44,13 +44,13 @@ pub const ALL: u8 = 0;
 pub const NFS_ONLY: u8 = 1;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "rpc",
     ports: &[2049, 111, 20048],
     tcp: true,
     udp: true,
     probe: scan::probe,
-    start: || Box::new(Parser::default()),
+    start: || Box::new(NfsParser::default()),
 };
 
 /// Fields specific to the parsers.
@@ -125,10 +125,10 @@ pub fn schema() -> Schema {
 }
 
 /// Semantic facts for the query language.
-const FACTS: Facts = Facts {
+const FACTS: SchemaFacts = SchemaFacts {
     // The call was accepted, and its procedure succeeded if it returns a status.
     success: Some("rpc_status = 'success' and (status is null or status = 'ok')"),
-    workload: Some(Workload {
+    workload: Some(WorkloadFacts {
         operation: "procedure",
         reads: "procedure = 'READ'",
         writes: "procedure = 'WRITE'",
@@ -136,7 +136,7 @@ const FACTS: Facts = Facts {
         bytes: ["result_count", "result_count"],
     }),
     first: &["procedure", "name", "status", "response_time_ns"],
-    ..Facts::NONE
+    ..SchemaFacts::NONE
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
@@ -145,13 +145,13 @@ fn schema_of(name: &'static str, doc: &'static str) -> Schema {
 }
 
 /// The linked tables of a recording, as in the traces of the Chronicle paper.
-const PARTS: &[Part] = {
+const PARTS: &[TablePart] = {
     use field::*;
     &[
-        Part { name: "network", holds: Holds::Fields(&common::IDS) },
-        Part {
+        TablePart { name: "network", holds: PartContent::Fields(&common::IDS) },
+        TablePart {
             name: "rpc",
-            holds: Holds::Fields(&[
+            holds: PartContent::Fields(&[
                 XID,
                 PROGRAM,
                 VERSION,
@@ -169,35 +169,39 @@ const PARTS: &[Part] = {
                 RETRANSMITTED,
             ]),
         },
-        Part { name: "nfs", holds: Holds::Rest },
-        Part {
+        TablePart { name: "nfs", holds: PartContent::Rest },
+        TablePart {
             name: "block_checksums",
-            holds: Holds::Blocks { list: BLOCK_CHECKSUMS, start: OFFSET, block_bytes: blocks::BLOCK },
+            holds: PartContent::Blocks {
+                list: BLOCK_CHECKSUMS,
+                start: OFFSET,
+                block_bytes: block_checksums::BLOCK,
+            },
         },
     ]
 };
 
 #[derive(Default)]
-struct Parser {
-    connection: connection::Connection,
+struct NfsParser {
+    connection: connection::NfsConnection,
 }
 
-impl StreamParser for Parser {
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+impl StreamParser for NfsParser {
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         self.connection.on_bytes(direction, segment, out);
     }
 
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.connection.on_gap(direction, gap, out);
     }
 
-    fn on_end(&mut self, _: Direction, _: End, _: &mut Output<'_>) {}
+    fn on_end(&mut self, _: Direction, _: StreamEnd, _: &mut ParserOutput<'_>) {}
 
-    fn on_close(&mut self, out: &mut Output<'_>) {
+    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
         self.connection.close(out);
     }
 
-    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+    fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
         let is_between = self.connection.is_between();
         self.connection.close(out);
         is_between
@@ -209,7 +213,7 @@ impl StreamParser for Parser {
         bytes: &[u8],
         cut: u32,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
         self.connection.on_datagram(direction, bytes, cut, ts, out);
     }

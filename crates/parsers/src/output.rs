@@ -5,9 +5,9 @@ use tuple::{FieldId, TapColumns, TapEnd, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id_text;
-use crate::memo::Memo;
-use crate::pairing::{Room, TRANSACTIONS_MAX};
-use crate::proxy_header::Proxied;
+use crate::pairing::{OutstandingBudget, TRANSACTIONS_MAX};
+use crate::proxy_header::ProxiedEndpoints;
+use crate::result_cache::TextResultCache;
 
 /// Direction of a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ impl Direction {
 
 /// How a tuple was obtained; the column `quality`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Quality {
+pub enum TupleQuality {
     /// All relevant bytes were captured.
     Exact,
     /// Body bytes are missing; times and sizes are exact.
@@ -47,7 +47,7 @@ pub enum Quality {
     Half,
 }
 
-impl Quality {
+impl TupleQuality {
     /// Value of the `quality` column.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -84,7 +84,7 @@ pub struct FlowContext {
     /// The VLAN of its first packet.
     pub vlan: Option<u16>,
     /// Contents of the PROXY protocol header at its start.
-    pub proxied: Option<Proxied>,
+    pub proxied: Option<ProxiedEndpoints>,
 }
 
 /// Source of a flow's common fields, evaluated when a tuple is written.
@@ -134,19 +134,19 @@ impl<'a> From<&'a FlowContext> for FlowRef<'a> {
 
 /// A set of columns of one schema; columns beyond the 128th share one bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Columns(u128);
+pub struct ColumnSet(u128);
 
-impl Columns {
+impl ColumnSet {
     /// The set of these columns.
     #[must_use]
-    pub const fn of(ids: &[FieldId]) -> Columns {
+    pub const fn of(ids: &[FieldId]) -> ColumnSet {
         let mut bits = 0;
         let mut i = 0;
         while i < ids.len() {
             bits |= Self::bit(ids[i]);
             i += 1;
         }
-        Columns(bits)
+        ColumnSet(bits)
     }
 
     /// Whether the set contains the column.
@@ -159,7 +159,7 @@ impl Columns {
     /// Whether the sets intersect.
     #[inline]
     #[must_use]
-    pub const fn has_any(self, of: Columns) -> bool {
+    pub const fn has_any(self, of: ColumnSet) -> bool {
         self.0 & of.0 != 0
     }
 
@@ -167,42 +167,50 @@ impl Columns {
         1 << if id.0 < 127 { id.0 } else { 127 }
     }
 
-    fn wanted_by(writer: &TupleWriter) -> Columns {
+    fn wanted_by(writer: &TupleWriter) -> ColumnSet {
         let ids = writer.schema().ids().filter(|id| writer.wants(*id));
-        Columns(ids.fold(0, |bits, id| bits | Self::bit(id)))
+        ColumnSet(ids.fold(0, |bits, id| bits | Self::bit(id)))
     }
 }
 
 /// One query's use of one parser: its variant and the writer of its tuples.
-pub struct Tap {
+pub struct ParserSubscription {
     /// Number of the parser within its protocol: `http` keeps every transaction, `http_get` only some.
     pub variant: u8,
     /// Destination of the rows.
     pub writer: TupleWriter,
-    columns: Columns,
+    columns: ColumnSet,
     /// Whether its schema has columns of families.
     has_members: bool,
     /// Columns that identify a request across taps, if wanted.
     request: Option<TapColumns>,
-    memo: Memo,
+    memo: TextResultCache,
     /// Cache of Community IDs.
-    ids: Memo,
+    ids: TextResultCache,
 }
 
-impl Tap {
+impl ParserSubscription {
     /// Creates a tap that writes to `writer`.
     #[must_use]
-    pub fn new(variant: u8, writer: TupleWriter) -> Tap {
-        let columns = Columns::wanted_by(&writer);
+    pub fn new(variant: u8, writer: TupleWriter) -> ParserSubscription {
+        let columns = ColumnSet::wanted_by(&writer);
         let has_members = writer.schema().members().next().is_some();
         let request = TapColumns::of(writer.schema()).filter(|taps| writer.wants(taps.request));
-        Tap { variant, writer, columns, has_members, request, memo: Memo::default(), ids: Memo::default() }
+        ParserSubscription {
+            variant,
+            writer,
+            columns,
+            has_members,
+            request,
+            memo: TextResultCache::default(),
+            ids: TextResultCache::default(),
+        }
     }
 }
 
 /// Counters of unusable input; part of the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ParserCounters {
     /// Messages that violate the protocol.
     pub malformed_messages: u64,
     /// Bytes skipped during resynchronization.
@@ -240,9 +248,9 @@ pub struct Counters {
     pub copied_bytes: u64,
 }
 
-impl Counters {
+impl ParserCounters {
     /// Adds the counts of `other`.
-    pub fn add(&mut self, other: &Counters) {
+    pub fn add(&mut self, other: &ParserCounters) {
         self.malformed_messages += other.malformed_messages;
         self.skipped_bytes += other.skipped_bytes;
         self.resyncs += other.resyncs;
@@ -265,7 +273,7 @@ impl Counters {
 
 /// Configurable memory limits of parsers, per flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ParserLimits {
     /// Bytes of pending ONC-RPC calls; a quarter of it for replies that wait for their calls.
     pub rpc_bytes_max: usize,
     /// Bytes of prepared statements of a MySQL connection.
@@ -274,55 +282,59 @@ pub struct Limits {
     pub outstanding_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ParserLimits {
     fn default() -> Self {
-        Limits { rpc_bytes_max: 4 << 20, statement_bytes_max: 8 << 20, outstanding_max: TRANSACTIONS_MAX }
+        ParserLimits {
+            rpc_bytes_max: 4 << 20,
+            statement_bytes_max: 8 << 20,
+            outstanding_max: TRANSACTIONS_MAX,
+        }
     }
 }
 
 /// Sink for one flow's tuples during one call.
-pub struct Output<'a> {
+pub struct ParserOutput<'a> {
     /// The flow.
     pub flow: FlowRef<'a>,
     /// Current time by the packets' clock; also the default end time of a tuple.
     pub now: Timestamp,
     /// Counters of unusable input.
-    pub counters: &'a mut Counters,
+    pub counters: &'a mut ParserCounters,
     /// Memory limits.
-    pub limits: Limits,
+    pub limits: ParserLimits,
     /// Memory for requests beyond [`crate::pairing::OUTSTANDING_MIN`] of a connection; `None`: unlimited.
-    pub room: Option<&'a Room>,
+    pub room: Option<&'a OutstandingBudget>,
     /// Sequence number of the request for the next tuple; TCP only.
     pub request: Option<TcpSeq>,
-    taps: &'a mut [Tap],
+    taps: &'a mut [ParserSubscription],
 }
 
-impl<'a> Output<'a> {
+impl<'a> ParserOutput<'a> {
     /// Creates an output to `taps`.
     #[inline]
     #[must_use]
     pub fn new(
         flow: impl Into<FlowRef<'a>>,
         now: Timestamp,
-        counters: &'a mut Counters,
-        taps: &'a mut [Tap],
+        counters: &'a mut ParserCounters,
+        taps: &'a mut [ParserSubscription],
     ) -> Self {
-        let limits = Limits::default();
-        Output { flow: flow.into(), now, counters, limits, room: None, request: None, taps }
+        let limits = ParserLimits::default();
+        ParserOutput { flow: flow.into(), now, counters, limits, room: None, request: None, taps }
     }
 
     /// Sets the limits.
     #[inline]
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
-        Output { limits, ..self }
+    pub fn with_limits(self, limits: ParserLimits) -> Self {
+        ParserOutput { limits, ..self }
     }
 
     /// Sets the budget for pending requests.
     #[inline]
     #[must_use]
-    pub fn with_room(self, room: &'a Room) -> Self {
-        Output { room: Some(room), ..self }
+    pub fn with_room(self, room: &'a OutstandingBudget) -> Self {
+        ParserOutput { room: Some(room), ..self }
     }
 
     /// Whether any tap wants this column; allows to skip work for it.
@@ -335,8 +347,8 @@ impl<'a> Output<'a> {
     /// Union of the columns of all taps; to be called once per flow.
     #[inline]
     #[must_use]
-    pub fn columns(&self) -> Columns {
-        Columns(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
+    pub fn columns(&self) -> ColumnSet {
+        ColumnSet(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
     }
 
     /// Columns of families, as [`tuple::Schema::members`]; equal for all taps of one protocol.
@@ -346,7 +358,7 @@ impl<'a> Output<'a> {
     }
 
     /// The protocol's cache of conversion results over all flows, for one conversion only. `None`: no tap.
-    pub(crate) fn memo(&mut self) -> Option<&mut Memo> {
+    pub(crate) fn memo(&mut self) -> Option<&mut TextResultCache> {
         Some(&mut self.taps.first_mut()?.memo)
     }
 
@@ -356,7 +368,7 @@ impl<'a> Output<'a> {
     pub fn emit(
         &mut self,
         (ts, end): (Timestamp, Option<Timestamp>),
-        quality: Quality,
+        quality: TupleQuality,
         keep: impl Fn(u8) -> bool,
         mut fill: impl FnMut(&mut TupleWriter),
     ) {
@@ -392,7 +404,7 @@ fn write_request(w: &mut TupleWriter, taps: TapColumns, request: Option<TcpSeq>,
 }
 
 /// Common fields that depend on the flow.
-const OF_A_FLOW: Columns = Columns::of(&[
+const OF_A_FLOW: ColumnSet = ColumnSet::of(&[
     common::ID,
     common::CLIENT_IP,
     common::CLIENT_PORT,
@@ -420,7 +432,7 @@ pub fn write_common(
     flow: &FlowContext,
     ts: Timestamp,
     end: Timestamp,
-    quality: Quality,
+    quality: TupleQuality,
 ) {
     write_flow(w, flow);
     if w.wants(common::COMMUNITY_ID) {
@@ -442,8 +454,8 @@ pub fn write_path(w: &mut TupleWriter, tunnel: &Tunnel, vlan: Option<u16>) {
 
 /// Writes the PROXY protocol fields.
 #[inline]
-pub fn write_proxied(w: &mut TupleWriter, proxied: Option<Proxied>) {
-    if let Some(Proxied { client, server }) = proxied {
+pub fn write_proxied(w: &mut TupleWriter, proxied: Option<ProxiedEndpoints>) {
+    if let Some(ProxiedEndpoints { client, server }) = proxied {
         w.ip(common::PROXIED_CLIENT_IP, &client.addr.0);
         w.u64(common::PROXIED_CLIENT_PORT, client.port.into());
         w.ip(common::PROXIED_SERVER_IP, &server.addr.0);
@@ -466,14 +478,14 @@ fn write_tunnel(w: &mut TupleWriter, tunnel: &Tunnel) {
 }
 
 #[inline]
-fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: Quality) {
+fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: TupleQuality) {
     w.i64(common::TS, ts.0);
     w.text(common::QUALITY, quality.name().as_bytes());
     w.i64(common::TS_END, end.0);
 }
 
 /// Writes the Community ID, cached for recent flows.
-fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut Memo) {
+fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut TextResultCache) {
     let (mut key, mut text) = ([0; 37], Vec::new());
     let ends = [flow.client, flow.server].map(|end| (end.addr.0, end.port.to_be_bytes()));
     let parts = ends.iter().flat_map(|(addr, port)| addr.iter().chain(port)).chain([&flow.protocol.0]);

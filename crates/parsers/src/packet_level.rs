@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use tuple::{FieldId, Schema, TupleWriter};
-use wire::{FiveTuple, Packet, Transport};
+use wire::{FiveTuple, Packet, TransportHeader};
 
 use crate::output::{write_common, write_path};
-use crate::{FlowContext, Quality};
+use crate::{FlowContext, TupleQuality};
 
 /// Writes the tuple of one packet.
 pub type PacketParser = fn(&Packet<'_>, &FlowContext, &mut TupleWriter);
@@ -39,7 +39,7 @@ pub mod tcp_flow_key {
 
 /// `tcp_pkt_size`: TCP packets and their sizes.
 pub mod tcp_pkt_size {
-    use super::{FlowContext, Packet, Schema, Transport, TupleWriter, begin};
+    use super::{FlowContext, Packet, Schema, TransportHeader, TupleWriter, begin};
 
     tuple::fields! {
         SRC_IP: Ip, None, "src_ip", "who sent this packet";
@@ -56,7 +56,7 @@ pub mod tcp_pkt_size {
 
     /// Writes the tuple; nothing for packets that are not TCP.
     pub fn on_packet(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
-        if !matches!(packet.transport, Transport::Tcp(_)) {
+        if !matches!(packet.transport, TransportHeader::Tcp(_)) {
             return;
         }
         begin(packet, flow, w);
@@ -70,7 +70,7 @@ pub mod tcp_pkt_size {
 
 /// `packet`: any packet, as a record of fixed size.
 pub mod packet {
-    use super::{FlowContext, Packet, Schema, Transport, TupleWriter, begin, write_five_tuple};
+    use super::{FlowContext, Packet, Schema, TransportHeader, TupleWriter, begin, write_five_tuple};
 
     tuple::fields! {
         SRC_IP: Ip, None, "src_ip", "who sent this packet";
@@ -97,7 +97,7 @@ pub mod packet {
         write_five_tuple(w, &packet.five_tuple, [SRC_IP, SRC_PORT, DST_IP, DST_PORT]);
         w.u64(PACKET_BYTES, u64::from(packet.original_len));
         w.u64(TTL, u64::from(packet.ttl));
-        if let Transport::Tcp(tcp) = &packet.transport {
+        if let TransportHeader::Tcp(tcp) = &packet.transport {
             w.u64(TCP_FLAGS, u64::from(tcp.flags.0));
             w.u64(SEQ, u64::from(tcp.seq.0));
             w.u64(ACK, u64::from(tcp.ack.0));
@@ -110,7 +110,7 @@ pub mod packet {
 /// Header columns of `packet` and `tcp_pkt_size`, which need no flow. [`HeaderColumns`] writes them for many
 /// packets at a time, much faster than one tuple at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Header {
+enum HeaderField {
     Ts,
     SrcIp,
     SrcPort,
@@ -126,7 +126,7 @@ const HEADERS: usize = 64;
 
 /// Header fields of several packets in columns: source before destination.
 #[derive(Clone, Debug)]
-pub struct Headers {
+pub struct HeaderBatch {
     len: usize,
     ts: [i64; HEADERS],
     addrs: [[[u8; 16]; HEADERS]; 2],
@@ -141,7 +141,7 @@ pub struct Headers {
 #[derive(Debug)]
 pub struct HeaderColumns {
     tcp_only: bool,
-    columns: Vec<(FieldId, Header)>,
+    columns: Vec<(FieldId, HeaderField)>,
 }
 
 impl HeaderColumns {
@@ -154,14 +154,14 @@ impl HeaderColumns {
             _ => return None,
         };
         let header = |id: FieldId| match &*writer.schema().field(id).name {
-            "ts" | "ts_end" => Some((id, Header::Ts)),
-            "src_ip" => Some((id, Header::SrcIp)),
-            "src_port" => Some((id, Header::SrcPort)),
-            "dst_ip" => Some((id, Header::DstIp)),
-            "dst_port" => Some((id, Header::DstPort)),
-            "packet_bytes" => Some((id, Header::PacketBytes)),
-            "payload_bytes" => Some((id, Header::PayloadBytes)),
-            "ttl" => Some((id, Header::Ttl)),
+            "ts" | "ts_end" => Some((id, HeaderField::Ts)),
+            "src_ip" => Some((id, HeaderField::SrcIp)),
+            "src_port" => Some((id, HeaderField::SrcPort)),
+            "dst_ip" => Some((id, HeaderField::DstIp)),
+            "dst_port" => Some((id, HeaderField::DstPort)),
+            "packet_bytes" => Some((id, HeaderField::PacketBytes)),
+            "payload_bytes" => Some((id, HeaderField::PayloadBytes)),
+            "ttl" => Some((id, HeaderField::Ttl)),
             _ => None,
         };
         let wanted = writer.schema().ids().filter(|id| writer.wants(*id));
@@ -169,7 +169,7 @@ impl HeaderColumns {
     }
 
     /// Writes the packets' rows by column, with the same result as the parser.
-    pub fn on_packets(&self, packets: &Headers, w: &mut TupleWriter) {
+    pub fn on_packets(&self, packets: &HeaderBatch, w: &mut TupleWriter) {
         if !self.tcp_only {
             return self.write(packets, 0..packets.len, w);
         }
@@ -183,27 +183,32 @@ impl HeaderColumns {
         }
     }
 
-    fn write(&self, packets: &Headers, places: Range<usize>, w: &mut TupleWriter) {
-        let Headers { ts, addrs: [src, dst], ports: [from, to], packet_bytes, payload_bytes, ttl, .. } =
-            packets;
+    fn write(&self, packets: &HeaderBatch, places: Range<usize>, w: &mut TupleWriter) {
+        let HeaderBatch {
+            ts, addrs: [src, dst], ports: [from, to], packet_bytes, payload_bytes, ttl, ..
+        } = packets;
         for &(id, header) in &self.columns {
             let places = places.clone();
             match header {
-                Header::Ts => w.extend_i64(id, ts[places].iter().copied()),
-                Header::SrcIp => w.extend_ip(id, src[places].iter().copied()),
-                Header::SrcPort => w.extend_u64(id, from[places].iter().map(|v| u64::from(*v))),
-                Header::DstIp => w.extend_ip(id, dst[places].iter().copied()),
-                Header::DstPort => w.extend_u64(id, to[places].iter().map(|v| u64::from(*v))),
-                Header::PacketBytes => w.extend_u64(id, packet_bytes[places].iter().map(|v| u64::from(*v))),
-                Header::PayloadBytes => w.extend_u64(id, payload_bytes[places].iter().map(|v| u64::from(*v))),
-                Header::Ttl => w.extend_u64(id, ttl[places].iter().map(|v| u64::from(*v))),
+                HeaderField::Ts => w.extend_i64(id, ts[places].iter().copied()),
+                HeaderField::SrcIp => w.extend_ip(id, src[places].iter().copied()),
+                HeaderField::SrcPort => w.extend_u64(id, from[places].iter().map(|v| u64::from(*v))),
+                HeaderField::DstIp => w.extend_ip(id, dst[places].iter().copied()),
+                HeaderField::DstPort => w.extend_u64(id, to[places].iter().map(|v| u64::from(*v))),
+                HeaderField::PacketBytes => {
+                    w.extend_u64(id, packet_bytes[places].iter().map(|v| u64::from(*v)))
+                }
+                HeaderField::PayloadBytes => {
+                    w.extend_u64(id, payload_bytes[places].iter().map(|v| u64::from(*v)))
+                }
+                HeaderField::Ttl => w.extend_u64(id, ttl[places].iter().map(|v| u64::from(*v))),
             }
         }
         w.end_rows(places.len());
     }
 }
 
-impl Headers {
+impl HeaderBatch {
     /// Adds the headers of a packet. The buffer must not be full.
     #[inline(always)]
     pub fn push(&mut self, packet: &Packet<'_>) {
@@ -216,7 +221,7 @@ impl Headers {
         self.packet_bytes[at] = packet.original_len;
         self.payload_bytes[at] = packet.payload_original_len;
         self.ttl[at] = packet.ttl;
-        self.is_tcp[at] = matches!(packet.transport, Transport::Tcp(_));
+        self.is_tcp[at] = matches!(packet.transport, TransportHeader::Tcp(_));
         self.len += 1;
     }
 
@@ -247,9 +252,9 @@ impl Headers {
     }
 }
 
-impl Default for Headers {
-    fn default() -> Headers {
-        Headers {
+impl Default for HeaderBatch {
+    fn default() -> HeaderBatch {
+        HeaderBatch {
             len: 0,
             ts: [0; HEADERS],
             addrs: [[[0; 16]; HEADERS]; 2],
@@ -264,7 +269,7 @@ impl Default for Headers {
 
 #[inline]
 fn begin(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
-    let quality = if flow.midstream { Quality::Midstream } else { Quality::Exact };
+    let quality = if flow.midstream { TupleQuality::Midstream } else { TupleQuality::Exact };
     write_common(w, flow, packet.ts, packet.ts, quality);
     write_path(w, &packet.tunnel, packet.vlan);
 }
@@ -287,7 +292,7 @@ mod tests {
 
     use proptest::prelude::*;
     use tuple::common;
-    use wire::{Addr, Captured, Endpoint, IpProtocol, LinkType, Timestamp};
+    use wire::{Addr, CapturedPacket, Endpoint, IpProtocol, LinkType, Timestamp};
 
     use super::*;
 
@@ -343,10 +348,10 @@ mod tests {
                 let schema = Arc::new(schema);
                 let [mut one, mut many] = [(); 2].map(|()| TupleWriter::new(schema.clone(), &wanted));
                 let columns = HeaderColumns::of(&many).expect("header fields only");
-                let mut headers = Headers::default();
+                let mut headers = HeaderBatch::default();
                 for (i, bytes) in frames.iter().enumerate() {
                     let ts = Timestamp(i as i64);
-                    let captured = Captured { ts, link_type: LinkType::Ethernet, original_len: 99, bytes };
+                    let captured = CapturedPacket { ts, link_type: LinkType::Ethernet, original_len: 99, bytes };
                     // A random port may be a tunnel's, without tunnel contents.
                     let Ok(packet) = Packet::decode(&captured) else { continue };
                     headers.push(&packet);

@@ -8,14 +8,17 @@
 mod header;
 mod roles;
 
-use flow::{Flow, Place};
-use wire::{IpProtocol, Side, Timestamp};
+use flow::{Flow, StreamPlace};
+use wire::{FlowSide, IpProtocol, Timestamp};
 
-use self::header::Preamble;
-use self::roles::Claim;
-pub use self::roles::{Doubt, Review};
-use crate::application::{Known, Over, Signature};
-use crate::{Direction, Gap, Output, Probe, ProbeContext, Protocol, Segment, StreamParser};
+use self::header::ProxyPreamble;
+use self::roles::ProtocolClaim;
+pub use self::roles::{RoleDoubt, RoleReview};
+use crate::application::{RecognitionLevel, Signature, TransportSet};
+use crate::{
+    Direction, ParserOutput, ProbeContext, ProbeResult, ProtocolDefinition, StreamGap, StreamParser,
+    StreamSegment,
+};
 
 /// Maximum bytes held per flow before recognition, and bytes of a side shown to a probe.
 const HELD_BYTES_MAX: usize = 4096;
@@ -28,12 +31,12 @@ const MIDSTREAM_CHUNKS_MAX: u32 = 200;
 
 /// Recognition state of a flow.
 #[derive(Default)]
-pub enum Stream {
+pub enum FlowProtocol {
     /// No bytes yet.
     #[default]
     New,
     /// Bytes held, protocol unknown.
-    Probing(Box<Probing>),
+    Probing(Box<ProbeBuffer>),
     /// Recognized.
     Parsing {
         /// The parser.
@@ -41,9 +44,9 @@ pub enum Stream {
         /// Index in the list of protocols.
         protocol: u8,
         /// The client's side.
-        asker: Side,
+        asker: FlowSide,
         /// Whether client and server may be exchanged.
-        doubt: Doubt,
+        doubt: RoleDoubt,
     },
     /// None of the protocols to read.
     Ignored,
@@ -51,8 +54,8 @@ pub enum Stream {
 
 /// Held bytes of a flow whose protocol is unknown.
 #[derive(Default)]
-pub struct Probing {
-    held: Vec<Held>,
+pub struct ProbeBuffer {
+    held: Vec<ProbeChunk>,
     /// Number of chunks without a result.
     chunks: u32,
     midstream: bool,
@@ -60,19 +63,19 @@ pub struct Probing {
     undecided: [bool; 2],
     /// Protocol recognized by name only: index in the list.
     named: Option<u8>,
-    preamble: Preamble,
-    claim: Option<Claim>,
+    preamble: ProxyPreamble,
+    claim: Option<ProtocolClaim>,
     /// Bytes discarded for lack of memory although a protocol waited for a response.
     passed_over: u64,
     /// The client's side, if a protocol's own signature determined it.
-    asker: Option<Side>,
+    asker: Option<FlowSide>,
 }
 
 /// Protocols a flow may have.
 #[derive(Clone, Copy)]
-pub struct Candidates<'a> {
+pub struct ProtocolCandidates<'a> {
     /// Protocols to be read.
-    pub read: &'a [&'static Protocol],
+    pub read: &'a [&'static ProtocolDefinition],
     /// Other signatures, which only name a flow.
     pub named: &'a [Signature],
     /// Bytes that may be held beyond the usual limit of a flow.
@@ -80,10 +83,10 @@ pub struct Candidates<'a> {
 }
 
 /// Bytes of `side`, or a gap.
-struct Held {
-    side: Side,
+struct ProbeChunk {
+    side: FlowSide,
     ts: Timestamp,
-    place: Place,
+    place: StreamPlace,
     /// Length of the gap before the bytes.
     missing: u64,
     bytes: Vec<u8>,
@@ -91,11 +94,11 @@ struct Held {
 
 /// Recognized protocol and the client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recognised {
+pub struct RecognizedProtocol {
     /// Index in the list of protocols.
     pub protocol: u8,
     /// The client's side.
-    pub asker: Side,
+    pub asker: FlowSide,
 }
 
 /// Facts about a flow that recognition uses.
@@ -104,7 +107,7 @@ pub struct ProbeFlow {
     /// TCP or UDP.
     pub transport: IpProtocol,
     /// The client by the SYN, if one was seen.
-    pub client: Option<Side>,
+    pub client: Option<FlowSide>,
     /// Ports of sides A and B.
     pub ports: [u16; 2],
     /// Whether the flow was joined after its start.
@@ -123,11 +126,11 @@ impl From<&Flow<'_>> for ProbeFlow {
     }
 }
 
-impl Probing {
+impl ProbeBuffer {
     /// State of a flow whose first bytes were not examined.
     #[must_use]
-    pub fn midway() -> Probing {
-        Probing { midstream: true, preamble: Preamble::absent(), ..Probing::default() }
+    pub fn midway() -> ProbeBuffer {
+        ProbeBuffer { midstream: true, preamble: ProxyPreamble::absent(), ..ProbeBuffer::default() }
     }
 
     /// Examines the next bytes of `side`. Returns `Ok(None)` while the protocol is unknown.
@@ -138,17 +141,17 @@ impl Probing {
     #[allow(clippy::result_unit_err)]
     pub fn on_bytes(
         &mut self,
-        side: Side,
-        segment: Segment<'_>,
+        side: FlowSide,
+        segment: StreamSegment<'_>,
         flow: ProbeFlow,
-        candidates: Candidates<'_>,
-    ) -> Result<Option<Recognised>, ()> {
+        candidates: ProtocolCandidates<'_>,
+    ) -> Result<Option<RecognizedProtocol>, ()> {
         let midstream = flow.midstream || self.midstream;
         let flow = ProbeFlow { client: flow.client.or(self.preamble.sender()), ..flow };
         let has_read = !candidates.read.is_empty();
         if self.len_of(side) < HELD_BYTES_MAX {
             let other = self.held_of(side.other());
-            let asked = Asked { side, flow, protocols: candidates.read, other: &other };
+            let asked = ProbeInput { side, flow, protocols: candidates.read, other: &other };
             match self.ask(&asked, segment, midstream, candidates.named) {
                 Ok(found) => return Ok(Some(found)),
                 Err(undecided) => self.undecided[side.index()] = undecided,
@@ -170,11 +173,11 @@ impl Probing {
     /// bytes may help.
     fn ask(
         &mut self,
-        asked: &Asked<'_>,
-        segment: Segment<'_>,
+        asked: &ProbeInput<'_>,
+        segment: StreamSegment<'_>,
         midstream: bool,
         named: &[Signature],
-    ) -> Result<Recognised, bool> {
+    ) -> Result<RecognizedProtocol, bool> {
         let (side, bytes) = (asked.side, segment.bytes);
         let before = self.held_of(side);
         let joined;
@@ -207,8 +210,15 @@ impl Probing {
     }
 
     /// Holds bytes that no protocol has claimed: the other side's response may identify them.
-    fn hold(&mut self, side: Side, segment: Segment<'_>, flow: ProbeFlow, midstream: bool, room: usize) {
-        let Segment { bytes, ts, place } = segment;
+    fn hold(
+        &mut self,
+        side: FlowSide,
+        segment: StreamSegment<'_>,
+        flow: ProbeFlow,
+        midstream: bool,
+        room: usize,
+    ) {
+        let StreamSegment { bytes, ts, place } = segment;
         let undecided = self.undecided[side.index()] || self.has_claimed(side);
         let held = self.held_bytes();
         let most =
@@ -222,11 +232,11 @@ impl Probing {
                 self.passed_over += if undecided { (self.len_of(side) + bytes.len()) as u64 } else { 0 };
                 self.forget(side, ts);
             }
-            () => self.held.push(Held { side, ts, place, missing: 0, bytes: bytes.to_vec() }),
+            () => self.held.push(ProbeChunk { side, ts, place, missing: 0, bytes: bytes.to_vec() }),
         }
     }
 
-    /// Index in [`Candidates::named`] of the flow's name, if known.
+    /// Index in [`ProtocolCandidates::named`] of the flow's name, if known.
     #[must_use]
     pub fn named(&self) -> Option<u8> {
         self.named
@@ -234,7 +244,7 @@ impl Probing {
 
     /// The client's side, if the flow belongs to a protocol that another parser reads.
     #[must_use]
-    pub fn asker(&self) -> Option<Side> {
+    pub fn asker(&self) -> Option<FlowSide> {
         self.asker
     }
 
@@ -242,7 +252,7 @@ impl Probing {
     /// Returns whether more bytes may help.
     fn name(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &ProbeInput<'_>,
         named: &[Signature],
         (seen, new): (&[u8], &[u8]),
         midstream: bool,
@@ -256,23 +266,23 @@ impl Probing {
             found => found,
         };
         if let Ok(claim) = found {
-            let Recognised { protocol, asker } = claim.found;
+            let RecognizedProtocol { protocol, asker } = claim.found;
             self.named = Some(protocol);
-            self.asker = Some(asker).filter(|_| named[usize::from(protocol)].known == Known::Read);
+            self.asker = Some(asker).filter(|_| named[usize::from(protocol)].known == RecognitionLevel::Read);
         }
         found == Err(true)
     }
 
     /// Handles a gap in the bytes of `side`: its held bytes are discarded.
-    pub fn on_gap(&mut self, side: Side, gap: Gap) {
+    pub fn on_gap(&mut self, side: FlowSide, gap: StreamGap) {
         let Some(gap) = self.behind_header_gap(side, gap) else { return };
-        let place = Place { seq: gap.seq, ack: None };
-        self.held.push(Held { side, ts: gap.ts, place, missing: gap.len, bytes: Vec::new() });
+        let place = StreamPlace { seq: gap.seq, ack: None };
+        self.held.push(ProbeChunk { side, ts: gap.ts, place, missing: gap.len, bytes: Vec::new() });
         self.forget(side, gap.ts);
     }
 
     /// Discards the held bytes of `side` and keeps their length as a gap.
-    fn forget(&mut self, side: Side, ts: Timestamp) {
+    fn forget(&mut self, side: FlowSide, ts: Timestamp) {
         self.undecided[side.index()] = false;
         let of_side = || self.held.iter().filter(|h| h.side == side);
         let gap = of_side().any(|h| h.missing > 0);
@@ -280,7 +290,7 @@ impl Probing {
         let place = of_side().next().map(|h| h.place).unwrap_or_default();
         self.held.retain(|h| h.side != side);
         if gap {
-            self.held.push(Held { side, ts, place, missing, bytes: Vec::new() });
+            self.held.push(ProbeChunk { side, ts, place, missing, bytes: Vec::new() });
         }
         self.midstream = true;
     }
@@ -288,12 +298,12 @@ impl Probing {
     /// Size in memory, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Probing>()
-            + self.held.iter().map(|held| size_of::<Held>() + held.bytes.len()).sum::<usize>()
+        size_of::<ProbeBuffer>()
+            + self.held.iter().map(|held| size_of::<ProbeChunk>() + held.bytes.len()).sum::<usize>()
     }
 
     /// The first held bytes of `side`, up to the number shown to a probe.
-    fn held_of(&self, side: Side) -> Vec<u8> {
+    fn held_of(&self, side: FlowSide) -> Vec<u8> {
         let mut bytes = Vec::new();
         for held in self.held.iter().filter(|held| held.side == side) {
             let room = HELD_BYTES_MAX - bytes.len();
@@ -302,7 +312,7 @@ impl Probing {
         bytes
     }
 
-    fn len_of(&self, side: Side) -> usize {
+    fn len_of(&self, side: FlowSide) -> usize {
         self.held.iter().filter(|h| h.side == side).map(|h| h.bytes.len()).sum()
     }
 
@@ -330,30 +340,30 @@ impl Probing {
     }
 
     /// Passes the held bytes to the parser.
-    pub fn replay(self, asker: Side, parser: &mut dyn StreamParser, out: &mut Output<'_>) {
-        for Held { side, ts, place, missing, bytes } in self.held {
+    pub fn replay(self, asker: FlowSide, parser: &mut dyn StreamParser, out: &mut ParserOutput<'_>) {
+        for ProbeChunk { side, ts, place, missing, bytes } in self.held {
             if missing > 0 {
-                parser.on_gap(direction(side, asker), Gap { seq: place.seq, len: missing, ts }, out);
+                parser.on_gap(direction(side, asker), StreamGap { seq: place.seq, len: missing, ts }, out);
             }
             if !bytes.is_empty() {
-                parser.on_bytes(direction(side, asker), Segment { bytes: &bytes, ts, place }, out);
+                parser.on_bytes(direction(side, asker), StreamSegment { bytes: &bytes, ts, place }, out);
             }
         }
     }
 }
 
 /// Arguments of a probe.
-struct Asked<'a> {
-    side: Side,
+struct ProbeInput<'a> {
+    side: FlowSide,
     flow: ProbeFlow,
-    protocols: &'a [&'static Protocol],
+    protocols: &'a [&'static ProtocolDefinition],
     /// Held bytes of the other side.
     other: &'a [u8],
 }
 
-impl Asked<'_> {
+impl ProbeInput<'_> {
     /// The first protocol that claims the bytes; otherwise whether any needs more.
-    fn probe(&self, bytes: &[u8], midstream: bool) -> Result<Claim, bool> {
+    fn probe(&self, bytes: &[u8], midstream: bool) -> Result<ProtocolClaim, bool> {
         let protocols = self.protocols.iter().map(|protocol| Signature::from(*protocol));
         self.first(bytes, midstream, protocols)
     }
@@ -364,14 +374,14 @@ impl Asked<'_> {
         bytes: &[u8],
         midstream: bool,
         signatures: impl Iterator<Item = Signature>,
-    ) -> Result<Claim, bool> {
+    ) -> Result<ProtocolClaim, bool> {
         let transport = self.flow.transport;
         let mut undecided = false;
         for (i, signature) in signatures.enumerate() {
             let spoken = match signature.over {
-                Over::Tcp => transport == IpProtocol::TCP,
-                Over::Udp => transport == IpProtocol::UDP,
-                Over::Both => transport == IpProtocol::TCP || transport == IpProtocol::UDP,
+                TransportSet::Tcp => transport == IpProtocol::TCP,
+                TransportSet::Udp => transport == IpProtocol::UDP,
+                TransportSet::Both => transport == IpProtocol::TCP || transport == IpProtocol::UDP,
             };
             if !spoken {
                 continue;
@@ -379,10 +389,10 @@ impl Asked<'_> {
             let protocol = i as u8;
             match self.one(bytes, midstream, &signature) {
                 Ok((asker, against_port)) => {
-                    let found = Recognised { protocol, asker };
-                    return Ok(Claim { found, side: self.side, against_port });
+                    let found = RecognizedProtocol { protocol, asker };
+                    return Ok(ProtocolClaim { found, side: self.side, against_port });
                 }
-                Err(needs_more) => undecided |= needs_more && signature.known == Known::Read,
+                Err(needs_more) => undecided |= needs_more && signature.known == RecognitionLevel::Read,
             }
         }
         Err(undecided)
@@ -390,20 +400,20 @@ impl Asked<'_> {
 
     /// The client if the bytes match a signature, and whether the ports contradict it; otherwise whether it
     /// needs more.
-    fn one(&self, bytes: &[u8], midstream: bool, signature: &Signature) -> Result<(Side, bool), bool> {
+    fn one(&self, bytes: &[u8], midstream: bool, signature: &Signature) -> Result<(FlowSide, bool), bool> {
         let by_port = self.flow.client_by_port(signature.ports);
         let mut context = context(self.side, self.flow, midstream, signature.ports);
-        context.answers = signature.known == Known::Read
+        context.answers = signature.known == RecognitionLevel::Read
             && !self.other.is_empty()
             && (signature.probe)(
                 self.other,
                 ProbeContext { speaker: context.speaker.map(Direction::other), ..context },
-            ) == Probe::NeedMore;
+            ) == ProbeResult::NeedMore;
         let ask = |context| match (signature.probe)(bytes, context) {
-            Probe::Request => Ok(self.side),
-            Probe::Response => Ok(self.side.other()),
-            Probe::NeedMore => Err(true),
-            Probe::NotForUs => Err(false),
+            ProbeResult::Request => Ok(self.side),
+            ProbeResult::Response => Ok(self.side.other()),
+            ProbeResult::NeedMore => Err(true),
+            ProbeResult::NotForUs => Err(false),
         };
         let Some(client) = by_port else { return ask(context).map(|asker| (asker, false)) };
         let presumed = ProbeContext { speaker: Some(direction(self.side, client)), ..context };
@@ -416,15 +426,15 @@ impl Asked<'_> {
 
 /// The direction of bytes sent by `side` when `asker` is the client.
 #[must_use]
-pub fn direction(side: Side, asker: Side) -> Direction {
+pub fn direction(side: FlowSide, asker: FlowSide) -> Direction {
     if side == asker { Direction::ClientToServer } else { Direction::ServerToClient }
 }
 
-fn context(side: Side, flow: ProbeFlow, midstream: bool, ports: &[u16]) -> ProbeContext {
-    let usual = |s: Side| ports.contains(&flow.ports[s.index()]);
+fn context(side: FlowSide, flow: ProbeFlow, midstream: bool, ports: &[u16]) -> ProbeContext {
+    let usual = |s: FlowSide| ports.contains(&flow.ports[s.index()]);
     let usual_port = match flow.client {
         Some(client) => usual(client.other()),
-        None => usual(Side::A) || usual(Side::B),
+        None => usual(FlowSide::A) || usual(FlowSide::B),
     };
     let speaker = flow.client.map(|client| direction(side, client));
     ProbeContext { transport: flow.transport, usual_port, midstream, speaker, answers: false }
@@ -436,38 +446,38 @@ mod tests {
 
     use super::*;
     use crate::dialogue::flow;
-    use crate::{Counters, template};
+    use crate::{ParserCounters, template};
 
     /// Records the positions of segments.
-    struct Places(Vec<Place>);
+    struct PlaceRecorder(Vec<StreamPlace>);
 
-    impl StreamParser for Places {
-        fn on_bytes(&mut self, _: Direction, segment: Segment<'_>, _: &mut Output<'_>) {
+    impl StreamParser for PlaceRecorder {
+        fn on_bytes(&mut self, _: Direction, segment: StreamSegment<'_>, _: &mut ParserOutput<'_>) {
             self.0.push(segment.behind(1).place);
         }
 
-        fn on_gap(&mut self, _: Direction, _: Gap, _: &mut Output<'_>) {}
+        fn on_gap(&mut self, _: Direction, _: StreamGap, _: &mut ParserOutput<'_>) {}
 
-        fn on_end(&mut self, _: Direction, _: crate::End, _: &mut Output<'_>) {}
+        fn on_end(&mut self, _: Direction, _: crate::StreamEnd, _: &mut ParserOutput<'_>) {}
 
-        fn on_close(&mut self, _: &mut Output<'_>) {}
+        fn on_close(&mut self, _: &mut ParserOutput<'_>) {}
     }
 
     #[test]
     fn what_was_held_keeps_its_place() {
-        let mut probing = Probing::default();
+        let mut probing = ProbeBuffer::default();
         let about =
             ProbeFlow { transport: IpProtocol::TCP, client: None, ports: [40000, 7070], midstream: false };
-        let at = |seq| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(7)) };
-        let segment = |bytes, ts, seq| Segment { bytes, ts: Timestamp(ts), place: at(seq) };
-        let protocols = Candidates { read: &[&template::PROTOCOL], named: &[], room: 0 };
-        let found = probing.on_bytes(Side::A, segment(b"GET", 1, 100), about, protocols);
+        let at = |seq| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(7)) };
+        let segment = |bytes, ts, seq| StreamSegment { bytes, ts: Timestamp(ts), place: at(seq) };
+        let protocols = ProtocolCandidates { read: &[&template::PROTOCOL], named: &[], room: 0 };
+        let found = probing.on_bytes(FlowSide::A, segment(b"GET", 1, 100), about, protocols);
         assert_eq!(found, Ok(None));
-        let found = probing.on_bytes(Side::A, segment(b" a\n", 2, 103), about, protocols);
-        assert_eq!(found, Ok(Some(Recognised { protocol: 0, asker: Side::A })));
-        let (flow, mut counters, mut places) = (flow(), Counters::default(), Places(Vec::new()));
-        let mut out = Output::new(&flow, Timestamp(2), &mut counters, &mut []);
-        probing.replay(Side::A, &mut places, &mut out);
+        let found = probing.on_bytes(FlowSide::A, segment(b" a\n", 2, 103), about, protocols);
+        assert_eq!(found, Ok(Some(RecognizedProtocol { protocol: 0, asker: FlowSide::A })));
+        let (flow, mut counters, mut places) = (flow(), ParserCounters::default(), PlaceRecorder(Vec::new()));
+        let mut out = ParserOutput::new(&flow, Timestamp(2), &mut counters, &mut []);
+        probing.replay(FlowSide::A, &mut places, &mut out);
         assert_eq!(places.0, [at(101)]);
     }
 }

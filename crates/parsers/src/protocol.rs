@@ -1,11 +1,11 @@
-//! Interface of a protocol: a [`Protocol`] defines how to recognize it and how to start a [`StreamParser`].
+//! Interface of a protocol: a [`ProtocolDefinition`] defines how to recognize it and how to start a [`StreamParser`].
 
 use wire::{IpProtocol, Timestamp};
 
-use crate::{Direction, Gap, Output, Segment};
+use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
 /// A protocol's entry in the registry.
-pub struct Protocol {
+pub struct ProtocolDefinition {
     /// Name for counters and messages.
     pub name: &'static str,
     /// Usual server ports: a hint that lets `probe` accept weaker evidence.
@@ -15,7 +15,7 @@ pub struct Protocol {
     /// Whether it uses UDP.
     pub udp: bool,
     /// Examines the first bytes that one end sent (all of them so far, at most a few KiB).
-    pub probe: fn(&[u8], ProbeContext) -> Probe,
+    pub probe: fn(&[u8], ProbeContext) -> ProbeResult,
     /// Creates a parser for one flow.
     pub start: fn() -> Box<dyn StreamParser>,
 }
@@ -37,7 +37,7 @@ pub struct ProbeContext {
 
 /// Result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub enum ProbeResult {
     /// Too few bytes; probe again with more.
     NeedMore,
     /// Not this protocol, or not the start of a message.
@@ -50,7 +50,7 @@ pub enum Probe {
 
 /// How a byte stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StreamEnd {
     /// FIN: the stream is complete.
     Fin,
     /// RST: the stream may be incomplete.
@@ -58,26 +58,26 @@ pub enum End {
 }
 
 /// Parses both byte streams of one flow. Bytes of one direction are contiguous except for reported gaps; a
-/// segment is delivered after the bytes that its sender had received ([`flow::Place::ack`]). The tuples do
+/// segment is delivered after the bytes that its sender had received ([`flow::StreamPlace::ack`]). The tuples do
 /// not depend on segment boundaries.
 pub trait StreamParser: Send {
     /// Handles the next bytes of one direction.
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>);
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>);
 
     /// Handles a gap in one direction; the stream continues after it.
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>);
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>);
 
     /// Handles the end of one direction.
-    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>);
+    fn on_end(&mut self, direction: Direction, end: StreamEnd, out: &mut ParserOutput<'_>);
 
     /// Handles the end of the flow (both FINs, RST, idle timeout, end of input): open transactions are
     /// written, as halves if incomplete.
-    fn on_close(&mut self, out: &mut Output<'_>);
+    fn on_close(&mut self, out: &mut ParserOutput<'_>);
 
     /// Handles the idle timeout of a TCP connection: pending transactions are written, complete or as halves.
     /// Returns whether the parser can continue at its position, which requires that no message is in
     /// progress; otherwise it is closed.
-    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+    fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
         self.on_close(out);
         false
     }
@@ -89,7 +89,7 @@ pub trait StreamParser: Send {
         bytes: &[u8],
         cut: u32,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
         let _ = (direction, bytes, cut, ts, out);
     }

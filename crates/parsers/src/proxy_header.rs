@@ -24,7 +24,7 @@ const CRC32C: u8 = 3;
 
 /// Endpoints of the connection between the original client and the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proxied {
+pub struct ProxiedEndpoints {
     /// The original client.
     pub client: Endpoint,
     /// The address the client connected to.
@@ -33,22 +33,22 @@ pub struct Proxied {
 
 /// A header with its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ProxyHeader {
     /// Length of the header; payload follows.
     pub len: usize,
     /// Absent for `LOCAL`, `UNKNOWN`, and Unix sockets.
-    pub proxied: Option<Proxied>,
+    pub proxied: Option<ProxiedEndpoints>,
 }
 
 /// Result for the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
+pub enum ProxyHeaderProbe {
     /// No header, or a malformed one.
     Other,
     /// Possibly the start of a header.
     Open,
     /// A header, which may be longer than the bytes.
-    Header(Header),
+    Header(ProxyHeader),
 }
 
 /// Whether a header of either version begins with this byte.
@@ -59,12 +59,12 @@ pub fn begins(first: u8) -> bool {
 
 /// Parses the first bytes of a client.
 #[must_use]
-pub fn read(bytes: &[u8]) -> Begin {
+pub fn read(bytes: &[u8]) -> ProxyHeaderProbe {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(a, b)| a == b);
     match () {
         () if begins(V1) => v1(bytes),
         () if begins(V2) => v2(bytes),
-        () => Begin::Other,
+        () => ProxyHeaderProbe::Other,
     }
 }
 
@@ -75,22 +75,24 @@ pub fn v2_len(bytes: &[u8]) -> Option<usize> {
     Some(FIXED + usize::from(u16::from_be_bytes([fixed[14], fixed[15]])))
 }
 
-fn v1(bytes: &[u8]) -> Begin {
+fn v1(bytes: &[u8]) -> ProxyHeaderProbe {
     let head = &bytes[..bytes.len().min(LINE_BYTES_MAX)];
     let Some(end) = memchr::memchr(b'\n', head) else {
-        return if head.len() < LINE_BYTES_MAX { Begin::Open } else { Begin::Other };
+        return if head.len() < LINE_BYTES_MAX { ProxyHeaderProbe::Open } else { ProxyHeaderProbe::Other };
     };
     let line = head[..end].strip_suffix(b"\r").and_then(|line| std::str::from_utf8(line).ok());
-    let Some(rest) = line.and_then(|line| line.strip_prefix("PROXY ")) else { return Begin::Other };
+    let Some(rest) = line.and_then(|line| line.strip_prefix("PROXY ")) else {
+        return ProxyHeaderProbe::Other;
+    };
     let is_unknown = rest == "UNKNOWN" || rest.starts_with("UNKNOWN ");
     match v1_ends(rest) {
-        None if !is_unknown => Begin::Other,
-        proxied => Begin::Header(Header { len: end + 1, proxied }),
+        None if !is_unknown => ProxyHeaderProbe::Other,
+        proxied => ProxyHeaderProbe::Header(ProxyHeader { len: end + 1, proxied }),
     }
 }
 
 /// `TCP4 client server port port`, or the same with `TCP6`.
-fn v1_ends(line: &str) -> Option<Proxied> {
+fn v1_ends(line: &str) -> Option<ProxiedEndpoints> {
     let mut words = line.split(' ');
     let is_v4 = match words.next()? {
         "TCP4" => true,
@@ -106,19 +108,19 @@ fn v1_ends(line: &str) -> Option<Proxied> {
     let ports = [port()?, port()?];
     words.next().is_none().then_some(())?;
     let end = |ip: IpAddr, port| Endpoint { addr: Addr::from(ip), port };
-    Some(Proxied { client: end(client, ports[0]), server: end(server, ports[1]) })
+    Some(ProxiedEndpoints { client: end(client, ports[0]), server: end(server, ports[1]) })
 }
 
-fn v2(bytes: &[u8]) -> Begin {
+fn v2(bytes: &[u8]) -> ProxyHeaderProbe {
     let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED>() else {
         // Version and command, if present.
         let is_sound = bytes.get(V2.len()).is_none_or(|byte| matches!(byte, 0x20 | 0x21));
-        return if is_sound { Begin::Open } else { Begin::Other };
+        return if is_sound { ProxyHeaderProbe::Open } else { ProxyHeaderProbe::Other };
     };
     let is_local = match fixed[12] {
         0x20 => true,
         0x21 => false,
-        _ => return Begin::Other,
+        _ => return ProxyHeaderProbe::Other,
     };
     let len = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
     let addresses = match fixed[13] {
@@ -127,19 +129,19 @@ fn v2(bytes: &[u8]) -> Begin {
         0x31 | 0x32 => 216,
         0 => 0,
         _ if is_local => 0,
-        _ => return Begin::Other,
+        _ => return ProxyHeaderProbe::Other,
     };
-    let header = Header { len: FIXED + len, proxied: None };
+    let header = ProxyHeader { len: FIXED + len, proxied: None };
     match rest.split_at_checked(addresses) {
-        _ if is_local => Begin::Header(header),
-        _ if len < addresses => Begin::Other,
-        None => Begin::Open,
-        Some((ends, _)) => Begin::Header(Header { proxied: v2_ends(ends), ..header }),
+        _ if is_local => ProxyHeaderProbe::Header(header),
+        _ if len < addresses => ProxyHeaderProbe::Other,
+        None => ProxyHeaderProbe::Open,
+        Some((ends, _)) => ProxyHeaderProbe::Header(ProxyHeader { proxied: v2_ends(ends), ..header }),
     }
 }
 
 /// Addresses, then ports.
-fn v2_ends(bytes: &[u8]) -> Option<Proxied> {
+fn v2_ends(bytes: &[u8]) -> Option<ProxiedEndpoints> {
     let ip = |bytes: &[u8]| -> Option<IpAddr> {
         let v4 = <[u8; 4]>::try_from(bytes).map(|ip| Ipv4Addr::from(ip).into());
         v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|ip| Ipv6Addr::from(ip).into())).ok()
@@ -154,7 +156,7 @@ fn v2_ends(bytes: &[u8]) -> Option<Proxied> {
         let addr = Addr::from(ip(&addresses[i * width..(i + 1) * width])?);
         Some(Endpoint { addr, port: u16::from_be_bytes([ports[2 * i], ports[2 * i + 1]]) })
     };
-    Some(Proxied { client: end(0)?, server: end(1)? })
+    Some(ProxiedEndpoints { client: end(0)?, server: end(1)? })
 }
 
 /// Whether the checksum of a complete header is correct, if it has one.
@@ -200,8 +202,8 @@ mod tests {
     /// Examples and limits of the specification; each prefix may still become a header.
     #[test]
     fn lines() {
-        let four = Proxied { client: end("192.168.0.1", 56324), server: end("192.168.0.11", 443) };
-        let six = Proxied { client: end("2001:db8::1", 1), server: end("::1", 65535) };
+        let four = ProxiedEndpoints { client: end("192.168.0.1", 56324), server: end("192.168.0.11", 443) };
+        let six = ProxiedEndpoints { client: end("2001:db8::1", 1), server: end("::1", 65535) };
         for (line, expected) in [
             ("PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n", Some(Some(four))),
             ("PROXY TCP6 2001:db8::1 ::1 1 65535\r\n", Some(Some(six))),
@@ -219,16 +221,20 @@ mod tests {
             ("PROXY * HTTP/1.1\r\n", None),
         ] {
             let found = read(line.as_bytes());
-            let header = expected.map(|proxied| Begin::Header(Header { len: line.len(), proxied }));
-            assert_eq!(found, header.unwrap_or(Begin::Other), "{line:?}");
+            let header =
+                expected.map(|proxied| ProxyHeaderProbe::Header(ProxyHeader { len: line.len(), proxied }));
+            assert_eq!(found, header.unwrap_or(ProxyHeaderProbe::Other), "{line:?}");
             if expected.is_some() {
                 let cuts = 0..line.len();
-                assert!(cuts.into_iter().all(|n| read(&line.as_bytes()[..n]) == Begin::Open), "{line:?}");
+                assert!(
+                    cuts.into_iter().all(|n| read(&line.as_bytes()[..n]) == ProxyHeaderProbe::Open),
+                    "{line:?}"
+                );
                 assert!(is_sound(line.as_bytes()));
             }
         }
         let endless = [b"PROXY UNKNOWN ".as_slice(), &[b'a'; 100]].concat();
-        assert_eq!(read(&endless), Begin::Other);
+        assert_eq!(read(&endless), ProxyHeaderProbe::Other);
     }
 
     fn header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
@@ -239,10 +245,11 @@ mod tests {
     #[test]
     fn binary_headers() {
         let four = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 1, 187];
-        let ends = Proxied { client: end("10.0.0.1", 80), server: end("10.0.0.2", 443) };
+        let ends = ProxiedEndpoints { client: end("10.0.0.1", 80), server: end("10.0.0.2", 443) };
         let six = [[0; 15].as_slice(), &[1], &[0; 15], &[2], &[0, 1, 0, 2]].concat();
-        let six_ends = Proxied { client: end("::1", 1), server: end("::2", 2) };
-        let known = |rest: &[u8], proxied| Begin::Header(Header { len: FIXED + rest.len(), proxied });
+        let six_ends = ProxiedEndpoints { client: end("::1", 1), server: end("::2", 2) };
+        let known =
+            |rest: &[u8], proxied| ProxyHeaderProbe::Header(ProxyHeader { len: FIXED + rest.len(), proxied });
         assert_eq!(read(&header(0x21, 0x11, &four)), known(&four, Some(ends)));
         assert_eq!(read(&header(0x21, 0x21, &six)), known(&six, Some(six_ends)));
         let elements = [four.as_slice(), &[4, 0, 2, 7, 7]].concat();
@@ -257,12 +264,12 @@ mod tests {
             header(0x21, 0x44, &four),
             header(0x21, 0x11, &four[..11]),
         ] {
-            assert_eq!(read(&malformed), Begin::Other, "{malformed:x?}");
+            assert_eq!(read(&malformed), ProxyHeaderProbe::Other, "{malformed:x?}");
         }
         let whole = header(0x21, 0x11, &four);
-        assert!((0..whole.len()).all(|n| read(&whole[..n]) == Begin::Open));
+        assert!((0..whole.len()).all(|n| read(&whole[..n]) == ProxyHeaderProbe::Open));
         let long = [four.as_slice(), &[0; 65523]].concat();
-        let known = Begin::Header(Header { len: FIXED + 65535, proxied: Some(ends) });
+        let known = ProxyHeaderProbe::Header(ProxyHeader { len: FIXED + 65535, proxied: Some(ends) });
         assert_eq!(read(&header(0x21, 0x11, &long)[..28]), known);
     }
 

@@ -8,12 +8,15 @@
 //! Sources: the RESP specification and the command reference of redis.io.
 
 use tuple::redact::HASH;
-use tuple::{Facts, FieldId, Schema, TAPS, TupleWriter, Workload};
+use tuple::{FieldId, Schema, SchemaFacts, TAPS, TupleWriter, WorkloadFacts};
 
-use crate::pairing::{Expects, Fit};
-use crate::request_response::{Cut, Found, Messages, RequestResponse, Role, Said, Talk, Then};
+use crate::pairing::{ResponseExpectation, ResponseMatch};
+use crate::request_response::{
+    ExchangePattern, MessageBoundary, MessagePosition, MessageSuccessor, MessageView, RequestResponseParser,
+    RequestResponseProtocol, ServerMessageRole,
+};
 use crate::resync::next_line;
-use crate::{Direction, Protocol};
+use crate::{Direction, ProtocolDefinition};
 
 mod commands;
 mod probe;
@@ -25,19 +28,19 @@ mod subscriptions;
 mod tests;
 
 use self::redact::{COMMAND_WORDS, ERROR_CODE};
-use self::subscriptions::Subscriptions;
+use self::subscriptions::RedisSubscriptions;
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "redis",
     ports: &[6379, 6380, 26379],
     tcp: true,
     udp: false,
     probe: probe::probe,
-    start: RequestResponse::<Redis>::start,
+    start: RequestResponseParser::<RedisConnection>::start,
 };
 
 tuple::fields! {
@@ -54,9 +57,9 @@ tuple::fields! {
 }
 
 /// Semantic facts for the query language.
-const FACTS: Facts = Facts {
+const FACTS: SchemaFacts = SchemaFacts {
     success: Some("error is null and response_time_ns >= 0ns"),
-    workload: Some(Workload {
+    workload: Some(WorkloadFacts {
         operation: "command",
         reads: commands::IS_READ,
         writes: commands::IS_WRITE,
@@ -65,7 +68,7 @@ const FACTS: Facts = Facts {
     }),
     first: &["command", "key", "error", "response_time_ns"],
     families: &[TAPS],
-    ..Facts::NONE
+    ..SchemaFacts::NONE
 };
 
 /// The schema.
@@ -78,15 +81,15 @@ pub fn schema() -> Schema {
 
 /// State of one connection.
 #[derive(Default)]
-pub struct Redis {
-    replies: Replies,
-    subscriptions: Subscriptions,
-    replication: Replication,
+pub struct RedisConnection {
+    replies: RedisReplyMode,
+    subscriptions: RedisSubscriptions,
+    replication: RedisReplication,
 }
 
 /// Which of the client's commands are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Replies {
+enum RedisReplyMode {
     #[default]
     All,
     /// All but the next one.
@@ -96,7 +99,7 @@ enum Replies {
 
 /// Progress toward replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Replication {
+enum RedisReplication {
     #[default]
     NotAsked,
     /// By SYNC, whose reply is a bulk string without an end.
@@ -104,26 +107,26 @@ enum Replication {
     Begun,
 }
 
-impl Messages for Redis {
+impl RequestResponseProtocol for RedisConnection {
     const RESPONSE_TIME_NS: FieldId = RESPONSE_TIME_NS;
     const TRANSFER_TIME_NS: Option<FieldId> = Some(TRANSFER_TIME_NS);
     const BYTES: [Option<FieldId>; 2] = [Some(REQUEST_BYTES), Some(RESPONSE_BYTES)];
     /// An inline command of one letter.
     const BYTES_MIN: u32 = 2;
     const KEPT_BYTES_MAX: usize = 2048;
-    const TALK: Talk = Talk::Freely;
+    const TALK: ExchangePattern = ExchangePattern::Freely;
 
-    fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut {
+    fn cut(&self, direction: Direction, bytes: &[u8]) -> MessageBoundary {
         match direction {
             Direction::ClientToServer => resp::cut_command(bytes),
-            Direction::ServerToClient if self.replication == Replication::AskedWithSync => {
+            Direction::ServerToClient if self.replication == RedisReplication::AskedWithSync => {
                 resp::cut_line(bytes)
             }
             Direction::ServerToClient => resp::cut_reply(bytes),
         }
     }
 
-    fn go_on(&self, direction: Direction, rest: u64, bytes: &[u8]) -> Cut {
+    fn go_on(&self, direction: Direction, rest: u64, bytes: &[u8]) -> MessageBoundary {
         resp::go_on(direction, rest, bytes)
     }
 
@@ -132,68 +135,72 @@ impl Messages for Redis {
     }
 
     /// The inside of a reply may look like a reply: a reply is only accepted at a proven message start.
-    fn believe(&self, direction: Direction, bytes: &[u8], found: Found) -> bool {
+    fn believe(&self, direction: Direction, bytes: &[u8], found: MessagePosition) -> bool {
         match direction {
-            Direction::ClientToServer => found != Found::Anywhere && resp::may_be_command(bytes),
-            Direction::ServerToClient => found != Found::Anywhere || resp::may_be_push(bytes),
+            Direction::ClientToServer => found != MessagePosition::Anywhere && resp::may_be_command(bytes),
+            Direction::ServerToClient => found != MessagePosition::Anywhere || resp::may_be_push(bytes),
         }
     }
 
-    fn request(&mut self, head: &[u8]) -> Expects {
+    fn request(&mut self, head: &[u8]) -> ResponseExpectation {
         let mut words = resp::words(head);
         let mut is =
             |word: &str| words.next().flatten().is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()));
         let name = resp::name(head).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"SYNC") {
-            self.replication = Replication::AskedWithSync;
+            self.replication = RedisReplication::AskedWithSync;
         }
         let is_reply_mode = is("CLIENT") && is("REPLY");
         let mode = resp::words(head).nth(2).flatten().filter(|_| is_reply_mode).unwrap_or_default();
-        let answered = self.replies == Replies::All;
+        let answered = self.replies == RedisReplyMode::All;
         self.replies = match (&*mode.to_ascii_uppercase(), self.replies) {
             (b"ON", _) => {
-                self.replies = Replies::All;
-                return Expects::Response;
+                self.replies = RedisReplyMode::All;
+                return ResponseExpectation::Response;
             }
-            (b"OFF", _) | (_, Replies::None) => Replies::None,
-            (b"SKIP", _) => Replies::NotNext,
-            _ => Replies::All,
+            (b"OFF", _) | (_, RedisReplyMode::None) => RedisReplyMode::None,
+            (b"SKIP", _) => RedisReplyMode::NotNext,
+            _ => RedisReplyMode::All,
         };
         let is_silent = matches!(&*mode.to_ascii_uppercase(), b"OFF" | b"SKIP");
-        if answered && !is_silent { Expects::Response } else { Expects::Nothing }
+        if answered && !is_silent { ResponseExpectation::Response } else { ResponseExpectation::Nothing }
     }
 
-    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
+    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
         let asked_for =
             |name: &str| asked.and_then(resp::name).is_some_and(|n| n.eq_ignore_ascii_case(name.as_bytes()));
         match head {
-            [b'+', ..] if asked_for("PSYNC") => self.replication = Replication::Begun,
-            [b'$', ..] if self.replication == Replication::AskedWithSync => {
-                self.replication = Replication::Begun
+            [b'+', ..] if asked_for("PSYNC") => self.replication = RedisReplication::Begun,
+            [b'$', ..] if self.replication == RedisReplication::AskedWithSync => {
+                self.replication = RedisReplication::Begun
             }
-            [b'+', ..] if asked_for("RESET") => self.subscriptions = Subscriptions::default(),
-            _ if resp::is_monitor_line(head) => return Role::Unsolicited,
+            [b'+', ..] if asked_for("RESET") => self.subscriptions = RedisSubscriptions::default(),
+            _ if resp::is_monitor_line(head) => return ServerMessageRole::Unsolicited,
             _ => {}
         }
         self.subscriptions.role(head, asked)
     }
 
-    fn fit(request: &[u8], response: &[u8]) -> Fit {
+    fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
         subscriptions::fit(request, response)
     }
 
     fn lose(&mut self, direction: Direction) {
         match direction {
-            Direction::ClientToServer => self.replies = Replies::All,
+            Direction::ClientToServer => self.replies = RedisReplyMode::All,
             Direction::ServerToClient => self.subscriptions.lose(),
         }
     }
 
-    fn then(&self) -> Then {
-        if self.replication == Replication::Begun { Then::Nothing } else { Then::Messages }
+    fn then(&self) -> MessageSuccessor {
+        if self.replication == RedisReplication::Begun {
+            MessageSuccessor::Nothing
+        } else {
+            MessageSuccessor::Messages
+        }
     }
 
-    fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter) {
+    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter) {
         let mut room = [0; 64];
         let name = request.and_then(|said| resp::upper_name(said.head, &mut room));
         if let (Some(request), Some(name)) = (request, name) {

@@ -6,11 +6,11 @@ use tuple::Schema;
 
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
-use crate::{Protocol, dns, http, memcached, mysql, nfs, redis, tls};
+use crate::{ProtocolDefinition, dns, http, memcached, mysql, nfs, redis, tls};
 
 /// Input of a parser.
 #[derive(Clone, Copy)]
-pub enum Reads {
+pub enum ParserInput {
     /// The first packet of every TCP flow.
     FirstPackets(PacketParser),
     /// Every packet.
@@ -20,37 +20,46 @@ pub enum Reads {
     /// Flow records, for [`flow_record`].
     Flows,
     /// Byte streams or datagrams of a protocol; the number is the parser's variant.
-    Messages(&'static Protocol, u8),
+    Messages(&'static ProtocolDefinition, u8),
 }
 
 /// A parser by name.
-pub struct Registration {
+pub struct ParserRegistration {
     /// Its schema, whose name is the parser's name.
     pub schema: fn() -> Schema,
     /// Its input.
-    pub reads: Reads,
+    pub reads: ParserInput,
 }
 
 /// Every parser.
-pub const PARSERS: &[Registration] = &[
-    Registration { schema: tcp_flow_key::schema, reads: Reads::FirstPackets(tcp_flow_key::on_first_packet) },
-    Registration { schema: tcp_conn_time::schema, reads: Reads::Connections },
-    Registration { schema: tcp_pkt_size::schema, reads: Reads::Packets(tcp_pkt_size::on_packet) },
-    Registration { schema: packet::schema, reads: Reads::Packets(packet::on_packet) },
-    Registration { schema: flow_record::schema, reads: Reads::Flows },
-    Registration { schema: http::schema, reads: Reads::Messages(&http::PROTOCOL, http::ALL) },
-    Registration { schema: http::schema_get, reads: Reads::Messages(&http::PROTOCOL, http::GET_ONLY) },
-    Registration { schema: mysql::schema, reads: Reads::Messages(&mysql::PROTOCOL, mysql::ALL) },
-    Registration { schema: memcached::schema, reads: Reads::Messages(&memcached::PROTOCOL, memcached::ALL) },
-    Registration {
-        schema: memcached::schema_get,
-        reads: Reads::Messages(&memcached::PROTOCOL, memcached::GET_ONLY),
+pub const PARSERS: &[ParserRegistration] = &[
+    ParserRegistration {
+        schema: tcp_flow_key::schema,
+        reads: ParserInput::FirstPackets(tcp_flow_key::on_first_packet),
     },
-    Registration { schema: redis::schema, reads: Reads::Messages(&redis::PROTOCOL, redis::ALL) },
-    Registration { schema: nfs::schema, reads: Reads::Messages(&nfs::PROTOCOL, nfs::NFS_ONLY) },
-    Registration { schema: nfs::schema_rpc, reads: Reads::Messages(&nfs::PROTOCOL, nfs::ALL) },
-    Registration { schema: dns::schema, reads: Reads::Messages(&dns::PROTOCOL, dns::ALL) },
-    Registration { schema: tls::schema, reads: Reads::Messages(&tls::PROTOCOL, tls::ALL) },
+    ParserRegistration { schema: tcp_conn_time::schema, reads: ParserInput::Connections },
+    ParserRegistration { schema: tcp_pkt_size::schema, reads: ParserInput::Packets(tcp_pkt_size::on_packet) },
+    ParserRegistration { schema: packet::schema, reads: ParserInput::Packets(packet::on_packet) },
+    ParserRegistration { schema: flow_record::schema, reads: ParserInput::Flows },
+    ParserRegistration { schema: http::schema, reads: ParserInput::Messages(&http::PROTOCOL, http::ALL) },
+    ParserRegistration {
+        schema: http::schema_get,
+        reads: ParserInput::Messages(&http::PROTOCOL, http::GET_ONLY),
+    },
+    ParserRegistration { schema: mysql::schema, reads: ParserInput::Messages(&mysql::PROTOCOL, mysql::ALL) },
+    ParserRegistration {
+        schema: memcached::schema,
+        reads: ParserInput::Messages(&memcached::PROTOCOL, memcached::ALL),
+    },
+    ParserRegistration {
+        schema: memcached::schema_get,
+        reads: ParserInput::Messages(&memcached::PROTOCOL, memcached::GET_ONLY),
+    },
+    ParserRegistration { schema: redis::schema, reads: ParserInput::Messages(&redis::PROTOCOL, redis::ALL) },
+    ParserRegistration { schema: nfs::schema, reads: ParserInput::Messages(&nfs::PROTOCOL, nfs::NFS_ONLY) },
+    ParserRegistration { schema: nfs::schema_rpc, reads: ParserInput::Messages(&nfs::PROTOCOL, nfs::ALL) },
+    ParserRegistration { schema: dns::schema, reads: ParserInput::Messages(&dns::PROTOCOL, dns::ALL) },
+    ParserRegistration { schema: tls::schema, reads: ParserInput::Messages(&tls::PROTOCOL, tls::ALL) },
 ];
 
 /// The schemas of all parsers, in the order of the list.
@@ -67,6 +76,6 @@ pub fn schema(name: &str) -> Option<Arc<Schema>> {
 
 /// The parser named `name`.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Registration> {
+pub fn find(name: &str) -> Option<&'static ParserRegistration> {
     PARSERS.iter().find(|p| (p.schema)().name == name)
 }

@@ -1,6 +1,6 @@
 //! A parser for any protocol in which a server answers requests in order. A protocol supplies message ends
-//! ([`Messages::cut`]), possible message starts ([`Messages::next`]), and the fields of its tuple
-//! ([`Messages::write`]); everything else has a default that a more complex protocol overrides.
+//! ([`RequestResponseProtocol::cut`]), possible message starts ([`RequestResponseProtocol::next`]), and the fields of its tuple
+//! ([`RequestResponseProtocol::write`]); everything else has a default that a more complex protocol overrides.
 //!
 //! This module handles the rest: heads in several segments (copied, bounded), bodies (skipped, not copied),
 //! messages whose end is known only from later bytes, pairing across gaps ([`crate::pairing`]), times,
@@ -10,21 +10,21 @@
 use tuple::{FieldId, TupleWriter};
 
 use crate::Direction;
-use crate::pairing::{Expects, Fit};
+use crate::pairing::{ResponseExpectation, ResponseMatch};
 
+mod byte_stream;
 mod connection;
-mod lane;
 mod losses;
 mod tuples;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::connection::RequestResponse;
+pub use self::connection::RequestResponseParser;
 
 /// Message syntax of a protocol. The implementing type is the per-connection state, which is empty for a
 /// simple protocol.
-pub trait Messages: Default + Send + 'static {
+pub trait RequestResponseProtocol: Default + Send + 'static {
     /// Field of the response time.
     const RESPONSE_TIME_NS: FieldId;
     /// Field of the time from the first to the last byte of the response.
@@ -36,49 +36,49 @@ pub trait Messages: Default + Send + 'static {
     const BYTES_MIN: u32 = 1;
     /// Maximum head size; bytes that are not recognized within it are not a message (`oversized_heads`).
     const HEAD_BYTES_MAX: usize = 64 * 1024;
-    /// Bytes of a message's heads kept for [`Messages::write`].
+    /// Bytes of a message's heads kept for [`RequestResponseProtocol::write`].
     const KEPT_BYTES_MAX: usize = 8 * 1024;
     /// Whether the protocol has messages other than requests and their responses.
-    const TALK: Talk = Talk::OneForOne;
+    const TALK: ExchangePattern = ExchangePattern::OneForOne;
 
     /// Cuts the first message from `bytes`, which start with it, or the part that determines how to continue.
     /// Repeated calls return the same.
-    fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut;
+    fn cut(&self, direction: Direction, bytes: &[u8]) -> MessageBoundary;
 
-    /// Same for a message in progress: cuts its next part; `rest` is the value from [`Cut::Part`].
-    fn go_on(&self, direction: Direction, rest: u64, bytes: &[u8]) -> Cut {
+    /// Same for a message in progress: cuts its next part; `rest` is the value from [`MessageBoundary::Part`].
+    fn go_on(&self, direction: Direction, rest: u64, bytes: &[u8]) -> MessageBoundary {
         let _ = (direction, rest, bytes);
-        Cut::NoMessage
+        MessageBoundary::NoMessage
     }
 
     /// Position in `bytes[from..]` where a message could start. Used, besides segment starts, to find
-    /// messages after missing bytes. See [`crate::resync::Heads::next`].
+    /// messages after missing bytes. See [`crate::resync::MessageLocator::next`].
     fn next(direction: Direction, bytes: &[u8], from: usize) -> Option<usize>;
 
     /// Whether a message found there is accepted. `bytes` may be a prefix of the input that `cut` needs;
     /// returns false as soon as it cannot be a message.
-    fn believe(&self, direction: Direction, bytes: &[u8], found: Found) -> bool {
+    fn believe(&self, direction: Direction, bytes: &[u8], found: MessagePosition) -> bool {
         let _ = (direction, bytes);
-        found != Found::Anywhere
+        found != MessagePosition::Anywhere
     }
 
     /// Handles the head of a request; returns whether it is answered.
-    fn request(&mut self, head: &[u8]) -> Expects {
+    fn request(&mut self, head: &[u8]) -> ResponseExpectation {
         let _ = head;
-        Expects::Response
+        ResponseExpectation::Response
     }
 
     /// Handles the head of a server message; returns its role. `asked` is the stored head of the request it
     /// answers, if known.
-    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
+    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
         let _ = (head, asked);
-        Role::Answer
+        ServerMessageRole::Answer
     }
 
     /// Whether a response can answer a request, by their stored heads.
-    fn fit(request: &[u8], response: &[u8]) -> Fit {
+    fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
         let _ = (request, response);
-        Fit::Maybe
+        ResponseMatch::Maybe
     }
 
     /// Handles missing or invalid bytes of `direction`: state derived from them may be outdated.
@@ -87,17 +87,17 @@ pub trait Messages: Default + Send + 'static {
     }
 
     /// What follows the message that has just ended.
-    fn then(&self) -> Then {
-        Then::Messages
+    fn then(&self) -> MessageSuccessor {
+        MessageSuccessor::Messages
     }
 
     /// Writes the protocol's fields other than those above. `None`: not seen.
-    fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter);
+    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter);
 }
 
 /// Classification of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum MessageBoundary {
     /// The head continues after these bytes.
     NeedMore,
     /// A message, or its last part: bytes to parse, followed by bytes to skip.
@@ -113,7 +113,7 @@ pub enum Cut {
         head: usize,
         /// Any number, including bytes not yet received.
         body: u64,
-        /// State for [`Messages::go_on`], for example the number of remaining parts.
+        /// State for [`RequestResponseProtocol::go_on`], for example the number of remaining parts.
         rest: u64,
     },
     /// Bytes between messages to ignore, for example blank lines.
@@ -124,7 +124,7 @@ pub enum Cut {
 
 /// Whether there are messages other than requests and their responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Talk {
+pub enum ExchangePattern {
     /// Every request is answered, and the server sends nothing else.
     OneForOne,
     /// Some requests are not answered, or the server sends unsolicited messages: missing bytes may hide no
@@ -134,7 +134,7 @@ pub enum Talk {
 
 /// Role of a server message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
+pub enum ServerMessageRole {
     /// The response to a request.
     #[default]
     Answer,
@@ -150,7 +150,7 @@ pub enum Role {
 
 /// What follows a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Then {
+pub enum MessageSuccessor {
     /// More messages.
     #[default]
     Messages,
@@ -162,8 +162,8 @@ pub enum Then {
 
 /// How the start of a message was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// By [`Messages::next`]: it may be a part of another message.
+pub enum MessagePosition {
+    /// By [`RequestResponseProtocol::next`]: it may be a part of another message.
     Anywhere,
     /// At the start of a segment where acknowledgments prove that a message begins.
     SegmentStart,
@@ -171,11 +171,11 @@ pub enum Found {
     AnswerStart,
 }
 
-/// A message, for [`Messages::write`].
+/// A message, for [`RequestResponseProtocol::write`].
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
-    /// Heads from `cut` and `go_on`, up to [`Messages::KEPT_BYTES_MAX`].
+pub struct MessageView<'a> {
+    /// Heads from `cut` and `go_on`, up to [`RequestResponseProtocol::KEPT_BYTES_MAX`].
     pub head: &'a [u8],
     /// Not used for requests.
-    pub role: Role,
+    pub role: ServerMessageRole,
 }

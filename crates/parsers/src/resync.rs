@@ -1,19 +1,19 @@
 //! Resynchronization: finds the next message after missing bytes, after invalid bytes, and in a connection
 //! joined midway.
 //!
-//! A protocol supplies two functions ([`Heads`]): candidate positions from a fast search, and a check of a
-//! candidate. [`Resync`] does the rest for one direction: it holds an incomplete candidate over the following
+//! A protocol supplies two functions ([`MessageLocator`]): candidate positions from a fast search, and a check of a
+//! candidate. [`ResyncSearch`] does the rest for one direction: it holds an incomplete candidate over the following
 //! segments, with the arrival time and position of each byte, and counts skipped bytes. The messages found do
-//! not depend on segment boundaries. Holds at most [`Heads::HEAD_BYTES_MAX`] bytes.
+//! not depend on segment boundaries. Holds at most [`MessageLocator::HEAD_BYTES_MAX`] bytes.
 
-use flow::Place;
+use flow::StreamPlace;
 use memchr::memchr;
 use wire::{TcpSeq, Timestamp};
 
-use crate::{Output, Segment};
+use crate::{ParserOutput, StreamSegment};
 
 /// Message starts of a protocol.
-pub trait Heads {
+pub trait MessageLocator {
     /// Bytes sufficient for a verdict: more cannot change it.
     const HEAD_BYTES_MAX: usize;
 
@@ -23,19 +23,19 @@ pub trait Heads {
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize>;
 
     /// Whether a message may begin with a segment, whatever precedes it.
-    fn begins_segment(&self, beginning: Beginning) -> bool {
+    fn begins_segment(&self, beginning: SegmentBeginning) -> bool {
         beginning.first
     }
 
     /// Whether a message starts here.
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict;
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict;
 }
 
 /// Facts about the start of a segment.
 #[derive(Clone, Copy, Debug)]
-pub struct Beginning {
+pub struct SegmentBeginning {
     /// Its sequence number and acknowledgment.
-    pub place: Place,
+    pub place: StreamPlace,
     /// The search starts with this segment.
     pub first: bool,
     /// The bytes directly before it were seen, with a lower acknowledgment.
@@ -44,56 +44,56 @@ pub struct Beginning {
 
 /// Bytes with which a message could start.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
-    /// At least 1, at most [`Heads::HEAD_BYTES_MAX`].
+pub struct MessageCandidate<'a> {
+    /// At least 1, at most [`MessageLocator::HEAD_BYTES_MAX`].
     pub bytes: &'a [u8],
     /// Arrival of the first byte.
     pub ts: Timestamp,
     /// Position of the first byte.
-    pub place: Place,
-    /// They begin a segment that passed [`Heads::begins_segment`].
+    pub place: StreamPlace,
+    /// They begin a segment that passed [`MessageLocator::begins_segment`].
     pub begins_segment: bool,
 }
 
 /// Verdict on a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CandidateVerdict {
     /// The start of a message; parsing can continue here.
     Message,
     /// Not a message.
     No,
-    /// More bytes are needed. At [`Heads::HEAD_BYTES_MAX`] bytes the same as `No`.
+    /// More bytes are needed. At [`MessageLocator::HEAD_BYTES_MAX`] bytes the same as `No`.
     More,
 }
 
 /// A message that was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct ResyncedMessage {
     /// Arrival of its first byte.
     pub ts: Timestamp,
     /// Position of its first byte.
-    pub place: Place,
+    pub place: StreamPlace,
     /// Bytes were skipped before it.
     pub skipped: bool,
     /// Its bytes from earlier segments.
     held: Vec<u8>,
     /// Starts of those segments, and of the current one.
-    starts: Vec<Start>,
+    starts: Vec<SegmentOffset>,
     used: usize,
 }
 
-impl Found {
+impl ResyncedMessage {
     /// Passes the held bytes of the message to `read`, segment by segment. Returns the offset of the
     /// remaining bytes in the current segment.
-    pub fn replay(self, mut read: impl FnMut(Segment<'_>)) -> usize {
+    pub fn replay(self, mut read: impl FnMut(StreamSegment<'_>)) -> usize {
         for pair in self.starts.windows(2) {
-            let Start { ts, place, .. } = pair[0];
-            read(Segment { bytes: &self.held[pair[0].at..pair[1].at], ts, place });
+            let SegmentOffset { ts, place, .. } = pair[0];
+            read(StreamSegment { bytes: &self.held[pair[0].at..pair[1].at], ts, place });
         }
         self.used
     }
 
-    /// It begins a segment that passed [`Heads::begins_segment`].
+    /// It begins a segment that passed [`MessageLocator::begins_segment`].
     pub fn begins_segment(&self) -> bool {
         self.starts[0].may_begin
     }
@@ -111,47 +111,52 @@ impl Found {
 
 /// Search in one direction.
 #[derive(Debug, Default)]
-pub struct Resync {
+pub struct ResyncSearch {
     /// A candidate, and the bytes after it.
     held: Vec<u8>,
     /// Starts of the segments in the held bytes and in the current ones.
-    starts: Vec<Start>,
+    starts: Vec<SegmentOffset>,
     /// The next byte is a candidate.
     at_next: bool,
     /// End of the last segment, and its acknowledgment.
-    end: Option<Place>,
+    end: Option<StreamPlace>,
     /// Bytes were skipped.
     skipped: bool,
 }
 
 /// Start of a segment.
 #[derive(Clone, Copy, Debug)]
-struct Start {
+struct SegmentOffset {
     at: usize,
     ts: Timestamp,
-    place: Place,
+    place: StreamPlace,
     may_begin: bool,
 }
 
-impl Start {
+impl SegmentOffset {
     /// The candidate `into` bytes after this start.
-    fn candidate<'a>(&self, bytes: &'a [u8], into: usize) -> Candidate<'a> {
-        let place = Place { seq: self.place.seq.plus(into as u32), ..self.place };
-        Candidate { bytes, ts: self.ts, place, begins_segment: self.may_begin && into == 0 }
+    fn candidate<'a>(&self, bytes: &'a [u8], into: usize) -> MessageCandidate<'a> {
+        let place = StreamPlace { seq: self.place.seq.plus(into as u32), ..self.place };
+        MessageCandidate { bytes, ts: self.ts, place, begins_segment: self.may_begin && into == 0 }
     }
 }
 
-impl Resync {
+impl ResyncSearch {
     /// Searches for a message that starts in `segment` or in held bytes. Without a result all bytes are
     /// consumed.
-    pub fn find<H: Heads>(&mut self, heads: &H, segment: Segment<'_>, out: &mut Output<'_>) -> Option<Found> {
-        let Segment { bytes, ts, place } = segment;
+    pub fn find<H: MessageLocator>(
+        &mut self,
+        heads: &H,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> Option<ResyncedMessage> {
+        let StreamSegment { bytes, ts, place } = segment;
         let mut window = std::mem::take(&mut self.held);
         let held = window.len();
-        let before = self.end.replace(Place { seq: segment.end(), ..place });
+        let before = self.end.replace(StreamPlace { seq: segment.end(), ..place });
         let heard_more = before.is_some_and(|end| end.seq == place.seq && has_heard_more(end.ack, place.ack));
-        let may_begin = heads.begins_segment(Beginning { place, first: before.is_none(), heard_more });
-        self.starts.push(Start { at: held, ts, place, may_begin });
+        let may_begin = heads.begins_segment(SegmentBeginning { place, first: before.is_none(), heard_more });
+        self.starts.push(SegmentOffset { at: held, ts, place, may_begin });
         if held > 0 {
             window.extend_from_slice(bytes);
         }
@@ -161,30 +166,37 @@ impl Resync {
         out.counters.skipped_bytes += at as u64;
         self.skipped |= at > 0;
         self.forget(at);
-        if verdict == Verdict::Message {
-            let Resync { starts, skipped, .. } = std::mem::take(self);
-            let Start { ts, place, .. } = starts[0];
+        if verdict == CandidateVerdict::Message {
+            let ResyncSearch { starts, skipped, .. } = std::mem::take(self);
+            let SegmentOffset { ts, place, .. } = starts[0];
             window.truncate(held);
             window.drain(..at.min(held));
-            return Some(Found { ts, place, skipped, held: window, starts, used: at.saturating_sub(held) });
+            return Some(ResyncedMessage {
+                ts,
+                place,
+                skipped,
+                held: window,
+                starts,
+                used: at.saturating_sub(held),
+            });
         }
         self.held = all[at..].to_vec();
         if self.held.is_empty() {
             self.starts.clear();
-            self.at_next = verdict == Verdict::More;
+            self.at_next = verdict == CandidateVerdict::More;
         }
         None
     }
 
     /// The held candidate, if any.
     #[must_use]
-    pub fn candidate(&self) -> Option<Candidate<'_>> {
+    pub fn candidate(&self) -> Option<MessageCandidate<'_>> {
         let first = self.starts.first().filter(|_| !self.held.is_empty())?;
         Some(first.candidate(&self.held, 0))
     }
 
     /// Resets the search at a discontinuity; returns the number of bytes that were held.
-    pub fn start_anew(&mut self, out: &mut Output<'_>) -> usize {
+    pub fn start_anew(&mut self, out: &mut ParserOutput<'_>) -> usize {
         let held = std::mem::take(self).held.len();
         out.counters.skipped_bytes += held as u64;
         held
@@ -195,7 +207,8 @@ impl Resync {
         let behind = self.starts.partition_point(|s| s.at <= n);
         self.starts.drain(..behind.saturating_sub(1));
         for start in &mut self.starts {
-            let Candidate { place, begins_segment, .. } = start.candidate(&[], n.saturating_sub(start.at));
+            let MessageCandidate { place, begins_segment, .. } =
+                start.candidate(&[], n.saturating_sub(start.at));
             (start.place, start.may_begin) = (place, begins_segment);
             start.at = start.at.saturating_sub(n);
         }
@@ -208,7 +221,12 @@ fn has_heard_more(before: Option<TcpSeq>, now: Option<TcpSeq>) -> bool {
 
 /// The first position that is not rejected, with its verdict; the end if there is none. `known`: the first
 /// byte is a candidate.
-fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, starts: &[Start]) -> (usize, Verdict) {
+fn first<H: MessageLocator>(
+    heads: &H,
+    bytes: &[u8],
+    known: bool,
+    starts: &[SegmentOffset],
+) -> (usize, CandidateVerdict) {
     let mut beginnings = starts.iter().filter(|s| s.may_begin).map(|s| s.at).peekable();
     let mut next = |from| {
         while beginnings.next_if(|start| *start < from).is_some() {}
@@ -220,21 +238,21 @@ fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, starts: &[Start]) -> (u
         let start = &starts[starts.partition_point(|s| s.at <= at) - 1];
         let head = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
         match heads.judge(&start.candidate(head, at - start.at)) {
-            Verdict::More if head.len() < H::HEAD_BYTES_MAX => return (at, Verdict::More),
-            Verdict::Message => return (at, Verdict::Message),
-            Verdict::No | Verdict::More => candidate = next(at + 1),
+            CandidateVerdict::More if head.len() < H::HEAD_BYTES_MAX => return (at, CandidateVerdict::More),
+            CandidateVerdict::Message => return (at, CandidateVerdict::Message),
+            CandidateVerdict::No | CandidateVerdict::More => candidate = next(at + 1),
         }
     }
-    (bytes.len(), if candidate.is_some() { Verdict::More } else { Verdict::No })
+    (bytes.len(), if candidate.is_some() { CandidateVerdict::More } else { CandidateVerdict::No })
 }
 
 /// Whether a message starts anywhere in `bytes`, which do not begin a segment.
-pub fn is_in<H: Heads>(heads: &H, bytes: &[u8]) -> bool {
-    let whole = Start { at: 0, ts: Timestamp::MIN, place: Place::default(), may_begin: false };
-    first(heads, bytes, false, &[whole]).1 == Verdict::Message
+pub fn is_in<H: MessageLocator>(heads: &H, bytes: &[u8]) -> bool {
+    let whole = SegmentOffset { at: 0, ts: Timestamp::MIN, place: StreamPlace::default(), may_begin: false };
+    first(heads, bytes, false, &[whole]).1 == CandidateVerdict::Message
 }
 
-/// Start of the next line, for [`Heads::next`].
+/// Start of the next line, for [`MessageLocator::next`].
 #[must_use]
 pub fn next_line(bytes: &[u8], from: usize) -> Option<usize> {
     match from.checked_sub(1).and_then(|before| bytes.get(before)) {

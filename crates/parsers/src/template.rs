@@ -1,28 +1,28 @@
 //! The protocol to copy for your own parser: a toy store over TCP, with lines.
 //!
 //! A request is `GET key`, `DEL key`, or `PUT key bytes` and the value; a response is `OK`, `OK bytes` and the value,
-//! or `ERR reason`. The protocol consists of three short functions, [`Store`]; [`crate::request_response`] does the
+//! or `ERR reason`. The protocol consists of three short functions, [`StoreProtocol`]; [`crate::request_response`] does the
 //! rest. `docs/write-a-parser.md` explains this file. It is not in the registry.
 
 use memchr::memchr;
 use tuple::redact::HASH;
-use tuple::{Facts, Schema, TupleWriter};
+use tuple::{Schema, SchemaFacts, TupleWriter};
 
-use crate::request_response::{Cut, Messages, RequestResponse, Said};
+use crate::request_response::{MessageBoundary, MessageView, RequestResponseParser, RequestResponseProtocol};
 use crate::resync::next_line;
-use crate::{Direction, Probe, ProbeContext, Protocol};
+use crate::{Direction, ProbeContext, ProbeResult, ProtocolDefinition};
 
 /// Variant: every transaction.
 pub const ALL: u8 = 0;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "store",
     ports: &[7070],
     tcp: true,
     udp: false,
     probe,
-    start: RequestResponse::<Store>::start,
+    start: RequestResponseParser::<StoreProtocol>::start,
 };
 
 tuple::fields! {
@@ -36,20 +36,21 @@ tuple::fields! {
 #[must_use]
 pub fn schema() -> Schema {
     let (measure, key) = (Some(RESPONSE_TIME_NS), Some(KEY));
-    let facts = &Facts { success: Some("error is null and response_time_ns >= 0ns"), ..Facts::NONE };
+    let facts =
+        &SchemaFacts { success: Some("error is null and response_time_ns >= 0ns"), ..SchemaFacts::NONE };
     Schema { facts, ..Schema::of_parser("store", 1, "requests to a toy store", FIELDS, measure, key) }
 }
 
 // begin: the protocol
 /// Messages of the store.
 #[derive(Default)]
-pub struct Store;
+pub struct StoreProtocol;
 
-impl Messages for Store {
+impl RequestResponseProtocol for StoreProtocol {
     const RESPONSE_TIME_NS: tuple::FieldId = RESPONSE_TIME_NS;
 
-    fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut {
-        let Some(end) = memchr(b'\n', bytes) else { return Cut::NeedMore };
+    fn cut(&self, direction: Direction, bytes: &[u8]) -> MessageBoundary {
+        let Some(end) = memchr(b'\n', bytes) else { return MessageBoundary::NeedMore };
         let body = match (direction, words(&bytes[..end])) {
             (Direction::ClientToServer, [b"GET" | b"DEL", _, b""]) => Some(0),
             (Direction::ClientToServer, [b"PUT", _, len])
@@ -57,14 +58,14 @@ impl Messages for Store {
             (Direction::ServerToClient, [b"ERR", ..]) => Some(0),
             _ => None,
         };
-        body.map_or(Cut::NoMessage, |body| Cut::Message { head: end + 1, body })
+        body.map_or(MessageBoundary::NoMessage, |body| MessageBoundary::Message { head: end + 1, body })
     }
 
     fn next(_: Direction, bytes: &[u8], from: usize) -> Option<usize> {
         next_line(bytes, from)
     }
 
-    fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter) {
+    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter) {
         if let Some([command, key, _]) = request.map(|said| words(said.head)) {
             w.text(COMMAND, command);
             w.text(KEY, key);
@@ -77,13 +78,16 @@ impl Messages for Store {
 // end: the protocol
 
 /// A request, or a response, seen whole; anything shorter only where it may still become one.
-fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
-    match (Store.cut(Direction::ClientToServer, bytes), Store.cut(Direction::ServerToClient, bytes)) {
-        (Cut::Message { .. }, _) => Probe::Request,
+fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
+    match (
+        StoreProtocol.cut(Direction::ClientToServer, bytes),
+        StoreProtocol.cut(Direction::ServerToClient, bytes),
+    ) {
+        (MessageBoundary::Message { .. }, _) => ProbeResult::Request,
         // `OK` and `ERR` occur in many protocols.
-        (_, Cut::Message { .. }) if context.usual_port => Probe::Response,
-        (Cut::NeedMore, _) if bytes.len() < 512 && bytes.is_ascii() => Probe::NeedMore,
-        _ => Probe::NotForUs,
+        (_, MessageBoundary::Message { .. }) if context.usual_port => ProbeResult::Response,
+        (MessageBoundary::NeedMore, _) if bytes.len() < 512 && bytes.is_ascii() => ProbeResult::NeedMore,
+        _ => ProbeResult::NotForUs,
     }
 }
 
@@ -103,13 +107,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dialogue::Dialogue;
+    use crate::dialogue::ParserDialogue;
 
     const C: Direction = Direction::ClientToServer;
     const S: Direction = Direction::ServerToClient;
 
-    fn dialogue() -> Dialogue {
-        Dialogue::new(&PROTOCOL, schema(), ALL, &["command", "key", "error", "response_time_ns", "quality"])
+    fn dialogue() -> ParserDialogue {
+        ParserDialogue::new(
+            &PROTOCOL,
+            schema(),
+            ALL,
+            &["command", "key", "error", "response_time_ns", "quality"],
+        )
     }
 
     #[test]
@@ -180,11 +189,11 @@ mod tests {
             };
             assert_eq!(probe(bytes, context), expected, "{}", bytes.escape_ascii());
         };
-        check(b"GET a\n", false, Probe::Request);
-        check(b"OK 3\n", true, Probe::Response);
-        check(b"OK 3\n", false, Probe::NotForUs);
-        check(b"PU", false, Probe::NeedMore);
-        check(b"GET / HTTP/1.1\r\n", false, Probe::NotForUs);
+        check(b"GET a\n", false, ProbeResult::Request);
+        check(b"OK 3\n", true, ProbeResult::Response);
+        check(b"OK 3\n", false, ProbeResult::NotForUs);
+        check(b"PU", false, ProbeResult::NeedMore);
+        check(b"GET / HTTP/1.1\r\n", false, ProbeResult::NotForUs);
     }
 
     proptest! {
@@ -196,7 +205,7 @@ mod tests {
             n in 1..9usize,
         ) {
             let fields = &["command", "key", "error", "quality"];
-            let (mut whole, mut cut) = (Dialogue::new(&PROTOCOL, schema(), ALL, fields), Dialogue::new(&PROTOCOL, schema(), ALL, fields));
+            let (mut whole, mut cut) = (ParserDialogue::new(&PROTOCOL, schema(), ALL, fields), ParserDialogue::new(&PROTOCOL, schema(), ALL, fields));
             for (request, response) in &messages {
                 whole.client(request).server(response);
                 for piece in request.as_bytes().chunks(n) {

@@ -5,35 +5,35 @@
 //! protocol (STARTTLS, a proxy) is recognized by its ClientHello. See `docs/tls.md`. Not parsed: SSL 2.0,
 //! DTLS, QUIC, and encrypted content.
 
+mod byte_stream;
 mod certificate;
 mod codes;
 mod connection;
 mod emit;
 mod hello;
-mod lane;
 mod messages;
 mod probe;
 mod reader;
 #[cfg(test)]
 mod tests;
 
-use tuple::{Facts, Schema};
+use tuple::{Schema, SchemaFacts};
 
 pub use self::codes::cipher as cipher_name;
-use self::connection::Connection;
-use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
+use self::connection::TlsConnection;
+use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 /// Variant: every handshake.
 pub const ALL: u8 = 0;
 
 /// The protocol.
-pub static PROTOCOL: Protocol = Protocol {
+pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "tls",
     ports: &[443, 8443, 993, 995, 465, 636, 853, 5671, 6697, 8883],
     tcp: true,
     udp: false,
     probe: probe::probe,
-    start: || Box::<Connection>::default(),
+    start: || Box::<TlsConnection>::default(),
 };
 
 /// Fields specific to the parser.
@@ -62,12 +62,12 @@ pub mod field {
 
 /// Semantic facts for the query language. An unrecognized-name warning of a server is not a failure. A
 /// handshake whose end was not seen has an unknown result.
-const FACTS: Facts = Facts {
+const FACTS: SchemaFacts = SchemaFacts {
     success: Some(
         "handshake_time_ns >= 0 and (alert is null or alert != 'encrypted' and alert_level = 'warning')",
     ),
     first: &["sni", "version", "alert", "handshake_time_ns"],
-    ..Facts::NONE
+    ..SchemaFacts::NONE
 };
 
 /// The schema.
@@ -78,18 +78,18 @@ pub fn schema() -> Schema {
     Schema { facts: &FACTS, ..Schema::of_parser("tls", 1, doc, field::FIELDS, measure, key) }
 }
 
-impl StreamParser for Connection {
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+impl StreamParser for TlsConnection {
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         self.bytes(direction, segment, out);
     }
 
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.gap(direction, gap, out);
     }
 
-    fn on_end(&mut self, _: Direction, _: End, _: &mut Output<'_>) {}
+    fn on_end(&mut self, _: Direction, _: StreamEnd, _: &mut ParserOutput<'_>) {}
 
-    fn on_close(&mut self, out: &mut Output<'_>) {
+    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
         self.close(out);
     }
 

@@ -2,14 +2,14 @@
 
 /// A period from start (inclusive) to end (exclusive), in nanoseconds since 1970. `None` is an open end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
+pub struct TimeBounds {
     /// First nanosecond.
     pub since_ns: Option<i64>,
     /// End, exclusive.
     pub until_ns: Option<i64>,
 }
 
-impl Bounds {
+impl TimeBounds {
     /// Whether the period is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Resources of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Burden {
+pub struct ResourceUsage {
     /// Thousandths of a core.
     pub cpu_millis: u64,
     /// Memory, in bytes.
@@ -14,9 +14,9 @@ pub struct Burden {
 
 /// Resources used by a job as a function of the packet rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cost {
+pub struct JobCost {
     /// Resources without traffic.
-    pub base: Burden,
+    pub base: ResourceUsage,
     /// CPU time per packet.
     pub cpu_ns_per_packet: u64,
     /// Memory per packet per second.
@@ -27,13 +27,13 @@ pub struct Cost {
     pub sent_bytes_per_1000_packets: u64,
 }
 
-impl Cost {
+impl JobCost {
     /// The load at this packet rate.
     #[must_use]
-    pub fn at(&self, packets_per_second: u64) -> Burden {
+    pub fn at(&self, packets_per_second: u64) -> ResourceUsage {
         let cpu_ns = packets_per_second.saturating_mul(self.cpu_ns_per_packet);
         let memory = packets_per_second.saturating_mul(self.memory_bytes_per_pps).min(self.memory_bytes_max);
-        self.base.and(Burden { cpu_millis: cpu_ns / 1_000_000, memory_bytes: memory })
+        self.base.and(ResourceUsage { cpu_millis: cpu_ns / 1_000_000, memory_bytes: memory })
     }
 
     /// Bytes per second sent by the host at this packet rate.
@@ -43,11 +43,11 @@ impl Cost {
     }
 }
 
-impl Burden {
+impl ResourceUsage {
     /// The sum of both.
     #[must_use]
-    pub fn and(self, other: Burden) -> Burden {
-        Burden {
+    pub fn and(self, other: ResourceUsage) -> ResourceUsage {
+        ResourceUsage {
             cpu_millis: self.cpu_millis.saturating_add(other.cpu_millis),
             memory_bytes: self.memory_bytes.saturating_add(other.memory_bytes),
         }
@@ -55,8 +55,8 @@ impl Burden {
 
     /// The remainder after subtracting `borne`.
     #[must_use]
-    pub fn less(self, borne: Burden) -> Burden {
-        Burden {
+    pub fn less(self, borne: ResourceUsage) -> ResourceUsage {
+        ResourceUsage {
             cpu_millis: self.cpu_millis.saturating_sub(borne.cpu_millis),
             memory_bytes: self.memory_bytes.saturating_sub(borne.memory_bytes),
         }
@@ -64,19 +64,19 @@ impl Burden {
 
     /// Whether it fits into `left`.
     #[must_use]
-    pub fn fits(self, left: Burden) -> bool {
+    pub fn fits(self, left: ResourceUsage) -> bool {
         self.cpu_millis <= left.cpu_millis && self.memory_bytes <= left.memory_bytes
     }
 
     /// Explains with figures why it exceeds `max` in addition to `borne`; `None` if it does not.
     #[must_use]
-    pub fn excess(self, borne: Burden, max: Burden) -> Option<String> {
+    pub fn excess(self, borne: ResourceUsage, max: ResourceUsage) -> Option<String> {
         let left = max.less(borne);
         (!self.fits(left)).then(|| format!("it would take about {self}, and {left} are left of {max}"))
     }
 }
 
-impl fmt::Display for Burden {
+impl fmt::Display for ResourceUsage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cores, mebibytes) = (self.cpu_millis as f64 / 1000.0, self.memory_bytes.div_ceil(1 << 20));
         write!(f, "{cores:.2} cores and {mebibytes} MiB")
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_said_with_numbers() {
-        let burden = |cpu_millis, mib: u64| Burden { cpu_millis, memory_bytes: mib << 20 };
+        let burden = |cpu_millis, mib: u64| ResourceUsage { cpu_millis, memory_bytes: mib << 20 };
         let max = burden(1000, 2048);
         for (needs, borne, expected) in [
             (burden(1000, 2048), burden(0, 0), None),
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_cost_grows_with_the_packets_up_to_what_the_parts_may_hold() {
-        let base = Burden { cpu_millis: 5, memory_bytes: 100 };
-        let cost = Cost {
+        let base = ResourceUsage { cpu_millis: 5, memory_bytes: 100 };
+        let cost = JobCost {
             base,
             cpu_ns_per_packet: 250,
             memory_bytes_per_pps: 3,
@@ -126,7 +126,7 @@ mod tests {
         for (packets, cpu_millis, memory_bytes) in
             [(0, 5, 100), (100, 5, 400), (1_000_000, 255, 1100), (u64::MAX, 5 + u64::MAX / 1_000_000, 1100)]
         {
-            assert_eq!(cost.at(packets), Burden { cpu_millis, memory_bytes }, "{packets}");
+            assert_eq!(cost.at(packets), ResourceUsage { cpu_millis, memory_bytes }, "{packets}");
         }
         assert_eq!(cost.sent_bytes_at(2000), 14);
     }

@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use tuple::{FieldId, Schema, Unit};
 
-use crate::expr::{Column, Computed, Predicate};
+use crate::expr::{Column, ComputedField, Predicate};
 
 /// An analysis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataflow {
     /// Input tuples; several inputs are joined by `id`.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<DataflowInput>,
     /// WHERE.
     pub filter: Option<Predicate>,
     /// PROCESS, in the order of the query.
     pub pipelines: Vec<Pipeline>,
     /// Computed columns. Input filters read none of them.
-    pub computed: Vec<Computed>,
+    pub computed: Vec<ComputedField>,
     /// Output of tuples without PROCESS.
     pub rows: RawRows,
 }
@@ -33,14 +33,14 @@ pub struct RawRows {
     /// SELECT: the columns in order; `None` for all columns in the order of the schema.
     pub select: Option<Vec<Column>>,
     /// ORDER BY; if empty, ordered by time. Null is the smallest value.
-    pub order: Vec<(Column, Direction)>,
+    pub order: Vec<(Column, SortDirection)>,
     /// LIMIT n ROWS.
     pub rows_max: Option<u64>,
 }
 
 /// Sort direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub enum SortDirection {
     /// Smallest first.
     #[default]
     Ascending,
@@ -50,7 +50,7 @@ pub enum Direction {
 
 /// Tuples of one parser.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Input {
+pub struct DataflowInput {
     /// Schema of the tuples.
     pub schema: Arc<Schema>,
     /// The columns present.
@@ -66,13 +66,13 @@ pub struct Pipeline {
     /// Name of the processor as written, for example `diff-group`.
     pub name: String,
     /// The aggregated values; empty if only tuples are counted.
-    pub values: Vec<Value>,
+    pub values: Vec<AggregatedValue>,
     /// Set for `diff`, which has one value: tuples with a null value are skipped.
     pub value_required: bool,
     /// The group columns; if empty, all tuples form a single group.
     pub group: Vec<GroupBy>,
     /// The aggregates per group and window, in the order of the output columns.
-    pub aggregates: Vec<Aggregated>,
+    pub aggregates: Vec<AggregateColumn>,
     /// Output only the largest groups.
     pub top_k: Option<TopK>,
     /// `None` for a single window over the whole run.
@@ -80,15 +80,15 @@ pub struct Pipeline {
     /// Maximum exact groups over all open windows; for a profile, the maximum keys per list and window.
     pub groups_max: usize,
     /// The rows of a window to output, and their order.
-    pub selection: Selection,
+    pub selection: ResultSelection,
     /// A profile of the workload, used instead of groups and aggregates, which are then empty.
-    pub profile: Option<Profile>,
+    pub profile: Option<ProfileSpec>,
 }
 
 /// The columns that a profile of a workload reads from a tuple, which represents one operation. Without a column, the
 /// sections that need it are omitted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct ProfileSpec {
     /// Name of the operation: text.
     pub operation: Column,
     /// Condition for reads.
@@ -126,7 +126,7 @@ pub struct Profile {
     pub near: u64,
 }
 
-impl Profile {
+impl ProfileSpec {
     /// The columns read, without those of predicates.
     pub fn columns(&self) -> impl Iterator<Item = Column> {
         let optional = [
@@ -152,7 +152,7 @@ impl Profile {
 
 /// An aggregated value: a column and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Value {
+pub struct AggregatedValue {
     /// The column; numeric.
     pub column: Column,
     /// Its unit, which is also that of `avg`, `p95`, and similar results.
@@ -170,25 +170,25 @@ pub struct GroupBy {
 
 /// A computed column of a result: the aggregate and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Aggregated {
+pub struct AggregateColumn {
     /// The aggregate.
-    pub aggregate: Aggregate,
+    pub aggregate: AggregateFunction,
     /// Index of the pipeline's value; ignored by aggregates without a value.
     pub value: usize,
     /// Name of the column, if given in the query.
     pub name: Option<String>,
 }
 
-impl From<Aggregate> for Aggregated {
+impl From<AggregateFunction> for AggregateColumn {
     /// Uses the first value and the default name.
-    fn from(aggregate: Aggregate) -> Aggregated {
-        Aggregated { aggregate, value: 0, name: None }
+    fn from(aggregate: AggregateFunction) -> AggregateColumn {
+        AggregateColumn { aggregate, value: 0, name: None }
     }
 }
 
 /// Aggregate functions over a group's values. Nulls are ignored, as in SQL.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Aggregate {
+pub enum AggregateFunction {
     /// Number of tuples.
     Count,
     /// Sum of the values.
@@ -218,26 +218,26 @@ pub enum Aggregate {
     /// Sum of the values per second, as for `Rate`.
     Throughput,
     /// The group's share of the window's total over all groups, including those not in the output.
-    Share(Total),
+    Share(ShareTotal),
 }
 
 /// The total that shares refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Total {
+pub enum ShareTotal {
     /// The number of tuples.
     Tuples,
     /// The sum of the values.
     Values,
 }
 
-impl Aggregate {
+impl AggregateFunction {
     /// Whether it requires a value.
     #[must_use]
     pub fn takes_value(&self) -> bool {
-        use Aggregate::{Avg, Cdf, Hist, Max, Min, Quantile, Share, Stddev, Sum, Throughput};
+        use AggregateFunction::{Avg, Cdf, Hist, Max, Min, Quantile, Share, Stddev, Sum, Throughput};
         match self {
             Sum | Avg | Min | Max | Stddev | Quantile(_) | Hist | Cdf | Throughput => true,
-            Share(total) => *total == Total::Values,
+            Share(total) => *total == ShareTotal::Values,
             _ => false,
         }
     }
@@ -245,13 +245,13 @@ impl Aggregate {
     /// Whether it depends on the length of the window.
     #[must_use]
     pub fn is_per_second(&self) -> bool {
-        matches!(self, Aggregate::Rate | Aggregate::Throughput)
+        matches!(self, AggregateFunction::Rate | AggregateFunction::Throughput)
     }
 
     /// Whether its results are distributions, which cannot be ordered.
     #[must_use]
     pub fn is_distribution(&self) -> bool {
-        matches!(self, Aggregate::Hist | Aggregate::Cdf)
+        matches!(self, AggregateFunction::Hist | AggregateFunction::Cdf)
     }
 }
 
@@ -259,9 +259,9 @@ impl Aggregate {
 /// ranking. Columns refer to [`crate::result::schema`] without intervals as input 0. The row of pooled groups is
 /// always output last.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selection {
+pub struct ResultSelection {
     /// Columns computed from result columns for conditions and sort keys; they are not output.
-    pub computed: Vec<Computed>,
+    pub computed: Vec<ComputedField>,
     /// Condition for rows to be output.
     pub having: Option<Predicate>,
     /// Sort keys by precedence; rows equal in all keys keep their default order.
@@ -270,7 +270,7 @@ pub struct Selection {
     pub rows_max: Option<usize>,
 }
 
-impl Selection {
+impl ResultSelection {
     /// Whether all rows are output in the default order.
     #[must_use]
     pub fn is_everything(&self) -> bool {
@@ -284,7 +284,7 @@ pub struct SortKey {
     /// The column.
     pub column: Column,
     /// Sort direction.
-    pub direction: Direction,
+    pub direction: SortDirection,
 }
 
 /// Selects the `k` largest groups by one aggregate; ties are broken by the group key, ascending.

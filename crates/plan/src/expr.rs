@@ -35,8 +35,8 @@ pub enum Predicate {
         /// The column.
         column: Column,
         /// Operator.
-        op: Compare,
-        /// The literal. `Net` is valid only with `Eq` (inside) and `Ne` (outside).
+        op: ComparisonOperator,
+        /// The literal. `NetProto` is valid only with `Eq` (inside) and `Ne` (outside).
         literal: Literal,
     },
     /// SQL LIKE on text: `%` any run, `_` one character, `\` makes the next one literal.
@@ -46,14 +46,14 @@ pub enum Predicate {
         /// The pattern.
         pattern: String,
         /// LIKE or ILIKE.
-        case: Case,
+        case: CaseSensitivity,
     },
     /// A regular expression that matches anywhere in the text.
     Matches {
         /// The column.
         column: Column,
         /// The regular expression.
-        regex: Regex,
+        regex: RegexPattern,
     },
     /// A column equal to any literal of a list.
     In {
@@ -68,7 +68,7 @@ pub enum Predicate {
 
 /// Case sensitivity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Case {
+pub enum CaseSensitivity {
     /// Case is significant.
     #[default]
     Sensitive,
@@ -79,7 +79,7 @@ pub enum Case {
 /// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Compare {
+pub enum ComparisonOperator {
     Eq,
     Ne,
     Lt,
@@ -103,7 +103,7 @@ pub enum Literal {
 
 /// A computed column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Computed {
+pub struct ComputedField {
     /// Its name, type and unit.
     pub field: Field,
     /// Source text in the query.
@@ -117,14 +117,14 @@ pub struct Computed {
 pub enum Expr {
     /// A column's value.
     Column(Column),
-    /// A constant: `I64`, `F64`, `Bool`, `Text`, or `Net` with the full prefix, which is an address.
+    /// A constant: `I64`, `F64`, `Bool`, `Text`, or `NetProto` with the full prefix, which is an address.
     Literal(Literal),
     /// Null.
     Null,
     /// Arithmetic on two numbers: integers, or floating point if either operand is.
-    Arithmetic(Box<Expr>, Arithmetic, Box<Expr>),
+    Arithmetic(Box<Expr>, ArithmeticOperator, Box<Expr>),
     /// Comparison of two values of one type, or of two numbers.
-    Compare(Box<Expr>, Compare, Box<Expr>),
+    Compare(Box<Expr>, ComparisonOperator, Box<Expr>),
     /// Value of a condition; null if it is neither true nor false.
     Test(Box<Predicate>),
     /// The first value if the condition is true, otherwise the second.
@@ -143,7 +143,7 @@ pub enum Expr {
 
 /// Arithmetic operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arithmetic {
+pub enum ArithmeticOperator {
     /// Sum.
     Add,
     /// Difference.
@@ -176,21 +176,21 @@ pub enum TextFunction {
     Split(String, i64),
     /// The first match of the first group of a regular expression, or of the whole expression without groups. Null
     /// without a match.
-    Extract(Regex),
+    Extract(RegexPattern),
     /// Replaces every match of a regular expression with a text, in which `$1` is the match of the first group.
-    Replace(Regex, String),
+    Replace(RegexPattern, String),
 }
 
 /// A regular expression in the syntax of RE2; linear time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Regex {
+pub struct RegexPattern {
     /// The pattern; it may match anywhere in a text.
     pub pattern: String,
     /// Case sensitivity.
-    pub case: Case,
+    pub case: CaseSensitivity,
 }
 
-impl Regex {
+impl RegexPattern {
     /// Maximum memory of a compiled expression.
     pub const BYTES_MAX: usize = 1 << 20;
 
@@ -200,8 +200,8 @@ impl Regex {
     /// If the pattern is invalid or too large.
     pub fn compile(&self) -> Result<regex::Regex, regex::Error> {
         regex::RegexBuilder::new(&self.pattern)
-            .case_insensitive(self.case == Case::Ignored)
-            .size_limit(Regex::BYTES_MAX)
+            .case_insensitive(self.case == CaseSensitivity::Ignored)
+            .size_limit(RegexPattern::BYTES_MAX)
             .build()
     }
 }
@@ -220,11 +220,11 @@ impl Column {
     }
 }
 
-impl Computed {
+impl ComputedField {
     /// Calls `read` with the input columns that `column` depends on, or with itself.
-    pub fn sources(all: &[Computed], column: Column, read: &mut dyn FnMut(Column)) {
+    pub fn sources(all: &[ComputedField], column: Column, read: &mut dyn FnMut(Column)) {
         match column.computed_place().map(|place| &all[place]) {
-            Some(computed) => computed.expr.columns(&mut |c| Computed::sources(all, c, read)),
+            Some(computed) => computed.expr.columns(&mut |c| ComputedField::sources(all, c, read)),
             None => read(column),
         }
     }

@@ -13,22 +13,23 @@ pub mod message;
 pub mod monitor_spec;
 pub mod result;
 pub mod slice;
-pub mod sound;
 pub mod taps;
+pub mod validate;
 
-pub use bounds::Bounds;
-pub use budget::Budget;
-pub use cost::{Burden, Cost};
+pub use bounds::TimeBounds;
+pub use budget::NetworkBudget;
+pub use cost::{JobCost, ResourceUsage};
 pub use dataflow::{
-    Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,
-    SortKey, TopK, Total, Value, Window,
+    AggregateColumn, AggregateFunction, AggregatedValue, Dataflow, DataflowInput, GroupBy, Pipeline,
+    ProfileSpec, RawRows, ResultSelection, ShareTotal, SortDirection, SortKey, TopK, Window,
 };
 pub use expr::{
-    Arithmetic, COMPUTED, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
+    ArithmeticOperator, COMPUTED, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr, Literal,
+    Predicate, RegexPattern, TextFunction,
 };
-pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
-pub use slice::{Coin, Slice};
-pub use taps::{TapTable, Taps};
+pub use monitor_spec::{AddressMatch, MonitorSpec, ParserUse, QueryLimit, SampleMode, TimeSpan};
+pub use slice::{FlowSlice, SliceSource};
+pub use taps::{TapSelection, TapTable};
 
 /// The plan of a query.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tuple::{FieldId, Schema, TapColumns};
 
-use crate::taps::Taps;
+use crate::taps::TapSelection;
 
 /// The specification of a monitor; by default all packets, without parsers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,15 +17,15 @@ pub struct MonitorSpec {
     /// Matching server endpoints (TO); empty matches any.
     pub servers: Vec<AddressMatch>,
     /// Conditions for the end.
-    pub limit: Limit,
+    pub limit: QueryLimit,
     /// Start and end, the same for all monitors of a query.
-    pub span: Span,
+    pub span: TimeSpan,
     /// The sampled flows.
-    pub sample: Sample,
+    pub sample: SampleMode,
     /// Seed of the sample, the same for all monitors of a query.
     pub sample_seed: u64,
     /// The taps that report a flow seen by several taps.
-    pub taps: Taps,
+    pub taps: TapSelection,
 }
 
 /// A parser with its required columns.
@@ -62,7 +62,7 @@ pub struct AddressMatch {
 
 /// Conditions for the end of a query; the first one reached ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limit {
+pub struct QueryLimit {
     /// Number of packets that match FROM and TO.
     pub packets: Option<u64>,
     /// Time after the first packet, by packet timestamps.
@@ -72,7 +72,7 @@ pub struct Limit {
 /// A period of packet timestamps. If it has a start, a time limit begins there rather than at each monitor's first
 /// packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     /// Earlier packets are skipped; nanoseconds since the epoch.
     pub start_ns: Option<i64>,
     /// The first packet at or after this time ends the query.
@@ -81,7 +81,7 @@ pub struct Span {
 
 /// The sampled share of flows; each flow is included or excluded as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Sample {
+pub enum SampleMode {
     /// Every flow.
     #[default]
     All,

@@ -7,13 +7,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tuple::{DataType, Field, FieldId, Redact, Schema, Unit};
+use tuple::{DataType, Field, FieldId, RedactionRule, Schema, Unit};
 
-use crate::{Aggregate, Aggregated, Column, Pipeline, Total};
+use crate::{AggregateColumn, AggregateFunction, Column, Pipeline, ShareTotal};
 
 /// Whether results have confidence intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intervals {
+pub enum IntervalMode {
     /// Results are from all flows.
     None,
     /// Results are from a sample.
@@ -23,7 +23,7 @@ pub enum Intervals {
 /// Meaning of a result column without intervals. Other programs identify columns by it, because names depend on the
 /// other columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ResultColumn {
     /// `window_start`.
     WindowStart,
     /// `window_end`.
@@ -44,23 +44,23 @@ pub enum Shown {
 
 /// The meaning of the columns of [`schema`] without intervals, in order.
 #[must_use]
-pub fn shown(pipeline: &Pipeline) -> Vec<Shown> {
-    let window = pipeline.window.iter().flat_map(|_| [Shown::WindowStart, Shown::WindowEnd]);
-    let group = (0..pipeline.group.len()).map(Shown::Group);
-    let rank = pipeline.top_k.iter().map(|_| Shown::Rank);
-    let aggregates = (0..pipeline.aggregates.len()).map(Shown::Aggregate);
-    let rest = [Shown::Approximate, Shown::ErrorBound, Shown::Lost];
+pub fn shown(pipeline: &Pipeline) -> Vec<ResultColumn> {
+    let window = pipeline.window.iter().flat_map(|_| [ResultColumn::WindowStart, ResultColumn::WindowEnd]);
+    let group = (0..pipeline.group.len()).map(ResultColumn::Group);
+    let rank = pipeline.top_k.iter().map(|_| ResultColumn::Rank);
+    let aggregates = (0..pipeline.aggregates.len()).map(ResultColumn::Aggregate);
+    let rest = [ResultColumn::Approximate, ResultColumn::ErrorBound, ResultColumn::Lost];
     window.chain(group).chain(rank).chain(aggregates).chain(rest).collect()
 }
 
 /// The positions of result columns without intervals in a result with or without them.
 #[must_use]
-pub fn places(pipeline: &Pipeline, intervals: Intervals) -> Vec<FieldId> {
+pub fn places(pipeline: &Pipeline, intervals: IntervalMode) -> Vec<FieldId> {
     let mut next = 0;
-    let place = |shown: Shown| {
+    let place = |shown: ResultColumn| {
         let place = FieldId(next);
-        let is_followed = matches!(shown, Shown::Rank | Shown::Aggregate(_));
-        next += if is_followed && intervals == Intervals::Shown { 3 } else { 1 };
+        let is_followed = matches!(shown, ResultColumn::Rank | ResultColumn::Aggregate(_));
+        next += if is_followed && intervals == IntervalMode::Shown { 3 } else { 1 };
         place
     };
     shown(pipeline).into_iter().map(place).collect()
@@ -75,7 +75,7 @@ pub fn first_aggregate(pipeline: &Pipeline) -> usize {
 
 /// The columns of a pipeline's results; `input` returns the field of a dataflow column.
 #[must_use]
-pub fn schema(pipeline: &Pipeline, intervals: Intervals, input: &dyn Fn(Column) -> Field) -> Schema {
+pub fn schema(pipeline: &Pipeline, intervals: IntervalMode, input: &dyn Fn(Column) -> Field) -> Schema {
     let mut fields = Vec::new();
     if pipeline.window.is_some() {
         let time = |name, doc| Field::new(name, DataType::I64, Unit::EpochNanoseconds, doc);
@@ -110,7 +110,7 @@ pub fn schema(pipeline: &Pipeline, intervals: Intervals, input: &dyn Fn(Column) 
         "share of the window's traffic that is known to be missing in the capture",
     ));
     make_unique(&mut fields);
-    if intervals == Intervals::Shown {
+    if intervals == IntervalMode::Shown {
         for (place, end) in ends.into_iter().rev() {
             let Field { name, unit, .. } = fields[place].clone();
             let of = |suffix: &str, doc| Field {
@@ -118,7 +118,7 @@ pub fn schema(pipeline: &Pipeline, intervals: Intervals, input: &dyn Fn(Column) 
                 data_type: end,
                 unit,
                 doc,
-                redact: Redact::Keep,
+                redact: RedactionRule::Keep,
             };
             fields.insert(place + 1, of("_high", Cow::Borrowed("upper end of the 95 % interval")));
             fields.insert(place + 1, of("_low", Cow::Borrowed("lower end of the 95 % interval")));
@@ -126,36 +126,53 @@ pub fn schema(pipeline: &Pipeline, intervals: Intervals, input: &dyn Fn(Column) 
         make_unique(&mut fields);
     }
     let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("results of a pipeline"));
-    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[], facts: &tuple::Facts::NONE }
+    Schema {
+        name,
+        version: 1,
+        doc,
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+        facts: &tuple::SchemaFacts::NONE,
+    }
 }
 
-fn aggregate_field(pipeline: &Pipeline, aggregated: &Aggregated, input: &dyn Fn(Column) -> Field) -> Field {
+fn aggregate_field(
+    pipeline: &Pipeline,
+    aggregated: &AggregateColumn,
+    input: &dyn Fn(Column) -> Field,
+) -> Field {
     use Unit::{BytesPerSecond, Fraction, PerSecond};
     let value = pipeline.values.get(aggregated.value).map(|v| (input(v.column).data_type, v.unit));
     let (value_type, unit) = value.unwrap_or((DataType::U64, Unit::None));
     let of_value = |data_type, doc| Field::new("", data_type, unit, doc);
     let field = match &aggregated.aggregate {
-        Aggregate::Count => Field::new("", DataType::U64, Unit::None, "tuples"),
-        Aggregate::Sum => of_value(value_type, "sum of the values"),
-        Aggregate::Avg => of_value(DataType::F64, "mean of the values"),
-        Aggregate::Min => of_value(value_type, "least value"),
-        Aggregate::Max => of_value(value_type, "largest value"),
-        Aggregate::Stddev => of_value(DataType::F64, "sample standard deviation"),
-        Aggregate::Rate => Field::new("", DataType::F64, PerSecond, "tuples per second"),
-        Aggregate::Distinct(_) => Field::new("", DataType::U64, Unit::None, "different values"),
-        Aggregate::Quantile(_) => of_value(DataType::F64, "quantile, within 1 %"),
-        Aggregate::Hist => of_value(DataType::Json, "[[upper bound, count], …]"),
-        Aggregate::Cdf => of_value(DataType::Json, "[[upper bound, share up to it], …]"),
-        Aggregate::Success(_) => Field::new("", DataType::F64, Fraction, "share without an error"),
-        Aggregate::Ratio(_) => {
+        AggregateFunction::Count => Field::new("", DataType::U64, Unit::None, "tuples"),
+        AggregateFunction::Sum => of_value(value_type, "sum of the values"),
+        AggregateFunction::Avg => of_value(DataType::F64, "mean of the values"),
+        AggregateFunction::Min => of_value(value_type, "least value"),
+        AggregateFunction::Max => of_value(value_type, "largest value"),
+        AggregateFunction::Stddev => of_value(DataType::F64, "sample standard deviation"),
+        AggregateFunction::Rate => Field::new("", DataType::F64, PerSecond, "tuples per second"),
+        AggregateFunction::Distinct(_) => Field::new("", DataType::U64, Unit::None, "different values"),
+        AggregateFunction::Quantile(_) => of_value(DataType::F64, "quantile, within 1 %"),
+        AggregateFunction::Hist => of_value(DataType::Json, "[[upper bound, count], …]"),
+        AggregateFunction::Cdf => of_value(DataType::Json, "[[upper bound, share up to it], …]"),
+        AggregateFunction::Success(_) => Field::new("", DataType::F64, Fraction, "share without an error"),
+        AggregateFunction::Ratio(_) => {
             Field::new("", DataType::F64, Fraction, "share for which the condition is true")
         }
-        Aggregate::Throughput => {
+        AggregateFunction::Throughput => {
             let unit = if unit == Unit::Bytes { BytesPerSecond } else { PerSecond };
             Field::new("", DataType::F64, unit, "sum of the values per second")
         }
-        Aggregate::Share(Total::Tuples) => Field::new("", DataType::F64, Fraction, "share of all tuples"),
-        Aggregate::Share(Total::Values) => Field::new("", DataType::F64, Fraction, "share of the sum of all"),
+        AggregateFunction::Share(ShareTotal::Tuples) => {
+            Field::new("", DataType::F64, Fraction, "share of all tuples")
+        }
+        AggregateFunction::Share(ShareTotal::Values) => {
+            Field::new("", DataType::F64, Fraction, "share of the sum of all")
+        }
     };
     let name = aggregated.name.clone().unwrap_or_else(|| usual_name(pipeline, aggregated, unit, input));
     Field { name: name.into(), ..field }
@@ -164,33 +181,37 @@ fn aggregate_field(pipeline: &Pipeline, aggregated: &Aggregated, input: &dyn Fn(
 /// The aggregate and its unit; with several values the aggregate and the column: `sum_bytes`, `sum_request_bytes`.
 fn usual_name(
     pipeline: &Pipeline,
-    aggregated: &Aggregated,
+    aggregated: &AggregateColumn,
     unit: Unit,
     input: &dyn Fn(Column) -> Field,
 ) -> String {
-    let distinct = |c: &Aggregated| matches!(c.aggregate, Aggregate::Distinct(_));
+    let distinct = |c: &AggregateColumn| matches!(c.aggregate, AggregateFunction::Distinct(_));
     let word = match &aggregated.aggregate {
-        Aggregate::Count => "count",
-        Aggregate::Sum => "sum",
-        Aggregate::Avg => "avg",
-        Aggregate::Min => "min",
-        Aggregate::Max => "max",
-        Aggregate::Stddev => "stddev",
-        Aggregate::Rate => "rate",
-        Aggregate::Distinct(column) if pipeline.aggregates.iter().filter(|c| distinct(c)).count() > 1 => {
+        AggregateFunction::Count => "count",
+        AggregateFunction::Sum => "sum",
+        AggregateFunction::Avg => "avg",
+        AggregateFunction::Min => "min",
+        AggregateFunction::Max => "max",
+        AggregateFunction::Stddev => "stddev",
+        AggregateFunction::Rate => "rate",
+        AggregateFunction::Distinct(column)
+            if pipeline.aggregates.iter().filter(|c| distinct(c)).count() > 1 =>
+        {
             return format!("distinct_{}", input(*column).name);
         }
-        Aggregate::Distinct(_) => "distinct",
-        Aggregate::Quantile(q) => &quantile_name(*q),
-        Aggregate::Hist => "hist",
-        Aggregate::Cdf => "cdf",
-        Aggregate::Success(_) => "success",
-        Aggregate::Ratio(_) => "ratio",
-        Aggregate::Throughput => "throughput",
-        Aggregate::Share(_) => "share",
+        AggregateFunction::Distinct(_) => "distinct",
+        AggregateFunction::Quantile(q) => &quantile_name(*q),
+        AggregateFunction::Hist => "hist",
+        AggregateFunction::Cdf => "cdf",
+        AggregateFunction::Success(_) => "success",
+        AggregateFunction::Ratio(_) => "ratio",
+        AggregateFunction::Throughput => "throughput",
+        AggregateFunction::Share(_) => "share",
     };
     match pipeline.values.get(aggregated.value).filter(|_| aggregated.aggregate.takes_value()) {
-        Some(value) if pipeline.values.len() > 1 || matches!(aggregated.aggregate, Aggregate::Share(_)) => {
+        Some(value)
+            if pipeline.values.len() > 1 || matches!(aggregated.aggregate, AggregateFunction::Share(_)) =>
+        {
             format!("{word}_{}", input(value.column).name)
         }
         Some(_) => format!("{word}{}", unit_suffix(unit)),

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 /// The source of the bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Coin {
+pub enum SliceSource {
     /// Ports.
     #[default]
     Ports,
@@ -21,23 +21,23 @@ pub enum Coin {
 
 /// A slice of flows. The default is all flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Slice {
+pub struct FlowSlice {
     /// The source of the bits.
-    pub coin: Coin,
+    pub coin: SliceSource,
     /// Number of bits; the share is two to the power of minus this.
     pub level: u8,
     /// The values of the bits, least significant first.
     pub drawn: u16,
 }
 
-impl Slice {
+impl FlowSlice {
     /// Maximum level.
     pub const LEVEL_MAX: u8 = 10;
 
     /// The slice with the same drawn bits at another level.
     #[must_use]
-    pub fn at(self, level: u8) -> Slice {
-        Slice { level: level.min(Slice::LEVEL_MAX), ..self }
+    pub fn at(self, level: u8) -> FlowSlice {
+        FlowSlice { level: level.min(FlowSlice::LEVEL_MAX), ..self }
     }
 
     /// Its share of all flows.
@@ -59,7 +59,7 @@ impl Slice {
     }
 
     fn shift(self) -> u32 {
-        u32::from(self.coin == Coin::Ports)
+        u32::from(self.coin == SliceSource::Ports)
     }
 
     /// Whether the slice contains a flow with these ports, or these low sixteen bits of addresses.
@@ -77,30 +77,30 @@ pub fn share(level: u8) -> f64 {
 }
 
 /// As sent to monitors: `ports 3 437`.
-impl fmt::Display for Slice {
+impl fmt::Display for FlowSlice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let coin = match self.coin {
-            Coin::Ports => "ports",
-            Coin::Addresses => "addresses",
+            SliceSource::Ports => "ports",
+            SliceSource::Addresses => "addresses",
         };
         write!(f, "{coin} {} {}", self.level, self.drawn)
     }
 }
 
-impl FromStr for Slice {
+impl FromStr for FlowSlice {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<Slice, ()> {
+    fn from_str(text: &str) -> Result<FlowSlice, ()> {
         let mut words = text.split(' ');
         let coin = match words.next() {
-            Some("ports") => Coin::Ports,
-            Some("addresses") => Coin::Addresses,
+            Some("ports") => SliceSource::Ports,
+            Some("addresses") => SliceSource::Addresses,
             _ => return Err(()),
         };
         let mut number = || words.next().and_then(|word| word.parse::<u16>().ok());
         let (level, drawn) = (number().ok_or(())?, number().ok_or(())?);
-        let level = u8::try_from(level).ok().filter(|level| *level <= Slice::LEVEL_MAX).ok_or(())?;
-        if words.next().is_some() { Err(()) } else { Ok(Slice { coin, level, drawn }) }
+        let level = u8::try_from(level).ok().filter(|level| *level <= FlowSlice::LEVEL_MAX).ok_or(())?;
+        if words.next().is_some() { Err(()) } else { Ok(FlowSlice { coin, level, drawn }) }
     }
 }
 
@@ -110,15 +110,15 @@ mod tests {
 
     #[test]
     fn slices_are_nested_and_have_their_share() {
-        for coin in [Coin::Ports, Coin::Addresses] {
-            let all = Slice { coin, level: 0, drawn: 0x2b5 };
-            for level in 0..=Slice::LEVEL_MAX {
+        for coin in [SliceSource::Ports, SliceSource::Addresses] {
+            let all = FlowSlice { coin, level: 0, drawn: 0x2b5 };
+            for level in 0..=FlowSlice::LEVEL_MAX {
                 let (slice, larger) = (all.at(level), all.at(level.saturating_sub(1)));
                 let inside = |port: &u16| slice.admits([*port, 443]);
                 assert!((0..=u16::MAX).filter(inside).all(|port| larger.admits([443, port])));
                 assert_eq!((0..=u16::MAX).filter(inside).count() as f64, 65_536.0 * slice.share());
                 // Even ports, as used by one system.
-                if coin == Coin::Ports {
+                if coin == SliceSource::Ports {
                     let even = (0..=u16::MAX).step_by(2).filter(inside).count();
                     assert_eq!(even as f64, 32_768.0 * slice.share());
                 }
@@ -128,11 +128,13 @@ mod tests {
 
     #[test]
     fn what_is_told_is_heard() {
-        for slice in [Slice::default(), Slice { coin: Coin::Addresses, level: 10, drawn: u16::MAX }] {
+        for slice in
+            [FlowSlice::default(), FlowSlice { coin: SliceSource::Addresses, level: 10, drawn: u16::MAX }]
+        {
             assert_eq!(slice.to_string().parse(), Ok(slice));
         }
         for text in ["", "ports", "ports 1", "ports 11 3", "ports 1 2 3", "bits 1 2", "ports 1 65536"] {
-            assert_eq!(text.parse::<Slice>(), Err(()), "{text}");
+            assert_eq!(text.parse::<FlowSlice>(), Err(()), "{text}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The tap that reports a flow seen by several taps. Each tap decides independently from a table of addresses,
-//! without communication: [`TapTable`] lists its own addresses and those of other taps, [`Taps`] selects the end of a
+//! without communication: [`TapTable`] lists its own addresses and those of other taps, [`TapSelection`] selects the end of a
 //! flow.
 
 use std::net::IpAddr;
 
 /// The taps of a query that report a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Taps {
+pub enum TapSelection {
     /// The tap nearest to the server.
     #[default]
     Server,

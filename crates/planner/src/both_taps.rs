@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use plan::{Column, Compare, Dataflow, Input, Literal, Plan, Predicate, RawRows, Sample, Taps};
+use plan::{
+    Column, ComparisonOperator, Dataflow, DataflowInput, Literal, Plan, Predicate, RawRows, SampleMode,
+    TapSelection,
+};
 use tuple::{FieldId, TapColumns, TapEnd, common};
 
 use crate::lower::all_of;
@@ -29,10 +32,10 @@ pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
     let ([input], Some(taps)) = (&plan.dataflow.inputs[..], TapColumns::of(&parser.schema)) else {
         return Err("tap.… of several agents goes with one parser: leave the others out of PARSE");
     };
-    if plan.monitor.taps != Taps::default() {
+    if plan.monitor.taps != TapSelection::default() {
         return Err("tap.… needs both taps of a flow, and TAPS asks for others: leave TAPS out");
     }
-    if plan.monitor.sample == Sample::Auto {
+    if plan.monitor.sample == SampleMode::Auto {
         return Err(
             "SAMPLE auto is not supported with two taps, which would sample different flows: use a fixed share, as in SAMPLE 0.1",
         );
@@ -40,10 +43,10 @@ pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
     let (at_client, left) = divide(plan.dataflow.filter.as_ref(), taps);
     let columns = columns(input, taps);
     let mut agents = plan.clone();
-    agents.monitor.taps = Taps::Ends;
+    agents.monitor.taps = TapSelection::Ends;
     agents.monitor.parsers[0].columns.clone_from(&columns);
     agents.dataflow = Dataflow {
-        inputs: vec![Input { schema: input.schema.clone(), columns, filter: None }],
+        inputs: vec![DataflowInput { schema: input.schema.clone(), columns, filter: None }],
         filter: at_client.map(|condition| Predicate::Or(vec![is_of_server(taps), condition])),
         rows: RawRows::default(),
         ..Dataflow::default()
@@ -69,7 +72,7 @@ fn divide(filter: Option<&Predicate>, taps: TapColumns) -> (Option<Predicate>, O
 }
 
 /// The required columns, those that identify requests, and the end of the tap.
-fn columns(input: &Input, taps: TapColumns) -> Vec<FieldId> {
+fn columns(input: &DataflowInput, taps: TapColumns) -> Vec<FieldId> {
     let made = [taps.client_time, taps.server_time, taps.network_time];
     let mut columns: Vec<FieldId> = input.columns.iter().copied().filter(|id| !made.contains(id)).collect();
     columns.extend([common::CLIENT_IP, common::CLIENT_PORT, common::SERVER_IP, common::SERVER_PORT]);
@@ -82,5 +85,9 @@ fn columns(input: &Input, taps: TapColumns) -> Vec<FieldId> {
 
 fn is_of_server(taps: TapColumns) -> Predicate {
     let column = Column { input: 0, field: taps.seen };
-    Predicate::Compare { column, op: Compare::Eq, literal: Literal::Text(TapEnd::Server.word().into()) }
+    Predicate::Compare {
+        column,
+        op: ComparisonOperator::Eq,
+        literal: Literal::Text(TapEnd::Server.word().into()),
+    }
 }

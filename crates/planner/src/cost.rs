@@ -1,11 +1,13 @@
 //! Estimates the load of a plan on a host before the first packet, from the plan and a few measured numbers;
 //! assumptions about traffic are stated at each number. docs/agent.md compares estimates with measurements. Pure.
 
-use plan::{Aggregate, Burden, Column, Computed, Cost, Dataflow, Pipeline, Plan, Sample};
+use plan::{
+    AggregateFunction, Column, ComputedField, Dataflow, JobCost, Pipeline, Plan, ResourceUsage, SampleMode,
+};
 use tuple::{AGENT, DataType, FieldId, LABELS, Schema};
 
 /// Cost class of a parser, by the data it reads.
-struct Class {
+struct ParserCostClass {
     /// Time per packet on a core of the machine in docs/performance.md.
     packet_ns: f64,
     /// Time per tuple in the parser.
@@ -17,11 +19,14 @@ struct Class {
 }
 
 /// Headers without flows.
-const HEADERS: Class = Class { packet_ns: 80.0, tuple_ns: 0.0, tuples: 1.0, flow_bytes: 0.0 };
+const HEADERS: ParserCostClass =
+    ParserCostClass { packet_ns: 80.0, tuple_ns: 0.0, tuples: 1.0, flow_bytes: 0.0 };
 /// Flows without payload; twenty packets per flow, with a tuple at its start and one at its end.
-const FLOWS: Class = Class { packet_ns: 125.0, tuple_ns: 0.0, tuples: 0.1, flow_bytes: 512.0 };
+const FLOWS: ParserCostClass =
+    ParserCostClass { packet_ns: 125.0, tuple_ns: 0.0, tuples: 0.1, flow_bytes: 512.0 };
 /// Messages; eight packets per request and response, including acknowledgments.
-const MESSAGES: Class = Class { packet_ns: 200.0, tuple_ns: 400.0, tuples: 0.125, flow_bytes: 1024.0 };
+const MESSAGES: ParserCostClass =
+    ParserCostClass { packet_ns: 200.0, tuple_ns: 400.0, tuples: 0.125, flow_bytes: 1024.0 };
 
 /// Additional time per packet for each further protocol that reads the same bytes.
 const ANOTHER_NS: f64 = 40.0;
@@ -50,14 +55,15 @@ const HELD_BYTES_MAX: u64 = 512 << 20;
 
 /// The estimated cost of the plan.
 #[must_use]
-pub fn cost(plan: &Plan) -> Cost {
+pub fn cost(plan: &Plan) -> JobCost {
     let share = match plan.monitor.sample {
-        Sample::Fraction(p) => p,
-        Sample::All | Sample::Auto => 1.0,
+        SampleMode::Fraction(p) => p,
+        SampleMode::All | SampleMode::Auto => 1.0,
     };
     let dataflow = &plan.dataflow;
-    let classes: Vec<&Class> = plan.monitor.parsers.iter().map(|parser| class(&parser.schema)).collect();
-    let most = |of: fn(&Class) -> f64| classes.iter().map(|class| of(class)).fold(0.0, f64::max);
+    let classes: Vec<&ParserCostClass> =
+        plan.monitor.parsers.iter().map(|parser| class(&parser.schema)).collect();
+    let most = |of: fn(&ParserCostClass) -> f64| classes.iter().map(|class| of(class)).fold(0.0, f64::max);
     let tuples: f64 = classes.iter().map(|class| class.tuples).sum();
     let others = classes.len().saturating_sub(1) as f64;
     let packet_ns = most(|class| class.packet_ns)
@@ -73,8 +79,8 @@ pub fn cost(plan: &Plan) -> Cost {
     let per_pps = most(|class| class.flow_bytes) * FLOWS_OPEN_PER_PPS
         + dataflow.pipelines.iter().map(|p| group_bytes(dataflow, p, tuples)).sum::<f64>()
         + (waiting + rows_bytes) * WAIT_SECONDS;
-    Cost {
-        base: Burden { cpu_millis: IDLE_CPU_MILLIS, memory_bytes: IDLE_BYTES },
+    JobCost {
+        base: ResourceUsage { cpu_millis: IDLE_CPU_MILLIS, memory_bytes: IDLE_BYTES },
         cpu_ns_per_packet: (left_out_ns + share * packet_ns).round() as u64,
         memory_bytes_per_pps: (share * per_pps).round() as u64,
         memory_bytes_max: HELD_BYTES_MAX,
@@ -82,7 +88,7 @@ pub fn cost(plan: &Plan) -> Cost {
     }
 }
 
-fn class(schema: &Schema) -> &'static Class {
+fn class(schema: &Schema) -> &'static ParserCostClass {
     match &*schema.name {
         "packet" | "tcp_pkt_size" => &HEADERS,
         "tcp_flow_key" | "tcp_conn_time" | "flow" => &FLOWS,
@@ -101,7 +107,7 @@ fn tuple_ns(dataflow: &Dataflow) -> f64 {
 
 /// The types of the columns of tuples.
 fn columns(dataflow: &Dataflow) -> Vec<DataType> {
-    let of = |input: &plan::Input| -> Vec<DataType> {
+    let of = |input: &plan::DataflowInput| -> Vec<DataType> {
         input.columns.iter().map(|id| input.schema.field(*id).data_type).collect()
     };
     dataflow.inputs.iter().flat_map(of).collect()
@@ -131,9 +137,9 @@ fn group_bytes(dataflow: &Dataflow, pipeline: &Pipeline, tuples: f64) -> f64 {
             (slide as f64 / 1e9, panes as f64)
         }
     };
-    let state = |aggregate: &Aggregate| match aggregate {
-        Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => 512.0,
-        Aggregate::Distinct(_) => 1024.0,
+    let state = |aggregate: &AggregateFunction| match aggregate {
+        AggregateFunction::Quantile(_) | AggregateFunction::Hist | AggregateFunction::Cdf => 512.0,
+        AggregateFunction::Distinct(_) => 1024.0,
         _ => 16.0,
     };
     let each = 64.0
@@ -145,7 +151,7 @@ fn group_bytes(dataflow: &Dataflow, pipeline: &Pipeline, tuples: f64) -> f64 {
 /// Whether a column has few values for any traffic; those of the agent have one.
 fn has_few_values(dataflow: &Dataflow, column: Column) -> bool {
     let mut few = true;
-    Computed::sources(&dataflow.computed, column, &mut |source| {
+    ComputedField::sources(&dataflow.computed, column, &mut |source| {
         let schema = &dataflow.inputs[usize::from(source.input)].schema;
         few &= is_few(schema, source.field);
     });
@@ -162,7 +168,7 @@ fn is_few(schema: &Schema, id: FieldId) -> bool {
 mod tests {
     use super::*;
 
-    fn cost_of(query: &str) -> Cost {
+    fn cost_of(query: &str) -> JobCost {
         let checked = query::check(query, &parsers::registry::schemas(), &());
         cost(&crate::lower(&checked.unwrap_or_else(|e| panic!("{query}: {e:?}"))))
     }

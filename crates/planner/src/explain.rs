@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use plan::{
-    Aggregate, Aggregated, Column, Dataflow, Direction, Input, Limit, MonitorSpec, Pipeline, Plan, Profile,
-    RawRows, Sample, SortKey, Taps, Total, result,
+    AggregateColumn, AggregateFunction, Column, Dataflow, DataflowInput, MonitorSpec, Pipeline, Plan,
+    ProfileSpec, QueryLimit, RawRows, SampleMode, ShareTotal, SortDirection, SortKey, TapSelection, result,
 };
 use tuple::{Schema, Unit};
 
-use crate::words;
+use crate::query_text;
 
 /// Parsers that read only packet headers; all others read messages.
 const HEADERS_ONLY: &[&str] = &["tcp_flow_key", "tcp_conn_time", "tcp_pkt_size", "packet", "flow"];
@@ -49,7 +49,7 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
     }
     let ends = |ends: &[plan::AddressMatch]| match ends {
         [] => "any".to_owned(),
-        ends => ends.iter().map(words::end).collect::<Vec<_>>().join(", "),
+        ends => ends.iter().map(query_text::end).collect::<Vec<_>>().join(", "),
     };
     row(out, "clients", &ends(&monitor.clients));
     row(out, "servers", &ends(&monitor.servers));
@@ -58,24 +58,26 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
         out,
         "sample",
         &match monitor.sample {
-            Sample::All => "every flow".to_owned(),
-            Sample::Auto => "every flow, fewer under pressure".to_owned(),
-            Sample::Fraction(p) => format!("{p} of the flows, each wholly in or wholly out"),
+            SampleMode::All => "every flow".to_owned(),
+            SampleMode::Auto => "every flow, fewer under pressure".to_owned(),
+            SampleMode::Fraction(p) => format!("{p} of the flows, each wholly in or wholly out"),
         },
     );
     let taps = match monitor.taps {
-        Taps::Server => return,
-        Taps::Client => "for a flow that several agents capture, the one closest to the client reports",
-        Taps::All => "for a flow that several agents capture, all of them report",
-        Taps::Ends => {
+        TapSelection::Server => return,
+        TapSelection::Client => {
+            "for a flow that several agents capture, the one closest to the client reports"
+        }
+        TapSelection::All => "for a flow that several agents capture, all of them report",
+        TapSelection::Ends => {
             "for a flow that several agents capture, those at both ends report, and their tuples are joined"
         }
     };
     row(out, "taps", taps);
 }
 
-fn limit(limit: Limit) -> String {
-    let nanos = limit.nanos.map(|n| format!("{} after the first packet", words::duration(n)));
+fn limit(limit: QueryLimit) -> String {
+    let nanos = limit.nanos.map(|n| format!("{} after the first packet", query_text::duration(n)));
     let packets = limit.packets.map(|n| format!("after {n} packets that match"));
     match (nanos, packets) {
         (None, None) => "none: until the input ends or is stopped".to_owned(),
@@ -86,14 +88,15 @@ fn limit(limit: Limit) -> String {
 
 fn dataflow(out: &mut String, dataflow: &Dataflow) {
     for input in &dataflow.inputs {
-        let condition = input.filter.as_ref().map(|f| format!(" where {}", words::predicate(dataflow, f)));
+        let condition =
+            input.filter.as_ref().map(|f| format!(" where {}", query_text::predicate(dataflow, f)));
         row(out, "take", &format!("{}{}", input.schema.name, condition.unwrap_or_default()));
     }
     if dataflow.inputs.len() > 1 {
         row(out, "join", "by id, the flow; a joined tuple's time is the latest of its parts");
     }
     if let Some(filter) = &dataflow.filter {
-        row(out, "where", &words::predicate(dataflow, filter));
+        row(out, "where", &query_text::predicate(dataflow, filter));
     }
     if dataflow.pipelines.is_empty() {
         row(out, "result", "the tuples themselves");
@@ -109,7 +112,8 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
     let RawRows { select, order, rows_max } = &dataflow.rows;
     if let Some(select) = select {
         let shown = |column: &Column| {
-            let (text, name) = (words::column(dataflow, *column), &words::field(dataflow, *column).name);
+            let (text, name) =
+                (query_text::column(dataflow, *column), &query_text::field(dataflow, *column).name);
             if column.computed_place().is_some() && text != **name {
                 format!("{text} AS {name}")
             } else {
@@ -118,9 +122,9 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
         };
         row(out, "  columns", &select.iter().map(shown).collect::<Vec<_>>().join(", "));
     }
-    let key = |(column, direction): &(Column, Direction)| match direction {
-        Direction::Ascending => words::column(dataflow, *column),
-        Direction::Descending => format!("{}, the largest first", words::column(dataflow, *column)),
+    let key = |(column, direction): &(Column, SortDirection)| match direction {
+        SortDirection::Ascending => query_text::column(dataflow, *column),
+        SortDirection::Descending => format!("{}, the largest first", query_text::column(dataflow, *column)),
     };
     if !order.is_empty() {
         row(out, "  order by", &order.iter().map(key).collect::<Vec<_>>().join("; "));
@@ -134,20 +138,20 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     for value in &pipeline.values {
         let required = if pipeline.value_required { "; tuples without it are left out" } else { "" };
         let unit = unit(value.unit).map(|u| format!(" ({u})")).unwrap_or_default();
-        row(out, "  value", &format!("{}{unit}{required}", words::column(dataflow, value.column)));
+        row(out, "  value", &format!("{}{unit}{required}", query_text::column(dataflow, value.column)));
     }
     match pipeline.window {
         None => row(out, "  window", "none: the whole run"),
         Some(w) => {
-            let size = words::duration(w.size_ns);
+            let size = query_text::duration(w.size_ns);
             let kind = match w.slide_ns == w.size_ns {
                 true => format!("tumbling, {size}"),
-                false => format!("sliding, {size} every {}", words::duration(w.slide_ns)),
+                false => format!("sliding, {size} every {}", query_text::duration(w.slide_ns)),
             };
             row(
                 out,
                 "  window",
-                &format!("{kind}; waits {} for late tuples", words::duration(w.lateness_ns)),
+                &format!("{kind}; waits {} for late tuples", query_text::duration(w.lateness_ns)),
             );
         }
     }
@@ -157,7 +161,7 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     match pipeline.group.as_slice() {
         [] => row(out, "  group by", "nothing: one group of everything"),
         group => {
-            let names: Vec<_> = group.iter().map(|g| words::column(dataflow, g.column)).collect();
+            let names: Vec<_> = group.iter().map(|g| query_text::column(dataflow, g.column)).collect();
             row(
                 out,
                 "  group by",
@@ -176,18 +180,19 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
 
 /// The rows of a window in the output.
 fn selection(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
-    let schema =
-        result::schema(pipeline, result::Intervals::None, &|c: Column| words::field(dataflow, c).clone());
+    let schema = result::schema(pipeline, result::IntervalMode::None, &|c: Column| {
+        query_text::field(dataflow, c).clone()
+    });
     // Conditions and keys refer to the results as the only input.
-    let input = Input { schema: Arc::new(schema), columns: Vec::new(), filter: None };
+    let input = DataflowInput { schema: Arc::new(schema), columns: Vec::new(), filter: None };
     let computed = pipeline.selection.computed.clone();
     let results = Dataflow { inputs: vec![input], computed, ..Dataflow::default() };
     if let Some(having) = &pipeline.selection.having {
-        row(out, "  having", &words::predicate(&results, having));
+        row(out, "  having", &query_text::predicate(&results, having));
     }
     let key = |key: &SortKey| {
-        let direction = if key.direction == Direction::Descending { ", the largest first" } else { "" };
-        format!("{}{direction}", words::column(&results, key.column))
+        let direction = if key.direction == SortDirection::Descending { ", the largest first" } else { "" };
+        format!("{}{direction}", query_text::column(&results, key.column))
     };
     if !pipeline.selection.order_by.is_empty() {
         let keys: Vec<_> = pipeline.selection.order_by.iter().map(key).collect();
@@ -198,11 +203,11 @@ fn selection(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     }
 }
 
-fn profile_steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline, profile: &Profile) {
-    let name = |column| words::column(dataflow, column);
+fn profile_steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline, profile: &ProfileSpec) {
+    let name = |column| query_text::column(dataflow, column);
     row(out, "  operations", &format!("by {}", name(profile.operation)));
-    row(out, "  reads", &words::predicate(dataflow, &profile.reads));
-    row(out, "  writes", &words::predicate(dataflow, &profile.writes));
+    row(out, "  reads", &query_text::predicate(dataflow, &profile.reads));
+    row(out, "  writes", &query_text::predicate(dataflow, &profile.writes));
     let sequential = format!("at most {} times its size from the end of the one before", profile.near);
     if let (Some(_), Some(file)) = (profile.offset, profile.file) {
         row(out, "  sequential", &format!("{sequential}, by flow and {}", name(file)));
@@ -214,37 +219,39 @@ fn profile_steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline, pro
 }
 
 /// An aggregate, with its value if there are several.
-fn aggregate(dataflow: &Dataflow, pipeline: &Pipeline, aggregated: &Aggregated) -> String {
-    let value = || words::column(dataflow, pipeline.values[aggregated.value].column);
+fn aggregate(dataflow: &Dataflow, pipeline: &Pipeline, aggregated: &AggregateColumn) -> String {
+    let value = || query_text::column(dataflow, pipeline.values[aggregated.value].column);
     let takes_one_of_several = pipeline.values.len() > 1 && aggregated.aggregate.takes_value();
     let text = match &aggregated.aggregate {
-        Aggregate::Share(Total::Values) => return format!("share of all {}", value()),
+        AggregateFunction::Share(ShareTotal::Values) => return format!("share of all {}", value()),
         other => aggregate_alone(dataflow, other),
     };
     if takes_one_of_several { format!("{text} of {}", value()) } else { text }
 }
 
-fn aggregate_alone(dataflow: &Dataflow, aggregate: &Aggregate) -> String {
+fn aggregate_alone(dataflow: &Dataflow, aggregate: &AggregateFunction) -> String {
     let name = match aggregate {
-        Aggregate::Count => "count",
-        Aggregate::Sum => "sum",
-        Aggregate::Avg => "avg",
-        Aggregate::Min => "min",
-        Aggregate::Max => "max",
-        Aggregate::Stddev => "stddev",
-        Aggregate::Rate => "rate",
-        Aggregate::Hist => "hist",
-        Aggregate::Cdf => "cdf",
-        Aggregate::Distinct(column) => return format!("distinct {}", words::column(dataflow, *column)),
-        // Rounded, because 0.29 × 100 is not exactly 29.
-        Aggregate::Quantile(q) => return format!("p{}", (q * 1e8).round() / 1e6),
-        Aggregate::Throughput => "sum per second",
-        Aggregate::Share(_) => "share of all tuples",
-        Aggregate::Success(predicate) => {
-            return format!("success (share of {})", words::predicate(dataflow, predicate));
+        AggregateFunction::Count => "count",
+        AggregateFunction::Sum => "sum",
+        AggregateFunction::Avg => "avg",
+        AggregateFunction::Min => "min",
+        AggregateFunction::Max => "max",
+        AggregateFunction::Stddev => "stddev",
+        AggregateFunction::Rate => "rate",
+        AggregateFunction::Hist => "hist",
+        AggregateFunction::Cdf => "cdf",
+        AggregateFunction::Distinct(column) => {
+            return format!("distinct {}", query_text::column(dataflow, *column));
         }
-        Aggregate::Ratio(predicate) => {
-            return format!("ratio (share of {})", words::predicate(dataflow, predicate));
+        // Rounded, because 0.29 × 100 is not exactly 29.
+        AggregateFunction::Quantile(q) => return format!("p{}", (q * 1e8).round() / 1e6),
+        AggregateFunction::Throughput => "sum per second",
+        AggregateFunction::Share(_) => "share of all tuples",
+        AggregateFunction::Success(predicate) => {
+            return format!("success (share of {})", query_text::predicate(dataflow, predicate));
+        }
+        AggregateFunction::Ratio(predicate) => {
+            return format!("ratio (share of {})", query_text::predicate(dataflow, predicate));
         }
     };
     name.to_owned()
@@ -280,7 +287,7 @@ fn notes(plan: &Plan) -> Vec<String> {
         "a connection has two tuples, its start and its end; both are counted",
     );
     let required = |name: &str| {
-        let is_it = |c: Column| words::field(&plan.dataflow, c).name == name;
+        let is_it = |c: Column| query_text::field(&plan.dataflow, c).name == name;
         pipelines.iter().any(|p| p.value_required && p.values.iter().any(|v| is_it(v.column)))
     };
     add(
@@ -289,14 +296,16 @@ fn notes(plan: &Plan) -> Vec<String> {
     );
     add(required("response_time_ns"), "requests without a response have no response time and are left out");
     add(
-        plan.monitor.sample != Sample::All && pipelines.iter().any(|p| p.profile.is_none()),
+        plan.monitor.sample != SampleMode::All && pipelines.iter().any(|p| p.profile.is_none()),
         "below the rate of 1 counts and sums are scaled up, and every number has a 95 % interval",
     );
     add(
-        plan.monitor.sample != Sample::All && pipelines.iter().any(|p| p.profile.is_some()),
+        plan.monitor.sample != SampleMode::All && pipelines.iter().any(|p| p.profile.is_some()),
         "a profile of the workload has no intervals",
     );
-    let sketched = |a: &Aggregate| matches!(a, Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf);
+    let sketched = |a: &AggregateFunction| {
+        matches!(a, AggregateFunction::Quantile(_) | AggregateFunction::Hist | AggregateFunction::Cdf)
+    };
     add(
         pipelines.iter().any(|p| p.profile.is_some() || p.aggregates.iter().any(|a| sketched(&a.aggregate))),
         "quantiles and distributions are within 1 % of the value",

@@ -8,24 +8,24 @@
 mod both_taps;
 mod cost;
 mod explain;
-mod folded;
 mod lower;
 mod period;
 pub mod physical;
 pub mod placement;
+mod query_text;
 mod random;
-mod recorded;
+mod recording_plan;
+mod redaction_limits;
 pub mod simulate;
 #[cfg(test)]
 mod tests;
 pub mod topology;
-mod words;
 
 pub use both_taps::{BothTaps, both_taps};
 pub use cost::cost;
 pub use explain::explain;
-pub use folded::compared_folded;
 pub use lower::{add_columns, add_origin, give_tuples, give_tuples_of_each, leave_out, lower};
 pub use period::{explain_period, within};
-pub use random::Random;
-pub use recorded::recorded;
+pub use random::SeededRandom;
+pub use recording_plan::recorded;
+pub use redaction_limits::compared_folded;

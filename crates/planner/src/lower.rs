@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use plan::{
-    Aggregate, COMPUTED, Column, Computed, Dataflow, Input, MonitorSpec, ParserUse, Pipeline, Plan,
-    Predicate, RawRows, Sample, Span,
+    AggregateFunction, COMPUTED, Column, ComputedField, Dataflow, DataflowInput, MonitorSpec, ParserUse,
+    Pipeline, Plan, Predicate, RawRows, SampleMode, TimeSpan,
 };
-use query::Query;
-use tuple::{FieldId, Origin, TapColumns, common};
+use query::CheckedQuery;
+use tuple::{AgentOrigin, FieldId, TapColumns, common};
 
 /// The plan of a query.
 #[must_use]
-pub fn lower(query: &Query) -> Plan {
+pub fn lower(query: &CheckedQuery) -> Plan {
     let (before_join, filter) = placed_conditions(query);
     let mut dataflow = Dataflow {
         inputs: Vec::new(),
@@ -25,7 +25,7 @@ pub fn lower(query: &Query) -> Plan {
     for (i, (input, filters)) in query.inputs.iter().zip(before_join).enumerate() {
         let filter = all_of(filters);
         let columns = columns(query, &dataflow, i, filter.as_ref());
-        dataflow.inputs.push(Input { schema: input.schema.clone(), columns, filter });
+        dataflow.inputs.push(DataflowInput { schema: input.schema.clone(), columns, filter });
     }
     let parsers =
         dataflow.inputs.iter().map(|i| ParserUse { schema: i.schema.clone(), columns: i.columns.clone() });
@@ -34,7 +34,7 @@ pub fn lower(query: &Query) -> Plan {
         clients: query.from.clone(),
         servers: query.to.clone(),
         limit: query.limit,
-        span: Span::default(),
+        span: TimeSpan::default(),
         sample: query.sample,
         sample_seed: 0,
         taps: query.taps,
@@ -43,7 +43,7 @@ pub fn lower(query: &Query) -> Plan {
 }
 
 /// The conditions of each input, and the remaining condition after the join. Without a join, WHERE is unchanged.
-fn placed_conditions(query: &Query) -> (Vec<Vec<Predicate>>, Option<Predicate>) {
+fn placed_conditions(query: &CheckedQuery) -> (Vec<Vec<Predicate>>, Option<Predicate>) {
     let mut before: Vec<Vec<Predicate>> =
         query.inputs.iter().map(|i| i.filter.iter().cloned().collect()).collect();
     let filter = query.filter.clone();
@@ -78,7 +78,7 @@ fn only_input(predicate: &Predicate) -> Option<usize> {
 }
 
 /// The required columns of one input, ascending.
-fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predicate>) -> Vec<FieldId> {
+fn columns(query: &CheckedQuery, dataflow: &Dataflow, input: usize, own: Option<&Predicate>) -> Vec<FieldId> {
     let schema = &query.inputs[input].schema;
     if dataflow.pipelines.is_empty() && dataflow.rows.select.is_none() {
         // The sampling rate is needed only for scaling.
@@ -86,7 +86,7 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     }
     let mut fields = Vec::new();
     let mut read = |column: Column| {
-        Computed::sources(&dataflow.computed, column, &mut |column| {
+        ComputedField::sources(&dataflow.computed, column, &mut |column| {
             if usize::from(column.input) == input {
                 fields.push(column.field);
             }
@@ -101,8 +101,10 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
         pipeline.values.iter().for_each(|v| read(v.column));
         pipeline.group.iter().for_each(|g| read(g.column));
         pipeline.aggregates.iter().for_each(|a| match &a.aggregate {
-            Aggregate::Distinct(column) => read(*column),
-            Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => predicate.columns(&mut read),
+            AggregateFunction::Distinct(column) => read(*column),
+            AggregateFunction::Success(predicate) | AggregateFunction::Ratio(predicate) => {
+                predicate.columns(&mut read)
+            }
             _ => {}
         });
         if let Some(profile) = &pipeline.profile {
@@ -114,11 +116,11 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     let profiled = dataflow.pipelines.iter().any(|p| p.profile.is_some());
     // Intervals of sampled results depend on the variance between flows; a profile compares consecutive operations of
     // a flow.
-    if joined || profiled || query.sample != Sample::All {
+    if joined || profiled || query.sample != SampleMode::All {
         fields.push(common::ID);
     }
     // With a variable rate, every tuple carries its rate; a joined tuple that of the first input.
-    if query.sample == Sample::Auto && input == 0 {
+    if query.sample == SampleMode::Auto && input == 0 {
         fields.push(common::SAMPLE_RATE);
     }
     let is_per_second = |p: &Pipeline| p.aggregates.iter().any(|a| a.aggregate.is_per_second());
@@ -185,16 +187,16 @@ pub fn give_tuples_of_each(plan: &mut Plan) -> Vec<Dataflow> {
         input.columns.dedup();
         parser.columns.clone_from(&input.columns);
     }
-    let alone = |input: &Input| {
+    let alone = |input: &DataflowInput| {
         let filter =
             input.filter.as_ref().map(|filter| filter.renamed(&|column| Column { input: 0, ..column }));
-        Dataflow { inputs: vec![Input { filter, ..input.clone() }], ..Dataflow::default() }
+        Dataflow { inputs: vec![DataflowInput { filter, ..input.clone() }], ..Dataflow::default() }
     };
     dataflow.inputs.iter().map(alone).collect()
 }
 
 /// Adds the columns for the origin of tuples to a plan's first input.
-pub fn add_origin(plan: &mut Plan, origin: &Origin) {
+pub fn add_origin(plan: &mut Plan, origin: &AgentOrigin) {
     let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {
         return;
     };
@@ -214,7 +216,7 @@ pub fn leave_out(plan: &mut Plan, field: &str) -> bool {
         let Some(id) = input.schema.find(field).filter(|id| input.columns.contains(id)) else { continue };
         let mut needed = !pipelines.is_empty();
         let mut read = |c: Column| needed |= (usize::from(c.input), c.field) == (i, id);
-        let mut read = |c: Column| Computed::sources(computed, c, &mut read);
+        let mut read = |c: Column| ComputedField::sources(computed, c, &mut read);
         input.filter.iter().chain(&*filter).for_each(|p| p.columns(&mut read));
         rows.select
             .iter()

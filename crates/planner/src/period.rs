@@ -1,16 +1,16 @@
 //! SINCE, UNTIL, and BASELINE: a plan restricted to a period, and a description of a query's period.
 
-use plan::{Bounds, Column, Compare, Literal, Plan, Predicate};
-use query::{Baseline, Moment, Period, Query};
+use plan::{Column, ComparisonOperator, Literal, Plan, Predicate, TimeBounds};
+use query::{BaselinePeriod, CheckedQuery, PeriodMoment, TimePeriod};
 use tuple::common;
 
-use crate::recorded::narrow;
-use crate::words;
+use crate::query_text;
+use crate::recording_plan::narrow;
 
 /// Restricts the plan to tuples with `ts_end` within `bounds`, as for windows. All packets are read, because earlier
 /// packets may be part of these tuples.
 #[must_use]
-pub fn within(mut plan: Plan, bounds: Bounds) -> Plan {
+pub fn within(mut plan: Plan, bounds: TimeBounds) -> Plan {
     let time = |input, op, ns| {
         let column = Column { input, field: common::TS_END };
         Predicate::Compare { column, op, literal: Literal::I64(ns) }
@@ -19,13 +19,13 @@ pub fn within(mut plan: Plan, bounds: Bounds) -> Plan {
     for (input, i) in plan.dataflow.inputs.iter_mut().zip(0..) {
         // The time of a joined tuple is the maximum of its parts: all of them are before UNTIL, and at least one is
         // not before SINCE.
-        let since = bounds.since_ns.filter(|_| !is_joined).map(|ns| time(i, Compare::Ge, ns));
-        let until = bounds.until_ns.map(|ns| time(i, Compare::Lt, ns));
+        let since = bounds.since_ns.filter(|_| !is_joined).map(|ns| time(i, ComparisonOperator::Ge, ns));
+        let until = bounds.until_ns.map(|ns| time(i, ComparisonOperator::Lt, ns));
         since.into_iter().chain(until).for_each(|part| narrow(input, part));
     }
     if let Some(ns) = bounds.since_ns.filter(|_| is_joined) {
         // After the join, `ts_end` of the first input is that of the joined tuple.
-        let since = time(0, Compare::Ge, ns);
+        let since = time(0, ComparisonOperator::Ge, ns);
         plan.dataflow.filter = Some(match plan.dataflow.filter.take() {
             Some(before) => Predicate::And(vec![before, since]),
             None => since,
@@ -39,25 +39,25 @@ pub fn within(mut plan: Plan, bounds: Bounds) -> Plan {
 
 /// Describes the query's periods, one line each; empty if there are none.
 #[must_use]
-pub fn explain_period(query: &Query) -> String {
+pub fn explain_period(query: &CheckedQuery) -> String {
     let mut lines = Vec::new();
     if !query.period.is_open() {
         lines.push(format!("  {:<14}{}", "time", period(&query.period)));
     }
     match &query.baseline {
-        Some(Baseline::Earlier(ns)) => {
-            lines.push(format!("  {:<14}the same, {} earlier", "baseline", words::duration(*ns)));
+        Some(BaselinePeriod::Earlier(ns)) => {
+            lines.push(format!("  {:<14}the same, {} earlier", "baseline", query_text::duration(*ns)));
         }
-        Some(Baseline::Period(other)) => lines.push(format!("  {:<14}{}", "baseline", period(other))),
+        Some(BaselinePeriod::Period(other)) => lines.push(format!("  {:<14}{}", "baseline", period(other))),
         None => {}
     }
     if lines.is_empty() { String::new() } else { format!("period\n{}\n", lines.join("\n")) }
 }
 
-fn period(period: &Period) -> String {
-    let moment = |moment: Moment| match moment {
-        Moment::At(ns) => words::instant(ns),
-        Moment::BeforeEnd(ns) => format!("{} before the end", words::duration(ns)),
+fn period(period: &TimePeriod) -> String {
+    let moment = |moment: PeriodMoment| match moment {
+        PeriodMoment::At(ns) => query_text::instant(ns),
+        PeriodMoment::BeforeEnd(ns) => format!("{} before the end", query_text::duration(ns)),
     };
     let since = period.since.map(|since| format!("from {}", moment(since)));
     let until = period.until.map(|until| format!("before {}", moment(until)));

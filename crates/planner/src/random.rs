@@ -2,19 +2,19 @@
 
 /// The generator.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// Creates a generator; every seed is valid.
     #[must_use]
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
+    pub fn new(seed: u64) -> SeededRandom {
+        SeededRandom(seed)
     }
 
     /// An independent generator.
     #[must_use]
-    pub fn fork(&mut self) -> Random {
-        Random(self.bits())
+    pub fn fork(&mut self) -> SeededRandom {
+        SeededRandom(self.bits())
     }
 
     /// The next 64 bits.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plan::{Plan, Predicate};
 use proptest::prelude::*;
 use query::HostTable;
-use tuple::{DataType, Facts, Field, FieldId, Schema, Unit, common};
+use tuple::{DataType, Field, FieldId, Schema, SchemaFacts, Unit, common};
 
 use crate::{explain, lower};
 
@@ -28,9 +28,10 @@ fn schemas() -> Vec<Arc<Schema>> {
         bytes("response_bytes"),
         time("response_time_ns"),
     ];
-    let connections =
-        const { &Facts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), ..Facts::NONE } };
-    let requests = const { &Facts { success: Some("status < 400"), ..Facts::NONE } };
+    let connections = const {
+        &SchemaFacts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), ..SchemaFacts::NONE }
+    };
+    let requests = const { &SchemaFacts { success: Some("status < 400"), ..SchemaFacts::NONE } };
     let mut schemas = [
         Schema::of_parser("tcp_flow_key", 1, "", &[ip("src_ip"), ip("dst_ip")], None, None),
         Schema::of_parser(
@@ -143,7 +144,7 @@ fn the_real_parsers_have_what_queries_rely_on() {
     let schemas = parsers::registry::schemas();
     let mut hosts = HostTable::new();
     hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");
-    let with = |fact: fn(&Facts) -> bool| {
+    let with = |fact: fn(&SchemaFacts) -> bool| {
         schemas.iter().filter(move |schema| fact(schema.facts)).map(|schema| schema.name.to_string())
     };
     let successes = with(|facts| facts.success.is_some())
@@ -241,7 +242,7 @@ proptest! {
     #[test]
     fn conditions_survive_being_printed(condition in condition()) {
         let first = plan(&format!("PARSE http WHERE {condition}")).dataflow;
-        let printed = crate::words::predicate(&first, first.filter.as_ref().expect("a condition"));
+        let printed = crate::query_text::predicate(&first, first.filter.as_ref().expect("a condition"));
         let second = plan(&format!("PARSE http WHERE {printed}")).dataflow;
         prop_assert_eq!(first.filter, second.filter, "{}", printed);
     }

@@ -1,30 +1,30 @@
 //! The syntax tree of a query: clauses, lists, and conditions. Names are as written and unresolved.
 
-use plan::{Arithmetic, Case, Compare, Direction};
+use plan::{ArithmeticOperator, CaseSensitivity, ComparisonOperator, SortDirection};
 
-use crate::Span;
+use crate::TextSpan;
 
 /// A query.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Query {
+pub struct ParsedQuery {
     /// PARSE.
     pub parsers: Vec<Atom>,
     /// SELECT.
-    pub select: Vec<Selected>,
+    pub select: Vec<SelectItem>,
     /// FROM.
     pub from: Vec<Atom>,
     /// TO.
     pub to: Vec<Atom>,
     /// Each WHERE.
-    pub filters: Vec<Expr>,
+    pub filters: Vec<QueryExpr>,
     /// SINCE.
     pub since: Option<Atom>,
     /// UNTIL.
     pub until: Option<Atom>,
     /// BASELINE.
-    pub baseline: Option<Baseline>,
+    pub baseline: Option<BaselineClause>,
     /// ORDER BY.
-    pub order: Vec<(Expr, Direction)>,
+    pub order: Vec<(QueryExpr, SortDirection)>,
     /// LIMIT: packets and durations.
     pub limits: Vec<Atom>,
     /// LIMIT n ROWS: all values of `n`.
@@ -34,23 +34,23 @@ pub struct Query {
     /// TAPS.
     pub taps: Option<Atom>,
     /// BUDGET.
-    pub budget: Option<Budget>,
+    pub budget: Option<BudgetClause>,
     /// PROCESS.
-    pub processors: Vec<Processor>,
+    pub processors: Vec<ProcessorClause>,
 }
 
 /// BUDGET: maximum resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Budget {
+pub struct BudgetClause {
     /// Position of the keyword.
-    pub span: Span,
+    pub span: TextSpan,
     /// Limits such as `cpu=5%`.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<BudgetBound>,
 }
 
 /// `name=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bound {
+pub struct BudgetBound {
     /// Name of the limit.
     pub name: Atom,
     /// Maximum.
@@ -59,9 +59,9 @@ pub struct Bound {
 
 /// BASELINE: an offset, or its own SINCE and UNTIL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Baseline {
+pub struct BaselineClause {
     /// Position of the keyword.
-    pub span: Span,
+    pub span: TextSpan,
     /// `BASELINE 1d`.
     pub earlier: Option<Atom>,
     /// `BASELINE SINCE 2h`.
@@ -76,100 +76,100 @@ pub struct Atom {
     /// The text.
     pub text: String,
     /// Position, including quotes.
-    pub span: Span,
+    pub span: TextSpan,
     /// Whether it was quoted.
     pub quoted: bool,
 }
 
 /// An expression: a value, or a condition, which is a boolean value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Expr {
+pub struct QueryExpr {
     /// Form of the expression.
-    pub form: Form,
+    pub form: ExprForm,
     /// Position.
-    pub span: Span,
+    pub span: TextSpan,
 }
 
 /// The forms of expressions.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Form {
+pub enum ExprForm {
     /// A name or a literal.
     Atom(Atom),
     /// `-x`.
-    Negative(Box<Expr>),
+    Negative(Box<QueryExpr>),
     /// `a op b`, nested by the usual precedence: `a + b * c`.
-    Arithmetic(Box<Expr>, Arithmetic, Box<Expr>),
+    Arithmetic(Box<QueryExpr>, ArithmeticOperator, Box<QueryExpr>),
     /// `name(a, b)`.
-    Call(Atom, Vec<Expr>),
+    Call(Atom, Vec<QueryExpr>),
     /// Conjunction of two or more.
-    And(Vec<Expr>),
+    And(Vec<QueryExpr>),
     /// Disjunction of two or more.
-    Or(Vec<Expr>),
+    Or(Vec<QueryExpr>),
     /// Negation.
-    Not(Box<Expr>),
+    Not(Box<QueryExpr>),
     /// `left op right`.
-    Compare(Box<Expr>, Compare, Box<Expr>),
+    Compare(Box<QueryExpr>, ComparisonOperator, Box<QueryExpr>),
     /// `value like 'pattern'`, or `ilike`.
-    Like(Box<Expr>, Atom, Case),
+    Like(Box<QueryExpr>, Atom, CaseSensitivity),
     /// `value ~ 'pattern'`, or `~*`.
-    Matches(Box<Expr>, Atom, Case),
+    Matches(Box<QueryExpr>, Atom, CaseSensitivity),
     /// `value in (a, b)`.
-    In(Box<Expr>, Vec<Atom>),
+    In(Box<QueryExpr>, Vec<Atom>),
     /// `value is null`.
-    IsNull(Box<Expr>),
+    IsNull(Box<QueryExpr>),
 }
 
 /// An expression with an optional column name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named {
+pub struct NamedExpr {
     /// The expression.
-    pub expr: Expr,
+    pub expr: QueryExpr,
     /// AS.
     pub name: Option<Atom>,
 }
 
 /// An item of SELECT.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Selected {
+pub enum SelectItem {
     /// `*`.
-    All(Span),
+    All(TextSpan),
     /// A column.
-    Column(Named),
+    Column(NamedExpr),
 }
 
-impl Selected {
+impl SelectItem {
     /// Position.
     #[must_use]
-    pub fn span(&self) -> Span {
+    pub fn span(&self) -> TextSpan {
         match self {
-            Selected::All(span) => *span,
-            Selected::Column(named) => named.expr.span,
+            SelectItem::All(span) => *span,
+            SelectItem::Column(named) => named.expr.span,
         }
     }
 }
 
 /// A processor of PROCESS with its selection of rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Processor {
+pub struct ProcessorClause {
     /// The chain of blocks: `diff-group`.
     pub name: Atom,
     /// Its arguments.
-    pub args: Vec<Arg>,
+    pub args: Vec<ProcessorArg>,
     /// HAVING.
-    pub having: Option<Expr>,
+    pub having: Option<QueryExpr>,
     /// ORDER BY.
-    pub order_by: Vec<(Expr, Direction)>,
+    pub order_by: Vec<(QueryExpr, SortDirection)>,
     /// LIMIT n ROWS: `n`.
     pub rows_max: Option<Atom>,
 }
 
 /// An argument: `group=srcIP, destIP`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arg {
+pub struct ProcessorArg {
     /// Name before `=`.
     pub name: Atom,
     /// Values after `=`, at least one. Expressions as text.
     pub values: Vec<Atom>,
     /// The values as expressions, for arguments with columns: one per value, otherwise empty.
-    pub columns: Vec<Named>,
+    pub columns: Vec<NamedExpr>,
 }

@@ -4,12 +4,12 @@
 use crate::ast::Atom;
 use crate::error::quoted;
 use crate::nearest::nearest;
-use crate::{Diagnostic, Span};
+use crate::{Diagnostic, TextSpan};
 
 /// A block of a processor's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Block {
+pub enum ProcessorBlock {
     Diff,
     Group,
     Count,
@@ -32,17 +32,24 @@ pub enum Block {
     ServiceMap,
 }
 
-impl Block {
+impl ProcessorBlock {
     /// Whether it computes an aggregate per group.
     #[must_use]
     pub fn is_aggregate(self) -> bool {
-        !matches!(self, Block::Diff | Block::Group | Block::TopK | Block::WorkloadProfile | Block::ServiceMap)
+        !matches!(
+            self,
+            ProcessorBlock::Diff
+                | ProcessorBlock::Group
+                | ProcessorBlock::TopK
+                | ProcessorBlock::WorkloadProfile
+                | ProcessorBlock::ServiceMap
+        )
     }
 
     /// Whether it is an aggregate of a value.
     #[must_use]
     pub fn needs_value(self) -> bool {
-        use Block::{Count, Distinct, Rate, Ratio, Share, Success};
+        use ProcessorBlock::{Count, Distinct, Rate, Ratio, Share, Success};
         let counts = matches!(self, Count | Rate | Distinct | Success | Ratio | Share);
         self.is_aggregate() && !counts
     }
@@ -58,7 +65,7 @@ impl Block {
 #[derive(Clone, Copy, Debug)]
 pub struct BlockDoc {
     /// The block.
-    pub block: Block,
+    pub block: ProcessorBlock,
     /// Name.
     pub name: &'static str,
     /// Description in one line.
@@ -79,46 +86,50 @@ pub struct ArgDoc {
 /// All blocks.
 pub const BLOCKS: &[BlockDoc] = &[
     doc(
-        Block::Diff,
+        ProcessorBlock::Diff,
         "diff",
         "value := the difference of two times: connection end - start, or response - request",
     ),
     doc(
-        Block::Group,
+        ProcessorBlock::Group,
         "group",
         "one result for each value of the group= columns; without aggregates: the statistics",
     ),
-    doc(Block::Count, "count", "tuples"),
-    doc(Block::Sum, "sum", "sum of the values"),
-    doc(Block::Avg, "avg", "mean of the values"),
-    doc(Block::Min, "min", "least value"),
-    doc(Block::Max, "max", "largest value"),
-    doc(Block::Stddev, "stddev", "sample standard deviation of the values (n - 1)"),
-    doc(Block::Rate, "rate", "tuples per second"),
-    doc(Block::Distinct, "distinct", "how many different values a column has"),
-    doc(Block::Quantile, "quantile", "quantiles of the values, within 1 % relative error"),
-    doc(Block::Hist, "hist", "histogram of the values by logarithmic buckets, 1 % relative error"),
-    doc(Block::Cdf, "cdf", "the same, cumulated, as shares of the total"),
-    doc(Block::Success, "success", "share of responses without an error"),
-    doc(Block::Ratio, "ratio", "share of tuples for which the condition of= is true"),
-    doc(Block::Throughput, "throughput", "sum of the values per second: with bytes, bytes per second"),
+    doc(ProcessorBlock::Count, "count", "tuples"),
+    doc(ProcessorBlock::Sum, "sum", "sum of the values"),
+    doc(ProcessorBlock::Avg, "avg", "mean of the values"),
+    doc(ProcessorBlock::Min, "min", "least value"),
+    doc(ProcessorBlock::Max, "max", "largest value"),
+    doc(ProcessorBlock::Stddev, "stddev", "sample standard deviation of the values (n - 1)"),
+    doc(ProcessorBlock::Rate, "rate", "tuples per second"),
+    doc(ProcessorBlock::Distinct, "distinct", "how many different values a column has"),
+    doc(ProcessorBlock::Quantile, "quantile", "quantiles of the values, within 1 % relative error"),
+    doc(ProcessorBlock::Hist, "hist", "histogram of the values by logarithmic buckets, 1 % relative error"),
+    doc(ProcessorBlock::Cdf, "cdf", "the same, cumulated, as shares of the total"),
+    doc(ProcessorBlock::Success, "success", "share of responses without an error"),
+    doc(ProcessorBlock::Ratio, "ratio", "share of tuples for which the condition of= is true"),
     doc(
-        Block::Share,
+        ProcessorBlock::Throughput,
+        "throughput",
+        "sum of the values per second: with bytes, bytes per second",
+    ),
+    doc(
+        ProcessorBlock::Share,
         "share",
         "the group's part of all tuples of the window, with value= of the sum of all values",
     ),
     doc(
-        Block::TopK,
+        ProcessorBlock::TopK,
         "top-k",
         "only the k largest groups, by by=, else by the aggregate before it, else by count",
     ),
     doc(
-        Block::WorkloadProfile,
+        ProcessorBlock::WorkloadProfile,
         "workload-profile",
         "a report on the whole workload: operations, mix, sizes, patterns, errors, hottest objects; stands alone",
     ),
     doc(
-        Block::ServiceMap,
+        ProcessorBlock::ServiceMap,
         "service-map",
         "map of clients and services: requests, response times, errors and bytes per pair; not combined with other blocks",
     ),
@@ -148,7 +159,7 @@ pub const ARGS: &[ArgDoc] = &[
     ),
 ];
 
-const fn doc(block: Block, name: &'static str, doc: &'static str) -> BlockDoc {
+const fn doc(block: ProcessorBlock, name: &'static str, doc: &'static str) -> BlockDoc {
     BlockDoc { block, name, doc }
 }
 
@@ -191,18 +202,18 @@ const SYNONYMS: &[(&str, &str)] = &[
 
 /// A block with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedBlock {
     /// The block.
-    pub block: Block,
+    pub block: ProcessorBlock,
     /// Position.
-    pub span: Span,
+    pub span: TextSpan,
     /// The number in `top-5`.
     pub k: Option<usize>,
 }
 
 /// Parses a chain; errors are added to `errors`.
-pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<Placed> {
-    let mut placed: Vec<Placed> = Vec::new();
+pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<PlacedBlock> {
+    let mut placed: Vec<PlacedBlock> = Vec::new();
     for (text, span) in parts(name) {
         match one(text, span) {
             Ok(block) if placed.iter().any(|p| p.block == block.block) => {
@@ -219,9 +230,9 @@ pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<Placed> {
 }
 
 /// The parts separated by `-`, with `top-k`, `top-5`, `workload-profile`, and `service-map` as one part.
-fn parts(name: &Atom) -> Vec<(&str, Span)> {
+fn parts(name: &Atom) -> Vec<(&str, TextSpan)> {
     let offset = name.span.start + usize::from(name.quoted);
-    let mut parts: Vec<(&str, Span)> = Vec::new();
+    let mut parts: Vec<(&str, TextSpan)> = Vec::new();
     let mut at = 0;
     for piece in name.text.split('-') {
         let end = at + piece.len();
@@ -234,25 +245,25 @@ fn parts(name: &Atom) -> Vec<(&str, Span)> {
         match parts.last_mut() {
             Some(last) if continues(last.0) => {
                 let start = last.1.start - offset;
-                *last = (&name.text[start..end], Span::new(start + offset, end + offset));
+                *last = (&name.text[start..end], TextSpan::new(start + offset, end + offset));
             }
-            _ => parts.push((piece, Span::new(at + offset, end + offset))),
+            _ => parts.push((piece, TextSpan::new(at + offset, end + offset))),
         }
         at = end + 1;
     }
     parts
 }
 
-fn one(text: &str, span: Span) -> Result<Placed, Diagnostic> {
+fn one(text: &str, span: TextSpan) -> Result<PlacedBlock, Diagnostic> {
     let lower = text.to_ascii_lowercase();
     if let Some(known) = BLOCKS.iter().find(|b| b.name == lower) {
-        return Ok(Placed { block: known.block, span, k: None });
+        return Ok(PlacedBlock { block: known.block, span, k: None });
     }
     if let Some(k) = lower.strip_prefix("top").map(|k| k.trim_start_matches(['-', '_'])) {
         // A number that does not fit is reported as too large by the later check.
         let number = is_number(k).then(|| k.parse().unwrap_or(usize::MAX));
         if number.is_some() || k == "k" {
-            return Ok(Placed { block: Block::TopK, span, k: number });
+            return Ok(PlacedBlock { block: ProcessorBlock::TopK, span, k: number });
         }
     }
     if text.is_empty() {
@@ -302,8 +313,8 @@ fn block_names() -> String {
 mod tests {
     use super::*;
 
-    fn check(name: &str, expected: &[Block]) {
-        let atom = Atom { text: name.into(), span: Span::new(0, name.len()), quoted: false };
+    fn check(name: &str, expected: &[ProcessorBlock]) {
+        let atom = Atom { text: name.into(), span: TextSpan::new(0, name.len()), quoted: false };
         let mut errors = Vec::new();
         let blocks: Vec<_> = chain(&atom, &mut errors).iter().map(|p| p.block).collect();
         assert!(errors.is_empty(), "{name}: {errors:?}");
@@ -311,7 +322,7 @@ mod tests {
     }
 
     fn check_error(name: &str, place: &str, label: &str) {
-        let atom = Atom { text: name.into(), span: Span::new(0, name.len()), quoted: false };
+        let atom = Atom { text: name.into(), span: TextSpan::new(0, name.len()), quoted: false };
         let mut errors = Vec::new();
         chain(&atom, &mut errors);
         assert_eq!(errors.len(), 1, "{name}: {errors:?}");
@@ -321,7 +332,7 @@ mod tests {
 
     #[test]
     fn chains() {
-        use Block::*;
+        use ProcessorBlock::*;
         check("diff-group", &[Diff, Group]);
         check("top-k", &[TopK]);
         check("TopK", &[TopK]);
@@ -358,8 +369,11 @@ mod tests {
 
     #[test]
     fn the_number_of_top_5_is_kept() {
-        let atom = Atom { text: "top-5".into(), span: Span::new(3, 8), quoted: false };
+        let atom = Atom { text: "top-5".into(), span: TextSpan::new(3, 8), quoted: false };
         let placed = chain(&atom, &mut Vec::new());
-        assert_eq!(placed, [Placed { block: Block::TopK, span: Span::new(3, 8), k: Some(5) }]);
+        assert_eq!(
+            placed,
+            [PlacedBlock { block: ProcessorBlock::TopK, span: TextSpan::new(3, 8), k: Some(5) }]
+        );
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tuple::{AGENT, Schema};
 
-use crate::Span;
+use crate::TextSpan;
 use crate::blocks::{ARGS, BLOCKS};
 
 /// Possible continuations of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completions {
+pub struct QueryCompletions {
     /// The incomplete word to be replaced.
-    pub word: Span,
+    pub word: TextSpan,
     /// Candidate words in alphabetical order.
     pub candidates: Vec<String>,
 }
@@ -37,7 +37,7 @@ const CONDITION: &[&str] = &["and", "or", "not", "like", "in", "is null"];
 
 /// Position of the next word in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CompletionContext {
     Beginning,
     Parser,
     /// After a complete part: a clause may follow.
@@ -50,7 +50,7 @@ enum Place {
 
 /// Completions at the end of `text`.
 #[must_use]
-pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> Completions {
+pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> QueryCompletions {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let start = text.len() - text.chars().rev().take_while(|c| is_part(*c)).count();
     let (head, word) = text.split_at(start);
@@ -66,17 +66,19 @@ pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> Completions {
     };
     let owned = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut candidates = match place(head) {
-        Place::Beginning => owned(&["PARSE "]),
-        Place::Parser => schemas.iter().map(|schema| schema.name.to_string()).collect(),
-        Place::Clause => owned(CLAUSES),
-        Place::Field => [fields(), owned(CONDITION), owned(CLAUSES)].concat(),
-        Place::Chain => chains(word),
-        Place::Argument => [ARGS.iter().map(|arg| format!("{}=", arg.name)).collect(), fields()].concat(),
+        CompletionContext::Beginning => owned(&["PARSE "]),
+        CompletionContext::Parser => schemas.iter().map(|schema| schema.name.to_string()).collect(),
+        CompletionContext::Clause => owned(CLAUSES),
+        CompletionContext::Field => [fields(), owned(CONDITION), owned(CLAUSES)].concat(),
+        CompletionContext::Chain => chains(word),
+        CompletionContext::Argument => {
+            [ARGS.iter().map(|arg| format!("{}=", arg.name)).collect(), fields()].concat()
+        }
     };
     candidates.retain(|candidate| is_begun(candidate, word));
     candidates.sort();
     candidates.dedup();
-    Completions { word: Span::new(start, text.len()), candidates }
+    QueryCompletions { word: TextSpan::new(start, text.len()), candidates }
 }
 
 fn is_begun(candidate: &str, word: &str) -> bool {
@@ -88,26 +90,26 @@ fn names(head: &str) -> impl Iterator<Item = &str> {
     head.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-fn place(head: &str) -> Place {
+fn place(head: &str) -> CompletionContext {
     let keyword = |word: &&str| {
         let clause =
             |clause: &&&str| names(clause).next().is_some_and(|first| first.eq_ignore_ascii_case(word));
         word.eq_ignore_ascii_case("PARSE") || CLAUSES.iter().any(|c| clause(&c))
     };
     let Some(clause) = names(head).filter(keyword).last().map(str::to_ascii_uppercase) else {
-        return Place::Beginning;
+        return CompletionContext::Beginning;
     };
     let said = head.trim_end();
     let is_next = said.ends_with([',', '(']) || names(said).last().is_some_and(|last| keyword(&last));
     match clause.as_str() {
-        "PARSE" if is_next => Place::Parser,
+        "PARSE" if is_next => CompletionContext::Parser,
         "PROCESS" => match head.rsplit_once('(') {
-            Some((_, inside)) if inside.contains(')') => Place::Clause,
-            Some((_, inside)) if inside.contains(':') => Place::Argument,
-            _ => Place::Chain,
+            Some((_, inside)) if inside.contains(')') => CompletionContext::Clause,
+            Some((_, inside)) if inside.contains(':') => CompletionContext::Argument,
+            _ => CompletionContext::Chain,
         },
-        "SELECT" | "WHERE" | "ORDER" | "HAVING" => Place::Field,
-        _ => Place::Clause,
+        "SELECT" | "WHERE" | "ORDER" | "HAVING" => CompletionContext::Field,
+        _ => CompletionContext::Clause,
     }
 }
 

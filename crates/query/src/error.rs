@@ -9,24 +9,24 @@ const QUOTED_CHARS_MAX: usize = 48;
 
 /// A byte range of the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
+pub struct TextSpan {
     /// First byte.
     pub start: usize,
     /// End, exclusive.
     pub end: usize,
 }
 
-impl Span {
+impl TextSpan {
     /// From `start` to `end` (exclusive).
     #[must_use]
-    pub fn new(start: usize, end: usize) -> Span {
-        Span { start, end }
+    pub fn new(start: usize, end: usize) -> TextSpan {
+        TextSpan { start, end }
     }
 
     /// From the start of this range to the end of `other`.
     #[must_use]
-    pub fn to(self, other: Span) -> Span {
-        Span { start: self.start, end: self.end.max(other.end) }
+    pub fn to(self, other: TextSpan) -> TextSpan {
+        TextSpan { start: self.start, end: self.end.max(other.end) }
     }
 
     /// The range.
@@ -40,7 +40,7 @@ impl Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Position.
-    pub span: Span,
+    pub span: TextSpan,
     /// The error, as a sentence without a period.
     pub message: String,
     /// Valid alternatives.
@@ -52,7 +52,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// Creates an error at `span`.
     #[must_use]
-    pub fn new(span: Span, message: impl Into<String>) -> Diagnostic {
+    pub fn new(span: TextSpan, message: impl Into<String>) -> Diagnostic {
         Diagnostic { span, message: message.into(), expected: None, hint: None }
     }
 

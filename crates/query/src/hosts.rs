@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// A source of host names.
-pub trait Hosts {
+pub trait HostResolver {
     /// The addresses of a name, case-insensitive; empty if unknown.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 
@@ -13,7 +13,7 @@ pub trait Hosts {
 }
 
 /// No names.
-impl Hosts for () {
+impl HostResolver for () {
     fn addresses(&self, _: &str) -> Vec<IpAddr> {
         Vec::new()
     }
@@ -65,7 +65,7 @@ impl HostTable {
     }
 }
 
-impl Hosts for HostTable {
+impl HostResolver for HostTable {
     fn addresses(&self, name: &str) -> Vec<IpAddr> {
         let name = name.strip_suffix('.').unwrap_or(name);
         self.by_name.get(&name.to_lowercase()).cloned().unwrap_or_default()

@@ -4,13 +4,13 @@
 //! Comments extend from `--`, at the start of a token, to the end of the line. Tokenization never fails: an invalid
 //! character is a token.
 
-use plan::Compare;
+use plan::ComparisonOperator;
 
-use crate::Span;
+use crate::TextSpan;
 
 /// The characters of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum WordShape {
     /// Letters, digits, `_ . - + %`: names, chains of blocks, numbers with units.
     Name,
     /// The same and `: / * [ ]`: addresses, networks, times.
@@ -19,16 +19,16 @@ pub enum Shape {
 
 /// A token of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct QueryToken {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Position.
-    pub span: Span,
+    pub span: TextSpan,
 }
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// A word of the requested shape.
     Word,
     /// Quoted text, without its quotes.
@@ -36,7 +36,7 @@ pub enum Kind {
     /// Quoted text that never ends.
     Unterminated,
     /// `=`, `<` …; `==` is `=`, `<>` is `!=`.
-    Compare(Compare),
+    Compare(ComparisonOperator),
     /// One of `( ) , ; :`.
     Mark(char),
     /// Anything else.
@@ -46,19 +46,19 @@ pub enum Kind {
 }
 
 /// The token at or after byte `at`.
-pub fn token(text: &str, at: usize, shape: Shape) -> Token {
+pub fn token(text: &str, at: usize, shape: WordShape) -> QueryToken {
     let start = skip_blanks(text, at);
     let rest = &text[start..];
     let Some(c) = rest.chars().next() else {
-        return Token { kind: Kind::End, span: Span::new(start, start) };
+        return QueryToken { kind: TokenKind::End, span: TextSpan::new(start, start) };
     };
     let (kind, len) = match c {
         '\'' | '"' => quoted(rest, c),
-        c if in_word(c, shape) => (Kind::Word, word_len(rest, shape)),
-        '(' | ')' | ',' | ';' | ':' => (Kind::Mark(c), 1),
-        _ => comparison(rest).unwrap_or((Kind::Stray(c), c.len_utf8())),
+        c if in_word(c, shape) => (TokenKind::Word, word_len(rest, shape)),
+        '(' | ')' | ',' | ';' | ':' => (TokenKind::Mark(c), 1),
+        _ => comparison(rest).unwrap_or((TokenKind::Stray(c), c.len_utf8())),
     };
-    Token { kind, span: Span::new(start, start + len) }
+    QueryToken { kind, span: TextSpan::new(start, start + len) }
 }
 
 fn skip_blanks(text: &str, mut at: usize) -> usize {
@@ -73,15 +73,15 @@ fn skip_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-fn in_word(c: char, shape: Shape) -> bool {
+fn in_word(c: char, shape: WordShape) -> bool {
     match c {
         '_' | '.' | '-' | '+' | '%' => true,
-        ':' | '/' | '*' | '[' | ']' => shape == Shape::Value,
+        ':' | '/' | '*' | '[' | ']' => shape == WordShape::Value,
         c => c.is_alphanumeric(),
     }
 }
 
-/// The length of the first operand in a word (of [`Shape::Value`]), without operators: a complete address or network,
+/// The length of the first operand in a word (of [`WordShape::Value`]), without operators: a complete address or network,
 /// a name, or a number with its unit.
 pub fn operand_len(word: &str) -> usize {
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
@@ -120,50 +120,53 @@ pub fn operand_len(word: &str) -> usize {
     len + usize::from(percent)
 }
 
-fn word_len(rest: &str, shape: Shape) -> usize {
+fn word_len(rest: &str, shape: WordShape) -> usize {
     rest.find(|c| !in_word(c, shape)).unwrap_or(rest.len())
 }
 
 /// Quoted text, with doubled quotes for a quote.
-fn quoted(rest: &str, quote: char) -> (Kind, usize) {
+fn quoted(rest: &str, quote: char) -> (TokenKind, usize) {
     let mut content = String::new();
     let mut at = 1;
     while let Some(len) = rest[at..].find(quote) {
         content.push_str(&rest[at..at + len]);
         at += len + 1;
         if !rest[at..].starts_with(quote) {
-            return (Kind::Quoted(content), at);
+            return (TokenKind::Quoted(content), at);
         }
         content.push(quote);
         at += 1;
     }
-    (Kind::Unterminated, rest.len())
+    (TokenKind::Unterminated, rest.len())
 }
 
-fn comparison(rest: &str) -> Option<(Kind, usize)> {
-    const SIGNS: [(&str, Compare); 8] = [
-        ("==", Compare::Eq),
-        ("!=", Compare::Ne),
-        ("<>", Compare::Ne),
-        ("<=", Compare::Le),
-        (">=", Compare::Ge),
-        ("=", Compare::Eq),
-        ("<", Compare::Lt),
-        (">", Compare::Gt),
+fn comparison(rest: &str) -> Option<(TokenKind, usize)> {
+    const SIGNS: [(&str, ComparisonOperator); 8] = [
+        ("==", ComparisonOperator::Eq),
+        ("!=", ComparisonOperator::Ne),
+        ("<>", ComparisonOperator::Ne),
+        ("<=", ComparisonOperator::Le),
+        (">=", ComparisonOperator::Ge),
+        ("=", ComparisonOperator::Eq),
+        ("<", ComparisonOperator::Lt),
+        (">", ComparisonOperator::Gt),
     ];
-    SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)).map(|(sign, op)| (Kind::Compare(*op), sign.len()))
+    SIGNS
+        .iter()
+        .find(|(sign, _)| rest.starts_with(sign))
+        .map(|(sign, op)| (TokenKind::Compare(*op), sign.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(text: &str, shape: Shape, expected: &[&str]) {
+    fn check(text: &str, shape: WordShape, expected: &[&str]) {
         let mut at = 0;
         let mut pieces = Vec::new();
         loop {
             let token = token(text, at, shape);
-            if token.kind == Kind::End {
+            if token.kind == TokenKind::End {
                 break;
             }
             at = token.span.end;
@@ -176,12 +179,16 @@ mod tests {
     fn words_are_as_wide_as_their_shape() {
         check(
             "(top-k: k=10,w=1.5s)",
-            Shape::Name,
+            WordShape::Name,
             &["(", "top-k", ":", "k", "=", "10", ",", "w", "=", "1.5s", ")"],
         );
-        check("h-1.lan:80,[::1]:* 10.0.0.0/8", Shape::Value, &["h-1.lan:80", ",", "[::1]:*", "10.0.0.0/8"]);
-        check("a<=1 b<>-2;", Shape::Value, &["a", "<=", "1", "b", "<>", "-2", ";"]);
-        check("250µs ü", Shape::Name, &["250µs", "ü"]);
+        check(
+            "h-1.lan:80,[::1]:* 10.0.0.0/8",
+            WordShape::Value,
+            &["h-1.lan:80", ",", "[::1]:*", "10.0.0.0/8"],
+        );
+        check("a<=1 b<>-2;", WordShape::Value, &["a", "<=", "1", "b", "<>", "-2", ";"]);
+        check("250µs ü", WordShape::Name, &["250µs", "ü"]);
     }
 
     #[test]
@@ -217,10 +224,10 @@ mod tests {
 
     #[test]
     fn comments_and_quotes() {
-        check("a -- b 'c\n d--e", Shape::Name, &["a", "d--e"]);
-        check("'it''s' \"a\"\"b\" 'x", Shape::Name, &["'it''s'", "\"a\"\"b\"", "'x"]);
-        assert_eq!(token("'it''s'", 0, Shape::Name).kind, Kind::Quoted("it's".into()));
-        assert_eq!(token("\"a -- 'b'\"", 0, Shape::Name).kind, Kind::Quoted("a -- 'b'".into()));
-        assert_eq!(token("--", 0, Shape::Name).kind, Kind::End);
+        check("a -- b 'c\n d--e", WordShape::Name, &["a", "d--e"]);
+        check("'it''s' \"a\"\"b\" 'x", WordShape::Name, &["'it''s'", "\"a\"\"b\"", "'x"]);
+        assert_eq!(token("'it''s'", 0, WordShape::Name).kind, TokenKind::Quoted("it's".into()));
+        assert_eq!(token("\"a -- 'b'\"", 0, WordShape::Name).kind, TokenKind::Quoted("a -- 'b'".into()));
+        assert_eq!(token("--", 0, WordShape::Name).kind, TokenKind::End);
     }
 }

@@ -1,7 +1,7 @@
 //! The query language: translates text to a checked query, or returns all of its errors.
 //!
 //! [`check`] has three steps, each a module: `lexer` and `grammar` (text to [`ast`], with recovery at clauses and
-//! list elements), `check` (names, types, and defaults: [`ast`] to [`Query`]), `error` and `render` (messages).
+//! list elements), `check` (names, types, and defaults: [`ast`] to [`CheckedQuery`]), `error` and `render` (messages).
 //! Guarantees: no text causes panics, unbounded recursion, or more than approximately linear time. There is no access
 //! to files or name servers: schemas and host names are arguments. Monitors and operators are determined elsewhere.
 
@@ -11,7 +11,7 @@ mod aliases;
 pub mod ast;
 pub mod blocks;
 mod check;
-pub mod checked;
+pub mod checked_query;
 mod complete;
 mod error;
 mod grammar;
@@ -24,19 +24,19 @@ pub mod period;
 mod render;
 #[cfg(test)]
 mod test_schemas;
-mod unread;
+mod unsupported_protocols;
 
 use std::sync::Arc;
 
 use tuple::Schema;
 
-pub use check::assertion::{Assertion, Rows, check_assertion, check_condition, rows_schema};
-pub use check::functions::{FUNCTIONS, Function};
-pub use checked::Query;
-pub use complete::{Completions, complete};
-pub use error::{Diagnostic, Span};
-pub use hosts::{HostTable, Hosts};
-pub use period::{Baseline, Moment, Period};
+pub use check::assertion::{Assertion, AssertionScope, check_assertion, check_condition, rows_schema};
+pub use check::functions::{FUNCTIONS, FunctionDoc};
+pub use checked_query::CheckedQuery;
+pub use complete::{QueryCompletions, complete};
+pub use error::{Diagnostic, TextSpan};
+pub use hosts::{HostResolver, HostTable};
+pub use period::{BaselinePeriod, PeriodMoment, TimePeriod};
 pub use render::render;
 
 /// Maximum size of a query in bytes.
@@ -52,7 +52,11 @@ pub fn duration_ns(text: &str) -> Option<i64> {
 ///
 /// # Errors
 /// All errors in the order of the text; [`render`] formats them.
-pub fn check(text: &str, schemas: &[Arc<Schema>], hosts: &dyn Hosts) -> Result<Query, Vec<Diagnostic>> {
+pub fn check(
+    text: &str,
+    schemas: &[Arc<Schema>],
+    hosts: &dyn HostResolver,
+) -> Result<CheckedQuery, Vec<Diagnostic>> {
     check_as(text, schemas, hosts, false)
 }
 
@@ -63,20 +67,20 @@ pub fn check(text: &str, schemas: &[Arc<Schema>], hosts: &dyn Hosts) -> Result<Q
 pub fn check_for_network(
     text: &str,
     schemas: &[Arc<Schema>],
-    hosts: &dyn Hosts,
-) -> Result<Query, Vec<Diagnostic>> {
+    hosts: &dyn HostResolver,
+) -> Result<CheckedQuery, Vec<Diagnostic>> {
     check_as(text, schemas, hosts, true)
 }
 
 fn check_as(
     text: &str,
     schemas: &[Arc<Schema>],
-    hosts: &dyn Hosts,
+    hosts: &dyn HostResolver,
     heeds_budget: bool,
-) -> Result<Query, Vec<Diagnostic>> {
+) -> Result<CheckedQuery, Vec<Diagnostic>> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("the query has {} bytes; at most {QUERY_BYTES_MAX} are read", text.len());
-        return Err(vec![Diagnostic::new(Span::new(0, 0), message)]);
+        return Err(vec![Diagnostic::new(TextSpan::new(0, 0), message)]);
     }
     let (ast, mut errors) = parse(text);
     let query = check::check(text, &ast, schemas, hosts, &mut errors);
@@ -89,6 +93,6 @@ fn check_as(
 
 /// Parses a query and returns its valid parts and all syntax errors. Names are not resolved.
 #[must_use]
-pub fn parse(text: &str) -> (ast::Query, Vec<Diagnostic>) {
+pub fn parse(text: &str) -> (ast::ParsedQuery, Vec<Diagnostic>) {
     grammar::query(text)
 }

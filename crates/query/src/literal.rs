@@ -33,7 +33,7 @@ const DIGITS_MAX: usize = 40;
 
 /// The reason that a number is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bad {
+pub(crate) enum LiteralError {
     /// Not a number, or with another unit.
     Form,
     /// A number without a unit.
@@ -45,33 +45,33 @@ pub(crate) enum Bad {
 }
 
 /// A number with a unit of time, in nanoseconds.
-pub(crate) fn duration_ns(text: &str) -> Result<i64, Bad> {
+pub(crate) fn duration_ns(text: &str) -> Result<i64, LiteralError> {
     scaled(text, DURATIONS)
 }
 
 /// A number with a unit of size, in bytes.
-pub(crate) fn size_bytes(text: &str) -> Result<i64, Bad> {
+pub(crate) fn size_bytes(text: &str) -> Result<i64, LiteralError> {
     scaled(text, SIZES)
 }
 
 /// An integer; `_` is allowed between digits.
-pub(crate) fn whole(text: &str) -> Result<i128, Bad> {
+pub(crate) fn whole(text: &str) -> Result<i128, LiteralError> {
     let (number, unit) = split_unit(text);
-    if unit.is_empty() { scale(number, 1) } else { Err(Bad::Form) }
+    if unit.is_empty() { scale(number, 1) } else { Err(LiteralError::Form) }
 }
 
 /// A finite number, optionally with an exponent, or `95%`.
-pub(crate) fn real(text: &str) -> Result<f64, Bad> {
+pub(crate) fn real(text: &str) -> Result<f64, LiteralError> {
     let (digits, divisor) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
     let plausible =
         digits.len() <= DIGITS_MAX && digits.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
     // `f64` would also parse `inf` and `nan`.
     let numeric = digits.chars().all(|c| c.is_ascii_digit() || "+-._eE".contains(c));
     let value: f64 = match plausible && numeric {
-        true => digits.replace('_', "").parse().map_err(|_| Bad::Form)?,
-        false => return Err(Bad::Form),
+        true => digits.replace('_', "").parse().map_err(|_| LiteralError::Form)?,
+        false => return Err(LiteralError::Form),
     };
-    if value.is_finite() { Ok(value / divisor) } else { Err(Bad::TooLarge) }
+    if value.is_finite() { Ok(value / divisor) } else { Err(LiteralError::TooLarge) }
 }
 
 /// An address, or a network such as `10.0.0.0/8`; the bits after the prefix are cleared, and IPv4-mapped addresses
@@ -110,15 +110,15 @@ fn masked(ip: IpAddr, bits: u8) -> (IpAddr, u8) {
     (cleared, bits)
 }
 
-fn scaled(text: &str, units: &[(&str, i128)]) -> Result<i64, Bad> {
+fn scaled(text: &str, units: &[(&str, i128)]) -> Result<i64, LiteralError> {
     let (number, unit) = split_unit(text);
     let unit = unit.to_lowercase();
     let scale_of = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
     let plain = scale(number, 1);
     match scale_of {
-        Some(by) => i64::try_from(scale(number, by)?).map_err(|_| Bad::TooLarge),
-        None if unit.is_empty() && plain != Err(Bad::Form) => Err(Bad::NoUnit),
-        None => Err(Bad::Form),
+        Some(by) => i64::try_from(scale(number, by)?).map_err(|_| LiteralError::TooLarge),
+        None if unit.is_empty() && plain != Err(LiteralError::Form) => Err(LiteralError::NoUnit),
+        None => Err(LiteralError::Form),
     }
 }
 
@@ -129,7 +129,7 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 /// A decimal number multiplied by `by`.
-fn scale(number: &str, by: i128) -> Result<i128, Bad> {
+fn scale(number: &str, by: i128) -> Result<i128, LiteralError> {
     let (negative, digits) = match number.as_bytes().first() {
         Some(b'-') => (true, &number[1..]),
         Some(b'+') => (false, &number[1..]),
@@ -139,7 +139,7 @@ fn scale(number: &str, by: i128) -> Result<i128, Bad> {
     let fraction = fraction.trim_end_matches('0');
     let digit_count = |s: &str| s.bytes().filter(u8::is_ascii_digit).count();
     if digit_count(digits) == 0 || !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        return Err(Bad::Form);
+        return Err(LiteralError::Form);
     }
     let mut value: i128 = 0;
     let mut divisor: i128 = 1;
@@ -147,19 +147,19 @@ fn scale(number: &str, by: i128) -> Result<i128, Bad> {
         match digit {
             b'0'..=b'9' => {}
             b'_' => continue,
-            _ => return Err(Bad::Form),
+            _ => return Err(LiteralError::Form),
         }
         value = value
             .checked_mul(10)
             .and_then(|v| v.checked_add(i128::from(digit - b'0')))
-            .ok_or(Bad::TooLarge)?;
+            .ok_or(LiteralError::TooLarge)?;
         if is_fraction {
-            divisor = divisor.checked_mul(10).ok_or(Bad::TooFine)?;
+            divisor = divisor.checked_mul(10).ok_or(LiteralError::TooFine)?;
         }
     }
-    let value = value.checked_mul(by).ok_or(Bad::TooLarge)?;
+    let value = value.checked_mul(by).ok_or(LiteralError::TooLarge)?;
     if value % divisor != 0 {
-        return Err(Bad::TooFine);
+        return Err(LiteralError::TooFine);
     }
     Ok(if negative { -value / divisor } else { value / divisor })
 }
@@ -181,13 +181,13 @@ mod tests {
         check("-1_000.50ms", Ok(-1_000_500_000));
         check("0.1s", Ok(100_000_000));
         check(".5s", Ok(500_000_000));
-        check("1.5ns", Err(Bad::TooFine));
-        check("100", Err(Bad::NoUnit));
-        check("99999999999h", Err(Bad::TooLarge));
-        check("99999999999999999999999999999999999999999999999s", Err(Bad::TooLarge));
-        check("0.00000000000000000000000000000000000000000000001s", Err(Bad::TooFine));
+        check("1.5ns", Err(LiteralError::TooFine));
+        check("100", Err(LiteralError::NoUnit));
+        check("99999999999h", Err(LiteralError::TooLarge));
+        check("99999999999999999999999999999999999999999999999s", Err(LiteralError::TooLarge));
+        check("0.00000000000000000000000000000000000000000000001s", Err(LiteralError::TooFine));
         for bad in ["", "s", "-s", "ten s", "10 s", "10parsecs", "1.2.3s", "1-2s", "--1s", "_1s", ".s"] {
-            check(bad, Err(Bad::Form));
+            check(bad, Err(LiteralError::Form));
         }
     }
 
@@ -196,20 +196,20 @@ mod tests {
         assert_eq!(size_bytes("10kB"), Ok(10_000));
         assert_eq!(size_bytes("4KiB"), Ok(4096));
         assert_eq!(size_bytes("1.5 MB".replace(' ', "").as_str()), Ok(1_500_000));
-        assert_eq!(size_bytes("0.3B"), Err(Bad::TooFine));
-        assert_eq!(size_bytes("10ms"), Err(Bad::Form));
+        assert_eq!(size_bytes("0.3B"), Err(LiteralError::TooFine));
+        assert_eq!(size_bytes("10ms"), Err(LiteralError::Form));
         assert_eq!(whole("1_000"), Ok(1000));
         assert_eq!(whole("-5"), Ok(-5));
         assert_eq!(whole("5.0"), Ok(5));
-        assert_eq!(whole("5.5"), Err(Bad::TooFine));
-        assert_eq!(whole("5k"), Err(Bad::Form));
+        assert_eq!(whole("5.5"), Err(LiteralError::TooFine));
+        assert_eq!(whole("5k"), Err(LiteralError::Form));
         assert_eq!(real("0.95"), Ok(0.95));
         assert_eq!(real("95%"), Ok(0.95));
         assert_eq!(real("1e3"), Ok(1000.0));
         for bad in ["inf", "NaN", "", "%", "-", "1e", "0x10", "nan%"] {
-            assert_eq!(real(bad), Err(Bad::Form), "{bad}");
+            assert_eq!(real(bad), Err(LiteralError::Form), "{bad}");
         }
-        assert_eq!(real("1e999"), Err(Bad::TooLarge));
+        assert_eq!(real("1e999"), Err(LiteralError::TooLarge));
     }
 
     #[test]

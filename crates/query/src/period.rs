@@ -1,11 +1,11 @@
 //! The periods of a query: SINCE and UNTIL, and those of BASELINE, as written and as points in time. Times relative
 //! to the end are resolved when the end of the capture or recording is known.
 
-use plan::Bounds;
+use plan::TimeBounds;
 
 /// A time of SINCE or UNTIL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum PeriodMoment {
     /// A point in time, in nanoseconds since 1970.
     At(i64),
     /// This many nanoseconds before the end of the input.
@@ -14,32 +14,32 @@ pub enum Moment {
 
 /// A period from start to end (exclusive); open ends are unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Period {
+pub struct TimePeriod {
     /// SINCE.
-    pub since: Option<Moment>,
+    pub since: Option<PeriodMoment>,
     /// UNTIL.
-    pub until: Option<Moment>,
+    pub until: Option<PeriodMoment>,
 }
 
 /// The period to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Baseline {
+pub enum BaselinePeriod {
     /// The same period, this many nanoseconds earlier.
     Earlier(i64),
     /// A separate period; without UNTIL it ends at the start of the query's period.
-    Period(Period),
+    Period(TimePeriod),
 }
 
-impl Moment {
+impl PeriodMoment {
     fn at(self, end_ns: i64) -> i64 {
         match self {
-            Moment::At(ns) => ns,
-            Moment::BeforeEnd(ns) => end_ns.saturating_sub(ns),
+            PeriodMoment::At(ns) => ns,
+            PeriodMoment::BeforeEnd(ns) => end_ns.saturating_sub(ns),
         }
     }
 }
 
-impl Period {
+impl TimePeriod {
     /// Whether both ends are open.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -49,29 +49,29 @@ impl Period {
     /// Whether it is relative to the end of the input.
     #[must_use]
     pub fn counts_back(&self) -> bool {
-        [self.since, self.until].iter().any(|moment| matches!(moment, Some(Moment::BeforeEnd(_))))
+        [self.since, self.until].iter().any(|moment| matches!(moment, Some(PeriodMoment::BeforeEnd(_))))
     }
 
     /// Resolves the period, with the end of the input at `end_ns`.
     #[must_use]
-    pub fn settle(&self, end_ns: i64) -> Bounds {
-        let at = |moment: Option<Moment>| moment.map(|moment| moment.at(end_ns));
-        Bounds { since_ns: at(self.since), until_ns: at(self.until) }
+    pub fn settle(&self, end_ns: i64) -> TimeBounds {
+        let at = |moment: Option<PeriodMoment>| moment.map(|moment| moment.at(end_ns));
+        TimeBounds { since_ns: at(self.since), until_ns: at(self.until) }
     }
 }
 
-impl Baseline {
+impl BaselinePeriod {
     /// Resolves the period, given the query's `own` period and the end of the input.
     #[must_use]
-    pub fn settle(&self, own: Bounds, end_ns: i64) -> Bounds {
+    pub fn settle(&self, own: TimeBounds, end_ns: i64) -> TimeBounds {
         match self {
-            Baseline::Earlier(by) => Bounds {
+            BaselinePeriod::Earlier(by) => TimeBounds {
                 since_ns: own.since_ns.map(|ns| ns.saturating_sub(*by)),
                 until_ns: Some(own.until_ns.unwrap_or(end_ns).saturating_sub(*by)),
             },
-            Baseline::Period(period) => {
+            BaselinePeriod::Period(period) => {
                 let bounds = period.settle(end_ns);
-                Bounds { until_ns: bounds.until_ns.or(own.since_ns), ..bounds }
+                TimeBounds { until_ns: bounds.until_ns.or(own.since_ns), ..bounds }
             }
         }
     }

@@ -43,7 +43,8 @@ fn render_place(out: &mut String, error: &Diagnostic, text: &str) {
         true => format!("  {} | ", text[..start].matches('\n').count() + 1),
         false => "  ".to_owned(),
     };
-    let place = Excerpt::new(&text[line_start..start], &text[start..end], text[end..line_end].trim_end());
+    let place =
+        ErrorExcerpt::new(&text[line_start..start], &text[start..end], text[end..line_end].trim_end());
     let carets = "^".repeat(place.width.max(1));
     let label = error.label();
     let _ = writeln!(out, "{gutter}{}", place.line);
@@ -58,19 +59,19 @@ fn char_border(text: &str, at: usize) -> usize {
 }
 
 /// A printable excerpt of a line.
-struct Excerpt {
+struct ErrorExcerpt {
     line: String,
     column: usize,
     width: usize,
 }
 
-impl Excerpt {
-    fn new(before: &str, place: &str, after: &str) -> Excerpt {
+impl ErrorExcerpt {
+    fn new(before: &str, place: &str, after: &str) -> ErrorExcerpt {
         let (before, place, after) = (shown(before), shown(place), shown(after));
         let column = width(&before);
         if column + width(&place) + width(&after) <= SHOWN_COLUMNS_MAX {
             let line = format!("{before}{place}{after}");
-            return Excerpt { line: line.trim_end().to_owned(), column, width: width(&place) };
+            return ErrorExcerpt { line: line.trim_end().to_owned(), column, width: width(&place) };
         }
         let before =
             if column > COLUMNS_BEFORE { format!("…{}", last(&before, COLUMNS_BEFORE)) } else { before };
@@ -79,7 +80,7 @@ impl Excerpt {
         let room = SHOWN_COLUMNS_MAX - column - width(place);
         let cut = if width(&after) > room { "…" } else { "" };
         let line = format!("{before}{place}{}{cut}", first(&after, room));
-        Excerpt { line, column, width: width(place) }
+        ErrorExcerpt { line, column, width: width(place) }
     }
 }
 
@@ -116,11 +117,11 @@ fn last(text: &str, columns: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Span;
+    use crate::TextSpan;
 
     fn check(text: &str, place: &str, expected: &str) {
         let start = text.find(place).expect("the place is in the text");
-        let error = Diagnostic::new(Span::new(start, start + place.len()), "wrong").hint("so");
+        let error = Diagnostic::new(TextSpan::new(start, start + place.len()), "wrong").hint("so");
         assert_eq!(render(&[error], text), expected);
     }
 
@@ -141,14 +142,14 @@ mod tests {
 
     #[test]
     fn a_place_at_the_end_has_a_caret() {
-        let error = Diagnostic::new(Span::new(3, 3), "wrong").expected("more");
+        let error = Diagnostic::new(TextSpan::new(3, 3), "wrong").expected("more");
         assert_eq!(render(&[error], "abc"), "error: wrong\n  abc\n     ^ expected more\n");
     }
 
     #[test]
     fn long_lines_are_cut_around_the_place() {
         let text = format!("{} bad {}", "x".repeat(1000), "y".repeat(1000));
-        let error = Diagnostic::new(Span::new(1001, 1004), "wrong");
+        let error = Diagnostic::new(TextSpan::new(1001, 1004), "wrong");
         let shown = render(&[error], &text);
         let lines: Vec<_> = shown.lines().collect();
         assert!(lines[1].starts_with("  …xxx") && lines[1].ends_with("yyy…"), "{shown}");
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn spans_within_a_character_or_beyond_the_end_are_moved() {
-        for span in [Span::new(1, 2), Span::new(7, 99), Span::new(5, 1)] {
+        for span in [TextSpan::new(1, 2), TextSpan::new(7, 99), TextSpan::new(5, 1)] {
             assert!(render(&[Diagnostic::new(span, "wrong")], "äöü").contains('^'));
         }
     }

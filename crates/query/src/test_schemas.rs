@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tuple::{DataType, Facts, Family, Field, HASH, Schema, Unit, Workload};
+use tuple::{ColumnFamily, DataType, Field, HASH, Schema, SchemaFacts, Unit, WorkloadFacts};
 
 use crate::HostTable;
 
@@ -98,12 +98,12 @@ fn parser(name: &'static str, own: &[Field], measure: Option<&str>, key: Option<
     Arc::new(schema)
 }
 
-fn facts(parser: &str) -> &'static Facts {
-    const fn success(success: &'static str) -> Facts {
-        Facts { success: Some(success), ..Facts::NONE }
+fn facts(parser: &str) -> &'static SchemaFacts {
+    const fn success(success: &'static str) -> SchemaFacts {
+        SchemaFacts { success: Some(success), ..SchemaFacts::NONE }
     }
-    const HTTP: Facts = Facts {
-        workload: Some(Workload {
+    const HTTP: SchemaFacts = SchemaFacts {
+        workload: Some(WorkloadFacts {
             operation: "method",
             reads: "method in ('GET', 'HEAD')",
             writes: "method in ('POST', 'PUT', 'PATCH', 'DELETE')",
@@ -111,8 +111,8 @@ fn facts(parser: &str) -> &'static Facts {
             bytes: ["response_bytes", "request_bytes"],
         }),
         families: &[
-            Family { name: "request_header", doc: "", fold: Some(HASH) },
-            Family { name: "response_header", doc: "", fold: Some(HASH) },
+            ColumnFamily { name: "request_header", doc: "", fold: Some(HASH) },
+            ColumnFamily { name: "response_header", doc: "", fold: Some(HASH) },
         ],
         ..success("status < 400")
     };
@@ -126,7 +126,7 @@ fn facts(parser: &str) -> &'static Facts {
             }
         }
         "memcached" => const { &success("status in ('hit', 'miss', 'stored')") },
-        "tcp_conn_time" => const { &Facts { whole: Some("event = 'end'"), ..success("flag = 'FIN'") } },
-        _ => &Facts::NONE,
+        "tcp_conn_time" => const { &SchemaFacts { whole: Some("event = 'end'"), ..success("flag = 'FIN'") } },
+        _ => &SchemaFacts::NONE,
     }
 }

@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use tuple::{Batch, DataType, FieldId, Schema, Unit, hashes};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-use crate::head::WATERMARK;
+use crate::file_metadata::WATERMARK;
 
 /// Maximum cached address texts while a batch is read.
 const ADDRESSES_MAX: usize = 1 << 16;

@@ -7,26 +7,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tuple::Part;
+use tuple::TablePart;
 
 use crate::disk;
-use crate::head::{Head, Kind};
-use crate::layout::{Listing, Names, names};
+use crate::file_metadata::{FileMetadata, TableKind};
+use crate::layout::{FileNames, TableListing, names};
 use crate::reader;
 
 /// An unreadable file or folder, with an error message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", path.display())]
-pub struct Problem {
+pub struct ReadProblem {
     /// The file or the folder.
     pub path: PathBuf,
     /// Description of the error.
     pub message: String,
 }
 
-impl Problem {
-    pub(crate) fn new(path: &Path, message: impl Into<String>) -> Problem {
-        Problem { path: path.to_owned(), message: message.into() }
+impl ReadProblem {
+    pub(crate) fn new(path: &Path, message: impl Into<String>) -> ReadProblem {
+        ReadProblem { path: path.to_owned(), message: message.into() }
     }
 }
 
@@ -34,25 +34,25 @@ impl Problem {
 #[derive(Debug, Default)]
 pub struct DataSet {
     /// By name.
-    pub tables: BTreeMap<String, Table>,
+    pub tables: BTreeMap<String, RecordedTable>,
     /// Files that could not be read.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ReadProblem>,
     /// Files without a footer.
-    pub unfinished: Vec<Unfinished>,
+    pub unfinished: Vec<UnfinishedFile>,
 }
 
 /// A file without a footer, and the consequence for readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedFile {
     /// The file.
     pub path: PathBuf,
     /// The readable part.
-    pub left: Left,
+    pub left: ReadablePart,
 }
 
 /// The readable part of an unfinished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum ReadablePart {
     /// Its writer was killed or failed before a row group was complete: nothing is readable.
     Nothing,
     /// Its writer was killed or failed: the complete row groups are readable.
@@ -61,17 +61,17 @@ pub enum Left {
     InWork,
 }
 
-impl fmt::Display for Unfinished {
+impl fmt::Display for UnfinishedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = match self.left {
-            Left::Nothing => {
+            ReadablePart::Nothing => {
                 "its writer was killed or failed before its first row group was complete: nothing of it can be read"
             }
-            Left::Groups => {
+            ReadablePart::Groups => {
                 "its writer was killed or failed: it is read as far as its row groups are complete, and what followed \
                  is lost"
             }
-            Left::InWork => "another process is writing it: it is not read",
+            ReadablePart::InWork => "another process is writing it: it is not read",
         };
         write!(f, "{}: {left}", self.path.display())
     }
@@ -79,18 +79,18 @@ impl fmt::Display for Unfinished {
 
 /// A table with the metadata of its files.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct RecordedTable {
     /// In order of their numbers, by folder.
-    pub(crate) files: Vec<Arc<Entry>>,
+    pub(crate) files: Vec<Arc<TableFile>>,
 }
 
 /// A file.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TableFile {
     pub path: PathBuf,
     /// The journal with the positions of its row groups, if the writer did not complete the file.
     pub journal: Option<PathBuf>,
-    pub head: Head,
+    pub head: FileMetadata,
     /// The watermark of the first row; `None` without rows.
     pub begin: Option<i64>,
 }
@@ -108,7 +108,7 @@ impl DataSet {
         let mut set = DataSet::default();
         for folder in folders {
             if let Err(error) = set.add_folder(folder) {
-                set.problems.push(Problem::new(folder, error.to_string()));
+                set.problems.push(ReadProblem::new(folder, error.to_string()));
             }
         }
         set
@@ -116,7 +116,7 @@ impl DataSet {
 
     /// The tuples of a parser, or of several joined under one name; for a parser with several tables, the first one.
     #[must_use]
-    pub fn tuples(&self, name: &str, parts: &[Part]) -> Option<Table> {
+    pub fn tuples(&self, name: &str, parts: &[TablePart]) -> Option<RecordedTable> {
         let Some(part) = parts.first() else {
             let table = self.tables.get(name)?;
             return table.heads().all(|head| head.is_of(name)).then(|| table.clone());
@@ -125,9 +125,9 @@ impl DataSet {
     }
 
     /// One of the tables of a parser's tuples.
-    pub(crate) fn part(&self, table: &str, parser: &str) -> Table {
+    pub(crate) fn part(&self, table: &str, parser: &str) -> RecordedTable {
         let files = self.tables.get(table).into_iter().flat_map(|table| &table.files);
-        Table { files: files.filter(|file| file.head.is_of(parser)).cloned().collect() }
+        RecordedTable { files: files.filter(|file| file.head.is_of(parser)).cloned().collect() }
     }
 
     fn add_folder(&mut self, folder: &Path) -> io::Result<()> {
@@ -139,12 +139,12 @@ impl DataSet {
             if !entry.file_type()?.is_dir() {
                 if path.is_dir() {
                     let message = "is a symbolic link, which may lead anywhere: it is not followed";
-                    self.problems.push(Problem::new(path, message));
+                    self.problems.push(ReadProblem::new(path, message));
                 }
                 continue;
             }
             let Some(table) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            let listing = Listing::of(path, table)?;
+            let listing = TableListing::of(path, table)?;
             found |= !listing.finished.is_empty() || !listing.growing.is_empty();
             let finished = listing.finished.iter().map(|n| (*n, false));
             let mut all: Vec<_> = finished.chain(listing.growing.iter().map(|n| (*n, true))).collect();
@@ -166,37 +166,37 @@ impl DataSet {
     }
 
     /// Adds a file without a footer.
-    fn add_growing(&mut self, table: &str, names: Names) {
+    fn add_growing(&mut self, table: &str, names: FileNames) {
         let path = names.growing;
         match is_orphan(&path) {
             Ok(true) => self.add_file(table, path, Some(names.journal)),
-            Ok(false) => self.unfinished.push(Unfinished { path, left: Left::InWork }),
-            Err(error) => self.problems.push(Problem::new(&path, error.to_string())),
+            Ok(false) => self.unfinished.push(UnfinishedFile { path, left: ReadablePart::InWork }),
+            Err(error) => self.problems.push(ReadProblem::new(&path, error.to_string())),
         }
     }
 
     fn add_file(&mut self, table: &str, path: PathBuf, journal: Option<PathBuf>) {
         match reader::glance(&path, journal.as_deref()) {
-            Ok(None) => self.unfinished.push(Unfinished { path, left: Left::Nothing }),
+            Ok(None) => self.unfinished.push(UnfinishedFile { path, left: ReadablePart::Nothing }),
             Ok(Some((head, begin))) => {
                 if journal.is_some() {
-                    self.unfinished.push(Unfinished { path: path.clone(), left: Left::Groups });
+                    self.unfinished.push(UnfinishedFile { path: path.clone(), left: ReadablePart::Groups });
                 }
-                let entry = Arc::new(Entry { path, journal, head, begin });
+                let entry = Arc::new(TableFile { path, journal, head, begin });
                 self.tables
                     .entry(table.into())
-                    .or_insert_with(|| Table { files: Vec::new() })
+                    .or_insert_with(|| RecordedTable { files: Vec::new() })
                     .files
                     .push(entry);
             }
-            Err(message) => self.problems.push(Problem { path, message }),
+            Err(message) => self.problems.push(ReadProblem { path, message }),
         }
     }
 }
 
-impl Table {
+impl RecordedTable {
     /// The metadata of all files.
-    pub fn heads(&self) -> impl Iterator<Item = &Head> {
+    pub fn heads(&self) -> impl Iterator<Item = &FileMetadata> {
         self.files.iter().map(|file| &file.head)
     }
 
@@ -204,7 +204,7 @@ impl Table {
     #[must_use]
     pub fn holds(&self) -> Option<String> {
         let head = self.heads().next()?;
-        Some(if head.kind == Kind::Tuples { head.parser_names() } else { head.table.clone() })
+        Some(if head.kind == TableKind::Tuples { head.parser_names() } else { head.table.clone() })
     }
 }
 

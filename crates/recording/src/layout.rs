@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Names of one file in all its stages.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct FileNames {
     /// Name of the complete file.
     pub finished: PathBuf,
     /// Name of the growing file.
@@ -17,7 +17,7 @@ pub struct Names {
 
 /// The files of one table.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct TableListing {
     /// Numbers of complete files, ascending.
     pub finished: Vec<u64>,
     /// Numbers of growing files, including those of killed writers, ascending.
@@ -27,19 +27,19 @@ pub struct Listing {
 }
 
 /// The names of a table's file.
-pub fn names(folder: &Path, table: &str, number: u64) -> Names {
+pub fn names(folder: &Path, table: &str, number: u64) -> FileNames {
     let name = format!("{table}-{number:06}.parquet");
-    Names {
+    FileNames {
         growing: folder.join(format!(".{name}.tmp")),
         journal: folder.join(format!(".{name}.journal")),
         finished: folder.join(name),
     }
 }
 
-impl Listing {
+impl TableListing {
     /// The files in a table's folder; empty if the folder does not exist.
-    pub fn of(folder: &Path, table: &str) -> io::Result<Listing> {
-        let mut listing = Listing::default();
+    pub fn of(folder: &Path, table: &str) -> io::Result<TableListing> {
+        let mut listing = TableListing::default();
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(listing),
@@ -78,7 +78,7 @@ mod tests {
         for file in files {
             std::fs::write(folder.path().join(file), b"").expect("a file");
         }
-        let mut listing = Listing::of(folder.path(), "http").expect("a listing");
+        let mut listing = TableListing::of(folder.path(), "http").expect("a listing");
         listing.journals.sort_unstable();
         let next = listing.next_number();
         ([listing.finished, listing.growing, listing.journals], next)
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_empty() {
         let folder = tempfile::tempdir().expect("a folder");
-        let listing = Listing::of(&folder.path().join("none"), "http").expect("a listing");
+        let listing = TableListing::of(&folder.path().join("none"), "http").expect("a listing");
         assert_eq!(listing.next_number(), 1);
         assert!(listing.finished.is_empty() && listing.growing.is_empty() && listing.journals.is_empty());
     }

@@ -23,11 +23,11 @@ use tuple::{Batch, DataType, FieldId, Schema, common};
 
 use crate::convert::{of_arrow, stored_type};
 use crate::disk;
-use crate::guard::guarded;
-use crate::head::{Head, WATERMARK};
+use crate::file_metadata::{FileMetadata, WATERMARK};
 use crate::journal;
-use crate::linked::TUPLE_ID;
-use crate::replay::Bound;
+use crate::linked_tables::TUPLE_ID;
+use crate::panic_guard::guarded;
+use crate::replay::ColumnBound;
 use crate::thrift;
 
 /// Rows of a batch.
@@ -35,29 +35,29 @@ const BATCH_ROWS: usize = 4096;
 
 /// A request to read a file.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct ReadRequest {
     /// The tuples' schema.
     pub schema: Arc<Schema>,
     /// The columns to read.
     pub columns: Vec<FieldId>,
     /// Bounds of the required rows.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<ColumnBound>,
 }
 
 /// A file read by row group.
 pub struct FileReader {
-    ask: Ask,
+    ask: ReadRequest,
     /// Opens a row group.
     open: Box<dyn Fn(usize) -> Result<ParquetRecordBatchReader, String>>,
     rows: Option<ParquetRecordBatchReader>,
     /// The row groups to read.
-    groups: VecDeque<Group>,
+    groups: VecDeque<RowGroup>,
     /// Rows in skipped row groups.
     pub rows_skipped: u64,
 }
 
 /// A row group.
-struct Group {
+struct RowGroup {
     number: usize,
     rows: u64,
     /// Its largest [`TUPLE_ID`], if any.
@@ -65,10 +65,10 @@ struct Group {
 }
 
 /// The metadata and first watermark of a file; `None` if its writer was killed before a row group was complete.
-pub fn glance(path: &Path, journal: Option<&Path>) -> Result<Option<(Head, Option<i64>)>, String> {
+pub fn glance(path: &Path, journal: Option<&Path>) -> Result<Option<(FileMetadata, Option<i64>)>, String> {
     let Some((_, metadata)) = open(path, journal)? else { return Ok(None) };
     let pairs = metadata.metadata().file_metadata().key_value_metadata();
-    let head = Head::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
+    let head = FileMetadata::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
     let begin = metadata.metadata().row_groups().iter().find_map(|group| Some(range(group, WATERMARK)?.0));
     Ok(Some((head, begin.and_then(|ns| i64::try_from(ns).ok()))))
 }
@@ -112,9 +112,9 @@ pub fn count_rows(file: Vec<u8>, journal: Option<&[u8]>, schema: Arc<Schema>) ->
     let file = bytes::Bytes::from(file);
     let Some(metadata) = guarded(|| load(&file, journal))? else { return Ok(0) };
     let pairs = metadata.metadata().file_metadata().key_value_metadata();
-    Head::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
+    FileMetadata::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
     let columns = schema.ids().collect();
-    let mut reader = FileReader::new(file, metadata, Ask { schema, columns, bounds: Vec::new() })?;
+    let mut reader = FileReader::new(file, metadata, ReadRequest { schema, columns, bounds: Vec::new() })?;
     let mut rows = 0;
     while let Some((batch, _)) = reader.next()? {
         rows += batch.rows() as u64;
@@ -124,15 +124,15 @@ pub fn count_rows(file: Vec<u8>, journal: Option<&[u8]>, schema: Arc<Schema>) ->
 
 impl FileReader {
     /// Opens a file for `ask`; `None` if it has no rows.
-    pub fn open(path: &Path, journal: Option<&Path>, ask: Ask) -> Result<Option<FileReader>, String> {
+    pub fn open(path: &Path, journal: Option<&Path>, ask: ReadRequest) -> Result<Option<FileReader>, String> {
         let Some((file, metadata)) = open(path, journal)? else { return Ok(None) };
         FileReader::new(file, metadata, ask).map(Some)
     }
 
     fn new(
-        input: impl Again + 'static,
+        input: impl SharedChunkReader + 'static,
         metadata: ArrowReaderMetadata,
-        ask: Ask,
+        ask: ReadRequest,
     ) -> Result<FileReader, String> {
         let parquet: &ParquetMetaData = metadata.metadata();
         let descriptor = parquet.file_metadata().schema_descr_ptr();
@@ -153,7 +153,7 @@ impl FileReader {
             match ask.bounds.iter().all(|bound| may_hold(group, &ask.schema, bound)) {
                 true => {
                     let last_id = range(group, TUPLE_ID).map(|(_, last)| last as i64 as u64);
-                    groups.push_back(Group { number, rows, last_id });
+                    groups.push_back(RowGroup { number, rows, last_id });
                 }
                 false => rows_skipped += rows,
             }
@@ -221,17 +221,17 @@ impl FileReader {
 }
 
 /// An input that can be opened for several readers.
-trait Again: ChunkReader + Sized {
+trait SharedChunkReader: ChunkReader + Sized {
     fn again(&self) -> std::io::Result<Self>;
 }
 
-impl Again for File {
+impl SharedChunkReader for File {
     fn again(&self) -> std::io::Result<File> {
         self.try_clone()
     }
 }
 
-impl Again for bytes::Bytes {
+impl SharedChunkReader for bytes::Bytes {
     fn again(&self) -> std::io::Result<bytes::Bytes> {
         Ok(self.clone())
     }
@@ -252,7 +252,7 @@ fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String
 }
 
 /// Whether a row group may contain rows within a bound, according to its statistics; true without statistics.
-fn may_hold(group: &RowGroupMetaData, schema: &Schema, bound: &Bound) -> bool {
+fn may_hold(group: &RowGroupMetaData, schema: &Schema, bound: &ColumnBound) -> bool {
     let field = schema.field(bound.field);
     let Some((low, high)) = range(group, &field.name) else { return true };
     // Unsigned numbers are stored as signed ones.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tuple::{Batch, FieldId, Schema};
 
 use crate::disk;
-use crate::growing::{Growing, OnDisk, Size, recover};
-use crate::head::{CaptureFacts, Head, Kind};
-use crate::layout::{Listing, names};
-use crate::linked::{Layout, first_id, layouts};
+use crate::file_metadata::{CaptureFacts, FileMetadata, TableKind};
+use crate::growing_file::{FileOnDisk, FileSize, GrowingTableFile, recover};
+use crate::layout::{TableListing, names};
+use crate::linked_tables::{LinkedTable, first_id, layouts};
 use crate::table::GROUP_MEMORY;
 
 /// Maximum row groups of a file: nine hours of a recording with little traffic.
@@ -20,22 +20,22 @@ const GROUPS_MAX: usize = 4096;
 
 /// When to start the next file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rotation {
+pub struct RecordingRotation {
     /// At multiples of this many nanoseconds since the epoch.
     pub every_ns: Option<i64>,
     /// At approximately this size; memory for a file's footer grows with the file.
     pub bytes: u64,
 }
 
-impl Default for Rotation {
-    fn default() -> Rotation {
-        Rotation { every_ns: None, bytes: 1 << 30 }
+impl Default for RecordingRotation {
+    fn default() -> RecordingRotation {
+        RecordingRotation { every_ns: None, bytes: 1 << 30 }
     }
 }
 
 /// Amounts recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecordingTotals {
     /// Complete files.
     pub files: u64,
     /// Their rows.
@@ -57,15 +57,15 @@ pub struct Kept {
 /// A recorder of a data set.
 pub struct Recorder {
     folder: PathBuf,
-    rotation: Rotation,
-    tables: Vec<Open>,
-    kept: Kept,
+    rotation: RecordingRotation,
+    tables: Vec<OpenTableSet>,
+    kept: RecordingTotals,
     /// Memory limit for writing all tables.
     memory: Option<usize>,
 }
 
 /// A table with its growing file; for divided tuples, all of their tables.
-struct Open {
+struct OpenTableSet {
     tables: Vec<OpenTable>,
     /// Number of the next tuple.
     next_id: u64,
@@ -77,9 +77,9 @@ struct Open {
 }
 
 struct OpenTable {
-    head: Head,
-    layout: Layout,
-    file: Option<Growing>,
+    head: FileMetadata,
+    layout: LinkedTable,
+    file: Option<GrowingTableFile>,
 }
 
 impl Recorder {
@@ -88,15 +88,15 @@ impl Recorder {
     ///
     /// # Errors
     /// If the folder cannot be created or read.
-    pub fn create(folder: &Path, rotation: Rotation) -> io::Result<Recorder> {
+    pub fn create(folder: &Path, rotation: RecordingRotation) -> io::Result<Recorder> {
         disk::create_folder(folder)?;
-        let mut kept = Kept::default();
+        let mut kept = RecordingTotals::default();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
             let is_folder = entry.file_type()?.is_dir();
             let Some(table) = name.to_str().filter(|_| is_folder) else { continue };
-            let listing = Listing::of(&entry.path(), table)?;
+            let listing = TableListing::of(&entry.path(), table)?;
             for number in listing.growing.into_iter().chain(listing.journals) {
                 if let Some(size) = recover(&names(&entry.path(), table, number))? {
                     kept.files_recovered += 1;
@@ -115,18 +115,18 @@ impl Recorder {
 
     /// Adds a table, identified by its index. Tuples with a schema of several parts are written to the tables of
     /// these parts.
-    pub fn add_table(&mut self, head: Head, schema: &Arc<Schema>, columns: &[FieldId]) {
+    pub fn add_table(&mut self, head: FileMetadata, schema: &Arc<Schema>, columns: &[FieldId]) {
         let parts = match head.kind {
-            Kind::Tuples => layouts(schema, columns),
-            Kind::Result => vec![Layout::whole(schema, columns)],
+            TableKind::Tuples => layouts(schema, columns),
+            TableKind::Result => vec![LinkedTable::whole(schema, columns)],
         };
         let next_id = first_id(head.run);
-        let table = |layout: Layout| {
+        let table = |layout: LinkedTable| {
             let name = layout.name.map_or_else(|| head.table.clone(), str::to_owned);
-            OpenTable { head: Head { table: name, ..head.clone() }, layout, file: None }
+            OpenTable { head: FileMetadata { table: name, ..head.clone() }, layout, file: None }
         };
         let tables = parts.into_iter().map(table).collect();
-        self.tables.push(Open { tables, next_id, rows: 0, stretch: None, has_files: false });
+        self.tables.push(OpenTableSet { tables, next_id, rows: 0, stretch: None, has_files: false });
     }
 
     /// Updates the facts about the packets.
@@ -167,7 +167,7 @@ impl Recorder {
     /// # Errors
     /// As [`Recorder::write`].
     pub fn end_groups(&mut self) -> io::Result<()> {
-        let ended = self.tables.iter_mut().try_for_each(Open::end_groups);
+        let ended = self.tables.iter_mut().try_for_each(OpenTableSet::end_groups);
         if ended.is_err() {
             self.salvage();
         }
@@ -204,7 +204,7 @@ impl Recorder {
 
     /// Amounts recorded so far.
     #[must_use]
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> RecordingTotals {
         self.kept
     }
 
@@ -225,14 +225,19 @@ impl Recorder {
     }
 }
 
-impl Open {
+impl OpenTableSet {
     /// Creates all missing files.
     fn begin(&mut self, (folder, group_memory): (&Path, usize)) -> io::Result<()> {
         for OpenTable { head, layout, file } in &mut self.tables {
             if file.is_none() {
                 let (schema, columns) = (layout.schema.clone(), layout.columns.clone());
-                *file =
-                    Some(Growing::create(&folder.join(&head.table), head, schema, columns, group_memory)?);
+                *file = Some(GrowingTableFile::create(
+                    &folder.join(&head.table),
+                    head,
+                    schema,
+                    columns,
+                    group_memory,
+                )?);
             }
         }
         self.has_files = true;
@@ -263,16 +268,21 @@ impl Open {
     }
 
     fn groups(&self) -> usize {
-        self.tables.iter().filter_map(|table| table.file.as_ref()).map(Growing::groups).max().unwrap_or(0)
+        self.tables
+            .iter()
+            .filter_map(|table| table.file.as_ref())
+            .map(GrowingTableFile::groups)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Approximate size in bytes so far.
     fn bytes(&self) -> u64 {
-        self.tables.iter().filter_map(|table| table.file.as_ref()).map(Growing::bytes).sum()
+        self.tables.iter().filter_map(|table| table.file.as_ref()).map(GrowingTableFile::bytes).sum()
     }
 
     /// Ends all files. Returns the first error.
-    fn end(&mut self, kept: &mut Kept) -> io::Result<()> {
+    fn end(&mut self, kept: &mut RecordingTotals) -> io::Result<()> {
         let mut result = Ok(());
         self.close(kept, |file, head| {
             let (size, ended) = file.finish(head);
@@ -285,28 +295,32 @@ impl Open {
     }
 
     /// After an error: recovers as much as possible.
-    fn salvage(&mut self, kept: &mut Kept) {
+    fn salvage(&mut self, kept: &mut RecordingTotals) {
         self.close(kept, |file, _| file.salvage());
     }
 
     /// Closes all files. A tuple is counted as recorded if all its tables contain it, and as finished if all these
     /// files are finished.
-    fn close(&mut self, kept: &mut Kept, mut close: impl FnMut(Growing, &Head) -> OnDisk) {
+    fn close(
+        &mut self,
+        kept: &mut RecordingTotals,
+        mut close: impl FnMut(GrowingTableFile, &FileMetadata) -> FileOnDisk,
+    ) {
         let given = std::mem::take(&mut self.rows);
         let (mut rows, mut all_finished) = (given, true);
         for OpenTable { head, layout, file } in &mut self.tables {
-            let size = match file.take().map_or(OnDisk::Nothing, |file| close(file, head)) {
-                OnDisk::Finished(size) => {
+            let size = match file.take().map_or(FileOnDisk::Nothing, |file| close(file, head)) {
+                FileOnDisk::Finished(size) => {
                     kept.files += 1;
                     kept.bytes += size.bytes;
                     size
                 }
-                OnDisk::Unfinished(size) => {
+                FileOnDisk::Unfinished(size) => {
                     kept.files_unfinished += 1;
                     all_finished = false;
                     size
                 }
-                OnDisk::Nothing => Size::default(),
+                FileOnDisk::Nothing => FileSize::default(),
             };
             if layout.is_row_by_row() {
                 rows = rows.min(size.rows);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use tuple::{Batch, FieldId, Schema};
 
-use crate::data_set::{DataSet, Problem, Table};
-use crate::joined::Joined;
-use crate::linked::{Layout, layouts};
+use crate::data_set::{DataSet, ReadProblem, RecordedTable};
+use crate::joined_tables::JoinedTables;
+use crate::linked_tables::{LinkedTable, layouts};
 
 /// A requested table.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TableRequest {
     /// Its name.
     pub table: String,
     /// Its schema.
@@ -20,12 +20,12 @@ pub struct Wanted {
     /// The columns needed.
     pub columns: Vec<FieldId>,
     /// Bounds of the required rows: row groups outside them are not read.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<ColumnBound>,
 }
 
 /// An inclusive range of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct ColumnBound {
     /// The column, which must be an integer column.
     pub field: FieldId,
     /// Minimum.
@@ -36,7 +36,7 @@ pub struct Bound {
 
 /// Rows of one table with the same release time.
 #[derive(Debug)]
-pub struct Rows {
+pub struct ReplayedRows {
     /// Index of the requested table.
     pub table: usize,
     /// The rows.
@@ -47,7 +47,7 @@ pub struct Rows {
 
 /// Amounts read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ReplayCounters {
     /// Files opened.
     pub files: u64,
     /// Their bytes on disk.
@@ -60,22 +60,22 @@ pub struct Counters {
 
 /// A replay of recorded tuples.
 #[derive(Default)]
-pub struct Replay {
+pub struct RecordingReplay {
     /// By run, with the index of the requested table.
-    chains: Vec<(usize, Joined)>,
-    counters: Counters,
-    problems: Vec<Problem>,
+    chains: Vec<(usize, JoinedTables)>,
+    counters: ReplayCounters,
+    problems: Vec<ReadProblem>,
     files: u64,
 }
 
-impl Replay {
+impl RecordingReplay {
     /// Reads these tables, which must be in `set`.
     #[must_use]
-    pub fn new(set: &DataSet, wanted: &[Wanted]) -> Replay {
-        let mut replay = Replay { problems: set.problems.clone(), ..Replay::default() };
+    pub fn new(set: &DataSet, wanted: &[TableRequest]) -> RecordingReplay {
+        let mut replay = RecordingReplay { problems: set.problems.clone(), ..RecordingReplay::default() };
         for (table, wanted) in wanted.iter().enumerate() {
             let layouts = layouts(&wanted.schema, &wanted.columns);
-            let tables: Vec<(Layout, Table)> = layouts
+            let tables: Vec<(LinkedTable, RecordedTable)> = layouts
                 .into_iter()
                 .filter(|layout| layout.is_first || layout.columns.len() > 1)
                 .map(|layout| {
@@ -93,21 +93,21 @@ impl Replay {
                 }
             }
             for run in runs {
-                let of_run = |table: &Table| {
+                let of_run = |table: &RecordedTable| {
                     table.files.iter().filter(|file| file.head.run == run).cloned().collect::<VecDeque<_>>()
                 };
                 let tables: Vec<_> =
                     tables.iter().map(|(layout, table)| (layout.clone(), of_run(table))).collect();
                 replay.files += tables.iter().map(|(_, files)| files.len() as u64).sum::<u64>();
-                let tuples = Joined::new(wanted.schema.clone(), tables, &wanted.bounds);
+                let tuples = JoinedTables::new(wanted.schema.clone(), tables, &wanted.bounds);
                 replay.chains.push((table, tuples));
             }
         }
         replay
     }
 
-    /// The next released rows; `None` at the end. Unreadable data is skipped and reported by [`Replay::problems`].
-    pub fn next_rows(&mut self) -> Option<Rows> {
+    /// The next released rows; `None` at the end. Unreadable data is skipped and reported by [`RecordingReplay::problems`].
+    pub fn next_rows(&mut self) -> Option<ReplayedRows> {
         loop {
             let begins = self.chains.iter().enumerate();
             let (_, at) = begins.filter_map(|(i, (_, chain))| Some((chain.begin()?, i))).min()?;
@@ -120,14 +120,14 @@ impl Replay {
                 continue;
             }
             if let Some((batch, watermark_ns)) = chain.take() {
-                return Some(Rows { table: *table, batch, watermark_ns });
+                return Some(ReplayedRows { table: *table, batch, watermark_ns });
             }
         }
     }
 
     /// Amounts read so far.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ReplayCounters {
         self.counters
     }
 
@@ -139,7 +139,7 @@ impl Replay {
 
     /// Read errors so far.
     #[must_use]
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[ReadProblem] {
         &self.problems
     }
 }

@@ -18,9 +18,9 @@ use parquet::schema::types::ColumnPath;
 use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
 use crate::convert::{arrow_schema, to_arrow};
-use crate::head::{Head, Kind, WATERMARK};
+use crate::file_metadata::{FileMetadata, TableKind, WATERMARK};
 use crate::journal;
-use crate::linked::{BLOCK, CHECKSUM, TUPLE_ID};
+use crate::linked_tables::{BLOCK, CHECKSUM, TUPLE_ID};
 
 /// Maximum rows of a row group.
 const GROUP_ROWS: usize = 1 << 16;
@@ -44,12 +44,12 @@ pub struct TableWriter<W: Write + Send> {
     arrow: SchemaRef,
     has_watermark: bool,
     group_memory: usize,
-    collected: Collected,
+    collected: PendingRows,
 }
 
 /// Rows not yet encoded, with the watermark of each batch.
 #[derive(Default)]
-struct Collected {
+struct PendingRows {
     batches: Vec<(Batch, i64)>,
     rows: usize,
     bytes: usize,
@@ -60,15 +60,15 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn new(out: W, kind: Kind, schema: Arc<Schema>, columns: Vec<FieldId>) -> io::Result<Self> {
-        let has_watermark = kind == Kind::Tuples;
+    pub fn new(out: W, kind: TableKind, schema: Arc<Schema>, columns: Vec<FieldId>) -> io::Result<Self> {
+        let has_watermark = kind == TableKind::Tuples;
         let arrow = arrow_schema(&schema, &columns, has_watermark);
         // The Arrow schema is omitted: readers then show plain columns, with addresses as text instead of categories.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(&schema, &columns))
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
-        let (group_memory, collected) = (GROUP_MEMORY, Collected::default());
+        let (group_memory, collected) = (GROUP_MEMORY, PendingRows::default());
         Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory, collected })
     }
 
@@ -111,7 +111,7 @@ impl<W: Write + Send> TableWriter<W> {
 
     /// Encodes the buffered rows.
     fn encode(&mut self) -> io::Result<()> {
-        let Collected { batches, rows, .. } = std::mem::take(&mut self.collected);
+        let PendingRows { batches, rows, .. } = std::mem::take(&mut self.collected);
         if rows == 0 {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn end_so_far(&self, head: &Head) -> io::Result<Option<(u64, Vec<u8>)>> {
+    pub fn end_so_far(&self, head: &FileMetadata) -> io::Result<Option<(u64, Vec<u8>)>> {
         let groups = self.writer.flushed_row_groups();
         if groups.is_empty() {
             return Ok(None);
@@ -167,7 +167,7 @@ impl<W: Write + Send> TableWriter<W> {
     }
 
     /// The metadata of the file.
-    pub(crate) fn facts(&self, head: &Head) -> Vec<KeyValue> {
+    pub(crate) fn facts(&self, head: &FileMetadata) -> Vec<KeyValue> {
         head.to_metadata(&self.schema, &self.columns)
     }
 
@@ -175,7 +175,7 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn finish(mut self, head: &Head) -> io::Result<W> {
+    pub fn finish(mut self, head: &FileMetadata) -> io::Result<W> {
         self.encode()?;
         for fact in self.facts(head) {
             self.writer.append_key_value_metadata(fact);

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use recording::{Bound, CaptureFacts, DataSet, Head, Kept, Kind, Recorder, Replay, Rotation, Wanted};
+use recording::{
+    CaptureFacts, ColumnBound, DataSet, FileMetadata, Recorder, RecordingReplay, RecordingRotation,
+    RecordingTotals, TableKind, TableRequest,
+};
 use tempfile::TempDir;
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
@@ -35,7 +38,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     })
 }
 
@@ -87,10 +90,10 @@ fn numbered(from: u64, to: u64) -> Batch {
     batch(&(from..to).map(row).collect::<Vec<_>>())
 }
 
-fn head() -> Head {
-    Head {
+fn head() -> FileMetadata {
+    FileMetadata {
         table: "t".into(),
-        kind: Kind::Tuples,
+        kind: TableKind::Tuples,
         parsers: vec![("t".into(), 3)],
         query: "PARSE t".into(),
         version: "0".into(),
@@ -102,7 +105,7 @@ fn head() -> Head {
     }
 }
 
-fn recorder(folder: &Path, rotation: Rotation) -> Recorder {
+fn recorder(folder: &Path, rotation: RecordingRotation) -> Recorder {
     let mut recorder = Recorder::create(folder, rotation).expect("a folder");
     let schema = schema();
     let all: Vec<FieldId> = schema.ids().collect();
@@ -110,16 +113,16 @@ fn recorder(folder: &Path, rotation: Rotation) -> Recorder {
     recorder
 }
 
-fn wanted(columns: Vec<FieldId>, bounds: Vec<Bound>) -> Wanted {
-    Wanted { table: "t".into(), schema: schema(), columns, bounds }
+fn wanted(columns: Vec<FieldId>, bounds: Vec<ColumnBound>) -> TableRequest {
+    TableRequest { table: "t".into(), schema: schema(), columns, bounds }
 }
 
-fn replay(folder: &Path, wanted: Wanted) -> Replay {
-    Replay::new(&DataSet::open(&[folder.to_owned()]), &[wanted])
+fn replay(folder: &Path, wanted: TableRequest) -> RecordingReplay {
+    RecordingReplay::new(&DataSet::open(&[folder.to_owned()]), &[wanted])
 }
 
 /// The numbers in `status`, in order.
-fn numbers(replay: &mut Replay) -> Vec<u64> {
+fn numbers(replay: &mut RecordingReplay) -> Vec<u64> {
     let mut numbers = Vec::new();
     while let Some(rows) = replay.next_rows() {
         numbers.extend(rows.batch.u64(FieldId(5)).values());
@@ -146,7 +149,7 @@ proptest! {
         parts in proptest::collection::vec((proptest::collection::vec(any_row(), 0..30), 0i64..100), 0..5),
     ) {
         let folder = folder();
-        let mut recorder = recorder(folder.path(), Rotation::default());
+        let mut recorder = recorder(folder.path(), RecordingRotation::default());
         let (mut watermark, mut want) = (i64::MIN / 2, Vec::new());
         for (rows, later) in &parts {
             watermark += later;
@@ -174,19 +177,19 @@ proptest! {
 #[test]
 fn only_what_is_asked_for_is_read() {
     let folder = folder();
-    let mut recorder = recorder(folder.path(), Rotation::default());
+    let mut recorder = recorder(folder.path(), RecordingRotation::default());
     for n in 0..100 {
         recorder.write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64).expect("written");
     }
     recorder.finish().expect("finished");
     // Numbers 300,000 to 300,010: two of seven row groups at most.
-    let bound = Bound { field: FieldId(5), low: 300_000, high: 300_010 };
+    let bound = ColumnBound { field: FieldId(5), low: 300_000, high: 300_010 };
     let mut some = replay(folder.path(), wanted(vec![FieldId(5)], vec![bound]));
     let read = numbers(&mut some);
     assert!(read.contains(&300_000) && read.contains(&300_010) && read.len() < 140_000, "{}", read.len());
     assert_eq!(some.counters().rows_skipped + read.len() as u64, 400_000);
     // Times are bounds, too; none of them matches here.
-    let never = Bound { field: FieldId(1), low: i128::from(i64::MAX), high: i128::MAX };
+    let never = ColumnBound { field: FieldId(1), low: i128::from(i64::MAX), high: i128::MAX };
     let mut none = replay(folder.path(), wanted(vec![FieldId(5)], vec![never]));
     assert!(numbers(&mut none).is_empty());
     assert_eq!((none.counters().rows, none.counters().rows_skipped), (0, 400_000));
@@ -195,7 +198,7 @@ fn only_what_is_asked_for_is_read() {
 #[test]
 fn files_end_when_they_are_large_or_their_time_is_over() {
     let folder = folder();
-    let rotation = Rotation { every_ns: Some(10 * SECOND), bytes: 1 << 30 };
+    let rotation = RecordingRotation { every_ns: Some(10 * SECOND), bytes: 1 << 30 };
     let mut recorder = recorder(folder.path(), rotation);
     for second in 0..35 {
         recorder.advance(second * SECOND).expect("advanced");
@@ -216,7 +219,7 @@ fn files_end_when_they_are_large_or_their_time_is_over() {
 #[test]
 fn large_files_end() {
     let folder = folder();
-    let mut recorder = recorder(folder.path(), Rotation { every_ns: None, bytes: 100_000 });
+    let mut recorder = recorder(folder.path(), RecordingRotation { every_ns: None, bytes: 100_000 });
     for n in 0..50 {
         recorder.write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64).expect("written");
     }
@@ -233,8 +236,8 @@ fn runs_are_merged_by_time() {
     let folder = folder();
     // The later run is of the earlier traffic, and they overlap.
     for (run, times) in [(1, 100..200), (2, 50..150)] {
-        let mut recorder = Recorder::create(folder.path(), Rotation::default()).expect("a folder");
-        recorder.add_table(Head { run, ..head() }, &schema(), &schema().ids().collect::<Vec<_>>());
+        let mut recorder = Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder");
+        recorder.add_table(FileMetadata { run, ..head() }, &schema(), &schema().ids().collect::<Vec<_>>());
         for n in times {
             recorder.write(0, &numbered(n, n + 1), n as i64).expect("written");
         }
@@ -249,7 +252,7 @@ fn runs_are_merged_by_time() {
 #[test]
 fn a_table_without_rows_is_there() {
     let folder = folder();
-    recorder(folder.path(), Rotation::default()).finish().expect("finished");
+    recorder(folder.path(), RecordingRotation::default()).finish().expect("finished");
     let set = DataSet::open(&[folder.path().to_owned()]);
     assert_eq!(set.tables["t"].heads().map(|h| h.query.as_str()).collect::<Vec<_>>(), ["PARSE t"]);
     assert!(replay(folder.path(), wanted(vec![FieldId(5)], vec![])).next_rows().is_none());
@@ -259,7 +262,7 @@ fn a_table_without_rows_is_there() {
 #[test]
 fn what_a_killed_writer_left_is_found() {
     let (folder, copy) = (folder(), folder());
-    let mut recorder = recorder(folder.path(), Rotation { every_ns: None, bytes: 600_000 });
+    let mut recorder = recorder(folder.path(), RecordingRotation { every_ns: None, bytes: 600_000 });
     for n in 0..80 {
         recorder.write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64).expect("written");
         if n > 16 && n % 7 == 3 {
@@ -279,7 +282,7 @@ fn what_a_killed_writer_left_is_found() {
             };
             let as_it_is = check(&at);
             // The next recorder gives the file its end, for every reader of Parquet.
-            let next = Recorder::create(&at, Rotation::default()).expect("recovered");
+            let next = Recorder::create(&at, RecordingRotation::default()).expect("recovered");
             assert_eq!(check(&at), as_it_is);
             assert!(files(&at).iter().all(|p| p.extension().is_some_and(|e| e == "parquet")));
             assert!(next.kept().rows_recovered <= as_it_is);
@@ -287,8 +290,8 @@ fn what_a_killed_writer_left_is_found() {
     }
     // A writer that lives is left alone.
     assert_eq!(
-        Recorder::create(folder.path(), Rotation::default()).expect("a folder").kept(),
-        Kept::default()
+        Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder").kept(),
+        RecordingTotals::default()
     );
     recorder.finish().expect("finished");
 }
@@ -296,7 +299,7 @@ fn what_a_killed_writer_left_is_found() {
 #[test]
 fn what_is_damaged_is_told_and_the_rest_is_read() {
     let folder = folder();
-    let mut recorder = recorder(folder.path(), Rotation { every_ns: Some(1), bytes: 1 << 30 });
+    let mut recorder = recorder(folder.path(), RecordingRotation { every_ns: Some(1), bytes: 1 << 30 });
     for n in 0..3 {
         recorder.advance(n).expect("advanced");
         recorder.write(0, &numbered(n as u64 * 10, n as u64 * 10 + 10), n).expect("written");

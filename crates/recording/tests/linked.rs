@@ -6,9 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use recording::{Bound, CaptureFacts, DataSet, Head, Kind, Recorder, Replay, Rotation, Wanted};
+use recording::{
+    CaptureFacts, ColumnBound, DataSet, FileMetadata, Recorder, RecordingReplay, RecordingRotation,
+    TableKind, TableRequest,
+};
 use tempfile::TempDir;
-use tuple::{Batch, DataType, Field, FieldId, Holds, Part, Schema, TupleWriter, Unit};
+use tuple::{Batch, DataType, Field, FieldId, PartContent, Schema, TablePart, TupleWriter, Unit};
 
 const N: FieldId = FieldId(0);
 const TEXT: FieldId = FieldId(1);
@@ -16,10 +19,10 @@ const OFFSET: FieldId = FieldId(2);
 const LIST: FieldId = FieldId(3);
 const ALL: [FieldId; 4] = [N, TEXT, OFFSET, LIST];
 
-const PARTS: &[Part] = &[
-    Part { name: "first", holds: Holds::Fields(&[N]) },
-    Part { name: "rest", holds: Holds::Rest },
-    Part { name: "blocks", holds: Holds::Blocks { list: LIST, start: OFFSET, block_bytes: 512 } },
+const PARTS: &[TablePart] = &[
+    TablePart { name: "first", holds: PartContent::Fields(&[N]) },
+    TablePart { name: "rest", holds: PartContent::Rest },
+    TablePart { name: "blocks", holds: PartContent::Blocks { list: LIST, start: OFFSET, block_bytes: 512 } },
 ];
 
 fn schema() -> Arc<Schema> {
@@ -38,7 +41,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: PARTS,
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     })
 }
 
@@ -66,11 +69,11 @@ fn numbered(range: std::ops::Range<u64>) -> Batch {
     batch(&range.map(row).collect::<Vec<_>>())
 }
 
-fn recorder(folder: &Path, run: u64, rotation: Rotation) -> Recorder {
+fn recorder(folder: &Path, run: u64, rotation: RecordingRotation) -> Recorder {
     let mut recorder = Recorder::create(folder, rotation).expect("a folder");
-    let head = Head {
+    let head = FileMetadata {
         table: "t".into(),
-        kind: Kind::Tuples,
+        kind: TableKind::Tuples,
         parsers: vec![("t".into(), 1)],
         query: "PARSE t".into(),
         version: "0".into(),
@@ -84,12 +87,12 @@ fn recorder(folder: &Path, run: u64, rotation: Rotation) -> Recorder {
     recorder
 }
 
-fn replay(folder: &Path, columns: &[FieldId], bounds: Vec<Bound>) -> Replay {
-    let wanted = Wanted { table: "t".into(), schema: schema(), columns: columns.to_vec(), bounds };
-    Replay::new(&DataSet::open(&[folder.to_owned()]), &[wanted])
+fn replay(folder: &Path, columns: &[FieldId], bounds: Vec<ColumnBound>) -> RecordingReplay {
+    let wanted = TableRequest { table: "t".into(), schema: schema(), columns: columns.to_vec(), bounds };
+    RecordingReplay::new(&DataSet::open(&[folder.to_owned()]), &[wanted])
 }
 
-fn numbers(replay: &mut Replay) -> Vec<u64> {
+fn numbers(replay: &mut RecordingReplay) -> Vec<u64> {
     let mut numbers = Vec::new();
     while let Some(rows) = replay.next_rows() {
         numbers.extend(rows.batch.u64(N).values());
@@ -115,7 +118,7 @@ proptest! {
         columns in proptest::sample::subsequence(ALL.to_vec(), 1..=4),
     ) {
         let folder = folder();
-        let rotation = Rotation { every_ns: Some(10), ..Rotation::default() };
+        let rotation = RecordingRotation { every_ns: Some(10), ..RecordingRotation::default() };
         let mut recorder = recorder(folder.path(), 0xfeed_f00d_dead_beef, rotation);
         let (mut watermark, mut want) = (0, Vec::new());
         for (rows, later) in &parts {
@@ -150,15 +153,15 @@ proptest! {
 fn row_groups_are_left_out_in_all_tables() {
     let folder = folder();
     for run in [1, 2] {
-        let mut recorder = recorder(folder.path(), run, Rotation::default());
+        let mut recorder = recorder(folder.path(), run, RecordingRotation::default());
         for n in 0..60 {
             recorder.write(0, &numbered(n * 5000..(n + 1) * 5000), n as i64).expect("written");
         }
         recorder.finish().expect("finished");
     }
     let bounds = vec![
-        Bound { field: N, low: 70_000, high: 280_000 },
-        Bound { field: OFFSET, low: 512 * 200_000, high: 512 * 200_010 },
+        ColumnBound { field: N, low: 70_000, high: 280_000 },
+        ColumnBound { field: OFFSET, low: 512 * 200_000, high: 512 * 200_010 },
     ];
     let mut some = replay(folder.path(), &ALL, bounds);
     let mut seen = 0;
@@ -178,7 +181,8 @@ fn row_groups_are_left_out_in_all_tables() {
 #[test]
 fn what_one_table_lacks_is_left_out() {
     let folder = folder();
-    let mut recorder = recorder(folder.path(), 3, Rotation { every_ns: Some(1), ..Rotation::default() });
+    let mut recorder =
+        recorder(folder.path(), 3, RecordingRotation { every_ns: Some(1), ..RecordingRotation::default() });
     for n in 0..3 {
         recorder.advance(n).expect("advanced");
         recorder.write(0, &numbered(n as u64 * 10..n as u64 * 10 + 10), n).expect("written");
@@ -212,7 +216,7 @@ fn what_one_table_lacks_is_left_out() {
 #[test]
 fn what_a_killed_writer_left_is_found() {
     let (folder, copy) = (folder(), folder());
-    let mut recorder = recorder(folder.path(), 4, Rotation::default());
+    let mut recorder = recorder(folder.path(), 4, RecordingRotation::default());
     for n in 0..40 {
         recorder.write(0, &numbered(n * 4000..(n + 1) * 4000), n as i64).expect("written");
         if n % 13 == 12 {

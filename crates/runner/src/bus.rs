@@ -1,28 +1,28 @@
 //! Queries over Kafka, with separate publishers and readers.
 
 mod attach;
-mod contact;
-mod continuing;
+mod broker_contact;
+mod continuation;
 mod feed;
 mod feedback;
-mod growing;
-mod in_order;
+mod growing_topics;
+mod keep_alive;
 mod lane;
-mod late;
-mod marks;
+mod late_marks;
+mod limit_marks;
 mod merged;
-mod problems;
 mod publish;
+mod record_problems;
 mod topics;
-mod waking;
+mod tuple_orderer;
 
-pub use continuing::Continuing;
-pub use feed::{BusFeed, Reach, SILENCE};
-pub use feedback::{Changed, Feedback, Who};
-pub use growing::{Growing, Recognise};
-pub use lane::Records;
-pub use marks::Marks;
-pub use merged::{MergedFeed, Merges, Merging, Until, Work};
-pub use publish::{Publishing, What};
+pub use continuation::RunContinuation;
+pub use feed::{BusFeed, SILENCE, TopicReach};
+pub use feedback::{CeilingChange, FeedbackSource, PublishFeedback};
+pub use growing_topics::{GrowingTopics, Recognise};
+pub use keep_alive::{AwakeTopic, TopicKeepAlive};
+pub use lane::TopicRecords;
+pub use limit_marks::LimitMarks;
+pub use merged::{ExternalMerge, MergeInput, MergeJobStatus, MergeScope, MergedFeed};
+pub use publish::{PublishRun, PublishedContent};
 pub use topics::{SAMPLE_SEED, cells, configured, merged, of_job, settings, tuples};
-pub use waking::{Read, Waking};

@@ -1,33 +1,33 @@
 //! Final counters of a run for the sender of its order: the summary's numbers by name.
 
-use plan::message::{Closing, End, Fault, JobOrder};
+use plan::message::{InputFault, JobOrder, MonitorEndReason, MonitorFinalReport};
 use serde_json::Value;
 
-use crate::summary::{InputError, Summary};
+use crate::summary::{InputError, RunSummary};
 
 /// Numbers of the summary that are not counts.
 const NO_COUNTS: [&str; 3] = ["format", "first_ts", "last_ts"];
 
-impl Summary {
+impl RunSummary {
     /// Counters of a monitor that ended by itself or on request.
     #[must_use]
-    pub fn closing(&self, order: &JobOrder, was_stopped: bool) -> Closing {
+    pub fn closing(&self, order: &JobOrder, was_stopped: bool) -> MonitorFinalReport {
         let mut counts = Vec::new();
         add(&self.value(), String::new(), &mut counts);
         let failure = self.panics.first().or(self.cut_short.as_ref()).or(self.output_errors.first());
         let end = match failure {
-            Some(text) => End::Failed(text.clone()),
-            None if self.limit_reached => End::Limit,
-            None if was_stopped => End::Stopped,
-            None => End::Input,
+            Some(text) => MonitorEndReason::Failed(text.clone()),
+            None if self.limit_reached => MonitorEndReason::Limit,
+            None if was_stopped => MonitorEndReason::Stopped,
+            None => MonitorEndReason::Input,
         };
-        let fault = |error: &InputError| Fault {
+        let fault = |error: &InputError| InputFault {
             path: error.path.clone(),
             offset: error.offset,
             text: error.text.clone(),
             after_packets: error.after_packets,
         };
-        Closing {
+        MonitorFinalReport {
             job: order.job,
             generation: order.generation,
             attempt: order.attempt,

@@ -1,18 +1,18 @@
 //! Input of an engine other than packets: recorded or published tuples, or parts of results.
 
-use monitor::Step;
-use monitor::pressure::History;
-use stream::{Engine, TakeOutput};
+use monitor::MonitorProgress;
+use monitor::sampling_control::RateHistory;
+use stream::{Engine, OutputConsumer};
 
-use crate::summary::{Fed, InputError};
+use crate::summary::{FedInput, InputError};
 
 /// See the module documentation.
-pub trait Feed {
+pub trait TupleFeed {
     /// Reads the next input, waiting briefly if more may arrive; complete rows go to `out`.
-    fn next(&mut self, out: &mut dyn TakeOutput) -> Step;
+    fn next(&mut self, out: &mut dyn OutputConsumer) -> MonitorProgress;
 
     /// Ends the input; emits the results so far to `out`.
-    fn finish(&mut self, out: &mut dyn TakeOutput);
+    fn finish(&mut self, out: &mut dyn OutputConsumer);
 
     /// Before any input: continues where another run had reached `watermark_ns`, and had emitted the window of each
     /// pipeline with this start ([`Engine::begin_at`]).
@@ -26,7 +26,7 @@ pub trait Feed {
         Ok(())
     }
 
-    /// Reason of an early end, if any; also in [`Feed::problems`].
+    /// Reason of an early end, if any; also in [`TupleFeed::problems`].
     fn cut_short(&self) -> Option<String> {
         None
     }
@@ -40,7 +40,7 @@ pub trait Feed {
     fn engine(&self) -> &Engine;
 
     /// Counters of the input.
-    fn fed(&self) -> Fed;
+    fn fed(&self) -> FedInput;
 
     /// Notes for the user, one sentence each.
     fn notes(&mut self) -> Vec<String> {
@@ -53,8 +53,8 @@ pub trait Feed {
     }
 
     /// Changes of the sampling rate at the source.
-    fn sampling(&self) -> History {
-        History::default()
+    fn sampling(&self) -> RateHistory {
+        RateHistory::default()
     }
 
     /// Problems with the input.

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use collect::{Frame, Part, Report, TAKEN, WAITING};
-use monitor::allowance::{Allowance, TakenBack};
-use monitor::vitals::Reading;
-use monitor::{Job, Step};
-use stream::{Limited, Loss, Stretch};
+use collect::{MonitorFrame, ReportPart, TAKEN, WAITING, WorkerReport};
+use monitor::allowance::{PacketAllowance, RevokedGrant};
+use monitor::vitals::VitalsReading;
+use monitor::{MonitorJob, MonitorProgress};
+use stream::{LimitedStretch, LossCount, LossStretch};
 use wire::Timestamp;
 
-use crate::summary::Summary;
+use crate::summary::RunSummary;
 
 /// Interval at which counters are sent without other messages.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
@@ -18,14 +18,14 @@ const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
 const TAKEN_EVERY: Duration = Duration::from_millis(50);
 
 /// See the module documentation.
-pub struct Frames<'w> {
+pub struct FrameWriter<'w> {
     out: &'w mut dyn Write,
     /// Last reported watermark and capture loss.
     watermark: Timestamp,
-    loss: Loss,
+    loss: LossCount,
     counted: Instant,
     /// Allowance of a packet limit shared by several processes.
-    allowance: Option<Allowance>,
+    allowance: Option<PacketAllowance>,
     /// Last report: packets taken, and whether further ones wait for permission.
     taken: (u64, bool),
     /// Last reported level of the slice of flows that switches mirror.
@@ -34,20 +34,20 @@ pub struct Frames<'w> {
     failed: Option<io::Error>,
 }
 
-impl<'w> Frames<'w> {
+impl<'w> FrameWriter<'w> {
     /// Writes the start message.
-    pub fn new(out: &'w mut dyn Write, allowance: Option<Allowance>) -> Frames<'w> {
-        let mut frames = Frames {
+    pub fn new(out: &'w mut dyn Write, allowance: Option<PacketAllowance>) -> FrameWriter<'w> {
+        let mut frames = FrameWriter {
             out,
             watermark: Timestamp::MIN,
-            loss: Loss::default(),
+            loss: LossCount::default(),
             counted: Instant::now(),
             allowance,
             taken: (0, false),
             slice_level: 0,
             failed: None,
         };
-        frames.say(&Frame::Started);
+        frames.say(&MonitorFrame::Started);
         frames.flush();
         frames
     }
@@ -59,24 +59,24 @@ impl<'w> Frames<'w> {
     }
 
     /// Sets the current watermark and capture loss.
-    pub fn come_to(&mut self, watermark: Timestamp, loss: Loss) {
+    pub fn come_to(&mut self, watermark: Timestamp, loss: LossCount) {
         (self.watermark, self.loss) = (watermark, loss);
     }
 
     /// Writes the results up to the watermark.
-    pub fn report(&mut self, part: Part, lost: Option<Stretch>, limited: Option<Limited>) {
-        let Frames { watermark, loss, .. } = *self;
-        let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };
-        self.say(&Frame::Report(report.encode()));
+    pub fn report(&mut self, part: ReportPart, lost: Option<LossStretch>, limited: Option<LimitedStretch>) {
+        let FrameWriter { watermark, loss, .. } = *self;
+        let report = WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open: None };
+        self.say(&MonitorFrame::Report(report.encode()));
     }
 
     /// Writes the counters if due; `dropped`: records that could not be published.
-    pub fn account(&mut self, job: &Job, step: Step, dropped: u64) {
+    pub fn account(&mut self, job: &MonitorJob, step: MonitorProgress, dropped: u64) {
         let taken = self.allowance.as_ref().map(|of| (of.taken(), of.is_waited_for()));
         let every = if taken.is_some_and(|taken| taken != self.taken) { TAKEN_EVERY } else { ACCOUNT_EVERY };
         let slice_level = job.slice_level();
         let is_told = slice_level == self.slice_level;
-        if self.counted.elapsed() >= every || !is_told || step == Step::Done {
+        if self.counted.elapsed() >= every || !is_told || step == MonitorProgress::Done {
             self.slice_level = slice_level;
             self.counted = Instant::now();
             self.taken = taken.unwrap_or_default();
@@ -84,12 +84,12 @@ impl<'w> Frames<'w> {
             counts.extend((dropped > 0).then(|| ("dropped".to_owned(), dropped)));
             let said = taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
             counts.extend(said.into_iter().flatten());
-            self.say(&Frame::Account(counts));
+            self.say(&MonitorFrame::Account(counts));
             self.flush();
         }
-        let taken_back = self.allowance.as_ref().and_then(Allowance::taken_back);
-        if let Some(TakenBack { grant, taken }) = taken_back {
-            self.say(&Frame::TookBack { grant, taken });
+        let taken_back = self.allowance.as_ref().and_then(PacketAllowance::taken_back);
+        if let Some(RevokedGrant { grant, taken }) = taken_back {
+            self.say(&MonitorFrame::TookBack { grant, taken });
             self.flush();
         }
     }
@@ -98,8 +98,8 @@ impl<'w> Frames<'w> {
     ///
     /// # Errors
     /// The first `io::Error` of the output.
-    pub fn close(mut self, summary: &Summary) -> io::Result<()> {
-        self.say(&Frame::Closing { cut_short: summary.cut_short.clone(), summary: summary.json() });
+    pub fn close(mut self, summary: &RunSummary) -> io::Result<()> {
+        self.say(&MonitorFrame::Closing { cut_short: summary.cut_short.clone(), summary: summary.json() });
         self.flush();
         self.failed.map_or(Ok(()), Err)
     }
@@ -117,7 +117,7 @@ impl<'w> Frames<'w> {
         }
     }
 
-    fn say(&mut self, frame: &Frame) {
+    fn say(&mut self, frame: &MonitorFrame) {
         if self.failed.is_none() {
             self.failed = frame.write(self.out).err();
         }
@@ -125,14 +125,14 @@ impl<'w> Frames<'w> {
 }
 
 /// Sampling rate of flows in millionths: the lowest of all workers.
-fn sample_ppm(readings: &[Reading]) -> u64 {
+fn sample_ppm(readings: &[VitalsReading]) -> u64 {
     let least = readings.iter().map(|reading| reading.sample_rate).fold(1.0, f64::min);
     (least * 1e6).round() as u64
 }
 
 /// Sum of the workers' counters.
-fn counts(readings: &[Reading], slice_level: u8) -> Vec<(String, u64)> {
-    let sum = |name: &str, of: fn(&Reading) -> u64| (name.to_owned(), readings.iter().map(of).sum());
+fn counts(readings: &[VitalsReading], slice_level: u8) -> Vec<(String, u64)> {
+    let sum = |name: &str, of: fn(&VitalsReading) -> u64| (name.to_owned(), readings.iter().map(of).sum());
     vec![
         sum("packets", |reading| reading.packets),
         sum("bytes", |reading| reading.bytes),

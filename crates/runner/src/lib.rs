@@ -1,4 +1,4 @@
-//! A running query: packets or a recording in, rows to a sink, and a summary at the end. An [`Observer`] follows its
+//! A running query: packets or a recording in, rows to a sink, and a summary at the end. An [`RunObserver`] follows its
 //! progress. Terminals and flags are not known here, nor files except those to be read.
 
 #![forbid(unsafe_code)]
@@ -15,9 +15,9 @@ pub mod replay;
 mod run;
 mod summary;
 
-pub use feed::Feed;
-pub use frames::Frames;
-pub use memory::{Limits, Memory, Writing};
-pub use relay::{OPEN_EVERY_NS, Relay};
-pub use run::{Observer, Position, ResultTable, Run, heads};
-pub use summary::{Fed, InputError, Monitored, Published, SUMMARY_FORMAT, Summary};
+pub use feed::TupleFeed;
+pub use frames::FrameWriter;
+pub use memory::{MemoryDivision, MemoryLimits, RowWriting};
+pub use relay::{OPEN_EVERY_NS, RelayRun};
+pub use run::{QueryRun, RunObserver, RunPosition, RunResultTable, heads};
+pub use summary::{FedInput, InputError, MonitorInput, PublishedInput, RunSummary, SUMMARY_FORMAT};

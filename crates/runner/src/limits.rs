@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// Marks of rows affected by a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum LimitMark {
     /// Rows of windows, or of the run, that overlap the period are `approximate`; for tuples it is in `quality`.
     Time,
     /// Rows of the groups, or of the ranking, are `approximate`, with an error bound if known.
@@ -16,7 +16,7 @@ pub enum Mark {
 
 /// A limit.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit {
+pub struct MemoryLimit {
     /// Name, also the key in the summary's JSON.
     pub name: &'static str,
     /// Flag that sets it; none: fixed.
@@ -28,7 +28,7 @@ pub struct Limit {
     /// The counted event.
     pub event: &'static str,
     /// Marks of rows.
-    pub mark: Mark,
+    pub mark: LimitMark,
 }
 
 const fn limit(
@@ -36,150 +36,150 @@ const fn limit(
     flag: Option<&'static str>,
     default: &'static str,
     (counter, event): (&'static str, &'static str),
-    mark: Mark,
-) -> Limit {
-    Limit { name, flag, default, counter, event, mark }
+    mark: LimitMark,
+) -> MemoryLimit {
+    MemoryLimit { name, flag, default, counter, event, mark }
 }
 
 /// All limits.
-pub const LIMITS: [Limit; 20] = [
+pub const LIMITS: [MemoryLimit; 20] = [
     limit(
         "flows",
         Some("--flows-max"),
         "a quarter of `--memory-max`",
         ("flows.closed.evicted", "flows evicted"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "held_bytes",
         Some("--held-bytes-max"),
         "a sixteenth of `--memory-max`",
         ("flows.held_overflows", "gaps declared early"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "fragment_bytes",
         Some("--fragment-bytes-max"),
         "a 256th of `--memory-max`",
         ("fragments.evicted", "datagrams evicted"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "outstanding_requests",
         Some("--memory-max"),
         "131,072 for each connection, beyond 1,024 within an eighth of `--memory-max`; `--rpc-bytes-max`: 4M of ONC-RPC calls for each connection",
         ("parsers.evicted_requests", "requests evicted"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "prepared_statements",
         Some("--statement-bytes-max"),
         "8M for each MySQL connection",
         ("parsers.evicted_statements", "prepared statements evicted"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "connections_remembered",
         Some("--flows-max"),
         "a quarter of `--memory-max`, together with flows",
         ("flows.connections_forgotten", "idle connections forgotten"),
-        Mark::None,
+        LimitMark::None,
     ),
     limit(
         "message_heads",
         None,
         "64 KiB for each message head",
         ("parsers.oversized_heads", "message heads cut"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "file_names",
         None,
         "fixed for each NFS client and server",
         ("parsers.evicted_names", "file names evicted"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "virtual_networks",
         None,
         "fixed",
         ("flows.networks_overflowed", "packets not told apart by their virtual network"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "joined_tuples",
         Some("--join-tuples-max"),
         "1,048,576; `--join-bytes-max`: an eighth of `--memory-max`",
         ("stream.join_dropped", "tuples dropped from the join"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "open_windows",
         Some("--window-bytes-max"),
         "an eighth of `--memory-max` or more",
         ("stream.windows_forced", "windows closed early"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "groups",
         Some("--groups-max"),
         "100,000 for each processor",
         ("stream.groups_overflowed", "tuples or groups pooled"),
-        Mark::Group,
+        LimitMark::Group,
     ),
     limit(
         "sketches",
         Some("--window-bytes-max"),
         "half of the memory for windows",
         ("stream.sketches_coarsened", "times that sketches were coarsened"),
-        Mark::Group,
+        LimitMark::Group,
     ),
     limit(
         "sampling_rates",
         None,
         "64 rates for each window",
         ("stream.rates_merged", "sampling rates merged"),
-        Mark::Time,
+        LimitMark::Time,
     ),
-    limit("sums", None, "64 bits", ("stream.sums_saturated", "sums cut to their type"), Mark::Group),
+    limit("sums", None, "64 bits", ("stream.sums_saturated", "sums cut to their type"), LimitMark::Group),
     limit(
         "file_positions",
         None,
         "262,144 files",
         ("stream.positions_forgotten", "file positions evicted"),
-        Mark::Group,
+        LimitMark::Group,
     ),
     limit(
         "profile_blocks",
         None,
         "fixed for each operation",
         ("stream.blocks_skipped", "blocks left out of a profile"),
-        Mark::Time,
+        LimitMark::Time,
     ),
     limit(
         "empty_windows",
         Some("--empty-windows-max"),
         "1,000 in a row",
         ("stream.empty_windows_skipped", "empty windows without a row"),
-        Mark::None,
+        LimitMark::None,
     ),
     limit(
         "results_bytes",
         Some("--results-bytes-max"),
         "an eighth of `--memory-max`, a quarter for tuples",
         ("epochs_cut", "epochs whose rows may be out of order"),
-        Mark::None,
+        LimitMark::None,
     ),
     limit(
         "kept_packets",
         Some("--look-back-bytes-max"),
         "a 32nd of `--memory-max`; `--kept-flows-max`: 1,048,576",
         ("packets_kept.tuples_missed", "tuples whose packets were not kept"),
-        Mark::None,
+        LimitMark::None,
     ),
 ];
 
-impl Limit {
+impl MemoryLimit {
     /// Value of its counter in a summary.
     #[must_use]
     pub fn count(&self, summary: &Value) -> u64 {
@@ -191,9 +191,9 @@ impl Limit {
     #[must_use]
     pub fn note(&self) -> String {
         let effect = match self.mark {
-            Mark::Time => "; rows of that time are approximate",
-            Mark::Group => "; their rows are approximate",
-            Mark::None => "",
+            LimitMark::Time => "; rows of that time are approximate",
+            LimitMark::Group => "; their rows are approximate",
+            LimitMark::None => "",
         };
         let advice = self.flag.map(|flag| format!(" ({flag} raises the limit)")).unwrap_or_default();
         format!("{}: {}{effect}{advice}", self.name, self.event)
@@ -203,13 +203,14 @@ impl Limit {
 /// All limits by name, with flag and count.
 #[must_use]
 pub fn json(summary: &Value) -> Value {
-    let one =
-        |limit: &Limit| (limit.name.to_owned(), json!({ "flag": limit.flag, "count": limit.count(summary) }));
+    let one = |limit: &MemoryLimit| {
+        (limit.name.to_owned(), json!({ "flag": limit.flag, "count": limit.count(summary) }))
+    };
     Value::Object(LIMITS.iter().map(one).collect::<Map<_, _>>())
 }
 
 /// Limits that took effect, with their counts.
-pub fn reached(summary: &Value) -> impl Iterator<Item = (&'static Limit, u64)> {
+pub fn reached(summary: &Value) -> impl Iterator<Item = (&'static MemoryLimit, u64)> {
     LIMITS.iter().map(|limit| (limit, limit.count(summary))).filter(|(_, count)| *count > 0)
 }
 
@@ -232,7 +233,7 @@ mod tests {
             let counter = format!("`{}`: {}", limit.counter, limit.event);
             let name = format!("`{}`", limit.name);
             assert_eq!((line[0], line[1], line[2], line[4]), (&*name, &*flag, limit.default, &*counter));
-            assert_eq!(line[3].starts_with("none"), limit.mark == Mark::None, "{name}");
+            assert_eq!(line[3].starts_with("none"), limit.mark == LimitMark::None, "{name}");
         }
     }
 }

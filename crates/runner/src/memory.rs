@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use flow::Room;
+use flow::FlowBudget;
 use plan::{ParserUse, Plan};
 use serde_json::{Value, json};
 use sinks::units;
@@ -17,7 +17,7 @@ const FLOW_BYTES: usize = 256;
 
 /// Kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writing {
+pub enum RowWriting {
     /// Row by row.
     AtOnce,
     /// In row groups of Parquet.
@@ -26,12 +26,12 @@ pub enum Writing {
 
 /// Configured limits; all others are shares of `max`.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct MemoryLimits {
     /// Total in bytes; default [`DEFAULT`].
     pub max: Option<usize>,
     /// Maximum concurrent flows.
     pub flows_max: Option<usize>,
-    /// As in [`Memory`], as are the following.
+    /// As in [`MemoryDivision`], as are the following.
     pub held_bytes: Option<usize>,
     /// IP fragments, in bytes.
     pub fragment_bytes: Option<usize>,
@@ -42,14 +42,14 @@ pub struct Limits {
     /// Tuples that wait for a join, in bytes.
     pub join_bytes: Option<usize>,
     /// Limits of the monitor outside this memory.
-    pub monitor: monitor::Config,
+    pub monitor: monitor::MonitorConfig,
     /// Limits of the engine.
-    pub stream: stream::Config,
+    pub stream: stream::EngineConfig,
 }
 
 /// The division. Each number is for all workers together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemoryDivision {
     /// Total in bytes.
     pub max: usize,
     /// Maximum concurrent flows without a parser: a quarter.
@@ -73,15 +73,15 @@ pub struct Memory {
     pub row_group_bytes: usize,
 }
 
-impl Memory {
+impl MemoryDivision {
     /// Divides the memory among the parts of a plan.
-    pub fn divide(limits: &Limits, plan: &Plan, writing: Writing) -> Memory {
+    pub fn divide(limits: &MemoryLimits, plan: &Plan, writing: RowWriting) -> MemoryDivision {
         let max = limits.max.unwrap_or(DEFAULT);
         let eighth = max / 8;
         let waits =
             plan.dataflow.inputs.len() > 1 || plan.monitor.parsers.iter().any(ParserUse::reads_two_taps);
         let join_bytes = if waits { eighth } else { 0 };
-        let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
+        let row_group_bytes = if writing == RowWriting::InRowGroups { eighth } else { 0 };
         let rest = max / 2 - join_bytes - row_group_bytes;
         let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
             // Rows that wait for ORDER BY use the share of windows.
@@ -89,7 +89,7 @@ impl Memory {
             true => (2 * eighth, 0),
             false => (eighth, rest - eighth),
         };
-        Memory {
+        MemoryDivision {
             max,
             flows_max: limits.flows_max.unwrap_or(max / 4 / FLOW_BYTES),
             flow_bytes: limits.flows_max.is_none().then_some(max / 4),
@@ -104,35 +104,37 @@ impl Memory {
     }
 
     /// Configuration of a job's threads.
-    pub fn config(&self, limits: &Limits) -> monitor::job::Config {
+    pub fn config(&self, limits: &MemoryLimits) -> monitor::job::JobConfig {
         let (monitor, stream) = (&limits.monitor, &limits.stream);
-        monitor::job::Config {
-            monitor: monitor::Config {
+        monitor::job::JobConfig {
+            monitor: monitor::MonitorConfig {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
-                outstanding: parsers::pairing::Room::of_bytes(self.outstanding_bytes),
+                outstanding: parsers::pairing::OutstandingBudget::of_bytes(self.outstanding_bytes),
                 taps: monitor.taps.clone(),
                 slice: monitor.slice.clone(),
                 origin: monitor.origin.clone(),
-                flow: flow::Config {
-                    room: self.flow_bytes.map_or_else(|| Room::of_flows(self.flows_max), Room::of_bytes),
+                flow: flow::FlowTableConfig {
+                    room: self
+                        .flow_bytes
+                        .map_or_else(|| FlowBudget::of_flows(self.flows_max), FlowBudget::of_bytes),
                     held_bytes_max: self.held_bytes,
                     ..monitor.flow.clone()
                 },
             },
-            stream: stream::Config {
+            stream: stream::EngineConfig {
                 window_bytes_max: self.window_bytes,
                 join_bytes_max: self.join_bytes,
                 ..stream.clone()
             },
             results_bytes_max: self.results_bytes,
-            ..monitor::job::Config::default()
+            ..monitor::job::JobConfig::default()
         }
     }
 
     /// The division as JSON, for the summary.
     pub fn json(&self) -> Value {
-        let Memory {
+        let MemoryDivision {
             max,
             flows_max,
             flow_bytes,
@@ -154,7 +156,7 @@ impl Memory {
     }
 }
 
-impl fmt::Display for Memory {
+impl fmt::Display for MemoryDivision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "memory: {}, of which {} flows", units::bytes(self.max as f64), self.flows_max)?;
         let parts = [
@@ -177,17 +179,17 @@ impl fmt::Display for Memory {
 mod tests {
     use super::*;
 
-    fn check(limits: &Limits, query: &str, writing: Writing) -> Memory {
+    fn check(limits: &MemoryLimits, query: &str, writing: RowWriting) -> MemoryDivision {
         let checked = query::check(query, &parsers::registry::schemas(), &());
-        Memory::divide(limits, &planner::lower(&checked.expect("a query")), writing)
+        MemoryDivision::divide(limits, &planner::lower(&checked.expect("a query")), writing)
     }
 
-    fn of(max: usize) -> Limits {
-        Limits { max: Some(max), ..Limits::default() }
+    fn of(max: usize) -> MemoryLimits {
+        MemoryLimits { max: Some(max), ..MemoryLimits::default() }
     }
 
-    fn bytes_of(memory: &Memory) -> usize {
-        let Memory { held_bytes, fragment_bytes, results_bytes, window_bytes, .. } = *memory;
+    fn bytes_of(memory: &MemoryDivision) -> usize {
+        let MemoryDivision { held_bytes, fragment_bytes, results_bytes, window_bytes, .. } = *memory;
         let rest = memory.flows_max * FLOW_BYTES
             + memory.outstanding_bytes
             + memory.join_bytes
@@ -203,8 +205,8 @@ mod tests {
             "PARSE http PROCESS (diff-group: w=1s)",
             "PARSE tcp_conn_time, http PROCESS (count)",
         ] {
-            for writing in [Writing::AtOnce, Writing::InRowGroups] {
-                for limits in [Limits::default(), of(LEAST), of(5 << 30)] {
+            for writing in [RowWriting::AtOnce, RowWriting::InRowGroups] {
+                for limits in [MemoryLimits::default(), of(LEAST), of(5 << 30)] {
                     let memory = check(&limits, query, writing);
                     assert!(bytes_of(&memory) <= memory.max, "{query} {memory:?}");
                     assert!(bytes_of(&memory) > memory.max / 2, "{query} {memory:?}");
@@ -215,13 +217,13 @@ mod tests {
 
     #[test]
     fn a_limit_of_its_own_goes_before_the_share() {
-        let memory = check(&of(256 << 20), "PARSE http", Writing::AtOnce);
+        let memory = check(&of(256 << 20), "PARSE http", RowWriting::AtOnce);
         assert_eq!(
             (memory.flows_max, memory.held_bytes, memory.fragment_bytes),
             (1 << 18, 16 << 20, 1 << 20)
         );
-        let limits = Limits { flows_max: Some(7), results_bytes: Some(8 << 20), ..of(256 << 20) };
-        let other = check(&limits, "PARSE http", Writing::AtOnce);
+        let limits = MemoryLimits { flows_max: Some(7), results_bytes: Some(8 << 20), ..of(256 << 20) };
+        let other = check(&limits, "PARSE http", RowWriting::AtOnce);
         assert_eq!((other.flows_max, other.results_bytes, other.held_bytes), (7, 8 << 20, 16 << 20));
     }
 }

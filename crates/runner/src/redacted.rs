@@ -1,11 +1,15 @@
 //! Limitations of queries over redacted tuples.
 
 use plan::Dataflow;
-use recording::Head;
-use tuple::Redact;
+use recording::FileMetadata;
+use tuple::RedactionRule;
 
 /// Notes unexpected results of a query over files with these headers.
-pub fn mention<'a>(dataflow: &Dataflow, heads: impl Iterator<Item = &'a Head>, note: &mut dyn FnMut(&str)) {
+pub fn mention<'a>(
+    dataflow: &Dataflow,
+    heads: impl Iterator<Item = &'a FileMetadata>,
+    note: &mut dyn FnMut(&str),
+) {
     let mut keys: Vec<Option<u64>> = heads.map(|head| head.redacted).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -16,7 +20,7 @@ pub fn mention<'a>(dataflow: &Dataflow, heads: impl Iterator<Item = &'a Head>, n
         note(&format!("{name} was redacted when it was recorded; WHERE sees what is left of it"));
     }
     let mut inputs = dataflow.inputs.iter();
-    let reads = inputs.any(|i| i.columns.iter().any(|id| i.schema.field(*id).redact != Redact::Keep));
+    let reads = inputs.any(|i| i.columns.iter().any(|id| i.schema.field(*id).redact != RedactionRule::Keep));
     if reads && keys.len() > 1 {
         note(
             "parts of the recording were redacted with different keys, or not at all: one text has several hashes \

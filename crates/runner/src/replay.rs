@@ -5,19 +5,19 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use monitor::Step;
-use plan::{Bounds, Compare, Dataflow, Literal, Plan, Predicate, Sample};
-use query::checked;
-use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
-use stream::{Engine, Limited, Loss, TakeOutput};
-use tuple::{Holds, Part, Schema};
+use monitor::MonitorProgress;
+use plan::{ComparisonOperator, Dataflow, Literal, Plan, Predicate, SampleMode, TimeBounds};
+use query::checked_query;
+use recording::{ColumnBound, DataSet, FileMetadata, RecordedTable, RecordingReplay, TableRequest};
+use stream::{Engine, LimitedStretch, LossCount, OutputConsumer};
+use tuple::{PartContent, Schema, TablePart};
 
 use crate::redacted;
-use crate::summary::{Fed, InputError};
+use crate::summary::{FedInput, InputError};
 
 /// Reason why a recording cannot answer a query.
 #[derive(Debug)]
-pub enum CannotAnswer {
+pub enum ReplayError {
     /// No part is readable; one message each.
     Unreadable(Vec<String>),
     /// It lacks the requested data; a message.
@@ -26,7 +26,7 @@ pub enum CannotAnswer {
 
 /// Whether checksums are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksums {
+pub enum ChecksumMode {
     /// If the query has them.
     On,
     /// Never.
@@ -34,23 +34,23 @@ pub enum Checksums {
 }
 
 /// A recording that can answer a query.
-pub struct Replaying {
+pub struct ReplayRun {
     /// Its tuples.
-    pub replay: Replay,
+    pub replay: RecordingReplay,
     /// Sampling rate of the recording, and its seed.
     pub sample: (f64, u64),
     /// Capture loss.
-    pub loss: Loss,
+    pub loss: LossCount,
     /// Period in which limits took effect during recording.
-    pub limited: Option<Limited>,
+    pub limited: Option<LimitedStretch>,
     /// Time of the first packet, and the last event time.
     pub span: Option<(i64, i64)>,
 }
 
 /// An engine and its tuples.
-pub struct Feed {
+pub struct ReplayFeed {
     engine: Engine,
-    replay: Replay,
+    replay: RecordingReplay,
     watermark_ns: i64,
     /// Event time of the packets at the end of the recording.
     last_ns: Option<i64>,
@@ -59,8 +59,8 @@ pub struct Feed {
 /// Whether the inputs are recordings.
 ///
 /// # Errors
-/// `CannotAnswer::Wrong` for both recordings and captures.
-pub fn asked(paths: &[PathBuf]) -> Result<bool, CannotAnswer> {
+/// `ReplayError::Wrong` for both recordings and captures.
+pub fn asked(paths: &[PathBuf]) -> Result<bool, ReplayError> {
     match paths.iter().filter(|path| DataSet::is_one(path)).count() {
         0 => Ok(false),
         n if n == paths.len() => Ok(true),
@@ -71,14 +71,14 @@ pub fn asked(paths: &[PathBuf]) -> Result<bool, CannotAnswer> {
 /// Opens the recording and plans the query over it, within `bounds`; passes warnings to `note`.
 ///
 /// # Errors
-/// See [`CannotAnswer`].
+/// See [`ReplayError`].
 pub fn open(
-    mut query: checked::Query,
-    bounds: Bounds,
+    mut query: checked_query::CheckedQuery,
+    bounds: TimeBounds,
     paths: &[PathBuf],
-    checksums: Checksums,
+    checksums: ChecksumMode,
     note: &mut dyn FnMut(&str),
-) -> Result<(Plan, Replaying), CannotAnswer> {
+) -> Result<(Plan, ReplayRun), ReplayError> {
     if query.limit.packets.is_some() {
         return Err(wrong("LIMIT counts packets, and a recording has none: limit the time, as in LIMIT 90s"));
     }
@@ -86,7 +86,7 @@ pub fn open(
     if set.tables.is_empty() {
         let unfinished = set.unfinished.iter().map(|file| format!("{file}; there is nothing else to read"));
         let problems = set.problems.iter().map(ToString::to_string);
-        return Err(CannotAnswer::Unreadable(problems.chain(unfinished).collect()));
+        return Err(ReplayError::Unreadable(problems.chain(unfinished).collect()));
     }
     set.unfinished.iter().for_each(|file| note(&file.to_string()));
     let schemas: Vec<Arc<Schema>> = query.inputs.iter().map(|input| input.schema.clone()).collect();
@@ -96,7 +96,7 @@ pub fn open(
     let first_ts = heads().filter_map(|head| head.capture.first_ts).min();
     let mut plan = planner::recorded(&planner::within(planner::lower(&query), bounds), first_ts);
     let is_joined = tables.len() < schemas.len();
-    if checksums == Checksums::Off {
+    if checksums == ChecksumMode::Off {
         leave_out_checksums(&mut plan, "--checksums off")?;
     } else if !is_joined && schemas.iter().any(|schema| lacks_blocks(&set, schema)) {
         leave_out_checksums(&mut plan, "it was recorded with --checksums off")?;
@@ -106,47 +106,48 @@ pub fn open(
     let (loss, limited) = (loss(heads()), limited(heads()));
     let last_ts = heads().filter_map(|head| head.capture.last_ts).max();
     let span = first_ts.zip(last_ts);
-    let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
+    let wanted: Vec<TableRequest> =
+        (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
     let share = match query.sample {
-        Sample::Fraction(p) => p,
+        SampleMode::Fraction(p) => p,
         _ => 1.0,
     };
     let sample = (share, heads().next().map_or(0, |head| head.sample_seed));
     Ok((
         Plan { dataflow, ..plan },
-        Replaying { replay: Replay::new(&set, &wanted), sample, loss, limited, span },
+        ReplayRun { replay: RecordingReplay::new(&set, &wanted), sample, loss, limited, span },
     ))
 }
 
 /// Whether a parser's checksums were omitted during recording.
 fn lacks_blocks(set: &DataSet, schema: &Schema) -> bool {
-    let is_of_blocks = |part: &&Part| matches!(part.holds, Holds::Blocks { .. });
+    let is_of_blocks = |part: &&TablePart| matches!(part.holds, PartContent::Blocks { .. });
     schema.parts.iter().filter(is_of_blocks).any(|part| !set.tables.contains_key(part.name))
 }
 
 /// Removes checksums from the columns of the query.
 ///
 /// # Errors
-/// `CannotAnswer::Wrong` if it requires them.
-pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> Result<(), CannotAnswer> {
+/// `ReplayError::Wrong` if it requires them.
+pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> Result<(), ReplayError> {
     match planner::leave_out(plan, "block_checksums") {
         true => Ok(()),
         false => Err(wrong(format!("{why}, but the query reads block_checksums"))),
     }
 }
 
-fn wrong(why: impl Into<String>) -> CannotAnswer {
-    CannotAnswer::Wrong(why.into())
+fn wrong(why: impl Into<String>) -> ReplayError {
+    ReplayError::Wrong(why.into())
 }
 
 /// Tables with the tuples of the parsers: one for each, or the one in which they are joined.
-fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, Table)>, CannotAnswer> {
+fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, RecordedTable)>, ReplayError> {
     let names: Vec<&str> = schemas.iter().map(|schema| schema.name.as_ref()).collect();
-    let of_tuples = |name: &str, parts: &[Part]| Some((name.to_owned(), set.tuples(name, parts)?));
+    let of_tuples = |name: &str, parts: &[TablePart]| Some((name.to_owned(), set.tuples(name, parts)?));
     let each: Option<Vec<_>> = schemas.iter().map(|schema| of_tuples(&schema.name, schema.parts)).collect();
     let tables =
         each.or_else(|| of_tuples(&names.join("+"), &[]).map(|table| vec![table])).ok_or_else(|| {
-            let mut there: Vec<String> = set.tables.values().filter_map(Table::holds).collect();
+            let mut there: Vec<String> = set.tables.values().filter_map(RecordedTable::holds).collect();
             there.sort_unstable();
             there.dedup();
             let missing = schemas.iter().find(|schema| of_tuples(&schema.name, schema.parts).is_none());
@@ -170,9 +171,9 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, Table)>
 
 /// Sampling of the recording, which the query must have, too.
 fn sample<'a>(
-    query: &checked::Query,
+    query: &checked_query::CheckedQuery,
     recorded: impl Iterator<Item = &'a str>,
-) -> Result<Sample, CannotAnswer> {
+) -> Result<SampleMode, ReplayError> {
     let mut all: Vec<&str> = recorded.collect();
     all.sort_unstable();
     all.dedup();
@@ -180,11 +181,11 @@ fn sample<'a>(
         return Err(wrong(format!("parts of the recording were sampled differently: {}", all.join(", "))));
     };
     let recorded = match recorded {
-        "all" => Sample::All,
-        "auto" => Sample::Auto,
-        rate => rate.parse().map_or(Sample::All, Sample::Fraction),
+        "all" => SampleMode::All,
+        "auto" => SampleMode::Auto,
+        rate => rate.parse().map_or(SampleMode::All, SampleMode::Fraction),
     };
-    if query.sample != Sample::All && query.sample != recorded {
+    if query.sample != SampleMode::All && query.sample != recorded {
         return Err(wrong(
             "SAMPLE chooses flows by their packets: a recording has the sampling that it was recorded with, and \
              results are scaled by that",
@@ -194,36 +195,36 @@ fn sample<'a>(
 }
 
 /// Capture loss of all runs, by the end of each.
-fn loss<'a>(heads: impl Iterator<Item = &'a Head>) -> Loss {
-    let mut runs: HashMap<u64, Loss> = HashMap::new();
-    for Head { run, capture, .. } in heads {
+fn loss<'a>(heads: impl Iterator<Item = &'a FileMetadata>) -> LossCount {
+    let mut runs: HashMap<u64, LossCount> = HashMap::new();
+    for FileMetadata { run, capture, .. } in heads {
         let of_run = runs.entry(*run).or_default();
         of_run.seen = of_run.seen.max(capture.seen_bytes);
         of_run.lost = of_run.lost.max(capture.unseen_bytes);
     }
-    let mut all = Loss::default();
+    let mut all = LossCount::default();
     runs.into_values().for_each(|loss| all.add(loss));
     all
 }
 
 /// Period with tuples that a limit may have changed, in any run.
-fn limited<'a>(heads: impl Iterator<Item = &'a Head>) -> Option<Limited> {
+fn limited<'a>(heads: impl Iterator<Item = &'a FileMetadata>) -> Option<LimitedStretch> {
     let stretches = heads.filter_map(|head| head.capture.limited);
-    let stretches = stretches.map(|(from_ns, to_ns)| Limited { from_ns, to_ns, times: 1 });
-    stretches.map(Some).fold(None, Limited::union)
+    let stretches = stretches.map(|(from_ns, to_ns)| LimitedStretch { from_ns, to_ns, times: 1 });
+    stretches.map(Some).fold(None, LimitedStretch::union)
 }
 
 /// Columns and bounds that an input of the dataflow needs from its table.
-fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> Wanted {
+fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> TableRequest {
     let at = &dataflow.inputs[usize::from(input)];
     let mut bounds = Vec::new();
     let after = dataflow.filter.iter().filter(|_| dataflow.inputs.len() == 1);
     at.filter.iter().chain(after).for_each(|predicate| add_bounds(predicate, &mut bounds));
-    Wanted { table: table.to_owned(), schema: at.schema.clone(), columns: at.columns.clone(), bounds }
+    TableRequest { table: table.to_owned(), schema: at.schema.clone(), columns: at.columns.clone(), bounds }
 }
 
 /// Adds the bounds on integer columns that follow from a predicate.
-fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
+fn add_bounds(predicate: &Predicate, bounds: &mut Vec<ColumnBound>) {
     match predicate {
         Predicate::And(parts) => parts.iter().for_each(|part| add_bounds(part, bounds)),
         Predicate::Compare { column, op, literal } if column.computed_place().is_none() => {
@@ -233,34 +234,34 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
                 _ => return,
             };
             let (low, high) = match op {
-                Compare::Eq => (value, value),
-                Compare::Lt => (i128::MIN, value - 1),
-                Compare::Le => (i128::MIN, value),
-                Compare::Gt => (value + 1, i128::MAX),
-                Compare::Ge => (value, i128::MAX),
-                Compare::Ne => return,
+                ComparisonOperator::Eq => (value, value),
+                ComparisonOperator::Lt => (i128::MIN, value - 1),
+                ComparisonOperator::Le => (i128::MIN, value),
+                ComparisonOperator::Gt => (value + 1, i128::MAX),
+                ComparisonOperator::Ge => (value, i128::MAX),
+                ComparisonOperator::Ne => return,
             };
-            bounds.push(Bound { field: column.field, low, high });
+            bounds.push(ColumnBound { field: column.field, low, high });
         }
         _ => {}
     }
 }
 
-impl Feed {
+impl ReplayFeed {
     /// A feed for an engine of `dataflow`.
-    pub fn new(dataflow: &Dataflow, config: stream::Config, replaying: Replaying) -> Feed {
-        let Replaying { replay, sample: (sample, sample_seed), loss, limited, span } = replaying;
-        let mut engine = Engine::new(dataflow, stream::Config { sample, sample_seed, ..config });
+    pub fn new(dataflow: &Dataflow, config: stream::EngineConfig, replaying: ReplayRun) -> ReplayFeed {
+        let ReplayRun { replay, sample: (sample, sample_seed), loss, limited, span } = replaying;
+        let mut engine = Engine::new(dataflow, stream::EngineConfig { sample, sample_seed, ..config });
         engine.set_capture_loss(loss.share());
         limited.into_iter().for_each(|limited| engine.add_limited(limited));
         span.into_iter().for_each(|(first_ns, _)| engine.begin_run(first_ns));
-        Feed { engine, replay, watermark_ns: i64::MIN, last_ns: span.map(|span| span.1) }
+        ReplayFeed { engine, replay, watermark_ns: i64::MIN, last_ns: span.map(|span| span.1) }
     }
 }
 
-impl Feed {
+impl ReplayFeed {
     /// Closes complete windows, including empty ones.
-    fn advance(&mut self, now_ns: i64, out: &mut dyn TakeOutput) {
+    fn advance(&mut self, now_ns: i64, out: &mut dyn OutputConsumer) {
         if now_ns > i64::MIN {
             self.engine.advance(now_ns, out);
             self.engine.pass(now_ns, out);
@@ -268,22 +269,22 @@ impl Feed {
     }
 }
 
-impl crate::feed::Feed for Feed {
-    fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
+impl crate::feed::TupleFeed for ReplayFeed {
+    fn next(&mut self, out: &mut dyn OutputConsumer) -> MonitorProgress {
         let Some(rows) = self.replay.next_rows() else {
             self.watermark_ns = self.watermark_ns.max(self.last_ns.unwrap_or(i64::MIN));
             self.finish(out);
-            return Step::Done;
+            return MonitorProgress::Done;
         };
         if rows.watermark_ns > self.watermark_ns {
             self.advance(self.watermark_ns, out);
             self.watermark_ns = rows.watermark_ns;
         }
         self.engine.push(rows.table, &rows.batch, out);
-        Step::Going
+        MonitorProgress::Going
     }
 
-    fn finish(&mut self, out: &mut dyn TakeOutput) {
+    fn finish(&mut self, out: &mut dyn OutputConsumer) {
         self.advance(self.watermark_ns, out);
         self.engine.finish(out);
     }
@@ -292,12 +293,12 @@ impl crate::feed::Feed for Feed {
         &self.engine
     }
 
-    fn fed(&self) -> Fed {
-        Fed::Recording(self.replay.counters())
+    fn fed(&self) -> FedInput {
+        FedInput::Recording(self.replay.counters())
     }
 
     fn problems(&self) -> Vec<InputError> {
-        let problem = |p: &recording::Problem| InputError {
+        let problem = |p: &recording::ReadProblem| InputError {
             path: p.path.display().to_string(),
             offset: None,
             text: p.to_string(),

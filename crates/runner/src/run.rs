@@ -5,20 +5,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use capture::live::Stop;
-use monitor::job::Config;
-use monitor::vitals::Reading;
-use monitor::{Ended, Input, Job, Step};
-use plan::{Dataflow, MonitorSpec, Plan, Sample};
-use recording::{CaptureFacts, Head, Kind, Link};
-use sinks::{Empty, ResultHead, Sink, Vitals, distinct_names};
-use stream::{Engine, Output, Shown, TakeOutput};
+use capture::live::StopSignal;
+use monitor::job::JobConfig;
+use monitor::vitals::VitalsReading;
+use monitor::{JobInput, MonitorJob, MonitorOutcome, MonitorProgress};
+use plan::{Dataflow, MonitorSpec, Plan, SampleMode};
+use recording::{CaptureFacts, CapturedLink, FileMetadata, TableKind};
+use sinks::{EmptyReason, ResultHead, RunVitals, Sink, distinct_names};
+use stream::{Engine, EngineOutput, OutputConsumer, TupleProjection};
 use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
 
-use crate::feed::Feed;
-use crate::replay::{self, Replaying};
-use crate::summary::Summary;
+use crate::feed::TupleFeed;
+use crate::replay::{self, ReplayRun};
+use crate::summary::RunSummary;
 
 /// Maximum interval between flushes while rows are written.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -28,10 +28,10 @@ const VITALS_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A running query.
-pub struct Run {
-    work: Work,
+pub struct QueryRun {
+    work: RunInput,
     /// Displayed columns of tuples, if they are the result.
-    shown: Option<Shown>,
+    shown: Option<TupleProjection>,
     started: Instant,
     rows: u64,
     flushed: Instant,
@@ -43,13 +43,13 @@ pub struct Run {
     /// Maximum captured bytes per packet, live; otherwise 0.
     pub snaplen: u32,
     /// Ends reading before the end of the input, for sources that do not observe it themselves.
-    pub stop: Option<Stop>,
-    reach: Reach,
+    pub stop: Option<StopSignal>,
+    reach: InputReach,
 }
 
 /// How far the input has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum InputReach {
     /// To its end, or as far as requested. An input without an end, such as a pipe, ends when it is stopped.
     Whole,
     /// Stopped before its end.
@@ -57,26 +57,26 @@ enum Reach {
 }
 
 /// Source of tuples.
-enum Work {
+enum RunInput {
     /// Packets.
-    Packets(Box<Job>),
+    Packets(Box<MonitorJob>),
     /// Recorded or published data.
-    Fed(Box<dyn Feed>),
+    Fed(Box<dyn TupleFeed>),
 }
 
 /// Position of reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Position {
+pub enum RunPosition {
     /// Bytes read, and the total if known.
     Read(u64, Option<u64>),
     /// Counters of a live capture; sum of all workers.
-    Captured(Reading),
+    Captured(VitalsReading),
 }
 
 /// A result as a table.
-pub struct ResultTable {
+pub struct RunResultTable {
     /// Description.
-    pub head: Head,
+    pub head: FileMetadata,
     /// Schema of its columns.
     pub schema: Arc<Schema>,
     /// Its columns.
@@ -84,12 +84,12 @@ pub struct ResultTable {
 }
 
 /// Observer of a running query.
-pub trait Observer {
+pub trait RunObserver {
     /// Called repeatedly, between rows.
     ///
     /// # Errors
     /// `io::Error` of the sink, if something was shown there; reading stops.
-    fn look(&mut self, run: &mut Run, sink: &mut dyn Sink) -> io::Result<()>;
+    fn look(&mut self, run: &mut QueryRun, sink: &mut dyn Sink) -> io::Result<()>;
 
     /// Calls `write` to write rows, with any other terminal output hidden.
     ///
@@ -103,7 +103,7 @@ pub trait Observer {
     fn note(&self, _text: &str) {}
 
     /// Called at the end of reading.
-    fn finish(&mut self, _position: Position) {}
+    fn finish(&mut self, _position: RunPosition) {}
 
     /// Whether rows are flushed immediately.
     fn is_prompt(&self) -> bool {
@@ -112,65 +112,70 @@ pub trait Observer {
 }
 
 /// No observer.
-impl Observer for () {
-    fn look(&mut self, _: &mut Run, _: &mut dyn Sink) -> io::Result<()> {
+impl RunObserver for () {
+    fn look(&mut self, _: &mut QueryRun, _: &mut dyn Sink) -> io::Result<()> {
         Ok(())
     }
 }
 
-impl Work {
+impl RunInput {
     fn engine(&self) -> &Engine {
         match self {
-            Work::Packets(job) => job.engine(),
-            Work::Fed(feed) => feed.engine(),
+            RunInput::Packets(job) => job.engine(),
+            RunInput::Fed(feed) => feed.engine(),
         }
     }
 }
 
-impl Run {
+impl QueryRun {
     /// Starts the threads.
     ///
     /// # Errors
     /// `io::Error` if the system cannot create threads.
-    pub fn start(plan: &Plan, config: &Config, input: Input) -> io::Result<Run> {
+    pub fn start(plan: &Plan, config: &JobConfig, input: JobInput) -> io::Result<QueryRun> {
         let started = Instant::now();
-        let job = Job::start(plan, config, input)?;
-        Ok(Run::new(Some((plan, config.stream.window_bytes_max)), Work::Packets(Box::new(job)), started))
+        let job = MonitorJob::start(plan, config, input)?;
+        Ok(QueryRun::new(
+            Some((plan, config.stream.window_bytes_max)),
+            RunInput::Packets(Box::new(job)),
+            started,
+        ))
     }
 
     /// Starts several queries over the same packets; their results are numbered consecutively.
     ///
     /// # Errors
-    /// As [`Run::start`].
+    /// As [`QueryRun::start`].
     pub fn start_several(
         monitor: &MonitorSpec,
         plans: &[Plan],
-        config: &Config,
-        input: Input,
-    ) -> io::Result<Run> {
+        config: &JobConfig,
+        input: JobInput,
+    ) -> io::Result<QueryRun> {
         let started = Instant::now();
         let dataflows: Vec<Dataflow> = plans.iter().map(|plan| plan.dataflow.clone()).collect();
-        let job = Job::start_several(monitor, &dataflows, config, input)?;
-        Ok(Run::new(None, Work::Packets(Box::new(job)), started))
+        let job = MonitorJob::start_several(monitor, &dataflows, config, input)?;
+        Ok(QueryRun::new(None, RunInput::Packets(Box::new(job)), started))
     }
 
     /// Starts a query over a recording.
-    pub fn replay(plan: &Plan, config: stream::Config, replaying: Replaying) -> Run {
+    pub fn replay(plan: &Plan, config: stream::EngineConfig, replaying: ReplayRun) -> QueryRun {
         let bytes_max = config.window_bytes_max;
-        let feed = replay::Feed::new(&plan.dataflow, config, replaying);
-        Run::fed(plan, bytes_max, Box::new(feed))
+        let feed = replay::ReplayFeed::new(&plan.dataflow, config, replaying);
+        QueryRun::fed(plan, bytes_max, Box::new(feed))
     }
 
     /// Starts a query over a feed; `bytes_max`: limit of raw tuples that wait for their order.
-    pub fn fed(plan: &Plan, bytes_max: usize, feed: Box<dyn Feed>) -> Run {
-        Run::new(Some((plan, bytes_max)), Work::Fed(feed), Instant::now())
+    pub fn fed(plan: &Plan, bytes_max: usize, feed: Box<dyn TupleFeed>) -> QueryRun {
+        QueryRun::new(Some((plan, bytes_max)), RunInput::Fed(feed), Instant::now())
     }
 
     /// `of`: the plan whose raw tuples may be shown, and the memory limit of those that wait for their order.
-    fn new(of: Option<(&Plan, usize)>, work: Work, started: Instant) -> Run {
+    fn new(of: Option<(&Plan, usize)>, work: RunInput, started: Instant) -> QueryRun {
         let tuples = of.filter(|(plan, _)| plan.dataflow.pipelines.is_empty());
-        let shown = tuples.map(|(plan, bytes_max)| Shown::new(&plan.dataflow, work.engine(), bytes_max));
-        Run {
+        let shown =
+            tuples.map(|(plan, bytes_max)| TupleProjection::new(&plan.dataflow, work.engine(), bytes_max));
+        QueryRun {
             work,
             shown,
             started,
@@ -182,7 +187,7 @@ impl Run {
             told: CaptureFacts::default(),
             snaplen: 0,
             stop: None,
-            reach: Reach::Whole,
+            reach: InputReach::Whole,
         }
     }
 
@@ -192,19 +197,19 @@ impl Run {
     }
 
     /// Descriptions of the results as tables.
-    pub fn tables(&self, plan: &Plan) -> Vec<ResultTable> {
+    pub fn tables(&self, plan: &Plan) -> Vec<RunResultTable> {
         let run = RandomState::new().hash_one(0);
         let parsers = plan.dataflow.inputs.iter().map(|i| (i.schema.name.to_string(), i.schema.version));
         let parsers: Vec<_> = parsers.collect();
         let sample = match plan.monitor.sample {
-            Sample::All => "all".into(),
-            Sample::Auto => "auto".into(),
-            Sample::Fraction(p) => p.to_string(),
+            SampleMode::All => "all".into(),
+            SampleMode::Auto => "auto".into(),
+            SampleMode::Fraction(p) => p.to_string(),
         };
         let table =
-            |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| ResultTable {
-                head: Head {
-                    kind: if processor.is_some() { Kind::Result } else { Kind::Tuples },
+            |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| RunResultTable {
+                head: FileMetadata {
+                    kind: if processor.is_some() { TableKind::Result } else { TableKind::Tuples },
                     table: processor.unwrap_or_else(|| schema.name.to_string()),
                     parsers: parsers.clone(),
                     query: plan.query.clone(),
@@ -225,63 +230,63 @@ impl Run {
     ///
     /// # Errors
     /// `io::Error` of the sink; reading stops then. Errors of inputs are in the summary.
-    pub fn go(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
+    pub fn go(&mut self, sink: &mut dyn Sink, observer: &mut dyn RunObserver) -> io::Result<()> {
         let result = self.take_results(sink, observer);
         observer.finish(self.position());
-        let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
-        if let (true, Position::Read(read, Some(all))) = (is_stopped, self.position())
+        let is_stopped = self.stop.as_ref().is_some_and(StopSignal::is_asked);
+        if let (true, RunPosition::Read(read, Some(all))) = (is_stopped, self.position())
             && read < all
         {
-            self.reach = Reach::Cut;
+            self.reach = InputReach::Cut;
         }
         result
     }
 
     /// Ends the run and returns the summary; `signal`: the signal that has ended it, if any.
-    pub fn end(self, plan: &Plan, signal: Option<&str>) -> Summary {
-        let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
+    pub fn end(self, plan: &Plan, signal: Option<&str>) -> RunSummary {
+        let is_full = self.shown.as_ref().is_some_and(TupleProjection::is_full);
         let (ended, fed, problems, lacks) = match self.work {
-            Work::Packets(job) => (job.end(), None, Vec::new(), Vec::new()),
-            Work::Fed(feed) => {
+            RunInput::Packets(job) => (job.end(), None, Vec::new(), Vec::new()),
+            RunInput::Fed(feed) => {
                 let (stream, sampling) = (feed.engine().counters(), feed.sampling());
                 let silences =
                     feed.engine().silences().filter(|silence| silence.windows > 0).cloned().collect();
-                let mut ended = Ended { stream, silences, sampling, ..Ended::default() };
+                let mut ended = MonitorOutcome { stream, silences, sampling, ..MonitorOutcome::default() };
                 ended.accounting.tuples = feed.fed().tuples();
                 (ended, Some(feed.fed()), feed.problems(), feed.lacks())
             }
         };
-        let mut summary = Summary::of(plan, ended, self.started.elapsed());
+        let mut summary = RunSummary::of(plan, ended, self.started.elapsed());
         summary.errors.extend(problems);
         summary.limit_reached |= is_full;
         let cut_short = signal
-            .filter(|_| self.reach == Reach::Cut)
+            .filter(|_| self.reach == InputReach::Cut)
             .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete"));
-        Summary { fed, rows: self.rows, cut_short, lacks, ..summary }
+        RunSummary { fed, rows: self.rows, cut_short, lacks, ..summary }
     }
 
-    fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
+    fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn RunObserver) -> io::Result<()> {
         loop {
             self.tell_names(sink);
-            let is_stopped = self.stop.as_ref().is_some_and(Stop::is_asked);
-            let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
+            let is_stopped = self.stop.as_ref().is_some_and(StopSignal::is_asked);
+            let is_full = self.shown.as_ref().is_some_and(TupleProjection::is_full);
             let shown = self.shown.as_mut();
-            let mut delivery = Delivery { sink, shown, observer: &*observer, rows: 0, failed: None };
+            let mut delivery = RowDelivery { sink, shown, observer: &*observer, rows: 0, failed: None };
             let (is_over, watermark) = match &mut self.work {
-                Work::Packets(job) => {
+                RunInput::Packets(job) => {
                     if is_stopped || is_full {
                         job.stop();
                     }
                     let step = job.next(PATIENCE, &mut delivery);
-                    (step == Step::Done, Some(job.watermark().0))
+                    (step == MonitorProgress::Done, Some(job.watermark().0))
                 }
-                Work::Fed(feed) if is_stopped || is_full => {
-                    self.reach = if is_full || feed.is_endless() { self.reach } else { Reach::Cut };
+                RunInput::Fed(feed) if is_stopped || is_full => {
+                    self.reach = if is_full || feed.is_endless() { self.reach } else { InputReach::Cut };
                     feed.finish(&mut delivery);
                     (true, None)
                 }
-                Work::Fed(feed) => {
-                    let is_over = feed.next(&mut delivery) == Step::Done;
+                RunInput::Fed(feed) => {
+                    let is_over = feed.next(&mut delivery) == MonitorProgress::Done;
                     feed.notes().iter().for_each(|note| observer.note(note));
                     (is_over, None)
                 }
@@ -290,7 +295,7 @@ impl Run {
                 delivery.finish();
                 delivery.mention_cut();
             }
-            let Delivery { rows, failed, .. } = delivery;
+            let RowDelivery { rows, failed, .. } = delivery;
             self.rows += rows;
             failed.map_or(Ok(()), Err)?;
             self.tell_facts(sink, watermark);
@@ -312,10 +317,10 @@ impl Run {
     }
 
     /// Current state of the run.
-    fn vitals(&self) -> Vitals {
-        let mut vitals = Vitals { rows: self.rows, ..Vitals::default() };
+    fn vitals(&self) -> RunVitals {
+        let mut vitals = RunVitals { rows: self.rows, ..RunVitals::default() };
         match &self.work {
-            Work::Packets(job) => {
+            RunInput::Packets(job) => {
                 for reading in job.readings() {
                     vitals.packets += reading.packets;
                     vitals.bytes += reading.bytes;
@@ -325,14 +330,14 @@ impl Run {
                 }
                 vitals.unseen_bytes = job.capture_loss().lost;
             }
-            Work::Fed(feed) => vitals.tuples = feed.fed().tuples(),
+            RunInput::Fed(feed) => vitals.tuples = feed.fed().tuples(),
         }
         vitals
     }
 
     /// Passes facts about the packets to the sink.
     fn tell_facts(&mut self, sink: &mut dyn Sink, watermark: Option<i64>) {
-        let Work::Packets(job) = &self.work else { return };
+        let RunInput::Packets(job) = &self.work else { return };
         let packets = job.packets();
         self.facts.first_ts = packets.first_ts.map(|ts| ts.0);
         let loss = job.capture_loss();
@@ -340,7 +345,7 @@ impl Run {
         self.facts.limited = job.limited().map(|limited| (limited.from_ns, limited.to_ns));
         self.facts.last_ts = watermark.filter(|_| packets.first_ts.is_some());
         if self.facts.links.len() != packets.links.len() {
-            let link = |link: &LinkType| Link { link_type: (*link).into(), snaplen: self.snaplen };
+            let link = |link: &LinkType| CapturedLink { link_type: (*link).into(), snaplen: self.snaplen };
             self.facts.links = packets.links.iter().map(link).collect();
         }
         if self.facts != self.told {
@@ -350,48 +355,48 @@ impl Run {
     }
 
     /// The job, unless a recording is read.
-    pub fn job(&mut self) -> Option<&mut Job> {
+    pub fn job(&mut self) -> Option<&mut MonitorJob> {
         match &mut self.work {
-            Work::Packets(job) => Some(job),
-            Work::Fed(_) => None,
+            RunInput::Packets(job) => Some(job),
+            RunInput::Fed(_) => None,
         }
     }
 
     /// Position of reading.
     #[must_use]
-    pub fn position(&self) -> Position {
+    pub fn position(&self) -> RunPosition {
         match &self.work {
             // Live sources observe a stop themselves and have no end.
-            Work::Packets(job) if self.stop.is_none() => {
+            RunInput::Packets(job) if self.stop.is_none() => {
                 let readings = job.readings();
-                let sum = |of: fn(&Reading) -> u64| readings.iter().map(of).sum();
-                Position::Captured(Reading {
+                let sum = |of: fn(&VitalsReading) -> u64| readings.iter().map(of).sum();
+                RunPosition::Captured(VitalsReading {
                     packets: sum(|reading| reading.packets),
                     bytes: sum(|reading| reading.bytes),
                     tuples: sum(|reading| reading.tuples),
                     flows: sum(|reading| reading.flows),
                     lost: sum(|reading| reading.lost),
-                    ..Reading::default()
+                    ..VitalsReading::default()
                 })
             }
-            Work::Packets(job) => {
+            RunInput::Packets(job) => {
                 let (read, all) = job.readings().first().map(|reading| reading.position).unwrap_or_default();
-                Position::Read(read, all)
+                RunPosition::Read(read, all)
             }
-            Work::Fed(feed) => Position::Read(feed.fed().bytes(), None),
+            RunInput::Fed(feed) => RunPosition::Read(feed.fed().bytes(), None),
         }
     }
 
     /// Passes host names in the captures to the sink.
     fn tell_names(&mut self, sink: &mut dyn Sink) {
-        let Work::Packets(job) = &self.work else { return };
+        let RunInput::Packets(job) = &self.work else { return };
         for (ip, name) in &job.names()[self.names_told..] {
             sink.learn_name(*ip, name);
         }
         self.names_told = job.names().len();
     }
 
-    fn flush(&mut self, sink: &mut dyn Sink, observer: &dyn Observer) -> io::Result<()> {
+    fn flush(&mut self, sink: &mut dyn Sink, observer: &dyn RunObserver) -> io::Result<()> {
         if observer.is_prompt() || self.flushed.elapsed() >= FLUSH_EVERY {
             observer.aside(&mut || sink.flush())?;
             self.flushed = Instant::now();
@@ -402,7 +407,7 @@ impl Run {
 
 /// Descriptions of an engine's results, or of tuples as the result.
 #[must_use]
-pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&Shown>) -> Vec<ResultHead> {
+pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&TupleProjection>) -> Vec<ResultHead> {
     let head = |(i, (processor, schema, columns)): (usize, Result<'_>)| {
         let pipeline = plan.dataflow.pipelines.get(i);
         ResultHead {
@@ -412,8 +417,8 @@ pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&Shown>) -> Vec<ResultH
             keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
             slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
             empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
-                true => Empty::NoneChosen,
-                false => Empty::NoTuples,
+                true => EmptyReason::NoneChosen,
+                false => EmptyReason::NoTuples,
             },
         }
     };
@@ -424,7 +429,7 @@ pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&Shown>) -> Vec<ResultH
 type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
 
 /// Names of the processors with the columns of their results, or those of the tuples.
-fn results<'r>(plan: &Plan, engine: &'r Engine, shown: Option<&'r Shown>) -> Vec<Result<'r>> {
+fn results<'r>(plan: &Plan, engine: &'r Engine, shown: Option<&'r TupleProjection>) -> Vec<Result<'r>> {
     let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
     if let Some(shown) = shown {
         let (schema, columns) = shown.columns();
@@ -438,17 +443,17 @@ fn results<'r>(plan: &Plan, engine: &'r Engine, shown: Option<&'r Shown>) -> Vec
 }
 
 /// Passes rows to the sink as they are produced, so that no stage holds all rows of a window or epoch.
-struct Delivery<'r> {
+struct RowDelivery<'r> {
     sink: &'r mut dyn Sink,
-    shown: Option<&'r mut Shown>,
-    observer: &'r dyn Observer,
+    shown: Option<&'r mut TupleProjection>,
+    observer: &'r dyn RunObserver,
     rows: u64,
     /// Error of the sink; nothing more is written then.
     failed: Option<io::Error>,
 }
 
-impl TakeOutput for Delivery<'_> {
-    fn take(&mut self, Output { pipeline, batch, watermark_ns }: Output) {
+impl OutputConsumer for RowDelivery<'_> {
+    fn take(&mut self, EngineOutput { pipeline, batch, watermark_ns }: EngineOutput) {
         let batch = match &mut self.shown {
             Some(shown) => shown.take(&batch),
             None => Some(batch),
@@ -459,7 +464,7 @@ impl TakeOutput for Delivery<'_> {
     }
 }
 
-impl Delivery<'_> {
+impl RowDelivery<'_> {
     /// Emits the rows that are known only at the end.
     fn finish(&mut self) {
         let mut last = Vec::new();

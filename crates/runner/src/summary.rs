@@ -8,57 +8,57 @@ mod text;
 
 use std::time::Duration;
 
-use capture::PacketsKept;
-use monitor::pressure::History;
-use monitor::{Accounting, Ended};
+use capture::PacketFileCounts;
+use monitor::sampling_control::RateHistory;
+use monitor::{MonitorOutcome, PacketAccounting};
 use plan::Plan;
-use recording::Kept;
-use sinks::Delivered;
+use recording::RecordingTotals;
+use sinks::DeliveryOutcome;
 use wire::Timestamp;
 
-use crate::memory::Memory;
+use crate::memory::MemoryDivision;
 
-pub use fed::{Fed, Monitored, Published};
+pub use fed::{FedInput, MonitorInput, PublishedInput};
 
 /// Version of the summary's JSON (`--summary-json`); see docs/compatibility.md for the rules of change.
 pub const SUMMARY_FORMAT: u64 = 1;
 
 /// Counters of a run.
-pub struct Summary {
+pub struct RunSummary {
     /// The query as written.
     pub query: String,
     /// Outcome of every packet.
-    pub accounting: Accounting,
+    pub accounting: PacketAccounting,
     /// What the source delivered.
-    pub source: capture::Counters,
+    pub source: capture::SourceCounters,
     /// Input other than packets.
-    pub fed: Option<Fed>,
+    pub fed: Option<FedInput>,
     /// Counters of the stream operators.
-    pub stream: stream::Counters,
+    pub stream: stream::EngineCounters,
     /// Empty windows of results with groups, which have no rows for them.
-    pub silences: Vec<stream::Silence>,
+    pub silences: Vec<stream::EmptyWindows>,
     /// Requests by tap.
     pub taps: Option<stream::TapCounts>,
     /// Records sent to Kafka.
-    pub sent: Option<::bus::Counters>,
+    pub sent: Option<::bus::ProducerCounters>,
     /// Rows written.
     pub rows: u64,
     /// Recorded data.
-    pub kept: Option<Kept>,
+    pub kept: Option<RecordingTotals>,
     /// Rows delivered to other programs.
-    pub delivered: Vec<Delivered>,
+    pub delivered: Vec<DeliveryOutcome>,
     /// Written packets.
-    pub packets_kept: Option<PacketsKept>,
+    pub packets_kept: Option<PacketFileCounts>,
     /// Time of the first packet, and of the last.
     pub seen: Option<(Timestamp, Timestamp)>,
     /// Division of memory.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemoryDivision>,
     /// Epochs with rows printed before their end for lack of memory.
     pub epochs_cut: u64,
     /// Whether LIMIT ended the run.
     pub limit_reached: bool,
     /// Changes of sampling rates by SAMPLE auto.
-    pub sampling: History,
+    pub sampling: RateHistory,
     /// Gaps of the answer caused by the kind of input.
     pub lacks: Vec<String>,
     /// Problems with the inputs.
@@ -85,17 +85,17 @@ pub struct InputError {
     pub after_packets: u64,
 }
 
-impl Summary {
+impl RunSummary {
     /// Summary of a job over packets, without rows.
     #[must_use]
-    pub fn of(plan: &Plan, ended: Ended, elapsed: Duration) -> Summary {
+    pub fn of(plan: &Plan, ended: MonitorOutcome, elapsed: Duration) -> RunSummary {
         let error = |e: &capture::SourceError| InputError {
             path: e.path.display().to_string(),
             offset: e.offset,
             text: e.to_string(),
             after_packets: e.after_packets,
         };
-        Summary {
+        RunSummary {
             query: plan.query.clone(),
             accounting: ended.accounting,
             source: ended.source,
@@ -124,20 +124,20 @@ impl Summary {
 
     /// Counters of a recording, if that was the input.
     #[must_use]
-    pub fn replayed(&self) -> Option<recording::Counters> {
-        self.fed.and_then(|fed| if let Fed::Recording(counters) = fed { Some(counters) } else { None })
+    pub fn replayed(&self) -> Option<recording::ReplayCounters> {
+        self.fed.and_then(|fed| if let FedInput::Recording(counters) = fed { Some(counters) } else { None })
     }
 
     /// Counters of published data, if that was the input.
     #[must_use]
-    pub fn published(&self) -> Option<Published> {
-        self.fed.and_then(|fed| if let Fed::Published(counts) = fed { Some(counts) } else { None })
+    pub fn published(&self) -> Option<PublishedInput> {
+        self.fed.and_then(|fed| if let FedInput::Published(counts) = fed { Some(counts) } else { None })
     }
 
     /// Counters of monitors on other hosts, if they were the input.
     #[must_use]
-    pub fn monitored(&self) -> Option<Monitored> {
-        self.fed.and_then(|fed| if let Fed::Monitored(counts) = fed { Some(counts) } else { None })
+    pub fn monitored(&self) -> Option<MonitorInput> {
+        self.fed.and_then(|fed| if let FedInput::Monitored(counts) = fed { Some(counts) } else { None })
     }
 
     /// Whether nothing failed.

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use crate::store::{Store, StoreError, StoredToken};
+use crate::store::{ServerStore, StoreError, StoredToken};
 
 /// Role of a token; each includes the permissions of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[schema(as = Role)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum AccessRole {
     /// Connect as the agent named by the token; nothing else.
     Agent,
     /// View jobs, their rows, and agents.
@@ -26,36 +27,36 @@ pub enum Role {
     Admin,
 }
 
-impl Role {
+impl AccessRole {
     /// Name of the role.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Role::Agent => "agent",
-            Role::View => "view",
-            Role::Run => "run",
-            Role::Raw => "raw",
-            Role::Admin => "admin",
+            AccessRole::Agent => "agent",
+            AccessRole::View => "view",
+            AccessRole::Run => "run",
+            AccessRole::Raw => "raw",
+            AccessRole::Admin => "admin",
         }
     }
 
-    fn of(word: &str) -> Role {
-        let known = [Role::View, Role::Run, Role::Raw, Role::Admin];
-        known.into_iter().find(|role| role.word() == word).unwrap_or(Role::Agent)
+    fn of(word: &str) -> AccessRole {
+        let known = [AccessRole::View, AccessRole::Run, AccessRole::Raw, AccessRole::Admin];
+        known.into_iter().find(|role| role.word() == word).unwrap_or(AccessRole::Agent)
     }
 }
 
 /// Networks to which a token is restricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope(Vec<(IpAddr, u8)>);
+pub struct NetworkScope(Vec<(IpAddr, u8)>);
 
-impl Scope {
+impl NetworkScope {
     /// Reads networks in CIDR notation; none: no restriction.
     ///
     /// # Errors
     /// The first text that is not a network.
-    pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Scope, String> {
-        texts.into_iter().map(network).collect::<Result<_, _>>().map(Scope)
+    pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<NetworkScope, String> {
+        texts.into_iter().map(network).collect::<Result<_, _>>().map(NetworkScope)
     }
 
     /// Whether a query stays within these networks: its conditions restrict all clients or all servers to them.
@@ -107,13 +108,14 @@ fn same_bits((a, b): (Vec<u8>, Vec<u8>), bits: usize) -> bool {
 
 /// A token without its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Token {
+#[schema(as = Token)]
+pub struct AccessToken {
     /// Identifier.
     pub id: i64,
     /// Name.
     pub name: String,
     /// Role.
-    pub role: Role,
+    pub role: AccessRole,
     /// Networks to which it is restricted; empty: none.
     pub networks: Vec<String>,
     /// Time of creation, in nanoseconds since the epoch.
@@ -126,11 +128,11 @@ pub struct Token {
     pub expires_ns: Option<i64>,
 }
 
-impl From<StoredToken> for Token {
-    fn from(stored: StoredToken) -> Token {
-        Token {
+impl From<StoredToken> for AccessToken {
+    fn from(stored: StoredToken) -> AccessToken {
+        AccessToken {
             id: stored.id,
-            role: Role::of(&stored.role),
+            role: AccessRole::of(&stored.role),
             networks: stored.networks.split_whitespace().map(str::to_owned).collect(),
             name: stored.name,
             created_ns: stored.created_ns,
@@ -144,48 +146,48 @@ impl From<StoredToken> for Token {
 pub struct NewToken {
     /// The token.
     #[serde(flatten)]
-    pub token: Token,
+    pub token: AccessToken,
     /// The secret; not stored, shown only once.
     pub secret: String,
 }
 
 /// Identity and permissions of a client.
 #[derive(Clone, Debug)]
-pub struct Access {
+pub struct ClientAccess {
     /// Token identifier.
     pub id: i64,
     /// Token name.
     pub name: String,
     /// Role.
-    pub role: Role,
+    pub role: AccessRole,
     /// Networks to which the client is restricted.
-    pub scope: Scope,
+    pub scope: NetworkScope,
 }
 
-impl Access {
+impl ClientAccess {
     /// Whether the client is restricted to networks.
     #[must_use]
     pub fn is_scoped(&self) -> bool {
-        self.scope != Scope::default()
+        self.scope != NetworkScope::default()
     }
 
     /// Whether the client may see and change everything: an admin without restriction to networks.
     #[must_use]
     pub fn is_admin_of_all(&self) -> bool {
-        self.role >= Role::Admin && !self.is_scoped()
+        self.role >= AccessRole::Admin && !self.is_scoped()
     }
 
-    fn of(token: StoredToken) -> Option<Access> {
+    fn of(token: StoredToken) -> Option<ClientAccess> {
         // Unreadable networks deny access instead of lifting the restriction.
-        let scope = Scope::of(token.networks.split_whitespace()).ok()?;
-        Some(Access { id: token.id, role: Role::of(&token.role), name: token.name, scope })
+        let scope = NetworkScope::of(token.networks.split_whitespace()).ok()?;
+        Some(ClientAccess { id: token.id, role: AccessRole::of(&token.role), name: token.name, scope })
     }
 }
 
 /// Creates a token; `None` if the name exists.
 pub fn make(
-    store: &Store,
-    (name, role, scope): (&str, Role, &Scope),
+    store: &ServerStore,
+    (name, role, scope): (&str, AccessRole, &NetworkScope),
     expires_ns: Option<i64>,
 ) -> Result<Option<NewToken>, StoreError> {
     let secret = format!("nl_{}", random_hex());
@@ -194,8 +196,8 @@ pub fn make(
 }
 
 /// Finds the token with this hash.
-pub fn find_hash(store: &Store, hash: &[u8]) -> Result<Option<Access>, StoreError> {
-    Ok(store.token(hash)?.and_then(Access::of))
+pub fn find_hash(store: &ServerStore, hash: &[u8]) -> Result<Option<ClientAccess>, StoreError> {
+    Ok(store.token(hash)?.and_then(ClientAccess::of))
 }
 
 /// Hash of a secret, as stored.
@@ -217,13 +219,14 @@ mod tests {
     fn allows(scope: &[&str], from: &[&str], to: &[&str]) -> bool {
         let ends = |texts: &[&str]| -> Vec<AddressMatch> {
             let end = |text: &&str| {
-                let Scope(nets) = Scope::of((*text != "*").then_some(*text)).expect("a network");
+                let NetworkScope(nets) =
+                    NetworkScope::of((*text != "*").then_some(*text)).expect("a network");
                 AddressMatch { net: nets.first().copied(), port: Some(80) }
             };
             texts.iter().map(end).collect()
         };
         let spec = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
-        Scope::of(scope.iter().copied()).expect("networks").allows(&spec)
+        NetworkScope::of(scope.iter().copied()).expect("networks").allows(&spec)
     }
 
     #[test]
@@ -250,7 +253,7 @@ mod tests {
     #[test]
     fn what_is_no_network_is_said() {
         for text in ["10.0.0.0/33", "x", "10.0.0.0/-1", "::/129", ""] {
-            assert!(Scope::of([text]).is_err(), "{text}");
+            assert!(NetworkScope::of([text]).is_err(), "{text}");
         }
     }
 }

@@ -1,30 +1,30 @@
 //! Actions scale groups: each evaluates the rows of a standing job at the end of every window, decides on the number of
 //! replicas of each group, and has receivers apply it: webhooks, and programs that read it from Redis.
 //!
-//! Decisions are computed without I/O (`machine.rs`), stored in the transaction that commits the rows (`deciding.rs`),
-//! and then carried out (`carrying.rs`). After a crash at any point, every window is evaluated once, and a stored
+//! Decisions are computed without I/O (`machine.rs`), stored in the transaction that commits the rows (`commit.rs`),
+//! and then carried out (`executor.rs`). After a crash at any point, every window is evaluated once, and a stored
 //! decision is carried out under its number before the next.
 
-mod asked;
-mod carrying;
-mod deciding;
+mod commit;
+mod executor;
 mod machine;
-mod running;
-mod telling;
+mod request;
+mod running_action;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-pub use asked::{Action, ActionRequest};
-pub use carrying::Carrying;
-pub use telling::{ActionShown, DecisionShown};
+pub use executor::ActionExecutors;
+pub use request::{ActionRequest, ActionSpec};
+pub use views::{ActionView, DecisionView};
 
-use crate::delivery::Named;
+use crate::counters::EventCounter;
+use crate::delivery::NamedOutlets;
 use crate::job::JobId;
-use crate::meters::Count;
-use crate::store::{Store, StoreError, StoredAction, now_ns};
-use machine::{Hands, Standing};
-use running::Running;
+use crate::store::{ServerStore, StoreError, StoredAction, now_ns};
+use machine::{ExecutorState, ScalingState};
+use running_action::RunningAction;
 
 /// Limits of actions.
 #[derive(Clone, Copy, Debug)]
@@ -43,40 +43,40 @@ impl Default for ActionLimits {
 
 /// Counters of decisions since the start of the server.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ActionCounters {
     /// Decisions carried out.
-    pub done: Count,
+    pub done: EventCounter,
     /// Attempts that failed and were retried.
-    pub retried: Count,
+    pub retried: EventCounter,
 }
 
 /// All running actions.
-pub struct Actions {
-    store: Arc<Store>,
+pub struct ActionRegistry {
+    store: Arc<ServerStore>,
     limits: ActionLimits,
-    inner: Mutex<BTreeMap<i64, Running>>,
-    named: OnceLock<Named>,
+    inner: Mutex<BTreeMap<i64, RunningAction>>,
+    named: OnceLock<NamedOutlets>,
     /// Counters of decisions.
-    pub tally: Tally,
+    pub tally: ActionCounters,
 }
 
-impl Actions {
+impl ActionRegistry {
     /// Loads the actions from the store without carrying out decisions.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn open(store: Arc<Store>, limits: ActionLimits) -> Result<Actions, StoreError> {
+    pub fn open(store: Arc<ServerStore>, limits: ActionLimits) -> Result<ActionRegistry, StoreError> {
         let mut running = BTreeMap::new();
         for stored in store.actions()? {
             let is_busy = store.decision_waiting(stored.id)?.is_some();
             let id = stored.id;
-            running.extend(Running::of(stored, limits.groups_max, is_busy).map(|known| (id, known)));
+            running.extend(RunningAction::of(stored, limits.groups_max, is_busy).map(|known| (id, known)));
         }
         let (inner, named) = (Mutex::new(running), OnceLock::new());
-        Ok(Actions { store, limits, inner, named, tally: Tally::default() })
+        Ok(ActionRegistry { store, limits, inner, named, tally: ActionCounters::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Running>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, RunningAction>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,9 +93,9 @@ impl Actions {
         self: &Arc<Self>,
         owner: &str,
         job: JobId,
-        action: &Action,
-    ) -> Result<Option<ActionShown>, StoreError> {
-        let mut standing = Standing::default();
+        action: &ActionSpec,
+    ) -> Result<Option<ActionView>, StoreError> {
+        let mut standing = ScalingState::default();
         let first = standing.begin();
         let new = StoredAction {
             id: 0,
@@ -106,12 +106,12 @@ impl Actions {
             created_ns: now_ns(),
             standing: serde_json::to_string(&standing).unwrap_or_default(),
         };
-        let document = running::document(action, &standing, &first, None);
+        let document = running_action::document(action, &standing, &first, None);
         let mut inner = self.lock();
         let Some(stored) = self.store.add_action(&new, &(first.version, document))? else { return Ok(None) };
         let id = stored.id;
-        let Some(running) = Running::of(stored, self.limits.groups_max, true) else { return Ok(None) };
-        let shown = ActionShown::of(&running);
+        let Some(running) = RunningAction::of(stored, self.limits.groups_max, true) else { return Ok(None) };
+        let shown = ActionView::of(&running);
         inner.insert(id, running);
         drop(inner);
         self.begin(id);
@@ -123,7 +123,7 @@ impl Actions {
         self.tally.done.add(1);
         let mut inner = self.lock();
         if let Some(running) = inner.get_mut(&id).filter(|running| running.standing.version == version) {
-            running.hands = Hands::Free;
+            running.hands = ExecutorState::Free;
         }
     }
 

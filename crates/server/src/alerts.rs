@@ -1,18 +1,18 @@
 //! Alerts: rules evaluate the rows of standing jobs at the end of every window and notify receivers.
 //!
 //! States are computed without I/O (`machine.rs`), stored with their notifications in the transaction that commits the
-//! rows (`deciding.rs`), and sent from the store (`receivers.rs`). After a crash at any point, every window is
+//! rows (`commit.rs`), and sent from the store (`receivers.rs`). After a crash at any point, every window is
 //! evaluated once; a stored notification is sent under its identifier until acknowledged, and not again.
 
-mod deciding;
-mod judging;
+mod commit;
+mod evaluate;
 mod machine;
 mod messages;
 mod receivers;
 mod rule;
+mod running_rule;
 mod silence;
-mod telling;
-mod watched;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,15 +21,15 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use messages::time;
-pub use receivers::{Outcome, Receiver, ReceiverState, Sending};
-pub use rule::{Rule, RuleRequest, Wrong};
-pub use silence::{Matching, Reach, Silence};
-pub use telling::{AlertShown, RuleShown};
-use watched::Watched;
+pub use receivers::{AlertReceiver, AlertSenderThreads, ReceiverState, ReceiverTestResult};
+pub use rule::{AlertRule, RuleError, RuleRequest};
+use running_rule::RunningRule;
+pub use silence::{AlertSilence, CompiledSilence, SilenceScope};
+pub use views::{AlertView, RuleView};
 
+use crate::counters::EventCounter;
 use crate::job::JobId;
-use crate::meters::Count;
-use crate::store::{NewRule, Store, StoreError};
+use crate::store::{NewRule, ServerStore, StoreError};
 
 /// Limits and intervals of alerts.
 #[derive(Clone, Copy, Debug)]
@@ -66,67 +66,67 @@ impl Default for AlertLimits {
 
 /// Counters of notifications since the start of the server.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct AlertCounters {
     /// Acknowledged documents.
-    pub sent: Count,
+    pub sent: EventCounter,
     /// Attempts that failed and were retried.
-    pub retried: Count,
+    pub retried: EventCounter,
     /// Documents not accepted in time, or dropped for lack of room.
-    pub lost: Count,
+    pub lost: EventCounter,
 }
 
 /// Callback for changed alerts, to notify watchers of the job.
 pub type Tell = dyn Fn(JobId, &Value) + Send + Sync;
 
 /// All running rules.
-pub struct Alerts {
-    store: Arc<Store>,
+pub struct AlertRegistry {
+    store: Arc<ServerStore>,
     limits: AlertLimits,
-    inner: Mutex<Inner>,
-    receivers: OnceLock<Vec<Arc<Receiver>>>,
+    inner: Mutex<AlertRegistryState>,
+    receivers: OnceLock<Vec<Arc<AlertReceiver>>>,
     /// Counters of notifications.
-    pub tally: Tally,
+    pub tally: AlertCounters,
 }
 
 #[derive(Default)]
-struct Inner {
-    rules: BTreeMap<i64, Watched>,
-    silences: Vec<Matching>,
+struct AlertRegistryState {
+    rules: BTreeMap<i64, RunningRule>,
+    silences: Vec<CompiledSilence>,
     /// Alerts of removed rules, which are sent to Alertmanagers as resolved for some time.
-    parted: Vec<(std::time::Instant, Vec<String>, messages::Said)>,
+    parted: Vec<(std::time::Instant, Vec<String>, messages::AlertMessage)>,
 }
 
-impl Alerts {
+impl AlertRegistry {
     /// Loads the rules from the store.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn open(store: Arc<Store>, limits: AlertLimits) -> Result<Alerts, StoreError> {
+    pub fn open(store: Arc<ServerStore>, limits: AlertLimits) -> Result<AlertRegistry, StoreError> {
         let rules = store
             .rules()?
             .into_iter()
-            .filter_map(|stored| Some((stored.id, Watched::of(stored, limits.groups_max)?)));
+            .filter_map(|stored| Some((stored.id, RunningRule::of(stored, limits.groups_max)?)));
         let rules = rules.collect();
         let silences = store.silences()?.into_iter().filter_map(|(id, body)| {
-            let silence: Silence = serde_json::from_str(&body).ok()?;
-            Matching::new(Silence { id, ..silence }).ok()
+            let silence: AlertSilence = serde_json::from_str(&body).ok()?;
+            CompiledSilence::new(AlertSilence { id, ..silence }).ok()
         });
-        let inner = Inner { rules, silences: silences.collect(), parted: Vec::new() };
-        let (receivers, tally) = (OnceLock::new(), Tally::default());
-        Ok(Alerts { store, limits, inner: Mutex::new(inner), receivers, tally })
+        let inner = AlertRegistryState { rules, silences: silences.collect(), parted: Vec::new() };
+        let (receivers, tally) = (OnceLock::new(), AlertCounters::default());
+        Ok(AlertRegistry { store, limits, inner: Mutex::new(inner), receivers, tally })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, AlertRegistryState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the receivers; called once, before the first rule.
-    pub fn set_receivers(&self, receivers: Vec<Receiver>) {
+    pub fn set_receivers(&self, receivers: Vec<AlertReceiver>) {
         let _ = self.receivers.set(receivers.into_iter().map(Arc::new).collect());
     }
 
     /// The receivers.
-    pub fn receivers(&self) -> &[Arc<Receiver>] {
+    pub fn receivers(&self) -> &[Arc<AlertReceiver>] {
         self.receivers.get().map_or(&[], Vec::as_slice)
     }
 
@@ -150,14 +150,14 @@ impl Alerts {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add(&self, owner: &str, job: JobId, rule: &Rule) -> Result<Option<RuleShown>, StoreError> {
+    pub fn add(&self, owner: &str, job: JobId, rule: &AlertRule) -> Result<Option<RuleView>, StoreError> {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
         let new = NewRule { name: rule.asked.name.clone(), owner: owner.to_owned(), job, body };
         let Some(stored) = self.store.add_rule(&new)? else { return Ok(None) };
         let id = stored.id;
-        let Some(watched) = Watched::of(stored, self.limits.groups_max) else { return Ok(None) };
-        let shown = RuleShown::of(&watched);
+        let Some(watched) = RunningRule::of(stored, self.limits.groups_max) else { return Ok(None) };
+        let shown = RuleView::of(&watched);
         inner.rules.insert(id, watched);
         Ok(Some(shown))
     }
@@ -166,7 +166,7 @@ impl Alerts {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn replace(&self, id: i64, job: JobId, rule: &Rule) -> Result<Option<RuleShown>, StoreError> {
+    pub fn replace(&self, id: i64, job: JobId, rule: &AlertRule) -> Result<Option<RuleView>, StoreError> {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
         let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
@@ -181,7 +181,7 @@ impl Alerts {
             let to = watched.rule.asked.receivers.clone();
             inner.part(to, said);
         }
-        let shown = RuleShown::of(&next);
+        let shown = RuleView::of(&next);
         inner.rules.insert(id, next);
         drop(inner);
         self.wake();
@@ -207,7 +207,7 @@ impl Alerts {
     }
 
     /// Silences that have not ended, oldest first.
-    pub fn silences(&self) -> Vec<Silence> {
+    pub fn silences(&self) -> Vec<AlertSilence> {
         let now_ns = crate::store::now_ns();
         let inner = self.lock();
         let there = inner.silences.iter().filter(|matching| matching.silence.ends_ns > now_ns);
@@ -218,7 +218,7 @@ impl Alerts {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn keep_silence(&self, mut matching: Matching) -> Result<Silence, StoreError> {
+    pub fn keep_silence(&self, mut matching: CompiledSilence) -> Result<AlertSilence, StoreError> {
         let mut inner = self.lock();
         self.store.forget_silences(crate::store::now_ns() - machine::SHOWN_NS)?;
         let silence = &mut matching.silence;
@@ -246,8 +246,8 @@ impl Alerts {
     }
 }
 
-impl Inner {
-    fn part(&mut self, to: Vec<String>, said: Vec<messages::Said>) {
+impl AlertRegistryState {
+    fn part(&mut self, to: Vec<String>, said: Vec<messages::AlertMessage>) {
         self.parted.extend(said.into_iter().map(|said| (std::time::Instant::now(), to.clone(), said)));
     }
 }

@@ -17,11 +17,11 @@ use sha2::{Digest, Sha256};
 
 use crate::history;
 use crate::job::JobId;
-use crate::service::{LOCK, Opened, RESERVE, RESTORING};
-use crate::shelf::UPLOADS;
-use crate::store::{Source, now_ns};
+use crate::recording_store::UPLOADS;
+use crate::service::{DataDirectory, LOCK, RESERVE, RESTORING};
+use crate::store::{BackupSource, now_ns};
 
-pub use restore::{Restored, restore};
+pub use restore::{RestoreSummary, restore};
 
 /// Names and checksums of the files, written last.
 const MANIFEST: &str = "manifest.json";
@@ -33,27 +33,27 @@ const COPIES_MAX: usize = 50;
 
 /// Manifest of a backup.
 #[derive(Debug, Serialize, Deserialize)]
-struct Manifest {
+struct BackupManifest {
     form: u32,
     /// Version of the program.
     program: String,
     /// Time of the copy of the store.
     taken_ns: i64,
-    files: BTreeMap<String, Facts>,
+    files: BTreeMap<String, BackupFile>,
     /// Files named by the store that were missing.
     missing: BTreeSet<String>,
 }
 
 /// Size and checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Facts {
+struct BackupFile {
     bytes: u64,
     sha256: String,
 }
 
 /// Summary of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackedUp {
+pub struct BackupSummary {
     /// Number of files.
     pub files: usize,
     /// Total size in bytes.
@@ -66,8 +66,8 @@ pub struct BackedUp {
 ///
 /// # Errors
 /// A message for the operator: `to` exists, or a file cannot be read or written. Nothing is left at `to` then.
-pub fn backup(data: &Path, to: &Path) -> Result<BackedUp, String> {
-    let store = Opened::store_file(data);
+pub fn backup(data: &Path, to: &Path) -> Result<BackupSummary, String> {
+    let store = DataDirectory::store_file(data);
     if !store.is_file() {
         return Err(format!("{} is no data directory of netalytics serve", data.display()));
     }
@@ -82,7 +82,7 @@ pub fn backup(data: &Path, to: &Path) -> Result<BackedUp, String> {
     }
     let partial = parent.join(format!(".{}.partial", name.to_string_lossy()));
     let lock = begin(&partial).map_err(|why| format!("cannot write {}: {why}", partial.display()))?;
-    let mut taking = Taking { data, to: &partial, files: BTreeMap::new() };
+    let mut taking = BackupWriter { data, to: &partial, files: BTreeMap::new() };
     let taken = taking.all(&store).and_then(|taken| {
         fs::remove_file(partial.join(LOCK))
             .and_then(|()| sync(&partial))
@@ -117,18 +117,19 @@ fn begin(partial: &Path) -> io::Result<File> {
 }
 
 /// A backup in progress.
-struct Taking<'b> {
+struct BackupWriter<'b> {
     data: &'b Path,
     to: &'b Path,
-    files: BTreeMap<String, Facts>,
+    files: BTreeMap<String, BackupFile>,
 }
 
-impl Taking<'_> {
-    fn all(&mut self, store: &Path) -> Result<BackedUp, String> {
-        let source = Source::open(store).map_err(|why| format!("cannot read {}: {why}", store.display()))?;
+impl BackupWriter<'_> {
+    fn all(&mut self, store: &Path) -> Result<BackupSummary, String> {
+        let source =
+            BackupSource::open(store).map_err(|why| format!("cannot read {}: {why}", store.display()))?;
         let (taken_ns, missing) = self.rows(&source)?;
         self.others()?;
-        let manifest = Manifest {
+        let manifest = BackupManifest {
             form: FORM,
             program: env!("CARGO_PKG_VERSION").into(),
             taken_ns,
@@ -140,7 +141,7 @@ impl Taking<'_> {
         let written =
             new_file(&path).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
         written.map_err(|why| format!("cannot write {}: {why}", path.display()))?;
-        Ok(BackedUp {
+        Ok(BackupSummary {
             files: manifest.files.len(),
             bytes: manifest.files.values().map(|facts| facts.bytes).sum(),
             missing: manifest.missing.into_iter().collect(),
@@ -148,8 +149,8 @@ impl Taking<'_> {
     }
 
     /// Copies the store and the history as of one moment; returns its time and the missing segments.
-    fn rows(&mut self, source: &Source) -> Result<(i64, BTreeSet<String>), String> {
-        let path = self.to.join(Opened::store_file(Path::new("")));
+    fn rows(&mut self, source: &BackupSource) -> Result<(i64, BTreeSet<String>), String> {
+        let path = self.to.join(DataDirectory::store_file(Path::new("")));
         let failed =
             |why: &dyn std::fmt::Display| format!("cannot copy the store to {}: {why}", path.display());
         let mut gone_before: BTreeSet<String> = BTreeSet::new();
@@ -187,7 +188,12 @@ impl Taking<'_> {
     }
 
     /// Copies a segment; returns whether it was complete.
-    fn segment(&mut self, source: &Source, segment: (JobId, usize, i64), name: &str) -> Result<bool, String> {
+    fn segment(
+        &mut self,
+        source: &BackupSource,
+        segment: (JobId, usize, i64),
+        name: &str,
+    ) -> Result<bool, String> {
         self.folder(Path::new(name))?;
         // A segment still named after the copy was not removed during it.
         let is_named = source.has_segment(segment).map_err(|why| format!("cannot read the store: {why}"))?;
@@ -214,7 +220,7 @@ impl Taking<'_> {
 
     /// Copies all other files.
     fn others(&mut self) -> Result<(), String> {
-        let store = Opened::store_file(Path::new(""));
+        let store = DataDirectory::store_file(Path::new(""));
         let store = store.to_string_lossy().into_owned();
         for name in names(self.data).map_err(|why| format!("cannot read {}: {why}", self.data.display()))? {
             let is_of_process = [LOCK, RESERVE, RESTORING].contains(&name.as_str());
@@ -296,7 +302,7 @@ fn sync(folder: &Path) -> io::Result<()> {
 }
 
 /// Copies a file to the new file `to` and syncs it; keeps the modification time, by which uploads expire.
-fn copy(from: &Path, to: &Path) -> io::Result<Facts> {
+fn copy(from: &Path, to: &Path) -> io::Result<BackupFile> {
     let mut source = File::open(from)?;
     let mut target = new_file(to)?;
     let facts = read(&mut source, &mut |part| target.write_all(part))?;
@@ -305,13 +311,13 @@ fn copy(from: &Path, to: &Path) -> io::Result<Facts> {
     Ok(facts)
 }
 
-fn facts_of(path: &Path) -> io::Result<Facts> {
+fn facts_of(path: &Path) -> io::Result<BackupFile> {
     let mut file = File::open(path)?;
     file.sync_all()?;
     read(&mut file, &mut |_| Ok(()))
 }
 
-fn read(file: &mut File, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<Facts> {
+fn read(file: &mut File, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<BackupFile> {
     let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 256 << 10]);
     loop {
         match file.read(&mut buffer) {
@@ -326,5 +332,5 @@ fn read(file: &mut File, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::R
         }
     }
     let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Facts { bytes, sha256 })
+    Ok(BackupFile { bytes, sha256 })
 }

@@ -15,18 +15,19 @@ pub struct Catalog {
     /// Version of the program.
     pub version: String,
     /// Parsers.
-    pub parsers: Vec<Parser>,
+    pub parsers: Vec<ParserEntry>,
     /// Blocks from which processors are composed.
-    pub blocks: Vec<Named>,
+    pub blocks: Vec<CatalogEntry>,
     /// Arguments of blocks.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<BlockArgument>,
     /// Scalar functions.
-    pub functions: Vec<Named>,
+    pub functions: Vec<CatalogEntry>,
 }
 
 /// A parser.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Parser {
+#[schema(as = Parser)]
+pub struct ParserEntry {
     /// Name.
     pub name: String,
     /// Description, one line.
@@ -36,7 +37,7 @@ pub struct Parser {
     /// Fields of its tuples.
     pub fields: Vec<ColumnHead>,
     /// Fields created on use in a query: `family.NAME`.
-    pub families: Vec<Named>,
+    pub families: Vec<CatalogEntry>,
     /// Field aggregated by default.
     pub value: Option<String>,
     /// Field grouped by default.
@@ -45,7 +46,8 @@ pub struct Parser {
 
 /// A name with a description.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Named {
+#[schema(as = Named)]
+pub struct CatalogEntry {
     /// Name or syntax.
     pub name: String,
     /// Description.
@@ -54,7 +56,8 @@ pub struct Named {
 
 /// An argument.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Argument {
+#[schema(as = Argument)]
+pub struct BlockArgument {
     /// Name.
     pub name: String,
     /// Description.
@@ -63,8 +66,8 @@ pub struct Argument {
     pub default: String,
 }
 
-fn named(name: &str, doc: &str) -> Named {
-    Named { name: name.to_owned(), doc: doc.to_owned() }
+fn named(name: &str, doc: &str) -> CatalogEntry {
+    CatalogEntry { name: name.to_owned(), doc: doc.to_owned() }
 }
 
 impl Catalog {
@@ -72,7 +75,7 @@ impl Catalog {
     pub fn of<'s>(schemas: impl IntoIterator<Item = &'s Schema>) -> Catalog {
         let name_of =
             |schema: &Schema, id: Option<tuple::FieldId>| id.map(|id| schema.field(id).name.to_string());
-        let parser = |schema: &Schema| Parser {
+        let parser = |schema: &Schema| ParserEntry {
             name: schema.name.to_string(),
             doc: schema.doc.to_string(),
             version: schema.version,
@@ -81,7 +84,7 @@ impl Catalog {
             value: name_of(schema, schema.measure),
             key: name_of(schema, schema.key),
         };
-        let argument = |arg: &query::blocks::ArgDoc| Argument {
+        let argument = |arg: &query::blocks::ArgDoc| BlockArgument {
             name: arg.name.to_owned(),
             doc: arg.doc.to_owned(),
             default: arg.default.to_owned(),

@@ -13,7 +13,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
-use sinks::cells::{Cells, Values, ip};
+use sinks::cells::{CellValues, ColumnCells, ip};
 use tuple::{Batch, DataType, Field, FieldId, Schema, Unit};
 use utoipa::ToSchema;
 
@@ -108,7 +108,7 @@ pub fn schema(name: &str, columns: &[ColumnHead]) -> Option<Arc<Schema>> {
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     }))
 }
 
@@ -181,26 +181,26 @@ fn read(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
 
 /// Cells of a row. Integers that are times, durations or ids are strings because JavaScript would round them.
 pub fn row(batch: &Batch, row: usize) -> Vec<Value> {
-    batch.present().filter_map(|id| Some(cell(&Cells::of(batch, id)?, row))).collect()
+    batch.present().filter_map(|id| Some(cell(&ColumnCells::of(batch, id)?, row))).collect()
 }
 
-fn cell(cells: &Cells<'_>, row: usize) -> Value {
+fn cell(cells: &ColumnCells<'_>, row: usize) -> Value {
     if cells.is_null(row) {
         return Value::Null;
     }
     let is_exact = matches!(cells.unit, Unit::Nanoseconds | Unit::EpochNanoseconds);
     match cells.values {
-        Values::Bool(a) => a.value(row).into(),
-        Values::U64(a) if cells.unit == Unit::Id => sinks::units::id(a.value(row)).into(),
-        Values::U64(a) if is_exact => a.value(row).to_string().into(),
-        Values::I64(a) if is_exact => a.value(row).to_string().into(),
-        Values::U64(a) => a.value(row).into(),
-        Values::I64(a) => a.value(row).into(),
-        Values::F64(a) => a.value(row).into(),
-        Values::Text(a) => a.value(row).into(),
-        Values::Json(a) => serde_json::from_str(a.value(row)).unwrap_or(Value::Null),
-        Values::Ip(a) => ip(a.value(row)).to_string().into(),
-        Values::Hashes(_) => {
+        CellValues::Bool(a) => a.value(row).into(),
+        CellValues::U64(a) if cells.unit == Unit::Id => sinks::units::id(a.value(row)).into(),
+        CellValues::U64(a) if is_exact => a.value(row).to_string().into(),
+        CellValues::I64(a) if is_exact => a.value(row).to_string().into(),
+        CellValues::U64(a) => a.value(row).into(),
+        CellValues::I64(a) => a.value(row).into(),
+        CellValues::F64(a) => a.value(row).into(),
+        CellValues::Text(a) => a.value(row).into(),
+        CellValues::Json(a) => serde_json::from_str(a.value(row)).unwrap_or(Value::Null),
+        CellValues::Ip(a) => ip(a.value(row)).to_string().into(),
+        CellValues::Hashes(_) => {
             let mut text = Vec::new();
             cells.push(row, &mut text);
             String::from_utf8_lossy(&text).into_owned().into()

@@ -2,16 +2,16 @@
 //! bound, as if the capture had lost nearly everything.
 
 use arrow_array::new_null_array;
-use plan::result::{Intervals, Shown, places, shown};
-use plan::{Aggregate, Dataflow, Pipeline, Sample};
+use plan::result::{IntervalMode, ResultColumn, places, shown};
+use plan::{AggregateFunction, Dataflow, Pipeline, SampleMode};
 use tuple::{Batch, FieldId};
 
 /// Columns with the upper bounds of totals in a result; empty if it has no intervals.
-pub fn upper_ends(dataflow: &Dataflow, result: usize, sample: Sample) -> Vec<FieldId> {
+pub fn upper_ends(dataflow: &Dataflow, result: usize, sample: SampleMode) -> Vec<FieldId> {
     match dataflow
         .pipelines
         .get(result)
-        .filter(|pipeline| sample != Sample::All && pipeline.profile.is_none())
+        .filter(|pipeline| sample != SampleMode::All && pipeline.profile.is_none())
     {
         Some(pipeline) => of_totals(pipeline),
         None => Vec::new(),
@@ -19,15 +19,19 @@ pub fn upper_ends(dataflow: &Dataflow, result: usize, sample: Sample) -> Vec<Fie
 }
 
 fn of_totals(pipeline: &Pipeline) -> Vec<FieldId> {
-    let is_total = |shown: &Shown| match shown {
-        Shown::Aggregate(place) => matches!(
+    let is_total = |shown: &ResultColumn| match shown {
+        ResultColumn::Aggregate(place) => matches!(
             pipeline.aggregates[*place].aggregate,
-            Aggregate::Count | Aggregate::Rate | Aggregate::Sum | Aggregate::Throughput | Aggregate::Hist
+            AggregateFunction::Count
+                | AggregateFunction::Rate
+                | AggregateFunction::Sum
+                | AggregateFunction::Throughput
+                | AggregateFunction::Hist
         ),
         _ => false,
     };
     // A value is followed by the lower and upper bound of its interval.
-    let columns = shown(pipeline).into_iter().zip(places(pipeline, Intervals::Shown));
+    let columns = shown(pipeline).into_iter().zip(places(pipeline, IntervalMode::Shown));
     columns.filter(|(shown, _)| is_total(shown)).map(|(_, place)| FieldId(place.0 + 2)).collect()
 }
 
@@ -54,9 +58,11 @@ mod tests {
     fn lost(query: &str) -> Vec<String> {
         let schemas = parsers::registry::schemas();
         let plan = planner::lower(&query::check(query, &schemas, &()).expect("a query"));
-        let sample = if let Sample::Fraction(share) = plan.monitor.sample { share } else { 1.0 };
-        let engine =
-            stream::Engine::new(&plan.dataflow, stream::Config { sample, ..stream::Config::default() });
+        let sample = if let SampleMode::Fraction(share) = plan.monitor.sample { share } else { 1.0 };
+        let engine = stream::Engine::new(
+            &plan.dataflow,
+            stream::EngineConfig { sample, ..stream::EngineConfig::default() },
+        );
         let schema = engine.result_schema(0);
         let columns = upper_ends(&plan.dataflow, 0, plan.monitor.sample);
         columns.into_iter().map(|id| schema.field(id).name.to_string()).collect()

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::access::{self, Access, Role, Scope};
-use crate::job::{Keep, Submission};
-use crate::service::{Denied, Service};
+use crate::access::{self, AccessRole, ClientAccess, NetworkScope};
+use crate::job::{JobSubmission, RetainedRows};
+use crate::service::{Service, ServiceError};
 use crate::store::{StoreError, now_ns};
 
 /// Validity of a page's token.
@@ -18,7 +18,7 @@ impl Service {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn renew_agent_token(&self, agent: &str) -> Result<String, StoreError> {
-        self.renew_token(agent, Role::Agent, None)
+        self.renew_token(agent, AccessRole::Agent, None)
     }
 
     /// Creates an admin token for a browser, valid for one day, and revokes the previous one.
@@ -26,14 +26,14 @@ impl Service {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn renew_page_token(&self, name: &str) -> Result<String, StoreError> {
-        self.renew_token(name, Role::Admin, Some(now_ns() + DAY_NS))
+        self.renew_token(name, AccessRole::Admin, Some(now_ns() + DAY_NS))
     }
 
-    fn renew_token(&self, name: &str, role: Role, expires: Option<i64>) -> Result<String, StoreError> {
+    fn renew_token(&self, name: &str, role: AccessRole, expires: Option<i64>) -> Result<String, StoreError> {
         for token in self.store().tokens()?.iter().filter(|token| token.name == name) {
             self.store().remove_token(token.id)?;
         }
-        let made = access::make(self.store(), (name, role, &Scope::default()), expires)?;
+        let made = access::make(self.store(), (name, role, &NetworkScope::default()), expires)?;
         Ok(made.map(|made| made.secret).unwrap_or_default())
     }
 
@@ -41,15 +41,24 @@ impl Service {
     /// Jobs that already run are not started again.
     ///
     /// # Errors
-    /// `Denied` when a job is rejected.
-    pub fn demonstrate(&self, jobs: &[(&str, &str, Keep)], patience: Duration) -> Result<(), Denied> {
+    /// `ServiceError` when a job is rejected.
+    pub fn demonstrate(
+        &self,
+        jobs: &[(&str, &str, RetainedRows)],
+        patience: Duration,
+    ) -> Result<(), ServiceError> {
         let until = Instant::now() + patience;
         while !self.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {
             std::thread::sleep(LOOK_EVERY);
         }
-        let who = Access { id: 0, name: "demo".into(), role: Role::Admin, scope: Scope::default() };
+        let who = ClientAccess {
+            id: 0,
+            name: "demo".into(),
+            role: AccessRole::Admin,
+            scope: NetworkScope::default(),
+        };
         for (name, query, keep) in jobs {
-            let submission = Submission { keep: *keep, ..Submission::standing(query, name) };
+            let submission = JobSubmission { keep: *keep, ..JobSubmission::standing(query, name) };
             self.submit(&who, &submission, Some((name, query.as_bytes())))?;
         }
         Ok(())

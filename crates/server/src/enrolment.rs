@@ -2,14 +2,14 @@
 //! certificate with the token, and renews the certificate before it expires. The admin chooses the name; nothing that
 //! an agent sends does.
 
-use identity::{Lifetime, Peer, Serial};
+use identity::{CertificateLifetime, CertificateSerial, VerifiedPeer};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::access::{hash, random_hex};
-use crate::service::{Denied, Service};
+use crate::service::{Service, ServiceError};
 use crate::store::now_ns;
-use crate::tls::Tls;
+use crate::tls::ServerTls;
 
 /// Maximum validity of an invitation.
 pub const INVITATION_SECONDS_MAX: u32 = 7 * 86_400;
@@ -31,7 +31,8 @@ pub struct Invitation {
 
 /// A certificate issued to an agent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Certified {
+#[schema(as = Certified)]
+pub struct AgentCertificate {
     /// Name of the agent.
     pub agent: String,
     /// Certificate, PEM.
@@ -46,8 +47,8 @@ pub struct Certified {
 
 impl Service {
     /// Creates a one-time token.
-    pub fn invite(&self, tls: &Tls, agent: &str, seconds: u32) -> Result<Invitation, Denied> {
-        identity::check_name(agent).map_err(|why| Denied::Invalid(why.to_string()))?;
+    pub fn invite(&self, tls: &ServerTls, agent: &str, seconds: u32) -> Result<Invitation, ServiceError> {
+        identity::check_name(agent).map_err(|why| ServiceError::Invalid(why.to_string()))?;
         let secret = format!("nle_{}", random_hex());
         let expires_ns = now_ns() + i64::from(seconds.min(INVITATION_SECONDS_MAX)) * SECOND_NS;
         self.store().invite(agent, &hash(&secret), expires_ns)?;
@@ -56,13 +57,18 @@ impl Service {
     }
 
     /// Name of the agent that a one-time token invites.
-    pub fn invited(&self, token: &str) -> Result<Option<String>, Denied> {
+    pub fn invited(&self, token: &str) -> Result<Option<String>, ServiceError> {
         Ok(self.store().invited(&secret_hash(token))?)
     }
 
     /// Issues the first certificate of an agent for a one-time token, which becomes invalid.
-    pub fn enrol(&self, tls: &Tls, token: &str, request: &str) -> Result<Certified, Denied> {
-        let gone = || Denied::Forbidden("this token was used, or has ended".into());
+    pub fn enrol(
+        &self,
+        tls: &ServerTls,
+        token: &str,
+        request: &str,
+    ) -> Result<AgentCertificate, ServiceError> {
+        let gone = || ServiceError::Forbidden("this token was used, or has ended".into());
         let agent = self.invited(token)?.ok_or_else(gone)?;
         // Random, so that enrollments differ even after an older store was restored.
         let enrolment = random();
@@ -74,7 +80,12 @@ impl Service {
     }
 
     /// Issues the next certificate of an agent authenticated by its current one.
-    pub fn renew_agent(&self, tls: &Tls, peer: &Peer, request: &str) -> Result<Certified, Denied> {
+    pub fn renew_agent(
+        &self,
+        tls: &ServerTls,
+        peer: &VerifiedPeer,
+        request: &str,
+    ) -> Result<AgentCertificate, ServiceError> {
         self.is_enrolled(peer)?;
         let certified = certify(tls, &peer.name, peer.enrolment, request)?;
         self.store().renew(&peer.name, peer.enrolment, certified.good_until_ns)?;
@@ -83,9 +94,9 @@ impl Service {
 
     /// Checks whether the owner of a certificate verified by TLS may connect and stay connected. An older certificate
     /// remains valid after a renewal.
-    pub fn is_enrolled(&self, peer: &Peer) -> Result<(), Denied> {
+    pub fn is_enrolled(&self, peer: &VerifiedPeer) -> Result<(), ServiceError> {
         let known = self.store().enrolled(&peer.name)?;
-        let refused = |why: String| Err(Denied::Forbidden(why));
+        let refused = |why: String| Err(ServiceError::Forbidden(why));
         match known {
             None => refused(format!("agent {} has not enrolled with this server", peer.name)),
             Some(known) if known.revoked_ns.is_some() => {
@@ -106,10 +117,12 @@ impl Service {
     }
 
     /// Invalidates all certificates and invitations of an agent.
-    pub fn revoke_agent(&self, agent: &str) -> Result<(), Denied> {
+    pub fn revoke_agent(&self, agent: &str) -> Result<(), ServiceError> {
         match self.store().revoke_agent(agent)? {
             true => Ok(()),
-            false => Err(Denied::Unknown(format!("there is nothing by which an agent {agent} may connect"))),
+            false => {
+                Err(ServiceError::Unknown(format!("there is nothing by which an agent {agent} may connect")))
+            }
         }
     }
 }
@@ -119,12 +132,22 @@ fn secret_hash(token: &str) -> [u8; 32] {
     hash(token.split_once('.').map_or(token, |(secret, _)| secret))
 }
 
-fn certify(tls: &Tls, agent: &str, enrolment: u64, request: &str) -> Result<Certified, Denied> {
-    let lifetime = Lifetime::lasting(now_ns() / SECOND_NS, tls.agents_seconds);
-    let signed = tls.authority().sign_agent(request, agent, Serial { enrolment, number: random() }, lifetime);
-    Ok(Certified {
+fn certify(
+    tls: &ServerTls,
+    agent: &str,
+    enrolment: u64,
+    request: &str,
+) -> Result<AgentCertificate, ServiceError> {
+    let lifetime = CertificateLifetime::lasting(now_ns() / SECOND_NS, tls.agents_seconds);
+    let signed = tls.authority().sign_agent(
+        request,
+        agent,
+        CertificateSerial { enrolment, number: random() },
+        lifetime,
+    );
+    Ok(AgentCertificate {
         agent: agent.to_owned(),
-        certificate: signed.map_err(|why| Denied::Invalid(why.to_string()))?,
+        certificate: signed.map_err(|why| ServiceError::Invalid(why.to_string()))?,
         authority: tls.authority().certificate_pem().to_owned(),
         good_until_ns: lifetime.to.saturating_mul(SECOND_NS),
     })

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// State of a job.
     Job,
     /// Complete state of a job and its results.
@@ -29,41 +29,41 @@ pub enum Kind {
     Gap,
 }
 
-impl Kind {
+impl EventKind {
     /// Name in the event stream.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Job => "job",
-            Kind::Snapshot => "snapshot",
-            Kind::OpenWindow | Kind::ClosedWindow => "window",
-            Kind::Account => "account",
-            Kind::Sampling => "sampling",
-            Kind::Alert => "alert",
-            Kind::Gap => "gap",
+            EventKind::Job => "job",
+            EventKind::Snapshot => "snapshot",
+            EventKind::OpenWindow | EventKind::ClosedWindow => "window",
+            EventKind::Account => "account",
+            EventKind::Sampling => "sampling",
+            EventKind::Alert => "alert",
+            EventKind::Gap => "gap",
         }
     }
 
     /// Whether a later event replaces it.
     fn is_provisional(self) -> bool {
-        matches!(self, Kind::OpenWindow | Kind::Account)
+        matches!(self, EventKind::OpenWindow | EventKind::Account)
     }
 }
 
 /// An event, serialized once for all clients.
 #[derive(Debug)]
-pub struct Event {
+pub struct LiveEvent {
     /// Sequence number across all jobs.
     pub seq: u64,
     /// Kind.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// JSON.
     pub data: String,
 }
 
-impl Event {
+impl LiveEvent {
     /// Creates an event.
-    pub fn new(seq: u64, kind: Kind, data: &Value) -> Arc<Event> {
-        Arc::new(Event { seq, kind, data: data.to_string() })
+    pub fn new(seq: u64, kind: EventKind, data: &Value) -> Arc<LiveEvent> {
+        Arc::new(LiveEvent { seq, kind, data: data.to_string() })
     }
 
     /// Approximate memory in bytes.
@@ -74,16 +74,16 @@ impl Event {
 
 /// Recent events of a job.
 #[derive(Default)]
-pub struct Ring {
-    events: VecDeque<(Instant, Arc<Event>)>,
+pub struct EventRing {
+    events: VecDeque<(Instant, Arc<LiveEvent>)>,
     bytes: usize,
     /// Number of the last event dropped.
     gone: u64,
 }
 
-impl Ring {
+impl EventRing {
     /// Adds an event; drops events beyond the age and size limits.
-    pub fn push(&mut self, event: Arc<Event>, (now, time, bytes): (Instant, Duration, usize)) {
+    pub fn push(&mut self, event: Arc<LiveEvent>, (now, time, bytes): (Instant, Duration, usize)) {
         self.bytes += event.bytes();
         self.events.push_back((now, event));
         while let Some((at, first)) = self.events.front()
@@ -101,15 +101,15 @@ impl Ring {
     }
 
     /// Events after number `seq`; `None` if some of them were dropped.
-    pub fn behind(&self, seq: u64) -> Option<impl Iterator<Item = Arc<Event>> + '_> {
+    pub fn behind(&self, seq: u64) -> Option<impl Iterator<Item = Arc<LiveEvent>> + '_> {
         let later = self.events.iter().map(|(_, event)| event).filter(move |event| event.seq > seq);
         (self.gone <= seq).then(|| later.cloned())
     }
 }
 
 /// Queue of one client.
-pub struct Queue {
-    state: Mutex<Waiting>,
+pub struct ClientQueue {
+    state: Mutex<ClientQueueState>,
     news: Notify,
     bytes_max: usize,
     /// Subscribed jobs.
@@ -117,10 +117,10 @@ pub struct Queue {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ClientQueueState {
     /// Initial events of a client: shared with the rings, and sent only once.
-    first: VecDeque<Arc<Event>>,
-    events: VecDeque<Arc<Event>>,
+    first: VecDeque<Arc<LiveEvent>>,
+    events: VecDeque<Arc<LiveEvent>>,
     bytes: usize,
     provisional_dropped: u64,
     over: bool,
@@ -128,29 +128,29 @@ struct Waiting {
 
 /// Next item for a client.
 #[derive(Debug)]
-pub enum Next {
+pub enum NextEvent {
     /// An event.
-    Event(Arc<Event>),
+    Event(Arc<LiveEvent>),
     /// Number of provisional events dropped before the next one.
     LeftOut(u64),
     /// The client was too slow; the queue is closed.
     Over,
 }
 
-impl Queue {
+impl ClientQueue {
     /// A queue of at most `bytes_max` for the events of `jobs`.
-    pub fn new(jobs: BTreeSet<i64>, bytes_max: usize) -> Queue {
-        Queue { state: Mutex::default(), news: Notify::new(), bytes_max, jobs }
+    pub fn new(jobs: BTreeSet<i64>, bytes_max: usize) -> ClientQueue {
+        ClientQueue { state: Mutex::default(), news: Notify::new(), bytes_max, jobs }
     }
 
     /// Inserts an event before all others, regardless of the limit.
-    pub fn begin(&self, event: Arc<Event>) {
+    pub fn begin(&self, event: Arc<LiveEvent>) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).first.push_back(event);
         self.news.notify_one();
     }
 
     /// Appends an event.
-    pub fn push(&self, event: &Arc<Event>) {
+    pub fn push(&self, event: &Arc<LiveEvent>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.over {
             return;
@@ -163,7 +163,7 @@ impl Queue {
             match event.kind.is_provisional() {
                 true => state.provisional_dropped += 1,
                 false => {
-                    *state = Waiting { over: true, ..Waiting::default() };
+                    *state = ClientQueueState { over: true, ..ClientQueueState::default() };
                 }
             }
         } else {
@@ -179,23 +179,23 @@ impl Queue {
         self.news.notify_one();
     }
 
-    fn take(&self) -> Option<Next> {
+    fn take(&self) -> Option<NextEvent> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(event) = state.first.pop_front() {
-            return Some(Next::Event(event));
+            return Some(NextEvent::Event(event));
         }
         if state.provisional_dropped > 0 {
-            return Some(Next::LeftOut(std::mem::take(&mut state.provisional_dropped)));
+            return Some(NextEvent::LeftOut(std::mem::take(&mut state.provisional_dropped)));
         }
         if let Some(event) = state.events.pop_front() {
             state.bytes -= event.bytes();
-            return Some(Next::Event(event));
+            return Some(NextEvent::Event(event));
         }
-        state.over.then_some(Next::Over)
+        state.over.then_some(NextEvent::Over)
     }
 
     /// Waits for the next item.
-    pub async fn next(&self) -> Next {
+    pub async fn next(&self) -> NextEvent {
         loop {
             if let Some(next) = self.take() {
                 return next;
@@ -205,7 +205,7 @@ impl Queue {
     }
 }
 
-impl Waiting {
+impl ClientQueueState {
     fn drop_provisional(&mut self) {
         let before = self.events.len();
         self.events.retain(|event| !event.kind.is_provisional());
@@ -218,38 +218,41 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn event(seq: u64, kind: Kind) -> Arc<Event> {
-        Event::new(seq, kind, &Value::from("x".repeat(100)))
+    fn event(seq: u64, kind: EventKind) -> Arc<LiveEvent> {
+        LiveEvent::new(seq, kind, &Value::from("x".repeat(100)))
     }
 
     #[test]
     fn a_ring_says_when_it_has_forgotten() {
-        let mut ring = Ring::default();
+        let mut ring = EventRing::default();
         let now = Instant::now();
-        let (time, bytes) = (Duration::from_secs(60), 3 * event(0, Kind::ClosedWindow).bytes());
-        (1..=5).for_each(|seq| ring.push(event(seq, Kind::ClosedWindow), (now, time, bytes)));
-        let behind = |ring: &Ring, seq| ring.behind(seq).map(|e| e.map(|e| e.seq).collect::<Vec<_>>());
+        let (time, bytes) = (Duration::from_secs(60), 3 * event(0, EventKind::ClosedWindow).bytes());
+        (1..=5).for_each(|seq| ring.push(event(seq, EventKind::ClosedWindow), (now, time, bytes)));
+        let behind = |ring: &EventRing, seq| ring.behind(seq).map(|e| e.map(|e| e.seq).collect::<Vec<_>>());
         assert_eq!(behind(&ring, 3), Some(vec![4, 5]));
         assert_eq!(behind(&ring, 2), Some(vec![3, 4, 5]));
         assert_eq!(behind(&ring, 1), None);
-        ring.push(event(6, Kind::ClosedWindow), (now + time * 2, time, bytes));
+        ring.push(event(6, EventKind::ClosedWindow), (now + time * 2, time, bytes));
         assert_eq!((behind(&ring, 5), behind(&ring, 4)), (Some(vec![6]), None));
     }
 
     #[test]
     fn who_does_not_keep_up_loses_what_is_provisional_and_then_everything() {
-        let queue = Queue::new(BTreeSet::new(), 3 * event(0, Kind::ClosedWindow).bytes());
-        for (seq, kind) in
-            [(1, Kind::ClosedWindow), (2, Kind::OpenWindow), (3, Kind::ClosedWindow), (4, Kind::Job)]
-        {
+        let queue = ClientQueue::new(BTreeSet::new(), 3 * event(0, EventKind::ClosedWindow).bytes());
+        for (seq, kind) in [
+            (1, EventKind::ClosedWindow),
+            (2, EventKind::OpenWindow),
+            (3, EventKind::ClosedWindow),
+            (4, EventKind::Job),
+        ] {
             queue.push(&event(seq, kind));
         }
-        assert!(matches!(queue.take(), Some(Next::LeftOut(1))));
+        assert!(matches!(queue.take(), Some(NextEvent::LeftOut(1))));
         for expected in [1, 3, 4] {
-            assert!(matches!(queue.take(), Some(Next::Event(e)) if e.seq == expected));
+            assert!(matches!(queue.take(), Some(NextEvent::Event(e)) if e.seq == expected));
         }
         assert!(queue.take().is_none());
-        (5..=8).for_each(|seq| queue.push(&event(seq, Kind::ClosedWindow)));
-        assert!(matches!(queue.take(), Some(Next::Over)));
+        (5..=8).for_each(|seq| queue.push(&event(seq, EventKind::ClosedWindow)));
+        assert!(matches!(queue.take(), Some(NextEvent::Over)));
     }
 }

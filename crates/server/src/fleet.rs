@@ -5,38 +5,38 @@
 //! number of times. Both are called on threads that may block, but a request waits for them: they should note the
 //! request and return.
 //!
-//! Guarantees of a fleet: it reports an accepted job to the [`Hub`](crate::Hub): every change of its state, its
-//! results' columns before their first row, its rows, and finally [`State::Ended`](crate::State::Ended) exactly once,
+//! Guarantees of a fleet: it reports an accepted job to the [`ResultHub`](crate::ResultHub): every change of its state, its
+//! results' columns before their first row, its rows, and finally [`JobPhase::Ended`](crate::JobPhase::Ended) exactly once,
 //! also after a stop. It may do so from within `start`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plan::{Budget, Plan};
+use plan::{NetworkBudget, Plan};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::door::Door;
-use crate::job::{Capture, JobId, JobKind, Merger, Outcome, Redaction};
+use crate::agent_listener::AgentListener;
+use crate::job::{CaptureRequest, JobId, JobKind, JobOutcome, MergeEngine, RedactionMode};
 use crate::network::NetworkView;
 
 /// Executes jobs.
 pub trait Fleet: Send + Sync {
     /// All known agents, connected or not.
-    fn agents(&self) -> Vec<Agent>;
+    fn agents(&self) -> Vec<AgentView>;
 
     /// Accepts a job.
     ///
     /// # Errors
     /// The reason for the rejection; the fleet must not report anything about the job then.
-    fn start(&self, order: &Order) -> Result<(), Refused>;
+    fn start(&self, order: &FleetOrder) -> Result<(), FleetRefusal>;
 
     /// Ends a job and keeps its results so far.
-    fn stop(&self, job: JobId, why: Stop);
+    fn stop(&self, job: JobId, why: StopCause);
 
     /// State of the fleet, for metrics.
     fn health(&self) -> FleetHealth {
-        let agent = |agent: Agent| AgentHealth {
+        let agent = |agent: AgentView| AgentHealth {
             name: agent.name,
             connected: agent.connected,
             clock_offset_ns: agent.clock_offset_ns,
@@ -56,14 +56,14 @@ pub trait Fleet: Send + Sync {
     }
 
     /// Listener for agents, if the fleet has one.
-    fn door(&self) -> Option<Door> {
+    fn door(&self) -> Option<AgentListener> {
         None
     }
 }
 
 /// A job as passed to a fleet.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct FleetOrder {
     /// Job identifier.
     pub id: JobId,
     /// Plan of the query.
@@ -73,38 +73,38 @@ pub struct Order {
     /// Whether the job ends by itself.
     pub kind: JobKind,
     /// Redaction of texts that may identify a person, before they leave the agent.
-    pub redaction: Redaction,
+    pub redaction: RedactionMode,
     /// Capture settings of the agents.
-    pub capture: Capture,
+    pub capture: CaptureRequest,
     /// The process that merges the results that agents publish to the bus; `None`: agents send them to the server.
-    pub merged_by: Option<Merger>,
+    pub merged_by: Option<MergeEngine>,
     /// Resource budget of a job in the network; `None`: the job runs on agents with the labels.
-    pub network: Option<Budget>,
+    pub network: Option<NetworkBudget>,
 }
 
 /// Reason for the end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopCause {
     /// A user stopped it.
     Asked,
     /// Its lease was not renewed.
     Abandoned,
 }
 
-impl Stop {
+impl StopCause {
     /// The resulting outcome of the job.
     #[must_use]
-    pub fn outcome(self) -> Outcome {
+    pub fn outcome(self) -> JobOutcome {
         match self {
-            Stop::Asked => Outcome::Stopped,
-            Stop::Abandoned => Outcome::Abandoned,
+            StopCause::Asked => JobOutcome::Stopped,
+            StopCause::Abandoned => JobOutcome::Abandoned,
         }
     }
 }
 
 /// Reason for the rejection of a job, with a message for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum FleetRefusal {
     /// No agent has the labels.
     #[error("{0}")]
     NoAgent(String),
@@ -118,7 +118,8 @@ pub enum Refused {
 
 /// A known agent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Agent {
+#[schema(as = Agent)]
+pub struct AgentView {
     /// Name, assigned by an admin.
     pub name: String,
     /// Labels reported by the agent: host, rack, role.
@@ -206,13 +207,15 @@ pub struct JobHealth {
 pub struct NoFleet;
 
 impl Fleet for NoFleet {
-    fn agents(&self) -> Vec<Agent> {
+    fn agents(&self) -> Vec<AgentView> {
         Vec::new()
     }
 
-    fn start(&self, _: &Order) -> Result<(), Refused> {
-        Err(Refused::NoAgent("no agent is connected to this server: a query needs one that captures".into()))
+    fn start(&self, _: &FleetOrder) -> Result<(), FleetRefusal> {
+        Err(FleetRefusal::NoAgent(
+            "no agent is connected to this server: a query needs one that captures".into(),
+        ))
     }
 
-    fn stop(&self, _: JobId, _: Stop) {}
+    fn stop(&self, _: JobId, _: StopCause) {}
 }

@@ -2,22 +2,22 @@
 
 use bytes::Bytes;
 
-use crate::alerts::Silence;
+use crate::alerts::AlertSilence;
 use crate::{delivery, gateway, http};
 
 pub use crate::columns::every_type;
 
 /// Decodes stored jobs, lanes and silences.
 pub fn saved(text: &str) {
-    if let Some(job) = gateway::saved::read(1, text, Bytes::new()) {
-        assert_eq!(gateway::saved::read(1, &gateway::saved::write(&job), Bytes::new()), Some(job));
+    if let Some(job) = gateway::job_codec::read(1, text, Bytes::new()) {
+        assert_eq!(gateway::job_codec::read(1, &gateway::job_codec::write(&job), Bytes::new()), Some(job));
     }
-    if let Some(key) = gateway::lanes::Key::read(text) {
-        assert_eq!(gateway::lanes::Key::read(&key.text()), Some(key));
+    if let Some(key) = gateway::lanes::LaneKey::read(text) {
+        assert_eq!(gateway::lanes::LaneKey::read(&key.text()), Some(key));
     }
-    let _ = serde_json::from_str::<gateway::lanes::Facts>(text);
-    if let Ok(silence) = serde_json::from_str::<Silence>(text) {
-        let _ = crate::alerts::Matching::new(silence);
+    let _ = serde_json::from_str::<gateway::lanes::LaneFacts>(text);
+    if let Ok(silence) = serde_json::from_str::<AlertSilence>(text) {
+        let _ = crate::alerts::CompiledSilence::new(silence);
     }
 }
 

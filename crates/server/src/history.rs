@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-use crate::job::{JobId, Keep, State};
-use crate::limits::Retention;
-use crate::store::{KeptResult, Oldest, Segment, Store, Tail, now_ns};
-use crate::unkept::Unkept;
+use crate::job::{JobId, JobPhase, RetainedRows};
+use crate::limits::RowRetention;
+use crate::persist_error::PersistError;
+use crate::store::{HistorySegment, KeptResult, RowTail, SegmentOrder, ServerStore, now_ns};
 
-pub use pages::{Ask, Page};
-pub use pieces::Read;
-pub use selected::Selection;
+pub use pages::{PageQuery, RowPage};
+pub use pieces::ReadOutcome;
+pub use selected::RowSelection;
 
 /// Folder in the data directory.
 pub(crate) const FOLDER: &str = "history";
@@ -36,7 +36,7 @@ const TAIL_BATCHES: usize = 64;
 
 /// Counters of stored and removed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct HistoryUsage {
     /// Bytes of results: of segments, and of the newest rows in the store.
     pub bytes: u64,
     /// The same of jobs that keep their tuples.
@@ -48,17 +48,17 @@ pub struct Kept {
 }
 
 /// Access to stored rows.
-pub struct History {
-    store: Arc<Store>,
+pub struct RowHistory {
+    store: Arc<ServerStore>,
     folder: PathBuf,
     segments_damaged: AtomicU64,
 }
 
-impl History {
+impl RowHistory {
     /// Opens the history in `folder`.
-    pub fn open(store: Arc<Store>, folder: PathBuf) -> io::Result<History> {
+    pub fn open(store: Arc<ServerStore>, folder: PathBuf) -> io::Result<RowHistory> {
         fs::create_dir_all(&folder)?;
-        let history = History { store, folder, segments_damaged: AtomicU64::new(0) };
+        let history = RowHistory { store, folder, segments_damaged: AtomicU64::new(0) };
         history.remove_orphans()?;
         Ok(history)
     }
@@ -91,8 +91,8 @@ impl History {
 
     /// Moves a result's rows from the store to a segment if they are many or old, or the job has ended. One thread at a
     /// time per result.
-    pub fn settle(&self, job: JobId, state: &State, result: &KeptResult) -> Result<(), Unkept> {
-        let all = matches!(state, State::Ended(_));
+    pub fn settle(&self, job: JobId, state: &JobPhase, result: &KeptResult) -> Result<(), PersistError> {
+        let all = matches!(state, JobPhase::Ended(_));
         loop {
             let (rows, bytes, oldest) = self.store.tail_size((job, result.place))?;
             let is_old = oldest.is_some_and(|at| at < now_ns() - TAIL_AGE_NS);
@@ -105,7 +105,7 @@ impl History {
     }
 
     /// The oldest rows in the store, up to the size of a segment.
-    fn for_segment(&self, job: JobId, result: &KeptResult) -> Result<Vec<Tail>, Unkept> {
+    fn for_segment(&self, job: JobId, result: &KeptResult) -> Result<Vec<RowTail>, PersistError> {
         let (mut all, mut from, mut rows, mut bytes) = (Vec::new(), 0, 0, 0);
         loop {
             let some = self.store.tail((job, result.place), from, TAIL_BATCHES)?;
@@ -124,33 +124,35 @@ impl History {
     }
 
     /// Applies retention by age and size to the jobs that keep `keep`.
-    pub fn retain(&self, keep: Keep, retention: &Retention) -> Result<(), Unkept> {
+    pub fn retain(&self, keep: RetainedRows, retention: &RowRetention) -> Result<(), PersistError> {
         if retention.age_ns > 0 {
-            let is_old = |segment: &Segment| segment.kept_ns < now_ns().saturating_sub(retention.age_ns);
-            while let Some(oldest) = self.store.oldest_segment(keep, Oldest::Came)?.filter(is_old) {
+            let is_old =
+                |segment: &HistorySegment| segment.kept_ns < now_ns().saturating_sub(retention.age_ns);
+            while let Some(oldest) = self.store.oldest_segment(keep, SegmentOrder::Came)?.filter(is_old) {
                 self.take_away(&oldest)?;
             }
         }
         let mut bytes = self.store.segment_bytes(keep)?;
         while retention.bytes > 0 && bytes > retention.bytes {
-            let Some(oldest) = self.store.oldest_segment(keep, Oldest::Made)? else { return Ok(()) };
+            let Some(oldest) = self.store.oldest_segment(keep, SegmentOrder::Made)? else { return Ok(()) };
             self.take_away(&oldest)?;
             bytes = bytes.saturating_sub(oldest.bytes.unsigned_abs());
         }
         Ok(())
     }
 
-    fn take_away(&self, segment: &Segment) -> Result<(), Unkept> {
+    fn take_away(&self, segment: &HistorySegment) -> Result<(), PersistError> {
         self.store.drop_segment(segment)?;
         Ok(fs::remove_dir_all(self.path(segment.job, segment.place, segment.first_row))?)
     }
 
     /// Current counters.
-    pub fn kept(&self) -> Result<Kept, Unkept> {
-        let bytes = |keep| Ok::<_, Unkept>(self.store.segment_bytes(keep)? + self.store.tail_bytes(keep)?);
-        Ok(Kept {
-            bytes: bytes(Keep::Results)?,
-            tuple_bytes: bytes(Keep::Tuples)?,
+    pub fn kept(&self) -> Result<HistoryUsage, PersistError> {
+        let bytes =
+            |keep| Ok::<_, PersistError>(self.store.segment_bytes(keep)? + self.store.tail_bytes(keep)?);
+        Ok(HistoryUsage {
+            bytes: bytes(RetainedRows::Results)?,
+            tuple_bytes: bytes(RetainedRows::Tuples)?,
             rows_dropped: u64::try_from(self.store.rows_dropped()?).unwrap_or(0),
             segments_damaged: self.segments_damaged.load(Ordering::Relaxed),
         })

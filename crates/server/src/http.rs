@@ -47,14 +47,14 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::catalog::CatalogText;
-use crate::meters::Bound;
+use crate::counters::LimitKind;
 use crate::service::Service;
-use crate::tls::Tls;
-use admission::Admission;
-use app::App;
-use assets::Assets;
-use failure::Failure;
-use rate::Rates;
+use crate::tls::ServerTls;
+use admission::ConnectionAdmission;
+use app::AppState;
+use assets::PageAssets;
+use failure::ApiFailure;
+use rate::RateLimits;
 
 pub use assets::PageFile;
 pub use openapi::openapi;
@@ -70,32 +70,36 @@ const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
 const LEASES_EVERY: Duration = Duration::from_millis(500);
 
 /// A listening service.
-pub struct Serving {
+pub struct HttpServer {
     listener: TcpListener,
-    app: App,
+    app: AppState,
     /// Certificates are reloaded when it changes.
     anew: watch::Receiver<u64>,
     end: watch::Sender<bool>,
 }
 
-impl Serving {
+impl HttpServer {
     /// Listens on `address`; `names` are host names that clients may use in addition to those of the loopback
     /// interface.
     ///
     /// # Errors
     /// If the address is unavailable.
-    pub async fn bind(service: Arc<Service>, address: SocketAddr, names: &[String]) -> io::Result<Serving> {
+    pub async fn bind(
+        service: Arc<Service>,
+        address: SocketAddr,
+        names: &[String],
+    ) -> io::Result<HttpServer> {
         let listener = TcpListener::bind(address).await?;
         let bound = listener.local_addr()?;
         let (end, ending) = watch::channel(false);
-        let app = App {
+        let app = AppState {
             hosts: hosts(bound, names),
-            assets: Assets::default(),
-            rates: Rates::new(service.limits().requests_per_second),
+            assets: PageAssets::default(),
+            rates: RateLimits::new(service.limits().requests_per_second),
             catalog: CatalogText::of(service.schemas.iter().map(AsRef::as_ref)),
             started: Instant::now(),
             ending,
-            admission: Admission::new(service.limits().connections_max),
+            admission: ConnectionAdmission::new(service.limits().connections_max),
             connections_waited: AtomicU64::new(0),
             tls: None,
             revoked: watch::Sender::default(),
@@ -104,16 +108,16 @@ impl Serving {
             selecting_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
             service,
         };
-        Ok(Serving { listener, app, anew: watch::channel(0).1, end })
+        Ok(HttpServer { listener, app, anew: watch::channel(0).1, end })
     }
 
     /// Sets the files of the page for browsers.
     pub fn show(&mut self, files: Vec<PageFile>) {
-        self.app.assets = Assets::of(files);
+        self.app.assets = PageAssets::of(files);
     }
 
     /// Requires TLS. Changing the returned value reloads the certificates.
-    pub fn secure(&mut self, tls: Tls) -> watch::Sender<u64> {
+    pub fn secure(&mut self, tls: ServerTls) -> watch::Sender<u64> {
         let https: Vec<_> =
             self.app.hosts.iter().filter_map(|name| Some(name.strip_suffix(":443")?.to_owned())).collect();
         self.app.hosts.extend(https);
@@ -133,7 +137,7 @@ impl Serving {
 
     /// Serves until `end` resolves, then finishes the requests in progress.
     pub async fn until(self, end: impl Future<Output = ()>) {
-        let Serving { listener, app, anew, end: tell_end } = self;
+        let HttpServer { listener, app, anew, end: tell_end } = self;
         let app = Arc::new(app);
         if let Some(tls) = app.tls.clone() {
             tokio::spawn(tls.keep(anew, app.ending.clone()));
@@ -165,7 +169,7 @@ impl Serving {
                 permit = room.clone().acquire_owned() => permit,
                 () = &mut end => break,
             };
-            let accepted = connections::Accepted::new(&app, stream, peer);
+            let accepted = connections::AcceptedConnection::new(&app, stream, peer);
             let (app, router) = (app.clone(), router.clone());
             tokio::spawn(async move {
                 accepted.serve(app, router).await;
@@ -219,7 +223,7 @@ fn hosts(bound: SocketAddr, names: &[String]) -> Vec<String> {
     all.flat_map(with_port).collect()
 }
 
-fn router(app: Arc<App>) -> Router {
+fn router(app: Arc<AppState>) -> Router {
     let timed = Router::new()
         .route("/", get(front::home))
         .route("/favicon.svg", get(front::icon))
@@ -276,8 +280,8 @@ fn router(app: Arc<App>) -> Router {
         // Large files take longer than the time limit.
         .route("/api/v1/recordings", post(recordings::send))
         .merge(timed)
-        .fallback(async || Failure::not_found("there is nothing at this address"))
-        .method_not_allowed_fallback(async || Failure::method())
+        .fallback(async || ApiFailure::not_found("there is nothing at this address"))
+        .method_not_allowed_fallback(async || ApiFailure::method())
         .layer(DefaultBodyLimit::max(app.service.limits().body_bytes_max))
         .layer(middleware::from_fn_with_state(app.clone(), guard))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::measured))
@@ -285,7 +289,7 @@ fn router(app: Arc<App>) -> Router {
 }
 
 /// Rejects foreign host names and origins; adds security headers.
-async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+async fn guard(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let is_remembered = app.tls.is_some() && caller::is_usual_https(request.headers());
     let mut response = match caller::is_for_us(&app, request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
@@ -309,12 +313,12 @@ async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     response
 }
 
-async fn in_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+async fn in_time(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(app.service.limits().request_time, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
-            app.service.hub().meters.reached(Bound::RequestTime);
-            Failure::late().into_response()
+            app.service.hub().meters.reached(LimitKind::RequestTime);
+            ApiFailure::late().into_response()
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Receives results: the executor of a job reports its columns, rows, and state to the hub, which stores and shows
 //! them.
 //!
-//! Guarantees: when [`Hub::publish`] of closed rows has returned `Ok`, they are on disk exactly once, even after a
+//! Guarantees: when [`ResultHub::publish`] of closed rows has returned `Ok`, they are on disk exactly once, even after a
 //! crash; after an error, none of them is stored, and the same delivery may be repeated. Rows of a result are stored in
 //! the order of publication. Open rows are shown and never stored. No call waits for a client. Any thread may call.
 
-mod live;
-mod told;
-mod watching;
+mod live_job;
+mod subscribers;
+mod updates;
 
 use std::collections::HashMap;
 use std::slice;
@@ -17,40 +17,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use serde_json::{Value, json};
 use tuple::Batch;
 
-use crate::actions::Actions;
-use crate::alerts::Alerts;
-use crate::bell::Bell;
+use crate::actions::ActionRegistry;
+use crate::alerts::AlertRegistry;
 use crate::columns::{self, encode, time_column};
-use crate::events::{Kind, Queue};
-use crate::history::History;
-use crate::job::{Job, JobId, Keep, State};
-use crate::limits::Limits;
-use crate::meters::Meters;
-use crate::store::{KeptResult, NewTail, Progress, Store};
-use crate::unkept::Unkept;
-use live::{Live, LiveResult, Shown, windows};
+use crate::counters::ServiceMetrics;
+use crate::events::{ClientQueue, EventKind};
+use crate::history::RowHistory;
+use crate::job::{JobId, JobPhase, JobRecord, RetainedRows};
+use crate::limits::ServiceLimits;
+use crate::notifier::DeliveryNotifier;
+use crate::persist_error::PersistError;
+use crate::store::{CommitProgress, KeptResult, NewTail, ServerStore};
+use live_job::{LatestRows, LiveJob, LiveResult, windows};
 
-pub use told::{Account, AgentAccount, Coverage, Delivery, ResultTable, TapAccount, WindowState};
-pub use watching::Seen;
+pub use subscribers::ResumePoint;
+pub use updates::{
+    AgentAccount, AgentCoverage, JobAccount, ResultDelivery, ResultTable, TapAccount, WindowState,
+};
 
-pub use live::EVENT_ROWS_MAX;
+pub use live_job::EVENT_ROWS_MAX;
 
 /// Stores results and shows them to clients.
-pub struct Hub {
-    store: Arc<Store>,
-    history: Arc<History>,
-    alerts: Arc<Alerts>,
-    actions: Arc<Actions>,
-    limits: Limits,
+pub struct ResultHub {
+    store: Arc<ServerStore>,
+    history: Arc<RowHistory>,
+    alerts: Arc<AlertRegistry>,
+    actions: Arc<ActionRegistry>,
+    limits: ServiceLimits,
     /// Counters.
-    pub(crate) meters: Meters,
+    pub(crate) meters: ServiceMetrics,
     /// Incarnation of the server.
     pub(crate) boot: u64,
     seq: AtomicU64,
-    jobs: Mutex<HashMap<JobId, Arc<Mutex<Live>>>>,
-    clients: Mutex<Vec<Weak<Queue>>>,
+    jobs: Mutex<HashMap<JobId, Arc<Mutex<LiveJob>>>>,
+    clients: Mutex<Vec<Weak<ClientQueue>>>,
     /// Threads to wake when rows of a job arrive.
-    bells: Mutex<Vec<(JobId, Weak<Bell>)>>,
+    bells: Mutex<Vec<(JobId, Weak<DeliveryNotifier>)>>,
     /// Number of clients.
     pub(crate) streams: AtomicUsize,
     /// Number of clients per token name.
@@ -63,21 +65,21 @@ pub struct Hub {
 const DISK_FULL: &str =
     "the server's disk is full: agents keep what they find, and lose what they have no room for";
 
-impl Hub {
+impl ResultHub {
     pub(crate) fn new(
-        store: Arc<Store>,
-        history: Arc<History>,
-        (alerts, actions): (Arc<Alerts>, Arc<Actions>),
-        limits: Limits,
+        store: Arc<ServerStore>,
+        history: Arc<RowHistory>,
+        (alerts, actions): (Arc<AlertRegistry>, Arc<ActionRegistry>),
+        limits: ServiceLimits,
         boot: u64,
-    ) -> Hub {
-        Hub {
+    ) -> ResultHub {
+        ResultHub {
             store,
             history,
             alerts,
             actions,
             limits,
-            meters: Meters::default(),
+            meters: ServiceMetrics::default(),
             boot,
             seq: AtomicU64::new(0),
             jobs: Mutex::default(),
@@ -93,8 +95,8 @@ impl Hub {
     /// server.
     ///
     /// # Errors
-    /// `Unkept` if they cannot be stored, or differ from those set before.
-    pub fn open(&self, job: JobId, tables: &[ResultTable]) -> Result<(), Unkept> {
+    /// `PersistError` if they cannot be stored, or differ from those set before.
+    pub fn open(&self, job: JobId, tables: &[ResultTable]) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         let told = tables.iter().enumerate().map(|(place, table)| KeptResult {
@@ -117,28 +119,28 @@ impl Hub {
                     known.kept.columns == columns::heads(&table.schema, &table.columns)
                 });
         if !same {
-            return Err(Unkept::Columns);
+            return Err(PersistError::Columns);
         }
         for (known, table) in live.results.iter_mut().zip(tables) {
             known.columns = Some(table.columns.clone());
         }
         let snapshot = live.snapshot(job);
-        self.tell(&mut live, job, Kind::Snapshot, &snapshot);
+        self.tell(&mut live, job, EventKind::Snapshot, &snapshot);
         Ok(())
     }
 
     /// Stores and shows rows; see the module documentation.
     ///
     /// # Errors
-    /// `Unkept` when they cannot be stored; the delivery may be repeated.
-    pub fn publish(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
-        let Delivery { job, watermark_ns, .. } = *delivery;
+    /// `PersistError` when they cannot be stored; the delivery may be repeated.
+    pub fn publish(&self, delivery: &ResultDelivery<'_>) -> Result<(), PersistError> {
+        let ResultDelivery { job, watermark_ns, .. } = *delivery;
         match delivery.state {
             WindowState::Open => self.take_in(job, slice::from_ref(delivery), None),
             WindowState::Closed => self.release(
                 job,
                 slice::from_ref(delivery),
-                &Progress { watermark_ns, ..Progress::default() },
+                &CommitProgress { watermark_ns, ..CommitProgress::default() },
             ),
         }
     }
@@ -146,13 +148,13 @@ impl Hub {
     /// Stores closed rows of a job's results and its position in one transaction, then shows the rows.
     ///
     /// # Errors
-    /// `Unkept` when they cannot be stored; the call may be repeated.
+    /// `PersistError` when they cannot be stored; the call may be repeated.
     pub(crate) fn release(
         &self,
         job: JobId,
-        deliveries: &[Delivery<'_>],
-        progress: &Progress,
-    ) -> Result<(), Unkept> {
+        deliveries: &[ResultDelivery<'_>],
+        progress: &CommitProgress,
+    ) -> Result<(), PersistError> {
         self.take_in(job, deliveries, Some(progress))
     }
 
@@ -160,16 +162,18 @@ impl Hub {
     fn take_in(
         &self,
         job: JobId,
-        deliveries: &[Delivery<'_>],
-        progress: Option<&Progress>,
-    ) -> Result<(), Unkept> {
+        deliveries: &[ResultDelivery<'_>],
+        progress: Option<&CommitProgress>,
+    ) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
-        if matches!(live.state, State::Ended(_)) {
-            return Err(Unkept::NoJob(job));
+        if matches!(live.state, JobPhase::Ended(_)) {
+            return Err(PersistError::NoJob(job));
         }
-        let batches: Vec<Batch> =
-            deliveries.iter().map(|d| live.as_kept(d).ok_or(Unkept::Columns)).collect::<Result<_, _>>()?;
+        let batches: Vec<Batch> = deliveries
+            .iter()
+            .map(|d| live.as_kept(d).ok_or(PersistError::Columns))
+            .collect::<Result<_, _>>()?;
         let rows: Vec<_> = deliveries.iter().zip(&batches).collect();
         if let Some(progress) = progress {
             self.keep(&mut live, (job, &rows), progress)?;
@@ -183,10 +187,10 @@ impl Hub {
     /// Stores rows with the resulting changes of alerts and actions.
     fn keep(
         &self,
-        live: &mut Live,
-        (job, rows): (JobId, &[(&Delivery<'_>, &Batch)]),
-        progress: &Progress,
-    ) -> Result<(), Unkept> {
+        live: &mut LiveJob,
+        (job, rows): (JobId, &[(&ResultDelivery<'_>, &Batch)]),
+        progress: &CommitProgress,
+    ) -> Result<(), PersistError> {
         let tails = rows.iter().map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)));
         let tails: Vec<_> = tails.collect();
         let judged = rows.iter().map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
@@ -200,7 +204,7 @@ impl Hub {
         self.meters.rows_kept.add(n as u64);
         acted.adopt();
         for event in decided.adopt() {
-            self.tell(live, job, Kind::Alert, &event);
+            self.tell(live, job, EventKind::Alert, &event);
         }
         let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
         live.results.iter().filter(has_come).for_each(|result| self.settle(job, live, result));
@@ -208,7 +212,7 @@ impl Hub {
     }
 
     /// Moves rows to files if due; after a failure they remain in the store.
-    fn settle(&self, job: JobId, live: &Live, result: &LiveResult) {
+    fn settle(&self, job: JobId, live: &LiveJob, result: &LiveResult) {
         if let Err(error) = self.history.settle(job, &live.state, &result.kept) {
             tracing::warn!("rows of job {job} stay in the store: {error}");
         }
@@ -217,21 +221,21 @@ impl Hub {
     /// Reports a change of an alert without rows.
     pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
         if let Ok(live) = self.live(job) {
-            self.tell(&mut lock(&live), job, Kind::Alert, event);
+            self.tell(&mut lock(&live), job, EventKind::Alert, event);
         }
     }
 
     /// Number of rows of a job's result so far.
-    pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, Unkept> {
+    pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, PersistError> {
         let results = self.store.results(job)?;
         Ok(results.get(place).map_or(0, |result| result.next_row.unsigned_abs()))
     }
 
     /// Sends rows to clients, by window.
-    fn show(&self, live: &mut Live, delivery: &Delivery<'_>, batch: &Batch) {
+    fn show(&self, live: &mut LiveJob, delivery: &ResultDelivery<'_>, batch: &Batch) {
         let place = delivery.result;
         for (window, from, rows) in windows(batch) {
-            let shown = Shown::of(batch, window, from..from + rows);
+            let shown = LatestRows::of(batch, window, from..from + rows);
             let unshown = rows - shown.rows.len();
             self.meters.rows_unshown.add(unshown as u64);
             let data = json!({
@@ -245,14 +249,14 @@ impl Hub {
             let kind = match delivery.state {
                 WindowState::Open => {
                     result.open = shown;
-                    Kind::OpenWindow
+                    EventKind::OpenWindow
                 }
                 WindowState::Closed => {
                     let is_next = window.is_some() && window != result.closed.window;
                     self.meters.windows_closed.add(u64::from(is_next));
                     result.kept.next_row += rows as i64;
                     result.close(shown);
-                    Kind::ClosedWindow
+                    EventKind::ClosedWindow
                 }
             };
             self.tell(live, delivery.job, kind, &data);
@@ -262,8 +266,8 @@ impl Hub {
     /// Publishes the counters of a job.
     ///
     /// # Errors
-    /// `Unkept` if the job does not exist.
-    pub fn account(&self, job: JobId, account: &Account) -> Result<(), Unkept> {
+    /// `PersistError` if the job does not exist.
+    pub fn account(&self, job: JobId, account: &JobAccount) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         let mut data = json!({ "job": job });
@@ -275,7 +279,7 @@ impl Hub {
         live.account = data.clone();
         live.agents.clone_from(&account.agents);
         live.taps = account.taps;
-        self.tell(&mut live, job, Kind::Account, &data);
+        self.tell(&mut live, job, EventKind::Account, &data);
         if live.sample_rate != account.sample_rate {
             live.sample_rate = account.sample_rate;
             let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
@@ -284,7 +288,7 @@ impl Hub {
                 false => "the query has a SAMPLE, or an agent has more packets than it can look at",
             };
             let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
-            self.tell(&mut live, job, Kind::Sampling, &data);
+            self.tell(&mut live, job, EventKind::Sampling, &data);
         }
         Ok(())
     }
@@ -292,25 +296,25 @@ impl Hub {
     /// Counters of each agent of a job; for an ended job only if it keeps results.
     ///
     /// # Errors
-    /// `Unkept` if the job does not exist.
-    pub(crate) fn agents(&self, job: JobId) -> Result<(Vec<AgentAccount>, Option<TapAccount>), Unkept> {
+    /// `PersistError` if the job does not exist.
+    pub(crate) fn agents(&self, job: JobId) -> Result<(Vec<AgentAccount>, Option<TapAccount>), PersistError> {
         let live = self.live(job)?;
         let live = lock(&live);
         Ok((live.agents.clone(), live.taps))
     }
 
-    /// Sets the state of a job. `reason`: a problem for users, such as missing agents. After [`State::Ended`], nothing
+    /// Sets the state of a job. `reason`: a problem for users, such as missing agents. After [`JobPhase::Ended`], nothing
     /// more is accepted, and its rows are in files.
     ///
     /// # Errors
-    /// `Unkept` when the store fails.
-    pub fn turn(&self, job: JobId, state: State, reason: Option<&str>) -> Result<(), Unkept> {
+    /// `PersistError` when the store fails.
+    pub fn turn(&self, job: JobId, state: JobPhase, reason: Option<&str>) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         if !self.store.set_state(job, &state, reason)? {
             return Ok(());
         }
-        let has_ended = matches!(state, State::Ended(_));
+        let has_ended = matches!(state, JobPhase::Ended(_));
         if has_ended && !live.agents.is_empty() {
             let accounts = serde_json::to_string(&live.agents).unwrap_or_default();
             self.store.keep_accounts(job, &accounts)?;
@@ -318,7 +322,7 @@ impl Hub {
         let why = reason.or(state.reason()).map(str::to_owned);
         let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
-        self.tell(&mut live, job, Kind::Job, &data);
+        self.tell(&mut live, job, EventKind::Job, &data);
         if has_ended {
             live.results.iter().for_each(|result| self.settle(job, &live, result));
             drop(live);
@@ -333,9 +337,9 @@ impl Hub {
     }
 
     /// Adds state that could not be written to the stored jobs.
-    pub(crate) fn add_unwritten(&self, jobs: &mut [Job]) {
+    pub(crate) fn add_unwritten(&self, jobs: &mut [JobRecord]) {
         if self.is_full.load(Ordering::Relaxed) {
-            for job in jobs.iter_mut().filter(|job| !matches!(job.state, State::Ended(_))) {
+            for job in jobs.iter_mut().filter(|job| !matches!(job.state, JobPhase::Ended(_))) {
                 job.reason = Some(
                     job.reason.iter().map(String::as_str).chain([DISK_FULL]).collect::<Vec<_>>().join("; "),
                 );
@@ -344,7 +348,7 @@ impl Hub {
     }
 
     /// Housekeeping: moves old rows to files, applies retention, and unloads ended jobs without watchers.
-    pub(crate) fn look_after(&self) -> Result<(), Unkept> {
+    pub(crate) fn look_after(&self) -> Result<(), PersistError> {
         for (job, place) in self.store.old_tails(crate::store::now_ns() - 60_000_000_000)? {
             let live = self.live(job)?;
             let live = lock(&live);
@@ -352,8 +356,8 @@ impl Hub {
                 self.history.settle(job, &live.state, &result.kept)?;
             }
         }
-        self.history.retain(Keep::Results, &self.limits.retention)?;
-        self.history.retain(Keep::Tuples, &self.limits.tuples_retention)?;
+        self.history.retain(RetainedRows::Results, &self.limits.retention)?;
+        self.history.retain(RetainedRows::Tuples, &self.limits.tuples_retention)?;
         if self.limits.retention.age_ns > 0 {
             self.store
                 .forget_accounts(crate::store::now_ns().saturating_sub(self.limits.retention.age_ns))?;
@@ -361,20 +365,21 @@ impl Hub {
         let ring = self.limits.ring_time;
         lock(&self.jobs).retain(|_, live| {
             let live = lock(live);
-            !matches!(live.state, State::Ended(_)) || live.ring.newest().is_some_and(|at| at.elapsed() < ring)
+            !matches!(live.state, JobPhase::Ended(_))
+                || live.ring.newest().is_some_and(|at| at.elapsed() < ring)
         });
         Ok(())
     }
 
     /// The job; loaded from the store on first use.
-    fn live(&self, job: JobId) -> Result<Arc<Mutex<Live>>, Unkept> {
+    fn live(&self, job: JobId) -> Result<Arc<Mutex<LiveJob>>, PersistError> {
         let mut jobs = lock(&self.jobs);
         if let Some(live) = jobs.get(&job) {
             return Ok(live.clone());
         }
-        let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
+        let known = self.store.job(job)?.ok_or(PersistError::NoJob(job))?;
         let agents = self.store.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
-        let mut live = Live::new(known.state, self.store.results(job)?)?;
+        let mut live = LiveJob::new(known.state, self.store.results(job)?)?;
         live.agents = agents.unwrap_or_default();
         let live = Arc::new(Mutex::new(live));
         jobs.insert(job, live.clone());

@@ -67,8 +67,9 @@ impl JobKind {
 
 /// Data of a job stored for later queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Keep)]
 #[serde(rename_all = "snake_case")]
-pub enum Keep {
+pub enum RetainedRows {
     /// Results.
     #[default]
     Results,
@@ -76,16 +77,16 @@ pub enum Keep {
     Tuples,
 }
 
-impl Keep {
+impl RetainedRows {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Keep::Results => "results",
-            Keep::Tuples => "tuples",
+            RetainedRows::Results => "results",
+            RetainedRows::Tuples => "tuples",
         }
     }
 
-    pub(crate) fn of(word: &str) -> Keep {
-        if word == "tuples" { Keep::Tuples } else { Keep::Results }
+    pub(crate) fn of(word: &str) -> RetainedRows {
+        if word == "tuples" { RetainedRows::Tuples } else { RetainedRows::Results }
     }
 }
 
@@ -99,8 +100,9 @@ pub enum BusKind {
 
 /// Process that merges the results on a bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Merger)]
 #[serde(rename_all = "snake_case")]
-pub enum Merger {
+pub enum MergeEngine {
     /// The server.
     #[default]
     Embedded,
@@ -108,22 +110,22 @@ pub enum Merger {
     Flink,
 }
 
-impl Merger {
+impl MergeEngine {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Merger::Embedded => "embedded",
-            Merger::Flink => "flink",
+            MergeEngine::Embedded => "embedded",
+            MergeEngine::Flink => "flink",
         }
     }
 
-    pub(crate) fn of(word: &str) -> Merger {
-        if word == "flink" { Merger::Flink } else { Merger::Embedded }
+    pub(crate) fn of(word: &str) -> MergeEngine {
+        if word == "flink" { MergeEngine::Flink } else { MergeEngine::Embedded }
     }
 }
 
 /// Origin of the tuples that are a job's rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TuplesMade {
+pub struct TupleOrigin {
     /// Parsers, each with the version of its schema.
     pub parsers: Vec<(String, u16)>,
     /// SAMPLE: `all`, `auto` or a fraction.
@@ -132,7 +134,7 @@ pub struct TuplesMade {
 
 /// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum JobPhase {
     /// Submitted.
     Planned,
     /// Monitors are being started.
@@ -142,22 +144,23 @@ pub enum State {
     /// Stopped; its last windows are being completed.
     Draining,
     /// Ended.
-    Ended(End),
+    Ended(JobEnding),
 }
 
 /// End of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct JobEnding {
     /// Outcome, for programs.
-    pub outcome: Outcome,
+    pub outcome: JobOutcome,
     /// Reason, for people.
     pub why: String,
 }
 
 /// Outcome of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Outcome)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum JobOutcome {
     /// All input was processed.
     #[default]
     Finished,
@@ -171,58 +174,58 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    const WORDS: [(Outcome, &'static str); 5] = [
-        (Outcome::Finished, "finished"),
-        (Outcome::Limit, "limit"),
-        (Outcome::Stopped, "stopped"),
-        (Outcome::Abandoned, "abandoned"),
-        (Outcome::Failed, "failed"),
+impl JobOutcome {
+    const WORDS: [(JobOutcome, &'static str); 5] = [
+        (JobOutcome::Finished, "finished"),
+        (JobOutcome::Limit, "limit"),
+        (JobOutcome::Stopped, "stopped"),
+        (JobOutcome::Abandoned, "abandoned"),
+        (JobOutcome::Failed, "failed"),
     ];
 
     pub(crate) fn word(self) -> &'static str {
-        Outcome::WORDS.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, word)| word)
+        JobOutcome::WORDS.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, word)| word)
     }
 
-    pub(crate) fn of(word: &str) -> Option<Outcome> {
-        Outcome::WORDS.iter().find(|(_, known)| *known == word).map(|(outcome, _)| *outcome)
+    pub(crate) fn of(word: &str) -> Option<JobOutcome> {
+        JobOutcome::WORDS.iter().find(|(_, known)| *known == word).map(|(outcome, _)| *outcome)
     }
 }
 
-impl End {
+impl JobEnding {
     /// An end with this outcome and reason.
     #[must_use]
-    pub fn new(outcome: Outcome, why: impl Into<String>) -> End {
-        End { outcome, why: why.into() }
+    pub fn new(outcome: JobOutcome, why: impl Into<String>) -> JobEnding {
+        JobEnding { outcome, why: why.into() }
     }
 }
 
-impl From<&str> for End {
-    fn from(why: &str) -> End {
-        End::new(Outcome::Finished, why)
+impl From<&str> for JobEnding {
+    fn from(why: &str) -> JobEnding {
+        JobEnding::new(JobOutcome::Finished, why)
     }
 }
 
-impl State {
+impl JobPhase {
     /// Name of the state.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            State::Planned => "planned",
-            State::Arming => "arming",
-            State::Running => "running",
-            State::Draining => "draining",
-            State::Ended(_) => "ended",
+            JobPhase::Planned => "planned",
+            JobPhase::Arming => "arming",
+            JobPhase::Running => "running",
+            JobPhase::Draining => "draining",
+            JobPhase::Ended(_) => "ended",
         }
     }
 
-    pub(crate) fn of(word: &str, reason: Option<String>, outcome: Option<Outcome>) -> State {
+    pub(crate) fn of(word: &str, reason: Option<String>, outcome: Option<JobOutcome>) -> JobPhase {
         match word {
-            "planned" => State::Planned,
-            "arming" => State::Arming,
-            "running" => State::Running,
-            "draining" => State::Draining,
-            _ => State::Ended(End::new(outcome.unwrap_or_default(), reason.unwrap_or_default())),
+            "planned" => JobPhase::Planned,
+            "arming" => JobPhase::Arming,
+            "running" => JobPhase::Running,
+            "draining" => JobPhase::Draining,
+            _ => JobPhase::Ended(JobEnding::new(outcome.unwrap_or_default(), reason.unwrap_or_default())),
         }
     }
 
@@ -230,16 +233,16 @@ impl State {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            State::Ended(end) => Some(&end.why),
+            JobPhase::Ended(end) => Some(&end.why),
             _ => None,
         }
     }
 
     /// Outcome, if ended.
     #[must_use]
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<JobOutcome> {
         match self {
-            State::Ended(end) => Some(end.outcome),
+            JobPhase::Ended(end) => Some(end.outcome),
             _ => None,
         }
     }
@@ -248,7 +251,7 @@ impl State {
 /// Capture settings of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Capture {
+pub struct CaptureRequest {
     /// Interfaces by name, `*` for any characters; empty: all that an agent may use.
     pub interfaces: Vec<String>,
     /// Capture filter in libpcap's syntax.
@@ -259,7 +262,7 @@ pub struct Capture {
 
 /// Redaction of texts that may identify a person, before they leave an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redaction {
+pub enum RedactionMode {
     /// Texts are redacted before grouping.
     Folded,
     /// Texts are not redacted, as requested by a user with the role *raw*.
@@ -268,7 +271,7 @@ pub enum Redaction {
 
 /// A job as submitted.
 #[derive(Clone, Debug)]
-pub struct Submission {
+pub struct JobSubmission {
     /// The query.
     pub query: String,
     /// Name; default: its number.
@@ -280,33 +283,33 @@ pub struct Submission {
     /// Labels of the job.
     pub labels: BTreeMap<String, String>,
     /// Redaction of texts.
-    pub redaction: Redaction,
+    pub redaction: RedactionMode,
     /// Capture settings.
-    pub capture: Capture,
+    pub capture: CaptureRequest,
     /// Seconds without renewal after which it ends.
     pub lease_seconds: Option<u32>,
     /// Outlets for its rows: names or addresses.
     pub to: Vec<String>,
     /// Data stored for later queries.
-    pub keep: Keep,
+    pub keep: RetainedRows,
     /// Process that merges the results on the bus; `None`: agents send them to the server.
-    pub merged_by: Option<Merger>,
+    pub merged_by: Option<MergeEngine>,
 }
 
-impl Submission {
+impl JobSubmission {
     /// A standing job on all agents that keeps its results.
-    pub(crate) fn standing(query: &str, name: &str) -> Submission {
-        Submission {
+    pub(crate) fn standing(query: &str, name: &str) -> JobSubmission {
+        JobSubmission {
             query: query.to_owned(),
             name: name.to_owned(),
             kind: JobKind::Standing,
             on: BTreeMap::new(),
             labels: BTreeMap::new(),
-            redaction: Redaction::Folded,
-            capture: Capture::default(),
+            redaction: RedactionMode::Folded,
+            capture: CaptureRequest::default(),
             lease_seconds: None,
             to: Vec::new(),
-            keep: Keep::Results,
+            keep: RetainedRows::Results,
             merged_by: None,
         }
     }
@@ -314,7 +317,8 @@ impl Submission {
 
 /// A job as stored and shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Job {
+#[schema(as = Job)]
+pub struct JobRecord {
     /// Number.
     pub id: JobId,
     /// Name.
@@ -325,12 +329,12 @@ pub struct Job {
     pub kind: JobKind,
     /// State.
     #[serde(serialize_with = "state_word")]
-    #[schema(value_type = StateWord)]
-    pub state: State,
+    #[schema(value_type = JobStateName)]
+    pub state: JobPhase,
     /// Reason for its end, or for not running.
     pub reason: Option<String>,
     /// Outcome, if ended.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<JobOutcome>,
     /// Token name of the owner.
     pub owner: String,
     /// Labels that an agent must have to take part.
@@ -348,14 +352,14 @@ pub struct Job {
     /// Seconds without renewal after which it ends; null without a lease.
     pub lease_seconds: Option<u32>,
     /// Data stored for later queries.
-    pub keep: Keep,
+    pub keep: RetainedRows,
     /// Bus to which agents publish their results; none: they send them to the server.
     pub bus: Option<BusKind>,
     /// Process that merges the results on the bus.
-    pub engine: Option<Merger>,
+    pub engine: Option<MergeEngine>,
     /// Origin of its rows, if they are tuples.
     #[serde(skip)]
-    pub tuples: Option<TuplesMade>,
+    pub tuples: Option<TupleOrigin>,
     /// Time of submission, in nanoseconds since the epoch.
     #[serde(serialize_with = "text")]
     #[schema(value_type = String)]
@@ -368,7 +372,7 @@ pub struct Job {
     pub outlets: Vec<JobOutlet>,
 }
 
-impl Job {
+impl JobRecord {
     /// Labels that identify its series: `job` as in Prometheus, for a group of targets. `id`: its number as text.
     pub(crate) fn series_labels<'l>(&'l self, id: &'l str) -> [(&'l str, &'l str); 2] {
         [("job_id", id), ("job_name", &self.name)]
@@ -419,15 +423,16 @@ pub struct OutletLosses {
     pub gone: u64,
 }
 
-fn state_word<S: Serializer>(state: &State, serializer: S) -> Result<S::Ok, S::Error> {
+fn state_word<S: Serializer>(state: &JobPhase, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(state.word())
 }
 
 /// Names of states, for the API description.
 #[derive(ToSchema)]
+#[schema(as = StateWord)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code)]
-pub(crate) enum StateWord {
+pub(crate) enum JobStateName {
     Planned,
     Arming,
     Running,

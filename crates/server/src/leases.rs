@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use crate::job::JobId;
 
 /// Duration and end of a lease.
-struct Lease {
+struct JobLease {
     lasts: Duration,
     until: Instant,
 }
 
 /// See the module documentation.
 #[derive(Default)]
-pub struct Leases {
-    of: Mutex<BTreeMap<JobId, Lease>>,
+pub struct JobLeases {
+    of: Mutex<BTreeMap<JobId, JobLease>>,
 }
 
-impl Leases {
+impl JobLeases {
     /// Starts the lease of a job, if it has one.
     pub fn begin(&self, job: JobId, seconds: Option<u32>) {
         let Some(seconds) = seconds else { return };
         let lasts = Duration::from_secs(seconds.into());
-        self.with(|of| of.insert(job, Lease { lasts, until: Instant::now() + lasts }));
+        self.with(|of| of.insert(job, JobLease { lasts, until: Instant::now() + lasts }));
     }
 
     /// Renews a job's lease.
@@ -47,7 +47,7 @@ impl Leases {
         self.with(|of| of.remove(&job));
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<JobId, Lease>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<JobId, JobLease>) -> T) -> T {
         act(&mut self.of.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_lease_lasts_until_nobody_renews_it() {
-        let leases = Leases::default();
+        let leases = JobLeases::default();
         for (job, seconds) in [(1, Some(0)), (2, Some(3600)), (3, None)] {
             leases.begin(JobId(job), seconds);
         }

@@ -1,26 +1,23 @@
 //! The service `netalytics serve`: jobs submitted over HTTP and run by a [`Fleet`] of agents, with live and stored
 //! results. One process, one data directory.
 //!
-//! Executors are connected by two interfaces: the [`Fleet`] receives jobs and reports their results to the [`Hub`].
-//! Below are the [`Store`] (jobs and settings: SQLite), the history (results: Parquet, the latest rows in the store),
+//! Executors are connected by two interfaces: the [`Fleet`] receives jobs and reports their results to the [`ResultHub`].
+//! Below are the [`ServerStore`] (jobs and settings: SQLite), the history (results: Parquet, the latest rows in the store),
 //! and the API. Packets are not known here, and decisions about agents are made in `control`.
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod actions;
+mod agent_listener;
 mod alerts;
-mod asking;
 mod backup;
-mod bell;
-mod bus;
 mod catalog;
 mod columns;
+mod counters;
 mod coverage;
 mod delivery;
 mod demo;
-mod denied;
-mod door;
 mod enrolment;
 mod events;
 mod fleet;
@@ -32,50 +29,60 @@ mod hub;
 mod job;
 mod leases;
 mod limits;
-mod looked_at;
-mod meters;
-mod metrics;
+mod merge_backend;
+mod metrics_page;
 mod network;
+mod notifier;
 mod past;
-mod proxies;
+mod persist_error;
+mod query_assist;
+mod recording_store;
 mod recordings;
 mod rows;
 mod rules;
 mod run;
 mod scaling;
 mod service;
-mod shelf;
+mod service_error;
 mod store;
 mod tls;
-mod unkept;
+mod trusted_proxies;
+mod windowed_result;
 
-pub use access::{Access, NewToken, Role, Scope, Token};
+pub use access::{AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
 pub use actions::ActionLimits;
-pub use alerts::{AlertLimits, Receiver};
-pub use backup::{BackedUp, Restored, backup, restore};
-pub use bus::{Bus, Merge, Merged, Wanted};
+pub use agent_listener::AgentListener;
+pub use alerts::{AlertLimits, AlertReceiver};
+pub use backup::{BackupSummary, RestoreSummary, backup, restore};
 pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
-pub use delivery::Named;
-pub use door::Door;
-pub use fleet::{Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Refused, Stop};
-pub use gateway::{Doors, Gateway, GatewaySettings};
-pub use history::Kept;
-pub use http::{PageFile, Serving, openapi};
-pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, ResultTable, TapAccount, WindowState};
+pub use delivery::NamedOutlets;
+pub use fleet::{
+    AgentHealth, AgentView, Fleet, FleetHealth, FleetOrder, FleetRefusal, JobHealth, NoFleet, StopCause,
+};
+pub use gateway::{Gateway, GatewayBackends, GatewaySettings};
+pub use history::HistoryUsage;
+pub use http::{HttpServer, PageFile, openapi};
+pub use hub::{
+    AgentAccount, AgentCoverage, JobAccount, ResultDelivery, ResultHub, ResultTable, TapAccount, WindowState,
+};
 pub use job::{
-    BusKind, Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Merger, Outcome, OutletLosses, OutletState,
-    Redaction, State, Submission,
+    BusKind, CaptureRequest, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobPhase, JobRecord,
+    JobSubmission, MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
 };
-pub use limits::{Limits, PastLimits, Retention, Scrapers};
+pub use limits::{PastLimits, RowRetention, ScrapeAccess, ServiceLimits};
+pub use merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
 pub use network::{
-    AgentPart, Copies, CopiesState, Network, NetworkHost, NetworkJob, NetworkLink, NetworkMirror,
-    NetworkMonitor, NetworkRule, NetworkSwitch, NetworkView, Planned,
+    AgentShare, CopiesState, MirrorSession, NetworkBackend, NetworkHost, NetworkJob, NetworkLink,
+    NetworkMirror, NetworkMonitor, NetworkRule, NetworkSwitch, NetworkView, PlannedJob,
 };
-pub use proxies::TrustedProxies;
+pub use persist_error::PersistError;
+pub use recording_store::{
+    ReadLimits, RecordingAnswer, RecordingInspection, RecordingLimits, RecordingQueryError, RecordingReader,
+    RecordingResult,
+};
 pub use rows::read_arrow;
-pub use run::{Beside, Bound, Listen, serve};
-pub use service::{ADMIN_TOKEN, Denied, Opened, Service};
-pub use shelf::{Looked, Read, ReadLimits, ReadResult, Reader, ShelfLimits, Unread};
-pub use store::{Store, StoreError};
-pub use tls::{Shown, Tls, authority_pem};
-pub use unkept::Unkept;
+pub use run::{BoundAddresses, ListenOptions, SecondAddress, serve};
+pub use service::{ADMIN_TOKEN, DataDirectory, Service, ServiceError};
+pub use store::{ServerStore, StoreError};
+pub use tls::{ServerCertificate, ServerTls, authority_pem};
+pub use trusted_proxies::TrustedProxies;

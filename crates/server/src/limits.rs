@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use crate::actions::ActionLimits;
 use crate::alerts::AlertLimits;
-use crate::proxies::TrustedProxies;
+use crate::trusted_proxies::TrustedProxies;
 
 /// Retention of rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Retention {
+pub struct RowRetention {
     /// Maximum age of segments in nanoseconds; 0: unlimited.
     pub age_ns: i64,
     /// Maximum bytes of segments; the oldest are removed first. 0: unlimited.
     pub bytes: u64,
 }
 
-impl Default for Retention {
-    fn default() -> Retention {
-        Retention { age_ns: 7 * 86_400_000_000_000, bytes: 10 << 30 }
+impl Default for RowRetention {
+    fn default() -> RowRetention {
+        RowRetention { age_ns: 7 * 86_400_000_000_000, bytes: 10 << 30 }
     }
 }
 
 /// Access to metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scrapers {
+pub enum ScrapeAccess {
     /// Requires a token.
     #[default]
     WithToken,
@@ -50,7 +50,7 @@ impl Default for PastLimits {
 
 /// Limits of the service.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ServiceLimits {
     /// Maximum unfinished jobs.
     pub jobs_max: usize,
     /// Maximum unfinished jobs per owner.
@@ -82,13 +82,13 @@ pub struct Limits {
     /// Maximum rows per page.
     pub page_rows_max: usize,
     /// Retention of results.
-    pub retention: Retention,
+    pub retention: RowRetention,
     /// Limits of alerts.
     pub alerts: AlertLimits,
     /// Limits of actions.
     pub actions: ActionLimits,
     /// Access to metrics.
-    pub scrapers: Scrapers,
+    pub scrapers: ScrapeAccess,
     /// Maximum outlets of all jobs.
     pub outlets_max: usize,
     /// Maximum rows that wait for an outlet.
@@ -96,14 +96,14 @@ pub struct Limits {
     /// Maximum metric series per job.
     pub series_max: usize,
     /// Retention of tuples.
-    pub tuples_retention: Retention,
+    pub tuples_retention: RowRetention,
     /// Limits of queries of the past.
     pub past: PastLimits,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ServiceLimits {
+    fn default() -> ServiceLimits {
+        ServiceLimits {
             jobs_max: 100,
             jobs_per_owner_max: 50,
             body_bytes_max: 1 << 20,
@@ -119,14 +119,14 @@ impl Default for Limits {
             ring_bytes: 4 << 20,
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
-            retention: Retention::default(),
+            retention: RowRetention::default(),
             alerts: AlertLimits::default(),
             actions: ActionLimits::default(),
-            scrapers: Scrapers::default(),
+            scrapers: ScrapeAccess::default(),
             outlets_max: 64,
             outlet_rows_max: 1_000_000,
             series_max: 1000,
-            tuples_retention: Retention::default(),
+            tuples_retention: RowRetention::default(),
             past: PastLimits::default(),
         }
     }

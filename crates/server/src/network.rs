@@ -1,13 +1,13 @@
 //! Interface to a network: the network plan assigns each monitor of a job to an agent, and switches mirror to them. The
 //! implementation reads the network file, plans, and controls switches.
 //!
-//! Guarantees of the server: [`Network::plan`] is called on a thread that may block, once per job and start of the
-//! server. [`Copies::begin`] of the result is called when all monitors of the job capture, [`Copies::end`] when they
+//! Guarantees of the server: [`NetworkBackend::plan`] is called on a thread that may block, once per job and start of the
+//! server. [`MirrorSession::begin`] of the result is called when all monitors of the job capture, [`MirrorSession::end`] when they
 //! should end: before they are stopped if a user stops the job, at the same time if it ends by its limits or has
 //! failed. Both are called on a thread of the job. Dropping the value also removes the rules; without an earlier
-//! [`Copies::begin`], dropping it must not wait for a switch.
+//! [`MirrorSession::begin`], dropping it must not wait for a switch.
 
-use plan::{AddressMatch, Budget, Plan};
+use plan::{AddressMatch, NetworkBudget, Plan};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -15,30 +15,30 @@ use utoipa::ToSchema;
 use crate::job::JobId;
 
 /// Plans jobs for a network.
-pub trait Network: Send + Sync {
+pub trait NetworkBackend: Send + Sync {
     /// Plans a job without changing the network.
     ///
     /// # Errors
     /// The reason, such as the host that would be overloaded and by how much.
-    fn plan(&self, job: JobId, plan: &Plan, budget: Budget) -> Result<Planned, String>;
+    fn plan(&self, job: JobId, plan: &Plan, budget: NetworkBudget) -> Result<PlannedJob, String>;
 
     /// State of the network and its active rules.
     fn view(&self) -> NetworkView;
 }
 
 /// Plan of a job in a network.
-pub struct Planned {
+pub struct PlannedJob {
     /// Parts of the agents; each agent has at most one.
-    pub parts: Vec<AgentPart>,
+    pub parts: Vec<AgentShare>,
     /// What its answer lacks in the chosen mode, in words.
     pub lacks: Vec<String>,
     /// What switches do.
-    pub copies: Box<dyn Copies>,
+    pub copies: Box<dyn MirrorSession>,
 }
 
 /// The part of one agent: the flows of its own switch, so that each flow is reported by one agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AgentPart {
+pub struct AgentShare {
     /// Name of the agent.
     pub agent: String,
     /// Clients of the flows; empty: any.
@@ -50,7 +50,7 @@ pub struct AgentPart {
 }
 
 /// Mirroring for a job; dropping it removes its rules.
-pub trait Copies: Send {
+pub trait MirrorSession: Send {
     /// Installs the rules on all switches.
     ///
     /// # Errors

@@ -4,32 +4,32 @@
 //!
 //! All data of the period is available, so no tuple within the allowed lateness is late for its window.
 
-mod absent;
-mod choose;
 mod compare;
-mod cover;
+mod coverage;
+mod data_gaps;
 mod read;
 mod rows;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use query::{Diagnostic, Query};
+use query::{CheckedQuery, Diagnostic};
 use tuple::{Batch, FieldId, Schema};
 
-use crate::access::Access;
+use crate::access::ClientAccess;
 use crate::columns;
 use crate::job::JobId;
-use crate::service::{Denied, Service, may_ask};
+use crate::service::{Service, ServiceError, may_ask};
 use crate::store::{KeptResult, now_ns};
-use choose::{Source, Wanted};
-pub(crate) use cover::Period;
-use cover::named;
+pub(crate) use coverage::Period;
+use coverage::named;
+use sources::{PastSource, SourceQuery};
 
 /// A query of the past.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct PastQuery {
     /// The query, with SINCE.
     pub query: String,
     /// Labels by which the job selects its agents.
@@ -42,15 +42,15 @@ pub struct Question {
 
 /// Answer to a query of the past.
 #[derive(Debug)]
-pub struct Answer {
+pub struct PastResponse {
     /// Results, by processor.
-    pub results: Vec<Answered>,
+    pub results: Vec<PastTable>,
     /// From which job; none: from a recording, or from a job that the asker may not know of.
     pub job: Option<JobId>,
     /// Source recording; none: a job.
     pub recording: Option<String>,
     /// Kind of the source.
-    pub from: Origin,
+    pub from: AnswerOrigin,
     /// Period, with exclusive end; none: no data.
     pub period: Option<(i64, i64)>,
     /// Baseline, with exclusive end.
@@ -63,8 +63,9 @@ pub struct Answer {
 
 /// Kind of data from which an answer was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = Origin)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum AnswerOrigin {
     /// Stored tuples.
     Tuples,
     /// Stored rows of the same query.
@@ -75,7 +76,7 @@ pub enum Origin {
 
 /// One result of an answer.
 #[derive(Debug)]
-pub struct Answered {
+pub struct PastTable {
     /// Columns.
     pub result: KeptResult,
     /// Schema of the columns.
@@ -86,7 +87,7 @@ pub struct Answered {
     pub left_out: u64,
 }
 
-impl Answered {
+impl PastTable {
     /// A computed result with columns of `schema`; rows with the agents that they lack.
     pub(crate) fn made(
         place: usize,
@@ -94,7 +95,7 @@ impl Answered {
         keys: usize,
         (schema, columns): (&Schema, &[FieldId]),
         rows: &[(Batch, Vec<String>)],
-    ) -> Option<Answered> {
+    ) -> Option<PastTable> {
         let heads = columns::heads(schema, columns);
         let table = processor.clone().unwrap_or_else(|| schema.name.to_string());
         let shown = columns::schema(&table, &heads)?;
@@ -111,15 +112,15 @@ impl Answered {
             next_row: rows as i64,
             rows_dropped: 0,
         };
-        Some(Answered { result, schema: shown, batches, left_out: 0 })
+        Some(PastTable { result, schema: shown, batches, left_out: 0 })
     }
 }
 
 /// Deadline of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Instant);
+pub(crate) struct QueryDeadline(Instant);
 
-impl Deadline {
+impl QueryDeadline {
     fn is_over(self) -> bool {
         Instant::now() >= self.0
     }
@@ -127,19 +128,23 @@ impl Deadline {
 
 impl Service {
     /// Answers a query of the past.
-    pub(crate) fn ask_past(&self, who: &Access, asked: &Question) -> Result<Answer, Denied> {
+    pub(crate) fn ask_past(
+        &self,
+        who: &ClientAccess,
+        asked: &PastQuery,
+    ) -> Result<PastResponse, ServiceError> {
         let limits = self.limits().past;
-        let deadline = Deadline(Instant::now() + limits.time);
-        let query = self.checked(&asked.query).map_err(Denied::Query)?;
+        let deadline = QueryDeadline(Instant::now() + limits.time);
+        let query = self.checked(&asked.query).map_err(ServiceError::Query)?;
         let (own, baseline) = periods(&query, now_ns())?;
         may_ask(who, &planner::lower(&query))?;
-        let wanted = Wanted { query: &query, own, baseline, on: &asked.on, now_ns: now_ns() };
+        let wanted = SourceQuery { query: &query, own, baseline, on: &asked.on, now_ns: now_ns() };
         let mut answer = match self.source(who, &wanted)? {
-            Source::Tuples(kept) if baseline.is_some() => {
+            PastSource::Tuples(kept) if baseline.is_some() => {
                 compare::compare(self, &kept, &wanted, (asked, deadline))?
             }
-            Source::Tuples(kept) => read::answer(self, &kept, &wanted, (asked, deadline))?,
-            Source::Rows(job, results) => rows::answer(self, &job, results, &wanted, asked)?,
+            PastSource::Tuples(kept) => read::answer(self, &kept, &wanted, (asked, deadline))?,
+            PastSource::Rows(job, results) => rows::answer(self, &job, results, &wanted, asked)?,
         };
         for one in &answer.results {
             if one.left_out > 0 {
@@ -155,33 +160,33 @@ impl Service {
     }
 
     /// Parses and checks a query.
-    pub(crate) fn checked(&self, text: &str) -> Result<Query, Vec<Diagnostic>> {
+    pub(crate) fn checked(&self, text: &str) -> Result<CheckedQuery, Vec<Diagnostic>> {
         query::check(text, &self.schemas, &())
     }
 }
 
 /// Period and baseline of the query; relative times count back from now.
-fn periods(query: &Query, now_ns: i64) -> Result<(Period, Option<Period>), Denied> {
+fn periods(query: &CheckedQuery, now_ns: i64) -> Result<(Period, Option<Period>), ServiceError> {
     if query.period.since.is_none() {
-        return Err(Denied::Wrong(
+        return Err(ServiceError::Wrong(
             "what was kept is asked of a time: say since when, as in SINCE 2h; what comes from now on is a job's".into(),
         ));
     }
     if query.limit.packets.is_some() {
-        return Err(Denied::Wrong(
+        return Err(ServiceError::Wrong(
             "LIMIT counts packets, and these are gone: limit the time, as in SINCE 2h UNTIL 1h".into(),
         ));
     }
     let settled = query.period.settle(now_ns);
     let own = (settled.since_ns.unwrap_or(i64::MIN), settled.until_ns.unwrap_or(now_ns.saturating_add(1)));
-    let bounds = plan::Bounds { since_ns: Some(own.0), until_ns: Some(own.1) };
+    let bounds = plan::TimeBounds { since_ns: Some(own.0), until_ns: Some(own.1) };
     let baseline = query.baseline.map(|baseline| {
         let bounds = baseline.settle(bounds, now_ns);
         (bounds.since_ns.unwrap_or(i64::MIN), bounds.until_ns.unwrap_or(own.0))
     });
     for (name, period) in [("SINCE and UNTIL", Some(own)), ("BASELINE", baseline)] {
         if period.is_some_and(|(since, until)| since >= until) {
-            return Err(Denied::Wrong(format!(
+            return Err(ServiceError::Wrong(format!(
                 "nothing can lie within {name}: the period ends before it begins; relative times count back from now"
             )));
         }

@@ -4,39 +4,47 @@ use std::fs;
 
 use tuple::Batch;
 
-use crate::access::{Access, Role};
-use crate::past::{Answer, Answered, Origin, Question};
-use crate::service::{Denied, Service, may_ask, must_own};
-use crate::shelf::{Entry, Kind, Read, ReadLimits, Recording, Shelf, Unread};
-use crate::unkept::Unkept;
+use crate::access::{AccessRole, ClientAccess};
+use crate::past::{AnswerOrigin, PastQuery, PastResponse, PastTable};
+use crate::persist_error::PersistError;
+use crate::recording_store::{
+    ReadLimits, RecordingAnswer, RecordingEntry, RecordingKind, RecordingQueryError, RecordingStore,
+    RecordingView,
+};
+use crate::service::{Service, ServiceError, may_ask, must_own};
 
 impl Service {
-    pub(crate) fn shelf(&self) -> Result<&Shelf, Denied> {
-        self.shelf.as_ref().ok_or_else(|| Denied::Unknown("this server has no recordings".into()))
+    pub(crate) fn shelf(&self) -> Result<&RecordingStore, ServiceError> {
+        self.shelf.as_ref().ok_or_else(|| ServiceError::Unknown("this server has no recordings".into()))
     }
 
     /// Entries that `who` may see.
-    pub(crate) fn recordings(&self, who: &Access) -> Result<Vec<Recording>, Denied> {
+    pub(crate) fn recordings(&self, who: &ClientAccess) -> Result<Vec<RecordingView>, ServiceError> {
         let all = self.shelf()?.all();
         Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
     }
 
-    pub(crate) fn recording(&self, who: &Access, id: &str) -> Result<Entry, Denied> {
+    pub(crate) fn recording(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
         let found = self.shelf()?.one(id).filter(|entry| may_know(who, entry));
-        found.ok_or_else(|| Denied::Unknown("there is no such recording, or it has gone".into()))
+        found.ok_or_else(|| ServiceError::Unknown("there is no such recording, or it has gone".into()))
     }
 
     /// Answers a query from a capture or recording.
-    pub(crate) fn ask_recording(&self, who: &Access, id: &str, asked: &Question) -> Result<Answer, Denied> {
-        let query = self.checked(&asked.query).map_err(Denied::Query)?;
+    pub(crate) fn ask_recording(
+        &self,
+        who: &ClientAccess,
+        id: &str,
+        asked: &PastQuery,
+    ) -> Result<PastResponse, ServiceError> {
+        let query = self.checked(&asked.query).map_err(ServiceError::Query)?;
         let entry = self.recording(who, id)?;
         let is_own = entry.told.owner.as_ref() == Some(&who.name);
         let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
         // A user may query own uploads without restriction.
         if !is_own {
             may_ask(who, &planner::lower(&query))?;
-            if !is_folded && who.role < Role::Raw {
-                return Err(Denied::Forbidden(
+            if !is_folded && who.role < AccessRole::Raw {
+                return Err(ServiceError::Forbidden(
                     "texts of this recording are not folded: it needs the role raw".into(),
                 ));
             }
@@ -49,19 +57,20 @@ impl Service {
             confidence: asked.confidence,
         };
         let read = self.shelf()?.reader().ask(&entry.path, &query, limits).map_err(|why| match why {
-            Unread::Wrong(why) => Denied::Wrong(why),
-            Unread::Late(why) => {
+            RecordingQueryError::Wrong(why) => ServiceError::Wrong(why),
+            RecordingQueryError::Late(why) => {
                 self.hub().meters.queries_given_up.add(1);
-                Denied::Late(why)
+                ServiceError::Late(why)
             }
         })?;
-        let Read { results, period, baseline, tuples, mut notes } = read;
+        let RecordingAnswer { results, period, baseline, tuples, mut notes } = read;
         let mut made = Vec::new();
         for (place, one) in results.into_iter().enumerate() {
             let rows: Vec<(Batch, Vec<String>)> =
                 one.batches.into_iter().map(|batch| (batch, Vec::new())).collect();
-            let answered = Answered::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
-            let answered = Answered { left_out: one.left_out, ..answered.ok_or(Unkept::Damaged)? };
+            let answered =
+                PastTable::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
+            let answered = PastTable { left_out: one.left_out, ..answered.ok_or(PersistError::Damaged)? };
             if answered.left_out > 0 {
                 notes.push(format!(
                     "{} rows more than {} of {} are left out: ask for fewer (SINCE, WHERE, LIMIT n ROWS)",
@@ -72,11 +81,11 @@ impl Service {
             made.push(answered);
         }
         let recording = Some(entry.told.id);
-        Ok(Answer {
+        Ok(PastResponse {
             results: made,
             job: None,
             recording,
-            from: Origin::Recording,
+            from: AnswerOrigin::Recording,
             period,
             baseline,
             tuples,
@@ -85,21 +94,23 @@ impl Service {
     }
 
     /// Removes an upload; allowed for its owner and for admins.
-    pub(crate) fn remove_recording(&self, who: &Access, id: &str) -> Result<(), Denied> {
+    pub(crate) fn remove_recording(&self, who: &ClientAccess, id: &str) -> Result<(), ServiceError> {
         let entry = self.recording(who, id)?;
         match &entry.told.owner {
             Some(owner) => must_own(who, owner, "this file", "takes away")?,
             None if who.is_admin_of_all() => {}
-            None => return Err(Denied::Forbidden("only an admin takes away what is in the folder".into())),
+            None => {
+                return Err(ServiceError::Forbidden("only an admin takes away what is in the folder".into()));
+            }
         }
         match entry.told.kind {
-            Kind::Upload => self.shelf()?.sent().remove(id),
-            Kind::Capture => fs::remove_file(&entry.path).map_err(Unkept::Disk)?,
-            Kind::DataSet if entry.looked.is_some_and(|looked| !looked.parsers.is_empty()) => {
-                fs::remove_dir_all(&entry.path).map_err(Unkept::Disk)?;
+            RecordingKind::Upload => self.shelf()?.sent().remove(id),
+            RecordingKind::Capture => fs::remove_file(&entry.path).map_err(PersistError::Disk)?,
+            RecordingKind::DataSet if entry.looked.is_some_and(|looked| !looked.parsers.is_empty()) => {
+                fs::remove_dir_all(&entry.path).map_err(PersistError::Disk)?;
             }
-            Kind::DataSet => {
-                return Err(Denied::Wrong("this folder holds no recording: it stays as it is".into()));
+            RecordingKind::DataSet => {
+                return Err(ServiceError::Wrong("this folder holds no recording: it stays as it is".into()));
             }
         }
         Ok(())
@@ -107,6 +118,6 @@ impl Service {
 }
 
 /// Uploads of others are visible only to admins.
-fn may_know(who: &Access, entry: &Entry) -> bool {
+fn may_know(who: &ClientAccess, entry: &RecordingEntry) -> bool {
     entry.told.owner.as_ref().is_none_or(|owner| *owner == who.name || who.is_admin_of_all())
 }

@@ -7,13 +7,13 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
-use recording::{Head, Kind};
+use recording::{FileMetadata, TableKind};
 use serde_json::{Value, json};
-use sinks::{Csv, Jsonl, Parquet, ResultHead, Sink};
+use sinks::{CsvSink, JsonlSink, ParquetSink, ResultHead, Sink};
 use tuple::{Batch, Schema};
 
 use crate::columns;
-use crate::history::Page;
+use crate::history::RowPage;
 use crate::store::KeptResult;
 
 /// Memory for writing Parquet, in bytes.
@@ -21,7 +21,7 @@ const PARQUET_BYTES: usize = 16 << 20;
 
 /// Format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum RowFormat {
     /// One JSON object with columns and rows.
     Json,
     /// A JSON object per row, as in `netalytics query --format jsonl`.
@@ -34,25 +34,25 @@ pub enum Format {
     Parquet,
 }
 
-const FORMATS: [(Format, &str, &str); 5] = [
-    (Format::Json, "json", "application/json"),
-    (Format::Jsonl, "jsonl", "application/x-ndjson"),
-    (Format::Csv, "csv", "text/csv"),
-    (Format::Arrow, "arrow", "application/vnd.apache.arrow.stream"),
-    (Format::Parquet, "parquet", "application/vnd.apache.parquet"),
+const FORMATS: [(RowFormat, &str, &str); 5] = [
+    (RowFormat::Json, "json", "application/json"),
+    (RowFormat::Jsonl, "jsonl", "application/x-ndjson"),
+    (RowFormat::Csv, "csv", "text/csv"),
+    (RowFormat::Arrow, "arrow", "application/vnd.apache.arrow.stream"),
+    (RowFormat::Parquet, "parquet", "application/vnd.apache.parquet"),
 ];
 
-impl Format {
+impl RowFormat {
     /// The format by name, or the first supported one in an `Accept` header; default: JSON.
-    pub fn wanted(name: Option<&str>, accept: Option<&str>) -> Option<Format> {
+    pub fn wanted(name: Option<&str>, accept: Option<&str>) -> Option<RowFormat> {
         if let Some(name) = name {
             return FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
         }
-        let Some(accept) = accept else { return Some(Format::Json) };
+        let Some(accept) = accept else { return Some(RowFormat::Json) };
         let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
         let find = |wanted: &str| match wanted {
-            "*/*" | "application/*" => Some(Format::Json),
-            "text/*" => Some(Format::Csv),
+            "*/*" | "application/*" => Some(RowFormat::Json),
+            "text/*" => Some(RowFormat::Csv),
             _ => FORMATS.iter().find(|(.., known)| *known == wanted).map(|(format, ..)| *format),
         };
         types.into_iter().find_map(find)
@@ -61,22 +61,27 @@ impl Format {
     /// Media type.
     pub fn content_type(self) -> &'static str {
         match self {
-            Format::Csv => "text/csv; charset=utf-8",
+            RowFormat::Csv => "text/csv; charset=utf-8",
             other => FORMATS.iter().find(|(format, ..)| *format == other).map_or("", |(.., name)| name),
         }
     }
 }
 
 /// Encodes a page; `matches`: number of matching rows of the selection.
-pub fn write(page: &Page, matches: Option<u64>, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
+pub fn write(
+    page: &RowPage,
+    matches: Option<u64>,
+    result: &KeptResult,
+    format: RowFormat,
+) -> io::Result<Vec<u8>> {
     match format {
-        Format::Json => Ok(json_page(page, matches, result).to_string().into_bytes()),
-        Format::Arrow => arrow(page),
-        Format::Jsonl | Format::Csv | Format::Parquet => by_sink(page, result, format),
+        RowFormat::Json => Ok(json_page(page, matches, result).to_string().into_bytes()),
+        RowFormat::Arrow => arrow(page),
+        RowFormat::Jsonl | RowFormat::Csv | RowFormat::Parquet => by_sink(page, result, format),
     }
 }
 
-fn json_page(page: &Page, matches: Option<u64>, result: &KeptResult) -> Value {
+fn json_page(page: &RowPage, matches: Option<u64>, result: &KeptResult) -> Value {
     let rows = page.batches.iter().flat_map(|batch| (0..batch.rows()).map(|row| columns::row(batch, row)));
     json!({
         "processor": result.processor,
@@ -90,7 +95,7 @@ fn json_page(page: &Page, matches: Option<u64>, result: &KeptResult) -> Value {
     })
 }
 
-fn arrow(page: &Page) -> io::Result<Vec<u8>> {
+fn arrow(page: &RowPage) -> io::Result<Vec<u8>> {
     let ids: Vec<_> = page.schema.ids().collect();
     let schema = recording::arrow_schema(&page.schema, &ids, false);
     let mut writer = StreamWriter::try_new(Vec::new(), &schema).map_err(io::Error::other)?;
@@ -114,8 +119,8 @@ pub fn read_arrow(bytes: &[u8], schema: &Arc<Schema>) -> Result<Vec<Batch>, Stri
     })
 }
 
-fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
-    let out = Shared::default();
+fn by_sink(page: &RowPage, result: &KeptResult, format: RowFormat) -> io::Result<Vec<u8>> {
+    let out = SharedBuffer::default();
     let columns = result.columns.iter().map(|column| column.name.clone()).collect();
     let head = [ResultHead {
         processor: result.processor.clone(),
@@ -124,18 +129,18 @@ fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u
         ..ResultHead::default()
     }];
     let mut sink: Box<dyn Sink> = match format {
-        Format::Csv => Box::new(Csv::new(out.clone(), &head)),
-        Format::Parquet => {
+        RowFormat::Csv => Box::new(CsvSink::new(out.clone(), &head)),
+        RowFormat::Parquet => {
             let columns = page.schema.ids().collect();
-            Box::new(Parquet::new(
+            Box::new(ParquetSink::new(
                 out.clone(),
-                Head::of(&result.table, Kind::Result),
+                FileMetadata::of(&result.table, TableKind::Result),
                 page.schema.clone(),
                 columns,
                 PARQUET_BYTES,
             )?)
         }
-        _ => Box::new(Jsonl::new(out.clone(), &head)),
+        _ => Box::new(JsonlSink::new(out.clone(), &head)),
     };
     for batch in &page.batches {
         sink.write(0, batch)?;
@@ -147,15 +152,15 @@ fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u
 
 /// Buffer of a sink, read after it has ended.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Shared {
+impl SharedBuffer {
     fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl io::Write for Shared {
+impl io::Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())

@@ -2,14 +2,17 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use crate::access::{Access, Role};
-use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
-use crate::job::{Job, JobId, JobKind, Redaction, State, Submission};
-use crate::service::{Denied, Service, may_ask, must_own};
+use crate::access::{AccessRole, ClientAccess};
+use crate::alerts::{
+    AlertRule, AlertSilence, AlertView, CompiledSilence, ReceiverTestResult, RuleError, RuleRequest,
+    RuleView, SilenceScope,
+};
+use crate::job::{JobId, JobKind, JobPhase, JobRecord, JobSubmission, RedactionMode};
+use crate::service::{Service, ServiceError, may_ask, must_own};
 use crate::store::{JobQuery, now_ns};
 
 /// Reason why a rule or a silence is rejected.
-pub enum Unwatched {
+pub enum RuleRejection {
     /// Invalid, with a message.
     Wrong(String),
     /// The query is invalid: its text and errors.
@@ -19,17 +22,17 @@ pub enum Unwatched {
     /// The name exists.
     Taken(String),
     /// Rejected for another reason.
-    Denied(Denied),
+    Denied(ServiceError),
 }
 
-impl<E: Into<Denied>> From<E> for Unwatched {
-    fn from(denied: E) -> Unwatched {
-        Unwatched::Denied(denied.into())
+impl<E: Into<ServiceError>> From<E> for RuleRejection {
+    fn from(denied: E) -> RuleRejection {
+        RuleRejection::Denied(denied.into())
     }
 }
 
 /// A silence as requested.
-pub struct SilenceAsked {
+pub struct NewSilence {
     /// Matchers.
     pub matchers: Vec<String>,
     /// Start, in nanoseconds since the epoch.
@@ -42,16 +45,16 @@ pub struct SilenceAsked {
 
 impl Service {
     /// Adds a rule.
-    pub fn add_rule(&self, who: &Access, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
+    pub fn add_rule(&self, who: &ClientAccess, asked: &RuleRequest) -> Result<RuleView, RuleRejection> {
         let _one = self.one_ruling();
         let most = self.limits().alerts.rules_max;
         if self.alerts().rules_count() >= most {
-            return Err(Denied::Quota(format!(
+            return Err(ServiceError::Quota(format!(
                 "there are {most} alert rules, and there may be no more (--alert-rules-max)"
             ))
             .into());
         }
-        let taken = || Unwatched::Taken(format!("there is a rule {} already", asked.name));
+        let taken = || RuleRejection::Taken(format!("there is a rule {} already", asked.name));
         if self.alerts().rules().iter().any(|rule| rule.asked.name == asked.name) {
             return Err(taken());
         }
@@ -60,17 +63,25 @@ impl Service {
             Ok(Some(shown)) => Ok(shown),
             result => {
                 self.leave(who, rule.owns_job().then_some(job));
-                Err(result.err().map_or_else(taken, Unwatched::from))
+                Err(result.err().map_or_else(taken, RuleRejection::from))
             }
         }
     }
 
     /// Replaces a rule; the name stays.
-    pub fn replace_rule(&self, who: &Access, id: i64, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
+    pub fn replace_rule(
+        &self,
+        who: &ClientAccess,
+        id: i64,
+        asked: &RuleRequest,
+    ) -> Result<RuleView, RuleRejection> {
         let _one = self.one_ruling();
         let known = self.own_rule(who, id)?;
         if known.asked.name != asked.name {
-            return Err(Unwatched::Wrong(format!("a rule keeps its name: this one is {}", known.asked.name)));
+            return Err(RuleRejection::Wrong(format!(
+                "a rule keeps its name: this one is {}",
+                known.asked.name
+            )));
         }
         let owned = known.asked.query.is_some().then_some(known.job_id);
         let same = |asked: &RuleRequest| (asked.query.clone(), asked.on.clone(), asked.redact);
@@ -81,14 +92,14 @@ impl Service {
             }
             _ => self.rule_over(who, asked)?,
         };
-        let gone = || Denied::Unknown(format!("there is no alert rule {id}"));
+        let gone = || ServiceError::Unknown(format!("there is no alert rule {id}"));
         let shown = self.alerts().replace(id, job, &rule)?.ok_or_else(gone)?;
         self.leave(who, owned.filter(|old| *old != job));
         Ok(shown)
     }
 
     /// Removes a rule, and the job it owns unless another rule uses it.
-    pub fn remove_rule(&self, who: &Access, id: i64) -> Result<(), Denied> {
+    pub fn remove_rule(&self, who: &ClientAccess, id: i64) -> Result<(), ServiceError> {
         let _one = self.one_ruling();
         self.own_rule(who, id)?;
         let own = self.alerts().remove(id)?;
@@ -102,31 +113,35 @@ impl Service {
     }
 
     /// Ends the job of a removed rule unless another rule uses it.
-    fn leave(&self, who: &Access, job: Option<JobId>) {
+    fn leave(&self, who: &ClientAccess, job: Option<JobId>) {
         let Some(job) = job else { return };
         if self.alerts().rules().iter().any(|rule| rule.job_id == job && rule.asked.query.is_some()) {
             return;
         }
-        let all = Access { role: Role::Admin, scope: Default::default(), ..who.clone() };
+        let all = ClientAccess { role: AccessRole::Admin, scope: Default::default(), ..who.clone() };
         if let Err(why) = self.stop(&all, job) {
             tracing::warn!("job {job}, which an alert rule ran, goes on: {why}");
         }
     }
 
     /// The rule, and the job of its rows: an existing or a new one.
-    fn rule_over(&self, who: &Access, asked: &RuleRequest) -> Result<(Rule, JobId), Unwatched> {
+    fn rule_over(
+        &self,
+        who: &ClientAccess,
+        asked: &RuleRequest,
+    ) -> Result<(AlertRule, JobId), RuleRejection> {
         match (&asked.query, &asked.job) {
             (Some(query), None) => {
-                let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
+                let plan = self.plan(query).map_err(|errors| RuleRejection::Query(query.clone(), errors))?;
                 let rule = self.rule_of(asked, &plan)?;
                 if let Some(job) = self.job_of_rules(who, asked, &plan)? {
                     return Ok((rule, job));
                 }
-                let job = Submission {
+                let job = JobSubmission {
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
-                    redaction: if asked.redact { Redaction::Folded } else { Redaction::Raw },
-                    ..Submission::standing(query, &format!("alert: {}", asked.name))
+                    redaction: if asked.redact { RedactionMode::Folded } else { RedactionMode::Raw },
+                    ..JobSubmission::standing(query, &format!("alert: {}", asked.name))
                 };
                 let (job, _) = self.submit(who, &job, None)?;
                 Ok((rule, job.id))
@@ -137,7 +152,7 @@ impl Service {
                 must_own(who, &job.owner, &format!("job {}", job.id), "makes rules over")?;
                 Ok((self.checked_rule(asked, &job)?, job.id))
             }
-            _ => Err(Unwatched::Wrong("a rule has either a query or a job".into())),
+            _ => Err(RuleRejection::Wrong("a rule has either a query or a job".into())),
         }
     }
 
@@ -145,11 +160,11 @@ impl Service {
     /// and agents run one monitor for both. A query with LIMIT has its own job, because its time starts with it.
     fn job_of_rules(
         &self,
-        who: &Access,
+        who: &ClientAccess,
         asked: &RuleRequest,
         plan: &plan::Plan,
-    ) -> Result<Option<JobId>, Denied> {
-        if plan.monitor.limit != plan::Limit::default() {
+    ) -> Result<Option<JobId>, ServiceError> {
+        if plan.monitor.limit != plan::QueryLimit::default() {
             return Ok(None);
         }
         let budget = |query: &str| self.checked(query).ok().map(|query| query.budget);
@@ -158,8 +173,9 @@ impl Service {
             if rule.owner != who.name || (on, redact) != (&asked.on, &asked.redact) {
                 continue;
             }
-            let may =
-                |job: &Job| !matches!(job.state, State::Ended(_)) && self.may_see_rows(who, job).is_ok();
+            let may = |job: &JobRecord| {
+                !matches!(job.state, JobPhase::Ended(_)) && self.may_see_rows(who, job).is_ok()
+            };
             let is_same = self
                 .plan(query)
                 .is_ok_and(|own| own.monitor == plan.monitor && own.dataflow == plan.dataflow)
@@ -172,56 +188,56 @@ impl Service {
         Ok(None)
     }
 
-    fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<Rule, Unwatched> {
-        let plan = self.plan_of(job).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
+    fn checked_rule(&self, asked: &RuleRequest, job: &JobRecord) -> Result<AlertRule, RuleRejection> {
+        let plan = self.plan_of(job).map_err(|errors| RuleRejection::Query(job.query.clone(), errors))?;
         self.rule_of(asked, &plan)
     }
 
-    fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan) -> Result<Rule, Unwatched> {
+    fn rule_of(&self, asked: &RuleRequest, plan: &plan::Plan) -> Result<AlertRule, RuleRejection> {
         let wrong = |wrong| match wrong {
-            Wrong::Words(words) => Unwatched::Wrong(words),
-            Wrong::Condition(errors) => Unwatched::Condition(asked.when.clone(), errors),
+            RuleError::Words(words) => RuleRejection::Wrong(words),
+            RuleError::Condition(errors) => RuleRejection::Condition(asked.when.clone(), errors),
         };
         let is_known = |name: &str| self.alerts().receivers().iter().any(|receiver| receiver.name == name);
         asked.check(&is_known).map_err(wrong)?;
-        Rule::of(asked.clone(), plan).map_err(wrong)
+        AlertRule::of(asked.clone(), plan).map_err(wrong)
     }
 
     /// A standing job by number or name.
-    pub(crate) fn standing_job(&self, who: &Access, name: &str) -> Result<Job, Denied> {
+    pub(crate) fn standing_job(&self, who: &ClientAccess, name: &str) -> Result<JobRecord, ServiceError> {
         let all = self.store().jobs(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
-        let is_meant = |job: &Job| {
+        let is_meant = |job: &JobRecord| {
             job.kind == JobKind::Standing
-                && !matches!(job.state, State::Ended(_))
+                && !matches!(job.state, JobPhase::Ended(_))
                 && (job.name == name || job.id.to_string() == name)
                 && self.may_see(who, job)
         };
         let found = all.into_iter().find(is_meant);
-        found.ok_or_else(|| Denied::Unknown(format!("there is no standing job {name} at work")))
+        found.ok_or_else(|| ServiceError::Unknown(format!("there is no standing job {name} at work")))
     }
 
     /// Rules that `who` may see.
-    pub fn rules(&self, who: &Access) -> Vec<RuleShown> {
+    pub fn rules(&self, who: &ClientAccess) -> Vec<RuleView> {
         let mut rules = self.alerts().rules();
         rules.retain(|rule| self.may_see_rows_of(who, rule.job_id));
         rules
     }
 
     /// A rule that `who` may see.
-    pub fn rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
+    pub fn rule(&self, who: &ClientAccess, id: i64) -> Result<RuleView, ServiceError> {
         let rule = self.alerts().rule(id).filter(|rule| self.may_see_rows_of(who, rule.job_id));
-        rule.ok_or_else(|| Denied::Unknown(format!("there is no alert rule {id}")))
+        rule.ok_or_else(|| ServiceError::Unknown(format!("there is no alert rule {id}")))
     }
 
     /// A rule that `who` may change.
-    fn own_rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
+    fn own_rule(&self, who: &ClientAccess, id: i64) -> Result<RuleView, ServiceError> {
         let rule = self.rule(who, id)?;
         must_own(who, &rule.owner, &format!("the rule {}", rule.asked.name), "changes")?;
         Ok(rule)
     }
 
     /// Alerts that `who` may see.
-    pub fn alerts_shown(&self, who: &Access) -> Vec<AlertShown> {
+    pub fn alerts_shown(&self, who: &ClientAccess) -> Vec<AlertView> {
         let mut alerts = self.alerts().shown();
         let mut may = std::collections::BTreeMap::new();
         alerts.retain(|alert| *may.entry(alert.job).or_insert_with(|| self.may_see_rows_of(who, alert.job)));
@@ -229,7 +245,7 @@ impl Service {
     }
 
     /// Silences that `who` may see: matchers and comments may name objects outside a token's networks.
-    pub fn silences_shown(&self, who: &Access) -> Vec<Silence> {
+    pub fn silences_shown(&self, who: &ClientAccess) -> Vec<AlertSilence> {
         let mut silences = self.alerts().silences();
         silences.retain(|silence| !who.is_scoped() || silence.author == who.name);
         silences
@@ -238,45 +254,46 @@ impl Service {
     /// Adds or replaces a silence.
     pub fn keep_silence(
         &self,
-        who: &Access,
+        who: &ClientAccess,
         id: Option<i64>,
-        asked: SilenceAsked,
-    ) -> Result<Silence, Unwatched> {
+        asked: NewSilence,
+    ) -> Result<AlertSilence, RuleRejection> {
         let known = id.map(|id| self.own_silence(who, id)).transpose()?;
         let most = self.limits().alerts.silences_max;
         if known.is_none() && self.alerts().silences().len() >= most {
-            return Err(Denied::Quota(format!(
+            return Err(ServiceError::Quota(format!(
                 "there are {most} silences, and there may be no more (--alert-silences-max)"
             ))
             .into());
         }
-        let reach = if who.is_admin_of_all() { Reach::All } else { Reach::Own };
-        let SilenceAsked { matchers, starts_ns, ends_ns, comment } = asked;
+        let reach = if who.is_admin_of_all() { SilenceScope::All } else { SilenceScope::Own };
+        let NewSilence { matchers, starts_ns, ends_ns, comment } = asked;
         let (id, author) = known.map_or((0, who.name.clone()), |known| (known.id, known.author));
-        let silence = Silence { id, matchers, starts_ns, ends_ns, comment, author, reach };
-        Ok(self.alerts().keep_silence(Matching::new(silence).map_err(Unwatched::Wrong)?)?)
+        let silence = AlertSilence { id, matchers, starts_ns, ends_ns, comment, author, reach };
+        Ok(self.alerts().keep_silence(CompiledSilence::new(silence).map_err(RuleRejection::Wrong)?)?)
     }
 
     /// Ends a silence.
-    pub fn end_silence(&self, who: &Access, id: i64) -> Result<Silence, Denied> {
+    pub fn end_silence(&self, who: &ClientAccess, id: i64) -> Result<AlertSilence, ServiceError> {
         let mut silence = self.own_silence(who, id)?;
         silence.ends_ns = now_ns();
         silence.starts_ns = silence.starts_ns.min(silence.ends_ns - 1);
-        let matching = Matching::new(silence).map_err(Denied::Unknown)?;
+        let matching = CompiledSilence::new(silence).map_err(ServiceError::Unknown)?;
         Ok(self.alerts().keep_silence(matching)?)
     }
 
-    fn own_silence(&self, who: &Access, id: i64) -> Result<Silence, Denied> {
+    fn own_silence(&self, who: &ClientAccess, id: i64) -> Result<AlertSilence, ServiceError> {
         let known = self.silences_shown(who).into_iter().find(|silence| silence.id == id);
-        let known = known.ok_or_else(|| Denied::Unknown(format!("there is no silence {id}")))?;
+        let known = known.ok_or_else(|| ServiceError::Unknown(format!("there is no silence {id}")))?;
         must_own(who, &known.author, &format!("the silence {id}"), "changes")?;
         Ok(known)
     }
 
     /// Sends a test notification to a receiver.
-    pub fn test_receiver(&self, who: &Access, name: &str) -> Result<Outcome, Denied> {
+    pub fn test_receiver(&self, who: &ClientAccess, name: &str) -> Result<ReceiverTestResult, ServiceError> {
         let receiver = self.alerts().receivers().iter().find(|receiver| receiver.name == name);
-        let receiver = receiver.ok_or_else(|| Denied::Unknown(format!("there is no receiver {name}")))?;
+        let receiver =
+            receiver.ok_or_else(|| ServiceError::Unknown(format!("there is no receiver {name}")))?;
         Ok(receiver.test(&who.name))
     }
 }

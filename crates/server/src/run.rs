@@ -7,27 +7,27 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::http::{PageFile, Serving};
+use crate::http::{HttpServer, PageFile};
 use crate::service::Service;
-use crate::tls::Tls;
+use crate::tls::ServerTls;
 
 /// Listening address and identity.
-pub struct Listen<'a> {
+pub struct ListenOptions<'a> {
     /// Address.
     pub address: SocketAddr,
     /// Host names that clients may use.
     pub names: &'a [String],
     /// TLS, if enabled.
-    pub tls: Option<Tls>,
+    pub tls: Option<ServerTls>,
     /// Files of the page; empty: only the page without scripts.
     pub page: Vec<PageFile>,
     /// Additional listener.
-    pub beside: Beside,
+    pub beside: SecondAddress,
 }
 
 /// Additional listener of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum SecondAddress {
     /// None.
     Nothing,
     /// A loopback port without TLS, for a local agent without a trusted certificate authority.
@@ -36,10 +36,10 @@ pub enum Beside {
 
 /// Addresses on which a server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct BoundAddresses {
     /// The configured address.
     pub address: SocketAddr,
-    /// See [`Beside`].
+    /// See [`SecondAddress`].
     pub beside: Option<SocketAddr>,
 }
 
@@ -48,17 +48,23 @@ pub struct Bound {
 ///
 /// # Errors
 /// If the address is unavailable, or the system cannot create threads.
-pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Bound)) -> io::Result<()> {
+pub fn serve(
+    service: Arc<Service>,
+    listen: ListenOptions<'_>,
+    ready: impl FnOnce(BoundAddresses),
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let mut serving = Serving::bind(service.clone(), listen.address, listen.names).await?;
+        let mut serving = HttpServer::bind(service.clone(), listen.address, listen.names).await?;
         serving.show(listen.page);
         let beside = match listen.beside {
-            Beside::Nothing => None,
-            Beside::Loopback => Some(Serving::bind(service, (Ipv4Addr::LOCALHOST, 0).into(), &[]).await?),
+            SecondAddress::Nothing => None,
+            SecondAddress::Loopback => {
+                Some(HttpServer::bind(service, (Ipv4Addr::LOCALHOST, 0).into(), &[]).await?)
+            }
         };
         if let Some(tls) = listen.tls {
             let anew = serving.secure(tls);
@@ -68,8 +74,8 @@ pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Bound
                 }
             });
         }
-        let beside_at = beside.as_ref().map(Serving::address).transpose()?;
-        ready(Bound { address: serving.address()?, beside: beside_at });
+        let beside_at = beside.as_ref().map(HttpServer::address).transpose()?;
+        ready(BoundAddresses { address: serving.address()?, beside: beside_at });
         let (end, mut ended) = watch::channel(());
         let beside = beside.map(|beside| {
             tokio::spawn(beside.until(async move {

@@ -1,51 +1,55 @@
 //! Requests on actions: permissions to create and see them.
 
-use outlets::Steward;
+use outlets::DesiredStateSender;
 
-use crate::access::{Access, Role};
-use crate::actions::{Action, ActionRequest, ActionShown, DecisionShown};
-use crate::delivery::{May, Named, Unusable, shown_address};
-use crate::rules::Unwatched;
-use crate::service::{Denied, Service, must_own};
+use crate::access::{AccessRole, ClientAccess};
+use crate::actions::{ActionRequest, ActionSpec, ActionView, DecisionView};
+use crate::delivery::{NamedOutlets, OutletPermission, OutletRefusal, shown_address};
+use crate::rules::RuleRejection;
+use crate::service::{Service, ServiceError, must_own};
 
 impl Service {
     /// Adds an action.
-    pub fn add_action(&self, who: &Access, asked: &ActionRequest) -> Result<ActionShown, Unwatched> {
+    pub fn add_action(&self, who: &ClientAccess, asked: &ActionRequest) -> Result<ActionView, RuleRejection> {
         let most = self.limits().actions.actions_max;
         if self.actions().count() >= most {
-            return Err(Denied::Quota(format!(
+            return Err(ServiceError::Quota(format!(
                 "there are {most} actions, and there may be no more (--actions-max)"
             ))
             .into());
         }
-        asked.check().map_err(Unwatched::Wrong)?;
+        asked.check().map_err(RuleRejection::Wrong)?;
         let job = self.standing_job(who, &asked.job)?;
         self.may_see_rows(who, &job)?;
         must_own(who, &job.owner, &format!("job {}", job.id), "makes actions over")?;
-        let plan = self.plan_of(&job).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
-        let action = Action::of(asked.clone(), &plan).map_err(Unwatched::Wrong)?;
+        let plan = self.plan_of(&job).map_err(|errors| RuleRejection::Query(job.query.clone(), errors))?;
+        let action = ActionSpec::of(asked.clone(), &plan).map_err(RuleRejection::Wrong)?;
         self.may_tell(who, asked)?;
         let added = self.actions().add(&who.name, job.id, &action)?;
-        added.ok_or_else(|| Unwatched::Taken(format!("there is an action {} already", asked.name)))
+        added.ok_or_else(|| RuleRejection::Taken(format!("there is an action {} already", asked.name)))
     }
 
     /// Checks whether `who` may use these receivers, and whether they can carry out decisions.
-    fn may_tell(&self, who: &Access, asked: &ActionRequest) -> Result<(), Unwatched> {
-        let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
+    fn may_tell(&self, who: &ClientAccess, asked: &ActionRequest) -> Result<(), RuleRejection> {
+        let may = if who.role >= AccessRole::Admin {
+            OutletPermission::GiveAddresses
+        } else {
+            OutletPermission::UseNames
+        };
         for to in &asked.to {
-            Named::allow(to, may).map_err(|unusable| match unusable {
-                Unusable::Wrong(why) => Denied::Outlet(why),
-                Unusable::Forbidden(why) => Denied::Forbidden(why),
+            NamedOutlets::allow(to, may).map_err(|unusable| match unusable {
+                OutletRefusal::Wrong(why) => ServiceError::Outlet(why),
+                OutletRefusal::Forbidden(why) => ServiceError::Forbidden(why),
             })?;
             let address = self.deliveries.named().read(to);
-            let made = address.and_then(|address| Steward::new(&address));
-            made.map_err(|why| Denied::Outlet(format!("to {}: {why}", shown_address(to))))?;
+            let made = address.and_then(|address| DesiredStateSender::new(&address));
+            made.map_err(|why| ServiceError::Outlet(format!("to {}: {why}", shown_address(to))))?;
         }
         Ok(())
     }
 
     /// Removes an action. Receivers keep its last decision.
-    pub fn remove_action(&self, who: &Access, id: i64) -> Result<(), Denied> {
+    pub fn remove_action(&self, who: &ClientAccess, id: i64) -> Result<(), ServiceError> {
         let action = self.action(who, id)?;
         must_own(who, &action.owner, &format!("the action {}", action.name), "removes")?;
         self.actions().remove(id)?;
@@ -53,26 +57,26 @@ impl Service {
     }
 
     /// Actions that `who` may see.
-    pub fn actions_shown(&self, who: &Access) -> Vec<ActionShown> {
+    pub fn actions_shown(&self, who: &ClientAccess) -> Vec<ActionView> {
         let mut actions = self.actions().shown();
         actions.retain(|action| self.may_see_rows_of(who, action.job_id));
         actions
     }
 
     /// An action that `who` may see.
-    pub fn action(&self, who: &Access, id: i64) -> Result<ActionShown, Denied> {
+    pub fn action(&self, who: &ClientAccess, id: i64) -> Result<ActionView, ServiceError> {
         let action = self.actions().one(id).filter(|action| self.may_see_rows_of(who, action.job_id));
-        action.ok_or_else(|| Denied::Unknown(format!("there is no action {id}")))
+        action.ok_or_else(|| ServiceError::Unknown(format!("there is no action {id}")))
     }
 
     /// Decisions of an action that `who` may see, newest first.
     pub fn decisions(
         &self,
-        who: &Access,
+        who: &ClientAccess,
         id: i64,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<DecisionShown>, Denied> {
+    ) -> Result<Vec<DecisionView>, ServiceError> {
         self.action(who, id)?;
         Ok(self.actions().decisions(id, before, limit)?)
     }

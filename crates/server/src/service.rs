@@ -1,6 +1,6 @@
 //! Implementation of the requests, without sockets. All functions may block on the disk.
 
-mod opened;
+mod data_directory;
 mod submit;
 
 use std::collections::BTreeMap;
@@ -8,81 +8,83 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use plan::{Budget, Plan, Sample};
+use plan::{NetworkBudget, Plan, SampleMode};
 use tuple::Schema;
 
-use crate::access::{Access, Role};
-use crate::actions::{Actions, Carrying};
-use crate::alerts::{Alerts, Sending};
-use crate::delivery::{Deliveries, Shown};
-use crate::fleet::{Agent, Fleet, Order, Stop};
-use crate::history::History;
-use crate::hub::Hub;
-use crate::job::{Capture, End, Job, JobId, Outcome, Redaction, State, TuplesMade};
-use crate::leases::Leases;
-use crate::limits::Limits;
-use crate::shelf::Shelf;
-use crate::store::{Store, StoreError};
+use crate::access::{AccessRole, ClientAccess};
+use crate::actions::{ActionExecutors, ActionRegistry};
+use crate::alerts::{AlertRegistry, AlertSenderThreads};
+use crate::delivery::{OutletDeliveries, ResultsMetricsPage};
+use crate::fleet::{AgentView, Fleet, FleetOrder, StopCause};
+use crate::history::RowHistory;
+use crate::hub::ResultHub;
+use crate::job::{
+    CaptureRequest, JobEnding, JobId, JobOutcome, JobPhase, JobRecord, RedactionMode, TupleOrigin,
+};
+use crate::leases::JobLeases;
+use crate::limits::ServiceLimits;
+use crate::recording_store::RecordingStore;
+use crate::store::{ServerStore, StoreError};
 
-pub use crate::denied::Denied;
-pub use opened::{ADMIN_TOKEN, Opened};
-pub(crate) use opened::{LOCK, RESERVE, RESTORING};
+pub use crate::service_error::ServiceError;
+pub use data_directory::{ADMIN_TOKEN, DataDirectory};
+pub(crate) use data_directory::{LOCK, RESERVE, RESTORING};
 
-impl From<StoreError> for Denied {
-    fn from(error: StoreError) -> Denied {
-        Denied::Unkept(error.into())
+impl From<StoreError> for ServiceError {
+    fn from(error: StoreError) -> ServiceError {
+        ServiceError::Unkept(error.into())
     }
 }
 
 /// The service.
 pub struct Service {
     /// Sends notifications of alerts; dropped first.
-    _sending: Sending,
+    _sending: AlertSenderThreads,
     /// Carries out the decisions of actions.
-    _carrying: Carrying,
+    _carrying: ActionExecutors,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// Serializes submissions: a key is looked up and stored atomically.
     submitting: Mutex<()>,
     /// Serializes changes of alert rules.
     pub(crate) ruling: Mutex<()>,
-    leases: Leases,
-    pub(crate) deliveries: Deliveries,
+    leases: JobLeases,
+    pub(crate) deliveries: OutletDeliveries,
     /// Metrics of results.
-    pub(crate) shown: Shown,
-    pub(crate) shelf: Option<Shelf>,
+    pub(crate) shown: ResultsMetricsPage,
+    pub(crate) shelf: Option<RecordingStore>,
     /// Dropped last, so that the next process that opens the data directory finds no active thread.
-    opened: Opened,
+    opened: DataDirectory,
 }
 
 impl Service {
     /// The hub that receives rows.
     #[must_use]
-    pub fn hub(&self) -> &Arc<Hub> {
+    pub fn hub(&self) -> &Arc<ResultHub> {
         &self.opened.hub
     }
 
     /// The store.
     #[must_use]
-    pub fn store(&self) -> &Arc<Store> {
+    pub fn store(&self) -> &Arc<ServerStore> {
         &self.opened.store
     }
 
-    pub(crate) fn alerts(&self) -> &Alerts {
+    pub(crate) fn alerts(&self) -> &AlertRegistry {
         &self.opened.alerts
     }
 
-    pub(crate) fn actions(&self) -> &Arc<Actions> {
+    pub(crate) fn actions(&self) -> &Arc<ActionRegistry> {
         &self.opened.actions
     }
 
-    pub(crate) fn history(&self) -> &History {
+    pub(crate) fn history(&self) -> &RowHistory {
         &self.opened.history
     }
 
     /// The limits.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ServiceLimits {
         &self.opened.limits
     }
 
@@ -126,8 +128,8 @@ impl Service {
     fn resume(&self) -> Result<(), StoreError> {
         for job in self.store().unfinished_jobs()? {
             let end = |why: &str| {
-                let end = End::new(Outcome::Failed, why);
-                self.store().set_state(job.id, &State::Ended(end), None)
+                let end = JobEnding::new(JobOutcome::Failed, why);
+                self.store().set_state(job.id, &JobPhase::Ended(end), None)
             };
             let Ok(query) = self.checked_of(&job) else {
                 end("this version of the program does not understand the query any more")?;
@@ -140,9 +142,9 @@ impl Service {
             let plan = Arc::new(planner::lower(&query));
             self.leases.begin(job.id, job.lease_seconds);
             if let Err(refused) = self.fleet.start(&order(&job, plan, query.budget)) {
-                self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
-            } else if job.state == State::Draining {
-                self.fleet.stop(job.id, Stop::Asked);
+                self.store().set_state(job.id, &JobPhase::Planned, Some(&refused.to_string()))?;
+            } else if job.state == JobPhase::Draining {
+                self.fleet.stop(job.id, StopCause::Asked);
             }
         }
         for id in self.store().jobs_delivering()? {
@@ -160,7 +162,7 @@ impl Service {
     }
 
     /// The query of a job, which may have BUDGET in a network.
-    pub(crate) fn checked_of(&self, job: &Job) -> Result<query::Query, Vec<query::Diagnostic>> {
+    pub(crate) fn checked_of(&self, job: &JobRecord) -> Result<query::CheckedQuery, Vec<query::Diagnostic>> {
         self.checked_in(&job.query, job.network)
     }
 
@@ -169,7 +171,7 @@ impl Service {
         &self,
         text: &str,
         network: bool,
-    ) -> Result<query::Query, Vec<query::Diagnostic>> {
+    ) -> Result<query::CheckedQuery, Vec<query::Diagnostic>> {
         match network {
             true => query::check_for_network(text, &self.schemas, &()),
             false => self.checked(text),
@@ -177,32 +179,32 @@ impl Service {
     }
 
     /// The plan of a job's query.
-    pub(crate) fn plan_of(&self, job: &Job) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
+    pub(crate) fn plan_of(&self, job: &JobRecord) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
         self.checked_of(job).map(|query| Arc::new(planner::lower(&query)))
     }
 
     /// Whether `who` may see the rows of a job, and the alerts and actions on them.
-    pub(crate) fn may_see_rows_of(&self, who: &Access, job: JobId) -> bool {
+    pub(crate) fn may_see_rows_of(&self, who: &ClientAccess, job: JobId) -> bool {
         self.job(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
     }
 
     /// A job that `who` may see.
-    pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
+    pub fn job(&self, who: &ClientAccess, id: JobId) -> Result<JobRecord, ServiceError> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
-        let mut job = [job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))?];
+        let mut job = [job.ok_or_else(|| ServiceError::Unknown(format!("there is no job {id}")))?];
         self.tell(&mut job)?;
         let [job] = job;
         Ok(job)
     }
 
     /// Adds state that is not in the store to jobs.
-    pub(crate) fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
+    pub(crate) fn tell(&self, jobs: &mut [JobRecord]) -> Result<(), StoreError> {
         self.hub().add_unwritten(jobs);
         self.deliveries.tell(jobs)
     }
 
     /// Agents, each with the jobs that `who` may see.
-    pub(crate) fn agents_shown(&self, who: &Access) -> Vec<Agent> {
+    pub(crate) fn agents_shown(&self, who: &ClientAccess) -> Vec<AgentView> {
         let mut agents = self.fleet.agents();
         if who.is_scoped() {
             let mut may = BTreeMap::new();
@@ -214,39 +216,42 @@ impl Service {
     }
 
     /// Whether `who` may see a job: its query stays within the token's networks.
-    pub fn may_see(&self, who: &Access, job: &Job) -> bool {
+    pub fn may_see(&self, who: &ClientAccess, job: &JobRecord) -> bool {
         !who.is_scoped() || self.plan_of(job).is_ok_and(|plan| who.scope.allows(&plan.monitor))
     }
 
     /// Checks whether `who` may see a job's rows: tuples, and unredacted texts, require the role *raw*.
-    pub fn may_see_rows(&self, who: &Access, job: &Job) -> Result<(), Denied> {
+    pub fn may_see_rows(&self, who: &ClientAccess, job: &JobRecord) -> Result<(), ServiceError> {
         self.may_see_texts(who, job)?;
-        match who.role >= Role::Raw || self.plan_of(job).is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
+        match who.role >= AccessRole::Raw
+            || self.plan_of(job).is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
         {
             true => Ok(()),
-            false => Err(Denied::Forbidden("this job's rows are tuples, which need the role raw".into())),
-        }
-    }
-
-    /// Checks whether `who` may see data derived from a job's texts: unredacted ones require the role *raw*.
-    pub(crate) fn may_see_texts(&self, who: &Access, job: &Job) -> Result<(), Denied> {
-        match job.redacted || who.role >= Role::Raw {
-            true => Ok(()),
             false => {
-                Err(Denied::Forbidden("this job's texts are not folded: its rows need the role raw".into()))
+                Err(ServiceError::Forbidden("this job's rows are tuples, which need the role raw".into()))
             }
         }
     }
 
+    /// Checks whether `who` may see data derived from a job's texts: unredacted ones require the role *raw*.
+    pub(crate) fn may_see_texts(&self, who: &ClientAccess, job: &JobRecord) -> Result<(), ServiceError> {
+        match job.redacted || who.role >= AccessRole::Raw {
+            true => Ok(()),
+            false => Err(ServiceError::Forbidden(
+                "this job's texts are not folded: its rows need the role raw".into(),
+            )),
+        }
+    }
+
     /// Stops a job.
-    pub fn stop(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
+    pub fn stop(&self, who: &ClientAccess, id: JobId) -> Result<JobRecord, ServiceError> {
         let job = self.own(who, id, "stops")?;
-        self.end(&job, Stop::Asked)?;
+        self.end(&job, StopCause::Asked)?;
         self.job(who, id)
     }
 
     /// Renews the lease of a job.
-    pub fn renew(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
+    pub fn renew(&self, who: &ClientAccess, id: JobId) -> Result<JobRecord, ServiceError> {
         let job = self.own(who, id, "renews")?;
         self.leases.renew(job.id);
         Ok(job)
@@ -256,7 +261,7 @@ impl Service {
     pub(crate) fn end_abandoned(&self) {
         for id in self.leases.over() {
             let ended = match self.store().job(id) {
-                Ok(Some(job)) => self.end(&job, Stop::Abandoned),
+                Ok(Some(job)) => self.end(&job, StopCause::Abandoned),
                 Ok(None) => Ok(()),
                 Err(error) => Err(error.into()),
             };
@@ -268,22 +273,22 @@ impl Service {
     }
 
     /// A job that `who` may change as its owner.
-    fn own(&self, who: &Access, id: JobId, what: &str) -> Result<Job, Denied> {
+    fn own(&self, who: &ClientAccess, id: JobId, what: &str) -> Result<JobRecord, ServiceError> {
         let job = self.job(who, id)?;
         must_own(who, &job.owner, &format!("job {id}"), what)?;
         Ok(job)
     }
 
-    fn end(&self, job: &Job, stop: Stop) -> Result<(), Denied> {
+    fn end(&self, job: &JobRecord, stop: StopCause) -> Result<(), ServiceError> {
         match job.state {
-            State::Ended(_) => {}
+            JobPhase::Ended(_) => {}
             // No agent runs it, so there is nothing to wait for.
-            State::Planned if job.reason.is_some() => {
-                let end = End::new(stop.outcome(), "stopped before it ran");
-                self.hub().turn(job.id, State::Ended(end), None)?;
+            JobPhase::Planned if job.reason.is_some() => {
+                let end = JobEnding::new(stop.outcome(), "stopped before it ran");
+                self.hub().turn(job.id, JobPhase::Ended(end), None)?;
             }
             _ => {
-                self.hub().turn(job.id, State::Draining, None)?;
+                self.hub().turn(job.id, JobPhase::Draining, None)?;
                 self.fleet.stop(job.id, stop);
             }
         }
@@ -292,25 +297,25 @@ impl Service {
 }
 
 /// Checks whether `who` is the owner of `thing` or an admin; `what`: the verb for the message, as "stops".
-pub(crate) fn must_own(who: &Access, owner: &str, thing: &str, what: &str) -> Result<(), Denied> {
-    match owner == who.name || who.role >= Role::Admin {
+pub(crate) fn must_own(who: &ClientAccess, owner: &str, thing: &str, what: &str) -> Result<(), ServiceError> {
+    match owner == who.name || who.role >= AccessRole::Admin {
         true => Ok(()),
-        false => Err(Denied::Forbidden(format!(
+        false => Err(ServiceError::Forbidden(format!(
             "{thing} belongs to {owner}: only that token or an admin's {what} it"
         ))),
     }
 }
 
 /// Checks whether a token allows a query.
-pub(crate) fn may_ask(who: &Access, plan: &Plan) -> Result<(), Denied> {
-    if who.role < Role::Raw && plan.dataflow.pipelines.is_empty() {
-        return Err(Denied::Forbidden(
+pub(crate) fn may_ask(who: &ClientAccess, plan: &Plan) -> Result<(), ServiceError> {
+    if who.role < AccessRole::Raw && plan.dataflow.pipelines.is_empty() {
+        return Err(ServiceError::Forbidden(
             "a query without PROCESS asks for the tuples themselves, which needs the role raw".into(),
         ));
     }
     match who.scope.allows(&plan.monitor) {
         true => Ok(()),
-        false => Err(Denied::Forbidden(
+        false => Err(ServiceError::Forbidden(
             "this token is for some networks only: say FROM or TO with addresses inside them, and no others"
                 .into(),
         )),
@@ -318,28 +323,28 @@ pub(crate) fn may_ask(who: &Access, plan: &Plan) -> Result<(), Denied> {
 }
 
 /// Origin of the rows of a query, if they are tuples.
-fn tuples_made(query: &query::Query) -> Option<TuplesMade> {
+fn tuples_made(query: &query::CheckedQuery) -> Option<TupleOrigin> {
     let sample = match query.sample {
-        Sample::All => "all".into(),
-        Sample::Auto => "auto".into(),
-        Sample::Fraction(share) => share.to_string(),
+        SampleMode::All => "all".into(),
+        SampleMode::Auto => "auto".into(),
+        SampleMode::Fraction(share) => share.to_string(),
     };
     let parsers = query.inputs.iter().map(|input| (input.schema.name.to_string(), input.schema.version));
-    query.processors.is_empty().then(|| TuplesMade { parsers: parsers.collect(), sample })
+    query.processors.is_empty().then(|| TupleOrigin { parsers: parsers.collect(), sample })
 }
 
-fn order(job: &Job, plan: Arc<Plan>, budget: Budget) -> Order {
-    Order {
+fn order(job: &JobRecord, plan: Arc<Plan>, budget: NetworkBudget) -> FleetOrder {
+    FleetOrder {
         id: job.id,
         plan,
         on: job.on.clone(),
         kind: job.kind,
-        capture: Capture {
+        capture: CaptureRequest {
             interfaces: job.interfaces.clone(),
             filter: job.capture_filter.clone(),
             network: job.network,
         },
-        redaction: if job.redacted { Redaction::Folded } else { Redaction::Raw },
+        redaction: if job.redacted { RedactionMode::Folded } else { RedactionMode::Raw },
         merged_by: job.engine,
         network: job.network.then_some(budget),
     }

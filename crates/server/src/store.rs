@@ -22,14 +22,14 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 pub use actions::{ActionChange, StoredAction, StoredDecision};
 pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
-pub use audit::Audited;
-pub use deliveries::{Position, StoredOutlet};
-pub use enrolments::Enrolled;
-pub use frames::{Joined, LaneMark, NewFrame, Progress, Which};
-pub use jobs::{JobQuery, NewJob, Remembered};
-pub use results::{KeptResult, NewTail, Tail};
-pub use segments::{Extent, Oldest, Piece, Segment};
-pub use snapshot::Source;
+pub use audit::AuditEntry;
+pub use deliveries::{DeliveryPosition, StoredOutlet};
+pub use enrolments::EnrolledAgent;
+pub use frames::{CommitProgress, FrameFilter, JoinedFrames, LaneMark, NewFrame};
+pub use jobs::{JobQuery, KeyLookup, NewJob};
+pub use results::{KeptResult, NewTail, RowTail};
+pub use segments::{HistorySegment, ResultExtent, RowPiece, SegmentOrder};
+pub use snapshot::BackupSource;
 pub use tokens::StoredToken;
 
 /// Each entry migrates a store by one version; entries never change, new ones are appended.
@@ -50,10 +50,10 @@ const FORMS: [&str; 13] = [
 ];
 
 /// The store; writes are serialized.
-pub struct Store {
+pub struct ServerStore {
     connection: Mutex<Connection>,
     /// Sessions kept in memory because the disk was full.
-    unkept_sessions: sessions::Unkept,
+    unkept_sessions: sessions::VolatileSessions,
 }
 
 /// Failure of the store.
@@ -87,12 +87,12 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-impl Store {
+impl ServerStore {
     /// Opens the store in the file at `path`; creates it if missing.
     ///
     /// # Errors
     /// `StoreError::Newer` for a newer format; otherwise as for other reads and writes.
-    pub fn open(path: &Path) -> Result<Store, StoreError> {
+    pub fn open(path: &Path) -> Result<ServerStore, StoreError> {
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.pragma_update(None, "journal_mode", "wal")?;
@@ -102,7 +102,10 @@ impl Store {
         // Size of the page cache: a negative number means KiB.
         connection.pragma_update(None, "cache_size", -8192)?;
         migrate(&mut connection)?;
-        Ok(Store { connection: Mutex::new(connection), unkept_sessions: sessions::Unkept::default() })
+        Ok(ServerStore {
+            connection: Mutex::new(connection),
+            unkept_sessions: sessions::VolatileSessions::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use identity::{Authority, Clients, Lifetime, Pin, server_config};
+use identity::{AuthorityPin, CertificateAuthority, CertificateLifetime, TrustedClients, server_config};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -32,7 +32,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Source of the server's certificate.
 #[derive(Clone, Debug)]
-pub enum Shown {
+pub enum ServerCertificate {
     /// Signed by the built-in authority.
     Own,
     /// Provided by the operator: PEM files with the chain and its key.
@@ -45,13 +45,13 @@ pub enum Shown {
 }
 
 /// See the module documentation.
-pub struct Tls {
-    shown: Shown,
+pub struct ServerTls {
+    shown: ServerCertificate,
     names: Vec<String>,
-    authority: Authority,
+    authority: CertificateAuthority,
     /// Validity of agents' certificates, in seconds.
     pub agents_seconds: i64,
-    now: Mutex<Current>,
+    now: Mutex<CurrentCertificate>,
     /// Number of failed handshakes, and time of the last log entry.
     refusals: AtomicU64,
     told: Mutex<Option<Instant>>,
@@ -59,7 +59,7 @@ pub struct Tls {
 
 /// Whether a failure is logged: at most one per second, so that strangers cannot fill the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum LogDecision {
     /// Logged.
     Yes,
     /// Only counted.
@@ -67,7 +67,7 @@ pub enum Told {
 }
 
 /// Certificate for new connections.
-struct Current {
+struct CurrentCertificate {
     config: Arc<ServerConfig>,
     /// State of its files when it was loaded.
     state: Vec<(i64, i64, u64, u64)>,
@@ -83,17 +83,22 @@ pub fn authority_pem(folder: &Path) -> Result<String, String> {
     Ok(authority(folder)?.certificate_pem().to_owned())
 }
 
-impl Tls {
+impl ServerTls {
     /// Opens the TLS state of a server with host names `names` and its data directory.
     ///
     /// # Errors
     /// A message for the operator if a certificate cannot be read or created.
-    pub fn open(folder: &Path, shown: Shown, names: &[String], agents: Duration) -> Result<Tls, String> {
+    pub fn open(
+        folder: &Path,
+        shown: ServerCertificate,
+        names: &[String],
+        agents: Duration,
+    ) -> Result<ServerTls, String> {
         let authority = authority(folder)?;
         let names: Vec<String> = names.iter().map(|name| name.trim_matches(['[', ']']).to_owned()).collect();
         let now = current(&shown, &authority, &names)?.into();
         let agents_seconds = i64::try_from(agents.as_secs()).unwrap_or(i64::MAX / 2).max(1);
-        Ok(Tls {
+        Ok(ServerTls {
             shown,
             names,
             authority,
@@ -105,14 +110,14 @@ impl Tls {
     }
 
     /// Counts a failed handshake.
-    pub fn count_refusal(&self) -> Told {
+    pub fn count_refusal(&self) -> LogDecision {
         self.refusals.fetch_add(1, Ordering::Relaxed);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.is_some_and(|at| at.elapsed() < TELL_EVERY) {
-            return Told::Counted;
+            return LogDecision::Counted;
         }
         *told = Some(Instant::now());
-        Told::Yes
+        LogDecision::Yes
     }
 
     /// Number of failed handshakes.
@@ -121,14 +126,14 @@ impl Tls {
     }
 
     /// The authority for agents' certificates.
-    pub fn authority(&self) -> &Authority {
+    pub fn authority(&self) -> &CertificateAuthority {
         &self.authority
     }
 
     /// Identifies the server for enrolling agents; `None` if its certificate is the operator's.
-    pub fn pin(&self) -> Option<Pin> {
-        let own = matches!(self.shown, Shown::Own).then(|| self.authority.certificate_pem());
-        own.and_then(|pem| Pin::of_pem(pem).ok())
+    pub fn pin(&self) -> Option<AuthorityPin> {
+        let own = matches!(self.shown, ServerCertificate::Own).then(|| self.authority.certificate_pem());
+        own.and_then(|pem| AuthorityPin::of_pem(pem).ok())
     }
 
     /// Acceptor for the next connection.
@@ -178,24 +183,28 @@ fn seconds() -> i64 {
 }
 
 /// State of the files, to detect changes: times, sizes, inodes.
-fn state(shown: &Shown) -> Vec<(i64, i64, u64, u64)> {
-    let Shown::Files { chain, key } = shown else { return Vec::new() };
+fn state(shown: &ServerCertificate) -> Vec<(i64, i64, u64, u64)> {
+    let ServerCertificate::Files { chain, key } = shown else { return Vec::new() };
     let of = |path| fs::metadata(path).map(|file| (file.mtime(), file.mtime_nsec(), file.size(), file.ino()));
     [chain, key].into_iter().filter_map(|path| of(path).ok()).collect()
 }
 
-fn current(shown: &Shown, authority: &Authority, names: &[String]) -> Result<Current, String> {
-    let clients = Clients::Of(authority.certificate_pem());
+fn current(
+    shown: &ServerCertificate,
+    authority: &CertificateAuthority,
+    names: &[String],
+) -> Result<CurrentCertificate, String> {
+    let clients = TrustedClients::Of(authority.certificate_pem());
     let state = state(shown);
     let (config, replace_at) = match shown {
-        Shown::Files { chain, key } => {
+        ServerCertificate::Files { chain, key } => {
             let texts = (read(chain)?, read(key)?);
             let config = server_config(&texts.0, &texts.1, clients)
                 .map_err(|why| format!("{} and {}: {why}", chain.display(), key.display()))?;
             (config, i64::MAX)
         }
-        Shown::Own => {
-            let lifetime = Lifetime::lasting(seconds(), OWN_SECONDS);
+        ServerCertificate::Own => {
+            let lifetime = CertificateLifetime::lasting(seconds(), OWN_SECONDS);
             let made = authority.make_server(names, lifetime).and_then(|(own, key)| {
                 server_config(&format!("{own}{}", authority.certificate_pem()), &key, clients)
             });
@@ -204,7 +213,7 @@ fn current(shown: &Shown, authority: &Authority, names: &[String]) -> Result<Cur
     };
     let mut config = config;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Current { config: config.into(), state, replace_at })
+    Ok(CurrentCertificate { config: config.into(), state, replace_at })
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -212,13 +221,14 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// The authority of a data directory; created if missing.
-fn authority(folder: &Path) -> Result<Authority, String> {
+fn authority(folder: &Path) -> Result<CertificateAuthority, String> {
     let own = folder.join(FOLDER);
     if !own.exists() {
         make(folder, &own).map_err(|why| format!("cannot make an authority in {}: {why}", own.display()))?;
     }
     let [certificate, key] = FILES.map(|name| own.join(name));
-    Authority::load(&read(&certificate)?, &read(&key)?).map_err(|why| format!("{}: {why}", own.display()))
+    CertificateAuthority::load(&read(&certificate)?, &read(&key)?)
+        .map_err(|why| format!("{}: {why}", own.display()))
 }
 
 /// Creates the folder under a temporary name and renames it when it is complete.
@@ -230,9 +240,9 @@ fn make(folder: &Path, own: &Path) -> io::Result<()> {
     private(folder)?;
     let new = folder.join(format!("{FOLDER}.{id:016x}"));
     private(&new)?;
-    let lifetime = Lifetime::lasting(seconds(), AUTHORITY_SECONDS);
+    let lifetime = CertificateLifetime::lasting(seconds(), AUTHORITY_SECONDS);
     let (authority, key) =
-        Authority::create(&format!("netalytics {id:016x}"), lifetime).map_err(io::Error::other)?;
+        CertificateAuthority::create(&format!("netalytics {id:016x}"), lifetime).map_err(io::Error::other)?;
     for (name, text) in FILES.iter().zip([authority.certificate_pem(), &key]) {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(new.join(name))?;
         file.write_all(text.as_bytes())?;
@@ -265,18 +275,21 @@ mod tests {
     fn files_are_taken_anew_when_they_change_and_stay_as_they_were_when_they_are_wrong() {
         let folder = tempfile::tempdir().expect("a folder");
         let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
-        let (operator, _) = Authority::create("operator", Lifetime::lasting(seconds(), 600)).expect("one");
+        let (operator, _) =
+            CertificateAuthority::create("operator", CertificateLifetime::lasting(seconds(), 600))
+                .expect("one");
         let put = || {
             let names = ["server.test".to_owned()];
-            let made =
-                operator.make_server(&names, Lifetime::lasting(seconds(), 600)).expect("a certificate");
+            let made = operator
+                .make_server(&names, CertificateLifetime::lasting(seconds(), 600))
+                .expect("a certificate");
             fs::write(&chain, made.0).and_then(|()| fs::write(&key, made.1)).expect("written");
         };
         put();
-        let shown = Shown::Files { chain: chain.clone(), key: key.clone() };
-        let open = |shown| Tls::open(folder.path(), shown, &[], Duration::from_secs(60));
+        let shown = ServerCertificate::Files { chain: chain.clone(), key: key.clone() };
+        let open = |shown| ServerTls::open(folder.path(), shown, &[], Duration::from_secs(60));
         let tls = open(shown.clone()).expect("TLS");
-        let config = |tls: &Tls| tls.now.lock().expect("whole").config.clone();
+        let config = |tls: &ServerTls| tls.now.lock().expect("whole").config.clone();
         let first = config(&tls);
         assert!(!tls.is_due() && tls.pin().is_none());
         put();

@@ -14,17 +14,17 @@ use crate::units;
 
 /// Cells of a column.
 #[derive(Clone, Copy)]
-pub struct Cells<'a> {
+pub struct ColumnCells<'a> {
     /// Unit.
     pub unit: Unit,
     /// Values.
-    pub values: Values<'a>,
+    pub values: CellValues<'a>,
 }
 
 /// The values of one column by type.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
-pub enum Values<'a> {
+pub enum CellValues<'a> {
     Bool(&'a BooleanArray),
     U64(&'a UInt64Array),
     I64(&'a Int64Array),
@@ -35,23 +35,23 @@ pub enum Values<'a> {
     Hashes(&'a BinaryArray),
 }
 
-impl<'a> Cells<'a> {
+impl<'a> ColumnCells<'a> {
     /// The column `id`, if the batch has it.
     #[must_use]
-    pub fn of(batch: &'a Batch, id: FieldId) -> Option<Cells<'a>> {
+    pub fn of(batch: &'a Batch, id: FieldId) -> Option<ColumnCells<'a>> {
         batch.column(id)?;
         let field = batch.schema().field(id);
         let values = match field.data_type {
-            DataType::Bool => Values::Bool(batch.bool(id)),
-            DataType::U64 => Values::U64(batch.u64(id)),
-            DataType::I64 => Values::I64(batch.i64(id)),
-            DataType::F64 => Values::F64(batch.f64(id)),
-            DataType::Text => Values::Text(batch.text(id)),
-            DataType::Json => Values::Json(batch.text(id)),
-            DataType::Ip => Values::Ip(batch.ip(id)),
-            DataType::Hashes => Values::Hashes(batch.hashes(id)),
+            DataType::Bool => CellValues::Bool(batch.bool(id)),
+            DataType::U64 => CellValues::U64(batch.u64(id)),
+            DataType::I64 => CellValues::I64(batch.i64(id)),
+            DataType::F64 => CellValues::F64(batch.f64(id)),
+            DataType::Text => CellValues::Text(batch.text(id)),
+            DataType::Json => CellValues::Json(batch.text(id)),
+            DataType::Ip => CellValues::Ip(batch.ip(id)),
+            DataType::Hashes => CellValues::Hashes(batch.hashes(id)),
         };
-        Some(Cells { unit: field.unit, values })
+        Some(ColumnCells { unit: field.unit, values })
     }
 
     /// Whether the value at `row` is null. NaN and infinities count as null: JSON cannot represent them.
@@ -59,22 +59,22 @@ impl<'a> Cells<'a> {
     #[must_use]
     pub fn is_null(&self, row: usize) -> bool {
         match self.values {
-            Values::Bool(a) => a.is_null(row),
-            Values::U64(a) => a.is_null(row),
-            Values::I64(a) => a.is_null(row),
-            Values::F64(a) => a.is_null(row) || !a.value(row).is_finite(),
-            Values::Text(a) | Values::Json(a) => a.is_null(row),
-            Values::Ip(a) => a.is_null(row),
-            Values::Hashes(a) => a.is_null(row),
+            CellValues::Bool(a) => a.is_null(row),
+            CellValues::U64(a) => a.is_null(row),
+            CellValues::I64(a) => a.is_null(row),
+            CellValues::F64(a) => a.is_null(row) || !a.value(row).is_finite(),
+            CellValues::Text(a) | CellValues::Json(a) => a.is_null(row),
+            CellValues::Ip(a) => a.is_null(row),
+            CellValues::Hashes(a) => a.is_null(row),
         }
     }
 
-    /// Whether the text of [`Cells::push`] must be quoted in JSON.
+    /// Whether the text of [`ColumnCells::push`] must be quoted in JSON.
     #[must_use]
     pub fn is_quoted(&self) -> bool {
         match self.values {
-            Values::Text(_) | Values::Ip(_) | Values::Hashes(_) => true,
-            Values::U64(_) => self.unit == Unit::Id,
+            CellValues::Text(_) | CellValues::Ip(_) | CellValues::Hashes(_) => true,
+            CellValues::U64(_) => self.unit == Unit::Id,
             _ => false,
         }
     }
@@ -84,14 +84,14 @@ impl<'a> Cells<'a> {
     #[inline]
     pub fn push(&self, row: usize, out: &mut Vec<u8>) {
         match self.values {
-            Values::Bool(a) => out.extend_from_slice(if a.value(row) { b"true" } else { b"false" }),
-            Values::U64(a) if self.unit == Unit::Id => push_hex(a.value(row), out),
-            Values::U64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
-            Values::I64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
-            Values::F64(a) => push_float(out, a.value(row)),
-            Values::Text(a) | Values::Json(a) => out.extend_from_slice(a.value(row).as_bytes()),
-            Values::Ip(a) => push_ip(out, ip(a.value(row))),
-            Values::Hashes(a) => push_text(a.value(row), out),
+            CellValues::Bool(a) => out.extend_from_slice(if a.value(row) { b"true" } else { b"false" }),
+            CellValues::U64(a) if self.unit == Unit::Id => push_hex(a.value(row), out),
+            CellValues::U64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
+            CellValues::I64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
+            CellValues::F64(a) => push_float(out, a.value(row)),
+            CellValues::Text(a) | CellValues::Json(a) => out.extend_from_slice(a.value(row).as_bytes()),
+            CellValues::Ip(a) => push_ip(out, ip(a.value(row))),
+            CellValues::Hashes(a) => push_text(a.value(row), out),
         }
     }
 
@@ -99,9 +99,9 @@ impl<'a> Cells<'a> {
     #[must_use]
     pub fn shown(&self, row: usize) -> String {
         match self.values {
-            Values::U64(a) => units::number(self.unit, a.value(row) as f64),
-            Values::I64(a) => units::number(self.unit, a.value(row) as f64),
-            Values::F64(a) => units::number(self.unit, a.value(row)),
+            CellValues::U64(a) => units::number(self.unit, a.value(row) as f64),
+            CellValues::I64(a) => units::number(self.unit, a.value(row) as f64),
+            CellValues::F64(a) => units::number(self.unit, a.value(row)),
             _ => {
                 let mut text = Vec::new();
                 self.push(row, &mut text);

@@ -7,45 +7,45 @@ use std::io::{self, Write};
 
 use tuple::Batch;
 
-use crate::cells::{self, Cells};
+use crate::cells::{self, ColumnCells};
 use crate::table::escape;
 use crate::{ResultHead, Sink};
 
 /// Writes CSV.
-pub struct Csv<W: Write> {
+pub struct CsvSink<W: Write> {
     out: ::csv::Writer<W>,
     /// With several results: their names.
     processors: Option<Vec<String>>,
     columns: Vec<String>,
     header_written: bool,
-    values: Values,
+    values: ControlCharacters,
 }
 
 /// Treatment of values with terminal control characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Values {
+enum ControlCharacters {
     /// Unchanged.
     Exact,
     /// Made visible.
     Visible,
 }
 
-impl<W: Write> Csv<W> {
+impl<W: Write> CsvSink<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead]) -> Self {
-        Csv::with(out, heads, Values::Exact)
+        CsvSink::with(out, heads, ControlCharacters::Exact)
     }
 
     /// For a terminal: control characters, and others with an effect on it, are made visible, as in tables.
     pub fn for_eyes(out: W, heads: &[ResultHead]) -> Self {
-        Csv::with(out, heads, Values::Visible)
+        CsvSink::with(out, heads, ControlCharacters::Visible)
     }
 
-    fn with(out: W, heads: &[ResultHead], values: Values) -> Self {
+    fn with(out: W, heads: &[ResultHead], values: ControlCharacters) -> Self {
         let name = |head: &ResultHead| head.processor.clone().unwrap_or_default();
         let processors = (heads.len() > 1).then(|| heads.iter().map(name).collect());
         let out = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(out);
-        Csv { out, processors, columns: union(heads), header_written: false, values }
+        CsvSink { out, processors, columns: union(heads), header_written: false, values }
     }
 
     fn write_header(&mut self) -> io::Result<()> {
@@ -58,14 +58,14 @@ impl<W: Write> Csv<W> {
     }
 }
 
-impl<W: Write> Sink for Csv<W> {
+impl<W: Write> Sink for CsvSink<W> {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         if !self.header_written && self.processors.is_none() {
             self.columns = cells::names(batch);
         }
         self.write_header()?;
-        let column = |name: &String| Cells::of(batch, batch.schema().find(name)?);
-        let cells: Vec<Option<Cells<'_>>> = self.columns.iter().map(column).collect();
+        let column = |name: &String| ColumnCells::of(batch, batch.schema().find(name)?);
+        let cells: Vec<Option<ColumnCells<'_>>> = self.columns.iter().map(column).collect();
         let mut text = Vec::new();
         for row in 0..batch.rows() {
             if let Some(processors) = &self.processors {
@@ -77,8 +77,10 @@ impl<W: Write> Sink for Csv<W> {
                     cell.push(row, &mut text);
                 }
                 match self.values {
-                    Values::Exact => self.out.write_field(&text),
-                    Values::Visible => self.out.write_field(escape(&String::from_utf8_lossy(&text))),
+                    ControlCharacters::Exact => self.out.write_field(&text),
+                    ControlCharacters::Visible => {
+                        self.out.write_field(escape(&String::from_utf8_lossy(&text)))
+                    }
                 }
                 .map_err(io_error)?;
             }
@@ -123,11 +125,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::samples::{self, Row};
+    use crate::samples::{self, SampleRow};
 
     fn print(heads: &[ResultHead], batches: &[(usize, Batch)]) -> String {
         let mut out = Vec::new();
-        let mut sink = Csv::new(&mut out, heads);
+        let mut sink = CsvSink::new(&mut out, heads);
         for (result, batch) in batches {
             sink.write(*result, batch).expect("a Vec takes every byte");
         }
@@ -136,7 +138,7 @@ mod tests {
         String::from_utf8(out).expect("CSV of text is text")
     }
 
-    fn check(rows: &[Row], expected: &str) {
+    fn check(rows: &[SampleRow], expected: &str) {
         let batch = samples::batch(rows);
         let text = print(&[samples::head(None, &batch)], &[(0, batch)]);
         assert_eq!(text.replace("\r\n", "\n"), expected);
@@ -148,13 +150,13 @@ mod tests {
     fn every_type() {
         let row =
             "00000000000000ff,1795291157229334000,10.0.0.1,\"/a?\"\"b\"\"\",true,200,-5,1.5,\"[[1.5,2]]\"\n";
-        check(&[Row::sample(), Row::default()], &format!("{HEADER}{row},,,,,,,,\n"));
+        check(&[SampleRow::sample(), SampleRow::default()], &format!("{HEADER}{row},,,,,,,,\n"));
         check(&[], HEADER);
     }
 
     #[test]
     fn several_results_share_one_table() {
-        let (a, b) = (samples::result(&[("/a", 3)]), samples::batch(&[Row::sample()]));
+        let (a, b) = (samples::result(&[("/a", 3)]), samples::batch(&[SampleRow::sample()]));
         let heads = [samples::head(Some("top-k"), &a), samples::head(Some("group"), &b)];
         let text = print(&heads, &[(0, a.clone()), (1, b), (0, a)]);
         let lines: Vec<&str> = text.lines().collect();
@@ -171,15 +173,15 @@ mod tests {
     #[test]
     fn for_eyes_nothing_acts() {
         let hostile = "\0\x1b[31m\u{9b}31m\u{202e}\u{200b}ok";
-        let batch = samples::batch(&[Row { url: Some(hostile.into()), ..Row::default() }]);
-        let print = |make: fn(Vec<u8>, &[ResultHead]) -> Csv<Vec<u8>>| {
+        let batch = samples::batch(&[SampleRow { url: Some(hostile.into()), ..SampleRow::default() }]);
+        let print = |make: fn(Vec<u8>, &[ResultHead]) -> CsvSink<Vec<u8>>| {
             let mut sink = make(Vec::new(), &[samples::head(None, &batch)]);
             sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
             let bytes = sink.out.into_inner().expect("it has been flushed");
             String::from_utf8(bytes).expect("CSV of text is text")
         };
-        assert!(print(Csv::for_eyes).contains(r"\x00\x1b[31m\x9b31m\u{202e}\u{200b}ok"));
-        assert!(print(Csv::new).contains(hostile));
+        assert!(print(CsvSink::for_eyes).contains(r"\x00\x1b[31m\x9b31m\u{202e}\u{200b}ok"));
+        assert!(print(CsvSink::new).contains(hostile));
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use tuple::Batch;
 
-use crate::cells::Cells;
+use crate::cells::ColumnCells;
 use crate::table::acts;
 use crate::{ResultHead, Sink};
 
@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Writes JSON lines. An object of a processor's result starts with `"processor"`; absent columns are omitted, nulls
 /// are `null`, ids are strings of 16 hexadecimal digits, times and durations are integers of nanoseconds.
-pub struct Jsonl<W: Write> {
+pub struct JsonlSink<W: Write> {
     out: W,
     buffer: Vec<u8>,
     /// Start of an object, per result.
@@ -22,17 +22,17 @@ pub struct Jsonl<W: Write> {
 }
 
 /// A column, and the bytes before its values.
-struct Member<'a> {
+struct JsonlMember<'a> {
     before: Vec<u8>,
-    cells: Cells<'a>,
+    cells: ColumnCells<'a>,
     quoted: bool,
 }
 
-impl<W: Write> Jsonl<W> {
+impl<W: Write> JsonlSink<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead]) -> Self {
         let openings = heads.iter().map(|h| opening(h.processor.as_deref())).collect();
-        Jsonl { out, buffer: Vec::with_capacity(BUFFER_BYTES + 4096), openings }
+        JsonlSink { out, buffer: Vec::with_capacity(BUFFER_BYTES + 4096), openings }
     }
 
     fn hand_on(&mut self) -> io::Result<()> {
@@ -42,7 +42,7 @@ impl<W: Write> Jsonl<W> {
     }
 }
 
-impl<W: Write> Sink for Jsonl<W> {
+impl<W: Write> Sink for JsonlSink<W> {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         let members = members(batch, self.openings[result].len() > 1);
         for row in 0..batch.rows() {
@@ -68,15 +68,15 @@ impl<W: Write> Sink for Jsonl<W> {
     }
 }
 
-impl Member<'_> {
+impl JsonlMember<'_> {
     #[inline]
     fn push(&self, row: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.before);
         if self.cells.is_null(row) {
             out.extend_from_slice(b"null");
-        } else if let crate::cells::Values::Text(texts) = self.cells.values {
+        } else if let crate::cells::CellValues::Text(texts) = self.cells.values {
             push_string(out, texts.value(row));
-        } else if let crate::cells::Values::Json(texts) = self.cells.values {
+        } else if let crate::cells::CellValues::Json(texts) = self.cells.values {
             push_json(out, texts.value(row));
         } else if self.quoted {
             out.push(b'"');
@@ -97,14 +97,14 @@ fn opening(processor: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-fn members(batch: &Batch, mut comma: bool) -> Vec<Member<'_>> {
+fn members(batch: &Batch, mut comma: bool) -> Vec<JsonlMember<'_>> {
     let member = |id| {
-        let cells = Cells::of(batch, id)?;
+        let cells = ColumnCells::of(batch, id)?;
         let mut before = if comma { vec![b','] } else { Vec::new() };
         comma = true;
         push_string(&mut before, &batch.schema().field(id).name);
         before.push(b':');
-        Some(Member { before, cells, quoted: cells.is_quoted() })
+        Some(JsonlMember { before, cells, quoted: cells.is_quoted() })
     };
     batch.present().filter_map(member).collect()
 }
@@ -198,18 +198,18 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::samples::{self, Row};
+    use crate::samples::{self, SampleRow};
 
-    fn print(processor: Option<&str>, rows: &[Row]) -> String {
+    fn print(processor: Option<&str>, rows: &[SampleRow]) -> String {
         let batch = samples::batch(rows);
         let mut out = Vec::new();
-        let mut sink = Jsonl::new(&mut out, &[samples::head(processor, &batch)]);
+        let mut sink = JsonlSink::new(&mut out, &[samples::head(processor, &batch)]);
         sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
         drop(sink);
         String::from_utf8(out).expect("JSON lines are UTF-8")
     }
 
-    fn check(processor: Option<&str>, rows: &[Row], expected: &[&str]) {
+    fn check(processor: Option<&str>, rows: &[SampleRow], expected: &[&str]) {
         assert_eq!(print(processor, rows).lines().collect::<Vec<_>>(), expected);
     }
 
@@ -217,7 +217,7 @@ mod tests {
     fn every_type() {
         check(
             None,
-            &[Row::sample(), Row::default()],
+            &[SampleRow::sample(), SampleRow::default()],
             &[
                 r#"{"id":"00000000000000ff","ts":1795291157229334000,"client_ip":"10.0.0.1","url":"/a?\"b\"","hit":true,"status":200,"response_time_ns":-5,"avg_ns":1.5,"hist":[[1.5,2]]}"#,
                 r#"{"id":null,"ts":null,"client_ip":null,"url":null,"hit":null,"status":null,"response_time_ns":null,"avg_ns":null,"hist":null}"#,
@@ -227,14 +227,14 @@ mod tests {
 
     #[test]
     fn results_name_their_processor() {
-        let lines = print(Some("top-k"), &[Row::sample()]);
+        let lines = print(Some("top-k"), &[SampleRow::sample()]);
         assert!(lines.starts_with(r#"{"processor":"top-k","id":"00000000000000ff","ts":"#), "{lines}");
     }
 
     #[test]
     fn a_float_that_is_no_number_is_null() {
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            let line = print(None, &[Row { avg: Some(value), ..Row::default() }]);
+            let line = print(None, &[SampleRow { avg: Some(value), ..SampleRow::default() }]);
             assert!(line.contains(r#""avg_ns":null"#), "{line}");
         }
     }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn no_character_that_acts_passes() {
         let all: String = (0..=0x0010_ffff).filter_map(char::from_u32).collect();
-        let line = print(None, &[Row { url: Some(all.clone()), ..Row::default() }]);
+        let line = print(None, &[SampleRow { url: Some(all.clone()), ..SampleRow::default() }]);
         assert!(!line.trim_end_matches('\n').chars().any(acts));
         let value: Value = serde_json::from_str(&line).expect("a JSON object");
         assert_eq!(value["url"], Value::from(all));

@@ -1,12 +1,11 @@
 //! Output of tuples and results: a table, JSON lines, CSV, Parquet. A sink writes [`tuple::Batch`]es to any
-//! [`std::io::Write`]; only [`DataSet`] opens files, and no sink reads the environment or filters rows.
+//! [`std::io::Write`]; only [`DataSetSink`] opens files, and no sink reads the environment or filters rows.
 //!
-//! [`Jsonl`] and [`Csv`] are for programs, with exact and stable values; [`Table`] is for people, with rounded values
+//! [`JsonlSink`] and [`CsvSink`] are for programs, with exact and stable values; [`TableSink`] is for people, with rounded values
 //! and units.
 
 #![forbid(unsafe_code)]
 
-pub mod beside;
 pub mod cells;
 pub mod csv;
 pub mod jsonl;
@@ -14,17 +13,18 @@ pub mod parquet;
 pub mod redacted;
 pub mod sink;
 pub mod table;
+pub mod tee;
 pub mod units;
 pub mod zone;
 
 #[cfg(test)]
 mod samples;
 
-pub use crate::csv::Csv;
-pub use beside::Beside;
-pub use jsonl::Jsonl;
-pub use parquet::{DataSet, Parquet};
-pub use redacted::Redacted;
-pub use sink::{AGENTS_MISSING, Delivered, Empty, ResultHead, Sink, Vitals, distinct_names};
-pub use table::{Pace, Style, Table};
-pub use zone::Zone;
+pub use crate::csv::CsvSink;
+pub use jsonl::JsonlSink;
+pub use parquet::{DataSetSink, ParquetSink};
+pub use redacted::RedactedSink;
+pub use sink::{AGENTS_MISSING, DeliveryOutcome, EmptyReason, ResultHead, RunVitals, Sink, distinct_names};
+pub use table::{TableSink, TableStyle, WindowPace};
+pub use tee::TeeSink;
+pub use zone::DisplayZone;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recording::{CaptureFacts, Head, Kept, Kind, Recorder, TableWriter};
+use recording::{CaptureFacts, FileMetadata, Recorder, RecordingTotals, TableKind, TableWriter};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::Sink;
@@ -17,9 +17,9 @@ const GROUP_AGE: Duration = Duration::from_secs(8);
 
 /// Time of the first row in the row group.
 #[derive(Default)]
-struct Age(Option<Instant>);
+struct RowGroupAge(Option<Instant>);
 
-impl Age {
+impl RowGroupAge {
     /// Notes the arrival of rows.
     fn rows(&mut self) {
         self.0.get_or_insert_with(Instant::now);
@@ -36,37 +36,37 @@ impl Age {
 }
 
 /// Writes one result as one Parquet file.
-pub struct Parquet<W: Write + Send> {
+pub struct ParquetSink<W: Write + Send> {
     /// `None` after the end.
     writer: Option<TableWriter<W>>,
-    head: Head,
-    age: Age,
+    head: FileMetadata,
+    age: RowGroupAge,
     /// The file behind `W`, if it must be readable after every row group.
     file: Option<File>,
 }
 
-impl<W: Write + Send> Parquet<W> {
+impl<W: Write + Send> ParquetSink<W> {
     /// A file with `columns` of `schema` and the header `head`; `memory`: limit for writing, in bytes.
     ///
     /// # Errors
     /// `io::Error` of the writer.
     pub fn new(
         out: W,
-        head: Head,
+        head: FileMetadata,
         schema: Arc<Schema>,
         columns: Vec<FieldId>,
         memory: usize,
     ) -> io::Result<Self> {
         // Contains exactly the query's columns.
-        let writer = TableWriter::new(out, Kind::Result, schema, columns)?.with_group_memory(memory);
-        Ok(Parquet { writer: Some(writer), head, age: Age::default(), file: None })
+        let writer = TableWriter::new(out, TableKind::Result, schema, columns)?.with_group_memory(memory);
+        Ok(ParquetSink { writer: Some(writer), head, age: RowGroupAge::default(), file: None })
     }
 
     /// `file`: the regular file behind the writer, from its start. After every row group a footer is written, which the
     /// next row group overwrites, so that the file is readable after a kill.
     #[must_use]
     pub fn whole_after_each_group(self, file: Option<File>) -> Self {
-        Parquet { file, ..self }
+        ParquetSink { file, ..self }
     }
 
     /// Writes the footer after a row group.
@@ -78,12 +78,12 @@ impl<W: Write + Send> Parquet<W> {
     }
 }
 
-impl<W: Write + Send> Sink for Parquet<W> {
+impl<W: Write + Send> Sink for ParquetSink<W> {
     fn write(&mut self, _: usize, batch: &Batch) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         self.age.rows();
         if writer.write(batch, i64::MIN)? {
-            self.age = Age::default();
+            self.age = RowGroupAge::default();
             self.put_end()?;
         }
         Ok(())
@@ -116,22 +116,22 @@ impl<W: Write + Send> Sink for Parquet<W> {
 }
 
 /// Writes a data set with a table per result.
-pub struct DataSet {
+pub struct DataSetSink {
     recorder: Recorder,
     /// Current event time.
     watermark_ns: i64,
-    age: Age,
+    age: RowGroupAge,
 }
 
-impl DataSet {
+impl DataSetSink {
     /// Writes the tables of `recorder`.
     #[must_use]
-    pub fn new(recorder: Recorder) -> DataSet {
-        DataSet { recorder, watermark_ns: i64::MIN, age: Age::default() }
+    pub fn new(recorder: Recorder) -> DataSetSink {
+        DataSetSink { recorder, watermark_ns: i64::MIN, age: RowGroupAge::default() }
     }
 }
 
-impl Sink for DataSet {
+impl Sink for DataSetSink {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         self.age.rows();
         self.recorder.write(result, batch, self.watermark_ns)
@@ -155,7 +155,7 @@ impl Sink for DataSet {
         self.recorder.learn(facts);
     }
 
-    fn kept(&self) -> Option<Kept> {
+    fn kept(&self) -> Option<RecordingTotals> {
         Some(self.recorder.kept())
     }
 }

@@ -3,26 +3,26 @@
 use std::io;
 use std::net::IpAddr;
 
-use recording::{CaptureFacts, Kept};
+use recording::{CaptureFacts, RecordingTotals};
 use tuple::{Batch, Redactor};
 
-use crate::{Delivered, Sink, Vitals};
+use crate::{DeliveryOutcome, RunVitals, Sink};
 
 /// Passes redacted rows on.
-pub struct Redacted<S> {
+pub struct RedactedSink<S> {
     sink: S,
     redactor: Redactor,
 }
 
-impl<S: Sink> Redacted<S> {
+impl<S: Sink> RedactedSink<S> {
     /// Adds redaction before `sink`.
     #[must_use]
-    pub fn new(sink: S, redactor: Redactor) -> Redacted<S> {
-        Redacted { sink, redactor }
+    pub fn new(sink: S, redactor: Redactor) -> RedactedSink<S> {
+        RedactedSink { sink, redactor }
     }
 }
 
-impl<S: Sink> Sink for Redacted<S> {
+impl<S: Sink> Sink for RedactedSink<S> {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         self.sink.write(result, &self.redactor.redact(batch))
     }
@@ -47,15 +47,15 @@ impl<S: Sink> Sink for Redacted<S> {
         self.sink.learn_capture(facts);
     }
 
-    fn learn_vitals(&mut self, vitals: &Vitals) {
+    fn learn_vitals(&mut self, vitals: &RunVitals) {
         self.sink.learn_vitals(vitals);
     }
 
-    fn delivered(&self) -> Vec<Delivered> {
+    fn delivered(&self) -> Vec<DeliveryOutcome> {
         self.sink.delivered()
     }
 
-    fn kept(&self) -> Option<Kept> {
+    fn kept(&self) -> Option<RecordingTotals> {
         self.sink.kept()
     }
 

@@ -10,7 +10,7 @@ use crate::ResultHead;
 
 /// A row with a column of every type.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct SampleRow {
     pub id: Option<u64>,
     pub ts: Option<i64>,
     pub client_ip: Option<IpAddr>,
@@ -22,9 +22,9 @@ pub struct Row {
     pub hist: Option<String>,
 }
 
-impl Row {
-    pub fn sample() -> Row {
-        Row {
+impl SampleRow {
+    pub fn sample() -> SampleRow {
+        SampleRow {
             id: Some(255),
             ts: Some(1_795_291_157_229_334_000),
             client_ip: Some(IpAddr::from([10, 0, 0, 1])),
@@ -38,7 +38,7 @@ impl Row {
     }
 }
 
-pub fn any_row() -> impl Strategy<Value = Row> {
+pub fn any_row() -> impl Strategy<Value = SampleRow> {
     let url =
         proptest::option::of(proptest::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter));
     let ip = proptest::option::of(any::<[u8; 16]>().prop_map(|b| crate::cells::ip(&b)));
@@ -49,7 +49,7 @@ pub fn any_row() -> impl Strategy<Value = Row> {
         any::<Option<i64>>(),
         any::<Option<f64>>(),
     );
-    (url, ip, rest).prop_map(|(url, client_ip, (id, ts, status, response_time, avg))| Row {
+    (url, ip, rest).prop_map(|(url, client_ip, (id, ts, status, response_time, avg))| SampleRow {
         id,
         ts,
         client_ip,
@@ -74,7 +74,7 @@ pub fn schema(fields: &[(&'static str, DataType, Unit)]) -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     })
 }
 
@@ -90,7 +90,7 @@ pub fn head(processor: Option<&str>, batch: &Batch) -> ResultHead {
     ResultHead { processor: processor.map(Into::into), columns, keys, slide_ns, ..ResultHead::default() }
 }
 
-pub fn batch(rows: &[Row]) -> Batch {
+pub fn batch(rows: &[SampleRow]) -> Batch {
     let mut w = writer(schema(&[
         ("id", DataType::U64, Unit::Id),
         ("ts", DataType::I64, Unit::EpochNanoseconds),
@@ -109,7 +109,7 @@ pub fn batch(rows: &[Row]) -> Batch {
     w.finish()
 }
 
-fn set(w: &mut TupleWriter, row: &Row) {
+fn set(w: &mut TupleWriter, row: &SampleRow) {
     let _ = row.id.map(|v| w.u64(FieldId(0), v));
     let _ = row.ts.map(|v| w.i64(FieldId(1), v));
     let octets = |ip| match ip {

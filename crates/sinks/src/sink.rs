@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use recording::{CaptureFacts, Kept};
+use recording::{CaptureFacts, RecordingTotals};
 use tuple::Batch;
 
 /// Column with the agents that a server's row lacks.
@@ -21,14 +21,14 @@ pub struct ResultHead {
     /// Distance between the starts of windows, if it has windows.
     pub slide_ns: Option<i64>,
     /// Reason why a window may have no rows.
-    pub empty: Empty,
+    pub empty: EmptyReason,
     /// Parsers of its tuples.
     pub parsers: Vec<String>,
 }
 
 /// State of a run, for sinks that report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Vitals {
+pub struct RunVitals {
     /// Packets received.
     pub packets: u64,
     /// Bytes on the wire.
@@ -47,7 +47,7 @@ pub struct Vitals {
 
 /// Outcome of the rows that a sink delivers to another program. `sent` plus all of `lost` is `rows`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Delivered {
+pub struct DeliveryOutcome {
     /// Destination, without secrets.
     pub to: String,
     /// Rows produced.
@@ -62,7 +62,7 @@ pub struct Delivered {
     pub problem: Option<String>,
 }
 
-impl Delivered {
+impl DeliveryOutcome {
     /// Total of lost rows.
     #[must_use]
     pub fn lost_rows(&self) -> u64 {
@@ -72,7 +72,7 @@ impl Delivered {
 
 /// Reason why a window has no rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Empty {
+pub enum EmptyReason {
     /// It has no tuples.
     #[default]
     NoTuples,
@@ -131,15 +131,15 @@ pub trait Sink {
     fn learn_capture(&mut self, _facts: &CaptureFacts) {}
 
     /// Passes the state of the run to sinks that report it.
-    fn learn_vitals(&mut self, _vitals: &Vitals) {}
+    fn learn_vitals(&mut self, _vitals: &RunVitals) {}
 
     /// Outcome of the rows, for sinks that deliver to other programs.
-    fn delivered(&self) -> Vec<Delivered> {
+    fn delivered(&self) -> Vec<DeliveryOutcome> {
         Vec::new()
     }
 
     /// Recorded data, for sinks that store it.
-    fn kept(&self) -> Option<Kept> {
+    fn kept(&self) -> Option<RecordingTotals> {
         None
     }
 

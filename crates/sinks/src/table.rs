@@ -9,11 +9,11 @@ mod charts;
 mod drawing;
 mod histogram;
 mod layout;
-mod open;
+mod open_windows;
 mod render;
-mod shortened;
 mod spark;
 mod text;
+mod text_shortener;
 mod trend;
 mod windows;
 
@@ -23,20 +23,20 @@ use std::net::IpAddr;
 
 use tuple::{Batch, FieldId};
 
-use crate::zone::Zone;
+use crate::zone::DisplayZone;
 use crate::{ResultHead, Sink};
-use block::{Block, push_line};
-use drawing::Drawing;
-use layout::{BETWEEN, Column, Role};
-use render::{Rendered, runs};
-use shortened::Shortened;
+use block::{TableBlock, push_line};
+use drawing::TerminalDrawing;
+use layout::{BETWEEN, ColumnRole, TableColumn};
+use render::{RenderedRows, runs};
 pub use text::{acts, cut, escape, pad};
-use trend::Trend;
-use windows::Calendar;
+use text_shortener::TextShortener;
+use trend::ResultTrend;
+use windows::WindowCalendar;
 
 /// Display settings.
 #[derive(Clone, Debug, Default)]
-pub struct Style {
+pub struct TableStyle {
     /// Columns of the terminal; `None`: unlimited.
     pub width: Option<usize>,
     /// Lines of the terminal.
@@ -44,14 +44,14 @@ pub struct Style {
     /// Names shown instead of addresses; `None`: addresses.
     pub names: Option<HashMap<IpAddr, String>>,
     /// Time zone.
-    pub zone: Zone,
+    pub zone: DisplayZone,
     /// Time at which rows of windows are shown.
-    pub pace: Pace,
+    pub pace: WindowPace,
 }
 
 /// Time at which rows of windows are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+pub enum WindowPace {
     /// At the end, so that columns fit all rows and the results are not interleaved; earlier if there are many.
     #[default]
     Whole,
@@ -65,40 +65,40 @@ const TUPLES_FIRST: usize = 64;
 const ROWS_HELD: usize = 20_000;
 
 /// Writes tables.
-pub struct Table<W: Write> {
+pub struct TableSink<W: Write> {
     out: W,
-    style: Style,
-    results: Vec<Shown>,
-    block: Option<Block>,
+    style: TableStyle,
+    results: Vec<TableResult>,
+    block: Option<TableBlock>,
     /// Number of histograms drawn.
     charts: usize,
     /// The first tuples.
-    waiting: Option<Rendered>,
+    waiting: Option<RenderedRows>,
     rows_held: usize,
     left_out: BTreeSet<String>,
-    open: Drawing,
+    open: TerminalDrawing,
 }
 
 /// State of a result.
-struct Shown {
+struct TableResult {
     head: ResultHead,
     /// Its windows, if any.
-    calendar: Option<Calendar>,
-    trend: Trend,
+    calendar: Option<WindowCalendar>,
+    trend: ResultTrend,
     /// Rows held until the end.
-    held: Option<Rendered>,
+    held: Option<RenderedRows>,
 }
 
-impl<W: Write> Table<W> {
+impl<W: Write> TableSink<W> {
     /// A writer of the results announced by `heads`.
-    pub fn new(out: W, heads: &[ResultHead], style: Style) -> Self {
-        let shown = |head: &ResultHead| Shown {
-            calendar: head.slide_ns.map(|slide_ns| Calendar::new(slide_ns, &style.zone, head.empty)),
-            trend: Trend::new(head.slide_ns.unwrap_or(1)),
+    pub fn new(out: W, heads: &[ResultHead], style: TableStyle) -> Self {
+        let shown = |head: &ResultHead| TableResult {
+            calendar: head.slide_ns.map(|slide_ns| WindowCalendar::new(slide_ns, &style.zone, head.empty)),
+            trend: ResultTrend::new(head.slide_ns.unwrap_or(1)),
             head: head.clone(),
             held: None,
         };
-        Table {
+        TableSink {
             out,
             results: heads.iter().map(shown).collect(),
             style,
@@ -107,12 +107,12 @@ impl<W: Write> Table<W> {
             waiting: None,
             rows_held: 0,
             left_out: BTreeSet::new(),
-            open: Drawing::default(),
+            open: TerminalDrawing::default(),
         }
     }
 
-    fn take(&mut self, result: usize, batch: &Batch, run: &render::Run) -> io::Result<()> {
-        let rendered = Rendered::of(result, batch, run, &self.style);
+    fn take(&mut self, result: usize, batch: &Batch, run: &render::RowRun) -> io::Result<()> {
+        let rendered = RenderedRows::of(result, batch, run, &self.style);
         if self.results[result].head.processor.is_none() {
             return self.take_tuples(rendered);
         }
@@ -124,12 +124,12 @@ impl<W: Write> Table<W> {
             self.results[result].trend.take(batch, row, window.0, &keys);
         }
         match self.style.pace {
-            Pace::AtOnce => self.emit(&rendered),
-            Pace::Whole => self.hold(rendered),
+            WindowPace::AtOnce => self.emit(&rendered),
+            WindowPace::Whole => self.hold(rendered),
         }
     }
 
-    fn take_tuples(&mut self, rendered: Rendered) -> io::Result<()> {
+    fn take_tuples(&mut self, rendered: RenderedRows) -> io::Result<()> {
         if self.block.is_some() {
             return self.emit(&rendered);
         }
@@ -147,7 +147,7 @@ impl<W: Write> Table<W> {
         self.waiting.take().map_or(Ok(()), |rendered| self.emit(&rendered))
     }
 
-    fn hold(&mut self, rendered: Rendered) -> io::Result<()> {
+    fn hold(&mut self, rendered: RenderedRows) -> io::Result<()> {
         self.rows_held += rendered.rows;
         let held = &mut self.results[rendered.result].held;
         match held {
@@ -155,7 +155,7 @@ impl<W: Write> Table<W> {
             None => *held = Some(rendered),
         }
         if self.rows_held > ROWS_HELD {
-            self.style.pace = Pace::AtOnce;
+            self.style.pace = WindowPace::AtOnce;
             return (0..self.results.len()).try_for_each(|result| self.emit_held(result));
         }
         Ok(())
@@ -166,7 +166,7 @@ impl<W: Write> Table<W> {
     }
 
     /// Writes rows, under the current header if it fits.
-    fn emit(&mut self, rendered: &Rendered) -> io::Result<()> {
+    fn emit(&mut self, rendered: &RenderedRows) -> io::Result<()> {
         let mut text = self.open.erase();
         if self.has_charts(rendered) {
             self.push_charts(&mut text, rendered);
@@ -188,7 +188,7 @@ impl<W: Write> Table<W> {
     }
 
     /// Determines the columns of a new block, and prints its title and header.
-    fn begin(&mut self, text: &mut String, rendered: &Rendered, is_titled: bool) -> Block {
+    fn begin(&mut self, text: &mut String, rendered: &RenderedRows, is_titled: bool) -> TableBlock {
         let block = self.lay_out(rendered);
         if !is_titled {
             text.extend(self.title(rendered).map(|title| title + "\n"));
@@ -198,34 +198,34 @@ impl<W: Write> Table<W> {
     }
 
     /// Columns for these rows.
-    fn lay_out(&mut self, rendered: &Rendered) -> Block {
-        let Rendered { result, section, schema, fields, .. } = rendered;
+    fn lay_out(&mut self, rendered: &RenderedRows) -> TableBlock {
+        let RenderedRows { result, section, schema, fields, .. } = rendered;
         let keys = self.keys(rendered);
         let role = |id: FieldId| match schema.field(id).name.as_ref() {
-            _ if self.results[*result].head.processor.is_none() => Role::Field,
-            "rank" | "key" => Role::Key,
-            _ if keys.contains(&id) => Role::Key,
-            _ => Role::Statistic,
+            _ if self.results[*result].head.processor.is_none() => ColumnRole::Field,
+            "rank" | "key" => ColumnRole::Key,
+            _ if keys.contains(&id) => ColumnRole::Key,
+            _ => ColumnRole::Statistic,
         };
         let sized = fields.iter().zip(&rendered.cells).map(|(id, cells)| {
-            let column = Column::sized(schema, *id, role(*id), cells);
+            let column = TableColumn::sized(schema, *id, role(*id), cells);
             match section {
                 Some((_, section)) if schema.field(*id).name == "key" => column.headed(section),
                 _ => column,
             }
         });
-        let mut sized: Vec<Column> = sized.collect();
+        let mut sized: Vec<TableColumn> = sized.collect();
         let calendar = self.results[*result].calendar.as_ref().filter(|_| !rendered.windows.is_empty());
         let margin = calendar.map_or(0, |calendar| calendar.width() + BETWEEN);
         let width = self.style.width.map(|width| width.saturating_sub(margin));
-        if calendar.is_some() && self.style.pace == Pace::AtOnce {
+        if calendar.is_some() && self.style.pace == WindowPace::AtOnce {
             layout::loosen(&mut sized, width);
         }
         layout::for_people(&mut sized, schema);
         let fitted = layout::fit(sized, width, schema);
         self.left_out.extend(fitted.left_out);
-        let texts = fitted.columns.iter().map(|_| Shortened::default()).collect();
-        Block {
+        let texts = fitted.columns.iter().map(|_| TextShortener::default()).collect();
+        TableBlock {
             result: *result,
             section: section.clone(),
             fields: fields.clone(),
@@ -234,7 +234,7 @@ impl<W: Write> Table<W> {
         }
     }
 
-    fn title(&mut self, rendered: &Rendered) -> Option<String> {
+    fn title(&mut self, rendered: &RenderedRows) -> Option<String> {
         let several = self.results.len() > 1;
         let shown = &mut self.results[rendered.result];
         let name = shown.head.processor.as_deref().map(text::escape).unwrap_or_default();
@@ -248,7 +248,7 @@ impl<W: Write> Table<W> {
         }
     }
 
-    fn push_header(&self, text: &mut String, block: &Block) {
+    fn push_header(&self, text: &mut String, block: &TableBlock) {
         let margin = self.margin(block);
         let headings = block.columns.iter().map(|c| (c, c.heading.as_str()));
         push_line(text, margin.map(|width| ("window", width)), headings);
@@ -259,13 +259,13 @@ impl<W: Write> Table<W> {
     }
 
     /// Width of the window column, if any.
-    fn margin(&self, block: &Block) -> Option<usize> {
+    fn margin(&self, block: &TableBlock) -> Option<usize> {
         let calendar = self.results[block.result].calendar.as_ref().filter(|_| block.section.is_none())?;
         Some(calendar.width().max("window".len()))
     }
 
     /// Prints rows; the start of a window is in its first row. Null is `-`.
-    fn push_rows(&mut self, text: &mut String, block: &mut Block, rendered: &Rendered) {
+    fn push_rows(&mut self, text: &mut String, block: &mut TableBlock, rendered: &RenderedRows) {
         let margin = self.margin(block);
         let mut windows = rendered.windows.iter().peekable();
         for row in 0..rendered.rows {
@@ -283,7 +283,7 @@ impl<W: Write> Table<W> {
     }
 
     /// Group columns.
-    fn keys(&self, rendered: &Rendered) -> Vec<FieldId> {
+    fn keys(&self, rendered: &RenderedRows) -> Vec<FieldId> {
         let head = &self.results[rendered.result].head;
         let bounds = usize::from(head.slide_ns.is_some()) * 2;
         rendered.schema.ids().skip(bounds).take(head.keys).collect()
@@ -303,7 +303,7 @@ impl<W: Write> Table<W> {
     }
 }
 
-impl<W: Write> Sink for Table<W> {
+impl<W: Write> Sink for TableSink<W> {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         runs(batch).iter().try_for_each(|run| self.take(result, batch, run))
     }

@@ -2,7 +2,7 @@
 
 use tuple::Unit;
 
-use crate::Zone;
+use crate::DisplayZone;
 
 /// A number with its unit.
 #[must_use]
@@ -13,7 +13,7 @@ pub fn number(unit: Unit, value: f64) -> String {
         Unit::PerSecond => rate(value),
         Unit::BytesPerSecond => format!("{}/s", bytes(value)),
         Unit::Fraction => percentage(value),
-        Unit::EpochNanoseconds => Zone::default().time(value as i64),
+        Unit::EpochNanoseconds => DisplayZone::default().time(value as i64),
         Unit::Id => id(value as u64),
         Unit::None => plain(value),
     }

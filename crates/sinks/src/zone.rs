@@ -5,32 +5,32 @@ use jiff::{Timestamp, Zoned};
 
 /// Time zone of the output; default UTC.
 #[derive(Clone, Debug)]
-pub struct Zone(TimeZone);
+pub struct DisplayZone(TimeZone);
 
 /// Precision of a time of day: digits of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Digits(u8);
+pub struct TimePrecision(u8);
 
-impl Default for Zone {
-    fn default() -> Zone {
-        Zone(TimeZone::UTC)
+impl Default for DisplayZone {
+    fn default() -> DisplayZone {
+        DisplayZone(TimeZone::UTC)
     }
 }
 
-impl Digits {
+impl TimePrecision {
     /// Minimum precision for multiples of `ns`: none, 3, 6 or 9 digits.
     #[must_use]
-    pub fn for_multiples_of(ns: i64) -> Digits {
+    pub fn for_multiples_of(ns: i64) -> TimePrecision {
         let steps = [(1_000_000_000, 0), (1_000_000, 3), (1_000, 6)];
-        Digits(steps.iter().find(|(step, _)| ns % step == 0).map_or(9, |(_, digits)| *digits))
+        TimePrecision(steps.iter().find(|(step, _)| ns % step == 0).map_or(9, |(_, digits)| *digits))
     }
 }
 
-impl Zone {
+impl DisplayZone {
     /// Wraps a time zone of jiff.
     #[must_use]
-    pub fn new(zone: TimeZone) -> Zone {
-        Zone(zone)
+    pub fn new(zone: TimeZone) -> DisplayZone {
+        DisplayZone(zone)
     }
 
     /// A time with microseconds: `2026-11-07T12:05:57.229334Z`, or with its offset if not UTC.
@@ -39,7 +39,7 @@ impl Zone {
         self.show(epoch_ns, |at| format!("{:.6}{}", at.datetime(), offset(at)))
     }
 
-    /// Like [`Zone::time`], without a zero fraction.
+    /// Like [`DisplayZone::time`], without a zero fraction.
     #[must_use]
     pub fn short_time(&self, epoch_ns: i64) -> String {
         self.show(epoch_ns, |at| format!("{}{}", at.datetime(), offset(at)))
@@ -53,7 +53,7 @@ impl Zone {
 
     /// The time of day: `12:05:57`.
     #[must_use]
-    pub fn clock(&self, epoch_ns: i64, digits: Digits) -> String {
+    pub fn clock(&self, epoch_ns: i64, digits: TimePrecision) -> String {
         self.show(epoch_ns, |at| match digits.0 {
             0 => at.strftime("%H:%M:%S").to_string(),
             n => format!("{}.{:0width$}", at.strftime("%H:%M:%S"), fraction(at, n), width = usize::from(n)),
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn times_in_zones() {
-        let berlin = Zone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
-        let east = Zone::new(TimeZone::fixed(jiff::tz::offset(2)));
-        let utc = Zone::default();
+        let berlin = DisplayZone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
+        let east = DisplayZone::new(TimeZone::fixed(jiff::tz::offset(2)));
+        let utc = DisplayZone::default();
         for (zone, time, expected) in [
             (&utc, NOVEMBER, "2026-11-21T19:59:17.229334Z 2026-11-21 19:59:17.229 UTC"),
             (&utc, -1, "1969-12-31T23:59:59.999999Z 1969-12-31 23:59:59.999 UTC"),
@@ -120,7 +120,7 @@ mod tests {
             ),
             (&east, NOVEMBER, "2026-11-21T21:59:17.229334+02:00 2026-11-21 21:59:17.229 +02:00"),
         ] {
-            let (clock, name) = (zone.clock(time, Digits(3)), zone.name(time));
+            let (clock, name) = (zone.clock(time, TimePrecision(3)), zone.name(time));
             assert_eq!(format!("{} {} {clock} {name}", zone.time(time), zone.date(time)), expected);
         }
         for extreme in [i64::MIN, i64::MAX] {
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn as_few_digits_as_do() {
         for (ns, digits) in [(3_600_000_000_000, 0), (250_000_000, 3), (1_000, 6), (1, 9)] {
-            assert_eq!(Digits::for_multiples_of(ns), Digits(digits));
+            assert_eq!(TimePrecision::for_multiples_of(ns), TimePrecision(digits));
         }
     }
 }

@@ -1,49 +1,49 @@
 //! Interface to a kind of switch.
 
-use mirror::model::{Flooded, Vlans};
-use mirror::openflow::Rule;
+use mirror::model::{FloodSetting, PortVlans};
+use mirror::openflow::FlowRule;
 use mirror::ovsdb::{NewPort, PortMirror};
-use mirror::{Operation, Packet};
+use mirror::{ModelPacket, RuleOperation};
 use thiserror::Error;
 
 /// Output port and maximum bytes.
 pub type Out = (u32, Option<u32>);
 
 /// A switch.
-pub trait Backend {
+pub trait SwitchBackend {
     /// What it can do.
-    fn capabilities(&self) -> Capabilities;
+    fn capabilities(&self) -> SwitchCapabilities;
 
     /// Reads its current state, without a cache.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn list(&mut self) -> Result<Observed, Failed>;
+    /// See [`SwitchError`].
+    fn list(&mut self) -> Result<ObservedSwitch, SwitchError>;
 
     /// Executes all of these operations, or none.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed>;
+    /// See [`SwitchError`].
+    fn apply(&mut self, operations: &[RuleOperation]) -> Result<(), SwitchError>;
 
     /// Output ports of a packet, each with its maximum bytes, sorted; `None`: not supported.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn trace(&mut self, packet: &Packet) -> Result<Option<Vec<Out>>, Failed>;
+    /// See [`SwitchError`].
+    fn trace(&mut self, packet: &ModelPacket) -> Result<Option<Vec<Out>>, SwitchError>;
 
     /// Disables flooding to a port.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed>;
+    /// See [`SwitchError`].
+    fn keep_floods_from(&mut self, port: u32) -> Result<(), SwitchError>;
 
-    /// Disables flooding to a port until [`Backend::release_port`] or the end of this process, and records it on the
+    /// Disables flooding to a port until [`SwitchBackend::release_port`] or the end of this process, and records it on the
     /// switch for later processes.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn hold_port(&mut self, number: u32, name: &str, server: u16) -> Result<(), Failed> {
+    /// See [`SwitchError`].
+    fn hold_port(&mut self, number: u32, name: &str, server: u16) -> Result<(), SwitchError> {
         let _ = (name, server);
         self.keep_floods_from(number)
     }
@@ -51,8 +51,8 @@ pub trait Backend {
     /// Enables flooding to a held port, whichever process holds it.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn release_port(&mut self, name: &str) -> Result<(), Failed> {
+    /// See [`SwitchError`].
+    fn release_port(&mut self, name: &str) -> Result<(), SwitchError> {
         let _ = name;
         Ok(())
     }
@@ -61,36 +61,36 @@ pub trait Backend {
     /// normal port.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed>;
+    /// See [`SwitchError`].
+    fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), SwitchError>;
 
     /// Removes a mirror, if it exists.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn remove_mirror(&mut self, name: &str) -> Result<(), Failed>;
+    /// See [`SwitchError`].
+    fn remove_mirror(&mut self, name: &str) -> Result<(), SwitchError>;
 
     /// Creates a port for copies without flooding; returns its number. It is removed at any end of this process. The
     /// name must not exist.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn add_port(&mut self, port: &NewPort) -> Result<u32, Failed> {
-        Err(Failed::Cannot(format!("ports such as {}", port.name)))
+    /// See [`SwitchError`].
+    fn add_port(&mut self, port: &NewPort) -> Result<u32, SwitchError> {
+        Err(SwitchError::Cannot(format!("ports such as {}", port.name)))
     }
 
     /// Removes a port for copies, if it exists.
     ///
     /// # Errors
-    /// See [`Failed`].
-    fn remove_port(&mut self, name: &str) -> Result<(), Failed> {
-        Err(Failed::Cannot(format!("ports such as {name}")))
+    /// See [`SwitchError`].
+    fn remove_port(&mut self, name: &str) -> Result<(), SwitchError> {
+        Err(SwitchError::Cannot(format!("ports such as {name}")))
     }
 }
 
 /// Capabilities of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct SwitchCapabilities {
     /// Rules expire unless renewed.
     pub leases: bool,
     /// Copies can be truncated.
@@ -101,22 +101,22 @@ pub struct Capabilities {
 
 /// State of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedSwitch {
     /// All rules of all owners.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FlowRule>,
     /// Ports: number, name, flooding, VLANs.
-    pub ports: Vec<(u32, String, Flooded, Vlans)>,
+    pub ports: Vec<(u32, String, FloodSetting, PortVlans)>,
     /// Port mirrors.
-    pub mirrors: Vec<Mirrored>,
+    pub mirrors: Vec<ObservedMirror>,
     /// Bonds: groups of ports that forwarding treats as one, by name.
     pub bonds: Vec<Vec<String>>,
     /// Records of ports created or held by processes.
-    pub records: Vec<Record>,
+    pub records: Vec<CopyPortRecord>,
 }
 
 /// Record of a port that a process has created for copies, or to which it has disabled flooding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct CopyPortRecord {
     /// Name of the port.
     pub port: String,
     /// Server number of the process.
@@ -127,7 +127,7 @@ pub struct Record {
 
 /// An existing port mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct ObservedMirror {
     /// Name.
     pub name: String,
     /// Names of the ports whose incoming packets are copied.
@@ -144,18 +144,18 @@ pub struct Mirrored {
 
 /// Objects of a fabric's jobs on a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ours {
+pub struct OwnedRules {
     /// Name of the switch.
     pub switch: String,
     /// Rules.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FlowRule>,
     /// Port mirrors with the number of their job.
-    pub mirrors: Vec<(Option<u32>, Mirrored)>,
+    pub mirrors: Vec<(Option<u32>, ObservedMirror)>,
 }
 
 /// Failure of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Failed {
+pub enum SwitchError {
     /// A program is missing.
     #[error("{program} does not run: {why}")]
     NoProgram {

@@ -6,15 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use mirror::diff::ours;
 use mirror::json::{rule_from_json, rule_to_json};
-use mirror::model::{Flooded, Vlans};
+use mirror::model::{FloodSetting, PortVlans};
 use mirror::openflow::action::LOCAL;
-use mirror::openflow::{Cookie, Owner, Rule};
+use mirror::openflow::{CookieOwner, FlowRule, RuleCookie};
 use mirror::ovsdb::PortMirror;
-use mirror::{Operation, Packet};
+use mirror::{ModelPacket, RuleOperation};
 use serde_json::{Value, json};
 use ureq::{Agent, RequestBuilder};
 
-use crate::backend::{Backend, Capabilities, Failed, Observed, Out};
+use crate::backend::{ObservedSwitch, Out, SwitchBackend, SwitchCapabilities, SwitchError};
 
 /// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const PORT_MAX: u32 = 0xffff_ff00;
 
 /// See the module documentation.
 #[derive(Debug)]
-pub struct Controller {
+pub struct SwitchController {
     agent: Agent,
     base: String,
     /// Authorization header; none: without a token.
@@ -34,13 +34,13 @@ pub struct Controller {
     generation: u64,
 }
 
-impl Controller {
+impl SwitchController {
     /// The switch with this datapath id (16 hexadecimal digits) of the controller at `http://HOST:PORT`. `quiet`: names
     /// of ports to which the switch does not flood.
     #[must_use]
-    pub fn new(url: &str, datapath: &str, token: Option<&str>, quiet: &[&str]) -> Controller {
+    pub fn new(url: &str, datapath: &str, token: Option<&str>, quiet: &[&str]) -> SwitchController {
         let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
-        Controller {
+        SwitchController {
             agent: config.build().into(),
             base: format!("{}/v1/switches/{datapath}", url.trim_end_matches('/')),
             authorization: token.map(|token| format!("Bearer {token}")),
@@ -49,13 +49,15 @@ impl Controller {
         }
     }
 
-    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failed> {
+    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, SwitchError> {
         let uri = format!("{}{path}", self.base);
-        let refused = |said: String| Failed::Refused { program: format!("the controller at {uri}"), said };
+        let refused =
+            |said: String| SwitchError::Refused { program: format!("the controller at {uri}"), said };
         let failed = |e: ureq::Error| match e {
-            ureq::Error::Timeout(_) => {
-                Failed::Silent { program: format!("the controller at {uri}"), seconds: PATIENCE.as_secs() }
-            }
+            ureq::Error::Timeout(_) => SwitchError::Silent {
+                program: format!("the controller at {uri}"),
+                seconds: PATIENCE.as_secs(),
+            },
             e => refused(e.to_string()),
         };
         let sent = match (method, body) {
@@ -70,7 +72,7 @@ impl Controller {
         let mut answer = sent.map_err(failed)?;
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().map_err(failed)?;
         let value: Value = serde_json::from_str(&text)
-            .map_err(|_| Failed::NotUnderstood(format!("{uri} answers no JSON: {text:.200}")))?;
+            .map_err(|_| SwitchError::NotUnderstood(format!("{uri} answers no JSON: {text:.200}")))?;
         if answer.status().is_success() {
             return Ok(value);
         }
@@ -90,68 +92,70 @@ impl Controller {
         }
     }
 
-    fn rules(&self) -> Result<Vec<Rule>, Failed> {
+    fn rules(&self) -> Result<Vec<FlowRule>, SwitchError> {
         let listed = self.ask("GET", "/rules", None)?;
         let listed = listed.as_array().cloned().unwrap_or_default();
         let rules = listed.iter().map(rule_from_json).collect::<Result<_, _>>();
-        rules.map_err(|why| Failed::NotUnderstood(format!("{}: a rule is not understood: {why}", self.base)))
+        rules.map_err(|why| {
+            SwitchError::NotUnderstood(format!("{}: a rule is not understood: {why}", self.base))
+        })
     }
 
     /// Cookie and mask of a server's rules.
-    fn set(server: u16) -> (Cookie, Cookie) {
-        let own = Owner { server, job: 0, generation: 0, actions: 0 };
-        (Cookie::of(own), Cookie(Cookie::SERVER_MASK))
+    fn set(server: u16) -> (RuleCookie, RuleCookie) {
+        let own = CookieOwner { server, job: 0, generation: 0, actions: 0 };
+        (RuleCookie::of(own), RuleCookie(RuleCookie::SERVER_MASK))
     }
 }
 
 /// Datapath ids of the switches known to a controller at `http://HOST:PORT`.
 ///
 /// # Errors
-/// See [`Failed`].
-pub fn datapaths(url: &str, token: Option<&str>) -> Result<Vec<String>, Failed> {
-    let mut controller = Controller::new(url, "", token, &[]);
+/// See [`SwitchError`].
+pub fn datapaths(url: &str, token: Option<&str>) -> Result<Vec<String>, SwitchError> {
+    let mut controller = SwitchController::new(url, "", token, &[]);
     controller.base.truncate(controller.base.len() - 1);
     let listed = controller.ask("GET", "", None)?;
-    let strange = || Failed::NotUnderstood(format!("{} has no list of switches", controller.base));
+    let strange = || SwitchError::NotUnderstood(format!("{} has no list of switches", controller.base));
     let listed = listed.as_array().ok_or_else(strange)?;
     let number = |switch: &Value| switch.get("datapath").and_then(Value::as_str).map(str::to_owned);
     Ok(listed.iter().filter_map(number).collect())
 }
 
 /// Rules after these operations.
-pub(crate) fn changed(mut rules: Vec<Rule>, operations: &[Operation]) -> Vec<Rule> {
+pub(crate) fn changed(mut rules: Vec<FlowRule>, operations: &[RuleOperation]) -> Vec<FlowRule> {
     for operation in operations {
         match operation {
-            Operation::Add(rule) => {
+            RuleOperation::Add(rule) => {
                 rules.retain(|old| old.key() != rule.key());
                 rules.push(rule.clone());
             }
-            Operation::Delete(rule) => {
+            RuleOperation::Delete(rule) => {
                 rules.retain(|old| (old.key(), old.cookie) != (rule.key(), rule.cookie));
             }
-            Operation::Renew(..) => {}
+            RuleOperation::Renew(..) => {}
         }
     }
     rules
 }
 
-impl Backend for Controller {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { leases: true, truncates: true, mirrors: false }
+impl SwitchBackend for SwitchController {
+    fn capabilities(&self) -> SwitchCapabilities {
+        SwitchCapabilities { leases: true, truncates: true, mirrors: false }
     }
 
-    fn list(&mut self) -> Result<Observed, Failed> {
+    fn list(&mut self) -> Result<ObservedSwitch, SwitchError> {
         let switch = self.ask("GET", "", None)?;
-        let strange = || Failed::NotUnderstood(format!("{} has no list of ports", self.base));
+        let strange = || SwitchError::NotUnderstood(format!("{} has no list of ports", self.base));
         let listed = switch.get("ports").and_then(Value::as_array).ok_or_else(strange)?;
         let port = |port: &Value| {
             let number = u32::try_from(port.get("number")?.as_u64()?).ok()?;
             let name = port.get("name")?.as_str()?.to_owned();
-            let flooded = if self.quiet.contains(&name) { Flooded::No } else { Flooded::Yes };
-            (number < PORT_MAX || number == LOCAL).then_some((number, name, flooded, Vlans::All))
+            let flooded = if self.quiet.contains(&name) { FloodSetting::No } else { FloodSetting::Yes };
+            (number < PORT_MAX || number == LOCAL).then_some((number, name, flooded, PortVlans::All))
         };
         let ports = listed.iter().filter_map(port).collect();
-        Ok(Observed {
+        Ok(ObservedSwitch {
             rules: self.rules()?,
             ports,
             mirrors: Vec::new(),
@@ -160,15 +164,17 @@ impl Backend for Controller {
         })
     }
 
-    fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {
+    fn apply(&mut self, operations: &[RuleOperation]) -> Result<(), SwitchError> {
         let cookie = operations.first().map(|operation| match operation {
-            Operation::Add(rule) | Operation::Delete(rule) => rule.cookie,
-            Operation::Renew(cookie, _) => *cookie,
+            RuleOperation::Add(rule) | RuleOperation::Delete(rule) => rule.cookie,
+            RuleOperation::Renew(cookie, _) => *cookie,
         });
-        let Some(server) = cookie.and_then(Cookie::owner).map(|owner| owner.server) else { return Ok(()) };
-        let (cookie, mask) = Controller::set(server);
+        let Some(server) = cookie.and_then(RuleCookie::owner).map(|owner| owner.server) else {
+            return Ok(());
+        };
+        let (cookie, mask) = SwitchController::set(server);
         let own = json!({"cookie": cookie.to_string(), "mask": mask.to_string()});
-        if operations.iter().all(|operation| matches!(operation, Operation::Renew(..))) {
+        if operations.iter().all(|operation| matches!(operation, RuleOperation::Renew(..))) {
             return self.ask("POST", "/renew", Some(&own)).map(drop);
         }
         let rules = changed(ours(&self.rules()?, server), operations);
@@ -186,27 +192,27 @@ impl Backend for Controller {
         self.ask("PUT", "/rules", Some(&set)).map(drop)
     }
 
-    fn trace(&mut self, _: &Packet) -> Result<Option<Vec<Out>>, Failed> {
+    fn trace(&mut self, _: &ModelPacket) -> Result<Option<Vec<Out>>, SwitchError> {
         Ok(None)
     }
 
-    fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed> {
+    fn keep_floods_from(&mut self, port: u32) -> Result<(), SwitchError> {
         let listed = self.list()?.ports;
         let name = listed.iter().find(|known| known.0 == port).map_or("of no name", |known| &known.1);
         if self.quiet.iter().any(|quiet| quiet == name) {
             return Ok(());
         }
-        Err(Failed::Cannot(format!(
+        Err(SwitchError::Cannot(format!(
             "the setting no-flood of port {port} ({name}), which its owner has to make"
         )))
     }
 
-    fn add_mirror(&mut self, _: &PortMirror) -> Result<(), Failed> {
-        Err(Failed::Cannot("mirrors of ports".to_owned()))
+    fn add_mirror(&mut self, _: &PortMirror) -> Result<(), SwitchError> {
+        Err(SwitchError::Cannot("mirrors of ports".to_owned()))
     }
 
     /// Not supported.
-    fn remove_mirror(&mut self, _: &str) -> Result<(), Failed> {
+    fn remove_mirror(&mut self, _: &str) -> Result<(), SwitchError> {
         Ok(())
     }
 }

@@ -11,12 +11,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 use std::time::Duration;
 
-use mirror::openflow::Cookie;
+use mirror::openflow::RuleCookie;
 use mirror::openflow::action::LOCAL;
 use serde_json::Value;
 
-use crate::backend::Failed;
-use crate::install::NotStarted;
+use crate::backend::SwitchError;
+use crate::install::JobStartError;
 use crate::ovs::OpenVSwitch;
 
 /// Lease of the rules, in seconds.
@@ -49,7 +49,7 @@ type Note = BTreeMap<String, String>;
 
 /// Properties of a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Described {
+pub struct SwitchDescription {
     /// Datapath id, 16 hexadecimal digits.
     pub datapath: String,
     /// Process id of the switch.
@@ -57,12 +57,12 @@ pub struct Described {
     /// Addresses of its host.
     pub addresses: Vec<IpAddr>,
     /// Its ports by number, without the local port and tunnels.
-    pub ports: BTreeMap<u32, PortOf>,
+    pub ports: BTreeMap<u32, PortDescription>,
 }
 
 /// A port.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PortOf {
+pub struct PortDescription {
     /// Name.
     pub name: String,
     /// Capacity in Mb/s, if known.
@@ -75,7 +75,7 @@ pub struct PortOf {
 
 /// Result of an exploration.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct DiscoveredLinks {
     /// Pairs of ports connected by a cable, confirmed in both directions.
     pub cables: Vec<[At; 2]>,
     /// Ports with receptions that do not match exactly one other port.
@@ -88,8 +88,8 @@ impl OpenVSwitch {
     /// Reads its properties.
     ///
     /// # Errors
-    /// See [`Failed`].
-    pub fn describe(&self) -> Result<Described, Failed> {
+    /// See [`SwitchError`].
+    pub fn describe(&self) -> Result<SwitchDescription, SwitchError> {
         let datapath = ["get", "bridge", &self.bridge, "datapath_id"].map(str::to_owned);
         let datapath = self.vsctl(datapath.to_vec())?.trim().trim_matches('"').to_owned();
         let process = fs::read_to_string(self.run.join("ovs-vswitchd.pid")).ok();
@@ -99,7 +99,7 @@ impl OpenVSwitch {
                 port.learned.insert(mac);
             });
         }
-        Ok(Described {
+        Ok(SwitchDescription {
             datapath,
             process: process.and_then(|text| text.trim().parse().ok()),
             addresses: own_addresses(&self.appctl(&["ovs/route/show"])?),
@@ -108,7 +108,7 @@ impl OpenVSwitch {
     }
 
     /// Ports that may have a cable.
-    fn cables(&self) -> Result<BTreeMap<u32, PortOf>, Failed> {
+    fn cables(&self) -> Result<BTreeMap<u32, PortDescription>, SwitchError> {
         let rows = self.rows("Interface", &["name", "type", "link_state", "link_speed"])?;
         let mut ports = BTreeMap::new();
         for (number, name, _) in crate::ovs::ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?) {
@@ -119,13 +119,13 @@ impl OpenVSwitch {
             }
             let speed = row.and_then(|row| row.get(3)?.as_f64()).filter(|speed| *speed > 0.0);
             let (mbps, is_up) = (speed.map(|bits| bits / 1e6), text(2) != "down");
-            ports.insert(number, PortOf { name, mbps, is_up, learned: BTreeSet::new() });
+            ports.insert(number, PortDescription { name, mbps, is_up, learned: BTreeSet::new() });
         }
         Ok(ports)
     }
 
     /// Sends frames, all in one message.
-    fn send(&self, frames: &[(String, Vec<u32>)]) -> Result<(), Failed> {
+    fn send(&self, frames: &[(String, Vec<u32>)]) -> Result<(), SwitchError> {
         let line = |(frame, ports): &(String, Vec<u32>)| {
             let out: Vec<String> = ports.iter().map(|port| format!("output:{port}")).collect();
             format!("packet-out in_port=controller,packet={frame},actions={}\n", out.join(","))
@@ -141,36 +141,40 @@ impl OpenVSwitch {
 /// # Errors
 /// If a switch fails. Nothing is left on the others.
 pub fn explore(
-    switches: &[(&str, &OpenVSwitch, &Described)],
+    switches: &[(&str, &OpenVSwitch, &SwitchDescription)],
     server: u16,
     addresses: &[Ipv4Addr],
-) -> Result<Found, NotStarted> {
-    let exploration = Exploration {
+) -> Result<DiscoveredLinks, JobStartError> {
+    let exploration = LinkExploration {
         switches,
-        cookie: Cookie::of_exploration(server),
+        cookie: RuleCookie::of_exploration(server),
         mark: format!("026e{:04x}", std::process::id() as u16),
     };
     let found = exploration.cables().and_then(|(cables, unclear)| {
         let answers = exploration.answers(&cables, addresses)?;
-        Ok(Found { cables, unclear, answers })
+        Ok(DiscoveredLinks { cables, unclear, answers })
     });
     let swept = exploration.sweep();
     found.and_then(|found| swept.map(|()| found))
 }
 
-struct Exploration<'a> {
-    switches: &'a [(&'a str, &'a OpenVSwitch, &'a Described)],
-    cookie: Cookie,
+struct LinkExploration<'a> {
+    switches: &'a [(&'a str, &'a OpenVSwitch, &'a SwitchDescription)],
+    cookie: RuleCookie,
     /// Prefix of our MAC addresses, in hexadecimal digits; two bytes follow.
     mark: String,
 }
 
-impl Exploration<'_> {
-    fn each(&self, act: impl Fn(usize, &OpenVSwitch) -> Result<(), Failed>) -> Result<(), NotStarted> {
+impl LinkExploration<'_> {
+    fn each(
+        &self,
+        act: impl Fn(usize, &OpenVSwitch) -> Result<(), SwitchError>,
+    ) -> Result<(), JobStartError> {
         let mut done = Ok(());
         for (index, (name, switch, _)) in self.switches.iter().enumerate() {
             let acted = act(index, switch);
-            done = done.and(acted.map_err(|why| NotStarted { switch: (*name).to_owned(), why: why.into() }));
+            done =
+                done.and(acted.map_err(|why| JobStartError { switch: (*name).to_owned(), why: why.into() }));
         }
         done
     }
@@ -183,8 +187,8 @@ impl Exploration<'_> {
     }
 
     /// Has each switch intercept a kind of frame and record some of its fields.
-    fn note(&self, matched: &str, kept: &str) -> Result<(), NotStarted> {
-        let Exploration { cookie, .. } = self;
+    fn note(&self, matched: &str, kept: &str) -> Result<(), JobStartError> {
+        let LinkExploration { cookie, .. } = self;
         let actions = match kept {
             "" => "drop".to_owned(),
             kept => format!("learn(table={NOTES},hard_timeout={LEASE},priority=1,cookie={cookie},{kept})"),
@@ -196,26 +200,26 @@ impl Exploration<'_> {
     }
 
     /// Recorded receptions: switch, and fields of each.
-    fn notes(&self) -> Result<Vec<(usize, Note)>, NotStarted> {
+    fn notes(&self) -> Result<Vec<(usize, Note)>, JobStartError> {
         let mut notes = Vec::new();
         for (index, (name, switch, _)) in self.switches.iter().enumerate() {
             let meant = format!("cookie={}/-1,table={NOTES}", self.cookie);
             let dump = switch.ofctl("OpenFlow13", &["--no-names", "dump-flows"], &[&meant], "");
-            let dump =
-                dump.map_err(|why| NotStarted { switch: (*name).to_owned(), why: Failed::into(why) })?;
+            let dump = dump
+                .map_err(|why| JobStartError { switch: (*name).to_owned(), why: SwitchError::into(why) })?;
             let lines = dump.lines().filter(|line| line.contains("in_port="));
             notes.extend(lines.map(|line| (index, words(line))));
         }
         Ok(notes)
     }
 
-    fn sweep(&self) -> Result<(), NotStarted> {
+    fn sweep(&self) -> Result<(), JobStartError> {
         let ours = format!("cookie={}/-1", self.cookie);
         self.each(|_, switch| switch.ofctl("OpenFlow13", &["del-flows"], &[&ours], "").map(drop))
     }
 
     /// Connected ports, and ports with ambiguous receptions.
-    fn cables(&self) -> Result<(Vec<[At; 2]>, BTreeSet<At>), NotStarted> {
+    fn cables(&self) -> Result<(Vec<[At; 2]>, BTreeSet<At>), JobStartError> {
         let ports: Vec<At> = (0..self.switches.len())
             .flat_map(|index| self.switches[index].2.ports.keys().map(move |port| (index, *port)))
             .take(PORTS_MAX)
@@ -247,7 +251,7 @@ impl Exploration<'_> {
     }
 
     /// Hosts behind ports without a cable to another switch.
-    fn answers(&self, cables: &[[At; 2]], addresses: &[Ipv4Addr]) -> Result<Answers, NotStarted> {
+    fn answers(&self, cables: &[[At; 2]], addresses: &[Ipv4Addr]) -> Result<Answers, JobStartError> {
         let own = format!("{}ffff", self.mark);
         let ends: BTreeSet<At> = cables.iter().flatten().copied().collect();
         let mut answers: Answers = BTreeMap::new();

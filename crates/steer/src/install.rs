@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
-use mirror::compose::{RULES_MAX, Refused, Terms};
+use mirror::compose::{ComposeError, CopyTerms, RULES_MAX};
 use mirror::diff::{clash, others, ours, owners, renewals};
-use mirror::model::{self, Flooded, Leads, Mirror, Network, Port, Switch};
-use mirror::openflow::Rule;
-use mirror::{Copy, Counterexample, Field, Layout, Packet, Proved, Wanted, compose, diff, prove};
+use mirror::model::{self, FloodSetting, PortNeighbor, SwitchMirror, SwitchModel, SwitchNetwork, SwitchPort};
+use mirror::openflow::FlowRule;
+use mirror::{
+    CopyExpectation, Counterexample, MatchField, ModelPacket, ProofResult, RuleLayout, SwitchCopy, compose,
+    diff, prove,
+};
 use thiserror::Error;
 
-use crate::backend::{Backend, Failed, Observed, Out, Record};
+use crate::backend::{CopyPortRecord, ObservedSwitch, Out, SwitchBackend, SwitchError};
 
 /// Renewals per lease, so that two may fail.
 const RENEWALS_IN_A_LEASE: u32 = 3;
@@ -19,13 +22,13 @@ const WITNESSES_MAX: usize = 64;
 
 /// Copies requested from a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct InstallRequest {
     /// Number of the server that owns the rules; 12 bits.
     pub server: u16,
     /// Name of the switch, for counterexamples.
     pub switch: String,
     /// All copies; empty: all rules are removed.
-    pub copies: Vec<Copy>,
+    pub copies: Vec<SwitchCopy>,
     /// Ports of monitors with their names; for tunnels, the monitor behind.
     pub monitors: Vec<(u32, String)>,
     /// Seconds after which rules expire unless renewed; 0: never.
@@ -34,26 +37,26 @@ pub struct Wish {
 
 /// Result of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledRules {
     /// The rules.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FlowRule>,
     /// Result of the proof over the rules reported by the switch.
-    pub proved: Proved,
+    pub proved: ProofResult,
     /// State of the switch after the installation.
-    pub switch: Switch,
+    pub switch: SwitchModel,
     /// Interval of renewals.
     pub renew_every: Option<Duration>,
 }
 
 /// Reason why nothing was installed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotInstalled {
+pub enum InstallError {
     /// The switch failed.
     #[error(transparent)]
-    Failed(#[from] Failed),
+    Failed(#[from] SwitchError),
     /// The rules cannot be compiled.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] ComposeError),
     /// Unknown switch, port or address.
     #[error("{0}")]
     Unknown(String),
@@ -61,9 +64,9 @@ pub enum NotInstalled {
     #[error("server {} has a rule for the same packets: {theirs}; ours would be {ours}", .theirs.cookie.owner().map_or(0, |owner| owner.server))]
     Clash {
         /// Our rule.
-        ours: Box<Rule>,
+        ours: Box<FlowRule>,
         /// The other server's rule.
-        theirs: Box<Rule>,
+        theirs: Box<FlowRule>,
     },
     /// The proof failed before the installation.
     #[error("the rules would do something else: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
@@ -77,7 +80,7 @@ pub enum NotInstalled {
     )]
     NotAsModelled {
         /// The packet.
-        packet: Box<Packet>,
+        packet: Box<ModelPacket>,
         /// Actual output ports with maximum bytes.
         told: Vec<Out>,
         /// Expected ones.
@@ -88,18 +91,21 @@ pub enum NotInstalled {
 /// Reason why a job was not started; no switch has objects of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("switch {switch}: {why}")]
-pub struct NotStarted {
+pub struct JobStartError {
     /// Name of the switch or switches that failed.
     pub switch: String,
     /// Reason.
-    pub why: NotInstalled,
+    pub why: InstallError,
 }
 
 /// Installs exactly the requested copies on a switch.
 ///
 /// # Errors
-/// See [`NotInstalled`]; then the switch is unchanged, or has no rules of ours.
-pub fn install(backend: &mut dyn Backend, wish: &Wish) -> Result<Installed, NotInstalled> {
+/// See [`InstallError`]; then the switch is unchanged, or has no rules of ours.
+pub fn install(
+    backend: &mut dyn SwitchBackend,
+    wish: &InstallRequest,
+) -> Result<InstalledRules, InstallError> {
     let mut held = Vec::new();
     let installed = try_install(backend, wish, &mut held);
     if installed.is_err() {
@@ -112,10 +118,10 @@ pub fn install(backend: &mut dyn Backend, wish: &Wish) -> Result<Installed, NotI
 }
 
 fn try_install(
-    backend: &mut dyn Backend,
-    wish: &Wish,
+    backend: &mut dyn SwitchBackend,
+    wish: &InstallRequest,
     held: &mut Vec<String>,
-) -> Result<Installed, NotInstalled> {
+) -> Result<InstalledRules, InstallError> {
     let mut seen = backend.list()?;
     let is_monitors = |name: &str| {
         let port = seen.ports.iter().find(|port| port.1 == name);
@@ -125,36 +131,37 @@ fn try_install(
         backend.release_port(&record.port)?;
     }
     for (monitor, _) in &wish.monitors {
-        let open = |port: &&mut (u32, String, Flooded, _)| port.0 == *monitor && port.2 == Flooded::Yes;
+        let open =
+            |port: &&mut (u32, String, FloodSetting, _)| port.0 == *monitor && port.2 == FloodSetting::Yes;
         if let Some(port) = seen.ports.iter_mut().find(open) {
             backend.hold_port(port.0, &port.1, wish.server)?;
             held.push(port.1.clone());
-            port.2 = Flooded::No;
+            port.2 = FloodSetting::No;
         }
     }
     let foreign = others(&seen.rules, wish.server);
-    let layout = Layout::of(&owners(&seen.rules));
-    let terms = Terms { server: wish.server, lease: wish.lease, layout, rules_max: RULES_MAX };
+    let layout = RuleLayout::of(&owners(&seen.rules));
+    let terms = CopyTerms { server: wish.server, lease: wish.lease, layout, rules_max: RULES_MAX };
     let desired = compose(&wish.copies, &terms)?;
     none_clash(&desired, &seen.rules, wish.server)?;
     let before = wish.on_paper(&seen).with_rules(foreign.clone());
     let planned = foreign.iter().chain(&desired).cloned().collect();
-    check(&before, before.with_rules(planned), wish).map_err(NotInstalled::NotProved)?;
+    check(&before, before.with_rules(planned), wish).map_err(InstallError::NotProved)?;
     backend.apply(&diff(&desired, &seen.rules, wish.server))?;
     let now = backend.list()?;
     let switch = wish.on_paper(&now);
     // Rules of others may have changed in the meantime: the proof uses the current ones.
     let before = switch.with_rules(others(&now.rules, wish.server));
-    let checked = check(&before, switch.clone(), wish).map_err(NotInstalled::NotAsGiven);
-    let follow = |backend: &mut dyn Backend, proved: &Proved| {
+    let checked = check(&before, switch.clone(), wish).map_err(InstallError::NotAsGiven);
+    let follow = |backend: &mut dyn SwitchBackend, proved: &ProofResult| {
         let packets = proved.witnesses.iter().map(|witness| &witness.packet);
-        follow(backend, &Network::of(switch.clone()), 0, packets)
+        follow(backend, &SwitchNetwork::of(switch.clone()), 0, packets)
     };
     match checked.and_then(|proved| follow(backend, &proved).map(|()| proved)) {
         Ok(proved) => {
             let renew_every =
                 (wish.lease > 0).then(|| Duration::from_secs(wish.lease.into()) / RENEWALS_IN_A_LEASE);
-            Ok(Installed { rules: ours(&now.rules, wish.server), proved, switch, renew_every })
+            Ok(InstalledRules { rules: ours(&now.rules, wish.server), proved, switch, renew_every })
         }
         Err(why) => {
             backend.apply(&diff(&[], &now.rules, wish.server))?;
@@ -164,26 +171,26 @@ fn try_install(
 }
 
 /// Checks that no other server has rules for the same packets.
-pub(crate) fn none_clash(desired: &[Rule], seen: &[Rule], server: u16) -> Result<(), NotInstalled> {
+pub(crate) fn none_clash(desired: &[FlowRule], seen: &[FlowRule], server: u16) -> Result<(), InstallError> {
     match clash(desired, seen, server) {
         None => Ok(()),
-        Some((ours, theirs)) => Err(NotInstalled::Clash { ours: Box::new(ours), theirs: Box::new(theirs) }),
+        Some((ours, theirs)) => Err(InstallError::Clash { ours: Box::new(ours), theirs: Box::new(theirs) }),
     }
 }
 
 /// Traces one packet of each class on the switch and compares with the model.
 pub(crate) fn follow<'a>(
-    backend: &mut dyn Backend,
-    network: &Network,
+    backend: &mut dyn SwitchBackend,
+    network: &SwitchNetwork,
     at: usize,
-    packets: impl Iterator<Item = &'a Packet>,
-) -> Result<(), NotInstalled> {
+    packets: impl Iterator<Item = &'a ModelPacket>,
+) -> Result<(), InstallError> {
     for packet in packets.take(WITNESSES_MAX) {
         let Some(told) = backend.trace(packet)? else { continue };
-        let port = packet.get(Field::InPort) as u32;
-        let expected = network.outputs((at, port), packet, &mut model::Terms::default());
+        let port = packet.get(MatchField::InPort) as u32;
+        let expected = network.outputs((at, port), packet, &mut model::UnmodeledTerms::default());
         if !expected.contains(&told) {
-            return Err(NotInstalled::NotAsModelled { packet: Box::new(*packet), told, expected });
+            return Err(InstallError::NotAsModelled { packet: Box::new(*packet), told, expected });
         }
     }
     Ok(())
@@ -192,16 +199,16 @@ pub(crate) fn follow<'a>(
 /// Renews the leases of rules. Expired rules are not restored.
 ///
 /// # Errors
-/// See [`Failed`].
-pub fn renew(backend: &mut dyn Backend, rules: &[Rule]) -> Result<(), Failed> {
+/// See [`SwitchError`].
+pub fn renew(backend: &mut dyn SwitchBackend, rules: &[FlowRule]) -> Result<(), SwitchError> {
     backend.apply(&renewals(rules))
 }
 
 /// Removes all rules of a server; returns their number.
 ///
 /// # Errors
-/// See [`Failed`].
-pub fn remove(backend: &mut dyn Backend, server: u16) -> Result<usize, Failed> {
+/// See [`SwitchError`].
+pub fn remove(backend: &mut dyn SwitchBackend, server: u16) -> Result<usize, SwitchError> {
     let seen = backend.list()?;
     let operations = diff(&[], &seen.rules, server);
     backend.apply(&operations)?;
@@ -217,47 +224,55 @@ pub fn remove(backend: &mut dyn Backend, server: u16) -> Result<usize, Failed> {
 }
 
 /// Ports to which a server has disabled flooding.
-fn held_by(seen: &Observed, server: u16) -> impl Iterator<Item = &Record> {
+fn held_by(seen: &ObservedSwitch, server: u16) -> impl Iterator<Item = &CopyPortRecord> {
     let made = mirror::ovsdb::port_prefix(server);
     seen.records.iter().filter(move |record| record.server == server && !record.port.starts_with(&made))
 }
 
-fn check(before: &Switch, after: Switch, wish: &Wish) -> Result<Proved, Vec<Counterexample>> {
-    let wanted: Vec<Wanted> = wish.copies.iter().filter_map(|copy| wanted(copy, wish)).collect();
-    let (before, after) = (Network::of(before.clone()), Network::of(after));
+fn check(
+    before: &SwitchModel,
+    after: SwitchModel,
+    wish: &InstallRequest,
+) -> Result<ProofResult, Vec<Counterexample>> {
+    let wanted: Vec<CopyExpectation> = wish.copies.iter().filter_map(|copy| wanted(copy, wish)).collect();
+    let (before, after) = (SwitchNetwork::of(before.clone()), SwitchNetwork::of(after));
     prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(wish.server))
 }
 
-fn wanted(copy: &Copy, wish: &Wish) -> Option<Wanted> {
+fn wanted(copy: &SwitchCopy, wish: &InstallRequest) -> Option<CopyExpectation> {
     let (_, monitor) = wish.monitors.iter().find(|(port, _)| *port == copy.target)?;
-    Some(Wanted {
+    Some(CopyExpectation {
         monitor: monitor.clone(),
         enters: None,
         asked: copy.asked_at(),
         part: copy.part,
-        others: mirror::Others::Never,
+        others: mirror::StrayPolicy::Never,
     })
 }
 
-impl Wish {
-    fn on_paper(&self, seen: &Observed) -> Switch {
+impl InstallRequest {
+    fn on_paper(&self, seen: &ObservedSwitch) -> SwitchModel {
         on_paper(&self.switch, seen, |number| {
             let monitor = self.monitors.iter().find(|(port, _)| *port == number);
-            monitor.map_or(Leads::Hosts, |(_, monitor)| Leads::Monitor(monitor.clone()))
+            monitor.map_or(PortNeighbor::Hosts, |(_, monitor)| PortNeighbor::Monitor(monitor.clone()))
         })
     }
 }
 
 /// Model of a switch from its state; `leads`: peer of each port.
-pub(crate) fn on_paper(name: &str, seen: &Observed, leads: impl Fn(u32) -> Leads) -> Switch {
-    let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| Port {
+pub(crate) fn on_paper(
+    name: &str,
+    seen: &ObservedSwitch,
+    leads: impl Fn(u32) -> PortNeighbor,
+) -> SwitchModel {
+    let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| SwitchPort {
         number: *number,
         name: name.clone(),
         leads: leads(*number),
         flooded: *flooded,
         vlans: vlans.clone(),
     });
-    let mut switch = Switch::new(name, ports.collect(), seen.rules.clone());
+    let mut switch = SwitchModel::new(name, ports.collect(), seen.rules.clone());
     let number = |name: &String| seen.ports.iter().find(|port| port.1 == *name).map(|port| port.0);
     switch.bonds = seen.bonds.iter().map(|bond| bond.iter().filter_map(number).collect()).collect();
     switch.mirrors = seen
@@ -269,7 +284,7 @@ pub(crate) fn on_paper(name: &str, seen: &Observed, leads: impl Fn(u32) -> Leads
                 true => all.clone(),
                 false => names.iter().filter_map(number).collect(),
             };
-            Some(Mirror {
+            Some(SwitchMirror {
                 name: mirror.name.clone(),
                 entering: chosen(&mirror.entering),
                 leaving: chosen(&mirror.leaving),

@@ -7,19 +7,21 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use capture::Tap;
+use capture::TapInterface;
 
-use mirror::model::{Flooded, Vlans};
+use mirror::model::{FloodSetting, PortVlans};
 use mirror::openflow::action::LOCAL;
 use mirror::openflow::{flow, read_dump};
 use mirror::ovsdb::{self, NewPort, PortKind, PortMirror};
-use mirror::{Operation, Packet};
+use mirror::{ModelPacket, RuleOperation};
 use serde_json::Value;
 
-use crate::backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out, Record};
-use crate::keeper::Keeper;
-use crate::tool::Input;
-use crate::{interface, rpc, tool, trace};
+use crate::backend::{
+    CopyPortRecord, ObservedMirror, ObservedSwitch, Out, SwitchBackend, SwitchCapabilities, SwitchError,
+};
+use crate::cleanup_process::CleanupProcess;
+use crate::program::ProgramInput;
+use crate::{interface, program, rpc, trace};
 
 /// Timeout of a command.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,9 +40,9 @@ pub struct OpenVSwitch {
     pub(crate) run: PathBuf,
     pub(crate) bridge: String,
     /// Objects removed at the end of this process, by name.
-    kept: BTreeMap<String, (Keeper, Option<Tap>)>,
+    kept: BTreeMap<String, (CleanupProcess, Option<TapInterface>)>,
     /// Datapath numbers of its ports, as last listed.
-    datapath: Vec<trace::Known>,
+    datapath: Vec<trace::DatapathPort>,
 }
 
 impl OpenVSwitch {
@@ -61,9 +63,9 @@ impl OpenVSwitch {
         words: &[&str],
         more: &[&str],
         input: &str,
-    ) -> Result<String, Failed> {
+    ) -> Result<String, SwitchError> {
         let arguments = self.ofctl_arguments(version, words, more);
-        tool::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), Input::Text(input), PATIENCE)
+        program::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), ProgramInput::Text(input), PATIENCE)
     }
 
     fn ofctl_arguments(&self, version: &str, words: &[&str], more: &[&str]) -> Vec<String> {
@@ -73,16 +75,16 @@ impl OpenVSwitch {
         words.chain(after.map(|word| (*word).to_owned())).collect()
     }
 
-    pub(crate) fn vsctl(&self, words: Vec<String>) -> Result<String, Failed> {
-        self.vsctl_with(words, Input::Text(""))
+    pub(crate) fn vsctl(&self, words: Vec<String>) -> Result<String, SwitchError> {
+        self.vsctl_with(words, ProgramInput::Text(""))
     }
 
-    fn vsctl_with(&self, words: Vec<String>, input: Input<'_>) -> Result<String, Failed> {
-        tool::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), input, PATIENCE)
+    fn vsctl_with(&self, words: Vec<String>, input: ProgramInput<'_>) -> Result<String, SwitchError> {
+        program::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), input, PATIENCE)
     }
 
     /// Creates an object that is removed when this process ends, registered by that name.
-    fn make(&self, name: &str, words: Vec<String>) -> Result<String, Failed> {
+    fn make(&self, name: &str, words: Vec<String>) -> Result<String, SwitchError> {
         self.vsctl_with(words, self.kept[name].0.lock()?)
     }
 
@@ -92,8 +94,9 @@ impl OpenVSwitch {
     }
 
     /// Registers a removal from the database for the end of this process.
-    fn keep(&mut self, name: &str, tap: Option<Tap>, words: Vec<String>) -> Result<(), Failed> {
-        let keeper = Keeper::new("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "")?;
+    fn keep(&mut self, name: &str, tap: Option<TapInterface>, words: Vec<String>) -> Result<(), SwitchError> {
+        let keeper =
+            CleanupProcess::new("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "")?;
         self.kept.insert(name.to_owned(), (keeper, tap));
         Ok(())
     }
@@ -105,34 +108,34 @@ impl OpenVSwitch {
         }
     }
 
-    pub(crate) fn appctl(&self, words: &[&str]) -> Result<String, Failed> {
+    pub(crate) fn appctl(&self, words: &[&str]) -> Result<String, SwitchError> {
         rpc::command(&self.run, words, PATIENCE)
     }
 
     /// Waits until packets are treated by the current rules: the datapath's cache of flows is older.
-    fn settle(&self) -> Result<(), Failed> {
+    fn settle(&self) -> Result<(), SwitchError> {
         self.appctl(&["revalidator/wait"]).map(drop)
     }
 
     /// Revalidates all flows of the datapath, which otherwise still copies active flows to a removed mirror.
-    fn forget(&self) -> Result<(), Failed> {
+    fn forget(&self) -> Result<(), SwitchError> {
         self.appctl(&["revalidator/purge"]).map(drop)
     }
 
     /// Rows of a table with these columns.
-    pub(crate) fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, Failed> {
+    pub(crate) fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, SwitchError> {
         Ok(rpc::select(&self.run, &[(table, columns, None)], PATIENCE)?.pop().unwrap_or_default())
     }
 }
 
-impl Backend for OpenVSwitch {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { leases: true, truncates: true, mirrors: true }
+impl SwitchBackend for OpenVSwitch {
+    fn capabilities(&self) -> SwitchCapabilities {
+        SwitchCapabilities { leases: true, truncates: true, mirrors: true }
     }
 
-    fn list(&mut self) -> Result<Observed, Failed> {
+    fn list(&mut self) -> Result<ObservedSwitch, SwitchError> {
         let dump = self.ofctl("OpenFlow13", &["--no-names", "dump-flows"], &[], "")?;
-        let rules = read_dump(&dump).map_err(|e| Failed::NotUnderstood(e.to_string()))?;
+        let rules = read_dump(&dump).map_err(|e| SwitchError::NotUnderstood(e.to_string()))?;
         // Only OpenFlow 1.0 reports and changes `no-flood`.
         self.datapath.clear();
         let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
@@ -160,11 +163,11 @@ impl Backend for OpenVSwitch {
             vlans.iter().find(is_it)
         };
         let ports = numbers.into_iter().map(|(number, name, flooded)| {
-            let carried = of(&name).map_or(Vlans::All, |row| carried(row));
+            let carried = of(&name).map_or(PortVlans::All, |row| carried(row));
             (number, name, flooded, carried)
         });
         let ports: Vec<_> = ports.collect();
-        let mut records: Vec<Record> = interfaces.iter().filter_map(|row| record(row)).collect();
+        let mut records: Vec<CopyPortRecord> = interfaces.iter().filter_map(|row| record(row)).collect();
         // Interfaces of other bridges are in the same table.
         records.retain(|record| ports.iter().any(|(_, name, ..)| *name == record.port));
         records.sort_by(|one, other| one.port.cmp(&other.port));
@@ -173,20 +176,20 @@ impl Backend for OpenVSwitch {
         bonds.iter_mut().for_each(|bond| bond.sort());
         bonds.sort();
         let mirrors = self::mirrors(&bridges, &mirrors, &vlans);
-        Ok(Observed { rules, ports, mirrors, bonds, records })
+        Ok(ObservedSwitch { rules, ports, mirrors, bonds, records })
     }
 
-    fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {
+    fn apply(&mut self, operations: &[RuleOperation]) -> Result<(), SwitchError> {
         if operations.is_empty() {
             return Ok(());
         }
         let lines: String = operations.iter().map(|operation| format!("{operation}\n")).collect();
         self.ofctl("OpenFlow13", &["--bundle", "add-flows"], &["-"], &lines)?;
-        let only_renews = operations.iter().all(|operation| matches!(operation, Operation::Renew(..)));
+        let only_renews = operations.iter().all(|operation| matches!(operation, RuleOperation::Renew(..)));
         if only_renews { Ok(()) } else { self.settle() }
     }
 
-    fn trace(&mut self, packet: &Packet) -> Result<Option<Vec<Out>>, Failed> {
+    fn trace(&mut self, packet: &ModelPacket) -> Result<Option<Vec<Out>>, SwitchError> {
         let traced = self.appctl(&["ofproto/trace", &self.bridge, &flow(packet)])?;
         if self.datapath.is_empty() {
             self.datapath = trace::ports(&self.appctl(&["dpif/show"])?);
@@ -194,14 +197,14 @@ impl Backend for OpenVSwitch {
         Ok(trace::outputs(&traced, &self.datapath))
     }
 
-    fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed> {
+    fn keep_floods_from(&mut self, port: u32) -> Result<(), SwitchError> {
         self.ofctl("OpenFlow10", &["mod-port"], &[&port.to_string(), "no-flood"], "").map(drop)
     }
 
-    fn hold_port(&mut self, _: u32, name: &str, server: u16) -> Result<(), Failed> {
+    fn hold_port(&mut self, _: u32, name: &str, server: u16) -> Result<(), SwitchError> {
         let flood = |word| self.ofctl_arguments("OpenFlow10", &["mod-port"], &[name, word]);
         let (flood, no_flood) = (flood("flood"), flood("no-flood"));
-        let keeper = Keeper::new("ovs-ofctl", &flood, ("OVS_RUNDIR", &self.run), "")?;
+        let keeper = CleanupProcess::new("ovs-ofctl", &flood, ("OVS_RUNDIR", &self.run), "")?;
         let lock = keeper.lock()?;
         let [floods, record] = held(name);
         self.kept.insert(floods, (keeper, None));
@@ -209,27 +212,27 @@ impl Backend for OpenVSwitch {
         // The record before the flag: repairing a recorded port with flooding is harmless.
         let recorded = self.make(&record, ovsdb::set_record(name, &ovsdb::record(server, now())));
         let held = recorded.and_then(|_| {
-            tool::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), lock, PATIENCE).map(drop)
+            program::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), lock, PATIENCE).map(drop)
         });
         // A failed tool may have done its work.
         held.inspect_err(|_| drop(self.release_port(name)))
     }
 
-    fn release_port(&mut self, name: &str) -> Result<(), Failed> {
+    fn release_port(&mut self, name: &str) -> Result<(), SwitchError> {
         self.ofctl("OpenFlow10", &["mod-port"], &[name, "flood"], "")?;
         self.vsctl(ovsdb::clear_record(name))?;
         held(name).iter().for_each(|kept| self.forgo(kept));
         Ok(())
     }
 
-    fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed> {
+    fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), SwitchError> {
         let name = mirror.name();
         self.keep(&name, None, ovsdb::remove(&self.bridge, &name))?;
         let made = self.make(&name, mirror.create(&self.bridge)).and_then(|_| self.forget());
         made.inspect_err(|_| drop(self.remove_mirror(&name)))
     }
 
-    fn remove_mirror(&mut self, name: &str) -> Result<(), Failed> {
+    fn remove_mirror(&mut self, name: &str) -> Result<(), SwitchError> {
         if rpc::select(&self.run, &[("Mirror", &["name"], Some(name))], PATIENCE)?
             != [Vec::<Vec<Value>>::new()]
         {
@@ -239,7 +242,7 @@ impl Backend for OpenVSwitch {
         self.forget()
     }
 
-    fn add_port(&mut self, port: &NewPort) -> Result<u32, Failed> {
+    fn add_port(&mut self, port: &NewPort) -> Result<u32, SwitchError> {
         let name = &port.name;
         let made = match port.kind {
             PortKind::Interface => Some(interface::make(name)?),
@@ -264,7 +267,7 @@ impl Backend for OpenVSwitch {
         added
     }
 
-    fn remove_port(&mut self, name: &str) -> Result<(), Failed> {
+    fn remove_port(&mut self, name: &str) -> Result<(), SwitchError> {
         self.vsctl(ovsdb::remove_port(&self.bridge, name))?;
         self.forgo(name);
         Ok(())
@@ -273,13 +276,13 @@ impl Backend for OpenVSwitch {
 
 impl OpenVSwitch {
     /// OpenFlow number of a new port.
-    fn number(&self, name: &str) -> Result<u32, Failed> {
+    fn number(&self, name: &str) -> Result<u32, SwitchError> {
         let words = ["get", "interface", name, "ofport"].map(str::to_owned);
         let said = self.vsctl(words.to_vec())?;
         said.trim().parse().map_err(|_| {
             let why = ["get", "interface", name, "error"].map(str::to_owned);
             let why = self.vsctl(why.to_vec()).unwrap_or_default();
-            Failed::Refused {
+            SwitchError::Refused {
                 program: "ovs-vswitchd".to_owned(),
                 said: format!("port {name}: {}", why.trim()),
             }
@@ -288,7 +291,7 @@ impl OpenVSwitch {
 
     /// A userspace datapath resolves a tunnel's other end when it first sends there, and drops packets until then: so a
     /// meaningless frame is sent until it is resolved.
-    fn reach(&self, port: u32, remote: IpAddr) -> Result<(), Failed> {
+    fn reach(&self, port: u32, remote: IpAddr) -> Result<(), SwitchError> {
         let words = ["get", "bridge", &self.bridge, "datapath_type"].map(str::to_owned);
         if !self.vsctl(words.to_vec())?.contains("netdev") {
             return Ok(());
@@ -308,7 +311,7 @@ impl OpenVSwitch {
             thread::sleep(ASK);
         }
         let said = format!("the tunnel's other end {remote} does not answer: {next} is not known to ARP");
-        Err(Failed::Refused { program: "ovs-vswitchd".to_owned(), said })
+        Err(SwitchError::Refused { program: "ovs-vswitchd".to_owned(), said })
     }
 }
 
@@ -317,7 +320,7 @@ const MIRROR: [&str; 7] =
     ["_uuid", "name", "select_src_port", "select_dst_port", "select_all", "output_port", "snaplen"];
 
 /// Mirrors of a bridge, from the rows of all.
-fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) -> Vec<Mirrored> {
+fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) -> Vec<ObservedMirror> {
     let own = bridges.first().and_then(|row| row.first()).map(references).unwrap_or_default();
     let name = |id: &String| {
         let row = ports.iter().find(|row| row.first().map(references).unwrap_or_default().contains(id))?;
@@ -328,7 +331,7 @@ fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) ->
     };
     let is_own =
         |row: &&Vec<Value>| row.first().map(references).unwrap_or_default().iter().any(|id| own.contains(id));
-    let mirror = |row: &Vec<Value>| Mirrored {
+    let mirror = |row: &Vec<Value>| ObservedMirror {
         name: row.get(1).and_then(Value::as_str).unwrap_or_default().to_owned(),
         entering: names(row.get(2)),
         leaving: names(row.get(3)),
@@ -340,32 +343,32 @@ fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) ->
 }
 
 /// Numbers, names and flooding of ports in the output of `ovs-ofctl show`.
-pub(crate) fn ports(shown: &str) -> Vec<(u32, String, Flooded)> {
-    let mut found: Vec<(u32, String, Flooded)> = Vec::new();
+pub(crate) fn ports(shown: &str) -> Vec<(u32, String, FloodSetting)> {
+    let mut found: Vec<(u32, String, FloodSetting)> = Vec::new();
     for line in shown.lines().map(str::trim) {
         if let Some(config) = line.strip_prefix("config:") {
             if let Some(port) = found.last_mut().filter(|_| config.contains("NO_FLOOD")) {
-                port.2 = Flooded::No;
+                port.2 = FloodSetting::No;
             }
         } else if let Some((number, rest)) = line.split_once('(')
             && let Some((name, _)) = rest.split_once("): addr:")
         {
             let number = if number == "LOCAL" { Some(LOCAL) } else { number.parse().ok() };
-            found.extend(number.map(|number| (number, name.to_owned(), Flooded::Yes)));
+            found.extend(number.map(|number| (number, name.to_owned(), FloodSetting::Yes)));
         }
     }
     found
 }
 
 /// The record in an interface's row.
-fn record(row: &[Value]) -> Option<Record> {
+fn record(row: &[Value]) -> Option<CopyPortRecord> {
     let pairs = row.get(1)?.as_array().filter(|map| map.first().and_then(Value::as_str) == Some("map"))?;
     let pairs = pairs.get(1)?.as_array()?.iter().filter_map(Value::as_array);
     let value = |pair: &Vec<Value>| {
         (pair.first()?.as_str()? == ovsdb::RECORD).then(|| pair.get(1)?.as_str().map(str::to_owned))?
     };
     let (server, since) = ovsdb::read_record(&pairs.filter_map(value).next()?)?;
-    Some(Record { port: row.first()?.as_str()?.to_owned(), server, since })
+    Some(CopyPortRecord { port: row.first()?.as_str()?.to_owned(), server, since })
 }
 
 /// Names of the registered removals for a port: flooding and record.
@@ -379,7 +382,7 @@ pub(crate) fn now() -> u64 {
 }
 
 /// The VLANs of a port's row.
-fn carried(row: &[Value]) -> Vlans {
+fn carried(row: &[Value]) -> PortVlans {
     let tag = row.get(2).and_then(Value::as_u64).and_then(|tag| u16::try_from(tag).ok());
     let trunks: Vec<u16> = match row.get(3) {
         Some(Value::Number(one)) => one.as_u64().and_then(|n| u16::try_from(n).ok()).into_iter().collect(),
@@ -389,9 +392,9 @@ fn carried(row: &[Value]) -> Vlans {
         None => Vec::new(),
     };
     match tag {
-        Some(tag) => Vlans::Access(tag),
-        None if trunks.is_empty() => Vlans::All,
-        None => Vlans::Some(trunks),
+        Some(tag) => PortVlans::Access(tag),
+        None if trunks.is_empty() => PortVlans::All,
+        None => PortVlans::Some(trunks),
     }
 }
 

@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mirror::ovsdb::{NewPort, PortKind, port_prefix};
 
-use crate::install::{NotInstalled, NotStarted};
-use crate::order::{Job, Site, To};
+use crate::copy_job::{CopyJob, CopyRoute, SwitchSite};
+use crate::install::{InstallError, JobStartError};
 
 /// Maximum number of ports at a time.
 const PORTS_MAX: u32 = 1 << 12;
 
 /// A path for copies: from a switch, by its index, to a monitor. A path to an existing port needs no device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct CopyPath {
     pub site: usize,
     pub monitor: String,
-    pub to: To,
+    pub to: CopyRoute,
 }
 
 /// A created port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct CreatedPort {
     pub site: usize,
     pub name: String,
     pub number: u32,
@@ -29,29 +29,29 @@ pub struct Made {
 
 /// Ports of a path: the output for copies, and for a tunnel between two switches the far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ends {
-    pub near: Made,
-    pub far: Option<Made>,
+pub struct PathEnds {
+    pub near: CreatedPort,
+    pub far: Option<CreatedPort>,
 }
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub struct Ports {
-    pub made: BTreeMap<Way, Ends>,
+pub struct CopyPorts {
+    pub made: BTreeMap<CopyPath, PathEnds>,
     next: u32,
 }
 
-impl Ports {
+impl CopyPorts {
     /// Creates missing ports for jobs, and returns them; after an error none was created.
     pub fn make(
         &mut self,
         server: u16,
-        sites: &mut [Site],
-        jobs: &BTreeMap<u32, Job>,
-    ) -> Result<Vec<Way>, NotStarted> {
+        sites: &mut [SwitchSite],
+        jobs: &BTreeMap<u32, CopyJob>,
+    ) -> Result<Vec<CopyPath>, JobStartError> {
         let mut new = Vec::new();
         for way in ways(sites, jobs)? {
-            if matches!(way.to, To::Port(_)) || self.made.contains_key(&way) {
+            if matches!(way.to, CopyRoute::Port(_)) || self.made.contains_key(&way) {
                 continue;
             }
             match self.make_one(server, sites, &way) {
@@ -71,31 +71,36 @@ impl Ports {
         Ok(new)
     }
 
-    fn make_one(&mut self, server: u16, sites: &mut [Site], way: &Way) -> Result<Ends, NotStarted> {
+    fn make_one(
+        &mut self,
+        server: u16,
+        sites: &mut [SwitchSite],
+        way: &CopyPath,
+    ) -> Result<PathEnds, JobStartError> {
         let number = self.free();
         let key = u32::from(server) << 12 | number;
         let port =
             |end: char, kind| NewPort { name: format!("{}{number:03x}{end}", port_prefix(server)), kind };
         let (near, far) = match &way.to {
-            To::Port(_) | To::Interface => (PortKind::Interface, None),
-            To::Host(kind, remote) => {
+            CopyRoute::Port(_) | CopyRoute::Interface => (PortKind::Interface, None),
+            CopyRoute::Host(kind, remote) => {
                 (PortKind::Tunnel { kind: *kind, remote: *remote, key, is_ours: false }, None)
             }
-            To::Switch(kind, place) => {
+            CopyRoute::Switch(kind, place) => {
                 let far = find(sites, &place.switch)?;
                 let tunnel = |remote| PortKind::Tunnel { kind: *kind, remote, key, is_ours: true };
                 (tunnel(end(sites, far)?), Some((far, tunnel(end(sites, way.site)?))))
             }
         };
-        let add = |sites: &mut [Site], site: usize, port: &NewPort| {
+        let add = |sites: &mut [SwitchSite], site: usize, port: &NewPort| {
             let added = sites[site].backend.add_port(port);
             let number = added.map_err(|why| failed(&sites[site], why.into()))?;
-            Ok(Made { site, name: port.name.clone(), number })
+            Ok(CreatedPort { site, name: port.name.clone(), number })
         };
         let near = add(sites, way.site, &port('a', near))?;
-        let Some((site, kind)) = far else { return Ok(Ends { near, far: None }) };
+        let Some((site, kind)) = far else { return Ok(PathEnds { near, far: None }) };
         match add(sites, site, &port('b', kind)) {
-            Ok(far) => Ok(Ends { near, far: Some(far) }),
+            Ok(far) => Ok(PathEnds { near, far: Some(far) }),
             Err(why) => {
                 let _ = sites[near.site].backend.remove_port(&near.name);
                 Err(why)
@@ -118,15 +123,19 @@ impl Ports {
     }
 
     /// Removes ports that no job uses.
-    pub fn sweep(&mut self, sites: &mut [Site], jobs: &BTreeMap<u32, Job>) -> Result<(), NotStarted> {
-        let needed: BTreeSet<Way> = ways(sites, jobs)?.into_iter().collect();
-        let unneeded: Vec<Way> = self.made.keys().filter(|way| !needed.contains(way)).cloned().collect();
+    pub fn sweep(
+        &mut self,
+        sites: &mut [SwitchSite],
+        jobs: &BTreeMap<u32, CopyJob>,
+    ) -> Result<(), JobStartError> {
+        let needed: BTreeSet<CopyPath> = ways(sites, jobs)?.into_iter().collect();
+        let unneeded: Vec<CopyPath> = self.made.keys().filter(|way| !needed.contains(way)).cloned().collect();
         let removed: Vec<_> = unneeded.iter().map(|way| self.remove(sites, way)).collect();
         removed.into_iter().collect()
     }
 
     /// Removes the ports of a path, both even if the first fails.
-    pub fn remove(&mut self, sites: &mut [Site], way: &Way) -> Result<(), NotStarted> {
+    pub fn remove(&mut self, sites: &mut [SwitchSite], way: &CopyPath) -> Result<(), JobStartError> {
         let Some(ends) = self.made.remove(way) else { return Ok(()) };
         let both = [Some(ends.near), ends.far];
         let removed: Vec<_> = both
@@ -142,29 +151,29 @@ impl Ports {
 }
 
 /// Paths used by jobs.
-fn ways(sites: &[Site], jobs: &BTreeMap<u32, Job>) -> Result<Vec<Way>, NotStarted> {
-    let way = |tap: &crate::order::Tap| {
+fn ways(sites: &[SwitchSite], jobs: &BTreeMap<u32, CopyJob>) -> Result<Vec<CopyPath>, JobStartError> {
+    let way = |tap: &crate::copy_job::CopyTap| {
         let site = find(sites, &tap.switch)?;
-        Ok(Way { site, monitor: tap.monitor.clone(), to: tap.to.clone() })
+        Ok(CopyPath { site, monitor: tap.monitor.clone(), to: tap.to.clone() })
     };
     jobs.values().flat_map(|job| &job.taps).map(way).collect()
 }
 
 /// Index of a switch.
-pub fn find(sites: &[Site], name: &str) -> Result<usize, NotStarted> {
-    sites.iter().position(|site| site.name == name).ok_or_else(|| NotStarted {
+pub fn find(sites: &[SwitchSite], name: &str) -> Result<usize, JobStartError> {
+    sites.iter().position(|site| site.name == name).ok_or_else(|| JobStartError {
         switch: name.to_owned(),
-        why: NotInstalled::Unknown("the network has no switch of that name".to_owned()),
+        why: InstallError::Unknown("the network has no switch of that name".to_owned()),
     })
 }
 
-fn end(sites: &[Site], site: usize) -> Result<std::net::IpAddr, NotStarted> {
+fn end(sites: &[SwitchSite], site: usize) -> Result<std::net::IpAddr, JobStartError> {
     sites[site].tunnel_address.ok_or_else(|| {
-        failed(&sites[site], NotInstalled::Unknown("it has no address at which tunnels could end".to_owned()))
+        failed(&sites[site], InstallError::Unknown("it has no address at which tunnels could end".to_owned()))
     })
 }
 
 /// Error of a switch.
-pub fn failed(site: &Site, why: NotInstalled) -> NotStarted {
-    NotStarted { switch: site.name.clone(), why }
+pub fn failed(site: &SwitchSite, why: InstallError) -> JobStartError {
+    JobStartError { switch: site.name.clone(), why }
 }

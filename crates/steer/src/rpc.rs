@@ -12,7 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde_json::{Value, json};
 
-use crate::backend::Failed;
+use crate::backend::SwitchError;
 
 /// Maximum bytes of a response.
 const ANSWER_MAX: u64 = 64 << 20;
@@ -21,7 +21,7 @@ const ANSWER_MAX: u64 = 64 << 20;
 pub type Select<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 
 /// Output of a command of `ovs-vswitchd`, whose socket is in this directory.
-pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String, Failed> {
+pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String, SwitchError> {
     let program = "ovs-vswitchd";
     let [method, parameters @ ..] = words else { return Ok(String::new()) };
     let socket = control(run, program, patience)?;
@@ -31,7 +31,7 @@ pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String,
 
 /// Control socket of `ovs-vswitchd`: the one named by its process id, or, with another name, one in the directory that
 /// this program answers.
-fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, Failed> {
+fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, SwitchError> {
     if let Ok(pid) = fs::read_to_string(run.join("ovs-vswitchd.pid")) {
         let usual = run.join(format!("ovs-vswitchd.{}.ctl", pid.trim()));
         if usual.exists() {
@@ -57,7 +57,7 @@ pub fn select(
     run: &Path,
     selects: &[Select<'_>],
     patience: Duration,
-) -> Result<Vec<Vec<Vec<Value>>>, Failed> {
+) -> Result<Vec<Vec<Vec<Value>>>, SwitchError> {
     let program = "ovsdb-server";
     let operation = |(table, columns, name): &Select<'_>| {
         let which = name.map(|name| json!(["name", "==", name]));
@@ -82,14 +82,14 @@ fn ask(
     method: &str,
     parameters: Value,
     patience: Duration,
-) -> Result<Value, Failed> {
+) -> Result<Value, SwitchError> {
     let failed = |why: io::Error| match why.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            Failed::Silent { program: program.to_owned(), seconds: patience.as_secs() }
+            SwitchError::Silent { program: program.to_owned(), seconds: patience.as_secs() }
         }
         _ => away(program, &why),
     };
-    let mut connection = Patient::connect(socket, patience).map_err(failed)?;
+    let mut connection = TimedConnection::connect(socket, patience).map_err(failed)?;
     let question = json!({"id": 0, "method": method, "params": parameters});
     connection.write_all(question.to_string().as_bytes()).map_err(failed)?;
     let answers = BufReader::new(connection.take(ANSWER_MAX));
@@ -107,19 +107,19 @@ fn ask(
 }
 
 /// A connection with a total timeout, including its setup.
-struct Patient {
+struct TimedConnection {
     connection: UnixStream,
     until: Instant,
 }
 
-impl Patient {
-    fn connect(socket: &Path, patience: Duration) -> io::Result<Patient> {
+impl TimedConnection {
+    fn connect(socket: &Path, patience: Duration) -> io::Result<TimedConnection> {
         let until = Instant::now() + patience;
         let connection = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // Connecting to a hanging daemon blocks like sending while its queue is full.
         set_socket_timeout(&connection, Timeout::Send, Some(patience))?;
         connect(&connection, &SocketAddrUnix::new(socket)?)?;
-        Ok(Patient { connection: connection.into(), until })
+        Ok(TimedConnection { connection: connection.into(), until })
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
@@ -128,14 +128,14 @@ impl Patient {
     }
 }
 
-impl Read for Patient {
+impl Read for TimedConnection {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.connection.set_read_timeout(self.left()?)?;
         self.connection.read(into)
     }
 }
 
-impl Write for Patient {
+impl Write for TimedConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.connection.set_write_timeout(self.left()?)?;
         self.connection.write(bytes)
@@ -146,17 +146,17 @@ impl Write for Patient {
     }
 }
 
-fn away(program: &str, why: &io::Error) -> Failed {
-    Failed::NoProgram { program: program.to_owned(), why: why.to_string() }
+fn away(program: &str, why: &io::Error) -> SwitchError {
+    SwitchError::NoProgram { program: program.to_owned(), why: why.to_string() }
 }
 
-fn refused(program: &str, said: &Value) -> Failed {
+fn refused(program: &str, said: &Value) -> SwitchError {
     let said = said.as_str().map_or_else(|| said.to_string(), |said| said.trim().to_owned());
-    Failed::Refused { program: program.to_owned(), said }
+    SwitchError::Refused { program: program.to_owned(), said }
 }
 
-fn strange(program: &str) -> Failed {
-    Failed::NotUnderstood(format!("{program} answers in another way"))
+fn strange(program: &str) -> SwitchError {
+    SwitchError::NotUnderstood(format!("{program} answers in another way"))
 }
 
 #[cfg(test)]
@@ -218,9 +218,9 @@ mod tests {
         assert_eq!(words(asks_first), Ok("Flow: tcp\n".to_owned()));
         let refuses = words(r#"{"id":0,"result":null,"error":"no bridge\n"}"#).expect_err("an error");
         assert_eq!(refuses.to_string(), "ovs-vswitchd says: no bridge");
-        assert!(matches!(words(r#"{"id":0,"#), Err(Failed::Silent { .. })));
-        assert!(matches!(words(r#"{"id":0,"result":1}"#), Err(Failed::NotUnderstood(_))));
-        assert!(matches!(words("<html>"), Err(Failed::NotUnderstood(_))));
+        assert!(matches!(words(r#"{"id":0,"#), Err(SwitchError::Silent { .. })));
+        assert!(matches!(words(r#"{"id":0,"result":1}"#), Err(SwitchError::NotUnderstood(_))));
+        assert!(matches!(words("<html>"), Err(SwitchError::NotUnderstood(_))));
         let away = command(Path::new("/nowhere"), &["list-commands"], patience).expect_err("an error");
         assert!(away.to_string().starts_with("ovs-vswitchd does not run: "), "{away}");
     }
@@ -242,7 +242,7 @@ mod tests {
             }
             let _ = asked.write_all(br#"{"id":0,"result":"late","error":null}"#);
         });
-        assert!(matches!(ask(run.path()), Err(Failed::Silent { .. })));
+        assert!(matches!(ask(run.path()), Err(SwitchError::Silent { .. })));
         fs::remove_file(&socket).expect("it is there");
         let full = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let full = full.expect("a socket");
@@ -250,7 +250,7 @@ mod tests {
         rustix::net::bind(&full, &address).expect("it is free");
         rustix::net::listen(&full, 0).expect("it listens");
         let _waits = UnixStream::connect(&socket).expect("there is room for one");
-        assert!(matches!(ask(run.path()), Err(Failed::Silent { .. })));
+        assert!(matches!(ask(run.path()), Err(SwitchError::Silent { .. })));
     }
 
     #[test]

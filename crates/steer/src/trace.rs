@@ -6,7 +6,7 @@ use crate::backend::Out;
 
 /// A port of the datapath. All tunnels of a kind are one port there, distinguished by key and remote address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct DatapathPort {
     datapath: u32,
     openflow: u32,
     /// Key and remote address as in `dpif/show`.
@@ -14,7 +14,7 @@ pub struct Known {
 }
 
 /// Ports in the output of `dpif/show`: `v1 1/2: (system)`.
-pub fn ports(shown: &str) -> Vec<Known> {
+pub fn ports(shown: &str) -> Vec<DatapathPort> {
     let port = |line: &str| {
         let (head, kind) = line.trim().rsplit_once(": (").or_else(|| line.trim().split_once(": ("))?;
         let (openflow, datapath) = head.rsplit_once(' ')?.1.split_once('/')?;
@@ -25,15 +25,15 @@ pub fn ports(shown: &str) -> Vec<Known> {
         };
         let tunnel = option("key=").and_then(|key| Some((key.parse().ok()?, option("remote_ip=")?)));
         let openflow = if openflow == 65534 { LOCAL } else { openflow };
-        Some(Known { datapath: datapath.parse().ok()?, openflow, tunnel })
+        Some(DatapathPort { datapath: datapath.parse().ok()?, openflow, tunnel })
     };
     shown.lines().filter_map(port).collect()
 }
 
 /// OpenFlow number of the datapath port used by an action; `None`: unknown.
-fn number(ports: &[Known], datapath: u32, action: &str) -> Option<u32> {
+fn number(ports: &[DatapathPort], datapath: u32, action: &str) -> Option<u32> {
     let mut all = ports.iter().filter(|port| port.datapath == datapath);
-    let fits = |port: &&Known| {
+    let fits = |port: &&DatapathPort| {
         port.tunnel.as_ref().is_none_or(|(key, remote)| {
             let has_key = ["vni", "key"].iter().any(|name| action.contains(&format!("{name}={key:#x})")));
             has_key && action.contains(&format!("dst={remote},proto"))
@@ -46,7 +46,7 @@ fn number(ports: &[Known], datapath: u32, action: &str) -> Option<u32> {
 }
 
 /// Outputs, sorted; `None`: an action with unknown result, such as another pass through the tables.
-pub fn outputs(traced: &str, ports: &[Known]) -> Option<Vec<Out>> {
+pub fn outputs(traced: &str, ports: &[DatapathPort]) -> Option<Vec<Out>> {
     let line = traced.lines().find_map(|line| line.strip_prefix("Datapath actions: "))?;
     let (mut found, mut max_len) = (Vec::new(), None);
     for action in split(line.trim()) {

@@ -7,21 +7,21 @@ use arrow_buffer::NullBuffer;
 use tuple::{Batch, DataType, FieldId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::rows::Rows;
+use crate::rows::RowSet;
 use crate::scalar::Scalar;
 
 /// A column, borrowed from its batch.
 #[derive(Clone, Copy)]
 pub struct ColumnView<'a> {
     /// The values; those of null rows are undefined.
-    pub values: Values<'a>,
+    pub values: ColumnValues<'a>,
     /// Null rows; `None` if there are none.
     pub nulls: Option<&'a NullBuffer>,
 }
 
 /// The values of a column by type.
 #[derive(Clone, Copy)]
-pub enum Values<'a> {
+pub enum ColumnValues<'a> {
     /// Booleans.
     Bool(&'a BooleanArray),
     /// Unsigned integers.
@@ -50,13 +50,13 @@ impl<'a> ColumnView<'a> {
             panic!("{}.{} is not in the batch", schema.name, schema.field(id).name)
         };
         let values = match schema.field(id).data_type {
-            DataType::Bool => Values::Bool(column.as_boolean()),
-            DataType::U64 => Values::U64(column.as_primitive::<UInt64Type>().values()),
-            DataType::I64 => Values::I64(column.as_primitive::<Int64Type>().values()),
-            DataType::F64 => Values::F64(column.as_primitive::<Float64Type>().values()),
-            DataType::Text | DataType::Json => Values::Text(column.as_string::<i32>()),
-            DataType::Hashes => Values::Hashes(column.as_binary::<i32>()),
-            DataType::Ip => Values::Ip(addresses(column.as_fixed_size_binary().value_data())),
+            DataType::Bool => ColumnValues::Bool(column.as_boolean()),
+            DataType::U64 => ColumnValues::U64(column.as_primitive::<UInt64Type>().values()),
+            DataType::I64 => ColumnValues::I64(column.as_primitive::<Int64Type>().values()),
+            DataType::F64 => ColumnValues::F64(column.as_primitive::<Float64Type>().values()),
+            DataType::Text | DataType::Json => ColumnValues::Text(column.as_string::<i32>()),
+            DataType::Hashes => ColumnValues::Hashes(column.as_binary::<i32>()),
+            DataType::Ip => ColumnValues::Ip(addresses(column.as_fixed_size_binary().value_data())),
         };
         ColumnView { values, nulls: column.nulls().filter(|n| n.null_count() > 0) }
     }
@@ -76,36 +76,36 @@ impl<'a> ColumnView<'a> {
             return Scalar::Null;
         }
         match self.values {
-            Values::Bool(v) => Scalar::Bool(v.value(row)),
-            Values::U64(v) => Scalar::U64(v[row]),
-            Values::I64(v) => Scalar::I64(v[row]),
-            Values::F64(v) => Scalar::F64(v[row]),
-            Values::Text(v) => Scalar::Text(v.value(row).as_bytes()),
-            Values::Ip(v) => Scalar::Ip(&v[row]),
-            Values::Hashes(v) => Scalar::Hashes(v.value(row)),
+            ColumnValues::Bool(v) => Scalar::Bool(v.value(row)),
+            ColumnValues::U64(v) => Scalar::U64(v[row]),
+            ColumnValues::I64(v) => Scalar::I64(v[row]),
+            ColumnValues::F64(v) => Scalar::F64(v[row]),
+            ColumnValues::Text(v) => Scalar::Text(v.value(row).as_bytes()),
+            ColumnValues::Ip(v) => Scalar::Ip(&v[row]),
+            ColumnValues::Hashes(v) => Scalar::Hashes(v.value(row)),
         }
     }
 
     /// Mixes the values of `rows` into `hashes`, one hash per row. Distinct values of a single integer column get
     /// distinct hashes.
-    pub fn hash_into(&self, rows: Rows<'_>, hashes: &mut [u64]) {
+    pub fn hash_into(&self, rows: RowSet<'_>, hashes: &mut [u64]) {
         match self.values {
-            Values::Bool(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ u64::from(v.value(row)))),
-            Values::U64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row])),
-            Values::I64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row] as u64)),
-            Values::F64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ (v[row] + 0.0).to_bits())),
-            Values::Text(v) => {
+            ColumnValues::Bool(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ u64::from(v.value(row)))),
+            ColumnValues::U64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row])),
+            ColumnValues::I64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row] as u64)),
+            ColumnValues::F64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ (v[row] + 0.0).to_bits())),
+            ColumnValues::Text(v) => {
                 self.mix_each(rows, hashes, |row, h| xxh3_64_with_seed(v.value(row).as_bytes(), h));
             }
-            Values::Ip(v) => self.mix_each(rows, hashes, |row, h| hash_ip(&v[row], h)),
-            Values::Hashes(v) => {
+            ColumnValues::Ip(v) => self.mix_each(rows, hashes, |row, h| hash_ip(&v[row], h)),
+            ColumnValues::Hashes(v) => {
                 self.mix_each(rows, hashes, |row, h| xxh3_64_with_seed(v.value(row), h));
             }
         }
     }
 
     #[inline]
-    fn mix_each(&self, rows: Rows<'_>, hashes: &mut [u64], f: impl Fn(usize, u64) -> u64) {
+    fn mix_each(&self, rows: RowSet<'_>, hashes: &mut [u64], f: impl Fn(usize, u64) -> u64) {
         let hashes = &mut hashes[..rows.len()];
         match self.nulls {
             None => rows.each(|place, row| hashes[place] = f(row, hashes[place])),

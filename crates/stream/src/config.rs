@@ -3,7 +3,7 @@
 
 use tuple::Redactor;
 
-use crate::chosen::Chosen;
+use crate::selected_flows::SelectedFlows;
 use crate::server_tap::ServerTap;
 
 /// Seed of hashes that affect results (replicates, estimates of `distinct`). Constant across runs.
@@ -11,7 +11,7 @@ pub(crate) const RESULT_SEED: u64 = 0x6e65_7461_6c79_7469;
 
 /// Limits and the sampling rate. The defaults suit one machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct EngineConfig {
     /// Sampling rate of the flows, 0 < p ≤ 1. Below 1, results are scaled and have intervals. Tuples with
     /// `sample_rate` are scaled by their own rate.
     pub sample: f64,
@@ -43,8 +43,8 @@ pub struct Config {
     /// profile.
     pub positions_max: usize,
     /// Records the flows of tuples that pass WHERE. If set, the first input must have the columns
-    /// [`Chosen::columns`].
-    pub chosen: Option<Chosen>,
+    /// [`SelectedFlows::columns`].
+    pub chosen: Option<SelectedFlows>,
     /// Observations of the same requests by a tap closer to the servers.
     pub server_tap: Option<ServerTap>,
     /// Redacts texts in results that leave for another machine, after all conditions are evaluated; used by workers.
@@ -55,9 +55,9 @@ pub struct Config {
     pub empty_windows_max: u64,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for EngineConfig {
+    fn default() -> EngineConfig {
+        EngineConfig {
             sample: 1.0,
             sample_seed: 0,
             seed: 0,
@@ -80,7 +80,7 @@ impl Default for Config {
 
 /// Tuple counters. The counters after `tuples_joined` are per pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct EngineCounters {
     /// Tuples pushed.
     pub tuples_in: u64,
     /// Tuples rejected by a predicate, before or after a join.
@@ -118,9 +118,9 @@ pub struct Counters {
     pub join_expired: u64,
 }
 
-impl Counters {
+impl EngineCounters {
     /// Adds another engine's counters.
-    pub fn add(&mut self, other: &Counters) {
+    pub fn add(&mut self, other: &EngineCounters) {
         let mut other = *other;
         let pairs = self.named().into_iter().zip(other.named());
         pairs.for_each(|((_, mine), (_, theirs))| *mine = mine.saturating_add(*theirs));

@@ -5,7 +5,7 @@
 //! workers, [`Engine::attach`] and [`Engine::advance`] in the collector. Both setups yield the same rows.
 //!
 //! A worker may also attach the results of other workers and detach them at the minimum of their watermarks. The
-//! threads of a process thus form one partial result, which [`Partial::encode`] serializes for another machine.
+//! threads of a process thus form one partial result, which [`PartialResult::encode`] serializes for another machine.
 //!
 //! The engine reads no clock: [`Engine::advance`] sets the event time. It does not depend on packets, formats, or
 //! other engines.
@@ -19,27 +19,27 @@ use plan::{Column, Dataflow, Pipeline};
 use tuple::{Batch, FieldId, Schema, common};
 
 use crate::cells::CellTable;
-use crate::chosen::{Chosen, Places};
-use crate::config::{Config, Counters};
-use crate::folding::{Folding, Tuples};
-use crate::limited::Limited;
-use crate::losses::{Losses, SharedLosses, Stretch};
-use crate::ops::expr::Computer;
-use crate::ops::filter::Filter;
-use crate::ops::join::Join;
+use crate::config::{EngineConfig, EngineCounters};
+use crate::empty_windows::EmptyWindows;
+use crate::limited_stretches::LimitedStretch;
+use crate::loss_history::{LossHistory, LossStretch, SharedLosses};
+use crate::ops::expr::ColumnComputer;
+use crate::ops::filter::TupleFilter;
+use crate::ops::join::TupleJoin;
 use crate::ops::take::take;
-use crate::partial::{Malformed, Partial};
-use crate::rows::Rows;
+use crate::partial::{MalformedPartial, PartialResult};
+use crate::processor_work::{ProcessorWork, WorkShare};
+use crate::result_redaction::{RedactedTuples, ResultRedaction};
+use crate::rows::RowSet;
+use crate::selected_flows::{SelectedFlows, SelectionColumns};
 use crate::server_tap::ServerTap;
-use crate::silence::Silence;
-use crate::work::{Share, Work};
 
 /// A running dataflow.
 pub struct Engine {
     /// Indexed by input.
-    filters: Vec<Option<Filter>>,
-    join: Option<Join>,
-    rest: AfterJoin,
+    filters: Vec<Option<TupleFilter>>,
+    join: Option<TupleJoin>,
+    rest: PostJoinStage,
     /// Row selection of a filter, reused between batches.
     selected: Vec<u32>,
     /// Schema of the tuples emitted without pipelines, and the columns shown by default.
@@ -53,19 +53,19 @@ pub struct Engine {
 }
 
 /// Processing of joined tuples.
-struct AfterJoin {
-    computing: Option<Computing>,
-    predicate: Option<Filter>,
-    pipelines: Vec<Work>,
+struct PostJoinStage {
+    computing: Option<ComputeStage>,
+    predicate: Option<TupleFilter>,
+    pipelines: Vec<ProcessorWork>,
     is_worker: bool,
     /// Columns of raw tuples that are not printed because they repeat another column.
     hidden: Vec<FieldId>,
-    counters: Counters,
+    counters: EngineCounters,
     selected: Vec<u32>,
     /// Destination and columns for recording the flows of tuples that passed.
-    chosen: Option<(Chosen, Places)>,
+    chosen: Option<(SelectedFlows, SelectionColumns)>,
     /// Redacts texts in results.
-    folding: Option<Folding>,
+    folding: Option<ResultRedaction>,
     watermark_ns: i64,
     /// Capture losses, shared by all pipelines.
     losses: SharedLosses,
@@ -79,8 +79,8 @@ struct AfterJoin {
 }
 
 /// Computed columns, by time of evaluation.
-struct Computing {
-    computer: Computer,
+struct ComputeStage {
+    computer: ColumnComputer,
     /// Columns read by WHERE.
     before: Vec<usize>,
     /// Columns read only by later stages, computed for tuples that passed.
@@ -89,7 +89,7 @@ struct Computing {
 
 /// Rows of a result.
 #[derive(Clone, Debug)]
-pub struct Output {
+pub struct EngineOutput {
     /// Index of the pipeline; `None` for tuples of a dataflow without pipelines.
     pub pipeline: Option<usize>,
     /// The rows. All batches of a pipeline have the same schema.
@@ -99,13 +99,13 @@ pub struct Output {
 }
 
 /// Consumer of rows as they are produced, so that no stage stores all rows.
-pub trait TakeOutput {
+pub trait OutputConsumer {
     /// Consumes rows.
-    fn take(&mut self, output: Output);
+    fn take(&mut self, output: EngineOutput);
 }
 
-impl TakeOutput for Vec<Output> {
-    fn take(&mut self, output: Output) {
+impl OutputConsumer for Vec<EngineOutput> {
+    fn take(&mut self, output: EngineOutput) {
         self.push(output);
     }
 }
@@ -117,7 +117,7 @@ impl Engine {
     /// If the dataflow is invalid (no input, a literal or value with a type other than its column's, a join without
     /// `id`, windows without `ts_end`) or the sampling rate is not in (0, 1].
     #[must_use]
-    pub fn new(dataflow: &Dataflow, config: Config) -> Engine {
+    pub fn new(dataflow: &Dataflow, config: EngineConfig) -> Engine {
         Engine::build(dataflow, config, false)
     }
 
@@ -127,23 +127,23 @@ impl Engine {
     /// # Panics
     /// As [`Engine::new`].
     #[must_use]
-    pub fn worker(dataflow: &Dataflow, config: Config) -> Engine {
+    pub fn worker(dataflow: &Dataflow, config: EngineConfig) -> Engine {
         Engine::build(dataflow, config, true)
     }
 
-    fn build(dataflow: &Dataflow, config: Config, is_worker: bool) -> Engine {
+    fn build(dataflow: &Dataflow, config: EngineConfig, is_worker: bool) -> Engine {
         assert!(config.sample > 0.0 && config.sample <= 1.0, "sampling rate {}", config.sample);
         assert!(!dataflow.inputs.is_empty(), "a dataflow has an input");
         let filters = dataflow.inputs.iter().map(|input| {
             let predicate = input.filter.as_ref()?;
-            Some(Filter::new(predicate, &input.schema, &|column: Column| column.field))
+            Some(TupleFilter::new(predicate, &input.schema, &|column: Column| column.field))
         });
-        let join = (dataflow.inputs.len() > 1).then(|| Join::new(&dataflow.inputs, &config));
+        let join = (dataflow.inputs.len() > 1).then(|| TupleJoin::new(&dataflow.inputs, &config));
         let of_inputs =
             |column: Column| -> FieldId { join.as_ref().map_or(column.field, |j| j.place(column)) };
-        let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, Join::schema).clone();
+        let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, TupleJoin::schema).clone();
         let base = schema.fields.len() as u16;
-        let computing = Computing::new(dataflow, &schema, &of_inputs);
+        let computing = ComputeStage::new(dataflow, &schema, &of_inputs);
         let schema = &computing.as_ref().map_or(schema, |c| c.computer.schema().clone());
         let place = |column: Column| match column.computed_place() {
             Some(computed) => FieldId(base + computed as u16),
@@ -155,23 +155,26 @@ impl Engine {
         let pipelines = 0..dataflow.pipelines.len();
         let cells = pipelines.map(|pipeline| CellTable::new(dataflow, pipeline, &config)).collect();
         let of_each = config.window_bytes_max / dataflow.pipelines.len().max(1);
-        let config = Config { window_bytes_max: of_each, ..config };
-        let running = |p| Work::new(p, schema, &place, &config, rates, is_worker);
-        let mut pipelines: Vec<Work> = dataflow.pipelines.iter().map(running).collect();
+        let config = EngineConfig { window_bytes_max: of_each, ..config };
+        let running = |p| ProcessorWork::new(p, schema, &place, &config, rates, is_worker);
+        let mut pipelines: Vec<ProcessorWork> = dataflow.pipelines.iter().map(running).collect();
         let losses = SharedLosses::default();
         pipelines.iter_mut().for_each(|pipeline| pipeline.heed(&losses));
         let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
-        assert!(has_time || !pipelines.iter().any(Work::needs_time), "windows and rates need ts_end");
+        assert!(
+            has_time || !pipelines.iter().any(ProcessorWork::needs_time),
+            "windows and rates need ts_end"
+        );
         let is_news = |id: &FieldId| id.0 >= base || join.as_ref().is_none_or(|j| j.is_news(*id));
         let chosen = config.chosen.as_ref().map(|chosen| (chosen.clone(), chosen.places(&place)));
-        let folding = |redactor| Folding::new(redactor, dataflow, (schema, base), &place);
-        let rest = AfterJoin {
-            predicate: dataflow.filter.as_ref().map(|p| Filter::new(p, schema, &place)),
+        let folding = |redactor| ResultRedaction::new(redactor, dataflow, (schema, base), &place);
+        let rest = PostJoinStage {
+            predicate: dataflow.filter.as_ref().map(|p| TupleFilter::new(p, schema, &place)),
             pipelines,
             is_worker,
             computing,
             hidden: schema.ids().filter(|id| !is_news(id)).collect(),
-            counters: Counters::default(),
+            counters: EngineCounters::default(),
             selected: Vec::new(),
             chosen,
             folding: config.redactor.clone().map(folding),
@@ -182,7 +185,7 @@ impl Engine {
             period: period::of(dataflow),
             began_ns: None,
         };
-        let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), Join::present);
+        let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), TupleJoin::present);
         present.retain(|id| !rest.hidden.contains(id));
         let tuples = (schema.clone(), present);
         let server_tap = config.server_tap.clone();
@@ -203,10 +206,10 @@ impl Engine {
     ///
     /// # Panics
     /// If the batch lacks a column declared by the dataflow, or the input does not exist.
-    pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn TakeOutput) {
+    pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn OutputConsumer) {
         let completed = self.server_tap.as_ref().and_then(|tap| tap.complete(batch));
         let batch = completed.as_ref().unwrap_or(batch);
-        let (rest, all) = (&mut self.rest, Rows::all(batch.rows()));
+        let (rest, all) = (&mut self.rest, RowSet::all(batch.rows()));
         let mut list = std::mem::take(&mut self.selected);
         let rows = match &self.filters[input] {
             Some(filter) => filter.select(batch, all, &mut list),
@@ -218,7 +221,7 @@ impl Engine {
             None => rest.push(batch, rows, out),
             Some(join) => {
                 join.push(input, batch, rows, &mut |joined| {
-                    rest.push(joined, Rows::all(joined.rows()), out);
+                    rest.push(joined, RowSet::all(joined.rows()), out);
                 });
                 join.take_limited().into_iter().for_each(|limited| rest.losses().limit(limited));
             }
@@ -232,7 +235,7 @@ impl Engine {
     ///
     /// # Panics
     /// If the engine is a worker.
-    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn TakeOutput) {
+    pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn OutputConsumer) {
         assert!(!self.rest.is_worker, "a worker's results leave by detach");
         if let Some(join) = &mut self.join {
             join.advance(watermark_ns);
@@ -240,7 +243,7 @@ impl Engine {
         self.rest.watermark_ns = self.rest.watermark_ns.max(watermark_ns);
         let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
             pipeline.advance(watermark_ns, counters, emit);
         }
     }
@@ -254,7 +257,7 @@ impl Engine {
     /// Advances the source's clock to `now_ns`, with or without tuples. Closed windows without tuples get rows, for
     /// pipelines without groups and within the dataflow's period. To be called after [`Engine::advance`]; otherwise
     /// only empty windows between non-empty ones get rows.
-    pub fn pass(&mut self, now_ns: i64, out: &mut dyn TakeOutput) {
+    pub fn pass(&mut self, now_ns: i64, out: &mut dyn OutputConsumer) {
         let (since_ns, last_ns) = self.rest.period;
         let (from_ns, now_ns) = (self.rest.began_ns.map(|began| began.max(since_ns)), now_ns.min(last_ns));
         // The maximum time marks the end of input, not a clock reading.
@@ -263,7 +266,7 @@ impl Engine {
         }
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
             pipeline.pass(from_ns, now_ns, emit);
         }
     }
@@ -276,7 +279,7 @@ impl Engine {
 
     /// Adds a capture loss for a period of time. To be reported before the watermark passes the windows of the
     /// period.
-    pub fn add_loss(&mut self, stretch: Stretch) {
+    pub fn add_loss(&mut self, stretch: LossStretch) {
         let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
         let mut losses = self.rest.losses();
         losses.forget_before(forgotten);
@@ -285,7 +288,7 @@ impl Engine {
 
     /// Reports that a limit took effect at the source of the tuples. Rows of windows that overlap this time are
     /// marked `approximate`. To be reported before the watermark passes those windows.
-    pub fn add_limited(&mut self, limited: Limited) {
+    pub fn add_limited(&mut self, limited: LimitedStretch) {
         let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
         let mut losses = self.rest.losses();
         losses.forget_before(forgotten);
@@ -295,16 +298,16 @@ impl Engine {
     /// The combined time of all limits that took effect in a worker since the last call, for [`Engine::add_limited`]
     /// of the collector.
     #[must_use]
-    pub fn take_limited(&mut self) -> Option<Limited> {
+    pub fn take_limited(&mut self) -> Option<LimitedStretch> {
         self.rest.losses().take_limited()
     }
 
     /// Emits the oldest windows early if attached partial results exceed the memory limit. A worker keeps them for
     /// [`Engine::detach`].
-    pub fn make_room(&mut self, out: &mut dyn TakeOutput) {
+    pub fn make_room(&mut self, out: &mut dyn OutputConsumer) {
         let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
             pipeline.make_room(counters, emit);
         }
     }
@@ -313,11 +316,11 @@ impl Engine {
     ///
     /// # Panics
     /// If the engine is a worker.
-    pub fn finish(&mut self, out: &mut dyn TakeOutput) {
+    pub fn finish(&mut self, out: &mut dyn OutputConsumer) {
         assert!(!self.rest.is_worker, "a worker's results leave by detach_all");
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            pipeline.finish(&mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns }));
+            pipeline.finish(&mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns }));
         }
     }
 
@@ -327,23 +330,24 @@ impl Engine {
     ///
     /// # Panics
     /// If the engine was not created by [`Engine::worker`].
-    pub fn detach(&mut self, watermark_ns: i64) -> Option<Partial> {
+    pub fn detach(&mut self, watermark_ns: i64) -> Option<PartialResult> {
         assert!(self.rest.is_worker, "only a worker detaches");
         if let Some(join) = &mut self.join {
             join.advance(watermark_ns);
         }
-        let shares: Vec<Share> = self.rest.pipelines.iter_mut().map(|p| p.detach(watermark_ns)).collect();
-        Some(Partial::of(shares)).filter(|partial| !partial.is_empty())
+        let shares: Vec<WorkShare> = self.rest.pipelines.iter_mut().map(|p| p.detach(watermark_ns)).collect();
+        Some(PartialResult::of(shares)).filter(|partial| !partial.is_empty())
     }
 
     /// Returns a worker's share of windows that were closed early because of the memory limit, if it exceeds `bytes`.
     ///
     /// # Panics
     /// If the engine was not created by [`Engine::worker`].
-    pub fn detach_early(&mut self, bytes: usize) -> Option<Partial> {
+    pub fn detach_early(&mut self, bytes: usize) -> Option<PartialResult> {
         assert!(self.rest.is_worker, "only a worker detaches");
-        let waiting: usize = self.rest.pipelines.iter().map(Work::over_bytes).sum();
-        (waiting > bytes).then(|| Partial::of(self.rest.pipelines.iter_mut().map(Work::give).collect()))
+        let waiting: usize = self.rest.pipelines.iter().map(ProcessorWork::over_bytes).sum();
+        (waiting > bytes)
+            .then(|| PartialResult::of(self.rest.pipelines.iter_mut().map(ProcessorWork::give).collect()))
     }
 
     /// Takes a worker's content of open windows as a delta, which limits the loss if the worker dies; `None` if it is
@@ -352,23 +356,23 @@ impl Engine {
     ///
     /// # Panics
     /// If the engine was not created by [`Engine::worker`].
-    pub fn detach_open(&mut self) -> Option<Partial> {
+    pub fn detach_open(&mut self) -> Option<PartialResult> {
         assert!(self.rest.is_worker, "only a worker detaches");
-        let shares = self.rest.pipelines.iter_mut().map(Work::detach_open).collect();
-        Some(Partial::of(shares)).filter(|partial| !partial.is_empty())
+        let shares = self.rest.pipelines.iter_mut().map(ProcessorWork::detach_open).collect();
+        Some(PartialResult::of(shares)).filter(|partial| !partial.is_empty())
     }
 
     /// Ends the input of a worker and returns all its windows and counters. Tuples waiting in a join are dropped.
     ///
     /// # Panics
     /// If the engine was not created by [`Engine::worker`].
-    pub fn detach_all(&mut self) -> Partial {
+    pub fn detach_all(&mut self) -> PartialResult {
         assert!(self.rest.is_worker, "only a worker detaches");
-        let shares = self.rest.pipelines.iter_mut().map(Work::detach_all).collect();
+        let shares = self.rest.pipelines.iter_mut().map(ProcessorWork::detach_all).collect();
         let counters = self.counters();
-        self.rest.counters = Counters::default();
-        self.join.iter_mut().for_each(Join::reset_counters);
-        Partial { shares, counters }
+        self.rest.counters = EngineCounters::default();
+        self.join.iter_mut().for_each(TupleJoin::reset_counters);
+        PartialResult { shares, counters }
     }
 
     /// Continues from an engine of the same dataflow that had reached `watermark_ns`; tuples for windows before it
@@ -383,7 +387,7 @@ impl Engine {
 
     /// The watermark at which all windows in `partial` are closed; `None` if it is empty.
     #[must_use]
-    pub fn over_at(&self, partial: &Partial) -> Option<i64> {
+    pub fn over_at(&self, partial: &PartialResult) -> Option<i64> {
         self.rest.pipelines.iter().zip(&partial.shares).filter_map(|(mine, share)| mine.over_at(share)).max()
     }
 
@@ -402,25 +406,27 @@ impl Engine {
     /// Copies the open windows: in a worker for [`Engine::open_rows`], in a collector for its successor. `None` if
     /// the copy would exceed `bytes_max`.
     #[must_use]
-    pub fn peek(&self, bytes_max: usize) -> Option<Partial> {
-        let bytes: usize = self.rest.pipelines.iter().map(Work::open_bytes).sum();
-        (bytes <= bytes_max).then(|| Partial::of(self.rest.pipelines.iter().map(Work::peek).collect()))
+    pub fn peek(&self, bytes_max: usize) -> Option<PartialResult> {
+        let bytes: usize = self.rest.pipelines.iter().map(ProcessorWork::open_bytes).sum();
+        (bytes <= bytes_max)
+            .then(|| PartialResult::of(self.rest.pipelines.iter().map(ProcessorWork::peek).collect()))
     }
 
     /// Emits preliminary rows of open windows. `peeks` are the copies of the workers at their last detach. Final
     /// results are not affected.
-    pub fn open_rows(&mut self, peeks: &[&Partial], out: &mut dyn TakeOutput) {
+    pub fn open_rows(&mut self, peeks: &[&PartialResult], out: &mut dyn OutputConsumer) {
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
             let shares = peeks.iter().filter_map(|peek| peek.shares.get(i));
-            pipeline
-                .open_rows(shares, &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns }));
+            pipeline.open_rows(shares, &mut |batch| {
+                out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns })
+            });
         }
     }
 
     /// Merges the partial result of a worker with the same dataflow and configuration, in any order of workers. A
     /// worker may also attach, and passes the merged result on; [`Engine::make_room`] sets the excess aside.
-    pub fn attach(&mut self, partial: Partial) {
+    pub fn attach(&mut self, partial: PartialResult) {
         let counters = &mut self.rest.counters;
         counters.add(&partial.counters);
         for (mine, share) in self.rest.pipelines.iter_mut().zip(partial.shares) {
@@ -428,18 +434,18 @@ impl Engine {
         }
     }
 
-    /// Decodes the output of [`Partial::encode`] of an engine with the same dataflow and configuration, possibly with
+    /// Decodes the output of [`PartialResult::encode`] of an engine with the same dataflow and configuration, possibly with
     /// another seed. Safe for untrusted bytes: they decode to possibly false values or are rejected.
     ///
     /// # Errors
     /// Truncated bytes, another version or dataflow, impossible values, or values that exceed the memory limit.
-    pub fn decode_partial(&self, bytes: &[u8]) -> Result<Partial, Malformed> {
-        Partial::decode(bytes, &self.rest.pipelines)
+    pub fn decode_partial(&self, bytes: &[u8]) -> Result<PartialResult, MalformedPartial> {
+        PartialResult::decode(bytes, &self.rest.pipelines)
     }
 
     /// Tuple counters so far.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> EngineCounters {
         let mut counters = self.rest.counters;
         for pipeline in &self.rest.pipelines {
             counters.sums_saturated += pipeline.sums_saturated();
@@ -455,8 +461,8 @@ impl Engine {
     }
 
     /// The empty windows of each pipeline with groups.
-    pub fn silences(&self) -> impl Iterator<Item = &Silence> {
-        self.rest.pipelines.iter().filter_map(Work::silence)
+    pub fn silences(&self) -> impl Iterator<Item = &EmptyWindows> {
+        self.rest.pipelines.iter().filter_map(ProcessorWork::silence)
     }
 
     /// Position of a dataflow column in the tuples emitted without pipelines.
@@ -496,12 +502,12 @@ fn lateness_ns(pipeline: &Pipeline) -> i64 {
     pipeline.window.map_or(0, |w| w.lateness_ns.max(0))
 }
 
-impl AfterJoin {
-    fn losses(&self) -> MutexGuard<'_, Losses> {
+impl PostJoinStage {
+    fn losses(&self) -> MutexGuard<'_, LossHistory> {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
+    fn push(&mut self, batch: &Batch, rows: RowSet<'_>, out: &mut dyn OutputConsumer) {
         let extended = self.computing.as_ref().map(|c| c.computer.extend(batch, &c.before));
         let batch = extended.as_ref().unwrap_or(batch);
         let mut list = std::mem::take(&mut self.selected);
@@ -517,7 +523,7 @@ impl AfterJoin {
         self.selected = list;
     }
 
-    fn push_selected(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
+    fn push_selected(&mut self, batch: &Batch, rows: RowSet<'_>, out: &mut dyn OutputConsumer) {
         if let Some((chosen, places)) = &self.chosen {
             chosen.note(batch, rows, places);
         }
@@ -527,34 +533,36 @@ impl AfterJoin {
         // Computes only the selected rows if they are less than half of the batch.
         if rows.len() < batch.rows() / 2 {
             let some = computing.computer.extend(&take(batch, rows, |_| true), &computing.after);
-            return self.push_computed(&some, Rows::all(some.rows()), out);
+            return self.push_computed(&some, RowSet::all(some.rows()), out);
         }
         let all = computing.computer.extend(batch, &computing.after);
         self.push_computed(&all, rows, out);
     }
 
-    fn push_computed(&mut self, batch: &Batch, rows: Rows<'_>, out: &mut dyn TakeOutput) {
-        let Some(folding) = &self.folding else { return self.hand_on(Tuples::plain(batch), rows, out) };
+    fn push_computed(&mut self, batch: &Batch, rows: RowSet<'_>, out: &mut dyn OutputConsumer) {
+        let Some(folding) = &self.folding else {
+            return self.hand_on(RedactedTuples::plain(batch), rows, out);
+        };
         let seen = take(batch, rows, |_| true);
         let told = folding.fold(&seen);
-        self.hand_on(Tuples { seen: &seen, told: &told }, Rows::all(seen.rows()), out);
+        self.hand_on(RedactedTuples { seen: &seen, told: &told }, RowSet::all(seen.rows()), out);
     }
 
-    fn hand_on(&mut self, tuples: Tuples<'_>, rows: Rows<'_>, out: &mut dyn TakeOutput) {
+    fn hand_on(&mut self, tuples: RedactedTuples<'_>, rows: RowSet<'_>, out: &mut dyn OutputConsumer) {
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
             let batch = take(tuples.told, rows, |id| !self.hidden.contains(&id));
-            out.take(Output { pipeline: None, batch, watermark_ns });
+            out.take(EngineOutput { pipeline: None, batch, watermark_ns });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
             pipeline.push(tuples, rows, &mut self.counters, emit);
         }
     }
 }
 
-impl Computing {
-    fn new(dataflow: &Dataflow, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Option<Computing> {
+impl ComputeStage {
+    fn new(dataflow: &Dataflow, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Option<ComputeStage> {
         let all = &dataflow.computed;
         if all.is_empty() {
             return None;
@@ -573,6 +581,6 @@ impl Computing {
         }
         let places = |before: bool| (0..all.len()).filter(|place| needed[*place] == before).collect();
         let (before, after) = (places(true), places(false));
-        Some(Computing { computer: Computer::new(all, schema, place), before, after })
+        Some(ComputeStage { computer: ColumnComputer::new(all, schema, place), before, after })
     }
 }

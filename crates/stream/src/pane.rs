@@ -4,24 +4,24 @@
 //! by a total it instead replaces the group with the smallest weight (Space-Saving). With a pool, listed groups
 //! remain exact.
 
-mod arrive;
+mod arrivals;
 mod cells;
-mod form;
+mod encoding;
 mod merge;
 
 use std::ops::Range;
 
-use plan::{Aggregate, Pipeline};
+use plan::{AggregateFunction, Pipeline};
 use tuple::DataType;
 
-use crate::ops::accumulated::{Accumulated, Accumulation};
-use crate::ops::aggregate::{Shape, State, Stratum};
+use crate::ops::accumulator_spec::{AccumulatorPlan, AccumulatorSpec};
+use crate::ops::aggregate::{AccumulatorState, AggregateShape, Stratum};
 use crate::ops::group_by::KeyTable;
 use crate::sketch::SpaceSaving;
 
-pub use arrive::{Frame, Scratch};
-pub use cells::{Place, Taking};
-pub use form::Expected;
+pub use arrivals::{PaneBatch, PaneScratch};
+pub use cells::{CellRowContext, PaneReader};
+pub use encoding::PaneExpectation;
 
 /// The coarsest level of sketches.
 pub const LEVEL_MAX: u8 = 4;
@@ -37,22 +37,22 @@ pub const WEIGHT_UNIT: f64 = 4_294_967_296.0;
 
 /// Properties common to all panes of a pipeline.
 #[derive(Debug)]
-pub struct Layout {
+pub struct PaneLayout {
     /// Sampling rate of flows, if tuples carry none.
     pub sample: f64,
     /// Whether tuples carry their sampling rate.
     pub is_weighted: bool,
     /// The accumulators.
-    pub shape: Shape,
+    pub shape: AggregateShape,
     /// Cells per group: 1, or the number of replicates with sampling.
     pub replicates: usize,
     /// Handling of overflow.
-    pub overflow: Overflow,
+    pub overflow: GroupOverflow,
 }
 
 /// Handling of groups beyond the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
+pub enum GroupOverflow {
     /// Add the group to the pool.
     Pool,
     /// Replace the group with the smallest weight: the number of tuples in this accumulator.
@@ -61,29 +61,32 @@ pub enum Overflow {
     SaveBySum(usize),
 }
 
-impl Overflow {
+impl GroupOverflow {
     /// Selects the method: rankings by a non-negative total keep the largest groups, all others use a pool. Results
     /// with shares also use a pool, because it keeps the total complete.
     #[must_use]
-    pub fn of(pipeline: &Pipeline, accumulation: &Accumulation) -> Overflow {
-        let has_shares = pipeline.aggregates.iter().any(|c| matches!(c.aggregate, Aggregate::Share(_)));
-        let Some(by) = pipeline.top_k.map(|t| t.by).filter(|_| !has_shares) else { return Overflow::Pool };
+    pub fn of(pipeline: &Pipeline, accumulation: &AccumulatorPlan) -> GroupOverflow {
+        let has_shares =
+            pipeline.aggregates.iter().any(|c| matches!(c.aggregate, AggregateFunction::Share(_)));
+        let Some(by) = pipeline.top_k.map(|t| t.by).filter(|_| !has_shares) else {
+            return GroupOverflow::Pool;
+        };
         let place = accumulation.place[by];
         match (&pipeline.aggregates[by].aggregate, &accumulation.list[place]) {
-            (Aggregate::Count | Aggregate::Rate, _) => Overflow::SaveByCount(place),
-            (Aggregate::Sum | Aggregate::Throughput, Accumulated::Sum(of))
+            (AggregateFunction::Count | AggregateFunction::Rate, _) => GroupOverflow::SaveByCount(place),
+            (AggregateFunction::Sum | AggregateFunction::Throughput, AccumulatorSpec::Sum(of))
                 if of.data_type != DataType::F64 =>
             {
-                Overflow::SaveBySum(place)
+                GroupOverflow::SaveBySum(place)
             }
-            _ => Overflow::Pool,
+            _ => GroupOverflow::Pool,
         }
     }
 }
 
 /// Limits of a pipeline and their usage.
 #[derive(Debug)]
-pub struct Room {
+pub struct GroupBudget {
     /// Number of groups.
     pub groups: usize,
     /// Maximum number of groups.
@@ -109,7 +112,7 @@ pub struct Room {
     /// Occurrences of too many sampling rates in a pane.
     pub rates_merged: u64,
     /// Vectors reused between batches.
-    pub scratch: Scratch,
+    pub scratch: PaneScratch,
 }
 
 /// Groups and their accumulators.
@@ -132,7 +135,7 @@ pub struct Pane {
     pub tuples: u64,
     /// Occurrences of too many sampling rates.
     rates_merged: u64,
-    /// Memory as counted in [`Room::bytes`].
+    /// Memory as counted in [`GroupBudget::bytes`].
     weighed: usize,
 }
 
@@ -171,14 +174,14 @@ impl Pane {
     }
 
     /// Updates the counted memory.
-    pub fn weigh(&mut self, room: &mut Room) {
+    pub fn weigh(&mut self, room: &mut GroupBudget) {
         let bytes = self.bytes();
         room.bytes = room.bytes + bytes - self.weighed;
         self.weighed = bytes;
     }
 
     /// Index of the accumulators for a rate.
-    fn stratum(&mut self, rate: f64, layout: &Layout) -> usize {
+    fn stratum(&mut self, rate: f64, layout: &PaneLayout) -> usize {
         if let Some(place) = self.strata.iter().position(|s| s.rate == rate) {
             return place;
         }
@@ -193,14 +196,14 @@ impl Pane {
         (0..STRATA_MAX).min_by(|a, b| off(a).total_cmp(&off(b))).expect("a pane tells some rates apart")
     }
 
-    fn resize(&mut self, layout: &Layout) {
+    fn resize(&mut self, layout: &PaneLayout) {
         let cells = self.keys.len() * layout.replicates;
         self.strata.iter_mut().for_each(|stratum| stratum.cells.resize(cells));
     }
 
     /// Adds the single group of a pipeline without key columns, which exists even without tuples; returns the number
     /// of added groups.
-    pub fn ensure_single_group(&mut self, layout: &Layout) -> usize {
+    pub fn ensure_single_group(&mut self, layout: &PaneLayout) -> usize {
         if !self.keys.is_empty() {
             return 0;
         }
@@ -219,7 +222,7 @@ impl Pane {
     }
 
     /// Adds the pane's usage to `room`.
-    pub fn enter(&mut self, room: &mut Room) {
+    pub fn enter(&mut self, room: &mut GroupBudget) {
         self.weighed = self.bytes();
         room.bytes += self.weighed;
         room.groups += self.keys.len();
@@ -228,7 +231,7 @@ impl Pane {
     }
 
     /// Subtracts the pane's usage from `room`.
-    pub fn leave(&self, room: &mut Room) {
+    pub fn leave(&self, room: &mut GroupBudget) {
         room.bytes -= self.weighed;
         room.groups -= self.keys.len();
         room.key_bytes -= self.keys.bytes();
@@ -279,7 +282,7 @@ impl Pane {
 
     /// The cells of a group in each stratum.
     #[must_use]
-    pub fn cells(group: u32, layout: &Layout) -> Range<usize> {
+    pub fn cells(group: u32, layout: &PaneLayout) -> Range<usize> {
         let start = group as usize * layout.replicates;
         start..start + layout.replicates
     }
@@ -294,16 +297,16 @@ impl Pane {
     }
 
     /// The ranking total of a group, as long as no group was replaced.
-    fn exact_weight(&self, group: u32, layout: &Layout) -> i128 {
+    fn exact_weight(&self, group: u32, layout: &PaneLayout) -> i128 {
         let place = match layout.overflow {
-            Overflow::SaveByCount(place) | Overflow::SaveBySum(place) => place,
-            Overflow::Pool => return 0,
+            GroupOverflow::SaveByCount(place) | GroupOverflow::SaveBySum(place) => place,
+            GroupOverflow::Pool => return 0,
         };
         let cells = Pane::cells(group, layout);
         let of_stratum = |stratum: &Stratum| {
             let total: i128 = match stratum.cells.state(place) {
-                State::Count(s) => cells.clone().map(|c| i128::from(s.count(c))).sum(),
-                State::IntegerSum(s) => cells.clone().map(|c| s.sum(c)).sum(),
+                AccumulatorState::Count(s) => cells.clone().map(|c| i128::from(s.count(c))).sum(),
+                AccumulatorState::IntegerSum(s) => cells.clone().map(|c| s.sum(c)).sum(),
                 _ => unreachable!("groups are saved by counts and sums of integers"),
             };
             total.saturating_mul(unit(stratum.rate, layout))
@@ -323,7 +326,7 @@ impl Pane {
     }
 
     /// A group's ranking weight and its maximum overestimate.
-    fn weight_and_error(&self, group: u32, layout: &Layout) -> (u128, u128) {
+    fn weight_and_error(&self, group: u32, layout: &PaneLayout) -> (u128, u128) {
         match &self.saving {
             Some(saving) => (saving.weight(group), saving.error(group)),
             None => {
@@ -335,6 +338,6 @@ impl Pane {
 }
 
 /// Weight of one tuple at a rate.
-fn unit(rate: f64, layout: &Layout) -> i128 {
+fn unit(rate: f64, layout: &PaneLayout) -> i128 {
     if layout.is_weighted { (WEIGHT_UNIT / rate).round() as i128 } else { 1 }
 }

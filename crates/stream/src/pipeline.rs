@@ -5,7 +5,7 @@
 
 mod cells;
 mod empty;
-mod form;
+mod encoding;
 mod open;
 
 use std::borrow::Cow;
@@ -14,32 +14,32 @@ use std::collections::BTreeMap;
 use plan::{Column, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
-use crate::column::{ColumnView, Values, mix};
-use crate::config::{Config, Counters, RESULT_SEED};
-use crate::folding::Tuples;
-use crate::limited::Limited;
-use crate::losses::SharedLosses;
-use crate::ops::accumulated::Accumulation;
-use crate::ops::aggregate::{Measures, Shape};
-use crate::ops::distinct::Hashes;
+use crate::column::{ColumnValues, ColumnView, mix};
+use crate::config::{EngineConfig, EngineCounters, RESULT_SEED};
+use crate::empty_windows::EmptyWindows;
+use crate::limited_stretches::LimitedStretch;
+use crate::loss_history::SharedLosses;
+use crate::ops::accumulator_spec::AccumulatorPlan;
+use crate::ops::aggregate::{AccumulatorInputs, AggregateShape};
+use crate::ops::distinct::ColumnHashes;
 use crate::ops::group_by::KeyColumns;
-use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room, Scratch};
-use crate::results::{Emitted, Results};
-use crate::rows::Rows;
+use crate::pane::{GroupBudget, GroupOverflow, LEVEL_MAX, Pane, PaneBatch, PaneLayout, PaneScratch};
+use crate::result_redaction::RedactedTuples;
+use crate::results::{EmittedWindow, ResultWriter};
+use crate::rows::RowSet;
 use crate::sampling::{REPLICATES, replicate};
-use crate::silence::Silence;
-use crate::sliding::Sliding;
-use crate::window::Windows;
+use crate::sliding_merge::SlidingMerge;
+use crate::window::WindowLayout;
 
 /// Panes passed from a worker's pipeline to the collector, with their numbers.
-pub type Share = Vec<(i64, Pane)>;
+pub type PipelineShare = Vec<(i64, Pane)>;
 
-pub use form::encode;
+pub use encoding::encode;
 
 /// The open panes, and results of incomplete batches.
-pub struct Running {
-    layout: Layout,
-    windows: Option<Windows>,
+pub struct PipelineState {
+    layout: PaneLayout,
+    windows: Option<WindowLayout>,
     lateness_ns: i64,
     group: Vec<FieldId>,
     /// Types of the group columns.
@@ -51,7 +51,7 @@ pub struct Running {
     needs_time: bool,
     panes: BTreeMap<i64, Pane>,
     panes_max: usize,
-    sliding: Sliding,
+    sliding: SlidingMerge,
     /// The first window not yet emitted, once set by the watermark.
     next: Option<i128>,
     /// The last emitted window.
@@ -64,20 +64,20 @@ pub struct Running {
     empty_run: u64,
     empty_skipped: u64,
     /// Empty windows of a pipeline with groups.
-    silence: Silence,
-    room: Room,
-    results: Results,
+    silence: EmptyWindows,
+    room: GroupBudget,
+    results: ResultWriter,
     seed: u64,
     /// Seed of the flow sample.
     sample_seed: u64,
-    /// Whether panes are returned by [`Running::detach`] instead of emitting windows.
+    /// Whether panes are returned by [`PipelineState::detach`] instead of emitting windows.
     is_worker: bool,
-    /// Panes waiting for [`Running::detach`], and their memory.
-    over: Share,
+    /// Panes waiting for [`PipelineState::detach`], and their memory.
+    over: PipelineShare,
     over_bytes: usize,
 }
 
-impl Running {
+impl PipelineState {
     /// Creates a pipeline over tuples of `schema`. `place` maps columns of the dataflow; `rates` is the column with
     /// the sampling rate of flows.
     ///
@@ -88,22 +88,22 @@ impl Running {
         pipeline: &Pipeline,
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
-        config: &Config,
+        config: &EngineConfig,
         rates: Option<FieldId>,
         is_worker: bool,
-    ) -> Running {
+    ) -> PipelineState {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
-        let accumulation = Accumulation::new(pipeline, is_sampled, &|column| input(column).data_type);
-        let overflow = Overflow::of(pipeline, &accumulation);
-        let shape = Shape::new(accumulation, config.distinct_exact_max, schema, place);
+        let accumulation = AccumulatorPlan::new(pipeline, is_sampled, &|column| input(column).data_type);
+        let overflow = GroupOverflow::of(pipeline, &accumulation);
+        let shape = AggregateShape::new(accumulation, config.distinct_exact_max, schema, place);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         // The other half is for merging sliding windows and for the window being written.
-        let is_sliding = pipeline.window.is_some_and(|w| !Windows::new(&w).is_tumbling());
+        let is_sliding = pipeline.window.is_some_and(|w| !WindowLayout::new(&w).is_tumbling());
         let bytes_max = if is_sliding { config.window_bytes_max / 2 } else { config.window_bytes_max };
-        Running {
-            layout: Layout {
+        PipelineState {
+            layout: PaneLayout {
                 sample: config.sample,
                 is_weighted: rates.is_some(),
                 shape,
@@ -111,7 +111,7 @@ impl Running {
                 overflow,
             },
             rates,
-            windows: pipeline.window.as_ref().map(Windows::new),
+            windows: pipeline.window.as_ref().map(WindowLayout::new),
             lateness_ns: pipeline.window.map_or(0, |w| w.lateness_ns.max(0)),
             group: pipeline.group.iter().map(|g| place(g.column)).collect(),
             key_types: pipeline.group.iter().map(|g| input(g.column).data_type).collect(),
@@ -122,16 +122,16 @@ impl Running {
             panes: BTreeMap::new(),
             panes_max: pipeline
                 .window
-                .map_or(1, |w| config.panes_max.max(Windows::new(&w).panes_open(w.lateness_ns))),
-            sliding: Sliding::new(bytes_max / 2),
+                .map_or(1, |w| config.panes_max.max(WindowLayout::new(&w).panes_open(w.lateness_ns))),
+            sliding: SlidingMerge::new(bytes_max / 2),
             next: None,
             latest: None,
             passed: None,
             empty_max: config.empty_windows_max,
             empty_run: 0,
             empty_skipped: 0,
-            silence: Silence::default(),
-            room: Room {
+            silence: EmptyWindows::default(),
+            room: GroupBudget {
                 groups: 0,
                 groups_max: pipeline.groups_max,
                 groups_min: pipeline.groups_max.min(k.saturating_mul(4).max(64)),
@@ -144,14 +144,14 @@ impl Running {
                 level: 0,
                 overflowed: 0,
                 rates_merged: 0,
-                scratch: Scratch::default(),
+                scratch: PaneScratch::default(),
             },
-            results: Results::new(pipeline, is_sampled, &input),
+            results: ResultWriter::new(pipeline, is_sampled, &input),
             // A zero seed would make the hashes of addresses equal.
             seed: mix(config.seed),
             sample_seed: config.sample_seed,
             is_worker,
-            over: Share::new(),
+            over: PipelineShare::new(),
             over_bytes: 0,
         }
     }
@@ -176,7 +176,7 @@ impl Running {
 
     /// Empty windows of a pipeline with groups; a pipeline without groups emits rows for them.
     #[must_use]
-    pub fn silence(&self) -> &Silence {
+    pub fn silence(&self) -> &EmptyWindows {
         &self.silence
     }
 
@@ -200,9 +200,9 @@ impl Running {
     /// Processes `rows` of a batch.
     pub fn push(
         &mut self,
-        tuples: Tuples<'_>,
-        rows: Rows<'_>,
-        counters: &mut Counters,
+        tuples: RedactedTuples<'_>,
+        rows: RowSet<'_>,
+        counters: &mut EngineCounters,
         out: &mut dyn FnMut(Batch),
     ) {
         let batch = tuples.seen;
@@ -229,7 +229,7 @@ impl Running {
     }
 
     /// Emits the windows closed by the watermark.
-    pub fn advance(&mut self, watermark_ns: i64, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+    pub fn advance(&mut self, watermark_ns: i64, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
         let Some(open) = self.first_open(watermark_ns) else { return };
         self.emit_before(open, out);
         self.force_oldest(counters, out);
@@ -256,7 +256,7 @@ impl Running {
 
     /// Returns the panes of windows closed by the watermark. Later tuples of such a pane, for windows still open,
     /// follow in another part of it.
-    pub fn detach(&mut self, watermark_ns: i64) -> Share {
+    pub fn detach(&mut self, watermark_ns: i64) -> PipelineShare {
         if let Some(open) = self.first_open(watermark_ns) {
             self.set_aside(open);
         }
@@ -265,7 +265,7 @@ impl Running {
 
     /// Takes the content of open panes, except overflowed ones: each part of such a pane has its own error, and
     /// errors would add up.
-    pub fn detach_open(&mut self) -> Share {
+    pub fn detach_open(&mut self) -> PipelineShare {
         let (stay, leave): (BTreeMap<i64, Pane>, BTreeMap<i64, Pane>) =
             std::mem::take(&mut self.panes).into_iter().partition(|(_, pane)| pane.is_overflowed());
         self.panes = stay;
@@ -274,7 +274,7 @@ impl Running {
     }
 
     /// Takes all panes.
-    pub fn detach_all(&mut self) -> Share {
+    pub fn detach_all(&mut self) -> PipelineShare {
         for (at, pane) in std::mem::take(&mut self.panes) {
             self.put_aside(at, pane);
         }
@@ -288,18 +288,18 @@ impl Running {
     }
 
     /// Takes the panes waiting to be detached.
-    pub fn give(&mut self) -> Share {
+    pub fn give(&mut self) -> PipelineShare {
         self.over_bytes = 0;
         std::mem::take(&mut self.over)
     }
 
     /// Emits the oldest windows early if limits are exceeded.
-    pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+    pub fn make_room(&mut self, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
         self.force_oldest(counters, out);
     }
 
     /// Merges panes of the same pipeline from another engine.
-    pub fn attach(&mut self, share: Share, counters: &mut Counters) {
+    pub fn attach(&mut self, share: PipelineShare, counters: &mut EngineCounters) {
         for (at, theirs) in share {
             if self.is_late(at) {
                 counters.tuples_late += theirs.tuples;
@@ -332,7 +332,7 @@ impl Running {
 
     /// The watermark at which all windows with parts in `share` are closed.
     #[must_use]
-    pub fn over_at(&self, share: &Share) -> Option<i64> {
+    pub fn over_at(&self, share: &PipelineShare) -> Option<i64> {
         let last = share.iter().map(|(at, _)| *at).max()?;
         let end = self.windows.map(|windows| windows.bounds(windows.last_of(last)).1);
         Some(end.map_or(i64::MAX, |end| end.saturating_add(self.lateness_ns)))
@@ -361,17 +361,17 @@ impl Running {
         self.over.push((at, pane));
     }
 
-    fn frame<'b>(&self, tuples: Tuples<'b>, rows: Rows<'_>) -> Frame<'b> {
-        let Tuples { seen: batch, told } = tuples;
+    fn frame<'b>(&self, tuples: RedactedTuples<'b>, rows: RowSet<'_>) -> PaneBatch<'b> {
+        let RedactedTuples { seen: batch, told } = tuples;
         let columns: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(told, *f)).collect();
         let distinct = self.layout.shape.distinct.iter().map(|field| {
             let column = ColumnView::of(told, *field);
             let (mut hashes, mut of_rows) = (vec![0; batch.rows()], vec![!RESULT_SEED; rows.len()]);
             column.hash_into(rows, &mut of_rows);
             rows.each(|place, row| hashes[row] = of_rows[place]);
-            Hashes { hashes, nulls: column.nulls }
+            ColumnHashes { hashes, nulls: column.nulls }
         });
-        let measures = Measures {
+        let measures = AccumulatorInputs {
             values: self
                 .layout
                 .shape
@@ -384,17 +384,17 @@ impl Running {
         };
         let keys = KeyColumns::new(columns.clone());
         let (replicates, rates) = (self.replicates(batch, rows), self.rates.map(|f| rates_of(batch, f)));
-        Frame { keys, columns, seed: self.seed, replicates, rates, measures }
+        PaneBatch { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
     /// Replicates of flows. Without IDs all flows are in one replicate, and intervals are unbounded.
-    fn replicates(&self, batch: &Batch, rows: Rows<'_>) -> Vec<u8> {
+    fn replicates(&self, batch: &Batch, rows: RowSet<'_>) -> Vec<u8> {
         if self.layout.replicates == 1 {
             return Vec::new();
         }
         let mut replicates = vec![0; batch.rows()];
         if batch.column(common::ID).is_some()
-            && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
+            && let ColumnValues::U64(ids) = ColumnView::of(batch, common::ID).values
         {
             rows.each(|_, row| replicates[row] = replicate(ids[row], self.sample_seed));
         }
@@ -405,12 +405,12 @@ impl Running {
     fn push_by_time(
         &mut self,
         times: ColumnView<'_>,
-        rows: Rows<'_>,
-        frame: &Frame<'_>,
-        counters: &mut Counters,
+        rows: RowSet<'_>,
+        frame: &PaneBatch<'_>,
+        counters: &mut EngineCounters,
         out: &mut dyn FnMut(Batch),
     ) {
-        let Values::I64(ns) = times.values else { unreachable!("ts_end is a signed integer") };
+        let ColumnValues::I64(ns) = times.values else { unreachable!("ts_end is a signed integer") };
         if let Some(pane) = self.only_pane(ns, times.nulls.is_some(), rows) {
             return self.push_at(pane, ns, rows, frame, counters, out);
         }
@@ -429,14 +429,14 @@ impl Running {
             let (rows, after) = rest.split_at(run.len());
             rest = after;
             match run[0].0 {
-                Some(pane) => self.push_at(pane, ns, Rows::Some(rows), frame, counters, out),
+                Some(pane) => self.push_at(pane, ns, RowSet::Some(rows), frame, counters, out),
                 None => counters.tuples_late += rows.len() as u64,
             }
         }
     }
 
     /// The pane of all rows, if it is the same.
-    fn only_pane(&self, ns: &[i64], has_nulls: bool, rows: Rows<'_>) -> Option<i64> {
+    fn only_pane(&self, ns: &[i64], has_nulls: bool, rows: RowSet<'_>) -> Option<i64> {
         if has_nulls {
             return None;
         }
@@ -451,9 +451,9 @@ impl Running {
         &mut self,
         pane: i64,
         ns: &[i64],
-        rows: Rows<'_>,
-        frame: &Frame<'_>,
-        counters: &mut Counters,
+        rows: RowSet<'_>,
+        frame: &PaneBatch<'_>,
+        counters: &mut EngineCounters,
         out: &mut dyn FnMut(Batch),
     ) {
         if self.is_late(pane) {
@@ -472,7 +472,7 @@ impl Running {
         }
     }
 
-    fn push_pane(&mut self, at: i64, rows: Rows<'_>, frame: &Frame<'_>) {
+    fn push_pane(&mut self, at: i64, rows: RowSet<'_>, frame: &PaneBatch<'_>) {
         self.sliding.forget_from(at);
         let (layout, room) = (&self.layout, &mut self.room);
         let pane = self.panes.entry(at).or_insert_with(|| {
@@ -493,10 +493,10 @@ impl Running {
         let (from_ns, end_ns) = self.windows.map_or((i64::MIN, i64::MAX), |windows| {
             (windows.bounds(windows.first_of(at)).0, windows.bounds(windows.last_of(at)).1)
         });
-        self.results.limit(Limited { from_ns, to_ns: end_ns.saturating_sub(1), times });
+        self.results.limit(LimitedStretch { from_ns, to_ns: end_ns.saturating_sub(1), times });
     }
 
-    fn note_span(&mut self, at: i64, ns: &[i64], rows: Rows<'_>) {
+    fn note_span(&mut self, at: i64, ns: &[i64], rows: RowSet<'_>) {
         if self.windows.is_some() {
             return;
         }
@@ -507,7 +507,7 @@ impl Running {
     }
 
     /// Emits windows early when too many panes are open, or they use too much memory.
-    fn force_oldest(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+    fn force_oldest(&mut self, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
         let Some(windows) = self.windows else { return };
         while self.panes.len() > self.panes_max
             || (self.panes.len() > 1 && self.room.bytes > self.room.bytes_max)
@@ -525,7 +525,7 @@ impl Running {
         }
     }
 
-    fn shrink_sketches(&mut self, counters: &mut Counters) {
+    fn shrink_sketches(&mut self, counters: &mut EngineCounters) {
         while self.room.sketch_bytes > self.room.sketch_bytes_max && self.room.level < LEVEL_MAX {
             self.room.level += 1;
             counters.sketches_coarsened += 1;
@@ -558,14 +558,14 @@ impl Running {
         emitted
     }
 
-    fn emit_window(&mut self, windows: &Windows, window: i128, out: &mut dyn FnMut(Batch)) {
+    fn emit_window(&mut self, windows: &WindowLayout, window: i128, out: &mut dyn FnMut(Batch)) {
         let (first, last) = windows.panes(window);
         let pane = match self.panes.get(&first) {
             Some(pane) if windows.is_tumbling() => Cow::Borrowed(pane),
             _ => self.sliding.window(&self.panes, (first, last), &self.layout, self.room.level),
         };
         let bounds = Some(windows.bounds(window));
-        let emitted = Emitted { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
+        let emitted = EmittedWindow { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
         self.results.write(&emitted, out);
     }
 
@@ -582,7 +582,7 @@ impl Running {
             pane.ensure_single_group(&self.layout);
         }
         let seconds = pane.seconds();
-        self.results.write(&Emitted { pane: &pane, layout: &self.layout, bounds: None, seconds }, out);
+        self.results.write(&EmittedWindow { pane: &pane, layout: &self.layout, bounds: None, seconds }, out);
     }
 
     /// Drops the panes no later window needs.
@@ -600,7 +600,7 @@ impl Running {
 /// The rate of every row; 1 for invalid rates.
 fn rates_of(batch: &Batch, field: FieldId) -> Vec<f64> {
     let column = ColumnView::of(batch, field);
-    let Values::F64(rates) = column.values else { unreachable!("rates are real numbers") };
+    let ColumnValues::F64(rates) = column.values else { unreachable!("rates are real numbers") };
     let is_rate = |row: usize| column.is_valid(row) && rates[row] > 0.0 && rates[row] <= 1.0;
     (0..batch.rows()).map(|row| if is_rate(row) { rates[row] } else { 1.0 }).collect()
 }

@@ -2,29 +2,29 @@
 
 use std::sync::{Arc, PoisonError};
 
-use plan::result::{self, Intervals};
-use plan::{Aggregate, Pipeline};
+use plan::result::{self, IntervalMode};
+use plan::{AggregateFunction, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter};
 
-use crate::estimate::{Circumstances, Estimate, Seen, Value};
-use crate::limited::Limited;
-use crate::losses::SharedLosses;
-use crate::ops::aggregate::State;
-use crate::ops::top_k::{Weight, top_k};
-use crate::pane::{Layout, Overflow, Pane, WEIGHT_UNIT};
+use crate::estimate::{Estimate, EstimateContext, EstimateValue, ObservedGroup};
+use crate::limited_stretches::LimitedStretch;
+use crate::loss_history::SharedLosses;
+use crate::ops::aggregate::AccumulatorState;
+use crate::ops::top_k::{RankWeight, top_k};
+use crate::pane::{GroupOverflow, Pane, PaneLayout, WEIGHT_UNIT};
 use crate::scalar::{Scalar, order_rows};
-use crate::selection::Selecting;
+use crate::selection::RowSelector;
 
 /// Displayed in text columns of the row of pooled groups.
 pub const OTHER: &str = "(other)";
 
 /// Writes the result rows of one pipeline.
-pub struct Results {
+pub struct ResultWriter {
     writer: TupleWriter,
     pipeline: Pipeline,
     is_sampled: bool,
     /// HAVING, ORDER BY, and LIMIT … ROWS; `None` to output all rows unsorted.
-    selecting: Option<Selecting>,
+    selecting: Option<RowSelector>,
     /// Capture losses over time.
     pub losses: SharedLosses,
     /// Number of sums clamped to the type of their column.
@@ -33,11 +33,11 @@ pub struct Results {
 
 /// A window to emit.
 #[derive(Clone, Copy, Debug)]
-pub struct Emitted<'a> {
+pub struct EmittedWindow<'a> {
     /// Groups of the window.
     pub pane: &'a Pane,
     /// Layout of the pane.
-    pub layout: &'a Layout,
+    pub layout: &'a PaneLayout,
     /// Start and end (exclusive); `None` for the whole run.
     pub bounds: Option<(i64, i64)>,
     /// Length in seconds, for rates.
@@ -45,9 +45,9 @@ pub struct Emitted<'a> {
 }
 
 /// A window with the values common to its rows.
-struct Context<'a> {
-    emitted: &'a Emitted<'a>,
-    circumstances: Circumstances,
+struct ResultContext<'a> {
+    emitted: &'a EmittedWindow<'a>,
+    circumstances: EstimateContext,
     /// Whether a limit may have affected the window.
     is_limited: bool,
     /// By aggregate: for shares the window's total by replicate.
@@ -55,21 +55,21 @@ struct Context<'a> {
 }
 
 /// Groups in output order, and with sampling the possible ranks of each.
-struct Ranking {
+struct GroupRanking {
     groups: Vec<u32>,
     ranks: Vec<(u64, u64)>,
 }
 
-impl Results {
+impl ResultWriter {
     /// Creates the results of `pipeline`; `input` returns the field of a column.
     #[must_use]
-    pub fn new(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> Results {
-        let intervals = if is_sampled { Intervals::Shown } else { Intervals::None };
+    pub fn new(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> ResultWriter {
+        let intervals = if is_sampled { IntervalMode::Shown } else { IntervalMode::None };
         let schema = Arc::new(result::schema(pipeline, intervals, input));
         let selecting = (!pipeline.selection.is_everything())
-            .then(|| Selecting::new(&pipeline.selection, &schema, &result::places(pipeline, intervals)));
+            .then(|| RowSelector::new(&pipeline.selection, &schema, &result::places(pipeline, intervals)));
         let wanted: Vec<FieldId> = schema.ids().collect();
-        Results {
+        ResultWriter {
             writer: TupleWriter::new(schema, &wanted),
             pipeline: pipeline.clone(),
             is_sampled,
@@ -86,14 +86,14 @@ impl Results {
     }
 
     /// Writes the rows of a window; full batches go to `full`.
-    pub fn write(&mut self, emitted: &Emitted<'_>, full: &mut dyn FnMut(Batch)) {
+    pub fn write(&mut self, emitted: &EmittedWindow<'_>, full: &mut dyn FnMut(Batch)) {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let (capture_loss, is_limited) = (losses.share(emitted.bounds), losses.is_limited(emitted.bounds));
         drop(losses);
         let circumstances =
-            Circumstances { is_sampled: self.is_sampled, seconds: emitted.seconds, capture_loss };
+            EstimateContext { is_sampled: self.is_sampled, seconds: emitted.seconds, capture_loss };
         let totals = (0..self.pipeline.aggregates.len()).map(|place| self.totals(emitted, place)).collect();
-        let context = Context { emitted, circumstances, is_limited, totals };
+        let context = ResultContext { emitted, circumstances, is_limited, totals };
         match self.selecting.take() {
             None => self.write_rows(&context, self.ranking(&context), full),
             Some(mut selecting) => {
@@ -104,15 +104,15 @@ impl Results {
     }
 
     /// Records that a limit took effect.
-    pub fn limit(&self, limited: Limited) {
+    pub fn limit(&self, limited: LimitedStretch) {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
     }
 
     /// Writes the selected rows of a window.
     fn write_selected(
         &mut self,
-        context: &Context<'_>,
-        selecting: &mut Selecting,
+        context: &ResultContext<'_>,
+        selecting: &mut RowSelector,
         full: &mut dyn FnMut(Batch),
     ) {
         // Buffered rows belong to earlier windows.
@@ -122,11 +122,16 @@ impl Results {
         self.write_rows(context, ranking, &mut |batch| selecting.push(&batch, full));
         self.finish().iter().for_each(|batch| selecting.push(batch, full));
         selecting.finish(full);
-        let pool = Ranking { groups: pool.into_iter().collect(), ranks: Vec::new() };
+        let pool = GroupRanking { groups: pool.into_iter().collect(), ranks: Vec::new() };
         self.write_rows(context, pool, full);
     }
 
-    fn write_rows(&mut self, context: &Context<'_>, ranking: Ranking, full: &mut dyn FnMut(Batch)) {
+    fn write_rows(
+        &mut self,
+        context: &ResultContext<'_>,
+        ranking: GroupRanking,
+        full: &mut dyn FnMut(Batch),
+    ) {
         for (place, &group) in ranking.groups.iter().enumerate() {
             let rank = self.pipeline.top_k.map(|_| (place as u64 + 1, ranking.ranks.get(place).copied()));
             self.write_row(context, group, rank);
@@ -137,7 +142,7 @@ impl Results {
     }
 
     /// Writes preliminary rows without updating the counters.
-    pub fn uncounted(&mut self, write: impl FnOnce(&mut Results)) {
+    pub fn uncounted(&mut self, write: impl FnOnce(&mut ResultWriter)) {
         let (saturated, left_out) = (self.saturated, self.rows_left_out());
         write(self);
         self.saturated = saturated;
@@ -147,7 +152,7 @@ impl Results {
     /// Rows rejected by HAVING, and rows beyond LIMIT … ROWS.
     #[must_use]
     pub fn rows_left_out(&self) -> (u64, u64) {
-        self.selecting.as_ref().map_or((0, 0), Selecting::left_out)
+        self.selecting.as_ref().map_or((0, 0), RowSelector::left_out)
     }
 
     /// The rows of the incomplete batch.
@@ -157,37 +162,44 @@ impl Results {
     }
 
     /// The window's total for a share.
-    fn totals(&self, emitted: &Emitted<'_>, place: usize) -> Vec<f64> {
-        let Aggregate::Share(_) = self.pipeline.aggregates[place].aggregate else { return Vec::new() };
+    fn totals(&self, emitted: &EmittedWindow<'_>, place: usize) -> Vec<f64> {
+        let AggregateFunction::Share(_) = self.pipeline.aggregates[place].aggregate else {
+            return Vec::new();
+        };
         let (pane, state_at) = (emitted.pane, emitted.layout.shape.place[place]);
         let mut groups: Vec<u32> = pane.listed().collect();
-        let is_real = |state: &State| matches!(state, State::RealSum(_));
+        let is_real = |state: &AccumulatorState| matches!(state, AccumulatorState::RealSum(_));
         if pane.strata().iter().any(|stratum| is_real(stratum.cells.state(state_at))) {
             // Floating point sums depend on their order, and group numbers on the order of arrival.
             groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
         }
         groups.extend(pane.pool());
-        Seen::totals(pane.strata(), state_at, &groups, emitted.layout.replicates)
+        ObservedGroup::totals(pane.strata(), state_at, &groups, emitted.layout.replicates)
     }
 
-    fn ranking(&self, context: &Context<'_>) -> Ranking {
+    fn ranking(&self, context: &ResultContext<'_>) -> GroupRanking {
         let pane = context.emitted.pane;
         let mut groups: Vec<u32> = pane.listed().collect();
         let Some(by) = self.pipeline.top_k else {
             groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
             groups.extend(pane.pool());
-            return Ranking { groups, ranks: Vec::new() };
+            return GroupRanking { groups, ranks: Vec::new() };
         };
         let estimate = |group: &u32| self.estimate(context, *group, by.by);
         let estimates: Vec<Estimate> = groups.iter().map(estimate).collect();
-        let weights: Vec<Weight> = estimates.iter().map(|e| e.value.weight()).collect();
+        let weights: Vec<RankWeight> = estimates.iter().map(|e| e.value.weight()).collect();
         let best = top_k(&groups, &weights, pane.keys(), by.k);
         let ranks = if self.is_sampled { possible_ranks(&groups, &estimates, &best) } else { Vec::new() };
-        Ranking { groups: best, ranks }
+        GroupRanking { groups: best, ranks }
     }
 
-    fn write_row(&mut self, context: &Context<'_>, group: u32, rank: Option<(u64, Option<(u64, u64)>)>) {
-        let (emitted, mut at) = (context.emitted, Columns(0));
+    fn write_row(
+        &mut self,
+        context: &ResultContext<'_>,
+        group: u32,
+        rank: Option<(u64, Option<(u64, u64)>)>,
+    ) {
+        let (emitted, mut at) = (context.emitted, ColumnCounter(0));
         if let Some((start, end)) = emitted.bounds {
             self.writer.i64(at.next(), start);
             self.writer.i64(at.next(), end);
@@ -227,7 +239,7 @@ impl Results {
         self.writer.end_row();
     }
 
-    fn write_group(&mut self, pane: &Pane, group: u32, at: &mut Columns) {
+    fn write_group(&mut self, pane: &Pane, group: u32, at: &mut ColumnCounter) {
         let mut key = pane.keys().key(group);
         for _ in &self.pipeline.group {
             let id = at.next();
@@ -244,41 +256,41 @@ impl Results {
     }
 
     /// Writes a value; returns whether it was clamped to the type of its column.
-    fn write_value(&mut self, id: FieldId, value: &Value) -> bool {
+    fn write_value(&mut self, id: FieldId, value: &EstimateValue) -> bool {
         match (value, self.writer.schema().field(id).data_type) {
-            (Value::Null, _) => {}
-            (Value::Json(text), _) => self.writer.text(id, text.as_bytes()),
-            (Value::Integer(v), DataType::U64) => {
+            (EstimateValue::Null, _) => {}
+            (EstimateValue::Json(text), _) => self.writer.text(id, text.as_bytes()),
+            (EstimateValue::Integer(v), DataType::U64) => {
                 let cut = (*v).clamp(0, u64::MAX.into());
                 self.writer.u64(id, cut as u64);
                 return cut != *v;
             }
-            (Value::Integer(v), DataType::I64) => {
+            (EstimateValue::Integer(v), DataType::I64) => {
                 let cut = (*v).clamp(i64::MIN.into(), i64::MAX.into());
                 self.writer.i64(id, cut as i64);
                 return cut != *v;
             }
-            (Value::Integer(v), _) => self.writer.f64(id, *v as f64),
-            (Value::Real(v), _) => self.writer.f64(id, *v),
+            (EstimateValue::Integer(v), _) => self.writer.f64(id, *v as f64),
+            (EstimateValue::Real(v), _) => self.writer.f64(id, *v),
         }
         false
     }
 
-    fn estimate(&self, context: &Context<'_>, group: u32, place: usize) -> Estimate {
-        let Context { emitted, circumstances, totals, .. } = context;
+    fn estimate(&self, context: &ResultContext<'_>, group: u32, place: usize) -> Estimate {
+        let ResultContext { emitted, circumstances, totals, .. } = context;
         let aggregate = &self.pipeline.aggregates[place].aggregate;
         let state_at = emitted.layout.shape.place[place];
         let cells = Pane::cells(group, emitted.layout);
-        let seen = Seen { strata: emitted.pane.strata(), place: state_at, cells };
-        if let Aggregate::Share(of) = aggregate {
+        let seen = ObservedGroup { strata: emitted.pane.strata(), place: state_at, cells };
+        if let AggregateFunction::Share(of) = aggregate {
             return circumstances.share(*of, &seen, &totals[place]);
         }
         let mut estimate = circumstances.estimate(aggregate, &seen);
         let saved = match emitted.layout.overflow {
-            Overflow::SaveByCount(by) | Overflow::SaveBySum(by) => {
-                by == state_at && *aggregate != Aggregate::Avg
+            GroupOverflow::SaveByCount(by) | GroupOverflow::SaveBySum(by) => {
+                by == state_at && *aggregate != AggregateFunction::Avg
             }
-            Overflow::Pool => false,
+            GroupOverflow::Pool => false,
         };
         if let Some(saving) = emitted.pane.saving().filter(|_| saved) {
             // The accumulator started when the group was listed; the weight covers all of its tuples.
@@ -288,8 +300,8 @@ impl Results {
                 per_second if per_second.is_per_second() => {
                     Some(weight as f64 / per).filter(|_| emitted.seconds > 0.0).into()
                 }
-                _ if self.is_sampled => Value::Integer((weight as f64 / per).round() as i128),
-                _ => Value::Integer(i128::try_from(weight).unwrap_or(i128::MAX)),
+                _ if self.is_sampled => EstimateValue::Integer((weight as f64 / per).round() as i128),
+                _ => EstimateValue::Integer(i128::try_from(weight).unwrap_or(i128::MAX)),
             };
             let inherited = saving.error(group) as f64 / per;
             estimate.high = estimate.high.real().map(|high| high + inherited).into();
@@ -298,7 +310,7 @@ impl Results {
     }
 
     /// Whether a memory limit affects the group, and the maximum overestimate of its ranking aggregate.
-    fn overflow_error(&self, emitted: &Emitted<'_>, group: u32) -> (bool, Option<f64>) {
+    fn overflow_error(&self, emitted: &EmittedWindow<'_>, group: u32) -> (bool, Option<f64>) {
         let pane = emitted.pane;
         if let (Some(saving), Some(by)) = (pane.saving(), self.pipeline.top_k) {
             let per = per(&self.pipeline.aggregates[by.by].aggregate, emitted);
@@ -314,15 +326,15 @@ impl Results {
 }
 
 /// Weight per unit of the aggregate.
-fn per(aggregate: &Aggregate, emitted: &Emitted<'_>) -> f64 {
+fn per(aggregate: &AggregateFunction, emitted: &EmittedWindow<'_>) -> f64 {
     let of_tuple = if emitted.layout.is_weighted { WEIGHT_UNIT } else { emitted.layout.sample };
     if aggregate.is_per_second() { of_tuple * emitted.seconds } else { of_tuple }
 }
 
 /// Iterates over column positions.
-struct Columns(u16);
+struct ColumnCounter(u16);
 
-impl Columns {
+impl ColumnCounter {
     fn next(&mut self) -> FieldId {
         self.0 += 1;
         FieldId(self.0 - 1)

@@ -6,7 +6,7 @@ use arrow_buffer::NullBuffer;
 
 /// Selected rows of a batch, in ascending order.
 #[derive(Clone, Copy, Debug)]
-pub enum Rows<'a> {
+pub enum RowSet<'a> {
     /// A range: first row and end (exclusive).
     Run(usize, usize),
     /// A list of rows.
@@ -15,26 +15,26 @@ pub enum Rows<'a> {
 
 /// The cells of selected rows.
 #[derive(Clone, Copy, Debug)]
-pub enum Cells<'a> {
+pub enum CellSelection<'a> {
     /// One cell for all rows.
     One(usize),
     /// One cell per selected row.
     Each(&'a [u32]),
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowSet<'a> {
     /// All `n` rows of a batch.
     #[must_use]
-    pub fn all(n: usize) -> Rows<'static> {
-        Rows::Run(0, n)
+    pub fn all(n: usize) -> RowSet<'static> {
+        RowSet::Run(0, n)
     }
 
     /// Number of rows.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
-            Rows::Run(from, to) => to - from,
-            Rows::Some(list) => list.len(),
+            RowSet::Run(from, to) => to - from,
+            RowSet::Some(list) => list.len(),
         }
     }
 
@@ -49,8 +49,8 @@ impl<'a> Rows<'a> {
     #[must_use]
     pub fn at(self, place: usize) -> usize {
         match self {
-            Rows::Run(from, _) => from + place,
-            Rows::Some(list) => list[place] as usize,
+            RowSet::Run(from, _) => from + place,
+            RowSet::Some(list) => list[place] as usize,
         }
     }
 
@@ -63,33 +63,33 @@ impl<'a> Rows<'a> {
     #[inline]
     pub fn each(self, mut f: impl FnMut(usize, usize)) {
         match self {
-            Rows::Run(from, to) => (from..to).enumerate().for_each(|(place, row)| f(place, row)),
-            Rows::Some(list) => list.iter().enumerate().for_each(|(place, row)| f(place, *row as usize)),
+            RowSet::Run(from, to) => (from..to).enumerate().for_each(|(place, row)| f(place, row)),
+            RowSet::Some(list) => list.iter().enumerate().for_each(|(place, row)| f(place, *row as usize)),
         }
     }
 
     /// The rows for which `keep` returns true; `list` is the buffer.
     #[must_use]
-    pub fn filter<'b>(self, list: &'b mut Vec<u32>, keep: impl Fn(usize) -> bool) -> Rows<'b>
+    pub fn filter<'b>(self, list: &'b mut Vec<u32>, keep: impl Fn(usize) -> bool) -> RowSet<'b>
     where
         'a: 'b,
     {
         list.clear();
         list.extend(self.iter().filter(|row| keep(*row)).map(|row| row as u32));
-        if list.len() == self.len() { self } else { Rows::Some(list) }
+        if list.len() == self.len() { self } else { RowSet::Some(list) }
     }
 
     /// The rows in a range of indices.
     #[must_use]
-    pub fn part(self, places: Range<usize>) -> Rows<'a> {
+    pub fn part(self, places: Range<usize>) -> RowSet<'a> {
         match self {
-            Rows::Run(from, _) => Rows::Run(from + places.start, from + places.end),
-            Rows::Some(list) => Rows::Some(&list[places]),
+            RowSet::Run(from, _) => RowSet::Run(from + places.start, from + places.end),
+            RowSet::Some(list) => RowSet::Some(&list[places]),
         }
     }
 
     /// Splits the selection into parts of at most `n` rows.
-    pub fn chunks(self, n: usize) -> impl Iterator<Item = Rows<'a>> {
+    pub fn chunks(self, n: usize) -> impl Iterator<Item = RowSet<'a>> {
         (0..self.len()).step_by(n).map(move |from| self.part(from..self.len().min(from + n)))
     }
 }
@@ -97,8 +97,8 @@ impl<'a> Rows<'a> {
 /// Calls `f(cell, row)` for every non-null row.
 #[inline]
 pub fn each_valid(
-    cells: Cells<'_>,
-    rows: Rows<'_>,
+    cells: CellSelection<'_>,
+    rows: RowSet<'_>,
     nulls: Option<&NullBuffer>,
     mut f: impl FnMut(usize, usize),
 ) {
@@ -112,13 +112,13 @@ pub fn each_valid(
 
 /// Calls `f(cell, row)` for every row.
 #[inline]
-pub fn each(cells: Cells<'_>, rows: Rows<'_>, mut f: impl FnMut(usize, usize)) {
+pub fn each(cells: CellSelection<'_>, rows: RowSet<'_>, mut f: impl FnMut(usize, usize)) {
     match (cells, rows) {
-        (Cells::One(cell), rows) => rows.each(|_, row| f(cell, row)),
-        (Cells::Each(cells), Rows::Run(from, to)) => {
+        (CellSelection::One(cell), rows) => rows.each(|_, row| f(cell, row)),
+        (CellSelection::Each(cells), RowSet::Run(from, to)) => {
             cells.iter().zip(from..to).for_each(|(cell, row)| f(*cell as usize, row));
         }
-        (Cells::Each(cells), Rows::Some(list)) => {
+        (CellSelection::Each(cells), RowSet::Some(list)) => {
             cells.iter().zip(list).for_each(|(cell, row)| f(*cell as usize, *row as usize));
         }
     }

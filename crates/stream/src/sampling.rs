@@ -48,7 +48,7 @@ const SIGHTED_MIN: usize = 8;
 
 /// A 95 % confidence interval; `None` is an open end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// Lower end.
     pub low: Option<f64>,
     /// Upper end.
@@ -68,32 +68,32 @@ pub fn replicate(id: u64, sample_seed: u64) -> u8 {
 /// A nonnegative total is at least the observed value, and its interval is symmetric in the logarithm because totals
 /// are skewed.
 #[must_use]
-pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
+pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> ConfidenceInterval {
     let seen: f64 = parts.iter().sum();
     let floor = is_nonnegative.then_some(seen);
-    let Some(Student { t, carriers, .. }) = student(n, parts) else {
-        return Interval { low: floor, high: None };
+    let Some(StudentFactor { t, carriers, .. }) = student(n, parts) else {
+        return ConfidenceInterval { low: floor, high: None };
     };
     let half = t * ((1.0 - p) * spread(parts)).sqrt() / p;
     let whole = seen / p;
-    let Interval { low, high } = around(whole, half, is_nonnegative);
+    let ConfidenceInterval { low, high } = around(whole, half, is_nonnegative);
     let is_known = carriers >= CARRIERS_MIN && !is_dominated(parts, p);
     let low = low.filter(|_| is_nonnegative || is_known);
-    Interval { low: low.map(|low| low.max(floor.unwrap_or(low))), high: high.filter(|_| is_known) }
+    ConfidenceInterval { low: low.map(|low| low.max(floor.unwrap_or(low))), high: high.filter(|_| is_known) }
 }
 
 /// Interval of a mean Σ parts / Σ n, on a logarithmic scale for nonnegative values. Since a few flows with large
 /// values may be missing from the sample, the upper end requires more flows than the lower one.
 #[must_use]
-pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
-    let Some(Ratio { ratio, variance, student }) = Ratio::new(parts, n, p) else {
-        return Interval::default();
+pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> ConfidenceInterval {
+    let Some(RatioEstimate { ratio, variance, student }) = RatioEstimate::new(parts, n, p) else {
+        return ConfidenceInterval::default();
     };
     let interval = around(ratio, student.t * variance.sqrt(), is_nonnegative);
     let carrying = if is_nonnegative { flows(n).min(flows(parts)) } else { flows(n) };
     let is_even = !is_dominated(n, p);
     let is_known = student.carriers >= CARRIERS_MIN && carrying >= FLOWS_MIN && is_even;
-    Interval {
+    ConfidenceInterval {
         low: interval.low.filter(|_| flows(n) >= MEAN_FLOWS_MIN && is_even),
         high: interval.high.filter(|_| is_known),
     }
@@ -102,19 +102,19 @@ pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval 
 /// Interval of a proportion Σ yes / Σ n: Wilson's interval with the effective number of independent tuples, derived
 /// from the variance between replicates. Both ends are open if a few flows dominate.
 #[must_use]
-pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
-    let Some(Ratio { ratio: share, variance, student }) = Ratio::new(yes, n, p) else {
-        return Interval::default();
+pub fn share(yes: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
+    let Some(RatioEstimate { ratio: share, variance, student }) = RatioEstimate::new(yes, n, p) else {
+        return ConfidenceInterval::default();
     };
     if is_dominated(n, p) {
-        return Interval::default();
+        return ConfidenceInterval::default();
     }
     let t = student.t;
     let n = independent(share, variance, (yes, n), p);
     let t2 = t * t;
     let centre = (share + t2 / (2.0 * n)) / (1.0 + t2 / n);
     let half = t / (1.0 + t2 / n) * (share * (1.0 - share) / n + t2 / (4.0 * n * n)).sqrt();
-    Interval { low: Some((centre - half).max(0.0)), high: Some((centre + half).min(1.0)) }
+    ConfidenceInterval { low: Some((centre - half).max(0.0)), high: Some((centre + half).min(1.0)) }
 }
 
 /// The range of proportions whose sample quantiles enclose the quantile `q` of all values, given the number of values
@@ -123,8 +123,10 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> Interval {
 /// An end is open if the values beyond it come from few flows or are dominated by a few large ones, because similar
 /// flows may be missing from the sample. Both ends are open if a few flows dominate all values.
 #[must_use]
-pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Interval {
-    let Some(Ratio { variance, student, .. }) = Ratio::new(up_to, n, p) else { return Interval::default() };
+pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
+    let Some(RatioEstimate { variance, student, .. }) = RatioEstimate::new(up_to, n, p) else {
+        return ConfidenceInterval::default();
+    };
     let clusters = (1.0 - p) * q * (1.0 - q) / flows(n);
     let variance = if is_blind(up_to, n) { variance.max(clusters) } else { variance };
     let off = student.t * variance.sqrt();
@@ -134,7 +136,7 @@ pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Inter
     let is_even = !is_dominated(n, p);
     let is_low_known = is_even && flows(up_to) >= FLOWS_MIN && !(is_lopsided && student.skew >= 0.0);
     let is_high_known = is_even && flows(&beyond) >= FLOWS_MIN && !(is_lopsided && student.skew < 0.0);
-    Interval {
+    ConfidenceInterval {
         low: Some(q - off).filter(|low| is_low_known && *low > 0.0),
         high: Some(q + off).filter(|high| is_high_known && *high < 1.0),
     }
@@ -143,43 +145,48 @@ pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Inter
 /// Interval of the standard deviation, from its values with each replicate left out in turn (delete-a-group
 /// jackknife).
 #[must_use]
-pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> Interval {
+pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
     let groups = without.len() as f64;
     let centre = without.iter().sum::<f64>() / groups;
     let off: Vec<f64> = without.iter().map(|v| v - centre).collect();
-    let Some(Student { t, carriers, .. }) = student(n, &off) else { return Interval::default() };
+    let Some(StudentFactor { t, carriers, .. }) = student(n, &off) else {
+        return ConfidenceInterval::default();
+    };
     let squares: f64 = off.iter().map(|v| v * v).sum();
     let interval = around(whole, t * ((1.0 - p) * (groups - 1.0) / groups * squares).sqrt(), true);
     let is_even = !is_dominated(n, p);
     let is_known = is_even && carriers >= DEVIATION_CARRIERS_MIN && flows(n) >= DEVIATION_FLOWS_MIN;
-    Interval { low: interval.low.filter(|_| is_even), high: interval.high.filter(|_| is_known) }
+    ConfidenceInterval { low: interval.low.filter(|_| is_even), high: interval.high.filter(|_| is_known) }
 }
 
 /// A ratio Σ parts / Σ n, its linearized variance, and the t quantile.
-struct Ratio {
+struct RatioEstimate {
     ratio: f64,
     variance: f64,
-    student: Student,
+    student: StudentFactor,
 }
 
-impl Ratio {
-    fn new(parts: &[f64], n: &[f64], p: f64) -> Option<Ratio> {
+impl RatioEstimate {
+    fn new(parts: &[f64], n: &[f64], p: f64) -> Option<RatioEstimate> {
         let total: f64 = n.iter().sum();
         let ratio = if total > 0.0 { parts.iter().sum::<f64>() / total } else { 0.0 };
         let residuals: Vec<f64> = parts.iter().zip(n).map(|(part, n)| part - ratio * n).collect();
         let variance = (1.0 - p) * spread(&residuals) / total.powi(2);
-        Some(Ratio { ratio, variance, student: student(n, &residuals)? })
+        Some(RatioEstimate { ratio, variance, student: student(n, &residuals)? })
     }
 }
 
 /// `centre` ± `half`, or its equivalent on a logarithmic scale for skewed nonnegative values.
-fn around(centre: f64, half: f64, is_nonnegative: bool) -> Interval {
+fn around(centre: f64, half: f64, is_nonnegative: bool) -> ConfidenceInterval {
     match is_nonnegative && centre > 0.0 {
         true => {
             let factor = (half / centre).exp();
-            Interval { low: Some(centre / factor), high: Some(centre * factor).filter(|v| v.is_finite()) }
+            ConfidenceInterval {
+                low: Some(centre / factor),
+                high: Some(centre * factor).filter(|v| v.is_finite()),
+            }
         }
-        false => Interval { low: Some(centre - half), high: Some(centre + half) },
+        false => ConfidenceInterval { low: Some(centre - half), high: Some(centre + half) },
     }
 }
 
@@ -238,7 +245,7 @@ fn independent(share: f64, variance: f64, (yes, n): (&[f64], &[f64]), p: f64) ->
 
 /// The t quantile and shape of the deviations.
 #[derive(Clone, Copy)]
-struct Student {
+struct StudentFactor {
     t: f64,
     /// Effective number of replicates in the deviations.
     carriers: f64,
@@ -248,7 +255,7 @@ struct Student {
 
 /// The 97.5 % quantile of Student's t; `None` with fewer than two replicates with tuples. Deviations concentrated in
 /// a few replicates reduce the degrees of freedom (Satterthwaite: from the fourth powers of the deviations).
-fn student(n: &[f64], deviations: &[f64]) -> Option<Student> {
+fn student(n: &[f64], deviations: &[f64]) -> Option<StudentFactor> {
     const T: [f64; 31] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
@@ -260,7 +267,7 @@ fn student(n: &[f64], deviations: &[f64]) -> Option<Student> {
     let fourth = moment(4);
     let carriers = if fourth > 0.0 { 3.0 * moment(2).powi(2) / fourth } else { freedom as f64 };
     let t = T[freedom.min((carriers as usize).max(1)).min(T.len()) - 1];
-    Some(Student { t, carriers, skew: moment(3) })
+    Some(StudentFactor { t, carriers, skew: moment(3) })
 }
 
 #[cfg(test)]
@@ -271,10 +278,10 @@ mod tests {
     fn few_replicates_leave_ends_open() {
         let one: Vec<f64> = (0..32).map(|r| if r == 3 { 5.0 } else { 0.0 }).collect();
         let parts = one.clone();
-        assert_eq!(total(&parts, &one, 0.1, true), Interval { low: Some(5.0), high: None });
-        assert_eq!(mean(&parts, &one, 0.1, true), Interval::default());
-        assert_eq!(share(&parts, &one, 0.1), Interval::default());
-        assert_eq!(shares_around_quantile(0.5, &parts, &one, 0.1), Interval::default());
+        assert_eq!(total(&parts, &one, 0.1, true), ConfidenceInterval { low: Some(5.0), high: None });
+        assert_eq!(mean(&parts, &one, 0.1, true), ConfidenceInterval::default());
+        assert_eq!(share(&parts, &one, 0.1), ConfidenceInterval::default());
+        assert_eq!(shares_around_quantile(0.5, &parts, &one, 0.1), ConfidenceInterval::default());
         assert_eq!(total(&[], &[], 0.1, true).high, None);
     }
 
@@ -282,8 +289,8 @@ mod tests {
     fn even_replicates_give_short_intervals() {
         let (n, parts) = (vec![10.0; 32], vec![5.0; 32]);
         let interval = total(&parts, &n, 0.5, true);
-        assert_eq!(interval, Interval { low: Some(320.0), high: Some(320.0) });
-        assert_eq!(mean(&parts, &n, 0.5, true), Interval { low: Some(0.5), high: Some(0.5) });
+        assert_eq!(interval, ConfidenceInterval { low: Some(320.0), high: Some(320.0) });
+        assert_eq!(mean(&parts, &n, 0.5, true), ConfidenceInterval { low: Some(0.5), high: Some(0.5) });
     }
 
     /// `n` tuples in each replicate, with `large(r)` large values in replicate `r`.
@@ -316,7 +323,7 @@ mod tests {
         assert!(interval.low.is_some() && interval.high.is_some());
         let mut one = even.clone();
         one[7] = 100_000.0;
-        let Interval { low, high } = total(&one, &n, 0.5, true);
+        let ConfidenceInterval { low, high } = total(&one, &n, 0.5, true);
         assert!(high.is_none() && low >= Some(one.iter().sum()), "at least what was seen: {low:?}");
         assert_eq!(mean(&one, &n, 0.5, true).high, None);
     }
@@ -329,9 +336,9 @@ mod tests {
         let long: Vec<f64> = (1..=REPLICATES).map(|r| 100.0 * (33.0 / r as f64).powf(1.0 / 1.3)).collect();
         assert!(is_dominated(&long, 0.2) && !is_dominated(&long, 1.0));
         let yes: Vec<f64> = long.iter().map(|n| n / 2.0).collect();
-        assert_eq!(share(&yes, &long, 0.2), Interval::default());
-        assert_eq!(shares_around_quantile(0.5, &yes, &long, 0.2), Interval::default());
-        assert_eq!(mean(&yes, &long, 0.2, true), Interval::default());
+        assert_eq!(share(&yes, &long, 0.2), ConfidenceInterval::default());
+        assert_eq!(shares_around_quantile(0.5, &yes, &long, 0.2), ConfidenceInterval::default());
+        assert_eq!(mean(&yes, &long, 0.2, true), ConfidenceInterval::default());
         assert_eq!(total(&long, &long, 0.2, true).high, None);
         // Equally skewed, but because of few flows.
         let few: Vec<f64> =
@@ -343,8 +350,8 @@ mod tests {
     fn all_flows_leave_nothing_unknown() {
         let (up_to, n) = counts(40.0, |r| (r % 4) as f64);
         let whole: f64 = up_to.iter().sum();
-        assert_eq!(total(&up_to, &n, 1.0, true), Interval { low: Some(whole), high: Some(whole) });
+        assert_eq!(total(&up_to, &n, 1.0, true), ConfidenceInterval { low: Some(whole), high: Some(whole) });
         let ratio = whole / n.iter().sum::<f64>();
-        assert_eq!(mean(&up_to, &n, 1.0, true), Interval { low: Some(ratio), high: Some(ratio) });
+        assert_eq!(mean(&up_to, &n, 1.0, true), ConfidenceInterval { low: Some(ratio), high: Some(ratio) });
     }
 }

@@ -6,23 +6,23 @@
 
 use std::sync::Arc;
 
-use plan::{Column, Direction, Selection, SortKey};
+use plan::{Column, ResultSelection, SortDirection, SortKey};
 use tuple::{Batch, FieldId, Schema};
 
-use crate::ops::expr::Computer;
-use crate::ops::filter::Filter;
+use crate::ops::expr::ColumnComputer;
+use crate::ops::filter::TupleFilter;
 use crate::ops::take::take;
 use crate::ops::top_rows::TopRows;
-use crate::rows::Rows;
+use crate::rows::RowSet;
 
 /// Selects the rows of consecutive windows.
-pub struct Selecting {
+pub struct RowSelector {
     schema: Arc<Schema>,
     /// Computes the columns of conditions and sort keys.
-    computer: Option<Computer>,
+    computer: Option<ColumnComputer>,
     computed: Vec<usize>,
-    having: Option<Filter>,
-    order_by: Vec<(FieldId, Direction)>,
+    having: Option<TupleFilter>,
+    order_by: Vec<(FieldId, SortDirection)>,
     rows_max: usize,
     /// The first rows in sort order so far.
     top: Option<TopRows>,
@@ -32,26 +32,26 @@ pub struct Selecting {
     left_by_limit: u64,
 }
 
-impl Selecting {
+impl RowSelector {
     /// Creates a selection of rows of `schema`; `places` maps the columns read by the selection.
     ///
     /// # Panics
     /// If a column is missing.
     #[must_use]
-    pub fn new(selection: &Selection, schema: &Arc<Schema>, places: &[FieldId]) -> Selecting {
+    pub fn new(selection: &ResultSelection, schema: &Arc<Schema>, places: &[FieldId]) -> RowSelector {
         let place_of = |column: Column| places[usize::from(column.field.0)];
         let computed = &selection.computed;
-        let computer = (!computed.is_empty()).then(|| Computer::new(computed, schema, &place_of));
+        let computer = (!computed.is_empty()).then(|| ColumnComputer::new(computed, schema, &place_of));
         let place = |column: Column| {
             computer.as_ref().map_or_else(|| place_of(column), |c| c.place(column, &place_of))
         };
-        let whole = computer.as_ref().map_or(schema, Computer::schema);
+        let whole = computer.as_ref().map_or(schema, ColumnComputer::schema);
         let order_by =
             selection.order_by.iter().map(|SortKey { column, direction }| (place(*column), *direction));
-        Selecting {
+        RowSelector {
             schema: schema.clone(),
             computed: (0..computed.len()).collect(),
-            having: selection.having.as_ref().map(|p| Filter::new(p, whole, &place)),
+            having: selection.having.as_ref().map(|p| TupleFilter::new(p, whole, &place)),
             order_by: order_by.collect(),
             rows_max: selection.rows_max.unwrap_or(usize::MAX),
             computer,
@@ -76,7 +76,7 @@ impl Selecting {
     /// Processes rows of the window; without a sort order, selected rows go to `out` at once.
     pub fn push(&mut self, batch: &Batch, out: &mut dyn FnMut(Batch)) {
         let extended = self.computer.as_ref().map(|computer| computer.extend(batch, &self.computed));
-        let (mut list, all) = (Vec::new(), Rows::all(batch.rows()));
+        let (mut list, all) = (Vec::new(), RowSet::all(batch.rows()));
         let whole = extended.as_ref().unwrap_or(batch);
         let rows = self.having.as_ref().map_or(all, |having| having.select(whole, all, &mut list));
         self.left_by_having += (batch.rows() - rows.len()) as u64;

@@ -16,7 +16,7 @@ const REQUEST_BYTES: usize = 128;
 
 /// Requests seen by the server's tap. Clones share the state.
 #[derive(Clone, Debug)]
-pub struct ServerTap(Arc<Sightings>);
+pub struct ServerTap(Arc<TapSightings>);
 
 impl PartialEq for ServerTap {
     fn eq(&self, other: &ServerTap) -> bool {
@@ -26,8 +26,8 @@ impl PartialEq for ServerTap {
 
 /// The requests seen by a tap near the servers; to be completed before lookups.
 #[derive(Debug, Default)]
-pub struct Sightings {
-    requests: HashMap<Request, Sighting>,
+pub struct TapSightings {
+    requests: HashMap<TapRequest, TapSighting>,
     count: u64,
     max: usize,
     unkept: u64,
@@ -52,7 +52,7 @@ pub struct TapCounts {
 
 /// The connection of a request and its sequence number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Request {
+pub(crate) struct TapRequest {
     client: ([u8; 16], u64),
     server: ([u8; 16], u64),
     first_byte: u64,
@@ -60,23 +60,23 @@ pub(crate) struct Request {
 
 /// Response times of a request, in order; a request with several operations has several tuples.
 #[derive(Debug)]
-struct Sighting {
+struct TapSighting {
     first: Option<i64>,
     more: Vec<Option<i64>>,
     /// Number of lookups. All tuples of a connection belong to one worker.
     asked: AtomicU32,
 }
 
-impl Sightings {
+impl TapSightings {
     /// An empty set with a memory limit of `bytes_max`.
     #[must_use]
-    pub fn new(bytes_max: usize) -> Sightings {
-        Sightings { max: bytes_max / REQUEST_BYTES, ..Sightings::default() }
+    pub fn new(bytes_max: usize) -> TapSightings {
+        TapSightings { max: bytes_max / REQUEST_BYTES, ..TapSightings::default() }
     }
 
     /// Adds the requests in a batch of tuples of the tap near the servers.
     pub fn add(&mut self, batch: &Batch) {
-        let Some(columns) = Columns::of(batch) else { return };
+        let Some(columns) = TapRequestColumns::of(batch) else { return };
         for row in 0..batch.rows() {
             let Some(request) = columns.request(row) else { continue };
             if self.count >= self.max as u64 {
@@ -87,7 +87,7 @@ impl Sightings {
             let time = columns.response_time(row);
             match self.requests.entry(request) {
                 Entry::Vacant(entry) => {
-                    entry.insert(Sighting { first: time, more: Vec::new(), asked: AtomicU32::new(0) });
+                    entry.insert(TapSighting { first: time, more: Vec::new(), asked: AtomicU32::new(0) });
                 }
                 Entry::Occupied(mut entry) => entry.get_mut().more.push(time),
             }
@@ -106,8 +106,8 @@ impl ServerTap {
     /// them.
     #[must_use]
     pub fn complete(&self, batch: &Batch) -> Option<Batch> {
-        let columns = Columns::of(batch)?;
-        let found: Vec<AtServer> = (0..batch.rows()).map(|row| self.find(&columns, row)).collect();
+        let columns = TapRequestColumns::of(batch)?;
+        let found: Vec<ServerResponseTime> = (0..batch.rows()).map(|row| self.find(&columns, row)).collect();
         let is_negative = |row: &usize| columns.between(*row, &found).is_some_and(|ns| ns < 0);
         let negative = (0..batch.rows()).filter(is_negative).count() as u64;
         self.0.negative.fetch_add(negative, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl ServerTap {
     }
 
     /// The response time of a request at the server's tap, if seen there; the response itself may be missing.
-    fn find(&self, columns: &Columns<'_>, row: usize) -> AtServer {
+    fn find(&self, columns: &TapRequestColumns<'_>, row: usize) -> ServerResponseTime {
         let sighting = columns.request(row).and_then(|request| self.0.requests.get(&request));
         let found = sighting.and_then(|sighting| {
             let n = sighting.asked.fetch_add(1, Ordering::Relaxed) as usize;
@@ -146,16 +146,16 @@ impl ServerTap {
 }
 
 /// Outer `None`: the request was not seen by the server's tap. Inner `None`: its response was not seen.
-pub(crate) type AtServer = Option<Option<i64>>;
+pub(crate) type ServerResponseTime = Option<Option<i64>>;
 
 /// The columns that identify a request.
-pub(crate) struct Columns<'b> {
+pub(crate) struct TapRequestColumns<'b> {
     batch: &'b Batch,
     pub taps: TapColumns,
 }
 
-impl Columns<'_> {
-    pub fn of(batch: &Batch) -> Option<Columns<'_>> {
+impl TapRequestColumns<'_> {
+    pub fn of(batch: &Batch) -> Option<TapRequestColumns<'_>> {
         let taps = TapColumns::of(batch.schema())?;
         let needed = [
             common::CLIENT_IP,
@@ -165,11 +165,11 @@ impl Columns<'_> {
             taps.request,
             batch.schema().measure?,
         ];
-        needed.iter().all(|id| batch.column(*id).is_some()).then_some(Columns { batch, taps })
+        needed.iter().all(|id| batch.column(*id).is_some()).then_some(TapRequestColumns { batch, taps })
     }
 
     /// The batch with the measurements of both taps; `found` contains those of the server's tap by row.
-    pub fn complete(&self, found: &[AtServer]) -> Batch {
+    pub fn complete(&self, found: &[ServerResponseTime]) -> Batch {
         let batch = self.batch;
         let client_time = |row: usize| self.response_time(row);
         let server_time = |row: usize| found[row].flatten();
@@ -190,18 +190,18 @@ impl Columns<'_> {
     }
 
     /// The time between the taps, if both have seen the response.
-    fn between(&self, row: usize, found: &[AtServer]) -> Option<i64> {
+    fn between(&self, row: usize, found: &[ServerResponseTime]) -> Option<i64> {
         self.response_time(row)?.checked_sub(found[row].flatten()?)
     }
 
     /// The request in a row; `None` if its first byte was not captured.
-    pub fn request(&self, row: usize) -> Option<Request> {
+    pub fn request(&self, row: usize) -> Option<TapRequest> {
         let first_bytes = self.batch.u64(self.taps.request);
         let end = |ip, port| {
             let address = <[u8; 16]>::try_from(self.batch.ip(ip).value(row)).unwrap_or_default();
             (address, self.batch.u64(port).value(row))
         };
-        first_bytes.is_valid(row).then(|| Request {
+        first_bytes.is_valid(row).then(|| TapRequest {
             client: end(common::CLIENT_IP, common::CLIENT_PORT),
             server: end(common::SERVER_IP, common::SERVER_PORT),
             first_byte: first_bytes.value(row),
@@ -216,11 +216,11 @@ impl Columns<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tuple::{DataType, Facts, Field, FieldId, Schema, TAPS, TupleWriter, Unit};
+    use tuple::{DataType, Field, FieldId, Schema, SchemaFacts, TAPS, TupleWriter, Unit};
 
     use super::*;
 
-    const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
+    const FACTS: SchemaFacts = SchemaFacts { families: &[TAPS], ..SchemaFacts::NONE };
 
     /// Requests: client port, first byte, and response time.
     fn batch(rows: &[(u64, Option<u64>, Option<i64>)]) -> Batch {
@@ -247,7 +247,7 @@ mod tests {
 
     /// Checks the taps that saw the client's requests, and the time between the taps.
     fn check(server: Rows<'_>, client: Rows<'_>, expected: &[(&str, Option<i64>)], counts: [u64; 3]) {
-        let mut sightings = Sightings::new(1 << 20);
+        let mut sightings = TapSightings::new(1 << 20);
         sightings.add(&batch(server));
         let tap = sightings.done();
         let batch = tap.complete(&batch(client)).expect("it is asked for");
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_them() {
-        let mut sightings = Sightings::new(2 * REQUEST_BYTES);
+        let mut sightings = TapSightings::new(2 * REQUEST_BYTES);
         sightings.add(&batch(&[(1, Some(1), None), (1, Some(2), None), (1, Some(3), None)]));
         let counts = sightings.done().counts();
         assert_eq!(counts, TapCounts { server_only: 2, unkept: 1, ..TapCounts::default() });

@@ -11,17 +11,17 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use tuple::{Batch, TapEnd, common};
 
-use crate::in_time_order::in_time_order;
 use crate::ops::take::take;
-use crate::rows::Rows;
-use crate::server_tap::{AtServer, Columns, Request, TapCounts};
+use crate::rows::RowSet;
+use crate::server_tap::{ServerResponseTime, TapCounts, TapRequest, TapRequestColumns};
+use crate::time_order::in_time_order;
 
 /// Approximate memory per request.
 const REQUEST_BYTES: usize = 320;
 
 /// Whether rows are new or repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TapRowsStatus {
     /// New rows; late ones are emitted, too.
     New,
     /// Rows already processed by an earlier joiner, which has emitted those due.
@@ -37,11 +37,11 @@ pub struct TapJoin {
     /// Server requests that ended before this time and had no counterpart were counted by an earlier joiner.
     counted_ns: i64,
     counts: TapCounts,
-    requests: HashMap<Request, Sides>,
+    requests: HashMap<TapRequest, TapPair>,
     /// The entries of `requests` by end time.
-    ends: BTreeMap<(i64, u64), Request>,
+    ends: BTreeMap<(i64, u64), TapRequest>,
     /// Waiting rows of the client's tap, in order of arrival.
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, HeldTapRows>,
     held_bytes: usize,
     /// Number of the next batch or request.
     number: u64,
@@ -49,21 +49,21 @@ pub struct TapJoin {
 
 /// The observations of a request, or of several with the same key. At least one of the two queues is empty.
 #[derive(Debug, Default)]
-struct Sides {
-    client: VecDeque<AtClient>,
+struct TapPair {
+    client: VecDeque<ClientTapRequest>,
     /// End time and response time at the server's tap.
     server: VecDeque<(i64, Option<i64>)>,
 }
 
 /// A request of the client's tap without a report of the server's tap.
 #[derive(Debug)]
-struct AtClient {
+struct ClientTapRequest {
     end_ns: i64,
-    state: State,
+    state: TapMatchState,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum TapMatchState {
     /// Waiting: batch and row.
     Waiting(u64, usize),
     /// Emitted without a join.
@@ -74,11 +74,11 @@ enum State {
 
 /// Rows of the client's tap.
 #[derive(Debug)]
-struct Held {
+struct HeldTapRows {
     batch: Batch,
     bytes: usize,
     ends_ns: Vec<i64>,
-    found: Vec<AtServer>,
+    found: Vec<ServerResponseTime>,
     /// Rows not yet emitted.
     left: Vec<u32>,
 }
@@ -141,7 +141,7 @@ impl TapJoin {
     /// The end of the earliest waiting row, by the clock of its tap.
     #[must_use]
     pub fn earliest_ns(&self) -> Option<i64> {
-        let times = |held: &Held| {
+        let times = |held: &HeldTapRows| {
             let ends = held.batch.i64(common::TS_END).values().clone();
             held.left.iter().map(move |row| ends[*row as usize]).min()
         };
@@ -149,8 +149,8 @@ impl TapJoin {
     }
 
     /// Processes rows of a tap with a clock that is ahead of the others by `ahead_ns`. Each row names its tap.
-    pub fn take(&mut self, batch: &Batch, ahead_ns: i64, taken: Taken) {
-        let Some(columns) = Columns::of(batch) else { return };
+    pub fn take(&mut self, batch: &Batch, ahead_ns: i64, taken: TapRowsStatus) {
+        let Some(columns) = TapRequestColumns::of(batch) else { return };
         if batch.column(common::TS_END).is_none() || batch.column(columns.taps.seen).is_none() {
             return;
         }
@@ -165,25 +165,25 @@ impl TapJoin {
             }
         }
         if !clients.is_empty() {
-            let of_clients = take(batch, Rows::Some(&clients), |_| true);
+            let of_clients = take(batch, RowSet::Some(&clients), |_| true);
             let ends_ns = clients.iter().map(|row| end_ns(*row as usize)).collect();
             self.take_clients(of_clients, ends_ns, taken);
         }
     }
 
-    fn take_server(&mut self, (request, end_ns, time): (Request, i64, Option<i64>), taken: Taken) {
+    fn take_server(&mut self, (request, end_ns, time): (TapRequest, i64, Option<i64>), taken: TapRowsStatus) {
         let is_late = end_ns < self.forgotten_ns();
         let has_room = self.bytes() < self.bytes_max;
         let asked = self.requests.get_mut(&request).and_then(|sides| sides.client.pop_front());
         match (asked.map(|asked| asked.state), taken) {
-            (Some(State::Waiting(batch, row)), _) => {
+            (Some(TapMatchState::Waiting(batch, row)), _) => {
                 if let Some(held) = self.held.get_mut(&batch) {
                     held.found[row] = Some(time);
                 }
             }
-            (Some(State::Before), _) => {}
-            (Some(State::Told), _) => self.counts.server_only += 1,
-            (None, Taken::New) if is_late => self.counts.server_only += 1,
+            (Some(TapMatchState::Before), _) => {}
+            (Some(TapMatchState::Told), _) => self.counts.server_only += 1,
+            (None, TapRowsStatus::New) if is_late => self.counts.server_only += 1,
             (None, _) if !has_room => self.counts.unkept += 1,
             (None, _) => {
                 self.requests.entry(request.clone()).or_default().server.push_back((end_ns, time));
@@ -192,12 +192,12 @@ impl TapJoin {
         }
     }
 
-    fn take_clients(&mut self, batch: Batch, ends_ns: Vec<i64>, taken: Taken) {
-        let Some(columns) = Columns::of(&batch) else { return };
+    fn take_clients(&mut self, batch: Batch, ends_ns: Vec<i64>, taken: TapRowsStatus) {
+        let Some(columns) = TapRequestColumns::of(&batch) else { return };
         let number = self.next_number();
         let (mut found, mut left) = (vec![None; batch.rows()], Vec::new());
         for (row, &end_ns) in ends_ns.iter().enumerate() {
-            let is_given = taken == Taken::Again && end_ns < self.through_ns;
+            let is_given = taken == TapRowsStatus::Again && end_ns < self.through_ns;
             if !is_given {
                 left.push(row as u32);
             }
@@ -206,8 +206,9 @@ impl TapJoin {
             match sides.server.pop_front() {
                 Some((_, time)) => found[row] = Some(time),
                 None => {
-                    let state = if is_given { State::Before } else { State::Waiting(number, row) };
-                    sides.client.push_back(AtClient { end_ns, state });
+                    let state =
+                        if is_given { TapMatchState::Before } else { TapMatchState::Waiting(number, row) };
+                    sides.client.push_back(ClientTapRequest { end_ns, state });
                     self.note(end_ns, request);
                 }
             }
@@ -215,12 +216,12 @@ impl TapJoin {
         if !left.is_empty() {
             let bytes = batch.bytes();
             self.held_bytes += bytes;
-            self.held.insert(number, Held { batch, bytes, ends_ns, found, left });
+            self.held.insert(number, HeldTapRows { batch, bytes, ends_ns, found, left });
         }
     }
 
     /// Records the end of a request that waits for the other tap.
-    fn note(&mut self, end_ns: i64, request: Request) {
+    fn note(&mut self, end_ns: i64, request: TapRequest) {
         let number = self.next_number();
         self.ends.insert((end_ns, number), request);
     }
@@ -279,11 +280,11 @@ impl TapJoin {
                     }
                 }
             }
-            let found: Vec<AtServer> = now.iter().map(|row| of.found[*row as usize]).collect();
-            let rows = take(&of.batch, Rows::Some(&now), |_| true);
-            given.extend(Columns::of(&rows).map(|columns| columns.complete(&found)));
+            let found: Vec<ServerResponseTime> = now.iter().map(|row| of.found[*row as usize]).collect();
+            let rows = take(&of.batch, RowSet::Some(&now), |_| true);
+            given.extend(TapRequestColumns::of(&rows).map(|columns| columns.complete(&found)));
         }
-        let is_over = |_: &u64, of: &mut Held| of.left.is_empty();
+        let is_over = |_: &u64, of: &mut HeldTapRows| of.left.is_empty();
         self.held_bytes -= self.held.extract_if(.., is_over).map(|(_, of)| of.bytes).sum::<usize>();
         self.through_ns = self.through_ns.max(through_ns);
         self.forget();
@@ -308,12 +309,12 @@ impl TapJoin {
 }
 
 /// Marks a waiting row as emitted without a join.
-fn tell(requests: &mut HashMap<Request, Sides>, batch: &Batch, (number, row): (u64, usize)) {
-    let request = Columns::of(batch).and_then(|columns| columns.request(row));
+fn tell(requests: &mut HashMap<TapRequest, TapPair>, batch: &Batch, (number, row): (u64, usize)) {
+    let request = TapRequestColumns::of(batch).and_then(|columns| columns.request(row));
     let sides = request.and_then(|request| requests.get_mut(&request));
-    let waiting = |client: &&mut AtClient| client.state == State::Waiting(number, row);
+    let waiting = |client: &&mut ClientTapRequest| client.state == TapMatchState::Waiting(number, row);
     if let Some(client) = sides.and_then(|sides| sides.client.iter_mut().find(waiting)) {
-        client.state = State::Told;
+        client.state = TapMatchState::Told;
     }
 }
 

@@ -9,24 +9,24 @@ use plan::Window;
 
 /// Window arithmetic of one pipeline.
 #[derive(Clone, Copy, Debug)]
-pub struct Windows {
+pub struct WindowLayout {
     size_ns: i128,
     slide_ns: i128,
     /// Pane length.
     pub pane_ns: i64,
 }
 
-impl Windows {
+impl WindowLayout {
     /// Creates the arithmetic; a slide longer than the size counts as the size.
     ///
     /// # Panics
     /// If size or slide is not positive.
     #[must_use]
-    pub fn new(window: &Window) -> Windows {
+    pub fn new(window: &Window) -> WindowLayout {
         assert!(window.size_ns > 0 && window.slide_ns > 0, "windows have a length and a slide");
         let slide_ns = window.slide_ns.min(window.size_ns);
         let pane_ns = gcd(window.size_ns, slide_ns);
-        Windows { size_ns: window.size_ns.into(), slide_ns: slide_ns.into(), pane_ns }
+        WindowLayout { size_ns: window.size_ns.into(), slide_ns: slide_ns.into(), pane_ns }
     }
 
     /// The pane of a time.
@@ -130,7 +130,7 @@ mod tests {
             time in prop_oneof![any::<i64>(), -1000i64..1000], size in 1i64..200, slide in 1i64..200,
         ) {
             let slide = slide.min(size);
-            let windows = Windows::new(&Window { size_ns: size, slide_ns: slide, lateness_ns: 0 });
+            let windows = WindowLayout::new(&Window { size_ns: size, slide_ns: slide, lateness_ns: 0 });
             let pane = windows.pane(time);
             let (first, last) = (windows.first_of(pane), windows.last_of(pane));
             for k in first - 2..=last + 2 {
@@ -149,7 +149,7 @@ mod tests {
 
         #[test]
         fn a_pane_known_is_the_pane(times in prop::collection::vec(any::<i64>(), 1..50), size in 1i64..i64::MAX) {
-            let windows = Windows::new(&Window { size_ns: size, slide_ns: size, lateness_ns: 0 });
+            let windows = WindowLayout::new(&Window { size_ns: size, slide_ns: size, lateness_ns: 0 });
             let mut known = None;
             for time in times.iter().flat_map(|time| [*time, time.saturating_add(1), time.saturating_sub(size)]) {
                 prop_assert_eq!(windows.pane_near(time, &mut known), windows.pane(time));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn windows_begin_at_multiples_of_their_slide() {
-        let windows = |size_ns, slide_ns| Windows::new(&Window { size_ns, slide_ns, lateness_ns: 0 });
+        let windows = |size_ns, slide_ns| WindowLayout::new(&Window { size_ns, slide_ns, lateness_ns: 0 });
         let sliding = windows(10, 4);
         assert_eq!((sliding.pane_ns, sliding.is_tumbling()), (2, false));
         assert_eq!([-1, 0, 1].map(|k| sliding.bounds(k)), [(-4, 6), (0, 10), (4, 14)]);
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn bounds_stay_within_what_times_can_say() {
         let year = 365 * 86_400 * 1_000_000_000;
-        let windows = Windows::new(&Window { size_ns: year, slide_ns: year, lateness_ns: 0 });
+        let windows = WindowLayout::new(&Window { size_ns: year, slide_ns: year, lateness_ns: 0 });
         for time in [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX] {
             let (start, end) = windows.bounds(windows.last_of(windows.pane(time)));
             assert!(start <= time && (time < end || end == i64::MAX), "{time}: {start} to {end}");

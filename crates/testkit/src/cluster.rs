@@ -12,7 +12,7 @@ use crate::programs::are_there;
 
 /// The processes to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parts {
+pub enum ClusterParts {
     /// This number of brokers.
     Kafka(u8),
     /// A broker, a job manager, a task manager, and a gateway.
@@ -23,15 +23,15 @@ pub enum Parts {
 
 /// The owner that stops a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum ClusterLifetime {
     WithUs,
     Elsewhere,
 }
 
 /// A running cluster of brokers and Flink.
-pub struct Cluster {
+pub struct TestCluster {
     dir: PathBuf,
-    end: End,
+    end: ClusterLifetime,
     /// `HOST:PORT,…` of the brokers.
     pub kafka: String,
     /// Address of Flink's job manager.
@@ -40,16 +40,16 @@ pub struct Cluster {
     pub gateway: Option<String>,
 }
 
-impl Cluster {
+impl TestCluster {
     /// Starts a cluster below `tmp`, or uses the one that runs in `NETALYTICS_CLUSTER_DIR`; `None` with a message if
     /// the programs are unavailable. `name` identifies the test.
     ///
     /// # Panics
     /// If the installed programs do not start.
     #[must_use]
-    pub fn start(tmp: &Path, name: &str, parts: Parts) -> Option<Cluster> {
+    pub fn start(tmp: &Path, name: &str, parts: ClusterParts) -> Option<TestCluster> {
         if let Some(dir) = std::env::var_os("NETALYTICS_CLUSTER_DIR") {
-            return Some(Cluster::at(PathBuf::from(dir), End::Elsewhere));
+            return Some(TestCluster::at(PathBuf::from(dir), ClusterLifetime::Elsewhere));
         }
         let programs = programs()?;
         // A separate directory per cluster: a test may start one while that of another is being removed.
@@ -63,9 +63,9 @@ impl Cluster {
             symlink(programs.join(part), dir.join(part)).expect("a link");
         }
         let (part, brokers) = match parts {
-            Parts::Kafka(brokers) => (Some("kafka"), brokers),
-            Parts::KafkaAndFlink => (None, 1),
-            Parts::ThreeBrokersAndFlink => (None, 3),
+            ClusterParts::Kafka(brokers) => (Some("kafka"), brokers),
+            ClusterParts::KafkaAndFlink => (None, 1),
+            ClusterParts::ThreeBrokersAndFlink => (None, 3),
         };
         let started = script_in(&dir, "start", part)
             .env("BROKERS", brokers.to_string())
@@ -75,18 +75,18 @@ impl Cluster {
             .expect("bash");
         let said = String::from_utf8_lossy(&started.stderr);
         assert!(started.status.success(), "no cluster: {said}");
-        Some(Cluster::at(dir, End::WithUs))
+        Some(TestCluster::at(dir, ClusterLifetime::WithUs))
     }
 
     /// A running cluster, given its directory.
-    fn at(dir: PathBuf, end: End) -> Cluster {
+    fn at(dir: PathBuf, end: ClusterLifetime) -> TestCluster {
         let addresses = fs::read_to_string(dir.join("addresses")).expect("addresses");
         let address = |name: &str| {
             let line = addresses.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
             line.map(str::to_owned)
         };
         let kafka = address("KAFKA").expect("brokers");
-        Cluster { kafka, flink: address("FLINK"), gateway: address("GATEWAY"), dir, end }
+        TestCluster { kafka, flink: address("FLINK"), gateway: address("GATEWAY"), dir, end }
     }
 
     /// The ID of a process.
@@ -175,9 +175,9 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for TestCluster {
     fn drop(&mut self) {
-        if self.end == End::Elsewhere {
+        if self.end == ClusterLifetime::Elsewhere {
             return;
         }
         let _ = self.script("stop", None).status();

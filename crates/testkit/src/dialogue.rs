@@ -1,17 +1,17 @@
-//! A TCP dialogue of two endpoints in simulated time, recorded as [`Sent`] packets as captured between them. [`End`]
+//! A TCP dialogue of two endpoints in simulated time, recorded as [`SentPacket`] packets as captured between them. [`DialogueEnd`]
 //! can also send invalid sequences, for tests of abnormal behavior.
 
 use std::net::SocketAddr;
 
 use wire::packet::TcpFlags;
-use wire::{Side, TcpSeq, Timestamp};
+use wire::{FlowSide, TcpSeq, Timestamp};
 
 use crate::packet::tcp_info;
-use crate::{Carrier, Sent};
+use crate::{SentPacket, TransportCarrier};
 
 /// A dialogue. Side `A` is the client, `B` the server (by role, not by address).
 #[derive(Clone, Debug)]
-pub struct Dialogue {
+pub struct TcpDialogue {
     /// The time of the next packet.
     pub now: Timestamp,
     /// Time between packets.
@@ -24,22 +24,22 @@ pub struct Dialogue {
     next: [u32; 2],
     /// Last IP identifications.
     ip_ids: [u16; 2],
-    sent: Vec<Sent>,
+    sent: Vec<SentPacket>,
 }
 
-/// One endpoint of a [`Dialogue`], for sending.
+/// One endpoint of a [`TcpDialogue`], for sending.
 #[derive(Debug)]
-pub struct End<'a> {
-    talk: &'a mut Dialogue,
-    side: Side,
+pub struct DialogueEnd<'a> {
+    talk: &'a mut TcpDialogue,
+    side: FlowSide,
 }
 
-impl Dialogue {
+impl TcpDialogue {
     /// Creates a dialogue between two endpoints such as `"10.0.0.1:40000"` or `"[::1]:40000"`; time begins in 2023.
     #[must_use]
-    pub fn new(client: &str, server: &str) -> Dialogue {
+    pub fn new(client: &str, server: &str) -> TcpDialogue {
         let end = |text: &str| text.parse().expect("a test names its ends as address:port");
-        Dialogue {
+        TcpDialogue {
             now: Timestamp(1_700_000_000_000_000_000),
             step_ns: 10_000,
             segment_size: 1460,
@@ -53,19 +53,19 @@ impl Dialogue {
 
     /// Sets the initial sequence numbers, those of the SYNs.
     #[must_use]
-    pub fn with_isn(mut self, client: u32, server: u32) -> Dialogue {
+    pub fn with_isn(mut self, client: u32, server: u32) -> TcpDialogue {
         self.next = [client, server];
         self
     }
 
     /// The client endpoint.
-    pub fn client(&mut self) -> End<'_> {
-        End { talk: self, side: Side::A }
+    pub fn client(&mut self) -> DialogueEnd<'_> {
+        DialogueEnd { talk: self, side: FlowSide::A }
     }
 
     /// The server endpoint.
-    pub fn server(&mut self) -> End<'_> {
-        End { talk: self, side: Side::B }
+    pub fn server(&mut self) -> DialogueEnd<'_> {
+        DialogueEnd { talk: self, side: FlowSide::B }
     }
 
     /// SYN, SYN-ACK, ACK.
@@ -91,44 +91,44 @@ impl Dialogue {
 
     /// All packets so far.
     #[must_use]
-    pub fn sent(&self) -> &[Sent] {
+    pub fn sent(&self) -> &[SentPacket] {
         &self.sent
     }
 
     /// Takes all packets so far; the dialogue continues.
-    pub fn take(&mut self) -> Vec<Sent> {
+    pub fn take(&mut self) -> Vec<SentPacket> {
         std::mem::take(&mut self.sent)
     }
 
     /// The address and port of an endpoint.
     #[must_use]
-    pub fn address(&self, side: Side) -> SocketAddr {
+    pub fn address(&self, side: FlowSide) -> SocketAddr {
         self.ends[side.index()]
     }
 
     /// The next sequence number of an endpoint.
     #[must_use]
-    pub fn next_seq(&self, side: Side) -> u32 {
+    pub fn next_seq(&self, side: FlowSide) -> u32 {
         self.next[side.index()]
     }
 
     /// Sends a UDP datagram between the same endpoints.
-    pub fn datagram(&mut self, from: Side, payload: &[u8]) {
+    pub fn datagram(&mut self, from: FlowSide, payload: &[u8]) {
         let ends = (self.address(from), self.address(from.other()));
-        self.push(from, Sent::udp(self.now, ends, payload));
+        self.push(from, SentPacket::udp(self.now, ends, payload));
     }
 
     /// Appends a packet with the next IP identification of the endpoint, as most systems assign it; 0 is skipped,
     /// because it means unknown.
-    fn push(&mut self, from: Side, sent: Sent) {
+    fn push(&mut self, from: FlowSide, sent: SentPacket) {
         let ip_id = &mut self.ip_ids[from.index()];
         *ip_id = ip_id.checked_add(1).unwrap_or(1);
-        self.sent.push(Sent { ip_id: *ip_id, ..sent });
+        self.sent.push(SentPacket { ip_id: *ip_id, ..sent });
         self.now = self.now.plus(self.step_ns);
     }
 }
 
-impl End<'_> {
+impl DialogueEnd<'_> {
     /// Sends a SYN.
     pub fn syn(&mut self) -> &mut Self {
         self.say(TcpFlags::SYN, b"")
@@ -192,14 +192,14 @@ impl End<'_> {
     pub fn ack_at(&mut self, offset: i64) -> &mut Self {
         self.ack();
         let last = self.talk.sent.last_mut().expect("just sent");
-        if let Carrier::Tcp(tcp) = &mut last.carrier {
+        if let TransportCarrier::Tcp(tcp) = &mut last.carrier {
             tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(offset as u32));
         }
         self
     }
 
     /// Modifies the last packet, for example its window, capture length, or time.
-    pub fn amend(&mut self, change: impl FnOnce(&mut Sent)) -> &mut Self {
+    pub fn amend(&mut self, change: impl FnOnce(&mut SentPacket)) -> &mut Self {
         change(self.talk.sent.last_mut().expect("something was said before it is amended"));
         self
     }
@@ -215,14 +215,14 @@ impl End<'_> {
     fn push(&mut self, seq: u32, flags: TcpFlags, bytes: &[u8]) -> &mut Self {
         let ack = if flags.contains(TcpFlags::ACK) { self.talk.next_seq(self.side.other()) } else { 0 };
         let ends = (self.talk.address(self.side), self.talk.address(self.side.other()));
-        let sent = Sent::tcp(self.talk.now, ends, tcp_info(seq, ack, flags), bytes);
+        let sent = SentPacket::tcp(self.talk.now, ends, tcp_info(seq, ack, flags), bytes);
         self.talk.push(self.side, sent);
         self
     }
 
     fn answer(&mut self) -> &mut Self {
         if self.talk.acks {
-            End { talk: self.talk, side: self.side.other() }.ack();
+            DialogueEnd { talk: self.talk, side: self.side.other() }.ack();
         }
         self
     }
@@ -232,11 +232,11 @@ impl End<'_> {
 mod tests {
     use super::*;
 
-    fn check(talk: &Dialogue, expected: &str) {
+    fn check(talk: &TcpDialogue, expected: &str) {
         let mut text = String::new();
         for sent in talk.sent() {
             let tcp = sent.tcp_info().expect("a TCP dialogue");
-            let who = if sent.src == talk.address(Side::A) { 'c' } else { 's' };
+            let who = if sent.src == talk.address(FlowSide::A) { 'c' } else { 's' };
             text += &format!("{who}{:x}:{}+{}/{} ", tcp.flags.0, tcp.seq.0, sent.payload.len(), tcp.ack.0);
         }
         assert_eq!(text.trim_end(), expected);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_whole_conversation() {
-        let mut talk = Dialogue::new("10.0.0.1:1024", "10.0.0.2:80").with_isn(100, u32::MAX);
+        let mut talk = TcpDialogue::new("10.0.0.1:1024", "10.0.0.2:80").with_isn(100, u32::MAX);
         talk.handshake();
         talk.segment_size = 3;
         talk.client().send(b"hello");
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn time_moves_only_when_told() {
-        let mut talk = Dialogue::new("[::1]:1024", "[::2]:80");
+        let mut talk = TcpDialogue::new("[::1]:1024", "[::2]:80");
         talk.step_ns = 0;
         talk.handshake();
         talk.advance(7);

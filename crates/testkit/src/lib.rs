@@ -1,6 +1,6 @@
 //! Test utilities: packets, dialogues in simulated time, pcap files, and the captures next to the workspace.
 //!
-//! [`Sent`] is a packet, [`Dialogue`] two communicating endpoints, [`Mangle`] a network that drops, reorders,
+//! [`SentPacket`] is a packet, [`TcpDialogue`] two communicating endpoints, [`PacketMangler`] a network that drops, reorders,
 //! duplicates, and truncates, [`pcap_bytes`] the resulting file. Performance is not a goal. Only [`programs`],
 //! [`cluster`], and [`namespaces`] use external resources: time is set by the test, and randomness comes from a seed.
 //!
@@ -19,21 +19,21 @@
 pub mod cluster;
 pub mod corpus;
 pub mod dialogue;
-pub mod far;
-pub mod mangle;
 pub mod mysql;
 pub mod namespaces;
+pub mod network_delay;
 pub mod packet;
+pub mod packet_mangler;
 pub mod pcap;
 pub mod programs;
 pub mod rng;
 pub mod xdr;
 
 pub use corpus::{captures_in, corpus, loudly, nothing_checked};
-pub use dialogue::{Dialogue, End};
-pub use far::{Way, at_the_clients};
-pub use mangle::Mangle;
-pub use packet::{Carrier, Sent, packets};
-pub use pcap::{ByteOrder, Precision, pcap_bytes};
-pub use rng::Rng;
-pub use xdr::Xdr;
+pub use dialogue::{DialogueEnd, TcpDialogue};
+pub use network_delay::{NetworkDelay, at_the_clients};
+pub use packet::{SentPacket, TransportCarrier, packets};
+pub use packet_mangler::PacketMangler;
+pub use pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
+pub use rng::SeededRng;
+pub use xdr::XdrWriter;

@@ -20,16 +20,16 @@ grep -o " $2/[^ ]*" /proc/mounts | xargs -r umount -l
 "#;
 
 /// Network namespaces of a test.
-pub struct Namespaces {
+pub struct TestNamespaces {
     prefix: String,
     folder: PathBuf,
     keeper: Child,
 }
 
-impl Namespaces {
+impl TestNamespaces {
     /// Creates an empty set. Names begin with `kind`, which should be a few letters, and contain the process ID.
     #[must_use]
-    pub fn new(kind: &str) -> Namespaces {
+    pub fn new(kind: &str) -> TestNamespaces {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{kind}{}-{number}-", std::process::id());
@@ -44,7 +44,7 @@ impl Namespaces {
             .stderr(Stdio::null())
             .spawn()
             .expect("bash runs");
-        Namespaces { prefix, folder, keeper }
+        TestNamespaces { prefix, folder, keeper }
     }
 
     /// The name of a host's namespace.
@@ -91,7 +91,7 @@ impl Namespaces {
     }
 }
 
-impl Drop for Namespaces {
+impl Drop for TestNamespaces {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the logs are in {}", self.folder.display());

@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use wire::packet::TcpFlags;
 use wire::{
-    Captured, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, TcpInfo, TcpSeq, Timestamp, Transport,
-    Tunnel,
+    CapturedPacket, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, TcpInfo, TcpSeq, Timestamp,
+    TransportHeader, Tunnel,
 };
 
 /// The transport protocol.
 #[derive(Clone, Copy, Debug)]
-pub enum Carrier {
+pub enum TransportCarrier {
     /// TCP.
     Tcp(TcpInfo),
     /// UDP.
@@ -24,7 +24,7 @@ pub enum Carrier {
 
 /// A test packet.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct SentPacket {
     /// Capture time.
     pub ts: Timestamp,
     /// Source.
@@ -32,7 +32,7 @@ pub struct Sent {
     /// Destination, of the same address family.
     pub dst: SocketAddr,
     /// Transport header.
-    pub carrier: Carrier,
+    pub carrier: TransportCarrier,
     /// The complete payload.
     pub payload: Vec<u8>,
     /// Number of bytes at the end of the payload removed by the snaplen.
@@ -45,17 +45,17 @@ pub struct Sent {
     pub vlans: Vec<u16>,
 }
 
-impl Sent {
+impl SentPacket {
     /// A complete TCP segment without VLAN tag.
     #[must_use]
-    pub fn tcp(ts: Timestamp, ends: (SocketAddr, SocketAddr), tcp: TcpInfo, payload: &[u8]) -> Sent {
-        Sent::new(ts, ends, Carrier::Tcp(tcp), payload)
+    pub fn tcp(ts: Timestamp, ends: (SocketAddr, SocketAddr), tcp: TcpInfo, payload: &[u8]) -> SentPacket {
+        SentPacket::new(ts, ends, TransportCarrier::Tcp(tcp), payload)
     }
 
     /// A UDP datagram.
     #[must_use]
-    pub fn udp(ts: Timestamp, ends: (SocketAddr, SocketAddr), payload: &[u8]) -> Sent {
-        Sent::new(ts, ends, Carrier::Udp, payload)
+    pub fn udp(ts: Timestamp, ends: (SocketAddr, SocketAddr), payload: &[u8]) -> SentPacket {
+        SentPacket::new(ts, ends, TransportCarrier::Udp, payload)
     }
 
     /// A packet from the first to the second of `ends`.
@@ -63,10 +63,10 @@ impl Sent {
     pub fn new(
         ts: Timestamp,
         (src, dst): (SocketAddr, SocketAddr),
-        carrier: Carrier,
+        carrier: TransportCarrier,
         payload: &[u8],
-    ) -> Sent {
-        Sent {
+    ) -> SentPacket {
+        SentPacket {
             ts,
             src,
             dst,
@@ -83,7 +83,7 @@ impl Sent {
     #[must_use]
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self.carrier {
-            Carrier::Tcp(tcp) => Some(tcp),
+            TransportCarrier::Tcp(tcp) => Some(tcp),
             _ => None,
         }
     }
@@ -115,21 +115,21 @@ impl Sent {
         out
     }
 
-    /// The packet as delivered by a capture source; `bytes` must be its [`Sent::to_bytes`].
+    /// The packet as delivered by a capture source; `bytes` must be its [`SentPacket::to_bytes`].
     #[must_use]
-    pub fn captured<'a>(&self, bytes: &'a [u8]) -> Captured<'a> {
+    pub fn captured<'a>(&self, bytes: &'a [u8]) -> CapturedPacket<'a> {
         let original_len = bytes.len() as u32 + self.cut;
-        Captured { ts: self.ts, link_type: LinkType::Ethernet, original_len, bytes }
+        CapturedPacket { ts: self.ts, link_type: LinkType::Ethernet, original_len, bytes }
     }
 
     /// The packet as delivered by a decoder.
     #[must_use]
     pub fn packet(&self) -> Packet<'_> {
         let transport = match self.carrier {
-            Carrier::Tcp(tcp) => Transport::Tcp(tcp),
-            Carrier::Udp => Transport::Udp,
-            Carrier::Icmp(kind, code) => Transport::Icmp { kind, code },
-            Carrier::Other(_) => Transport::Other,
+            TransportCarrier::Tcp(tcp) => TransportHeader::Tcp(tcp),
+            TransportCarrier::Udp => TransportHeader::Udp,
+            TransportCarrier::Icmp(kind, code) => TransportHeader::Icmp { kind, code },
+            TransportCarrier::Other(_) => TransportHeader::Other,
         };
         Packet {
             ts: self.ts,
@@ -149,28 +149,28 @@ impl Sent {
     }
 
     fn five_tuple(&self) -> FiveTuple {
-        let ports = matches!(self.carrier, Carrier::Tcp(_) | Carrier::Udp);
+        let ports = matches!(self.carrier, TransportCarrier::Tcp(_) | TransportCarrier::Udp);
         let end = |s: SocketAddr| Endpoint { addr: s.ip().into(), port: if ports { s.port() } else { 0 } };
         FiveTuple { src: end(self.src), dst: end(self.dst), protocol: IpProtocol(self.protocol()) }
     }
 
     fn protocol(&self) -> u8 {
         match self.carrier {
-            Carrier::Tcp(_) => 6,
-            Carrier::Udp => 17,
-            Carrier::Icmp(..) if self.src.is_ipv4() => 1,
-            Carrier::Icmp(..) => 58,
-            Carrier::Other(protocol) => protocol,
+            TransportCarrier::Tcp(_) => 6,
+            TransportCarrier::Udp => 17,
+            TransportCarrier::Icmp(..) if self.src.is_ipv4() => 1,
+            TransportCarrier::Icmp(..) => 58,
+            TransportCarrier::Other(protocol) => protocol,
         }
     }
 
     fn header_len(&self) -> u32 {
         let network = if self.src.is_ipv4() { 20 } else { 40 };
         let transport = match self.carrier {
-            Carrier::Tcp(_) => 20,
-            Carrier::Udp => 8,
-            Carrier::Icmp(..) => 4,
-            Carrier::Other(_) => 0,
+            TransportCarrier::Tcp(_) => 20,
+            TransportCarrier::Udp => 8,
+            TransportCarrier::Icmp(..) => 4,
+            TransportCarrier::Other(_) => 0,
         };
         14 + 4 * self.vlans.len() as u32 + network + transport
     }
@@ -178,8 +178,8 @@ impl Sent {
     /// The checksum for TCP or UDP, 0 for others.
     fn checksum(&self) -> u16 {
         let at = match self.carrier {
-            Carrier::Tcp(_) => 16,
-            Carrier::Udp => 6,
+            TransportCarrier::Tcp(_) => 16,
+            TransportCarrier::Udp => 6,
             _ => return 0,
         };
         let segment = self.segment();
@@ -189,10 +189,10 @@ impl Sent {
     /// Transport header and payload, with checksum.
     fn segment(&self) -> Vec<u8> {
         let (mut out, checksum_at) = match self.carrier {
-            Carrier::Tcp(tcp) => (self.tcp_header(tcp), Some(16)),
-            Carrier::Udp => (self.udp_header(), Some(6)),
-            Carrier::Icmp(kind, code) => (vec![kind, code, 0, 0], Some(2)),
-            Carrier::Other(_) => (Vec::new(), None),
+            TransportCarrier::Tcp(tcp) => (self.tcp_header(tcp), Some(16)),
+            TransportCarrier::Udp => (self.udp_header(), Some(6)),
+            TransportCarrier::Icmp(kind, code) => (vec![kind, code, 0, 0], Some(2)),
+            TransportCarrier::Other(_) => (Vec::new(), None),
         };
         out.extend_from_slice(&self.payload);
         if let Some(at) = checksum_at {
@@ -236,8 +236,8 @@ impl Sent {
 
 /// The decoded packets, in order.
 #[must_use]
-pub fn packets(sent: &[Sent]) -> Vec<Packet<'_>> {
-    sent.iter().map(Sent::packet).collect()
+pub fn packets(sent: &[SentPacket]) -> Vec<Packet<'_>> {
+    sent.iter().map(SentPacket::packet).collect()
 }
 
 /// A TCP header with a default window.
@@ -298,7 +298,7 @@ mod tests {
         (a.parse().expect("an address"), b.parse().expect("an address"))
     }
 
-    fn check(sent: &Sent) {
+    fn check(sent: &SentPacket) {
         let bytes = sent.to_bytes();
         let packet = sent.packet();
         assert_eq!(bytes.len() as u32 + sent.cut, packet.original_len, "{sent:?}");
@@ -309,7 +309,7 @@ mod tests {
         if sent.src.is_ipv4() {
             assert_eq!(checksum(0, &wire[network..transport]), 0, "{sent:?}");
         }
-        if !matches!(sent.carrier, Carrier::Other(_)) {
+        if !matches!(sent.carrier, TransportCarrier::Other(_)) {
             let pseudo =
                 if sent.protocol() == 1 { 0 } else { sent.pseudo_header_sum(wire.len() - transport) };
             assert_eq!(checksum(pseudo, &wire[transport..]), 0, "{sent:?}");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     /// Checks that decoding the bytes yields the test's packet.
-    fn check_decoded(sent: &Sent) {
+    fn check_decoded(sent: &SentPacket) {
         let bytes = sent.to_bytes();
         let decoded = Packet::decode(&sent.captured(&bytes)).expect("a good packet");
         // Fields available only in the bytes are missing from undecoded packets.
@@ -327,13 +327,19 @@ mod tests {
 
     #[test]
     fn lengths_and_checksums_are_right() {
-        let tcp = Carrier::Tcp(tcp_info(1, 2, TcpFlags::ACK));
+        let tcp = TransportCarrier::Tcp(tcp_info(1, 2, TcpFlags::ACK));
         for pair in [ends("10.0.0.1:1024", "10.0.0.2:80"), ends("[2001:db8::1]:1024", "[2001:db8::2]:80")] {
-            for carrier in [tcp, Carrier::Udp, Carrier::Icmp(8, 0), Carrier::Other(132)] {
+            for carrier in
+                [tcp, TransportCarrier::Udp, TransportCarrier::Icmp(8, 0), TransportCarrier::Other(132)]
+            {
                 for payload in [&b""[..], b"x", b"hello world", &[0xff; 1400]] {
                     for vlans in [vec![], vec![7], vec![7, 8]] {
                         let cut = payload.len() as u32 / 2;
-                        let sent = Sent { cut, vlans, ..Sent::new(Timestamp(5), pair, carrier, payload) };
+                        let sent = SentPacket {
+                            cut,
+                            vlans,
+                            ..SentPacket::new(Timestamp(5), pair, carrier, payload)
+                        };
                         check(&sent);
                         check_decoded(&sent);
                     }
@@ -345,7 +351,7 @@ mod tests {
     #[test]
     fn a_known_datagram() {
         // Calculated by hand: pseudo header 141d, header and payload 610c, together 7529, complement 8ad6.
-        let sent = Sent::udp(Timestamp(0), ends("10.0.0.1:1", "10.0.0.2:2"), b"a");
+        let sent = SentPacket::udp(Timestamp(0), ends("10.0.0.1:1", "10.0.0.2:2"), b"a");
         let bytes = sent.to_bytes();
         assert_eq!(bytes[24..26], [0x26, 0xce]);
         assert_eq!(bytes[34..], [0, 1, 0, 2, 0, 9, 0x8a, 0xd6, b'a']);

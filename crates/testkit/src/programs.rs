@@ -52,13 +52,13 @@ pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
 }
 
 /// A program that is killed on drop.
-pub struct Program(pub Child);
+pub struct TestProgram(pub Child);
 
-impl Program {
+impl TestProgram {
     /// Starts the program and discards its output.
-    pub fn start(command: &mut Command) -> Program {
+    pub fn start(command: &mut Command) -> TestProgram {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Program(command.spawn().expect("it starts"))
+        TestProgram(command.spawn().expect("it starts"))
     }
 
     /// Kills the program and waits for its end.
@@ -68,7 +68,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for TestProgram {
     fn drop(&mut self) {
         self.kill();
     }

@@ -2,13 +2,13 @@
 
 /// The generator; print its seed when a test fails.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct SeededRng(u64);
 
-impl Rng {
+impl SeededRng {
     /// Creates a generator; every seed is valid.
     #[must_use]
-    pub fn new(seed: u64) -> Rng {
-        Rng(seed)
+    pub fn new(seed: u64) -> SeededRng {
+        SeededRng(seed)
     }
 
     /// The next 64 bits.

@@ -2,32 +2,32 @@
 
 /// An XDR message under construction.
 #[derive(Clone, Debug, Default)]
-pub struct Xdr(pub Vec<u8>);
+pub struct XdrWriter(pub Vec<u8>);
 
-impl Xdr {
+impl XdrWriter {
     /// Appends a 32-bit number.
     #[must_use]
-    pub fn u32(mut self, word: u32) -> Xdr {
+    pub fn u32(mut self, word: u32) -> XdrWriter {
         self.0.extend_from_slice(&word.to_be_bytes());
         self
     }
 
     /// Appends several 32-bit numbers.
     #[must_use]
-    pub fn words(self, words: &[u32]) -> Xdr {
+    pub fn words(self, words: &[u32]) -> XdrWriter {
         words.iter().fold(self, |x, word| x.u32(*word))
     }
 
     /// Appends a 64-bit number.
     #[must_use]
-    pub fn u64(mut self, word: u64) -> Xdr {
+    pub fn u64(mut self, word: u64) -> XdrWriter {
         self.0.extend_from_slice(&word.to_be_bytes());
         self
     }
 
     /// Appends bytes with their length, padded to a multiple of four.
     #[must_use]
-    pub fn opaque(mut self, bytes: &[u8]) -> Xdr {
+    pub fn opaque(mut self, bytes: &[u8]) -> XdrWriter {
         self = self.u32(bytes.len() as u32);
         self.0.extend_from_slice(bytes);
         self.0.resize(self.0.len().next_multiple_of(4), 0);
@@ -36,7 +36,7 @@ impl Xdr {
 
     /// Appends the attributes of an NFS version 3 file (`fattr3`, RFC 1813).
     #[must_use]
-    pub fn attributes(self, size: u64) -> Xdr {
+    pub fn attributes(self, size: u64) -> XdrWriter {
         self.words(&[1, 0o644, 1, 10, 20])
             .u64(size)
             .u64(4096)

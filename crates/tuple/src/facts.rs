@@ -1,29 +1,29 @@
 //! Properties of a parser's tuples in addition to their columns, declared by the parser. The query language reads
 //! them here and does not depend on any parser by name. Conditions are texts in that language.
 
-use crate::fold::Fold;
+use crate::fold::TextFold;
 
 /// Properties of a parser's tuples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct SchemaFacts {
     /// Condition for a successful tuple. Tuples for which it is null do not count.
     pub success: Option<&'static str>,
     /// Condition for tuples that represent the whole of a report rather than a part of it.
     pub whole: Option<&'static str>,
     /// Fields read by a profile of a workload, for tuples that are operations.
-    pub workload: Option<Workload>,
+    pub workload: Option<WorkloadFacts>,
     /// The most relevant fields. A table shows these first, and the endpoints of the flow last. If empty, fields are
     /// shown in order.
     pub first: &'static [&'static str],
     /// Columns present only if named by a query.
-    pub families: &'static [Family],
+    pub families: &'static [ColumnFamily],
 }
 
 /// Field names and conditions that `workload-profile` reads from a parser's tuples. Fields missing from the parser
 /// are skipped. Fields of files have the same names in all parsers: `count`, `offset`, `file_handle`, `aligned`,
 /// `block_checksums`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workload {
+pub struct WorkloadFacts {
     /// Field with the name of the operation.
     pub operation: &'static str,
     /// Condition for reads.
@@ -36,24 +36,25 @@ pub struct Workload {
     pub bytes: [&'static str; 2],
 }
 
-impl Facts {
+impl SchemaFacts {
     /// No properties.
-    pub const NONE: Facts = Facts { success: None, whole: None, workload: None, first: &[], families: &[] };
+    pub const NONE: SchemaFacts =
+        SchemaFacts { success: None, whole: None, workload: None, first: &[], families: &[] };
 }
 
 /// A family of text columns that share a prefix and differ in their key. A schema contains those named by the query
 /// ([`crate::family`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct ColumnFamily {
     /// Prefix of the column names, before the period.
     pub name: &'static str,
     /// Description; that of a column includes the key.
     pub doc: &'static str,
     /// Redaction of the texts; `None` if they contain no personal data.
-    pub fold: Option<Fold>,
+    pub fold: Option<TextFold>,
 }
 
-impl Family {
+impl ColumnFamily {
     /// The canonical form of a key: lowercase, with `_` for `-`. `None` if it contains other characters than letters,
     /// digits, and these two.
     #[must_use]

@@ -1,12 +1,12 @@
 //! Columns that a schema has only if a query names them, such as header fields: `request_header.x_request_id`. The
 //! schema of a query is the parser's with these columns appended; they are then ordinary columns. Every schema
-//! supports two of these for a tuple's [`Origin`](crate::Origin): `agent`, and the family `label`.
+//! supports two of these for a tuple's [`AgentOrigin`](crate::AgentOrigin): `agent`, and the family `label`.
 
 use std::borrow::Cow;
 
-use crate::facts::Family;
+use crate::facts::ColumnFamily;
 use crate::origin::{AGENT, OriginColumn};
-use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
+use crate::schema::{DataType, Field, FieldId, RedactionRule, Schema, Unit};
 use crate::taps::{self, TAPS, TapColumns};
 
 /// Maximum columns that a query may add to a schema.
@@ -15,14 +15,14 @@ pub const MEMBERS_MAX: usize = 16;
 /// Description of the agent column.
 pub const AGENT_DOC: &str = "the agent that has found it; null where none has taken part";
 /// The agent's labels.
-pub const LABELS: Family = Family { name: "label", doc: "the agent's label", fold: None };
+pub const LABELS: ColumnFamily = ColumnFamily { name: "label", doc: "the agent's label", fold: None };
 /// Families of all schemas.
-const OF_ALL: &[Family] = &[LABELS];
+const OF_ALL: &[ColumnFamily] = &[LABELS];
 
-impl Family {
+impl ColumnFamily {
     /// The canonical form of a key; `None` if the family has no such column.
     fn whole_key(&self, key: &str) -> Option<String> {
-        let key = Family::key(key)?;
+        let key = ColumnFamily::key(key)?;
         if *self == TAPS { taps::key(&key).map(str::to_owned) } else { Some(key) }
     }
 
@@ -33,7 +33,7 @@ impl Family {
             data_type: DataType::Text,
             unit: Unit::None,
             doc: format!("{}: {key}", self.doc).into(),
-            redact: self.fold.map_or(Redact::Keep, Redact::Fold),
+            redact: self.fold.map_or(RedactionRule::Keep, RedactionRule::Fold),
         }
     }
 }
@@ -41,14 +41,14 @@ impl Family {
 impl Schema {
     /// The family of a column name, and the part after the period.
     #[must_use]
-    pub fn family<'n>(&self, name: &'n str) -> Option<(&'static Family, &'n str)> {
+    pub fn family<'n>(&self, name: &'n str) -> Option<(&'static ColumnFamily, &'n str)> {
         let (family, key) = name.split_once('.')?;
         Some((self.families().find(|f| f.name.eq_ignore_ascii_case(family))?, key))
     }
 
     /// The families of the schema.
-    pub fn families(&self) -> impl Iterator<Item = &'static Family> + use<> {
-        let families: &'static [Family] = self.facts.families;
+    pub fn families(&self) -> impl Iterator<Item = &'static ColumnFamily> + use<> {
+        let families: &'static [ColumnFamily] = self.facts.families;
         families.iter().chain(OF_ALL)
     }
 
@@ -63,7 +63,8 @@ impl Schema {
 
     /// Adds the column `name`, if a family supports it and the maximum is not reached.
     pub fn add_member(&mut self, name: &str) {
-        let of_taps = |(family, key): (&Family, &str)| *family == TAPS && family.whole_key(key).is_some();
+        let of_taps =
+            |(family, key): (&ColumnFamily, &str)| *family == TAPS && family.whole_key(key).is_some();
         if self.family(name).is_some_and(of_taps) && TapColumns::of(self).is_none() {
             self.fields.extend(taps::fields());
         }
@@ -80,7 +81,7 @@ impl Schema {
     /// The canonical column name of a label, if there is one.
     #[must_use]
     pub fn label_column(label: &str) -> Option<String> {
-        Some(format!("{}.{}", LABELS.name, Family::key(label)?))
+        Some(format!("{}.{}", LABELS.name, ColumnFamily::key(label)?))
     }
 
     /// The columns for the origin of tuples.
@@ -108,11 +109,11 @@ impl Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Facts, HASH};
+    use crate::{HASH, SchemaFacts};
 
-    const FACTS: Facts = Facts {
-        families: &[Family { name: "head", doc: "a field of the head", fold: Some(HASH) }],
-        ..Facts::NONE
+    const FACTS: SchemaFacts = SchemaFacts {
+        families: &[ColumnFamily { name: "head", doc: "a field of the head", fold: Some(HASH) }],
+        ..SchemaFacts::NONE
     };
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_two_taps_measured_comes_together() {
-        const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
+        const FACTS: SchemaFacts = SchemaFacts { families: &[TAPS], ..SchemaFacts::NONE };
         let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &[], None, None) };
         let before = schema.fields.len();
         schema.add_member("tap.other");
@@ -158,7 +159,7 @@ mod tests {
         let columns: Vec<_> = schema.origin_columns().map(|(id, column)| (id.0, column)).collect();
         let after = crate::common::FIELDS.len() as u16;
         assert_eq!(columns, [(after, OriginColumn::Agent), (after + 1, OriginColumn::Label("rack_id"))]);
-        assert!(columns.iter().all(|(id, _)| schema.field(FieldId(*id)).redact == Redact::Keep));
+        assert!(columns.iter().all(|(id, _)| schema.field(FieldId(*id)).redact == RedactionRule::Keep));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Redaction of texts: a [`Fold`] is the method of a field, a [`Secret`] the key of hashes.
+//! Redaction of texts: a [`TextFold`] is the method of a field, a [`RedactionSecret`] the key of hashes.
 //!
 //! Redaction cannot be undone. Equal texts stay equal if needed: they become a 64-bit SipHash-2-4 with a secret key,
 //! without which texts cannot be found by trying. Among 4 billion texts, two may share a hash.
@@ -14,19 +14,19 @@ const NAME: &[u8] = b"netalytics redaction key";
 
 /// A method of redaction.
 #[derive(Clone, Copy)]
-pub struct Fold {
+pub struct TextFold {
     /// Name in files.
     pub name: &'static str,
     /// Appends the redacted text.
-    pub fold: fn(&Secret, &[u8], &mut Vec<u8>),
+    pub fold: fn(&RedactionSecret, &[u8], &mut Vec<u8>),
 }
 
 /// The whole text as one hash.
-pub const HASH: Fold = Fold { name: "hash", fold: |secret, text, out| secret.push_hash(text, out) };
+pub const HASH: TextFold = TextFold { name: "hash", fold: |secret, text, out| secret.push_hash(text, out) };
 
 /// The components of a path as separate hashes, so that entries of one directory keep a common prefix. `.` and `..`
 /// are unchanged.
-pub const PATH: Fold = Fold {
+pub const PATH: TextFold = TextFold {
     name: "path",
     fold: |secret, path, out| {
         for (i, name) in path.split(|b| *b == b'/').enumerate() {
@@ -43,13 +43,13 @@ pub const PATH: Fold = Fold {
 
 /// The key of hashes.
 #[derive(Clone)]
-pub struct Secret(SipHasher24);
+pub struct RedactionSecret(SipHasher24);
 
-impl Secret {
+impl RedactionSecret {
     /// Creates a secret from a key.
     #[must_use]
-    pub fn new(key: &[u8; 16]) -> Secret {
-        Secret(SipHasher24::new_with_key(key))
+    pub fn new(key: &[u8; 16]) -> RedactionSecret {
+        RedactionSecret(SipHasher24::new_with_key(key))
     }
 
     /// A fingerprint that identifies the key without revealing it.
@@ -67,22 +67,22 @@ impl Secret {
     }
 }
 
-impl PartialEq for Fold {
-    fn eq(&self, other: &Fold) -> bool {
+impl PartialEq for TextFold {
+    fn eq(&self, other: &TextFold) -> bool {
         self.name == other.name
     }
 }
 
-impl Eq for Fold {}
+impl Eq for TextFold {}
 
-impl fmt::Debug for Fold {
+impl fmt::Debug for TextFold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
 /// Does not reveal the key.
-impl fmt::Debug for Secret {
+impl fmt::Debug for RedactionSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret({:016x})", self.name())
     }

@@ -18,11 +18,11 @@ pub mod taps;
 pub mod writer;
 
 pub use batch::Batch;
-pub use facts::{Facts, Family, Workload};
+pub use facts::{ColumnFamily, SchemaFacts, WorkloadFacts};
 pub use family::{LABELS, MEMBERS_MAX};
-pub use fold::{Fold, HASH, Secret};
-pub use origin::{AGENT, Origin, OriginColumn};
+pub use fold::{HASH, RedactionSecret, TextFold};
+pub use origin::{AGENT, AgentOrigin, OriginColumn};
 pub use redact::Redactor;
-pub use schema::{DataType, Field, FieldId, Holds, Part, Redact, Schema, Unit, common};
+pub use schema::{DataType, Field, FieldId, PartContent, RedactionRule, Schema, TablePart, Unit, common};
 pub use taps::{TAPS, TapColumns, TapEnd};
 pub use writer::TupleWriter;

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Family, Schema};
+use crate::{ColumnFamily, Schema};
 
 /// The column with the name of the agent.
 pub const AGENT: &str = "agent";
 
 /// The agent that produced tuples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct AgentOrigin {
     /// The agent's name; `None` without an agent.
     pub agent: Option<String>,
     /// Labels by name.
@@ -22,11 +22,11 @@ pub struct Origin {
 pub enum OriginColumn<'n> {
     /// `agent`.
     Agent,
-    /// `label.NAME`, with the label's name in the form of [`Family::key`].
+    /// `label.NAME`, with the label's name in the form of [`ColumnFamily::key`].
     Label(&'n str),
 }
 
-impl Origin {
+impl AgentOrigin {
     /// The value of a column; `None` if the agent has no such label. Label names are compared ignoring case, with `-`
     /// equal to `_`.
     #[must_use]
@@ -34,7 +34,7 @@ impl Origin {
         match column {
             OriginColumn::Agent => self.agent.as_deref(),
             OriginColumn::Label(key) => {
-                let is_it = |name: &str| Family::key(name).is_some_and(|name| name == key);
+                let is_it = |name: &str| ColumnFamily::key(name).is_some_and(|name| name == key);
                 self.labels.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value.as_str())
             }
         }

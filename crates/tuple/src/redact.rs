@@ -1,4 +1,4 @@
-//! Redaction of texts that are stored or leave for another machine. [`Redact`] defines the method per field, and a
+//! Redaction of texts that are stored or leave for another machine. [`RedactionRule`] defines the method per field, and a
 //! [`Redactor`] applies it to batches for any sink.
 
 use std::collections::HashMap;
@@ -9,8 +9,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringArray};
 
 use crate::batch::Batch;
-pub use crate::fold::{Fold, HASH, PATH, Secret};
-use crate::schema::{FieldId, Redact};
+pub use crate::fold::{HASH, PATH, RedactionSecret, TextFold};
+use crate::schema::{FieldId, RedactionRule};
 
 /// Maximum distinct texts per batch with a cached result.
 const KNOWN_MAX: usize = 1024;
@@ -18,13 +18,13 @@ const KNOWN_MAX: usize = 1024;
 /// Redacts batches. Equal if both have the same key.
 #[derive(Clone, Debug)]
 pub struct Redactor {
-    secret: Secret,
+    secret: RedactionSecret,
 }
 
 impl Redactor {
     /// Creates a redactor with the key `secret`.
     #[must_use]
-    pub fn new(secret: Secret) -> Redactor {
+    pub fn new(secret: RedactionSecret) -> Redactor {
         Redactor { secret }
     }
 
@@ -34,9 +34,9 @@ impl Redactor {
         let column = |id: FieldId| -> Option<ArrayRef> {
             let column = batch.column(id)?;
             Some(match &batch.schema().field(id).redact {
-                Redact::Keep => column.clone(),
-                Redact::Fold(fold) => self.fold(column.as_string(), |_| Some(*fold)),
-                Redact::Where(by, folds) => {
+                RedactionRule::Keep => column.clone(),
+                RedactionRule::Fold(fold) => self.fold(column.as_string(), |_| Some(*fold)),
+                RedactionRule::Where(by, folds) => {
                     let by = batch.text(*by);
                     self.fold(column.as_string(), |row| {
                         folds.iter().find(|(text, _)| text == by.value(row)).map(|(_, fold)| *fold)
@@ -50,7 +50,7 @@ impl Redactor {
 
     /// Redacts the given columns of a batch, if present, regardless of their fields.
     #[must_use]
-    pub fn fold_columns(&self, batch: &Batch, columns: &[(FieldId, Fold)]) -> Batch {
+    pub fn fold_columns(&self, batch: &Batch, columns: &[(FieldId, TextFold)]) -> Batch {
         let column =
             |id: FieldId| -> Option<ArrayRef> {
                 let column = batch.column(id)?;
@@ -63,7 +63,7 @@ impl Redactor {
         Batch::new(batch.schema().clone(), batch.rows(), batch.schema().ids().map(column).collect())
     }
 
-    fn fold(&self, texts: &StringArray, how: impl Fn(usize) -> Option<Fold>) -> ArrayRef {
+    fn fold(&self, texts: &StringArray, how: impl Fn(usize) -> Option<TextFold>) -> ArrayRef {
         let mut folded = StringBuilder::with_capacity(texts.len(), texts.value_data().len());
         // Texts repeat within a batch.
         let mut known: HashMap<(&str, &str), String> = HashMap::new();
@@ -100,11 +100,11 @@ mod tests {
     use super::*;
     use crate::{DataType, Field, Schema, TupleWriter, Unit};
 
-    fn secret() -> Secret {
-        Secret::new(&std::array::from_fn(|i| i as u8))
+    fn secret() -> RedactionSecret {
+        RedactionSecret::new(&std::array::from_fn(|i| i as u8))
     }
 
-    fn of(fold: Fold, text: &str) -> String {
+    fn of(fold: TextFold, text: &str) -> String {
         let mut out = Vec::new();
         (fold.fold)(&secret(), text.as_bytes(), &mut out);
         String::from_utf8(out).expect("text")
@@ -131,8 +131,9 @@ mod tests {
     #[test]
     fn columns_are_folded_as_their_fields_say() {
         let text = |name, redact| Field { redact, ..Field::new(name, DataType::Text, Unit::None, "") };
-        let by = Redact::Where(FieldId(0), vec![("b".into(), HASH)]);
-        let fields = vec![text("a", Redact::Keep), text("h", Redact::Fold(HASH)), text("w", by)];
+        let by = RedactionRule::Where(FieldId(0), vec![("b".into(), HASH)]);
+        let fields =
+            vec![text("a", RedactionRule::Keep), text("h", RedactionRule::Fold(HASH)), text("w", by)];
         let schema = Schema {
             name: "t".into(),
             version: 1,
@@ -141,7 +142,7 @@ mod tests {
             measure: None,
             key: None,
             parts: &[],
-            facts: &crate::Facts::NONE,
+            facts: &crate::SchemaFacts::NONE,
         };
         let schema = Arc::new(schema);
         let mut w = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::facts::Facts;
-use crate::fold::Fold;
+use crate::facts::SchemaFacts;
+use crate::fold::TextFold;
 
 /// The storage type of a column. Text is UTF-8; invalid bytes are written as `\xNN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ pub struct Field {
     /// Description in one line.
     pub doc: Cow<'static, str>,
     /// Redaction of the value when it is stored or leaves for another machine.
-    pub redact: Redact,
+    pub redact: RedactionRule,
 }
 
 impl Field {
@@ -76,11 +76,11 @@ impl Field {
         data_type: DataType,
         unit: Unit,
         doc: &'static str,
-        fold: &[Fold],
+        fold: &[TextFold],
     ) -> Field {
         let redact = match fold {
-            [] => Redact::Keep,
-            [fold, ..] => Redact::Fold(*fold),
+            [] => RedactionRule::Keep,
+            [fold, ..] => RedactionRule::Fold(*fold),
         };
         Field { name: Cow::Borrowed(name), data_type, unit, doc: Cow::Borrowed(doc), redact }
     }
@@ -88,13 +88,13 @@ impl Field {
 
 /// Redaction of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Redact {
+pub enum RedactionRule {
     /// None; the column contains no personal data.
     Keep,
     /// Every text is redacted.
-    Fold(Fold),
+    Fold(TextFold),
     /// The text is redacted with the method listed for the value of another text column.
-    Where(FieldId, Vec<(String, Fold)>),
+    Where(FieldId, Vec<(String, TextFold)>),
 }
 
 /// Position of a column in its schema.
@@ -117,23 +117,23 @@ pub struct Schema {
     /// Default group of `group` and `top-k`.
     pub key: Option<FieldId>,
     /// The tables of a recording, linked tuple by tuple; if empty, a single table with the name of the schema.
-    pub parts: &'static [Part],
+    pub parts: &'static [TablePart],
     /// Properties of the parser's tuples; empty for a result.
-    pub facts: &'static Facts,
+    pub facts: &'static SchemaFacts,
 }
 
 /// A table with a part of each tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct TablePart {
     /// Table name.
     pub name: &'static str,
     /// Content of the table.
-    pub holds: Holds,
+    pub holds: PartContent,
 }
 
 /// Content of a part's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum PartContent {
     /// These fields, one row per tuple.
     Fields(&'static [FieldId]),
     /// All fields not contained in another part, one row per tuple.
@@ -169,7 +169,7 @@ impl Schema {
             measure,
             key,
             parts: &[],
-            facts: &Facts::NONE,
+            facts: &SchemaFacts::NONE,
         }
     }
 
@@ -195,7 +195,7 @@ impl Schema {
 }
 
 /// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order. Text that may say something of
-/// a person has a [`Fold`](crate::Fold) behind it: how recordings redact it.
+/// a person has a [`TextFold`](crate::TextFold) behind it: how recordings redact it.
 ///
 /// ```
 /// use tuple::redact::HASH;

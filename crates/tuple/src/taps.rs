@@ -1,12 +1,15 @@
 //! Columns of a request seen by two taps, one near its client and one near its server: the measurements of each. If a
 //! query names one of them, all are present, since they become known together.
 
-use crate::facts::Family;
-use crate::schema::{DataType, Field, FieldId, Redact, Schema, Unit};
+use crate::facts::ColumnFamily;
+use crate::schema::{DataType, Field, FieldId, RedactionRule, Schema, Unit};
 
 /// The family of these columns, supported by parsers of requests and responses over TCP.
-pub const TAPS: Family =
-    Family { name: "tap", doc: "of requests that two taps have seen: what the two measured", fold: None };
+pub const TAPS: ColumnFamily = ColumnFamily {
+    name: "tap",
+    doc: "of requests that two taps have seen: what the two measured",
+    fold: None,
+};
 
 const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
     ("request", DataType::U64, Unit::None, "TCP sequence number of the request's first byte"),
@@ -91,7 +94,7 @@ pub(crate) fn fields() -> impl Iterator<Item = Field> {
         data_type: *data_type,
         unit: *unit,
         doc: (*doc).into(),
-        redact: Redact::Keep,
+        redact: RedactionRule::Keep,
     })
 }
 

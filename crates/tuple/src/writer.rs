@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
-use crate::{Batch, DataType, FieldId, Origin, Schema};
+use crate::{AgentOrigin, Batch, DataType, FieldId, Schema};
 
 /// Number of rows for which [`TupleWriter::is_full`] returns true.
 pub const BATCH_ROWS: usize = 4096;
@@ -21,42 +21,42 @@ pub const BATCH_TEXT_BYTES: usize = 1 << 20;
 /// Collects rows of one schema and projection.
 pub struct TupleWriter {
     schema: Arc<Schema>,
-    columns: Vec<Column>,
+    columns: Vec<ColumnBuilder>,
     rows: usize,
     text_bytes: usize,
 }
 
 /// A column under construction.
-enum Column {
+enum ColumnBuilder {
     Unwanted,
     /// The same value in all rows; cannot be set.
     Constant(Option<Box<str>>),
-    Bool(Values<bool>),
-    U64(Values<u64>),
-    I64(Values<i64>),
-    F64(Values<f64>),
-    Ip(Values<[u8; 16]>),
-    Text(Texts),
-    Hashes(Texts),
+    Bool(ValueBuilder<bool>),
+    U64(ValueBuilder<u64>),
+    I64(ValueBuilder<i64>),
+    F64(ValueBuilder<f64>),
+    Ip(ValueBuilder<[u8; 16]>),
+    Text(TextBuilder),
+    Hashes(TextBuilder),
 }
 
 /// One value per row so far; undefined for null rows.
 #[derive(Default)]
-struct Values<T> {
+struct ValueBuilder<T> {
     list: Vec<T>,
-    gaps: Gaps,
+    gaps: NullRanges,
 }
 
 /// Text and hashes: the end offsets after an initial zero, and the bytes.
-struct Texts {
+struct TextBuilder {
     offsets: Vec<i32>,
     bytes: Vec<u8>,
-    gaps: Gaps,
+    gaps: NullRanges,
 }
 
 /// Ranges of null rows, end exclusive, ascending.
 #[derive(Default)]
-struct Gaps(Vec<(usize, usize)>);
+struct NullRanges(Vec<(usize, usize)>);
 
 /// Defines the setters of a type with plain list columns.
 macro_rules! setters {
@@ -65,8 +65,8 @@ macro_rules! setters {
         #[inline]
         pub fn $set(&mut self, id: FieldId, value: $t) {
             match &mut self.columns[usize::from(id.0)] {
-                Column::Unwanted => {}
-                Column::$kind(column) => column.at(self.rows).push(value),
+                ColumnBuilder::Unwanted => {}
+                ColumnBuilder::$kind(column) => column.at(self.rows).push(value),
                 _ => mistyped(id),
             }
         }
@@ -76,8 +76,8 @@ macro_rules! setters {
         #[inline]
         pub fn $extend(&mut self, id: FieldId, values: impl IntoIterator<Item = $t>) {
             match &mut self.columns[usize::from(id.0)] {
-                Column::Unwanted => {}
-                Column::$kind(column) => column.at(self.rows).extend(values),
+                ColumnBuilder::Unwanted => {}
+                ColumnBuilder::$kind(column) => column.at(self.rows).extend(values),
                 _ => mistyped(id),
             }
         }
@@ -89,8 +89,8 @@ impl TupleWriter {
     #[must_use]
     pub fn new(schema: Arc<Schema>, wanted: &[FieldId]) -> TupleWriter {
         let column = |id| match wanted.contains(&id) {
-            true => Column::new(schema.field(id).data_type),
-            false => Column::Unwanted,
+            true => ColumnBuilder::new(schema.field(id).data_type),
+            false => ColumnBuilder::Unwanted,
         };
         let columns = schema.ids().map(column).collect();
         TupleWriter { schema, columns, rows: 0, text_bytes: 0 }
@@ -98,12 +98,12 @@ impl TupleWriter {
 
     /// Fills the columns for the origin of tuples.
     #[must_use]
-    pub fn of(mut self, origin: &Origin) -> TupleWriter {
+    pub fn of(mut self, origin: &AgentOrigin) -> TupleWriter {
         let schema = self.schema.clone();
         for (id, column) in schema.origin_columns() {
             let place = &mut self.columns[usize::from(id.0)];
-            if !matches!(place, Column::Unwanted) {
-                *place = Column::Constant(origin.value(column).map(Into::into));
+            if !matches!(place, ColumnBuilder::Unwanted) {
+                *place = ColumnBuilder::Constant(origin.value(column).map(Into::into));
             }
         }
         self
@@ -119,7 +119,7 @@ impl TupleWriter {
     #[inline]
     #[must_use]
     pub fn wants(&self, id: FieldId) -> bool {
-        !matches!(self.columns[usize::from(id.0)], Column::Unwanted | Column::Constant(_))
+        !matches!(self.columns[usize::from(id.0)], ColumnBuilder::Unwanted | ColumnBuilder::Constant(_))
     }
 
     setters! {
@@ -133,8 +133,8 @@ impl TupleWriter {
     #[inline]
     pub fn ip(&mut self, id: FieldId, value: &[u8; 16]) {
         match &mut self.columns[usize::from(id.0)] {
-            Column::Unwanted => {}
-            Column::Ip(column) => column.at(self.rows).push(*value),
+            ColumnBuilder::Unwanted => {}
+            ColumnBuilder::Ip(column) => column.at(self.rows).push(*value),
             _ => mistyped(id),
         }
     }
@@ -143,8 +143,8 @@ impl TupleWriter {
     #[inline]
     pub fn extend_ip(&mut self, id: FieldId, values: impl IntoIterator<Item = [u8; 16]>) {
         match &mut self.columns[usize::from(id.0)] {
-            Column::Unwanted => {}
-            Column::Ip(column) => column.at(self.rows).extend(values),
+            ColumnBuilder::Unwanted => {}
+            ColumnBuilder::Ip(column) => column.at(self.rows).extend(values),
             _ => mistyped(id),
         }
     }
@@ -161,8 +161,8 @@ impl TupleWriter {
     #[inline]
     pub fn text_parts(&mut self, id: FieldId, parts: &[&[u8]]) {
         match &mut self.columns[usize::from(id.0)] {
-            Column::Unwanted => {}
-            Column::Text(column) => {
+            ColumnBuilder::Unwanted => {}
+            ColumnBuilder::Text(column) => {
                 let push = |bytes: &mut Vec<u8>| parts.iter().for_each(|part| bytes.extend_from_slice(part));
                 self.text_bytes += column.push(self.rows, push);
             }
@@ -178,8 +178,8 @@ impl TupleWriter {
     /// Sets a `Hashes` column; 0 is an unknown hash.
     pub fn hashes(&mut self, id: FieldId, list: &[u64]) {
         match &mut self.columns[usize::from(id.0)] {
-            Column::Unwanted => {}
-            Column::Hashes(column) => {
+            ColumnBuilder::Unwanted => {}
+            ColumnBuilder::Hashes(column) => {
                 let words = list.iter().flat_map(|hash| hash.to_le_bytes());
                 self.text_bytes += column.push(self.rows, |bytes| bytes.extend(words));
             }
@@ -240,49 +240,49 @@ fn mistyped(id: FieldId) -> ! {
     panic!("field {} is of another type", id.0)
 }
 
-impl Column {
-    fn new(data_type: DataType) -> Column {
+impl ColumnBuilder {
+    fn new(data_type: DataType) -> ColumnBuilder {
         match data_type {
-            DataType::Bool => Column::Bool(Values::default()),
-            DataType::U64 => Column::U64(Values::default()),
-            DataType::I64 => Column::I64(Values::default()),
-            DataType::F64 => Column::F64(Values::default()),
-            DataType::Ip => Column::Ip(Values::default()),
-            DataType::Text | DataType::Json => Column::Text(Texts::default()),
-            DataType::Hashes => Column::Hashes(Texts::default()),
+            DataType::Bool => ColumnBuilder::Bool(ValueBuilder::default()),
+            DataType::U64 => ColumnBuilder::U64(ValueBuilder::default()),
+            DataType::I64 => ColumnBuilder::I64(ValueBuilder::default()),
+            DataType::F64 => ColumnBuilder::F64(ValueBuilder::default()),
+            DataType::Ip => ColumnBuilder::Ip(ValueBuilder::default()),
+            DataType::Text | DataType::Json => ColumnBuilder::Text(TextBuilder::default()),
+            DataType::Hashes => ColumnBuilder::Hashes(TextBuilder::default()),
         }
     }
 
     fn finish(&mut self, rows: usize) -> Option<ArrayRef> {
         Some(match self {
-            Column::Unwanted => return None,
-            Column::Constant(text) => Arc::new(repeated(text.as_deref(), rows)),
-            Column::Bool(v) => {
+            ColumnBuilder::Unwanted => return None,
+            ColumnBuilder::Constant(text) => Arc::new(repeated(text.as_deref(), rows)),
+            ColumnBuilder::Bool(v) => {
                 let (list, nulls) = v.finish(rows);
                 Arc::new(BooleanArray::new(BooleanBuffer::from(list), nulls))
             }
-            Column::U64(v) => {
+            ColumnBuilder::U64(v) => {
                 let (list, nulls) = v.finish(rows);
                 Arc::new(UInt64Array::new(ScalarBuffer::from(list), nulls))
             }
-            Column::I64(v) => {
+            ColumnBuilder::I64(v) => {
                 let (list, nulls) = v.finish(rows);
                 Arc::new(Int64Array::new(ScalarBuffer::from(list), nulls))
             }
-            Column::F64(v) => {
+            ColumnBuilder::F64(v) => {
                 let (list, nulls) = v.finish(rows);
                 Arc::new(Float64Array::new(ScalarBuffer::from(list), nulls))
             }
-            Column::Ip(v) => {
+            ColumnBuilder::Ip(v) => {
                 let (list, nulls) = v.finish(rows);
                 Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(list.into_flattened()), nulls))
             }
-            Column::Text(v) => {
+            ColumnBuilder::Text(v) => {
                 let (offsets, bytes, nulls) = v.finish(rows);
                 let text = StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone());
                 Arc::new(text.unwrap_or_else(|_| escaped(&offsets, &bytes, nulls)))
             }
-            Column::Hashes(v) => {
+            ColumnBuilder::Hashes(v) => {
                 let (offsets, bytes, nulls) = v.finish(rows);
                 Arc::new(BinaryArray::new(offsets, bytes, nulls))
             }
@@ -290,7 +290,7 @@ impl Column {
     }
 }
 
-impl<T: Copy + Default> Values<T> {
+impl<T: Copy + Default> ValueBuilder<T> {
     /// The list, padded with nulls to `row`; the caller appends the value of `row`.
     #[inline]
     fn at(&mut self, row: usize) -> &mut Vec<T> {
@@ -314,13 +314,13 @@ impl<T: Copy + Default> Values<T> {
     }
 }
 
-impl Default for Texts {
-    fn default() -> Texts {
-        Texts { offsets: vec![0], bytes: Vec::new(), gaps: Gaps::default() }
+impl Default for TextBuilder {
+    fn default() -> TextBuilder {
+        TextBuilder { offsets: vec![0], bytes: Vec::new(), gaps: NullRanges::default() }
     }
 }
 
-impl Texts {
+impl TextBuilder {
     /// Appends a value; returns its size in bytes.
     #[inline]
     fn push(&mut self, row: usize, append: impl FnOnce(&mut Vec<u8>)) -> usize {
@@ -366,7 +366,7 @@ fn escaped(offsets: &[i32], bytes: &[u8], nulls: Option<NullBuffer>) -> StringAr
     StringArray::new(ends, Buffer::from_vec(text.into_bytes()), nulls)
 }
 
-impl Gaps {
+impl NullRanges {
     fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         if self.0.is_empty() {
             return None;
@@ -398,7 +398,7 @@ mod tests {
         let [agent, role, rack, other, unwanted] =
             std::array::from_fn(|i| FieldId((crate::common::FIELDS.len() + i) as u16));
         let labels = [("Role", "web"), ("rack_id", "7")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        let origin = Origin { agent: Some("web-1".into()), labels };
+        let origin = AgentOrigin { agent: Some("web-1".into()), labels };
         let wanted = [crate::common::ID, agent, role, rack, other];
         let mut w = TupleWriter::new(Arc::new(schema), &wanted).of(&origin);
         assert_eq!([crate::common::ID, agent, role].map(|id| w.wants(id)), [true, false, false]);

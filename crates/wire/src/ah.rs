@@ -2,7 +2,7 @@
 //! headers, which [`crate::ipv6`] handles.
 
 use crate::extent::Extent;
-use crate::{IpProtocol, Undecodable};
+use crate::{DecodeError, IpProtocol};
 
 /// Maximum number of these headers in one packet.
 pub const HEADERS_MAX: usize = 4;
@@ -14,7 +14,7 @@ pub const HEADERS_MAX: usize = 4;
 pub fn peel(
     mut protocol: IpProtocol,
     mut payload: Extent<'_>,
-) -> Result<(IpProtocol, Extent<'_>), Undecodable> {
+) -> Result<(IpProtocol, Extent<'_>), DecodeError> {
     for _ in 0..HEADERS_MAX {
         if protocol != IpProtocol::AH {
             return Ok((protocol, payload));
@@ -22,7 +22,7 @@ pub fn peel(
         let ([next, words], _) = payload.split_header::<2>()?;
         (protocol, payload) = (IpProtocol(*next), payload.split_at((usize::from(*words) + 2) * 4)?.1);
     }
-    if protocol == IpProtocol::AH { Err(Undecodable::Malformed) } else { Ok((protocol, payload)) }
+    if protocol == IpProtocol::AH { Err(DecodeError::Malformed) } else { Ok((protocol, payload)) }
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod tests {
             assert_eq!(peel(IpProtocol::AH, Extent::whole(&stack(n))), expected, "{n} headers");
         }
         let deep = stack(HEADERS_MAX + 1);
-        assert_eq!(peel(IpProtocol::AH, Extent::whole(&deep)), Err(Undecodable::Malformed));
-        assert_eq!(peel(IpProtocol::AH, Extent::new(&stack(1)[..9], 60)), Err(Undecodable::Truncated));
+        assert_eq!(peel(IpProtocol::AH, Extent::whole(&deep)), Err(DecodeError::Malformed));
+        assert_eq!(peel(IpProtocol::AH, Extent::new(&stack(1)[..9], 60)), Err(DecodeError::Truncated));
     }
 }

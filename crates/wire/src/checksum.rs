@@ -3,11 +3,11 @@
 //! of incomplete bytes.
 
 use crate::extent::be16;
-use crate::{Packet, Transport};
+use crate::{Packet, TransportHeader};
 
 /// Result of checksum verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksum {
+pub enum ChecksumStatus {
     /// Correct.
     Right,
     /// Damaged bits, or segments merged by an adapter that kept the checksum of the first.
@@ -19,17 +19,17 @@ pub enum Checksum {
 impl Packet<'_> {
     /// Verifies the checksum of the segment or datagram.
     #[must_use]
-    pub fn verify_checksum(&self) -> Checksum {
-        let has_one = matches!(self.transport, Transport::Tcp(_) | Transport::Udp);
+    pub fn verify_checksum(&self) -> ChecksumStatus {
+        let has_one = matches!(self.transport, TransportHeader::Tcp(_) | TransportHeader::Udp);
         let is_whole = self.payload.len() as u32 == self.payload_original_len;
         if !has_one || !is_whole || self.checksum == 0 || self.segment.is_empty() {
-            return Checksum::Unknown;
+            return ChecksumStatus::Unknown;
         }
         let (pseudo, stated) = (self.pseudo_header_sum(), self.checksum.swap_bytes());
         if same(pseudo, stated.into()) {
-            return Checksum::Unknown;
+            return ChecksumStatus::Unknown;
         }
-        if same(pseudo + sum(self.segment), 0) { Checksum::Right } else { Checksum::Wrong }
+        if same(pseudo + sum(self.segment), 0) { ChecksumStatus::Right } else { ChecksumStatus::Wrong }
     }
 
     /// An IPv4-mapped address has two additional bytes, 0xffff, which are 0 in one's complement.
@@ -56,10 +56,10 @@ fn same(a: u64, b: u64) -> bool {
 }
 
 /// Checksum field of a TCP or UDP header.
-pub(crate) fn of_segment(transport: &Transport, segment: &[u8]) -> u16 {
+pub(crate) fn of_segment(transport: &TransportHeader, segment: &[u8]) -> u16 {
     match transport {
-        Transport::Tcp(_) => segment.first_chunk::<18>().map_or(0, |header| be16(header, 16..18)),
-        Transport::Udp => segment.first_chunk::<8>().map_or(0, |header| be16(header, 6..8)),
+        TransportHeader::Tcp(_) => segment.first_chunk::<18>().map_or(0, |header| be16(header, 16..18)),
+        TransportHeader::Udp => segment.first_chunk::<8>().map_or(0, |header| be16(header, 6..8)),
         _ => 0,
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn of_segment(transport: &Transport, segment: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Captured, LinkType, Timestamp};
+    use crate::{CapturedPacket, LinkType, Timestamp};
 
     /// Reference implementation of RFC 1071.
     fn by_words(bytes: &[u8]) -> u16 {
@@ -89,9 +89,9 @@ mod tests {
         [ip.as_slice(), &udp].concat()
     }
 
-    fn check(bytes: &[u8], original_len: usize, expected: Checksum) {
+    fn check(bytes: &[u8], original_len: usize, expected: ChecksumStatus) {
         let (ts, link_type) = (Timestamp(1), LinkType::Raw);
-        let captured = Captured { ts, link_type, original_len: original_len as u32, bytes };
+        let captured = CapturedPacket { ts, link_type, original_len: original_len as u32, bytes };
         let packet = Packet::decode(&captured).expect("a datagram");
         assert_eq!(packet.verify_checksum(), expected, "{bytes:x?}");
     }
@@ -101,13 +101,13 @@ mod tests {
         for len in 0..9 {
             let payload: Vec<u8> = (0..len).map(|n| 0xf1 ^ n).collect();
             let right = datagram(&payload);
-            check(&right, right.len(), Checksum::Right);
+            check(&right, right.len(), ChecksumStatus::Right);
             for at in 20..right.len() {
                 let mut wrong = right.clone();
                 wrong[at] ^= 0x10;
                 // A wrong UDP length is malformed.
                 if !(24..26).contains(&at) {
-                    check(&wrong, right.len(), Checksum::Wrong);
+                    check(&wrong, right.len(), ChecksumStatus::Wrong);
                 }
             }
         }
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn what_says_nothing() {
         let mut none = datagram(b"abc");
-        check(&none[..none.len() - 1], none.len(), Checksum::Unknown);
+        check(&none[..none.len() - 1], none.len(), ChecksumStatus::Unknown);
         none[26..28].copy_from_slice(&[0, 0]);
-        check(&none, none.len(), Checksum::Unknown);
+        check(&none, none.len(), ChecksumStatus::Unknown);
         // Linux leaves the sum of the pseudo-header for the adapter to complete.
         let pseudo = by_words(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 11]);
         none[26..28].copy_from_slice(&pseudo.to_be_bytes());
-        check(&none, none.len(), Checksum::Unknown);
+        check(&none, none.len(), ChecksumStatus::Unknown);
     }
 }

@@ -1,20 +1,20 @@
 //! Decodes captured bytes: by the fast path if possible, otherwise header by header.
 
-use crate::captured::Captured;
+use crate::captured_packet::CapturedPacket;
+use crate::decode_error::DecodeError;
 use crate::fast_path;
-use crate::fragment::Fragment;
-use crate::packet::{Packet, TakePacket};
-use crate::undecodable::Undecodable;
-use crate::walk::{Found, walk};
+use crate::fragment::IpFragment;
+use crate::packet::{Packet, PacketConsumer};
+use crate::walk::{WalkOutcome, walk};
 
 impl<'a> Packet<'a> {
     /// Decodes link, network, and transport headers.
     ///
     /// # Errors
-    /// [`Undecodable`] with the reason; an ordinary result, counted by the caller.
+    /// [`DecodeError`] with the reason; an ordinary result, counted by the caller.
     // Inlined always: moving the result of a call would cost a third of the time.
     #[inline(always)]
-    pub fn decode(captured: &Captured<'a>) -> Result<Packet<'a>, Undecodable> {
+    pub fn decode(captured: &CapturedPacket<'a>) -> Result<Packet<'a>, DecodeError> {
         match fast_path::decode(captured) {
             Some(packet) => Ok(packet),
             None => Packet::decode_any(*captured),
@@ -27,41 +27,44 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// As [`Packet::decode`].
     #[inline(always)]
-    pub fn decode_into(captured: &Captured<'a>, take: &mut impl TakePacket<'a>) -> Result<(), Undecodable> {
+    pub fn decode_into(
+        captured: &CapturedPacket<'a>,
+        take: &mut impl PacketConsumer<'a>,
+    ) -> Result<(), DecodeError> {
         if fast_path::decode_into(captured, take) { Ok(()) } else { odd(*captured, take) }
     }
 
     /// Whether a fast check proves that a packet is no fragment and contains none; true for most packets.
     #[inline(always)]
     #[must_use]
-    pub fn is_surely_whole(captured: &Captured<'_>) -> bool {
+    pub fn is_surely_whole(captured: &CapturedPacket<'_>) -> bool {
         fast_path::is_whole(captured)
     }
 
     /// Decodes any packet, header by header.
     // By value: a borrowed packet would have to be stored in memory on every call.
     #[inline(never)]
-    fn decode_any(captured: Captured<'a>) -> Result<Packet<'a>, Undecodable> {
+    fn decode_any(captured: CapturedPacket<'a>) -> Result<Packet<'a>, DecodeError> {
         match walk(captured)? {
-            Found::Packet(packet) => Ok(packet),
-            Found::Fragment(_) => Err(Undecodable::Fragment),
+            WalkOutcome::Packet(packet) => Ok(packet),
+            WalkOutcome::Fragment(_) => Err(DecodeError::Fragment),
         }
     }
 }
 
-impl<'a> Fragment<'a> {
+impl<'a> IpFragment<'a> {
     /// The fragment in a packet, also inside tunnels; `None` if the packet is complete or cannot be decoded.
     #[must_use]
-    pub fn of(captured: &Captured<'a>) -> Option<Fragment<'a>> {
+    pub fn of(captured: &CapturedPacket<'a>) -> Option<IpFragment<'a>> {
         match walk(*captured) {
-            Ok(Found::Fragment(fragment)) => Some(fragment),
+            Ok(WalkOutcome::Fragment(fragment)) => Some(fragment),
             _ => None,
         }
     }
 }
 
 #[inline(never)]
-fn odd<'a>(captured: Captured<'a>, take: &mut impl TakePacket<'a>) -> Result<(), Undecodable> {
+fn odd<'a>(captured: CapturedPacket<'a>, take: &mut impl PacketConsumer<'a>) -> Result<(), DecodeError> {
     let packet = Packet::decode_any(captured)?;
     take.packet(&captured, &packet);
     Ok(())
@@ -72,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::{TcpFlags, Transport};
+    use crate::packet::{TcpFlags, TransportHeader};
     use crate::{FiveTuple, LinkType, TcpSeq, Timestamp};
 
     const LINK_TYPES: [LinkType; 9] = [
@@ -117,12 +120,17 @@ mod tests {
         frame
     }
 
-    fn decode(link_type: LinkType, bytes: &[u8], original_len: usize) -> Result<Packet<'_>, Undecodable> {
-        Packet::decode(&Captured { ts: Timestamp(1), link_type, original_len: original_len as u32, bytes })
+    fn decode(link_type: LinkType, bytes: &[u8], original_len: usize) -> Result<Packet<'_>, DecodeError> {
+        Packet::decode(&CapturedPacket {
+            ts: Timestamp(1),
+            link_type,
+            original_len: original_len as u32,
+            bytes,
+        })
     }
 
     /// Link type and bytes → "source > destination protocol: payload", or the error.
-    fn check(link_type: LinkType, bytes: &[u8], expected: Result<&str, Undecodable>) {
+    fn check(link_type: LinkType, bytes: &[u8], expected: Result<&str, DecodeError>) {
         let decoded = decode(link_type, bytes, bytes.len()).map(|p| {
             let FiveTuple { src, dst, protocol } = p.five_tuple;
             let payload = String::from_utf8_lossy(p.payload);
@@ -154,9 +162,9 @@ mod tests {
                 check(link_type, &with(&[family, 0, 0, 0], &v6), Ok(UDP_HI));
                 check(link_type, &with(&[0, 0, 0, family], &v6), Ok(UDP_HI));
             }
-            check(link_type, &with(&[7, 0, 0, 0], &v4), Err(Undecodable::NotIp));
+            check(link_type, &with(&[7, 0, 0, 0], &v4), Err(DecodeError::NotIp));
         }
-        check(LinkType::Other(147), &v4, Err(Undecodable::UnknownLinkType));
+        check(LinkType::Other(147), &v4, Err(DecodeError::UnknownLinkType));
     }
 
     #[test]
@@ -165,16 +173,16 @@ mod tests {
         check(LinkType::Ethernet, &ethernet(&[0x8100, 0x0800], &v4), Ok(TCP_HI));
         check(LinkType::Ethernet, &ethernet(&[0x88a8, 0x8100, 0x0800], &v4), Ok(TCP_HI));
         check(LinkType::Ethernet, &ethernet(&[0x9100, 0x8100, 0x0800], &v4), Ok(TCP_HI));
-        check(LinkType::Ethernet, &ethernet(&[0x8100, 0x0806], &v4), Err(Undecodable::NotIp));
+        check(LinkType::Ethernet, &ethernet(&[0x8100, 0x0806], &v4), Err(DecodeError::NotIp));
     }
 
     #[test]
     fn what_is_not_ip() {
         for ether_type in [0x0806, 0x88cc, 0x0026, 0x8863] {
-            check(LinkType::Ethernet, &ethernet(&[ether_type], &[0; 46]), Err(Undecodable::NotIp));
+            check(LinkType::Ethernet, &ethernet(&[ether_type], &[0; 46]), Err(DecodeError::NotIp));
         }
-        check(LinkType::Raw, &[0x15; 40], Err(Undecodable::Malformed));
-        check(LinkType::Raw, &[], Err(Undecodable::Malformed));
+        check(LinkType::Raw, &[0x15; 40], Err(DecodeError::Malformed));
+        check(LinkType::Raw, &[], Err(DecodeError::Malformed));
     }
 
     #[test]
@@ -194,7 +202,7 @@ mod tests {
         check(LinkType::Raw, &ipv4(132, b"sctp"), Ok("10.0.0.1 0 > 10.0.0.2 0 132: sctp"));
         let echo = ipv6(58, &[128, 3, 0, 0]);
         let packet = decode(LinkType::Raw, &echo, echo.len()).expect("an echo request");
-        assert!(matches!(packet.transport, Transport::Icmp { kind: 128, code: 3 }));
+        assert!(matches!(packet.transport, TransportHeader::Icmp { kind: 128, code: 3 }));
         assert_eq!(packet.ttl, 62);
     }
 
@@ -202,26 +210,26 @@ mod tests {
     fn fragments_and_malformed_segments() {
         let mut fragment = ipv4(6, &tcp(b"hi"));
         fragment[6] = 0x20;
-        check(LinkType::Raw, &fragment, Err(Undecodable::Fragment));
+        check(LinkType::Raw, &fragment, Err(DecodeError::Fragment));
         for offset in [0x40, 0x60] {
             let mut segment = tcp(b"hi");
             segment[12] = offset;
-            check(LinkType::Raw, &ipv4(6, &segment), Err(Undecodable::Malformed));
+            check(LinkType::Raw, &ipv4(6, &segment), Err(DecodeError::Malformed));
         }
-        check(LinkType::Raw, &ipv4(6, &tcp(b"")[..19]), Err(Undecodable::Malformed));
+        check(LinkType::Raw, &ipv4(6, &tcp(b"")[..19]), Err(DecodeError::Malformed));
     }
 
     #[test]
     fn tcp_header_is_kept() {
         let bytes = ipv4(6, &tcp(b"hi"));
         let packet = decode(LinkType::Raw, &bytes, bytes.len()).expect("a segment");
-        let Transport::Tcp(segment) = packet.transport else { panic!("{packet:?}") };
+        let TransportHeader::Tcp(segment) = packet.transport else { panic!("{packet:?}") };
         assert_eq!((segment.seq, segment.ack, segment.window), (TcpSeq(7), TcpSeq(9), 256));
         assert!(segment.flags.contains(TcpFlags::PSH | TcpFlags::ACK));
         assert!(!segment.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST));
     }
 
-    /// A packet cut at any position decodes to the same result, or to [`Undecodable::Truncated`].
+    /// A packet cut at any position decodes to the same result, or to [`DecodeError::Truncated`].
     #[test]
     fn cut_at_every_byte() {
         let body = b"0123456789";
@@ -234,7 +242,7 @@ mod tests {
             for n in 0..frame.len() {
                 let Ok(packet) = decode(LinkType::Ethernet, &frame[..n], frame.len()) else {
                     let why = decode(LinkType::Ethernet, &frame[..n], frame.len()).err();
-                    assert_eq!((why, n < headers), (Some(Undecodable::Truncated), true), "{n} bytes");
+                    assert_eq!((why, n < headers), (Some(DecodeError::Truncated), true), "{n} bytes");
                     continue;
                 };
                 assert_eq!((packet.payload, packet.payload_original_len), (&body[..n - headers], 10));
@@ -245,7 +253,7 @@ mod tests {
     /// Checks that both paths agree; the fast path may decline.
     fn check_fast(bytes: &[u8], original_len: usize) -> bool {
         let (ts, link_type) = (Timestamp(1), LinkType::Ethernet);
-        let captured = Captured { ts, link_type, original_len: original_len as u32, bytes };
+        let captured = CapturedPacket { ts, link_type, original_len: original_len as u32, bytes };
         let fast = fast_path::decode(&captured);
         if let Some(packet) = &fast {
             let views = Packet::decode_any(captured);
@@ -319,7 +327,7 @@ mod tests {
                         prop_assert!(whole.payload.starts_with(part.payload));
                         prop_assert!(whole.payload.len() <= whole.payload_original_len as usize);
                     }
-                    (Err(why), Ok(_)) => prop_assert_eq!(why, Undecodable::Truncated),
+                    (Err(why), Ok(_)) => prop_assert_eq!(why, DecodeError::Truncated),
                     (Err(_), Err(_)) => (),
                     (Ok(part), Err(why)) => prop_assert!(false, "{part:?} of what is {why:?} when whole"),
                 }

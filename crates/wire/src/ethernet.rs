@@ -1,7 +1,7 @@
 //! Ethernet II frames (IEEE 802.3 §3.2.6) and the EtherTypes that are decoded. Frames whose type field is a length
 //! (below 1536) carry LLC ([`crate::llc`]); the frame check sequence is ignored.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::{Extent, array, be16};
 
 mod field {
@@ -71,7 +71,7 @@ impl<'a> EthernetFrame<'a> {
     /// # Errors
     /// When there are fewer than 14 bytes.
     #[inline]
-    pub fn new_checked(frame: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(frame: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, payload) = frame.split_header()?;
         Ok(Self { header, payload })
     }
@@ -122,9 +122,9 @@ mod tests {
     fn too_short() {
         for n in 0..14 {
             let cut = Extent::new(&FRAME[..n], 60);
-            assert_eq!(EthernetFrame::new_checked(cut).err(), Some(Undecodable::Truncated), "{n} bytes");
+            assert_eq!(EthernetFrame::new_checked(cut).err(), Some(DecodeError::Truncated), "{n} bytes");
             let runt = Extent::whole(&FRAME[..n]);
-            assert_eq!(EthernetFrame::new_checked(runt).err(), Some(Undecodable::Malformed), "{n} bytes");
+            assert_eq!(EthernetFrame::new_checked(runt).err(), Some(DecodeError::Malformed), "{n} bytes");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::Undecodable;
+use crate::DecodeError;
 
 /// A layer of a packet: its captured bytes and its length on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,9 @@ impl<'a> Extent<'a> {
     /// The first `N` bytes and the rest.
     ///
     /// # Errors
-    /// [`Undecodable::Truncated`] if they were not captured, [`Undecodable::Malformed`] if the packet is too short.
+    /// [`DecodeError::Truncated`] if they were not captured, [`DecodeError::Malformed`] if the packet is too short.
     #[inline]
-    pub fn split_header<const N: usize>(self) -> Result<(&'a [u8; N], Extent<'a>), Undecodable> {
+    pub fn split_header<const N: usize>(self) -> Result<(&'a [u8; N], Extent<'a>), DecodeError> {
         match self.bytes.split_first_chunk::<N>() {
             Some((header, rest)) => {
                 Ok((header, Extent { bytes: rest, original_len: self.original_len - N as u32 }))
@@ -49,7 +49,7 @@ impl<'a> Extent<'a> {
     /// # Errors
     /// As for [`Extent::split_header`].
     #[inline]
-    pub fn split_at(self, n: usize) -> Result<(&'a [u8], Extent<'a>), Undecodable> {
+    pub fn split_at(self, n: usize) -> Result<(&'a [u8], Extent<'a>), DecodeError> {
         match self.bytes.split_at_checked(n) {
             // `n` is at most the captured length, and `original_len` is at least that.
             Some((header, rest)) => {
@@ -68,8 +68,8 @@ impl<'a> Extent<'a> {
     }
 
     #[cold]
-    fn too_short(self, n: usize) -> Undecodable {
-        if (self.original_len as usize) < n { Undecodable::Malformed } else { Undecodable::Truncated }
+    fn too_short(self, n: usize) -> DecodeError {
+        if (self.original_len as usize) < n { DecodeError::Malformed } else { DecodeError::Truncated }
     }
 }
 
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn tells_cut_from_never_there() {
         let cut = Extent::new(&[1, 2, 3], 10);
-        assert_eq!(cut.split_header::<4>(), Err(Undecodable::Truncated));
-        assert_eq!(cut.split_at(11), Err(Undecodable::Malformed));
-        assert_eq!(Extent::whole(&[1, 2, 3]).split_at(4), Err(Undecodable::Malformed));
+        assert_eq!(cut.split_header::<4>(), Err(DecodeError::Truncated));
+        assert_eq!(cut.split_at(11), Err(DecodeError::Malformed));
+        assert_eq!(Extent::whole(&[1, 2, 3]).split_at(4), Err(DecodeError::Malformed));
     }
 
     #[test]

@@ -5,10 +5,10 @@
 
 use crate::ethernet::EtherType;
 use crate::extent::{array, be16, be32};
-use crate::packet::{Packet, TakePacket, TcpFlags, TcpInfo, Transport};
+use crate::packet::{Packet, PacketConsumer, TcpFlags, TcpInfo, TransportHeader};
 use crate::tunnel::Tunnel;
 use crate::walk::is_tunnel_port;
-use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TcpSeq, vlan};
+use crate::{Addr, CapturedPacket, Endpoint, FiveTuple, IpProtocol, LinkType, TcpSeq, vlan};
 
 /// Length of the Ethernet header, including its type.
 const LINK_LEN: usize = 14;
@@ -25,7 +25,7 @@ const UDP_LEN: u32 = 8;
 
 /// Whether the first headers prove that a packet is no fragment and contains none.
 #[inline(always)]
-pub(crate) fn is_whole(captured: &Captured<'_>) -> bool {
+pub(crate) fn is_whole(captured: &CapturedPacket<'_>) -> bool {
     let Some(head) = captured.bytes.first_chunk::<V4_END>() else { return false };
     let is_whole = be16(head, 20..22) & 0x3fff == 0;
     let is_leaf = match head[23] {
@@ -43,7 +43,7 @@ pub(crate) fn is_whole(captured: &Captured<'_>) -> bool {
 /// Passes the packet to `take` and returns true if the fast path applies. IPv4 and IPv6 have separate code paths
 /// through `take`, so that it is specialized for each and no fields are stored in memory.
 #[inline(always)]
-pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacket<'a>) -> bool {
+pub(crate) fn decode_into<'a>(captured: &CapturedPacket<'a>, take: &mut impl PacketConsumer<'a>) -> bool {
     let Some((ether_type, frame, vlan)) = frame(captured) else { return false };
     match ether_type {
         EtherType::IPV4 => match ipv4(captured, frame, vlan) {
@@ -61,7 +61,7 @@ pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacke
 
 /// The packet, if the fast path applies.
 #[inline(always)]
-pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
+pub(crate) fn decode<'a>(captured: &CapturedPacket<'a>) -> Option<Packet<'a>> {
     let (ether_type, frame, vlan) = frame(captured)?;
     match ether_type {
         EtherType::IPV4 => ipv4(captured, frame, vlan),
@@ -72,7 +72,7 @@ pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
 
 /// Type and bytes after an optional VLAN tag, and the VLAN.
 #[inline(always)]
-fn frame<'a>(captured: &Captured<'a>) -> Option<(EtherType, &'a [u8], Option<u16>)> {
+fn frame<'a>(captured: &CapturedPacket<'a>) -> Option<(EtherType, &'a [u8], Option<u16>)> {
     let mut frame = captured.bytes;
     let mut ether_type = ether_type(frame)?;
     let mut vlan = None;
@@ -94,7 +94,7 @@ fn ether_type(frame: &[u8]) -> Option<EtherType> {
 }
 
 #[inline(always)]
-fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
+fn ipv4<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V4_END>()?;
     let is_whole = be16(head, 20..22) & 0x3fff == 0; // neither an offset nor more fragments
     // If shorter than the header, this wraps to a length that no segment has room for.
@@ -104,12 +104,12 @@ fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Opti
     }
     let (src, dst) = (Addr::v4(array(head, 26..30)), Addr::v4(array(head, 30..34)));
     let segment = head[V4_SEGMENT..].first_chunk()?;
-    Network { src, dst, protocol: head[23], ttl: head[22], ip_id: be16(head, 18..20), vlan, len }
+    IpFields { src, dst, protocol: head[23], ttl: head[22], ip_id: be16(head, 18..20), vlan, len }
         .packet::<V4_SEGMENT>(captured, frame, segment)
 }
 
 #[inline(always)]
-fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
+fn ipv6<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V6_END>()?;
     // A length of 0 has a special meaning, handled by the views: no segment fits into it.
     let len = u32::from(be16(head, 18..20));
@@ -118,12 +118,12 @@ fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Opti
     }
     let (src, dst) = (Addr(array(head, 22..38)), Addr(array(head, 38..54)));
     let segment = head[V6_SEGMENT..].first_chunk()?;
-    Network { src, dst, protocol: head[20], ttl: head[21], ip_id: 0, vlan, len }
+    IpFields { src, dst, protocol: head[20], ttl: head[21], ip_id: 0, vlan, len }
         .packet::<V6_SEGMENT>(captured, frame, segment)
 }
 
 /// Fields of an IP header; `len` is the length of its segment or datagram.
-struct Network {
+struct IpFields {
     src: Addr,
     dst: Addr,
     protocol: u8,
@@ -133,20 +133,22 @@ struct Network {
     len: u32,
 }
 
-impl Network {
+impl IpFields {
     /// Completes the packet with the segment at offset `AT` of the frame.
     #[inline(always)]
     fn packet<'a, const AT: usize>(
         self,
-        captured: &Captured<'a>,
+        captured: &CapturedPacket<'a>,
         frame: &'a [u8],
         segment: &[u8; TCP_LEN],
     ) -> Option<Packet<'a>> {
         let protocol = IpProtocol(self.protocol);
         let (transport, header_len, len) = match protocol {
-            IpProtocol::TCP => (Transport::Tcp(tcp(segment)), u32::from(segment[12] >> 4) * 4, self.len),
+            IpProtocol::TCP => {
+                (TransportHeader::Tcp(tcp(segment)), u32::from(segment[12] >> 4) * 4, self.len)
+            }
             IpProtocol::UDP if is_tunnel_port(be16(segment, 2..4)) => return None,
-            IpProtocol::UDP => (Transport::Udp, UDP_LEN, u32::from(be16(segment, 4..6))),
+            IpProtocol::UDP => (TransportHeader::Udp, UDP_LEN, u32::from(be16(segment, 4..6))),
             _ => return None,
         };
         let shortest = if protocol == IpProtocol::TCP { TCP_LEN as u32 } else { UDP_LEN };

@@ -117,21 +117,21 @@ pub struct FiveTuple {
 
 /// End of a [`FlowKey`]; `A` is the smaller endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum FlowSide {
     /// The endpoint that sorts first.
     A,
     /// The other one.
     B,
 }
 
-impl Side {
+impl FlowSide {
     /// The opposite end.
     #[inline]
     #[must_use]
-    pub fn other(self) -> Side {
+    pub fn other(self) -> FlowSide {
         match self {
-            Side::A => Side::B,
-            Side::B => Side::A,
+            FlowSide::A => FlowSide::B,
+            FlowSide::B => FlowSide::A,
         }
     }
 
@@ -160,10 +160,10 @@ pub struct FlowKey {
 impl FlowKey {
     /// The endpoint at `side`.
     #[must_use]
-    pub fn end(&self, side: Side) -> Endpoint {
+    pub fn end(&self, side: FlowSide) -> Endpoint {
         match side {
-            Side::A => self.a,
-            Side::B => self.b,
+            FlowSide::A => self.a,
+            FlowSide::B => self.b,
         }
     }
 
@@ -205,7 +205,7 @@ impl V4Key {
     /// Key of two endpoints in any order, and the side of the first; `None` if one is not IPv4.
     #[inline]
     #[must_use]
-    pub fn of_ends(src: Endpoint, dst: Endpoint) -> Option<(V4Key, Side)> {
+    pub fn of_ends(src: Endpoint, dst: Endpoint) -> Option<(V4Key, FlowSide)> {
         let ([src_high, src_low], [dst_high, dst_low]) = (src.addr.words(), dst.addr.words());
         let not_v4 = src_high | dst_high | u64::from(src_low as u32 ^ V4_PREFIX | dst_low as u32 ^ V4_PREFIX);
         if not_v4 != 0 {
@@ -217,7 +217,7 @@ impl V4Key {
         let (src, dst) = (number(src_low, src.port), number(dst_low, dst.port));
         let (a, b) = (src.min(dst), src.max(dst));
         let ports = u32::from(a as u16) | u32::from(b as u16) << 16;
-        let side = if dst < src { Side::B } else { Side::A };
+        let side = if dst < src { FlowSide::B } else { FlowSide::A };
         Some((V4Key { addrs: a >> 16 | (b >> 16) << 32, ports }, side))
     }
 
@@ -279,7 +279,7 @@ impl FiveTuple {
     /// The order-free key, and the side that sent this packet.
     #[inline]
     #[must_use]
-    pub fn flow_key(&self) -> (FlowKey, Side) {
+    pub fn flow_key(&self) -> (FlowKey, FlowSide) {
         // The order of the ends is unpredictable per packet: select words instead of branching.
         let swap = self.dst.sorts_before(&self.src);
         let (src, dst) = (self.src.addr.words(), self.dst.addr.words());
@@ -290,7 +290,7 @@ impl FiveTuple {
         };
         let a = end(src, dst, (self.src.port, self.dst.port));
         let b = end(dst, src, (self.dst.port, self.src.port));
-        (FlowKey { a, b, protocol: self.protocol, network: 0 }, if swap { Side::B } else { Side::A })
+        (FlowKey { a, b, protocol: self.protocol, network: 0 }, if swap { FlowSide::B } else { FlowSide::A })
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::ipv4::Ipv4Header;
 use crate::ipv6::Ipv6Header;
 use crate::tunnel::{LAYERS_MAX, Tunnel};
-use crate::{Addr, Captured, Extent, IpProtocol, LinkType, Timestamp, Undecodable};
+use crate::{Addr, CapturedPacket, DecodeError, Extent, IpProtocol, LinkType, Timestamp};
 
 /// Identity of a datagram: fragments with equal keys belong together (RFC 791 §3.2, RFC 8200 §4.5). It includes the
 /// tunnel, so that fragments of independent networks, and a mirror's copies, do not mix.
@@ -21,7 +21,7 @@ pub struct FragmentKey {
 
 /// A fragment of an IP datagram.
 #[derive(Clone, Copy, Debug)]
-pub struct Fragment<'a> {
+pub struct IpFragment<'a> {
     /// Time of the packet.
     pub ts: Timestamp,
     /// Link type of the packet.
@@ -39,27 +39,27 @@ pub struct Fragment<'a> {
     /// All headers in front of the payload.
     pub head: &'a [u8],
     /// Changes to `head` for the complete datagram.
-    pub repair: Repair,
+    pub repair: HeaderRepair,
 }
 
 /// Turns the headers in front of a first fragment into those of the complete datagram.
 #[derive(Clone, Copy, Debug)]
-pub struct Repair {
+pub struct HeaderRepair {
     is_v6: bool,
     is_udp: bool,
     /// Offset of the fragmented IP header.
     ip: usize,
     /// Length fields of the outer headers.
-    around: Lengths,
+    around: LengthFields,
 }
 
-impl<'a> Fragment<'a> {
+impl<'a> IpFragment<'a> {
     pub(crate) fn of_v4(
-        captured: &Captured<'a>,
+        captured: &CapturedPacket<'a>,
         packet: Extent<'a>,
         ip: &Ipv4Header<'a>,
-        (tunnel, around): (&Tunnel, Lengths),
-    ) -> Fragment<'a> {
+        (tunnel, around): (&Tunnel, LengthFields),
+    ) -> IpFragment<'a> {
         let key = FragmentKey {
             src: ip.src(),
             dst: ip.dst(),
@@ -69,18 +69,18 @@ impl<'a> Fragment<'a> {
             network: tunnel.id,
         };
         let place = (ip.fragment_offset(), ip.more_fragments());
-        Fragment::new(captured, packet, (key, place), (ip.protocol(), ip.payload(), around))
+        IpFragment::new(captured, packet, (key, place), (ip.protocol(), ip.payload(), around))
     }
 
     /// # Errors
     /// None for a fragment's view, whose fragment header has been found.
     pub(crate) fn of_v6(
-        captured: &Captured<'a>,
+        captured: &CapturedPacket<'a>,
         packet: Extent<'a>,
         ip: &Ipv6Header<'a>,
-        (tunnel, around): (&Tunnel, Lengths),
-    ) -> Result<Fragment<'a>, Undecodable> {
-        let part = ip.fragment().ok_or(Undecodable::Malformed)?;
+        (tunnel, around): (&Tunnel, LengthFields),
+    ) -> Result<IpFragment<'a>, DecodeError> {
+        let part = ip.fragment().ok_or(DecodeError::Malformed)?;
         let key = FragmentKey {
             src: ip.src(),
             dst: ip.dst(),
@@ -89,7 +89,7 @@ impl<'a> Fragment<'a> {
             layers: tunnel.fingerprint(),
             network: tunnel.id,
         };
-        Ok(Fragment::new(
+        Ok(IpFragment::new(
             captured,
             packet,
             (key, (part.offset, part.more)),
@@ -98,21 +98,21 @@ impl<'a> Fragment<'a> {
     }
 
     fn new(
-        captured: &Captured<'a>,
+        captured: &CapturedPacket<'a>,
         packet: Extent<'a>,
         (key, (offset, more)): (FragmentKey, (u32, bool)),
-        (protocol, payload, around): (IpProtocol, Extent<'a>, Lengths),
-    ) -> Fragment<'a> {
+        (protocol, payload, around): (IpProtocol, Extent<'a>, LengthFields),
+    ) -> IpFragment<'a> {
         let is_v6 = key.protocol.is_none();
         let ip = place_in(captured.bytes, packet.bytes);
         let head = &captured.bytes[..place_in(captured.bytes, payload.bytes)];
         let (ts, link_type) = (captured.ts, captured.link_type);
-        let repair = Repair { is_v6, is_udp: protocol == IpProtocol::UDP, ip, around };
-        Fragment { ts, link_type, key, is_v6, offset, more, payload, head, repair }
+        let repair = HeaderRepair { is_v6, is_udp: protocol == IpProtocol::UDP, ip, around };
+        IpFragment { ts, link_type, key, is_v6, offset, more, payload, head, repair }
     }
 }
 
-impl Repair {
+impl HeaderRepair {
     /// Length of the datagram if stated in its first fragment, as in UDP.
     #[must_use]
     pub fn stated_len(&self, first_part: &[u8]) -> Option<u32> {
@@ -147,12 +147,12 @@ impl Repair {
 
 /// Positions of length fields in a packet's headers: at most two per layer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lengths {
+pub(crate) struct LengthFields {
     places: [u32; 2 * LAYERS_MAX],
     len: usize,
 }
 
-impl Lengths {
+impl LengthFields {
     /// Adds the field at offset `at` of a header in `packet`.
     pub fn add(&mut self, packet: &[u8], header: &[u8], at: usize) {
         if let Some(place) = self.places.get_mut(self.len) {

@@ -1,7 +1,7 @@
 //! GRE headers of version 0 (RFC 2784, with the key and sequence number of RFC 2890). Source routes (RFC 1701) and
 //! version 1 (PPTP, RFC 2637) are rejected. The checksum is not verified.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be16, be32};
 
@@ -28,12 +28,12 @@ impl<'a> GreHeader<'a> {
     /// Parses flags and lengths once.
     ///
     /// # Errors
-    /// [`Undecodable::UnknownTunnel`] for other versions or a source route; otherwise if it is cut.
-    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+    /// [`DecodeError::UnknownTunnel`] for other versions or a source route; otherwise if it is cut.
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, mut rest) = packet.split_header::<4>()?;
         let flags = be16(header, 0..2);
         if flags & (VERSION | ROUTING) != 0 {
-            return Err(Undecodable::UnknownTunnel);
+            return Err(DecodeError::UnknownTunnel);
         }
         let mut option = |flag: u16| match flags & flag {
             0 => Ok(None),
@@ -56,7 +56,7 @@ impl<'a> GreHeader<'a> {
 mod tests {
     use super::*;
 
-    fn check(flags: u8, expected: Result<(Option<u32>, bool, &[u8]), Undecodable>) {
+    fn check(flags: u8, expected: Result<(Option<u32>, bool, &[u8]), DecodeError>) {
         let packet = [flags, 0, 8, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
         let header = GreHeader::new_checked(Extent::whole(&packet));
         assert_eq!(header.map(|h| (h.key, h.is_numbered, h.payload.bytes)), expected, "{flags:x}");
@@ -68,10 +68,10 @@ mod tests {
         check(0x20, Ok((Some(1), false, &[0, 0, 0, 2, 0, 0, 0, 3])));
         check(0x30, Ok((Some(1), true, &[0, 0, 0, 3])));
         check(0xb0, Ok((Some(2), true, &[])));
-        check(0x40, Err(Undecodable::UnknownTunnel));
+        check(0x40, Err(DecodeError::UnknownTunnel));
         assert_eq!(
             GreHeader::new_checked(Extent::whole(&[0, 1, 8, 0])).err(),
-            Some(Undecodable::UnknownTunnel)
+            Some(DecodeError::UnknownTunnel)
         );
     }
 
@@ -80,7 +80,7 @@ mod tests {
         for n in 0..12 {
             let packet = [0xa0, 0, 8, 0, 0, 0, 0, 1, 0, 0, 0, 2];
             let header = GreHeader::new_checked(Extent::new(&packet[..n], 12));
-            assert_eq!(header.err(), Some(Undecodable::Truncated), "{n} bytes");
+            assert_eq!(header.err(), Some(DecodeError::Truncated), "{n} bytes");
         }
     }
 }

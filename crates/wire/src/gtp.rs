@@ -1,7 +1,7 @@
 //! GTP-U headers, version 1, with a subscriber's packet (3GPP TS 29.281 §5). At most [`EXTENSIONS_MAX`] extension
 //! headers are skipped.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::{Extent, be32};
 
 /// The port of GTP-U.
@@ -16,23 +16,23 @@ const HAS_EXTENSIONS: u8 = 0x04;
 
 /// Fields of a GTP-U header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gtp<'a> {
+pub struct GtpHeader<'a> {
     /// Tunnel endpoint identifier of the receiver; differs per direction.
     pub teid: u32,
     /// The subscriber's packet.
     pub payload: Extent<'a>,
 }
 
-impl<'a> Gtp<'a> {
+impl<'a> GtpHeader<'a> {
     /// Parses a datagram to [`PORT`].
     ///
     /// # Errors
-    /// [`Undecodable::Malformed`] if it carries no packet; otherwise if it is cut.
-    pub fn new_checked(datagram: Extent<'a>) -> Result<Self, Undecodable> {
+    /// [`DecodeError::Malformed`] if it carries no packet; otherwise if it is cut.
+    pub fn new_checked(datagram: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, mut payload) = datagram.split_header::<8>()?;
         // Version 1, GTP rather than GTP'.
         if header[0] & 0xf0 != 0x30 || header[1] != G_PDU {
-            return Err(Undecodable::Malformed);
+            return Err(DecodeError::Malformed);
         }
         let mut next = 0;
         if header[0] & LONG != 0 {
@@ -47,10 +47,10 @@ impl<'a> Gtp<'a> {
             let ([words], _) = payload.split_header::<1>()?;
             let (extension, rest) = payload.split_at(usize::from(*words) * 4)?;
             // The last byte is the type of the next header; a header without a length is invalid.
-            next = *extension.last().ok_or(Undecodable::Malformed)?;
+            next = *extension.last().ok_or(DecodeError::Malformed)?;
             payload = rest;
         }
-        Err(Undecodable::Malformed)
+        Err(DecodeError::Malformed)
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn check(datagram: &[u8], expected: Option<&[u8]>) {
-        let gtp = Gtp::new_checked(Extent::whole(datagram)).ok();
+        let gtp = GtpHeader::new_checked(Extent::whole(datagram)).ok();
         assert_eq!(gtp.map(|g| (g.teid, g.payload.bytes)), expected.map(|p| (7, p)), "{datagram:x?}");
     }
 

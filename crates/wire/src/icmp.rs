@@ -1,7 +1,7 @@
 //! The common start of ICMP (RFC 792) and ICMPv6 (RFC 4443 §2.1) messages: type, code, checksum. The rest depends on
 //! the type and is not decoded.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::Extent;
 
 mod field {
@@ -23,7 +23,7 @@ impl<'a> IcmpHeader<'a> {
     /// # Errors
     /// When there are fewer than 4 bytes.
     #[inline]
-    pub fn new_checked(message: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(message: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, payload) = message.split_header()?;
         Ok(Self { header, payload })
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn too_short() {
-        assert_eq!(IcmpHeader::new_checked(Extent::new(&[3, 1, 0], 8)).err(), Some(Undecodable::Truncated));
-        assert_eq!(IcmpHeader::new_checked(Extent::whole(&[3, 1, 0])).err(), Some(Undecodable::Malformed));
+        assert_eq!(IcmpHeader::new_checked(Extent::new(&[3, 1, 0], 8)).err(), Some(DecodeError::Truncated));
+        assert_eq!(IcmpHeader::new_checked(Extent::whole(&[3, 1, 0])).err(), Some(DecodeError::Malformed));
     }
 }

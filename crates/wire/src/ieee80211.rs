@@ -1,6 +1,6 @@
 //! Data frames of wireless networks (IEEE 802.11-2020 §9.3.2). The frame check sequence after them is ignored.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::{Extent, be16};
 
 const KIND_DATA: u8 = 2;
@@ -16,7 +16,7 @@ const SUBFRAME_LEN: u32 = 14;
 
 /// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wifi<'a> {
+pub enum WifiFrame<'a> {
     /// An LLC header follows.
     Data(Extent<'a>),
     /// One frame in an aggregate (A-MSDU): its header, which ends with the length, and the content, which begins with
@@ -62,12 +62,12 @@ impl UnreadFrame {
 ///
 /// # Errors
 /// When a header is cut, or the protocol version is not 0.
-pub fn open(frame: Extent<'_>, padded: bool) -> Result<Wifi<'_>, Undecodable> {
+pub fn open(frame: Extent<'_>, padded: bool) -> Result<WifiFrame<'_>, DecodeError> {
     let ([first, flags], _) = frame.split_header::<2>()?;
     if first & 0x03 != 0 {
-        return Err(Undecodable::Malformed);
+        return Err(DecodeError::Malformed);
     }
-    let unread = |why| Ok(Wifi::Unread(why));
+    let unread = |why| Ok(WifiFrame::Unread(why));
     match (first >> 2) & 0x03 {
         KIND_DATA => {}
         0 => return unread(UnreadFrame::Management),
@@ -90,18 +90,18 @@ pub fn open(frame: Extent<'_>, padded: bool) -> Result<Wifi<'_>, Undecodable> {
     let (_, content) = content.split_at(padding)?;
     match is_qos && header[addresses] & IS_A_MSDU != 0 {
         true => aggregate(content),
-        false => Ok(Wifi::Data(content)),
+        false => Ok(WifiFrame::Data(content)),
     }
 }
 
 /// An aggregate of exactly one frame, because one packet stands for one frame. A length of 0 means unlimited.
-fn aggregate(content: Extent<'_>) -> Result<Wifi<'_>, Undecodable> {
+fn aggregate(content: Extent<'_>) -> Result<WifiFrame<'_>, DecodeError> {
     let (header, inside) = content.split_header::<{ SUBFRAME_LEN as usize }>()?;
     let len = u32::from(be16(header, 12..14));
     // Padding and a frame check sequence may follow; another frame does not fit in that.
     match len == 0 || inside.original_len < len.next_multiple_of(4) + SUBFRAME_LEN {
-        true => Ok(Wifi::Aggregate(content, inside)),
-        false => Ok(Wifi::Unread(UnreadFrame::Aggregate)),
+        true => Ok(WifiFrame::Aggregate(content, inside)),
+        false => Ok(WifiFrame::Unread(UnreadFrame::Aggregate)),
     }
 }
 
@@ -117,20 +117,20 @@ mod tests {
         frame
     }
 
-    fn check(frame: &[u8], padded: bool, expected: Result<Wifi<'_>, Undecodable>) {
+    fn check(frame: &[u8], padded: bool, expected: Result<WifiFrame<'_>, DecodeError>) {
         assert_eq!(open(Extent::whole(frame), padded), expected, "{frame:x?}");
     }
 
     #[test]
     fn headers_of_every_length() {
-        let data = Ok(Wifi::Data(Extent::whole(&[9])));
+        let data = Ok(WifiFrame::Data(Extent::whole(&[9])));
         check(&frame([0x08, 0x01], 24, &[9]), false, data);
         check(&frame([0x08, 0x03], 30, &[9]), false, data);
         check(&frame([0x88, 0x02], 26, &[9]), false, data);
         check(&frame([0x88, 0x82], 30, &[9]), false, data);
         check(&frame([0x88, 0x02], 26, &[0, 0, 9]), true, data);
-        check(&frame([0x08, 0x01], 23, &[]), false, Err(Undecodable::Malformed));
-        check(&frame([0x09, 0x01], 24, &[]), false, Err(Undecodable::Malformed));
+        check(&frame([0x08, 0x01], 23, &[]), false, Err(DecodeError::Malformed));
+        check(&frame([0x09, 0x01], 24, &[]), false, Err(DecodeError::Malformed));
     }
 
     #[test]
@@ -142,11 +142,11 @@ mod tests {
             ([0x08, 0x41], UnreadFrame::Encrypted),
             ([0x08, 0x05], UnreadFrame::Fragment),
         ] {
-            check(&frame(start, 24, &[9]), false, Ok(Wifi::Unread(why)));
+            check(&frame(start, 24, &[9]), false, Ok(WifiFrame::Unread(why)));
         }
         let mut last = frame([0x08, 0x01], 24, &[9]);
         last[22] = 1;
-        check(&last, false, Ok(Wifi::Unread(UnreadFrame::Fragment)));
+        check(&last, false, Ok(WifiFrame::Unread(UnreadFrame::Fragment)));
     }
 
     #[test]
@@ -154,8 +154,8 @@ mod tests {
         let mut one = frame([0x88, 0x01], 26, &[&[0; 13][..], &[1, 9]].concat());
         one[24] = 0x80;
         let (content, inside) = (Extent::whole(&one[26..]), Extent::whole(&[9]));
-        check(&one, false, Ok(Wifi::Aggregate(content, inside)));
+        check(&one, false, Ok(WifiFrame::Aggregate(content, inside)));
         let two = [&one[..], &[0; 3], &one[26..]].concat();
-        check(&two, false, Ok(Wifi::Unread(UnreadFrame::Aggregate)));
+        check(&two, false, Ok(WifiFrame::Unread(UnreadFrame::Aggregate)));
     }
 }

@@ -3,7 +3,7 @@
 //! captures.
 
 use crate::extent::{Extent, array, be16};
-use crate::{Addr, IpProtocol, Undecodable};
+use crate::{Addr, DecodeError, IpProtocol};
 
 mod field {
     use std::ops::Range;
@@ -36,16 +36,16 @@ impl<'a> Ipv4Header<'a> {
     /// # Errors
     /// If the header is cut, is not version 4, or its lengths contradict each other.
     #[inline]
-    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, rest) = packet.split_header::<{ field::END }>()?;
         let header_len = match header[field::VERSION_IHL] {
             0x45 => field::END,
             v @ 0x46..=0x4f => usize::from(v & 0x0f) * 4,
-            _ => return Err(Undecodable::Malformed),
+            _ => return Err(DecodeError::Malformed),
         };
         let payload_len = match u32::from(be16(header, field::TOTAL_LEN)) {
             0 => packet.original_len.saturating_sub(header_len as u32),
-            total => total.checked_sub(header_len as u32).ok_or(Undecodable::Malformed)?,
+            total => total.checked_sub(header_len as u32).ok_or(DecodeError::Malformed)?,
         };
         let (options, rest) = match header_len {
             field::END => (&[][..], rest),
@@ -136,7 +136,7 @@ mod tests {
         packet
     }
 
-    fn check(changes: &[(usize, u8)], original_len: u32, expected: Result<(usize, u32), Undecodable>) {
+    fn check(changes: &[(usize, u8)], original_len: u32, expected: Result<(usize, u32), DecodeError>) {
         let packet = with(changes);
         let payload = Ipv4Header::new_checked(Extent::new(&packet, original_len)).map(|h| h.payload());
         assert_eq!(payload.map(|p| (p.bytes.len(), p.original_len)), expected, "{changes:?}");
@@ -160,18 +160,18 @@ mod tests {
         check(&[(2, 0), (3, 0)], 70_000, Ok((10, 69_980))); // TSO giant
         check(&[(2, 0), (3, 0)], 30, Ok((10, 10)));
         check(&[(0, 0x46)], 30, Ok((0, 0))); // one option word
-        check(&[(0, 0x47)], 30, Err(Undecodable::Malformed)); // total length below the header's
-        check(&[(3, 19)], 30, Err(Undecodable::Malformed));
-        check(&[(0, 0x44)], 30, Err(Undecodable::Malformed));
-        check(&[(0, 0x65)], 30, Err(Undecodable::Malformed));
-        check(&[(0, 0x4f), (3, 200)], 300, Err(Undecodable::Truncated)); // options cut
+        check(&[(0, 0x47)], 30, Err(DecodeError::Malformed)); // total length below the header's
+        check(&[(3, 19)], 30, Err(DecodeError::Malformed));
+        check(&[(0, 0x44)], 30, Err(DecodeError::Malformed));
+        check(&[(0, 0x65)], 30, Err(DecodeError::Malformed));
+        check(&[(0, 0x4f), (3, 200)], 300, Err(DecodeError::Truncated)); // options cut
     }
 
     #[test]
     fn too_short() {
         for n in 0..20 {
             let cut = Ipv4Header::new_checked(Extent::new(&PACKET[..n], 30));
-            assert_eq!(cut.err(), Some(Undecodable::Truncated), "{n} bytes");
+            assert_eq!(cut.err(), Some(DecodeError::Truncated), "{n} bytes");
         }
     }
 

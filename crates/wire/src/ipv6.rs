@@ -3,7 +3,7 @@
 //! [`EXTENSIONS_MAX`] are parsed. Parsing ends at encrypted payload (ESP).
 
 use crate::extent::{Extent, array, be16, be32};
-use crate::{Addr, IpProtocol, Undecodable};
+use crate::{Addr, DecodeError, IpProtocol};
 
 /// Maximum extension headers parsed in one packet.
 pub const EXTENSIONS_MAX: usize = 16;
@@ -43,14 +43,14 @@ const SHIM6: u8 = 140;
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6Header<'a> {
     header: &'a [u8; field::END],
-    fragment: Option<Part>,
+    fragment: Option<Ipv6Fragment>,
     protocol: IpProtocol,
     payload: Extent<'a>,
 }
 
 /// Contents of a fragment header (RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Ipv6Fragment {
     /// Offset in the datagram, in bytes.
     pub offset: u32,
     /// Whether more fragments follow.
@@ -67,10 +67,10 @@ impl<'a> Ipv6Header<'a> {
     /// When a header is cut, the version is not 6, lengths contradict each other, or there are too many extension
     /// headers.
     #[inline]
-    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, rest) = packet.split_header::<{ field::END }>()?;
         if header[field::VERSION_CLASS] >> 4 != 6 {
-            return Err(Undecodable::Malformed);
+            return Err(DecodeError::Malformed);
         }
         let next = header[field::NEXT_HEADER];
         let payload = match u32::from(be16(header, field::PAYLOAD_LEN)) {
@@ -87,7 +87,7 @@ impl<'a> Ipv6Header<'a> {
 
     /// Advances `protocol` and `payload` past the extension headers; stops after the header of a true fragment, whose
     /// payload is incomplete.
-    fn walk_extensions(&mut self) -> Result<(), Undecodable> {
+    fn walk_extensions(&mut self) -> Result<(), DecodeError> {
         for _ in 0..EXTENSIONS_MAX {
             let kind = self.protocol.0;
             if !is_extension(kind) || self.is_fragment() {
@@ -103,7 +103,7 @@ impl<'a> Ipv6Header<'a> {
             // The offset is in the upper 13 bits; the lowest bit announces more fragments.
             if kind == FRAGMENT {
                 let place = be16(start, extension::FRAGMENT_OFFSET);
-                let part = Part {
+                let part = Ipv6Fragment {
                     offset: (place & 0xfff8).into(),
                     more: place & 1 != 0,
                     ident: be32(start, extension::FRAGMENT_IDENT),
@@ -114,7 +114,7 @@ impl<'a> Ipv6Header<'a> {
             self.payload = self.payload.split_at(len)?.1;
         }
         if is_extension(self.protocol.0) && !self.is_fragment() {
-            Err(Undecodable::Malformed)
+            Err(DecodeError::Malformed)
         } else {
             Ok(())
         }
@@ -157,7 +157,7 @@ impl<'a> Ipv6Header<'a> {
 
     /// Position of the fragment in its datagram; `None` for a complete datagram.
     #[must_use]
-    pub fn fragment(&self) -> Option<Part> {
+    pub fn fragment(&self) -> Option<Ipv6Fragment> {
         self.fragment
     }
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     /// Bytes of extensions with the first next-header → protocol, payload.
-    fn check(next: u8, payload: &[u8], expected: Result<(u8, &[u8]), Undecodable>) {
+    fn check(next: u8, payload: &[u8], expected: Result<(u8, &[u8]), DecodeError>) {
         let bytes = packet(next, payload.len() as u16, payload);
         let header = Ipv6Header::new_checked(Extent::whole(&bytes));
         assert_eq!(
@@ -222,8 +222,8 @@ mod tests {
         let authenticated = [[58, 4, 0, 0, 0, 0, 0, 1].as_slice(), &[0; 16], &[9]].concat();
         check(AUTHENTICATION, &authenticated, Ok((58, &[9])));
         check(NO_NEXT_HEADER, &[], Ok((NO_NEXT_HEADER, &[])));
-        check(0, &[6, 9, 1, 4, 0, 0, 0, 0, 7], Err(Undecodable::Malformed)); // longer than the packet
-        check(0, &[6, 0, 1], Err(Undecodable::Malformed));
+        check(0, &[6, 9, 1, 4, 0, 0, 0, 0, 7], Err(DecodeError::Malformed)); // longer than the packet
+        check(0, &[6, 0, 1], Err(DecodeError::Malformed));
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
             bytes
         };
         check(60, &last(EXTENSIONS_MAX), Ok((6, &[])));
-        check(60, &last(EXTENSIONS_MAX + 1), Err(Undecodable::Malformed));
+        check(60, &last(EXTENSIONS_MAX + 1), Err(DecodeError::Malformed));
     }
 
     #[test]
@@ -269,9 +269,9 @@ mod tests {
         let bytes = packet(0, 8, &[6, 0, 1, 4, 0, 0, 0, 0]);
         for n in 0..bytes.len() {
             let cut = Ipv6Header::new_checked(Extent::new(&bytes[..n], bytes.len() as u32));
-            assert_eq!(cut.err(), Some(Undecodable::Truncated), "{n} bytes");
+            assert_eq!(cut.err(), Some(DecodeError::Truncated), "{n} bytes");
         }
         let version_4 = [&[0x45], &bytes[1..]].concat();
-        assert_eq!(Ipv6Header::new_checked(Extent::whole(&version_4)).err(), Some(Undecodable::Malformed));
+        assert_eq!(Ipv6Header::new_checked(Extent::whole(&version_4)).err(), Some(DecodeError::Malformed));
     }
 }

@@ -2,10 +2,10 @@
 //! carries frames or PPP in UDP or IP. A version 3 header states neither the length of its cookie nor its content:
 //! the message is decoded only if exactly one interpretation gives a packet with consistent lengths.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::ethernet::{EtherType, EthernetFrame};
 use crate::extent::{Extent, be16, be32};
-use crate::ppp::Ppp;
+use crate::ppp::PppFrame;
 
 /// The port of L2TP.
 pub const PORT: u16 = 1701;
@@ -24,39 +24,39 @@ const FRAME_MIN: u32 = 60;
 
 /// Session and content of a data message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct L2tp<'a> {
+pub struct L2tpMessage<'a> {
     /// Version 2: the receiver's tunnel in the upper half, and its session; version 3: its session.
     pub session: u32,
     /// The content.
-    pub content: Content<'a>,
+    pub content: L2tpContent<'a>,
 }
 
 /// Content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content<'a> {
+pub enum L2tpContent<'a> {
     /// An Ethernet frame.
     Frame(Extent<'a>),
     /// A network packet.
     Typed(EtherType, Extent<'a>),
 }
 
-impl<'a> L2tp<'a> {
+impl<'a> L2tpMessage<'a> {
     /// Parses a datagram to [`PORT`].
     ///
     /// # Errors
-    /// [`Undecodable::Malformed`] if it carries no decodable packet; otherwise if it is cut.
-    pub fn in_udp(datagram: Extent<'a>) -> Result<Self, Undecodable> {
+    /// [`DecodeError::Malformed`] if it carries no decodable packet; otherwise if it is cut.
+    pub fn in_udp(datagram: Extent<'a>) -> Result<Self, DecodeError> {
         let (flags, rest) = datagram.split_header::<2>()?;
         let flags = be16(flags, 0..2);
         match flags & 0x0f {
-            _ if flags & NOT_DATA != 0 => Err(Undecodable::Malformed),
+            _ if flags & NOT_DATA != 0 => Err(DecodeError::Malformed),
             2 => Self::version_two(flags, rest),
             3 => Self::in_ip(rest.split_header::<2>()?.1),
-            _ => Err(Undecodable::Malformed),
+            _ => Err(DecodeError::Malformed),
         }
     }
 
-    fn version_two(flags: u16, rest: Extent<'a>) -> Result<Self, Undecodable> {
+    fn version_two(flags: u16, rest: Extent<'a>) -> Result<Self, DecodeError> {
         let rest = if flags & HAS_LENGTH == 0 { rest } else { rest.split_header::<2>()?.1 };
         let (ids, rest) = rest.split_header::<4>()?;
         let mut rest = if flags & HAS_SEQUENCE == 0 { rest } else { rest.split_header::<4>()?.1 };
@@ -64,42 +64,44 @@ impl<'a> L2tp<'a> {
             let (offset, behind) = rest.split_header::<2>()?;
             rest = behind.split_at(be16(offset, 0..2).into())?.1;
         }
-        let ppp = Ppp::new_checked(rest)?;
-        let ether_type = ppp.ether_type().ok_or(Undecodable::Malformed)?;
-        Ok(Self { session: be32(ids, 0..4), content: Content::Typed(ether_type, ppp.payload) })
+        let ppp = PppFrame::new_checked(rest)?;
+        let ether_type = ppp.ether_type().ok_or(DecodeError::Malformed)?;
+        Ok(Self { session: be32(ids, 0..4), content: L2tpContent::Typed(ether_type, ppp.payload) })
     }
 
     /// Parses a message of version 3 from its session on, as carried by IP protocol 115.
     ///
     /// # Errors
-    /// As [`L2tp::in_udp`].
-    pub fn in_ip(message: Extent<'a>) -> Result<Self, Undecodable> {
+    /// As [`L2tpMessage::in_udp`].
+    pub fn in_ip(message: Extent<'a>) -> Result<Self, DecodeError> {
         let (session, rest) = message.split_header::<4>()?;
         let session = be32(session, 0..4);
         if session == 0 {
-            return Err(Undecodable::Malformed); // a control message
+            return Err(DecodeError::Malformed); // a control message
         }
         let read = |skipped: &usize| content(rest.split_at(*skipped).ok()?.1);
         let is_cut = rest.bytes.len() < SEEN_MIN && (rest.bytes.len() as u64) < rest.original_len.into();
-        let unclear = if is_cut { Undecodable::Truncated } else { Undecodable::Malformed };
+        let unclear = if is_cut { DecodeError::Truncated } else { DecodeError::Malformed };
         let content = SKIPPED.iter().find_map(read).ok_or(unclear)?;
         Ok(Self { session, content })
     }
 }
 
 /// The content, if it is an Ethernet or PPP frame with an IP packet of exactly this length.
-fn content(payload: Extent<'_>) -> Option<Content<'_>> {
+fn content(payload: Extent<'_>) -> Option<L2tpContent<'_>> {
     if let Ok(frame) = EthernetFrame::new_checked(payload)
         && let Ok((ether_type, ip, _)) = crate::vlan::peel(frame.ether_type(), frame.payload())
         && let Some(len) = ip_len(ether_type, ip)
         && (len == 0 || len == ip.original_len || len < ip.original_len && payload.original_len <= FRAME_MIN)
     {
-        return Some(Content::Frame(payload));
+        return Some(L2tpContent::Frame(payload));
     }
-    let ppp = Ppp::new_checked(payload).ok()?;
+    let ppp = PppFrame::new_checked(payload).ok()?;
     let ether_type = ppp.ether_type()?;
     let is_whole = |len| len == 0 || len == ppp.payload.original_len;
-    ip_len(ether_type, ppp.payload).is_some_and(is_whole).then_some(Content::Typed(ether_type, ppp.payload))
+    ip_len(ether_type, ppp.payload)
+        .is_some_and(is_whole)
+        .then_some(L2tpContent::Typed(ether_type, ppp.payload))
 }
 
 /// Length stated in an IP header, if it is one; 0 means unlimited.
@@ -126,18 +128,20 @@ mod tests {
 
     #[test]
     fn version_two() {
-        let expected =
-            Ok(L2tp { session: 0x0005_0007, content: Content::Typed(EtherType::IPV4, Extent::whole(&IP)) });
+        let expected = Ok(L2tpMessage {
+            session: 0x0005_0007,
+            content: L2tpContent::Typed(EtherType::IPV4, Extent::whole(&IP)),
+        });
         for (header, expected) in [
             (&[0, 2, 0, 5, 0, 7, 0xff, 3, 0, 0x21][..], expected),
             (&[0x40, 2, 0, 30, 0, 5, 0, 7, 0x21], expected),
             (&[0x4a, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2, 0, 2, 0, 0, 0, 0x21], expected),
-            (&[0, 2, 0, 5, 0, 7, 0xff, 3, 0xc0, 0x21], Err(Undecodable::Malformed)), // LCP
-            (&[0xc8, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2], Err(Undecodable::Malformed)), // control
-            (&[0, 1, 0, 5, 0, 7, 0xff, 3, 0, 0x21], Err(Undecodable::Malformed)),
+            (&[0, 2, 0, 5, 0, 7, 0xff, 3, 0xc0, 0x21], Err(DecodeError::Malformed)), // LCP
+            (&[0xc8, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2], Err(DecodeError::Malformed)), // control
+            (&[0, 1, 0, 5, 0, 7, 0xff, 3, 0, 0x21], Err(DecodeError::Malformed)),
         ] {
             let datagram = [header, &IP].concat();
-            assert_eq!(L2tp::in_udp(Extent::whole(&datagram)), expected, "{header:x?}");
+            assert_eq!(L2tpMessage::in_udp(Extent::whole(&datagram)), expected, "{header:x?}");
         }
     }
 
@@ -146,14 +150,14 @@ mod tests {
         let frame = [&[2; 12][..], &[8, 0], &IP].concat();
         for skipped in SKIPPED {
             let message = [&[0, 0, 0, 7][..], &[1; 12][..skipped], &frame].concat();
-            let opened = L2tp::in_ip(Extent::whole(&message));
-            let expected = L2tp { session: 7, content: Content::Frame(Extent::whole(&frame)) };
+            let opened = L2tpMessage::in_ip(Extent::whole(&message));
+            let expected = L2tpMessage { session: 7, content: L2tpContent::Frame(Extent::whole(&frame)) };
             assert_eq!(opened, Ok(expected), "{skipped} bytes");
             let datagram = [&[0, 3, 0, 0][..], &message].concat();
-            assert_eq!(L2tp::in_udp(Extent::whole(&datagram)), Ok(expected), "{skipped} bytes");
+            assert_eq!(L2tpMessage::in_udp(Extent::whole(&datagram)), Ok(expected), "{skipped} bytes");
         }
         let longer = [&[0, 0, 0, 7][..], &frame, &[1; 60]].concat();
-        assert_eq!(L2tp::in_ip(Extent::whole(&longer)), Err(Undecodable::Malformed));
-        assert_eq!(L2tp::in_ip(Extent::whole(&[0; 60])), Err(Undecodable::Malformed));
+        assert_eq!(L2tpMessage::in_ip(Extent::whole(&longer)), Err(DecodeError::Malformed));
+        assert_eq!(L2tpMessage::in_ip(Extent::whole(&[0; 60])), Err(DecodeError::Malformed));
     }
 }

@@ -8,9 +8,10 @@
 #![forbid(unsafe_code)]
 
 pub mod ah;
-pub mod captured;
+pub mod captured_packet;
 mod checksum;
 mod decode;
+pub mod decode_error;
 pub mod erspan;
 pub mod ethernet;
 pub mod extent;
@@ -45,22 +46,21 @@ pub mod tcp;
 pub mod time;
 pub mod tunnel;
 pub mod udp;
-pub mod undecodable;
-pub mod unread;
+pub mod unread_protocol;
 pub mod vlan;
 pub mod vxlan;
 mod walk;
 
-pub use captured::Captured;
-pub use checksum::Checksum;
+pub use captured_packet::CapturedPacket;
+pub use checksum::ChecksumStatus;
+pub use decode_error::DecodeError;
 pub use extent::Extent;
-pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, IpProtocol, Side, V4Key};
-pub use fragment::Fragment;
+pub use five_tuple::{Addr, Endpoint, FiveTuple, FlowKey, FlowSide, IpProtocol, V4Key};
+pub use fragment::IpFragment;
 pub use link::LinkType;
-pub use packet::{Packet, TakePacket, TcpInfo, Transport};
+pub use packet::{Packet, PacketConsumer, TcpInfo, TransportHeader};
 pub use seq::TcpSeq;
 pub use time::Timestamp;
 pub use tunnel::Tunnel;
-pub use undecodable::Undecodable;
-pub use unread::UnreadProtocol;
+pub use unread_protocol::UnreadProtocol;
 pub use walk::{innermost, is_tunnel_port, unread_protocol};

@@ -1,7 +1,7 @@
 //! Headers of wireless drivers before 802.11 frames: radiotap (LINKTYPE_IEEE802_11_RADIOTAP,
 //! <https://www.radiotap.org>), Prism (LINKTYPE_IEEE802_11_PRISM), and AVS (LINKTYPE_IEEE802_11_AVS).
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::{Extent, be32};
 
 const AVS_MAGIC: u32 = 0x8021_1000;
@@ -16,15 +16,15 @@ const IS_DAMAGED: u8 = 0x40;
 /// The frame after a radiotap header, and whether its header is padded.
 ///
 /// # Errors
-/// When the header is cut or inconsistent; [`Undecodable::Malformed`] also for frames with a failed checksum.
-pub fn radiotap(packet: Extent<'_>) -> Result<(Extent<'_>, bool), Undecodable> {
+/// When the header is cut or inconsistent; [`DecodeError::Malformed`] also for frames with a failed checksum.
+pub fn radiotap(packet: Extent<'_>) -> Result<(Extent<'_>, bool), DecodeError> {
     let (start, _) = packet.split_header::<8>()?;
     let len = u16::from_le_bytes([start[2], start[3]]);
     let (header, frame) = packet.split_at(len.into())?;
-    let flags = radiotap_flags(header).ok_or(Undecodable::Malformed)?;
+    let flags = radiotap_flags(header).ok_or(DecodeError::Malformed)?;
     match flags & IS_DAMAGED {
         0 => Ok((frame, flags & IS_PADDED != 0)),
-        _ => Err(Undecodable::Malformed),
+        _ => Err(DecodeError::Malformed),
     }
 }
 
@@ -53,7 +53,7 @@ fn radiotap_flags(header: &[u8]) -> Option<u8> {
 ///
 /// # Errors
 /// When the header is cut or has an impossible length.
-pub fn prism(packet: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
+pub fn prism(packet: Extent<'_>) -> Result<Extent<'_>, DecodeError> {
     let (start, _) = packet.split_header::<8>()?;
     if be32(start, 0..4) & 0xffff_f000 == AVS_MAGIC {
         return avs(packet);
@@ -67,15 +67,15 @@ pub fn prism(packet: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
 ///
 /// # Errors
 /// As [`prism`].
-pub fn avs(packet: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
+pub fn avs(packet: Extent<'_>) -> Result<Extent<'_>, DecodeError> {
     let (start, _) = packet.split_header::<8>()?;
     behind(packet, be32(start, 4..8))
 }
 
-fn behind(packet: Extent<'_>, len: u32) -> Result<Extent<'_>, Undecodable> {
+fn behind(packet: Extent<'_>, len: u32) -> Result<Extent<'_>, DecodeError> {
     match len {
         8.. => Ok(packet.split_at(len as usize)?.1),
-        _ => Err(Undecodable::Malformed),
+        _ => Err(DecodeError::Malformed),
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn radiotap_flags_are_found() {
-        let check = |header: &[u8], expected: Result<bool, Undecodable>| {
+        let check = |header: &[u8], expected: Result<bool, DecodeError>| {
             let packet = [header, &[9]].concat();
             let found = radiotap(Extent::whole(&packet));
             assert_eq!(found, expected.map(|padded| (Extent::whole(&[9]), padded)), "{header:x?}");
@@ -94,9 +94,9 @@ mod tests {
         check(&[0, 0, 9, 0, 2, 0, 0, 0, 0x20], Ok(true));
         check(&[0, 0, 17, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20], Ok(true));
         check(&[0, 0, 13, 0, 2, 0, 0, 0x80, 0, 0, 0, 0, 0x30], Ok(true));
-        check(&[0, 0, 9, 0, 2, 0, 0, 0, 0x40], Err(Undecodable::Malformed));
-        check(&[0, 0, 8, 0, 2, 0, 0, 0], Err(Undecodable::Malformed));
-        check(&[0, 0, 44, 0], Err(Undecodable::Malformed));
+        check(&[0, 0, 9, 0, 2, 0, 0, 0, 0x40], Err(DecodeError::Malformed));
+        check(&[0, 0, 8, 0, 2, 0, 0, 0], Err(DecodeError::Malformed));
+        check(&[0, 0, 44, 0], Err(DecodeError::Malformed));
     }
 
     #[test]
@@ -105,6 +105,6 @@ mod tests {
         assert_eq!(prism(Extent::whole(&prism_header)), Ok(Extent::whole(&[9])));
         let avs_header = [0x80, 0x21, 0x10, 1, 0, 0, 0, 8, 9];
         assert_eq!(prism(Extent::whole(&avs_header)), Ok(Extent::whole(&[9])));
-        assert_eq!(avs(Extent::whole(&[0; 9])), Err(Undecodable::Malformed));
+        assert_eq!(avs(Extent::whole(&[0; 9])), Err(DecodeError::Malformed));
     }
 }

@@ -1,7 +1,7 @@
 //! MPLS label stack entries (RFC 3032 §2.1). The stack does not name its content: the first nibble distinguishes IPv4
 //! and IPv6 (RFC 4928 §3); 0 is the control word of a pseudowire (RFC 4385 §3) that carries Ethernet (RFC 4448).
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::{Extent, be32};
 
 /// Maximum labels removed from one packet.
@@ -14,7 +14,7 @@ pub const CONTROL_WORD_LEN: usize = 4;
 ///
 /// # Errors
 /// When an entry is cut, or there are more than [`LABELS_MAX`].
-pub fn peel(mut stack: Extent<'_>) -> Result<(u32, Extent<'_>), Undecodable> {
+pub fn peel(mut stack: Extent<'_>) -> Result<(u32, Extent<'_>), DecodeError> {
     for _ in 0..LABELS_MAX {
         let (entry, rest) = stack.split_header::<4>()?;
         let entry = be32(entry, 0..4);
@@ -23,7 +23,7 @@ pub fn peel(mut stack: Extent<'_>) -> Result<(u32, Extent<'_>), Undecodable> {
         }
         stack = rest;
     }
-    Err(Undecodable::Malformed)
+    Err(DecodeError::Malformed)
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn stacks_end() {
         let endless = [0; 4 * (LABELS_MAX + 1)];
-        assert_eq!(peel(Extent::whole(&endless)), Err(Undecodable::Malformed));
-        assert_eq!(peel(Extent::new(&endless[..6], 8)), Err(Undecodable::Truncated));
+        assert_eq!(peel(Extent::whole(&endless)), Err(DecodeError::Malformed));
+        assert_eq!(peel(Extent::new(&endless[..6], 8)), Err(DecodeError::Truncated));
     }
 }

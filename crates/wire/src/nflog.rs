@@ -1,7 +1,7 @@
 //! Linux netfilter log messages (LINKTYPE_NFLOG): attributes with type and length, one of which is an IP packet. At
 //! most [`ATTRIBUTES_MAX`] are parsed.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::Extent;
 
 /// Maximum attributes parsed; the kernel sends at most 20.
@@ -13,18 +13,18 @@ const HEADER_LEN: u16 = 4;
 /// The packet in a message.
 ///
 /// # Errors
-/// [`Undecodable::NotIp`] if there is none; otherwise if an attribute is cut or has an impossible length.
-pub fn open(message: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
+/// [`DecodeError::NotIp`] if there is none; otherwise if an attribute is cut or has an impossible length.
+pub fn open(message: Extent<'_>) -> Result<Extent<'_>, DecodeError> {
     // Family, version, group.
     let (_, mut rest) = message.split_header::<4>()?;
     for _ in 0..ATTRIBUTES_MAX {
         if rest.original_len == 0 {
-            return Err(Undecodable::NotIp);
+            return Err(DecodeError::NotIp);
         }
         let (header, payload) = rest.split_header::<4>()?;
         let (len, kind) = order(*header);
         if len < HEADER_LEN {
-            return Err(Undecodable::Malformed);
+            return Err(DecodeError::Malformed);
         }
         if kind == PAYLOAD {
             return Ok(payload);
@@ -33,7 +33,7 @@ pub fn open(message: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
         // The last one may be unpadded.
         rest = rest.split_at(padded.min(rest.original_len.max(len.into()) as usize))?.1;
     }
-    Err(Undecodable::Malformed)
+    Err(DecodeError::Malformed)
 }
 
 /// Length and type are in the byte order of the capturing machine; types are small.
@@ -54,12 +54,12 @@ mod tests {
         let big = [2, 0, 0, 1, 0, 5, 0, 10, 0, 0, 0, 0, 0, 5, 0, 9, 0x45];
         assert_eq!(open(Extent::whole(&little)), Ok(Extent::whole(&[0x45])));
         assert_eq!(open(Extent::whole(&big)), Ok(Extent::whole(&[0x45])));
-        assert_eq!(open(Extent::whole(&little[..9])), Err(Undecodable::NotIp));
-        assert_eq!(open(Extent::whole(&[2, 0, 0, 1, 3, 0, 1, 0])), Err(Undecodable::Malformed));
-        assert_eq!(open(Extent::new(&little[..11], 17)), Err(Undecodable::Truncated));
+        assert_eq!(open(Extent::whole(&little[..9])), Err(DecodeError::NotIp));
+        assert_eq!(open(Extent::whole(&[2, 0, 0, 1, 3, 0, 1, 0])), Err(DecodeError::Malformed));
+        assert_eq!(open(Extent::new(&little[..11], 17)), Err(DecodeError::Truncated));
         assert_eq!(
             open(Extent::whole(&[&[0; 4][..], &[4, 0, 1, 0].repeat(70)].concat())),
-            Err(Undecodable::Malformed)
+            Err(DecodeError::Malformed)
         );
     }
 }

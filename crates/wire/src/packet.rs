@@ -2,7 +2,7 @@
 
 use std::ops::BitOr;
 
-use crate::captured::Captured;
+use crate::captured_packet::CapturedPacket;
 use crate::five_tuple::FiveTuple;
 use crate::seq::TcpSeq;
 use crate::time::Timestamp;
@@ -29,7 +29,7 @@ pub struct Packet<'a> {
     /// Tunnels around the packet.
     pub tunnel: Tunnel,
     /// The transport header.
-    pub transport: Transport,
+    pub transport: TransportHeader,
     /// TCP or UDP checksum from the header; 0 if none.
     pub checksum: u16,
     /// Captured transport header and payload.
@@ -42,7 +42,7 @@ pub struct Packet<'a> {
 
 /// The transport header of a [`Packet`].
 #[derive(Clone, Copy, Debug)]
-pub enum Transport {
+pub enum TransportHeader {
     /// TCP.
     Tcp(TcpInfo),
     /// UDP.
@@ -112,7 +112,7 @@ impl BitOr for TcpFlags {
 }
 
 /// Receiver of decoded packets. Its method should be `#[inline(always)]`, see [`Packet::decode_into`].
-pub trait TakePacket<'a> {
+pub trait PacketConsumer<'a> {
     /// Handles a packet decoded from `captured`.
-    fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>);
+    fn packet(&mut self, captured: &CapturedPacket<'a>, packet: &Packet<'a>);
 }

@@ -1,7 +1,7 @@
 //! PPP frames (RFC 1661 §2), with or without the address and control bytes of HDLC framing (RFC 1662 §3.1), and with
 //! a protocol field of two bytes or compressed to one (RFC 1661 §6.5).
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::ethernet::EtherType;
 use crate::extent::Extent;
 
@@ -10,19 +10,19 @@ const HDLC: [u8; 2] = [0xff, 3];
 
 /// A view of a PPP frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ppp<'a> {
+pub struct PppFrame<'a> {
     /// Protocol number (<https://www.iana.org/assignments/ppp-numbers>).
     pub protocol: u16,
     /// The content.
     pub payload: Extent<'a>,
 }
 
-impl<'a> Ppp<'a> {
+impl<'a> PppFrame<'a> {
     /// Checks the length once.
     ///
     /// # Errors
     /// When the protocol field is cut.
-    pub fn new_checked(frame: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(frame: Extent<'a>) -> Result<Self, DecodeError> {
         let frame = match frame.bytes.first() == Some(&HDLC[0]) {
             true => {
                 frame.split_header::<2>().map(|(start, rest)| if *start == HDLC { rest } else { frame })?
@@ -58,14 +58,18 @@ mod tests {
     #[test]
     fn every_framing() {
         for frame in [&[0, 0x21, 9][..], &[0x21, 9], &[0xff, 3, 0, 0x21, 9], &[0xff, 3, 0x21, 9]] {
-            let ppp = Ppp::new_checked(Extent::whole(frame)).expect("whole");
+            let ppp = PppFrame::new_checked(Extent::whole(frame)).expect("whole");
             let expected = (Some(EtherType::IPV4), &[9][..]);
             assert_eq!((ppp.ether_type(), ppp.payload.bytes), expected, "{frame:x?}");
         }
-        let lcp = Ppp::new_checked(Extent::whole(&[0xc0, 0x21, 1])).expect("whole");
+        let lcp = PppFrame::new_checked(Extent::whole(&[0xc0, 0x21, 1])).expect("whole");
         assert_eq!((lcp.protocol, lcp.ether_type()), (0xc021, None));
         for frame in [&[][..], &[0], &[0xff, 3], &[0xff, 3, 0]] {
-            assert_eq!(Ppp::new_checked(Extent::whole(frame)), Err(Undecodable::Malformed), "{frame:x?}");
+            assert_eq!(
+                PppFrame::new_checked(Extent::whole(frame)),
+                Err(DecodeError::Malformed),
+                "{frame:x?}"
+            );
         }
     }
 }

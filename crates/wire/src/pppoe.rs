@@ -1,7 +1,7 @@
 //! PPPoE session headers (RFC 2516 §4); PPP ([`crate::ppp`]) follows. The length is ignored: the inner packet states
 //! the same.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::{Extent, be16};
 
 /// A view of a PPPoE session header.
@@ -16,10 +16,10 @@ impl<'a> PppoeHeader<'a> {
     ///
     /// # Errors
     /// When there are fewer than 6 bytes, or version, type, and code are not those of session data.
-    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, payload) = packet.split_header()?;
         if header[..2] != [0x11, 0] {
-            return Err(Undecodable::Malformed);
+            return Err(DecodeError::Malformed);
         }
         Ok(Self { header, payload })
     }
@@ -53,10 +53,10 @@ mod tests {
     fn too_short_or_not_data() {
         assert_eq!(
             PppoeHeader::new_checked(Extent::new(&PACKET[..5], 9)).err(),
-            Some(Undecodable::Truncated)
+            Some(DecodeError::Truncated)
         );
         let mut discovery = PACKET;
         discovery[1] = 9;
-        assert_eq!(PppoeHeader::new_checked(Extent::whole(&discovery)).err(), Some(Undecodable::Malformed));
+        assert_eq!(PppoeHeader::new_checked(Extent::whole(&discovery)).err(), Some(DecodeError::Malformed));
     }
 }

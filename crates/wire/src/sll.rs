@@ -1,7 +1,7 @@
 //! Linux cooked headers, used by captures of the `any` device: v1 (LINKTYPE_LINUX_SLL) and v2 (LINKTYPE_LINUX_SLL2),
 //! <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html>. The sender's link address is not kept.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be16, be32};
 
@@ -33,7 +33,7 @@ impl<'a> SllHeader<'a> {
     /// # Errors
     /// When there are fewer than 16 bytes.
     #[inline]
-    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, payload) = packet.split_header()?;
         Ok(Self { header, payload })
     }
@@ -72,7 +72,7 @@ impl<'a> Sll2Header<'a> {
     /// # Errors
     /// When there are fewer than 20 bytes.
     #[inline]
-    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, payload) = packet.split_header()?;
         Ok(Self { header, payload })
     }
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn too_short() {
-        assert_eq!(SllHeader::new_checked(Extent::new(&V1[..15], 100)).err(), Some(Undecodable::Truncated));
-        assert_eq!(Sll2Header::new_checked(Extent::new(&V2[..19], 100)).err(), Some(Undecodable::Truncated));
-        assert_eq!(Sll2Header::new_checked(Extent::whole(&V2[..19])).err(), Some(Undecodable::Malformed));
+        assert_eq!(SllHeader::new_checked(Extent::new(&V1[..15], 100)).err(), Some(DecodeError::Truncated));
+        assert_eq!(Sll2Header::new_checked(Extent::new(&V2[..19], 100)).err(), Some(DecodeError::Truncated));
+        assert_eq!(Sll2Header::new_checked(Extent::whole(&V2[..19])).err(), Some(DecodeError::Malformed));
     }
 }

@@ -1,7 +1,7 @@
 //! Tags between an Ethernet header and its content that contain only the next EtherType of interest: Cisco metadata
 //! (CMD, with a security group), VN-Tag, 802.1BR E-Tag, and HSR. PRP has a trailer instead, which is padding to IP.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be16};
 
@@ -17,7 +17,7 @@ const HSR: EtherType = EtherType(0x892f);
 ///
 /// # Errors
 /// When the tag is cut.
-pub fn peel(ether_type: EtherType, tag: Extent<'_>) -> Result<Option<(EtherType, Extent<'_>)>, Undecodable> {
+pub fn peel(ether_type: EtherType, tag: Extent<'_>) -> Result<Option<(EtherType, Extent<'_>)>, DecodeError> {
     let len = match ether_type {
         VN_TAG | HSR => 4,
         E_TAG => 6,
@@ -47,7 +47,7 @@ mod tests {
             let expected = Some((EtherType::IPV4, Extent::whole(&[9])));
             assert_eq!(peel(ether_type, Extent::whole(&bytes)), Ok(expected), "{ether_type:x?}");
             let cut = Extent::new(&bytes[..tag.len()], 60);
-            assert_eq!(peel(ether_type, cut), Err(Undecodable::Truncated), "{ether_type:x?}");
+            assert_eq!(peel(ether_type, cut), Err(DecodeError::Truncated), "{ether_type:x?}");
         }
         assert_eq!(peel(EtherType::IPV4, Extent::whole(&[])), Ok(None));
     }

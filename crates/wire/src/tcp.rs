@@ -3,7 +3,7 @@
 
 use crate::extent::{Extent, be16, be32};
 use crate::packet::TcpFlags;
-use crate::{TcpSeq, Undecodable};
+use crate::{DecodeError, TcpSeq};
 
 mod field {
     use std::ops::Range;
@@ -31,14 +31,14 @@ impl<'a> TcpHeader<'a> {
     /// # Errors
     /// When the first 20 bytes are cut, or the data offset lies inside them or after the end of the segment.
     #[inline]
-    pub fn new_checked(segment: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(segment: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, rest) = segment.split_header::<{ field::END }>()?;
         let options_len = match header[field::DATA_OFFSET] >> 4 {
             words @ 5.. => usize::from(words - 5) * 4,
-            _ => return Err(Undecodable::Malformed),
+            _ => return Err(DecodeError::Malformed),
         };
         let Some(payload_len) = rest.original_len.checked_sub(options_len as u32) else {
-            return Err(Undecodable::Malformed);
+            return Err(DecodeError::Malformed);
         };
         let (options, payload) = rest.bytes.split_at(options_len.min(rest.bytes.len()));
         Ok(Self { header, options, payload: Extent { bytes: payload, original_len: payload_len } })
@@ -233,15 +233,15 @@ mod tests {
     fn impossible_lengths() {
         for n in 0..20 {
             let cut = TcpHeader::new_checked(Extent::new(&SEGMENT[..n], 26));
-            assert_eq!(cut.err(), Some(Undecodable::Truncated), "{n} bytes");
+            assert_eq!(cut.err(), Some(DecodeError::Truncated), "{n} bytes");
             let short = TcpHeader::new_checked(Extent::whole(&SEGMENT[..n]));
-            assert_eq!(short.err(), Some(Undecodable::Malformed), "{n} bytes");
+            assert_eq!(short.err(), Some(DecodeError::Malformed), "{n} bytes");
         }
         for offset in [0x00, 0x40, 0x70, 0xf0] {
             let mut segment = SEGMENT;
             segment[12] = offset;
             let view = TcpHeader::new_checked(Extent::whole(&segment));
-            assert_eq!(view.err(), Some(Undecodable::Malformed), "{offset:#x}");
+            assert_eq!(view.err(), Some(DecodeError::Malformed), "{offset:#x}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Encapsulations removed from a packet: [`Tunnel`]. Each is a [`Layer`]; at most [`LAYERS_MAX`] are removed.
+//! Encapsulations removed from a packet: [`Tunnel`]. Each is a [`TunnelLayer`]; at most [`LAYERS_MAX`] are removed.
 
 use std::fmt;
 
-use crate::{Addr, Undecodable};
+use crate::{Addr, DecodeError};
 
 /// Maximum encapsulations of one packet: overlays in mirrors in provider networks nest three or four.
 pub const LAYERS_MAX: usize = 8;
@@ -10,7 +10,7 @@ pub const LAYERS_MAX: usize = 8;
 /// One encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Layer {
+pub enum TunnelLayer {
     /// PPP over Ethernet (RFC 2516).
     Pppoe = 1,
     /// A stack of MPLS labels (RFC 3032).
@@ -41,8 +41,8 @@ pub enum Layer {
     Nsh,
 }
 
-impl Layer {
-    const ALL: [Layer; 14] = [
+impl TunnelLayer {
+    const ALL: [TunnelLayer; 14] = [
         Self::Pppoe,
         Self::Mpls,
         Self::Gre,
@@ -85,7 +85,7 @@ impl Layer {
 /// innermost: `gre/mpls`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tunnel {
-    /// [`Layer`]s as numbers, the outermost in the lowest byte.
+    /// [`TunnelLayer`]s as numbers, the outermost in the lowest byte.
     layers: u64,
     /// Number of the innermost layer that has one: network id, GRE key, ERSPAN session, GTP TEID, last MPLS label,
     /// PPPoE or L2TP session, backbone service, service path.
@@ -108,27 +108,27 @@ impl Tunnel {
     }
 
     /// Layers from the outermost to the innermost.
-    pub fn layers(&self) -> impl Iterator<Item = Layer> {
+    pub fn layers(&self) -> impl Iterator<Item = TunnelLayer> {
         let numbers = self.layers.to_le_bytes().into_iter().take_while(|n| *n != 0);
-        numbers.map(|n| Layer::ALL[usize::from(n) - 1])
+        numbers.map(|n| TunnelLayer::ALL[usize::from(n) - 1])
     }
 
     /// Number of the packet's virtual network, if the innermost layer is an overlay: equal addresses in networks of
     /// different numbers may belong to different machines.
     #[must_use]
     pub fn network(&self) -> Option<u32> {
-        let is_overlay = matches!(self.layers().last(), Some(Layer::Vxlan | Layer::Geneve));
+        let is_overlay = matches!(self.layers().last(), Some(TunnelLayer::Vxlan | TunnelLayer::Geneve));
         self.id.filter(|_| is_overlay)
     }
 
     /// Adds an inner layer.
     ///
     /// # Errors
-    /// [`Undecodable::TooDeep`] if there are already [`LAYERS_MAX`].
-    pub(crate) fn enter(&mut self, layer: Layer, id: Option<u32>) -> Result<(), Undecodable> {
+    /// [`DecodeError::TooDeep`] if there are already [`LAYERS_MAX`].
+    pub(crate) fn enter(&mut self, layer: TunnelLayer, id: Option<u32>) -> Result<(), DecodeError> {
         let depth = 8 - self.layers.leading_zeros() / 8;
         if depth as usize >= LAYERS_MAX {
-            return Err(Undecodable::TooDeep);
+            return Err(DecodeError::TooDeep);
         }
         self.layers |= u64::from(layer as u8) << (8 * depth);
         self.id = id.or(self.id);
@@ -153,24 +153,24 @@ mod tests {
     fn layers_up_to_the_bound() {
         let mut tunnel = Tunnel::default();
         assert!(tunnel.is_none());
-        for layer in Layer::ALL.into_iter().skip(Layer::ALL.len() - LAYERS_MAX) {
-            tunnel.enter(layer, (layer == Layer::Gtp).then_some(7)).expect("within the bound");
+        for layer in TunnelLayer::ALL.into_iter().skip(TunnelLayer::ALL.len() - LAYERS_MAX) {
+            tunnel.enter(layer, (layer == TunnelLayer::Gtp).then_some(7)).expect("within the bound");
         }
         assert_eq!(tunnel.to_string(), "6in4/6in6/vxlan/geneve/gtp/l2tp/pbb/nsh");
-        assert_eq!((tunnel.id, tunnel.enter(Layer::Gre, None)), (Some(7), Err(Undecodable::TooDeep)));
+        assert_eq!((tunnel.id, tunnel.enter(TunnelLayer::Gre, None)), (Some(7), Err(DecodeError::TooDeep)));
     }
 
     #[test]
     fn numbers_are_places() {
-        assert!(Layer::ALL.iter().enumerate().all(|(i, layer)| *layer as usize == i + 1));
+        assert!(TunnelLayer::ALL.iter().enumerate().all(|(i, layer)| *layer as usize == i + 1));
     }
 
     #[test]
     fn only_overlays_number_networks() {
         for (layers, network) in [
-            (&[Layer::Gre][..], None),
-            (&[Layer::Erspan, Layer::Vxlan], Some(2)),
-            (&[Layer::Vxlan, Layer::Ipip], None),
+            (&[TunnelLayer::Gre][..], None),
+            (&[TunnelLayer::Erspan, TunnelLayer::Vxlan], Some(2)),
+            (&[TunnelLayer::Vxlan, TunnelLayer::Ipip], None),
         ] {
             let mut tunnel = Tunnel::default();
             layers.iter().zip(1..).for_each(|(layer, id)| tunnel.enter(*layer, Some(id)).expect("few"));

@@ -1,7 +1,7 @@
 //! UDP headers (RFC 768). The length field determines the end of the payload; 0 is a jumbogram (RFC 2675 §4) or a
 //! datagram that the adapter will divide, and means unlimited.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::extent::{Extent, be16};
 
 mod field {
@@ -28,14 +28,14 @@ impl<'a> UdpHeader<'a> {
     /// # Errors
     /// When the header is cut, or its length field is below the header length or above the datagram's.
     #[inline]
-    pub fn new_checked(datagram: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(datagram: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, rest) = datagram.split_header::<{ field::END }>()?;
         let payload = match u32::from(be16(header, field::LEN)) {
             0 => rest,
             len => {
-                let len = len.checked_sub(field::END as u32).ok_or(Undecodable::Malformed)?;
+                let len = len.checked_sub(field::END as u32).ok_or(DecodeError::Malformed)?;
                 if len > rest.original_len {
-                    return Err(Undecodable::Malformed);
+                    return Err(DecodeError::Malformed);
                 }
                 rest.limit(len)
             }
@@ -71,7 +71,7 @@ mod tests {
 
     const DATAGRAM: [u8; 12] = [0, 53, 0x80, 0, 0, 10, 0, 0, 1, 2, 3, 4];
 
-    fn check(len: u8, captured: usize, original: u32, expected: Result<(&[u8], u32), Undecodable>) {
+    fn check(len: u8, captured: usize, original: u32, expected: Result<(&[u8], u32), DecodeError>) {
         let mut datagram = DATAGRAM;
         datagram[5] = len;
         let view = UdpHeader::new_checked(Extent::new(&datagram[..captured], original));
@@ -91,9 +91,9 @@ mod tests {
         check(8, 12, 12, Ok((&[], 0)));
         check(0, 12, 12, Ok((&[1, 2, 3, 4], 4)));
         check(100, 12, 100, Ok((&[1, 2, 3, 4], 92)));
-        check(7, 12, 12, Err(Undecodable::Malformed));
-        check(13, 12, 12, Err(Undecodable::Malformed));
-        check(12, 7, 12, Err(Undecodable::Truncated));
-        check(12, 7, 7, Err(Undecodable::Malformed));
+        check(7, 12, 12, Err(DecodeError::Malformed));
+        check(13, 12, 12, Err(DecodeError::Malformed));
+        check(12, 7, 12, Err(DecodeError::Truncated));
+        check(12, 7, 7, Err(DecodeError::Malformed));
     }
 }

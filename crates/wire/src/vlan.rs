@@ -1,7 +1,7 @@
 //! VLAN tags: 802.1Q, and 802.1ad service tags stacked on them (IEEE 802.1Q-2022 §9.6). At most [`TAGS_MAX`] are
 //! removed from one packet.
 
-use crate::Undecodable;
+use crate::DecodeError;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be16};
 
@@ -28,7 +28,7 @@ impl<'a> VlanTag<'a> {
     /// # Errors
     /// When there are fewer than 4 bytes.
     #[inline]
-    pub fn new_checked(tag: Extent<'a>) -> Result<Self, Undecodable> {
+    pub fn new_checked(tag: Extent<'a>) -> Result<Self, DecodeError> {
         let (header, payload) = tag.split_header()?;
         Ok(Self { header, payload })
     }
@@ -67,7 +67,7 @@ impl<'a> VlanTag<'a> {
 pub fn peel(
     mut ether_type: EtherType,
     mut rest: Extent<'_>,
-) -> Result<(EtherType, Extent<'_>, Option<u16>), Undecodable> {
+) -> Result<(EtherType, Extent<'_>, Option<u16>), DecodeError> {
     let mut vlan = None;
     for _ in 0..TAGS_MAX {
         if !ether_type.is_vlan() {
@@ -76,7 +76,7 @@ pub fn peel(
         let tag = VlanTag::new_checked(rest)?;
         (ether_type, rest, vlan) = (tag.ether_type(), tag.payload(), number(tag.id()).or(vlan));
     }
-    if ether_type.is_vlan() { Err(Undecodable::Malformed) } else { Ok((ether_type, rest, vlan)) }
+    if ether_type.is_vlan() { Err(DecodeError::Malformed) } else { Ok((ether_type, rest, vlan)) }
 }
 
 /// VLAN of a tag's id; 0 is no VLAN.
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn too_short() {
-        assert_eq!(VlanTag::new_checked(Extent::new(&[0; 3], 4)).err(), Some(Undecodable::Truncated));
-        assert_eq!(VlanTag::new_checked(Extent::whole(&[0; 3])).err(), Some(Undecodable::Malformed));
+        assert_eq!(VlanTag::new_checked(Extent::new(&[0; 3], 4)).err(), Some(DecodeError::Truncated));
+        assert_eq!(VlanTag::new_checked(Extent::whole(&[0; 3])).err(), Some(DecodeError::Malformed));
     }
 
     #[test]
@@ -112,6 +112,6 @@ mod tests {
             assert_eq!((ether_type, rest.bytes, vlan), (EtherType::IPV4, &[7][..], Some(1)), "{n} tags");
         }
         let bytes: Vec<u8> = stack(TAGS_MAX + 1).collect();
-        assert_eq!(peel(EtherType::QINQ, Extent::whole(&bytes)).err(), Some(Undecodable::Malformed));
+        assert_eq!(peel(EtherType::QINQ, Extent::whole(&bytes)).err(), Some(DecodeError::Malformed));
     }
 }

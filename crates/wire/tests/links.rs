@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use testkit::packet::{Sent, tcp_info};
+use testkit::packet::{SentPacket, tcp_info};
 use wire::packet::TcpFlags;
 use wire::{
-    Captured, Fragment, LinkType, Packet, Timestamp, Undecodable, UnreadProtocol, innermost, unread_protocol,
+    CapturedPacket, DecodeError, IpFragment, LinkType, Packet, Timestamp, UnreadProtocol, innermost,
+    unread_protocol,
 };
 
 const ETHERNET: u16 = 1;
@@ -25,7 +26,7 @@ struct Case {
 /// An Ethernet frame with a segment.
 fn plain() -> Vec<u8> {
     let ends = ("10.9.0.1:40000".parse().expect("an end"), "10.9.0.2:80".parse().expect("an end"));
-    Sent::tcp(Timestamp(1), ends, tcp_info(5, 6, TcpFlags::ACK), PAYLOAD).to_bytes()
+    SentPacket::tcp(Timestamp(1), ends, tcp_info(5, 6, TcpFlags::ACK), PAYLOAD).to_bytes()
 }
 
 fn ip() -> Vec<u8> {
@@ -171,9 +172,9 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn captured<'a>(case: &Case, bytes: &'a [u8], original_len: usize) -> Captured<'a> {
+fn captured<'a>(case: &Case, bytes: &'a [u8], original_len: usize) -> CapturedPacket<'a> {
     let link_type = LinkType::from(case.link_type);
-    Captured { ts: Timestamp(1), link_type, original_len: original_len as u32, bytes }
+    CapturedPacket { ts: Timestamp(1), link_type, original_len: original_len as u32, bytes }
 }
 
 #[test]
@@ -182,7 +183,7 @@ fn packets_are_found_behind_every_header() {
         let packet = Packet::decode(&captured(&case, &case.bytes, case.bytes.len()));
         let packet = packet.unwrap_or_else(|why| panic!("{}: {why:?}", case.name));
         let expected =
-            Packet::decode(&Captured { link_type: LinkType::Ethernet, ..captured(&case, &plain(), 0) })
+            Packet::decode(&CapturedPacket { link_type: LinkType::Ethernet, ..captured(&case, &plain(), 0) })
                 .map(|packet| packet.five_tuple);
         assert_eq!(Ok(packet.five_tuple), expected, "{}", case.name);
         assert_eq!(
@@ -198,7 +199,7 @@ fn packets_are_found_behind_every_header() {
         for n in 0..case.bytes.len() {
             match Packet::decode(&captured(&case, &case.bytes[..n], case.bytes.len())) {
                 Ok(part) => assert_eq!(part.five_tuple, packet.five_tuple, "{}: {n} bytes", case.name),
-                Err(why) => assert_eq!(why, Undecodable::Truncated, "{}: {n} bytes", case.name),
+                Err(why) => assert_eq!(why, DecodeError::Truncated, "{}: {n} bytes", case.name),
             }
         }
     }
@@ -212,7 +213,7 @@ fn headers_in_front_of_a_part_are_repaired() {
         let at =
             bytes.windows(8).rposition(|w| w[0] == 0x45 && w[1] == 0 && w[3] > 20).expect("an IP header");
         bytes[at + 6] = 0x20; // more fragments
-        let Some(part) = Fragment::of(&captured(case, &bytes, bytes.len())) else {
+        let Some(part) = IpFragment::of(&captured(case, &bytes, bytes.len())) else {
             panic!("{}: not a fragment", case.name);
         };
         let (longer, mut whole) = (vec![7; 3000], part.head.to_vec());
@@ -240,14 +241,15 @@ fn what_is_not_read_is_named() {
     ] {
         let link_type = LinkType::from(link_type);
         let packet =
-            Captured { ts: Timestamp(1), link_type, original_len: bytes.len() as u32, bytes: &bytes };
+            CapturedPacket { ts: Timestamp(1), link_type, original_len: bytes.len() as u32, bytes: &bytes };
         let why = Packet::decode(&packet).err();
-        assert!(matches!(why, Some(Undecodable::NotIp | Undecodable::UnknownLinkType)), "{name}: {why:?}");
+        assert!(matches!(why, Some(DecodeError::NotIp | DecodeError::UnknownLinkType)), "{name}: {why:?}");
         assert_eq!(unread_protocol(&packet).map(|protocol| protocol.to_string()).as_deref(), Some(name));
     }
     let tags = frame(0x8926, &[[0, 1, 0, 2, 0x89, 0x26]].repeat(9).concat());
-    let endless = Captured { ts: Timestamp(1), link_type: LinkType::Ethernet, original_len: 0, bytes: &tags };
-    assert_eq!(Packet::decode(&endless).err(), Some(Undecodable::Malformed));
+    let endless =
+        CapturedPacket { ts: Timestamp(1), link_type: LinkType::Ethernet, original_len: 0, bytes: &tags };
+    assert_eq!(Packet::decode(&endless).err(), Some(DecodeError::Malformed));
     assert_eq!(unread_protocol(&endless), None::<UnreadProtocol>);
 }
 
@@ -295,7 +297,7 @@ fn tshark(link_type: u16, cases: &[Case]) -> Vec<String> {
 /// Damaged headers of every kind are decoded, or not; the parts that come out fit together.
 #[test]
 fn damage_does_no_harm() {
-    let mut rng = testkit::Rng::new(7);
+    let mut rng = testkit::SeededRng::new(7);
     let cases = cases();
     for _ in 0..50_000 {
         let mut random = |below: usize| rng.next_u64() as usize % below.max(1);
@@ -318,7 +320,7 @@ fn damage_does_no_harm() {
                 case.name
             );
         }
-        if let Some(part) = Fragment::of(&packet) {
+        if let Some(part) = IpFragment::of(&packet) {
             let _ = part.repair.apply(&mut part.head.to_vec(), 1480);
         }
     }

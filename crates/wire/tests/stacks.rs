@@ -1,10 +1,10 @@
 //! Packets in any stack of encapsulations: what comes out is what went in, and what the stack was.
 
 use proptest::prelude::*;
-use testkit::packet::{Sent, tcp_info};
-use wire::packet::{TcpFlags, Transport};
+use testkit::packet::{SentPacket, tcp_info};
+use wire::packet::{TcpFlags, TransportHeader};
 use wire::tunnel::LAYERS_MAX;
-use wire::{Captured, Fragment, LinkType, Packet, Timestamp, Undecodable};
+use wire::{CapturedPacket, DecodeError, IpFragment, LinkType, Packet, Timestamp};
 
 /// A packet under construction.
 enum Content {
@@ -180,9 +180,9 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
     }
 }
 
-fn captured(bytes: &[u8], original_len: usize) -> Captured<'_> {
+fn captured(bytes: &[u8], original_len: usize) -> CapturedPacket<'_> {
     let (ts, link_type) = (Timestamp(1), LinkType::Ethernet);
-    Captured { ts, link_type, original_len: original_len as u32, bytes }
+    CapturedPacket { ts, link_type, original_len: original_len as u32, bytes }
 }
 
 proptest! {
@@ -198,7 +198,7 @@ proptest! {
     ) {
         let ends = if v6 { ("[fd00::1]:9", "[fd00::2]:80") } else { ("10.0.0.1:9", "10.0.0.2:80") };
         let ends = (ends.0.parse().expect("an end"), ends.1.parse().expect("an end"));
-        let sent = Sent::tcp(Timestamp(1), ends, tcp_info(5, 6, TcpFlags::ACK), &payload);
+        let sent = SentPacket::tcp(Timestamp(1), ends, tcp_info(5, 6, TcpFlags::ACK), &payload);
         let bytes = sent.to_bytes();
         let mut content = if is_frame { Content::Frame(bytes) } else { Content::Ip(bytes[14..].to_vec()) };
         let (mut names, mut ids) = (Vec::new(), Vec::new());
@@ -211,12 +211,12 @@ proptest! {
         let frame = content.into_frame();
         let decoded = Packet::decode(&captured(&frame, frame.len()));
         if names.len() > LAYERS_MAX {
-            prop_assert_eq!(decoded.err(), Some(Undecodable::TooDeep));
+            prop_assert_eq!(decoded.err(), Some(DecodeError::TooDeep));
             return Ok(());
         }
         let packet = decoded.expect("a packet");
         prop_assert_eq!((packet.five_tuple, packet.payload), (sent.packet().five_tuple, &payload[..]));
-        prop_assert!(matches!(packet.transport, Transport::Tcp(tcp) if tcp.seq.0 == 5));
+        prop_assert!(matches!(packet.transport, TransportHeader::Tcp(tcp) if tcp.seq.0 == 5));
         prop_assert_eq!(packet.tunnel.to_string(), names.join("/"));
         prop_assert_eq!(packet.tunnel.id, ids.into_iter().flatten().next());
         if let Some((src, dst)) = packet.tunnel.ends {
@@ -231,7 +231,7 @@ proptest! {
                 prop_assert_eq!(part.payload_original_len as usize, payload.len());
                 prop_assert!(payload.starts_with(part.payload));
             }
-            Err(why) => prop_assert_eq!(why, Undecodable::Truncated),
+            Err(why) => prop_assert_eq!(why, DecodeError::Truncated),
         }
     }
 
@@ -239,14 +239,14 @@ proptest! {
     #[test]
     fn headers_in_front_of_a_part_are_repaired(wraps in prop::collection::vec(any::<Wrap>(), 0..LAYERS_MAX)) {
         let ends = ("10.0.0.1:9".parse().expect("an end"), "10.0.0.2:80".parse().expect("an end"));
-        let mut inner = Sent::udp(Timestamp(1), ends, b"sixteen bytes..!").to_bytes()[14..].to_vec();
+        let mut inner = SentPacket::udp(Timestamp(1), ends, b"sixteen bytes..!").to_bytes()[14..].to_vec();
         inner[6] = 0x20; // more fragments
         let mut content = Content::Ip(inner);
         for way in wraps {
             content = wrap(content, way).0;
         }
         let frame = content.into_frame();
-        let part = Fragment::of(&captured(&frame, frame.len())).expect("a fragment");
+        let part = IpFragment::of(&captured(&frame, frame.len())).expect("a fragment");
         prop_assert_eq!((part.offset, part.more, part.payload.bytes.len()), (0, true, 24));
         let mut whole = part.head.to_vec();
         prop_assert!(part.repair.apply(&mut whole, 24));

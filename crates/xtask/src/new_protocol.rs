@@ -90,15 +90,15 @@ fn with_module(name: &str, root: &str) -> Result<String> {
 /// The registry with one line more, and the module that it names imported.
 fn registered(name: &str, registry: &str) -> Result<String> {
     let (before, rest) =
-        registry.split_once("use crate::{Protocol, ").context("the import of the protocols")?;
+        registry.split_once("use crate::{ProtocolDefinition, ").context("the import of the protocols")?;
     let (modules, after) = rest.split_once("};").context("the end of the import")?;
     let mut modules: Vec<&str> = modules.split(", ").collect();
     modules.push(name);
     modules.sort_unstable();
     let (list, end) = after.split_once("\n];").context("the end of the list")?;
     Ok(format!(
-        "{before}use crate::{{Protocol, {}}};{list}
-    Registration {{ schema: {name}::schema, reads: Reads::Messages(&{name}::PROTOCOL, {name}::ALL) }},
+        "{before}use crate::{{ProtocolDefinition, {}}};{list}
+    Registration {{ schema: {name}::schema, reads: ParserInput::Messages(&{name}::PROTOCOL, {name}::ALL) }},
 ];{end}",
         modules.join(", ")
     ))
@@ -155,7 +155,10 @@ mod tests {
         let files = files("line_store", read).expect("a good name");
         let text = |path: &str| &files.iter().find(|(p, _)| p == path).expect("it is written").1;
         let parser = text("crates/parsers/src/line_store.rs");
-        assert!(parser.contains("impl Messages for LineStore {") && parser.contains("name: \"line_store\","));
+        assert!(
+            parser.contains("impl RequestResponseProtocol for LineStoreProtocol {")
+                && parser.contains("name: \"line_store\",")
+        );
         assert!(
             !parser.to_lowercase().replace("line_store", "").replace("linestore", "").contains("store"),
             "{parser}"
@@ -175,7 +178,9 @@ mod tests {
         assert!(root.contains("pub mod http;\npub mod line_store;\npub mod memcached;\n"), "{root}");
         let registry = text(REGISTRY);
         assert!(registry.contains("http, line_store, memcached,"), "{registry}");
-        assert!(registry.contains("reads: Reads::Messages(&line_store::PROTOCOL, line_store::ALL) },\n];"));
+        assert!(
+            registry.contains("reads: ParserInput::Messages(&line_store::PROTOCOL, line_store::ALL) },\n];")
+        );
         assert!(text(FUZZ).ends_with("[[bin]]\nname = \"line_store\"\npath = \"fuzz_targets/line_store.rs\"\ntest = false\ndoc = false\n"));
         assert!(text("fuzz/fuzz_targets/line_store.rs").contains("parsers::line_store::schema()"));
         assert!(text("captures/line_store/README.md").starts_with("# line_store\n"));

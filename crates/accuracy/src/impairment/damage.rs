@@ -1,39 +1,45 @@
 //! Modified packets: truncated, or with damaged fields.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
-use super::Field;
-use crate::segment::{Segment, flags};
-use crate::{Kind, Recording, Seen};
+use super::HeaderFieldKind;
+use crate::segment::{EditableSegment, flags};
+use crate::{ObservedPacket, PacketDamage, PacketRecording};
 
 /// Truncates every packet to `len` bytes.
-pub fn cut(recording: &Recording, seen: &mut [Seen], len: usize) {
+pub fn cut(recording: &PacketRecording, seen: &mut [ObservedPacket], len: usize) {
     for one in seen {
         let bytes = recording.bytes_of(one.packet);
         if bytes.len() > len {
-            one.kind = Kind::Cut;
+            one.kind = PacketDamage::Cut;
             one.bytes = Some(bytes[..len].into());
         }
     }
 }
 
 /// Damages a header field of some segments with payload.
-pub fn header(recording: &Recording, seen: &mut [Seen], field: Field, p: f64, rng: &mut Rng) {
+pub fn header(
+    recording: &PacketRecording,
+    seen: &mut [ObservedPacket],
+    field: HeaderFieldKind,
+    p: f64,
+    rng: &mut SeededRng,
+) {
     for one in seen {
         let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
         if segment.payload().is_empty() {
             continue;
         }
         one.kind = match field {
-            Field::Acknowledgment => {
+            HeaderFieldKind::Acknowledgment => {
                 // One bit: the number is too high or too low, by any distance.
                 segment.set_ack(segment.ack() ^ (1 << rng.below(32)));
-                Kind::DamagedHeader
+                PacketDamage::DamagedHeader
             }
-            Field::Length => {
+            HeaderFieldKind::Length => {
                 let len = segment.ip_payload_len();
                 segment.set_ip_payload_len((len ^ (1 << rng.below(11))).max(20));
-                Kind::DamagedPayload
+                PacketDamage::DamagedPayload
             }
         };
         one.bytes = Some(segment.into_bytes().into());
@@ -41,7 +47,7 @@ pub fn header(recording: &Recording, seen: &mut [Seen], field: Field, p: f64, rn
 }
 
 /// Damages length fields of messages: numbers of text protocols, or the first or last byte of a binary length.
-pub fn message_length(recording: &Recording, seen: &mut [Seen], p: f64, rng: &mut Rng) {
+pub fn message_length(recording: &PacketRecording, seen: &mut [ObservedPacket], p: f64, rng: &mut SeededRng) {
     for one in seen {
         let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
         if segment.payload().len() < 5 {
@@ -53,13 +59,13 @@ pub fn message_length(recording: &Recording, seen: &mut [Seen], p: f64, rng: &mu
             digit if digit.is_ascii_digit() => b'0' + (digit - b'0' + 1 + rng.below(9) as u8) % 10,
             byte => byte ^ (1 << rng.below(8)),
         };
-        one.kind = Kind::DamagedPayload;
+        one.kind = PacketDamage::DamagedPayload;
         one.bytes = Some(segment.into_bytes().into());
     }
 }
 
 /// Position of the length in a message.
-fn length_in(payload: &[u8], rng: &mut Rng) -> usize {
+fn length_in(payload: &[u8], rng: &mut SeededRng) -> usize {
     let digits = |from: usize| (from..payload.len()).find(|i| payload[*i].is_ascii_digit());
     let named = payload.windows(16).position(|w| w.eq_ignore_ascii_case(b"content-length: "));
     match payload[0] {
@@ -76,7 +82,12 @@ fn length_in(payload: &[u8], rng: &mut Rng) -> usize {
 }
 
 /// The segment of a packet within a connection, if randomly selected.
-fn chosen(recording: &Recording, one: &Seen, p: f64, rng: &mut Rng) -> Option<Segment> {
-    let segment = Segment::parse(recording.link_type(one.packet), recording.bytes_of(one.packet))?;
+fn chosen(
+    recording: &PacketRecording,
+    one: &ObservedPacket,
+    p: f64,
+    rng: &mut SeededRng,
+) -> Option<EditableSegment> {
+    let segment = EditableSegment::parse(recording.link_type(one.packet), recording.bytes_of(one.packet))?;
     (segment.flags() & (flags::SYN | flags::RST) == 0 && rng.chance(p)).then_some(segment)
 }

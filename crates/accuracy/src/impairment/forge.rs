@@ -2,53 +2,65 @@
 
 use std::collections::{HashMap, HashSet};
 
-use testkit::Rng;
+use testkit::SeededRng;
 use wire::Endpoint;
 
-use super::{Scene, Side, Stray};
-use crate::segment::{Segment, flags};
-use crate::{Kind, Recording, Seen};
+use super::{ImpairmentContext, PacketDirection, StraySegment};
+use crate::segment::{EditableSegment, flags};
+use crate::{ObservedPacket, PacketDamage, PacketRecording};
 
 /// Adds strays after a share of the segments, within the same microsecond.
-pub fn stray(scene: &Scene<'_>, seen: &[Seen], stray: Stray, p: f64, rng: &mut Rng) -> Vec<Seen> {
+pub fn stray(
+    scene: &ImpairmentContext<'_>,
+    seen: &[ObservedPacket],
+    stray: StraySegment,
+    p: f64,
+    rng: &mut SeededRng,
+) -> Vec<ObservedPacket> {
     let mut out = Vec::with_capacity(seen.len());
     for one in seen {
-        let segment =
-            Segment::parse(scene.recording.link_type(one.packet), scene.recording.bytes_of(one.packet));
+        let segment = EditableSegment::parse(
+            scene.recording.link_type(one.packet),
+            scene.recording.bytes_of(one.packet),
+        );
         out.push(one.clone());
         let Some(segment) = segment.filter(|_| rng.chance(p)) else { continue };
         if let Some(segment) = strayed(segment, stray, rng) {
             let ts = one.ts.plus(1 + rng.below(998) as i64);
             let bytes = Some(segment.into_bytes().into());
-            out.push(Seen { packet: one.packet, ts, kind: Kind::Forged, bytes });
+            out.push(ObservedPacket { packet: one.packet, ts, kind: PacketDamage::Forged, bytes });
         }
     }
     out
 }
 
 /// A stray that seems to belong to the same direction.
-fn strayed(mut segment: Segment, stray: Stray, rng: &mut Rng) -> Option<Segment> {
+fn strayed(
+    mut segment: EditableSegment,
+    stray: StraySegment,
+    rng: &mut SeededRng,
+) -> Option<EditableSegment> {
     let next = segment.seq().wrapping_add(segment.payload().len() as u32);
     let opening = segment.flags() & flags::SYN != 0;
     match stray {
-        Stray::Syn if opening && segment.flags() & flags::ACK != 0 => {
+        StraySegment::Syn if opening && segment.flags() & flags::ACK != 0 => {
             segment.set_seq(rng.next_u64() as u32);
             segment.set_ack(rng.next_u64() as u32);
         }
-        Stray::Syn => {
+        StraySegment::Syn => {
             segment.set_seq(if rng.chance(0.5) { next } else { rng.next_u64() as u32 });
             segment.set_ack(0);
             segment.set_flags(flags::SYN);
             segment.set_payload(b"");
         }
-        Stray::Reset => {
+        StraySegment::Reset => {
             segment.set_seq(outside(next, rng));
             segment.set_flags(flags::RST);
             segment.set_payload(b"");
         }
-        Stray::Data | Stray::Forged if opening || segment.payload().is_empty() => return None,
-        Stray::Data => segment.set_seq(outside(next, rng)),
-        Stray::Forged => {
+        StraySegment::Data | StraySegment::Forged if opening || segment.payload().is_empty() => return None,
+        StraySegment::Data => segment.set_seq(outside(next, rng)),
+        StraySegment::Forged => {
             segment.set_seq(outside(next, rng));
             segment.set_ack(rng.next_u64() as u32);
         }
@@ -57,18 +69,20 @@ fn strayed(mut segment: Segment, stray: Stray, rng: &mut Rng) -> Option<Segment>
 }
 
 /// A number outside any window around `next`.
-fn outside(next: u32, rng: &mut Rng) -> u32 {
+fn outside(next: u32, rng: &mut SeededRng) -> u32 {
     const AWAY_MIN: u64 = 1 << 26;
     next.wrapping_add((AWAY_MIN + rng.below((1 << 32) - 2 * AWAY_MIN)) as u32)
 }
 
 /// Adds a copy of every segment as seen by another mirror: behind a router, in a VLAN, or both.
-pub fn mirror(recording: &Recording, seen: &mut Vec<Seen>, by: i64, rng: &mut Rng) {
+pub fn mirror(recording: &PacketRecording, seen: &mut Vec<ObservedPacket>, by: i64, rng: &mut SeededRng) {
     let (routed, tagged) = [(true, false), (false, true), (true, true)][rng.below(3) as usize];
     let mut copies = Vec::with_capacity(seen.len());
     for one in seen.iter() {
         let link_type = recording.link_type(one.packet);
-        let Some(mut copy) = Segment::parse(link_type, recording.bytes_of(one.packet)) else { continue };
+        let Some(mut copy) = EditableSegment::parse(link_type, recording.bytes_of(one.packet)) else {
+            continue;
+        };
         if routed {
             copy.pass_a_router();
             copy.set_link_addresses(link_type);
@@ -77,43 +91,45 @@ pub fn mirror(recording: &Recording, seen: &mut Vec<Seen>, by: i64, rng: &mut Rn
             copy.add_vlan(link_type, 77);
         }
         let ts = one.ts.plus(rng.below(by as u64) as i64 / 1000 * 1000 + 500);
-        copies.push(Seen { ts, bytes: Some(copy.into_bytes().into()), ..one.clone() });
+        copies.push(ObservedPacket { ts, bytes: Some(copy.into_bytes().into()), ..one.clone() });
     }
     seen.extend(copies);
     seen.sort_by_key(|one| one.ts);
 }
 
 /// Moves the first request of every connection into its SYN, if the client sends first.
-pub fn fast_open(scene: &Scene<'_>, seen: &mut Vec<Seen>) {
-    let mut opening: HashMap<(Endpoint, Endpoint), Opening> = HashMap::new();
+pub fn fast_open(scene: &ImpairmentContext<'_>, seen: &mut Vec<ObservedPacket>) {
+    let mut opening: HashMap<(Endpoint, Endpoint), HandshakePackets> = HashMap::new();
     let mut gone = HashSet::new();
     for i in 0..seen.len() {
         let packet = seen[i].packet;
         let Some(segment) =
-            Segment::parse(scene.recording.link_type(packet), scene.recording.bytes_of(packet))
+            EditableSegment::parse(scene.recording.link_type(packet), scene.recording.bytes_of(packet))
         else {
             continue;
         };
         let (Some((src, dst)), Some(side)) = (scene.recording.ends(packet), scene.side(packet)) else {
             continue;
         };
-        let ends = if side == Side::ToServer { (src, dst) } else { (dst, src) };
+        let ends = if side == PacketDirection::ToServer { (src, dst) } else { (dst, src) };
         match (segment.flags() & (flags::SYN | flags::ACK), side) {
-            (flags::SYN, Side::ToServer) => {
-                opening.insert(ends, Opening { syn: i, syn_ack: None, ack: None });
+            (flags::SYN, PacketDirection::ToServer) => {
+                opening.insert(ends, HandshakePackets { syn: i, syn_ack: None, ack: None });
             }
-            (0x12, Side::ToClient) => {
+            (0x12, PacketDirection::ToClient) => {
                 if let Some(opening) = opening.get_mut(&ends) {
                     opening.syn_ack = Some(i);
                 }
             }
-            (_, Side::ToServer) if segment.payload().is_empty() => {
+            (_, PacketDirection::ToServer) if segment.payload().is_empty() => {
                 if let Some(opening) = opening.get_mut(&ends) {
                     opening.ack = Some(i);
                 }
             }
             _ => {
-                let Some(opened) = opening.remove(&ends).filter(|_| side == Side::ToServer) else { continue };
+                let Some(opened) = opening.remove(&ends).filter(|_| side == PacketDirection::ToServer) else {
+                    continue;
+                };
                 gone.extend(opened.carry(scene.recording, seen, segment.payload(), packet));
             }
         }
@@ -126,24 +142,24 @@ pub fn fast_open(scene: &Scene<'_>, seen: &mut Vec<Seen>) {
 }
 
 /// Positions of the packets of a handshake.
-struct Opening {
+struct HandshakePackets {
     syn: usize,
     syn_ack: Option<usize>,
     ack: Option<usize>,
 }
 
-impl Opening {
+impl HandshakePackets {
     /// Moves the data of a later packet into the SYN, and removes that packet.
     fn carry(
         &self,
-        recording: &Recording,
-        seen: &mut [Seen],
+        recording: &PacketRecording,
+        seen: &mut [ObservedPacket],
         payload: &[u8],
         packet: usize,
     ) -> Option<usize> {
-        let mut edit = |i: usize, f: &dyn Fn(&mut Segment)| {
+        let mut edit = |i: usize, f: &dyn Fn(&mut EditableSegment)| {
             let of = seen[i].packet;
-            let mut segment = Segment::parse(recording.link_type(of), recording.bytes_of(of))?;
+            let mut segment = EditableSegment::parse(recording.link_type(of), recording.bytes_of(of))?;
             f(&mut segment);
             seen[i].bytes = Some(segment.into_bytes().into());
             Some(())

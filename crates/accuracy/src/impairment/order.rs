@@ -1,14 +1,14 @@
 //! Reordered packets and modified times.
 
-use testkit::Rng;
+use testkit::SeededRng;
 use wire::Timestamp;
 
 use super::AWAY;
-use crate::{Recording, Seen};
+use crate::{ObservedPacket, PacketRecording};
 
 /// Whether a packet is moved or copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Take {
+pub enum ReorderMode {
     /// The packet is moved.
     Move,
     /// A copy is inserted.
@@ -16,18 +16,24 @@ pub enum Take {
 }
 
 /// Moves some packets, or copies of them, to a later position; a copy has the time of its new position.
-pub fn displaced(recording: &Recording, seen: &[Seen], p: f64, take: Take, rng: &mut Rng) -> Vec<Seen> {
-    let mut placed: Vec<(usize, Seen)> = Vec::with_capacity(seen.len());
+pub fn displaced(
+    recording: &PacketRecording,
+    seen: &[ObservedPacket],
+    p: f64,
+    take: ReorderMode,
+    rng: &mut SeededRng,
+) -> Vec<ObservedPacket> {
+    let mut placed: Vec<(usize, ObservedPacket)> = Vec::with_capacity(seen.len());
     for (i, one) in seen.iter().enumerate() {
         // The first transmission counts, so retransmitted data stays before its copy.
         let chosen = rng.chance(p) && !recording.is_repeated(one.packet);
-        if take == Take::Copy || !chosen {
+        if take == ReorderMode::Copy || !chosen {
             placed.push((i, one.clone()));
         }
         if chosen {
             let to = (i + 1 + rng.below(AWAY) as usize).min(seen.len() - 1);
-            let ts = if take == Take::Copy { seen[to].ts.max(one.ts) } else { one.ts };
-            placed.push((to, Seen { ts, ..one.clone() }));
+            let ts = if take == ReorderMode::Copy { seen[to].ts.max(one.ts) } else { one.ts };
+            placed.push((to, ObservedPacket { ts, ..one.clone() }));
         }
     }
     // Stable: a late packet is placed after or before the packet at its new position, as in the original order.
@@ -36,7 +42,7 @@ pub fn displaced(recording: &Recording, seen: &[Seen], p: f64, take: Take, rng: 
 }
 
 /// Moves packets in time by the result of `by`. An additional half microsecond keeps their times distinct.
-pub fn delay(seen: &mut [Seen], mut by: impl FnMut(&Seen) -> i64) {
+pub fn delay(seen: &mut [ObservedPacket], mut by: impl FnMut(&ObservedPacket) -> i64) {
     for one in seen.iter_mut() {
         let by = by(one);
         if by != 0 {
@@ -47,15 +53,15 @@ pub fn delay(seen: &mut [Seen], mut by: impl FnMut(&Seen) -> i64) {
 }
 
 /// Moves packets in the file by up to this time, with unchanged timestamps.
-pub fn shuffle(seen: &mut [Seen], by: i64, rng: &mut Rng) {
-    let mut places: Vec<(Timestamp, Seen)> =
+pub fn shuffle(seen: &mut [ObservedPacket], by: i64, rng: &mut SeededRng) {
+    let mut places: Vec<(Timestamp, ObservedPacket)> =
         seen.iter().map(|one| (one.ts.plus(rng.below(by as u64) as i64), one.clone())).collect();
     places.sort_by_key(|(place, _)| *place);
     seen.iter_mut().zip(places).for_each(|(one, (_, placed))| *one = placed);
 }
 
 /// Inserts a gap of `by` before some packets.
-pub fn pause(seen: &mut [Seen], p: f64, by: i64, rng: &mut Rng) {
+pub fn pause(seen: &mut [ObservedPacket], p: f64, by: i64, rng: &mut SeededRng) {
     let mut later = 0;
     for one in seen {
         later += if rng.chance(p) { by } else { 0 };
@@ -64,7 +70,7 @@ pub fn pause(seen: &mut [Seen], p: f64, by: i64, rng: &mut Rng) {
 }
 
 /// Changes the clock by `by` from a random position in the middle.
-pub fn step(seen: &mut [Seen], by: i64, rng: &mut Rng) {
+pub fn step(seen: &mut [ObservedPacket], by: i64, rng: &mut SeededRng) {
     let n = seen.len();
     let from = n / 10 + rng.below(n as u64 * 8 / 10) as usize;
     seen[from..].iter_mut().for_each(|one| one.ts = one.ts.plus(by + 500));

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Field, Impairment, Run, Side, Stray, Which};
+use super::{HeaderFieldKind, Impairment, LossPattern, LossTarget, PacketDirection, StraySegment};
 
 impl fmt::Display for Impairment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,8 +51,8 @@ impl FromStr for Impairment {
         if let Some(by) = name.strip_prefix("pause-") {
             return Ok(Impairment::Pauses(percent()?, ms(by)?));
         }
-        for run in [Run::Single, Run::Bursts] {
-            for which in Which::ALL {
+        for run in [LossPattern::Single, LossPattern::Bursts] {
+            for which in LossTarget::ALL {
                 if name == format!("{}{}", run.name(), which.name()) {
                     return Ok(Impairment::Loss(which, run, percent()?));
                 }
@@ -64,20 +64,20 @@ impl FromStr for Impairment {
             "reorder" => Impairment::Reorder(percent()?),
             "all" => Impairment::All(percent()?),
             "joined" => Impairment::Joined(percent()?),
-            "only-to-server" => Impairment::OneSide(Side::ToServer),
-            "only-to-client" => Impairment::OneSide(Side::ToClient),
-            "skew-to-server" => Impairment::Skew(Side::ToServer, ms(amount)?),
-            "skew-to-client" => Impairment::Skew(Side::ToClient, ms(amount)?),
+            "only-to-server" => Impairment::OneSide(PacketDirection::ToServer),
+            "only-to-client" => Impairment::OneSide(PacketDirection::ToClient),
+            "skew-to-server" => Impairment::Skew(PacketDirection::ToServer, ms(amount)?),
+            "skew-to-client" => Impairment::Skew(PacketDirection::ToClient, ms(amount)?),
             "shuffle" => Impairment::Shuffle(ms(amount)?),
             "clock-step" => Impairment::ClockStep(ms(amount)?),
             "lossy-clock-step" => Impairment::LossyClockStep(ms(amount)?),
             "snaplen" => Impairment::Snaplen(amount.parse().with_context(|| text.to_owned())?),
-            "stray-syn" => Impairment::Stray(Stray::Syn, percent()?),
-            "stray-reset" => Impairment::Stray(Stray::Reset, percent()?),
-            "stray-data" => Impairment::Stray(Stray::Data, percent()?),
-            "stray-forged" => Impairment::Stray(Stray::Forged, percent()?),
-            "acknowledgment" => Impairment::Header(Field::Acknowledgment, percent()?),
-            "ip-length" => Impairment::Header(Field::Length, percent()?),
+            "stray-syn" => Impairment::Stray(StraySegment::Syn, percent()?),
+            "stray-reset" => Impairment::Stray(StraySegment::Reset, percent()?),
+            "stray-data" => Impairment::Stray(StraySegment::Data, percent()?),
+            "stray-forged" => Impairment::Stray(StraySegment::Forged, percent()?),
+            "acknowledgment" => Impairment::Header(HeaderFieldKind::Acknowledgment, percent()?),
+            "ip-length" => Impairment::Header(HeaderFieldKind::Length, percent()?),
             "message-length" => Impairment::MessageLength(percent()?),
             "mirrored" => Impairment::Mirrored(ms(amount)?),
             "fast-open" => Impairment::FastOpen,
@@ -92,54 +92,59 @@ fn number(text: &str, unit: &str) -> Result<f64> {
     digits.parse().with_context(|| text.to_owned())
 }
 
-impl Run {
+impl LossPattern {
     fn name(self) -> &'static str {
         match self {
-            Run::Single => "loss",
-            Run::Bursts => "bursts",
+            LossPattern::Single => "loss",
+            LossPattern::Bursts => "bursts",
         }
     }
 }
 
-impl Which {
-    const ALL: [Which; 5] =
-        [Which::Any, Which::Of(Side::ToServer), Which::Of(Side::ToClient), Which::Small, Which::Large];
+impl LossTarget {
+    const ALL: [LossTarget; 5] = [
+        LossTarget::Any,
+        LossTarget::Of(PacketDirection::ToServer),
+        LossTarget::Of(PacketDirection::ToClient),
+        LossTarget::Small,
+        LossTarget::Large,
+    ];
 
     fn name(self) -> &'static str {
         match self {
-            Which::Any => "",
-            Which::Of(side) => side.name(),
-            Which::Small => "-small",
-            Which::Large => "-large",
+            LossTarget::Any => "",
+            LossTarget::Of(side) => side.name(),
+            LossTarget::Small => "-small",
+            LossTarget::Large => "-large",
         }
     }
 }
 
-impl Side {
+impl PacketDirection {
     fn name(self) -> &'static str {
         match self {
-            Side::ToServer => "-to-server",
-            Side::ToClient => "-to-client",
+            PacketDirection::ToServer => "-to-server",
+            PacketDirection::ToClient => "-to-client",
         }
     }
 }
 
-impl Stray {
+impl StraySegment {
     fn name(self) -> &'static str {
         match self {
-            Stray::Syn => "syn",
-            Stray::Reset => "reset",
-            Stray::Data => "data",
-            Stray::Forged => "forged",
+            StraySegment::Syn => "syn",
+            StraySegment::Reset => "reset",
+            StraySegment::Data => "data",
+            StraySegment::Forged => "forged",
         }
     }
 }
 
-impl Field {
+impl HeaderFieldKind {
     fn name(self) -> &'static str {
         match self {
-            Field::Acknowledgment => "acknowledgment",
-            Field::Length => "ip-length",
+            HeaderFieldKind::Acknowledgment => "acknowledgment",
+            HeaderFieldKind::Length => "ip-length",
         }
     }
 }

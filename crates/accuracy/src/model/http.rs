@@ -1,17 +1,17 @@
 //! HTTP/1.1: several methods and framings.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::talk::{Conversation, Exchange, Habit, text};
 
 /// A conversation of some exchanges.
 #[must_use]
-pub fn conversation(rng: &mut Rng) -> Conversation {
+pub fn conversation(rng: &mut SeededRng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|i| exchange(rng, i)).collect();
     Conversation { port: 80, exchanges, habit: Habit::Slides, ..Conversation::default() }
 }
 
-fn exchange(rng: &mut Rng, i: u64) -> Exchange {
+fn exchange(rng: &mut SeededRng, i: u64) -> Exchange {
     let method = ["GET", "GET", "GET", "HEAD", "POST", "PUT"][rng.below(6) as usize];
     let mut question = format!("{method} /thing/{i} HTTP/1.1\r\nHost: shop\r\n").into_bytes();
     if matches!(method, "POST" | "PUT") {
@@ -48,7 +48,7 @@ fn exchange(rng: &mut Rng, i: u64) -> Exchange {
     Exchange { question, answer }
 }
 
-fn body(rng: &mut Rng) -> Vec<u8> {
+fn body(rng: &mut SeededRng) -> Vec<u8> {
     let len = [0, 5, 80, 700][rng.below(4) as usize];
     let len = rng.below(len + 1);
     text(rng, len)

@@ -1,11 +1,11 @@
 //! memcached: the text protocol with several keys and `noreply`, the binary one with quiet commands and values.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::talk::{self, Conversation, Exchange, Habit};
 
-fn text_exchange(rng: &mut Rng) -> Exchange {
-    let key = |rng: &mut Rng| String::from_utf8(key(rng)).expect("keys are text");
+fn text_exchange(rng: &mut SeededRng) -> Exchange {
+    let key = |rng: &mut SeededRng| String::from_utf8(key(rng)).expect("keys are text");
     match rng.below(6) {
         0..=2 => {
             let keys: Vec<String> = (0..1 + rng.below(3)).map(|i| format!("{}:{i}", key(rng))).collect();
@@ -42,18 +42,18 @@ fn text_exchange(rng: &mut Rng) -> Exchange {
 
 /// A conversation in the text protocol.
 #[must_use]
-pub fn text(rng: &mut Rng) -> Conversation {
+pub fn text(rng: &mut SeededRng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|_| text_exchange(rng)).collect();
     Conversation { port: 11211, exchanges, habit: Habit::Slides, ..Conversation::default() }
 }
 
 /// A conversation in the binary protocol.
 #[must_use]
-pub fn binary(rng: &mut Rng) -> Conversation {
+pub fn binary(rng: &mut SeededRng) -> Conversation {
     // How opaques are used: not at all, to count, or by chance.
     let opaques = rng.below(3);
     let mut last = 0;
-    let mut opaque = |rng: &mut Rng| {
+    let mut opaque = |rng: &mut SeededRng| {
         last += 1;
         [0, last, rng.next_u64() as u32][opaques as usize]
     };
@@ -62,7 +62,7 @@ pub fn binary(rng: &mut Rng) -> Conversation {
     Conversation { port: 11211, exchanges, habit: Habit::Batches, ..Conversation::default() }
 }
 
-fn binary_exchange(rng: &mut Rng, next: &mut impl FnMut(&mut Rng) -> u32) -> Exchange {
+fn binary_exchange(rng: &mut SeededRng, next: &mut impl FnMut(&mut SeededRng) -> u32) -> Exchange {
     let opaque = next(rng);
     match rng.below(6) {
         0 | 1 => get(rng, (0, false), opaque),
@@ -92,7 +92,7 @@ fn binary_exchange(rng: &mut Rng, next: &mut impl FnMut(&mut Rng) -> u32) -> Exc
 }
 
 /// One of the commands that get, and whether its answer repeats the key. Quiet ones have odd opcodes and do not answer misses.
-fn get(rng: &mut Rng, (opcode, named): (u8, bool), opaque: u32) -> Exchange {
+fn get(rng: &mut SeededRng, (opcode, named): (u8, bool), opaque: u32) -> Exchange {
     let key = key(rng);
     let told = if named { &key[..] } else { b"" };
     let answer = match (rng.chance(0.6), opcode % 2 == 1) {
@@ -107,7 +107,7 @@ fn noop(magic: u8, opaque: u32) -> Vec<u8> {
     message(magic, 0x0a, 0, opaque, (b"", b"", b""))
 }
 
-fn key(rng: &mut Rng) -> Vec<u8> {
+fn key(rng: &mut SeededRng) -> Vec<u8> {
     format!("key:{}", rng.below(6)).into_bytes()
 }
 
@@ -125,7 +125,7 @@ fn message(magic: u8, opcode: u8, status: u16, opaque: u32, body: (&[u8], &[u8],
     bytes
 }
 
-fn value(rng: &mut Rng) -> Vec<u8> {
+fn value(rng: &mut SeededRng) -> Vec<u8> {
     let len = [1, 10, 100, 1000][rng.below(4) as usize];
     let len = rng.below(len) + 1;
     talk::text(rng, len)

@@ -9,11 +9,11 @@ pub mod redis;
 pub mod talk;
 pub mod timed;
 
-use testkit::{Rng, Sent};
+use testkit::{SeededRng, SentPacket};
 
 use self::talk::Conversation;
 use self::timed::Pace;
-use crate::Recording;
+use crate::PacketRecording;
 
 /// Connections of a model's capture, and the nanoseconds within which they start.
 const CONNECTIONS: u16 = 40;
@@ -28,7 +28,7 @@ pub struct Model {
     pub name: &'static str,
     /// The parser that reads it.
     pub parser: &'static str,
-    connection: fn(&mut Rng) -> Vec<Sent>,
+    connection: fn(&mut SeededRng) -> Vec<SentPacket>,
 }
 
 /// Clients that always have requests outstanding; batches of clients that wait; messages inside bodies; PROXY headers.
@@ -51,15 +51,19 @@ pub const MODELS: &[Model] = &[
     model("mc_proxied", "memcached", |rng| proxied(memcached::text, rng)),
 ];
 
-const fn model(name: &'static str, parser: &'static str, connection: fn(&mut Rng) -> Vec<Sent>) -> Model {
+const fn model(
+    name: &'static str,
+    parser: &'static str,
+    connection: fn(&mut SeededRng) -> Vec<SentPacket>,
+) -> Model {
     Model { name, parser, connection }
 }
 
 impl Model {
     /// A capture of concurrent connections; the same each time.
     #[must_use]
-    pub fn recording(&self) -> Recording {
-        let mut rng = Rng::new(0x30de1);
+    pub fn recording(&self) -> PacketRecording {
+        let mut rng = SeededRng::new(0x30de1);
         let mut sent = Vec::new();
         for nth in 0..CONNECTIONS {
             let start = rng.below(STARTS) as i64;
@@ -72,23 +76,23 @@ impl Model {
             }
         }
         sent.sort_by_key(|packet| packet.ts);
-        Recording::of(&sent)
+        PacketRecording::of(&sent)
     }
 }
 
-fn asynchronous(make: impl Fn(&mut Rng) -> Conversation, rng: &mut Rng) -> Vec<Sent> {
+fn asynchronous(make: impl Fn(&mut SeededRng) -> Conversation, rng: &mut SeededRng) -> Vec<SentPacket> {
     let pace = Pace::with_requests_outstanding(rng);
     let Conversation { port, exchanges, .. } = make(rng);
     timed::spoken(port, &exchanges, &[(0, pace)], rng)
 }
 
-fn batches(make: impl Fn(&mut Rng) -> Conversation, rng: &mut Rng) -> Vec<Sent> {
+fn batches(make: impl Fn(&mut SeededRng) -> Conversation, rng: &mut SeededRng) -> Vec<SentPacket> {
     let pace = Pace::Batches(2 + rng.below(7) as usize);
     let Conversation { port, exchanges, .. } = make(rng);
     timed::spoken(port, &exchanges, &[(0, pace)], rng)
 }
 
-fn proxied(make: impl Fn(&mut Rng) -> Conversation, rng: &mut Rng) -> Vec<Sent> {
+fn proxied(make: impl Fn(&mut SeededRng) -> Conversation, rng: &mut SeededRng) -> Vec<SentPacket> {
     let opening = if rng.chance(0.5) { PROXY_1 } else { PROXY_2 }.to_vec();
     Conversation { opening, ..make(rng) }.spoken(rng).0
 }

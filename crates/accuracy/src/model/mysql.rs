@@ -1,6 +1,6 @@
 //! MySQL: a login, statements with their texts in the clear, and some that are prepared.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::talk::{Conversation, Exchange, text};
 
@@ -11,13 +11,13 @@ const EOF: &[u8] = &[0xfe, 0, 0, 2, 0];
 
 /// A conversation of some exchanges.
 #[must_use]
-pub fn conversation(rng: &mut Rng) -> Conversation {
+pub fn conversation(rng: &mut SeededRng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|i| exchange(rng, i)).collect();
     let greetings = vec![greeting(), login(), packet(2, OK)];
     Conversation { port: 3306, greetings, exchanges, ..Conversation::default() }
 }
 
-fn exchange(rng: &mut Rng, i: u64) -> Exchange {
+fn exchange(rng: &mut SeededRng, i: u64) -> Exchange {
     let question = match rng.below(8) {
         0 => command(0x0e, b""),
         1 => command(2, b"shop"),
@@ -40,7 +40,7 @@ fn exchange(rng: &mut Rng, i: u64) -> Exchange {
     Exchange { question, answer }
 }
 
-fn rows(rng: &mut Rng) -> Vec<u8> {
+fn rows(rng: &mut SeededRng) -> Vec<u8> {
     let mut all = packet(1, &[2]);
     let mut seq = 1;
     let mut next = |payload: &[u8]| {

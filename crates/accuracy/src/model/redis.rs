@@ -1,18 +1,18 @@
 //! Redis: strings, lists whose values look like replies, errors, commands that ask not to be answered, subscriptions to
 //! several channels, and what the server says unasked before it answers.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::talk::{self, Conversation, Exchange, Habit};
 
 /// A conversation of some exchanges.
 #[must_use]
-pub fn conversation(rng: &mut Rng) -> Conversation {
+pub fn conversation(rng: &mut SeededRng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|_| exchange(rng)).collect();
     Conversation { port: 6379, exchanges, habit: Habit::Slides, ..Conversation::default() }
 }
 
-fn exchange(rng: &mut Rng) -> Exchange {
+fn exchange(rng: &mut SeededRng) -> Exchange {
     let key = format!("key:{}", rng.below(6)).into_bytes();
     let (question, answer) = match rng.below(10) {
         0..=2 => (
@@ -54,7 +54,7 @@ fn string(text: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
 }
 
-fn value(rng: &mut Rng) -> Vec<u8> {
+fn value(rng: &mut SeededRng) -> Vec<u8> {
     let len = [1, 10, 100, 3000][rng.below(4) as usize];
     let len = rng.below(len) + 1;
     talk::text(rng, len)

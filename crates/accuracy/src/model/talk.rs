@@ -1,6 +1,6 @@
 //! A conversation of one client and one server, and the packets it takes.
 
-use testkit::{Dialogue, Rng, Sent};
+use testkit::{SeededRng, SentPacket, TcpDialogue};
 
 /// The port of every client.
 pub const CLIENT_PORT: u16 = 40_000;
@@ -48,9 +48,10 @@ impl Conversation {
     /// outstanding cannot be recognized if that is never seen. If a client with batches is joined midway, the number of
     /// its earlier requests is unknown.
     #[must_use]
-    pub fn spoken(self, rng: &mut Rng) -> (Vec<Sent>, usize) {
-        let mut talk = Dialogue::new(&format!("10.0.0.1:{CLIENT_PORT}"), &format!("10.0.0.2:{}", self.port))
-            .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
+    pub fn spoken(self, rng: &mut SeededRng) -> (Vec<SentPacket>, usize) {
+        let mut talk =
+            TcpDialogue::new(&format!("10.0.0.1:{CLIENT_PORT}"), &format!("10.0.0.2:{}", self.port))
+                .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
         talk.segment_size = [40, 200, 1460][rng.below(3) as usize];
         talk.segment_size = self.segment_size.unwrap_or(talk.segment_size);
         talk.acks = rng.chance(0.5);
@@ -122,6 +123,6 @@ impl Conversation {
 
 /// Some bytes, which begin no message of any protocol.
 #[must_use]
-pub fn text(rng: &mut Rng, len: u64) -> Vec<u8> {
+pub fn text(rng: &mut SeededRng, len: u64) -> Vec<u8> {
     (0..len).map(|_| b"bhjkopxyzbhjkop xyz\r\n"[rng.below(21) as usize]).collect()
 }

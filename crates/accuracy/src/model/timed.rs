@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
 use testkit::packet::tcp_info;
-use testkit::{Rng, Sent};
+use testkit::{SeededRng, SentPacket};
 use wire::Timestamp;
 use wire::packet::TcpFlags;
 
@@ -29,7 +29,7 @@ pub enum Pace {
 impl Pace {
     /// The paces of a client, and from which exchange on it has them: one, or first that of a client that waits.
     #[must_use]
-    pub fn of_a_client(rng: &mut Rng) -> Vec<(usize, Pace)> {
+    pub fn of_a_client(rng: &mut SeededRng) -> Vec<(usize, Pace)> {
         let pace = match rng.below(4) {
             0 => Pace::Batches(1 + rng.below(4) as usize),
             1 => Pace::window(rng),
@@ -43,15 +43,15 @@ impl Pace {
     }
 
     /// A pace of clients that do not wait.
-    pub(crate) fn with_requests_outstanding(rng: &mut Rng) -> Pace {
+    pub(crate) fn with_requests_outstanding(rng: &mut SeededRng) -> Pace {
         if rng.chance(0.5) { Pace::window(rng) } else { Pace::random(rng) }
     }
 
-    fn window(rng: &mut Rng) -> Pace {
+    fn window(rng: &mut SeededRng) -> Pace {
         Pace::Window([2, 2, 3, 4, 8, 16][rng.below(6) as usize])
     }
 
-    fn random(rng: &mut Rng) -> Pace {
+    fn random(rng: &mut SeededRng) -> Pace {
         Pace::Random((RTT as u64) * [1, 2, 4, 8, 16][rng.below(5) as usize] / 4)
     }
 }
@@ -70,7 +70,7 @@ enum Event {
 
 /// Both ends, and the tap between them.
 struct Ends<'a> {
-    rng: &'a mut Rng,
+    rng: &'a mut SeededRng,
     exchanges: &'a [Exchange],
     addresses: [SocketAddr; 2],
     /// What each end says next, and has heard.
@@ -85,7 +85,7 @@ struct Ends<'a> {
     work: u64,
     segment_size: usize,
     acks: bool,
-    sent: Vec<(i64, u64, Sent)>,
+    sent: Vec<(i64, u64, SentPacket)>,
     asked: usize,
     /// Answers that have arrived, and that are expected.
     answered: usize,
@@ -99,7 +99,12 @@ struct Ends<'a> {
 
 /// The packets of a connection in which `exchanges` come at the paces of `paces`: each from its exchange on.
 #[must_use]
-pub fn spoken(port: u16, exchanges: &[Exchange], paces: &[(usize, Pace)], rng: &mut Rng) -> Vec<Sent> {
+pub fn spoken(
+    port: u16,
+    exchanges: &[Exchange],
+    paces: &[(usize, Pace)],
+    rng: &mut SeededRng,
+) -> Vec<SentPacket> {
     let address = |text: String| text.parse().expect("an address");
     let isn = [rng.next_u64() as u32, rng.next_u64() as u32];
     let mut ends = Ends {
@@ -252,8 +257,8 @@ impl Ends<'_> {
             self.nth += 1;
             let ts = self.now + to_tap;
             let time = Timestamp(1_700_000_000_000_000_000 + ts);
-            let sent = Sent::tcp(time, ends, info, piece);
-            self.sent.push((ts, self.nth, Sent { ip_id: self.nth as u16 | 1, ..sent }));
+            let sent = SentPacket::tcp(time, ends, info, piece);
+            self.sent.push((ts, self.nth, SentPacket { ip_id: self.nth as u16 | 1, ..sent }));
             let takes = piece.len() as u32
                 + u32::from(flags.contains(TcpFlags::SYN) || flags.contains(TcpFlags::FIN));
             self.next[at] = self.next[at].wrapping_add(takes);

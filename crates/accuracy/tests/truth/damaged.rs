@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use accuracy::{Count, Impairment, Recording, Truth};
+use accuracy::{GroundTruth, Impairment, OutcomeCounts, PacketRecording};
 
 const SEEDS: u64 = 3;
 /// Of fewer transactions a share says nothing.
@@ -64,8 +64,8 @@ const IMPAIRMENTS: &[(&str, usize)] = &[
 const LESS: &[(&str, &str, usize)] = &[("redis", "shuffle=5ms", 60)];
 
 fn check(capture: PathBuf, parser: &str) {
-    let recording = Recording::load(&capture, usize::MAX).expect("a capture");
-    let truth = Truth::of(&recording, parser);
+    let recording = PacketRecording::load(&capture, usize::MAX).expect("a capture");
+    let truth = GroundTruth::of(&recording, parser);
     let (transactions, unplaced) = truth.size();
     assert!(transactions > 20 && unplaced == 0, "{}: {transactions}, {unplaced}", capture.display());
     let mut failures = Vec::new();
@@ -73,7 +73,7 @@ fn check(capture: PathBuf, parser: &str) {
         let less = LESS.iter().find(|(of, impairment, _)| (of, impairment) == (&parser, name));
         let found_min = less.map_or(found_min, |(_, _, found_min)| found_min);
         let impairment: Impairment = name.parse().expect("an impairment");
-        let mut count = Count::default();
+        let mut count = OutcomeCounts::default();
         for seed in 0..if impairment.is_by_chance() { SEEDS } else { 1 } {
             let seen = impairment.apply(&recording, &truth.servers(), seed);
             count.add(truth.judge(&recording.play(&seen, parser), &seen, impairment.tolerance()));

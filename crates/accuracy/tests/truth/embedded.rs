@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use accuracy::impairment::{Run, Side, Which};
+use accuracy::impairment::{LossPattern, LossTarget, PacketDirection};
 use accuracy::model::embedded::{Made, http, memcached, nfs, redis};
-use accuracy::{Count, Impairment, Observed, Recording, Truth};
-use testkit::Rng;
+use accuracy::{GroundTruth, Impairment, ObservedTuple, OutcomeCounts, PacketRecording};
+use testkit::SeededRng;
 
 /// Conversations of each protocol.
 const CONVERSATIONS: u64 = 60;
@@ -16,29 +16,33 @@ const FOUND_PERCENT_MIN: usize = 76;
 /// Every kind of loss that is looked at, and packets that are cut.
 fn damages() -> Vec<Impairment> {
     let mut damages = vec![Impairment::Snaplen(128), Impairment::Snaplen(300)];
-    for which in [Which::Any, Which::Of(Side::ToServer), Which::Of(Side::ToClient)] {
-        damages.extend([0.01, 0.03, 0.1].map(|share| Impairment::Loss(which, Run::Single, share)));
+    for which in [
+        LossTarget::Any,
+        LossTarget::Of(PacketDirection::ToServer),
+        LossTarget::Of(PacketDirection::ToClient),
+    ] {
+        damages.extend([0.01, 0.03, 0.1].map(|share| Impairment::Loss(which, LossPattern::Single, share)));
     }
     damages
 }
 
 /// No damaged conversation yields a false row. `fields`: those that tell what a transaction is.
-fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&mut Rng) -> Made) {
-    let shown = |told: &Observed| {
+fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&mut SeededRng) -> Made) {
+    let shown = |told: &ObservedTuple| {
         let value = |field: &&str| told.value(field).map_or("-".to_owned(), ToString::to_string);
         fields.iter().map(value).collect::<Vec<_>>().join(" ")
     };
-    let (mut all, mut failures) = (Count::default(), BTreeMap::<String, Vec<String>>::new());
+    let (mut all, mut failures) = (OutcomeCounts::default(), BTreeMap::<String, Vec<String>>::new());
     for seed in 0..CONVERSATIONS {
-        let mut rng = Rng::new(seed);
+        let mut rng = SeededRng::new(seed);
         let Made { conversation, transactions: mut expected } = make(&mut rng);
         let (spoken, _) = conversation.spoken(&mut rng);
-        let recording = Recording::of(&spoken);
+        let recording = PacketRecording::of(&spoken);
         let mut told: Vec<String> = recording.play(&recording.whole(), parser).iter().map(shown).collect();
         expected.sort();
         told.sort();
         assert_eq!(told, expected, "{parser}, seed {seed}: what was said");
-        let truth = Truth::of(&recording, parser);
+        let truth = GroundTruth::of(&recording, parser);
         for impairment in damages {
             let seen = impairment.apply(&recording, &truth.servers(), seed);
             let mut count = truth.judge(&recording.play(&seen, parser), &seen, 0);
@@ -49,7 +53,7 @@ fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&m
             all.add(count);
         }
     }
-    let Count { transactions, findable, found, exact, half, .. } = all;
+    let OutcomeCounts { transactions, findable, found, exact, half, .. } = all;
     println!(
         "{parser}: {transactions} transactions, {findable} findable, {found} found, {exact} exact, {half} half"
     );

@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use accuracy::job::observe;
-use accuracy::observed::Value;
+use accuracy::observed::ObservedValue;
 use accuracy::recording::for_each_packet;
-use accuracy::{Observed, Recording, Truth};
-use wire::{Captured, Timestamp};
+use accuracy::{GroundTruth, ObservedTuple, PacketRecording};
+use wire::{CapturedPacket, Timestamp};
 
 const MS: i64 = 1_000_000;
 /// A recording moves packets that have the same time, so that every time means one packet.
@@ -41,16 +41,16 @@ fn found(file: &str) -> Option<PathBuf> {
 }
 
 /// The recording with the damage undone.
-fn undamaged(path: &Path, undamaged: &Undamaged) -> Recording {
+fn undamaged(path: &Path, undamaged: &Undamaged) -> PacketRecording {
     let (edits, steps, back): (&[_], &[usize], i64) = match undamaged {
         Undamaged::File(file) => {
             let other = path.with_file_name(file);
-            return Recording::load(&other, usize::MAX).expect("a capture");
+            return PacketRecording::load(&other, usize::MAX).expect("a capture");
         }
         Undamaged::Bytes(edits) => (edits, &[], 0),
         Undamaged::ClockBack(steps, back) => (&[], steps, *back),
     };
-    let (mut recording, mut n) = (Recording::new(), 0);
+    let (mut recording, mut n) = (PacketRecording::new(), 0);
     for_each_packet(path, |captured| {
         n += 1;
         let mut bytes = captured.bytes.to_vec();
@@ -58,7 +58,7 @@ fn undamaged(path: &Path, undamaged: &Undamaged) -> Recording {
             bytes[*at] = *byte;
         }
         let back = back * steps.iter().filter(|from| **from <= n).count() as i64;
-        recording.push(&Captured { bytes: &bytes, ts: Timestamp(captured.ts.0 + back), ..*captured });
+        recording.push(&CapturedPacket { bytes: &bytes, ts: Timestamp(captured.ts.0 + back), ..*captured });
         true
     })
     .expect("a capture");
@@ -68,7 +68,7 @@ fn undamaged(path: &Path, undamaged: &Undamaged) -> Recording {
 fn check(case: &Case) {
     let Some(path) = found(case.file) else { return };
     let recording = undamaged(&path, &case.undamaged);
-    let truth = Truth::of(&recording, case.parser);
+    let truth = GroundTruth::of(&recording, case.parser);
     let (transactions, unplaced) = truth.size();
     assert!(transactions >= case.transactions && unplaced == 0, "{}: {transactions}, {unplaced}", case.file);
     let mut seen = recording.seen_in(&path).expect("a capture");
@@ -76,7 +76,7 @@ fn check(case: &Case) {
         // A packet with a damaged header is restored; one with a damaged payload is not judged.
         for (packet, ..) in edits {
             seen[*packet - 1].packet = *packet - 1;
-            seen[*packet - 1].kind = accuracy::Kind::DamagedPayload;
+            seen[*packet - 1].kind = accuracy::PacketDamage::DamagedPayload;
         }
     }
     for workers in [1, 2] {
@@ -190,21 +190,21 @@ fn the_client_seems_to_open_a_connection() {
     });
 }
 
-fn told(file: &str, parser: &str) -> Vec<Observed> {
+fn told(file: &str, parser: &str) -> Vec<ObservedTuple> {
     found(file).map_or_else(Vec::new, |path| observe(&path, parser, 1).0)
 }
 
-fn number(told: &Observed, field: &str) -> Option<i128> {
+fn number(told: &ObservedTuple, field: &str) -> Option<i128> {
     match told.value(field)? {
-        Value::Number(n) => Some(*n),
-        Value::Text(_) => None,
+        ObservedValue::Number(n) => Some(*n),
+        ObservedValue::Text(_) => None,
     }
 }
 
-fn text<'a>(told: &'a Observed, field: &str) -> Option<&'a str> {
+fn text<'a>(told: &'a ObservedTuple, field: &str) -> Option<&'a str> {
     match told.value(field)? {
-        Value::Text(text) => Some(text),
-        Value::Number(_) => None,
+        ObservedValue::Text(text) => Some(text),
+        ObservedValue::Number(_) => None,
     }
 }
 
@@ -222,7 +222,7 @@ fn a_request_in_a_syn() {
 }
 
 /// A statement that is shown is as long as its packet: five bytes of header and command come first.
-fn statements_are_whole(told: &[Observed]) {
+fn statements_are_whole(told: &[ObservedTuple]) {
     for one in told.iter().filter(|t| text(t, "command") == Some("query")) {
         if let (Some(query), Some(bytes)) = (text(one, "query"), number(one, "request_bytes")) {
             assert_eq!(query.len() as i128 + 5, bytes, "{one}");
@@ -278,8 +278,9 @@ fn times_jump() {
 /// Rows of a file: quality and some fields.
 fn rows_of(file: &str, parser: &str, fields: &[&str]) -> Option<Vec<String>> {
     let (told, _) = observe(&found(file)?, parser, 1);
-    let row = |one: &Observed| {
-        let values = fields.iter().map(|field| one.value(field).map_or("-".to_owned(), Value::to_string));
+    let row = |one: &ObservedTuple| {
+        let values =
+            fields.iter().map(|field| one.value(field).map_or("-".to_owned(), ObservedValue::to_string));
         format!("{} {}", values.collect::<Vec<_>>().join(" "), one.quality)
     };
     Some(told.iter().map(row).collect())

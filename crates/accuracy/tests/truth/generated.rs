@@ -8,8 +8,8 @@ use std::ops::Range;
 use accuracy::model::talk::{Conversation, Exchange};
 use accuracy::model::timed::{self, Pace};
 use accuracy::model::{http, memcached, mysql, redis};
-use accuracy::{Count, Recording, Seen, Truth};
-use testkit::Rng;
+use accuracy::{GroundTruth, ObservedPacket, OutcomeCounts, PacketRecording};
+use testkit::SeededRng;
 
 /// Conversations of each protocol, and ways to damage each.
 const CONVERSATIONS: u64 = 150;
@@ -17,26 +17,26 @@ const DAMAGES: u64 = 12;
 /// Conversations of each protocol with clients of other paces.
 const PACED_CONVERSATIONS: u64 = 100;
 
-fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
+fn check(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
     check_damages(parser, make, Damage::by_chance);
 }
 
 /// The same with pauses that are longer than the idle timeout, or steps of the clock.
-fn check_pauses(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
+fn check_pauses(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
     check_damages(parser, make, Damage::of_pauses);
 }
 
 fn check_damages(
     parser: &str,
-    make: impl Fn(&mut Rng) -> Conversation,
-    by_chance: impl Fn(&Recording, Range<usize>, &mut Rng) -> Damage,
+    make: impl Fn(&mut SeededRng) -> Conversation,
+    by_chance: impl Fn(&PacketRecording, Range<usize>, &mut SeededRng) -> Damage,
 ) {
     let (mut transactions, mut exact, mut found, mut findable) = (0, 0, 0, 0);
     for seed in 0..CONVERSATIONS {
-        let mut rng = Rng::new(seed);
+        let mut rng = SeededRng::new(seed);
         let (spoken, plain) = make(&mut rng).spoken(&mut rng);
-        let recording = Recording::of(&spoken);
-        let truth = Truth::of(&recording, parser);
+        let recording = PacketRecording::of(&spoken);
+        let truth = GroundTruth::of(&recording, parser);
         for nth in 0..DAMAGES {
             let damage = by_chance(&recording, plain..recording.len(), &mut rng);
             let count = damage.judge(&recording, &truth, parser);
@@ -71,7 +71,7 @@ const LATE_MAX: i64 = 5_000_000;
 
 impl Damage {
     /// Of both directions or of one, each packet for itself or in bursts; lost, late, or some of each.
-    fn by_chance(recording: &Recording, packets: Range<usize>, rng: &mut Rng) -> Damage {
+    fn by_chance(recording: &PacketRecording, packets: Range<usize>, rng: &mut SeededRng) -> Damage {
         let share = [0.02, 0.1, 0.3][rng.below(3) as usize];
         let stay = if rng.chance(0.5) { share } else { 0.7 };
         // All conversations have the same client.
@@ -95,7 +95,7 @@ impl Damage {
     }
 
     /// Pauses, and nothing else.
-    fn of_pauses(_: &Recording, packets: Range<usize>, rng: &mut Rng) -> Damage {
+    fn of_pauses(_: &PacketRecording, packets: Range<usize>, rng: &mut SeededRng) -> Damage {
         let mut damage = Damage::default();
         for _ in 0..1 + rng.below(3) {
             let from = packets.start + rng.below(packets.len().max(1) as u64) as usize;
@@ -105,7 +105,7 @@ impl Damage {
     }
 
     /// Loss of single packets behind the handshake, of both directions or of one.
-    fn of_loss(recording: &Recording, rng: &mut Rng) -> Damage {
+    fn of_loss(recording: &PacketRecording, rng: &mut SeededRng) -> Damage {
         let share = [0.001, 0.01, 0.01, 0.03, 0.1][rng.below(5) as usize];
         let only = [None, None, Some(true), Some(false)][rng.below(4) as usize];
         let client = recording.ends(0).map(|(client, _)| client);
@@ -119,7 +119,7 @@ impl Damage {
         damage
     }
 
-    fn seen(&self, recording: &Recording) -> Vec<Seen> {
+    fn seen(&self, recording: &PacketRecording) -> Vec<ObservedPacket> {
         let mut seen = recording.whole();
         seen.retain(|one| !self.lost.contains(&one.packet));
         for one in &mut seen {
@@ -137,13 +137,13 @@ impl Damage {
         seen
     }
 
-    fn judge(&self, recording: &Recording, truth: &Truth<'_>, parser: &str) -> Count {
+    fn judge(&self, recording: &PacketRecording, truth: &GroundTruth<'_>, parser: &str) -> OutcomeCounts {
         let seen = self.seen(recording);
         truth.judge(&recording.play(&seen, parser), &seen, self.late.values().max().map_or(0, |by| by + 1000))
     }
 
     /// As little damage as still shows what is wrong.
-    fn least(mut self, recording: &Recording, truth: &Truth<'_>, parser: &str) -> Damage {
+    fn least(mut self, recording: &PacketRecording, truth: &GroundTruth<'_>, parser: &str) -> Damage {
         for packet in 0..recording.len() {
             let without = Damage {
                 lost: self.lost.iter().copied().filter(|p| *p != packet).collect(),
@@ -161,16 +161,16 @@ impl Damage {
 }
 
 /// The same with clients of other paces ([`timed`]), and loss as taps have it.
-fn check_paces(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
+fn check_paces(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
     let (mut pairs, mut found, mut findable) = (0, 0, 0);
     for seed in 0..PACED_CONVERSATIONS {
-        let mut rng = Rng::new(0xace5 ^ seed << 20);
+        let mut rng = SeededRng::new(0xace5 ^ seed << 20);
         let several: Vec<Conversation> = (0..1 + rng.below(4)).map(|_| make(&mut rng)).collect();
         let port = several[0].port;
         let exchanges: Vec<Exchange> = several.into_iter().flat_map(|one| one.exchanges).collect();
         let paces = Pace::of_a_client(&mut rng);
-        let recording = Recording::of(&timed::spoken(port, &exchanges, &paces, &mut rng));
-        let truth = Truth::of(&recording, parser);
+        let recording = PacketRecording::of(&timed::spoken(port, &exchanges, &paces, &mut rng));
+        let truth = GroundTruth::of(&recording, parser);
         for nth in 0..DAMAGES {
             let damage = Damage::of_loss(&recording, &mut rng);
             let count = damage.judge(&recording, &truth, parser);

@@ -3,17 +3,17 @@
 
 use std::collections::HashSet;
 
-use accuracy::{Recording, Seen, Truth};
-use testkit::{Dialogue, Rng, Sent};
+use accuracy::{GroundTruth, ObservedPacket, PacketRecording};
+use testkit::{SeededRng, SentPacket, TcpDialogue};
 
 const CONNECTIONS: u64 = 4000;
 const EXCHANGES: u64 = 8;
 const MS: i64 = 1_000_000;
 
 /// A client that waits for its answers.
-fn connection(nth: u64, rng: &mut Rng) -> Vec<Sent> {
+fn connection(nth: u64, rng: &mut SeededRng) -> Vec<SentPacket> {
     let client = format!("10.{}.{}.1:{}", nth / 250, nth % 250, 1024 + nth);
-    let mut talk = Dialogue::new(&client, "10.99.0.1:80");
+    let mut talk = TcpDialogue::new(&client, "10.99.0.1:80");
     // All are under way at once.
     talk.advance(rng.below(500) as i64 * MS);
     talk.handshake();
@@ -31,11 +31,11 @@ fn connection(nth: u64, rng: &mut Rng) -> Vec<Sent> {
 
 #[test]
 fn each_lacks_a_packet() {
-    let mut rng = Rng::new(1);
-    let mut sent: Vec<Sent> = (0..CONNECTIONS).flat_map(|nth| connection(nth, &mut rng)).collect();
+    let mut rng = SeededRng::new(1);
+    let mut sent: Vec<SentPacket> = (0..CONNECTIONS).flat_map(|nth| connection(nth, &mut rng)).collect();
     sent.sort_by_key(|packet| packet.ts);
-    let recording = Recording::of(&sent);
-    let truth = Truth::of(&recording, "http");
+    let recording = PacketRecording::of(&sent);
+    let truth = GroundTruth::of(&recording, "http");
     assert_eq!(truth.size(), ((CONNECTIONS * EXCHANGES) as usize, 0));
     // One of each connection's first packets with payload.
     let mut lost = HashSet::new();
@@ -48,7 +48,7 @@ fn each_lacks_a_packet() {
         }
     }
     assert!(lost.len() as u64 > CONNECTIONS * 9 / 10);
-    let mut seen: Vec<Seen> = recording.whole();
+    let mut seen: Vec<ObservedPacket> = recording.whole();
     seen.retain(|one| !lost.contains(&one.packet));
     let count = truth.judge(&recording.play(&seen, "http"), &seen, 0);
     let some: Vec<String> = count.faults.iter().take(3).map(ToString::to_string).collect();

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use accuracy::observed::Value;
-use accuracy::{Observed, Recording};
+use accuracy::observed::ObservedValue;
+use accuracy::{ObservedTuple, PacketRecording};
 use serde_json::Value as Json;
-use testkit::{Dialogue, Xdr};
+use testkit::{TcpDialogue, XdrWriter};
 
 /// A number that no other field of the conversation has.
 struct Numbers(u32);
@@ -16,7 +16,7 @@ impl Numbers {
         self.0
     }
 
-    fn attributes(&mut self, x: Xdr, kind: u32) -> Xdr {
+    fn attributes(&mut self, x: XdrWriter, kind: u32) -> XdrWriter {
         let mut n = || self.next();
         let x = x.words(&[kind, n() & 0o777, n(), n(), n()]);
         let x = (0..5).fold(x, |x, _| x.u64(u64::from(n())));
@@ -24,24 +24,24 @@ impl Numbers {
     }
 
     /// `post_op_attr`.
-    fn after(&mut self, x: Xdr, kind: u32) -> Xdr {
+    fn after(&mut self, x: XdrWriter, kind: u32) -> XdrWriter {
         self.attributes(x.u32(1), kind)
     }
 
     /// `wcc_data`.
-    fn wcc(&mut self, x: Xdr, kind: u32) -> Xdr {
+    fn wcc(&mut self, x: XdrWriter, kind: u32) -> XdrWriter {
         let x = x.u32(1).u64(u64::from(self.next()));
         let x = (0..4).fold(x, |x, _| x.u32(self.next()));
         self.after(x, kind)
     }
 
     /// `sattr3` with all but times.
-    fn settings(&mut self, x: Xdr) -> Xdr {
+    fn settings(&mut self, x: XdrWriter) -> XdrWriter {
         let x = x.words(&[1, self.next() & 0o777, 1, self.next(), 1, self.next(), 1]);
         x.u64(u64::from(self.next())).words(&[0, 0])
     }
 
-    fn args(&mut self, procedure: u32, x: Xdr) -> Xdr {
+    fn args(&mut self, procedure: u32, x: XdrWriter) -> XdrWriter {
         if procedure == 0 {
             return x;
         }
@@ -64,7 +64,7 @@ impl Numbers {
         }
     }
 
-    fn results(&mut self, procedure: u32, status: u32, x: Xdr) -> Xdr {
+    fn results(&mut self, procedure: u32, status: u32, x: XdrWriter) -> XdrWriter {
         if procedure == 0 {
             return x;
         }
@@ -98,7 +98,7 @@ impl Numbers {
         }
     }
 
-    fn of_success(&mut self, procedure: u32, x: Xdr) -> Xdr {
+    fn of_success(&mut self, procedure: u32, x: XdrWriter) -> XdrWriter {
         let n = self.next();
         match procedure {
             4 => x.u32(0x0d),
@@ -117,22 +117,23 @@ impl Numbers {
 /// One call of each procedure with each of these statuses.
 const STATUSES: &[(u32, &str)] = &[(0, "ok"), (2, "noent"), (13, "access")];
 
-fn conversation() -> Recording {
-    let (mut talk, mut numbers) = (Dialogue::new("10.0.0.1:700", "10.0.0.2:2049"), Numbers(1000));
+fn conversation() -> PacketRecording {
+    let (mut talk, mut numbers) = (TcpDialogue::new("10.0.0.1:700", "10.0.0.2:2049"), Numbers(1000));
     talk.handshake();
     for procedure in 0..22 {
         for (status, _) in STATUSES {
             let xid = numbers.next();
-            let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-            let call = Xdr::default().words(&[xid, 0, 2, 100_003, 3, procedure]);
+            let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+            let call = XdrWriter::default().words(&[xid, 0, 2, 100_003, 3, procedure]);
             let call = numbers.args(procedure, call.u32(1).opaque(&sys.0).words(&[0, 0]));
-            let reply = numbers.results(procedure, *status, Xdr::default().words(&[xid, 1, 0, 0, 0, 0]));
+            let reply =
+                numbers.results(procedure, *status, XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0]));
             talk.client().send(&call.record());
             talk.server().send(&reply.record());
         }
     }
     talk.close();
-    Recording::of(&talk.take())
+    PacketRecording::of(&talk.take())
 }
 
 /// What tshark shows of one message: the first word of each name on the way down, and the value.
@@ -189,7 +190,7 @@ fn flatten(json: &Json, path: String, all: &mut Vec<(String, String)>) {
 }
 
 /// By tshark: of every xid the procedure, the call and the reply.
-fn shown(recording: &Recording) -> Option<Vec<(u64, u32, Shown, Shown)>> {
+fn shown(recording: &PacketRecording) -> Option<Vec<(u64, u32, Shown, Shown)>> {
     let path = std::env::temp_dir().join(format!("nfs-fields-{}.pcap", std::process::id()));
     recording.write(&recording.whole(), &path).expect("a temporary file");
     let out = Command::new("tshark")
@@ -297,7 +298,7 @@ fn every_field_of_every_procedure_is_as_tshark_shows_it() {
     let told = recording.play(&recording.whole(), "nfs");
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for (xid, procedure, call, reply) in &calls {
-        let is_it = |t: &&Observed| t.value("xid") == Some(&Value::Number(i128::from(*xid)));
+        let is_it = |t: &&ObservedTuple| t.value("xid") == Some(&ObservedValue::Number(i128::from(*xid)));
         let row = told.iter().find(is_it).expect("a tuple of every call");
         assert!(row.is_exact(), "{row}");
         for (field, expected) in expected(*procedure, call, reply) {

@@ -8,12 +8,12 @@ use link::{AgentSession, Spool};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::task::JoinHandle;
 
-use crate::dial::{DialError, Server, Stream};
+use crate::dial::{DialError, DuplexStream, ServerEndpoint};
 
-type Dialing = JoinHandle<Result<Box<dyn Stream>, DialError>>;
+type Dialing = JoinHandle<Result<Box<dyn DuplexStream>, DialError>>;
 
 /// State of the connection.
-pub enum Connection {
+pub enum ServerConnection {
     /// No connection attempt before this time.
     Waiting { until: Instant },
     /// Dialing.
@@ -21,42 +21,42 @@ pub enum Connection {
     /// Connected.
     Open {
         session: Box<AgentSession>,
-        reading: ReadHalf<Box<dyn Stream>>,
-        writing: WriteHalf<Box<dyn Stream>>,
+        reading: ReadHalf<Box<dyn DuplexStream>>,
+        writing: WriteHalf<Box<dyn DuplexStream>>,
         /// Data to write next.
         outgoing: Bytes,
     },
 }
 
 /// Event of the connection.
-pub enum Happened {
+pub enum ServerConnectionEvent {
     Due,
-    Dialed(Result<Box<dyn Stream>, String>),
+    Dialed(Result<Box<dyn DuplexStream>, String>),
     Read(io::Result<usize>),
     Written(io::Result<()>),
 }
 
-impl Connection {
+impl ServerConnection {
     /// Starts to dial the server.
-    pub fn dial(server: Server) -> Connection {
-        Connection::Dialing(tokio::spawn(async move { server.dial().await }))
+    pub fn dial(server: ServerEndpoint) -> ServerConnection {
+        ServerConnection::Dialing(tokio::spawn(async move { server.dial().await }))
     }
 
     /// Starts a session on a new connection.
-    pub fn open(session: AgentSession, stream: Box<dyn Stream>) -> Connection {
+    pub fn open(session: AgentSession, stream: Box<dyn DuplexStream>) -> ServerConnection {
         let (reading, writing) = split(stream);
-        Connection::Open { session: Box::new(session), reading, writing, outgoing: Bytes::new() }
+        ServerConnection::Open { session: Box::new(session), reading, writing, outgoing: Bytes::new() }
     }
 
     /// Whether it is connected.
     pub fn is_open(&self) -> bool {
-        matches!(self, Connection::Open { .. })
+        matches!(self, ServerConnection::Open { .. })
     }
 
     /// The session, if connected.
     pub fn session(&self) -> Option<&AgentSession> {
         match self {
-            Connection::Open { session, .. } => Some(session),
+            ServerConnection::Open { session, .. } => Some(session),
             _ => None,
         }
     }
@@ -64,7 +64,7 @@ impl Connection {
     /// The session, if connected.
     pub fn session_mut(&mut self) -> Option<&mut AgentSession> {
         match self {
-            Connection::Open { session, .. } => Some(session),
+            ServerConnection::Open { session, .. } => Some(session),
             _ => None,
         }
     }
@@ -72,14 +72,14 @@ impl Connection {
     /// Whether all outgoing data was written.
     pub fn is_sent(&self) -> bool {
         match self {
-            Connection::Open { outgoing, .. } => outgoing.is_empty(),
+            ServerConnection::Open { outgoing, .. } => outgoing.is_empty(),
             _ => true,
         }
     }
 
     /// Requests more outgoing data from the session after the previous was written.
     pub fn fill(&mut self, spool: &mut Spool) {
-        if let Connection::Open { session, outgoing, .. } = self
+        if let ServerConnection::Open { session, outgoing, .. } = self
             && outgoing.is_empty()
         {
             *outgoing = session.poll_transmit(spool).unwrap_or_default();
@@ -87,26 +87,26 @@ impl Connection {
     }
 
     /// Waits for the next event. Cancellation-safe.
-    pub async fn step(&mut self, buffer: &mut [u8]) -> Happened {
+    pub async fn step(&mut self, buffer: &mut [u8]) -> ServerConnectionEvent {
         match self {
-            Connection::Waiting { until } => {
+            ServerConnection::Waiting { until } => {
                 tokio::time::sleep_until((*until).into()).await;
-                Happened::Due
+                ServerConnectionEvent::Due
             }
-            Connection::Dialing(dialing) => Happened::Dialed(match dialing.await {
+            ServerConnection::Dialing(dialing) => ServerConnectionEvent::Dialed(match dialing.await {
                 Ok(dialed) => dialed.map_err(|why| why.to_string()),
                 Err(why) => Err(why.to_string()),
             }),
-            Connection::Open { reading, writing, outgoing, .. } => tokio::select! {
-                read = reading.read(buffer) => Happened::Read(read),
-                written = writing.write_buf(outgoing), if !outgoing.is_empty() => Happened::Written(written.map(drop)),
+            ServerConnection::Open { reading, writing, outgoing, .. } => tokio::select! {
+                read = reading.read(buffer) => ServerConnectionEvent::Read(read),
+                written = writing.write_buf(outgoing), if !outgoing.is_empty() => ServerConnectionEvent::Written(written.map(drop)),
             },
         }
     }
 
     /// Notifies the server of the end of this agent.
     pub async fn bye(self, spool: &mut Spool) {
-        let Connection::Open { mut session, mut writing, .. } = self else { return };
+        let ServerConnection::Open { mut session, mut writing, .. } = self else { return };
         session.bye("this agent ends");
         if let Some(bytes) = session.poll_transmit(spool) {
             // An error means that the server has disconnected.

@@ -15,13 +15,13 @@ pub const EXPIRY_MS: i64 = 30_000;
 
 /// An entry with the complete state of a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LaneEntry {
     /// Name of the lane, unique per run.
     pub lane: String,
     /// Number of the entry.
     pub number: u64,
     /// Kind of entry.
-    pub says: Says,
+    pub says: LaneStatement,
     /// Partition.
     pub partition: i32,
     /// Topics.
@@ -31,16 +31,16 @@ pub struct Entry {
     pub about: BTreeMap<String, String>,
     /// In the last entry: bytes captured and lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<Capture>,
+    pub capture: Option<CaptureBytes>,
     /// Period of all limits that took effect so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limited: Option<Limits>,
+    pub limited: Option<LimitPeriod>,
 }
 
 /// Kind of entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Says {
+pub enum LaneStatement {
     /// Claims the partition.
     Claims,
     /// Holds the partition.
@@ -51,7 +51,7 @@ pub enum Says {
 
 /// Bytes of a lane's capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capture {
+pub struct CaptureBytes {
     /// Bytes captured.
     pub seen_bytes: u64,
     /// Bytes known to be lost.
@@ -60,7 +60,7 @@ pub struct Capture {
 
 /// Event time in which limits of a lane's monitor took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct LimitPeriod {
     /// First nanosecond.
     pub from_ns: i64,
     /// Last nanosecond.
@@ -71,7 +71,7 @@ pub struct Limits {
 
 /// State of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LaneStanding {
     /// Holds its partition.
     Live,
     /// Another lane was faster.
@@ -84,36 +84,36 @@ pub enum Standing {
 
 /// A lane in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct LoggedLane {
     /// Its last entry.
-    pub entry: Entry,
+    pub entry: LaneEntry,
     /// Time at which it was written.
     pub at_ms: i64,
     is_refused: bool,
 }
 
-impl Known {
+impl LoggedLane {
     /// State at a time.
     #[must_use]
-    pub fn standing(&self, now_ms: i64) -> Standing {
+    pub fn standing(&self, now_ms: i64) -> LaneStanding {
         match self.entry.says {
-            Says::Ended => Standing::Ended,
-            _ if self.is_refused => Standing::Refused,
-            _ if now_ms - self.at_ms > EXPIRY_MS => Standing::Dead,
-            _ => Standing::Live,
+            LaneStatement::Ended => LaneStanding::Ended,
+            _ if self.is_refused => LaneStanding::Refused,
+            _ if now_ms - self.at_ms > EXPIRY_MS => LaneStanding::Dead,
+            _ => LaneStanding::Live,
         }
     }
 }
 
 /// The log so far.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
-    lanes: BTreeMap<String, Known>,
+pub struct LaneLog {
+    lanes: BTreeMap<String, LoggedLane>,
     last_ms: i64,
     malformed: u64,
 }
 
-impl Log {
+impl LaneLog {
     /// Reads the next entry, with its write time.
     pub fn read(&mut self, at_ms: i64, text: &[u8]) {
         match serde_json::from_slice(text) {
@@ -123,34 +123,35 @@ impl Log {
     }
 
     /// Applies the next entry.
-    pub fn apply(&mut self, at_ms: i64, entry: Entry) {
+    pub fn apply(&mut self, at_ms: i64, entry: LaneEntry) {
         // Brokers' clocks may be set back; the time of the log does not decrease.
         let at_ms = at_ms.max(self.last_ms);
         self.last_ms = at_ms;
         let is_refused = match entry.says {
             // It no longer holds the partition.
-            Says::Ended => false,
-            Says::Holds if self.goes_on(&entry, at_ms) => false,
+            LaneStatement::Ended => false,
+            LaneStatement::Holds if self.goes_on(&entry, at_ms) => false,
             _ => self.rivals(&entry, at_ms).next().is_some(),
         };
-        self.lanes.insert(entry.lane.clone(), Known { entry, at_ms, is_refused });
+        self.lanes.insert(entry.lane.clone(), LoggedLane { entry, at_ms, is_refused });
     }
 
     /// Whether the lane has held the partition until now.
-    fn goes_on(&self, entry: &Entry, now_ms: i64) -> bool {
-        let is_live = |known: &&Known| known.standing(now_ms) == Standing::Live;
+    fn goes_on(&self, entry: &LaneEntry, now_ms: i64) -> bool {
+        let is_live = |known: &&LoggedLane| known.standing(now_ms) == LaneStanding::Live;
         let before = self.lanes.get(&entry.lane).filter(is_live).map(|known| &known.entry);
         before.is_some_and(|before| before.partition == entry.partition && before.topics == entry.topics)
     }
 
     /// Other live lanes with one of the entry's partitions.
-    fn rivals(&self, entry: &Entry, now_ms: i64) -> impl Iterator<Item = &Known> {
-        let shares = |known: &Known| {
+    fn rivals(&self, entry: &LaneEntry, now_ms: i64) -> impl Iterator<Item = &LoggedLane> {
+        let shares = |known: &LoggedLane| {
             known.entry.partition == entry.partition
                 && known.entry.topics.iter().any(|topic| entry.topics.contains(topic))
         };
-        let is_rival =
-            move |known: &&Known| known.entry.lane != entry.lane && known.standing(now_ms) == Standing::Live;
+        let is_rival = move |known: &&LoggedLane| {
+            known.entry.lane != entry.lane && known.standing(now_ms) == LaneStanding::Live
+        };
         self.lanes.values().filter(is_rival).filter(move |known| shares(known))
     }
 
@@ -158,10 +159,10 @@ impl Log {
     #[must_use]
     pub fn free(&self, topics: &[String], unfit: &BTreeSet<i32>, now_ms: i64) -> i32 {
         let is_taken = |partition: i32| {
-            let place = Entry {
+            let place = LaneEntry {
                 lane: String::new(),
                 number: 0,
-                says: Says::Claims,
+                says: LaneStatement::Claims,
                 partition,
                 topics: topics.to_vec(),
                 about: BTreeMap::new(),
@@ -177,13 +178,13 @@ impl Log {
 
     /// A lane by name.
     #[must_use]
-    pub fn find(&self, lane: &str) -> Option<&Known> {
+    pub fn find(&self, lane: &str) -> Option<&LoggedLane> {
         self.lanes.get(lane)
     }
 
     /// All known lanes of a topic with their states.
-    pub fn of_topic(&self, topic: &str, now_ms: i64) -> impl Iterator<Item = (&Known, Standing)> {
-        let writes = move |known: &&Known| known.entry.topics.iter().any(|written| written == topic);
+    pub fn of_topic(&self, topic: &str, now_ms: i64) -> impl Iterator<Item = (&LoggedLane, LaneStanding)> {
+        let writes = move |known: &&LoggedLane| known.entry.topics.iter().any(|written| written == topic);
         self.lanes.values().filter(writes).map(move |known| (known, known.standing(now_ms)))
     }
 

@@ -14,9 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::{Error, Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader, Target, Topics, Until};
-use claim::{Action, Claim};
-use log::{Capture, Entry, Limits, Log};
+use crate::{
+    BusError, Kafka, NewTopic, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer,
+    ProducerConfig, ProducerTarget, TopicAdmin,
+};
+use claim::{ClaimAction, LaneClaim};
+use log::{CaptureBytes, LaneEntry, LaneLog, LimitPeriod};
 
 /// Topic of the log.
 pub const TOPIC: &str = "netalytics.lanes";
@@ -31,24 +34,24 @@ const READ: Duration = Duration::from_millis(500);
 const BYTES_MAX: usize = 4 << 20;
 
 /// Reader of the log.
-pub struct Lanes {
+pub struct LaneLogReader {
     kafka: Kafka,
-    topics: Topics,
-    reader: Reader,
-    log: Log,
+    topics: TopicAdmin,
+    reader: PartitionReader,
+    log: LaneLog,
     unfit: Option<Box<FindUnfit>>,
 }
 
 /// Finds the partitions that a lane cannot continue: among all, or only the given one.
-pub type FindUnfit = dyn Fn(&Topics, Option<i32>) -> Result<BTreeSet<i32>, Error> + Send;
+pub type FindUnfit = dyn Fn(&TopicAdmin, Option<i32>) -> Result<BTreeSet<i32>, BusError> + Send;
 
-impl Lanes {
+impl LaneLogReader {
     /// Opens the log; creates its topic if missing.
     ///
     /// # Errors
-    /// `Error::Unreachable` if the brokers do not answer in time, `Error::Refused` if they reject a request.
-    pub fn open(kafka: &Kafka, timeout: Duration) -> Result<Lanes, Error> {
-        let topics = Topics::connect(kafka, timeout)?;
+    /// `BusError::Unreachable` if the brokers do not answer in time, `BusError::Refused` if they reject a request.
+    pub fn open(kafka: &Kafka, timeout: Duration) -> Result<LaneLogReader, BusError> {
+        let topics = TopicAdmin::connect(kafka, timeout)?;
         let settings = [
             ("cleanup.policy", "compact,delete"),
             // Times are those of the brokers, so that all readers agree on expired lanes.
@@ -61,37 +64,42 @@ impl Lanes {
         let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings };
         topics.create(TOPIC, &new)?;
         let from = topics.offsets(TOPIC)?.first().map_or(0, |range| range.start);
-        let mut reader = Reader::new(kafka, BYTES_MAX)?;
-        reader.add(Part { topic: TOPIC.to_owned(), partition: 0, from, until: Until::Forever })?;
-        Ok(Lanes { kafka: kafka.clone(), topics, reader, log: Log::default(), unfit: None })
+        let mut reader = PartitionReader::new(kafka, BYTES_MAX)?;
+        reader.add(PartitionRange {
+            topic: TOPIC.to_owned(),
+            partition: 0,
+            from,
+            until: PartitionEnd::Forever,
+        })?;
+        Ok(LaneLogReader { kafka: kafka.clone(), topics, reader, log: LaneLog::default(), unfit: None })
     }
 
     /// Reads the log written so far; after `limit`, returns what has been read.
     ///
     /// # Errors
-    /// `Error::NoTopic` if the log's topic was deleted.
-    pub fn read(&mut self, limit: Duration) -> Result<&Log, Error> {
+    /// `BusError::NoTopic` if the log's topic was deleted.
+    pub fn read(&mut self, limit: Duration) -> Result<&LaneLog, BusError> {
         let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.reader.next(0, left)? {
-                Next::Record(record) => {
+                NextRecord::Record(record) => {
                     let at_ms = record.timestamp_ms().unwrap_or_default();
                     // A record without a payload removes a lane.
                     if !record.payload().is_empty() {
                         self.log.read(at_ms, record.payload());
                     }
                 }
-                Next::Nothing | Next::CaughtUp | Next::Over => return Ok(&self.log),
+                NextRecord::Nothing | NextRecord::CaughtUp | NextRecord::Over => return Ok(&self.log),
             }
         }
     }
 
-    /// Like [`Lanes::read`], but waits for entries that have not arrived from the brokers.
+    /// Like [`LaneLogReader::read`], but waits for entries that have not arrived from the brokers.
     ///
     /// # Errors
-    /// `Error::NoTopic` if the log's topic was deleted, `Error::Unreachable` if no broker answers.
-    pub fn read_all(&mut self, limit: Duration) -> Result<&Log, Error> {
+    /// `BusError::NoTopic` if the log's topic was deleted, `BusError::Unreachable` if no broker answers.
+    pub fn read_all(&mut self, limit: Duration) -> Result<&LaneLog, BusError> {
         let deadline = Instant::now() + limit;
         let end = self.topics.offsets(TOPIC)?.first().map_or(0, |range| range.end);
         while self.reader.position(0) < end && Instant::now() < deadline {
@@ -107,11 +115,11 @@ impl Lanes {
         self.log.last_ms().max(now.as_millis() as i64)
     }
 
-    /// Restricts [`Lanes::claim`] to partitions that are not unfit. A partition is checked again once held, since
+    /// Restricts [`LaneLogReader::claim`] to partitions that are not unfit. A partition is checked again once held, since
     /// another lane may have written to it in the meantime.
     #[must_use]
-    pub fn without(self, unfit: Box<FindUnfit>) -> Lanes {
-        Lanes { unfit: Some(unfit), ..self }
+    pub fn without(self, unfit: Box<FindUnfit>) -> LaneLogReader {
+        LaneLogReader { unfit: Some(unfit), ..self }
     }
 
     /// Claims a partition of all these existing topics, which get more partitions if all are taken. `lane` identifies
@@ -125,7 +133,7 @@ impl Lanes {
         topics: &[String],
         about: BTreeMap<String, String>,
         limit: Duration,
-    ) -> Result<Lane, Error> {
+    ) -> Result<ClaimedLane, BusError> {
         let stop = Arc::new(AtomicBool::new(false));
         let config = ProducerConfig {
             bytes_max: BYTES_MAX as u64,
@@ -135,8 +143,8 @@ impl Lanes {
         let mut producer = Producer::new(&self.kafka, config, stop)?;
         let target = producer.target(TOPIC, 0);
         self.read(limit)?;
-        let mut keeper = Keeper {
-            claim: Claim::new(lane.to_owned(), topics.to_vec(), about),
+        let mut keeper = LaneKeeper {
+            claim: LaneClaim::new(lane.to_owned(), topics.to_vec(), about),
             lanes: self,
             producer,
             target,
@@ -152,7 +160,7 @@ impl Lanes {
             }
             if keeper.begun.elapsed() > limit {
                 let reason = format!("no partition was to be had within {} s", limit.as_secs());
-                return Err(Error::Refused { doing: format!("lane `{lane}`"), reason });
+                return Err(BusError::Refused { doing: format!("lane `{lane}`"), reason });
             }
             keeper.step(Duration::from_millis(50))?;
         };
@@ -163,31 +171,31 @@ impl Lanes {
         let (its_lost, its_failed) = (lost.clone(), failed.clone());
         let keeping = thread
             .spawn(move || keeper.keep(&told, &its_lost, &its_failed))
-            .map_err(|e| Error::Refused { doing: format!("lane `{lane}`"), reason: e.to_string() })?;
+            .map_err(|e| BusError::Refused { doing: format!("lane `{lane}`"), reason: e.to_string() })?;
         let (name, keeping) = (lane.to_owned(), Some(keeping));
-        Ok(Lane { name, partition, lost, failed, tell, keeping })
+        Ok(ClaimedLane { name, partition, lost, failed, tell, keeping })
     }
 }
 
 /// A partition held exclusively for the lifetime of this value.
-pub struct Lane {
+pub struct ClaimedLane {
     name: String,
     partition: i32,
     lost: Arc<AtomicBool>,
-    failed: Arc<Mutex<Option<Error>>>,
-    tell: Sender<Told>,
+    failed: Arc<Mutex<Option<BusError>>>,
+    tell: Sender<KeeperMessage>,
     keeping: Option<JoinHandle<()>>,
 }
 
 /// Messages to the keeper of a lane.
-enum Told {
+enum KeeperMessage {
     /// The time of all limits that took effect so far.
-    Limited(Limits),
+    Limited(LimitPeriod),
     /// The lane ends.
-    Ending { capture: Option<Capture>, limit: Duration },
+    Ending { capture: Option<CaptureBytes>, limit: Duration },
 }
 
-impl Lane {
+impl ClaimedLane {
     /// The partition, the same in all topics.
     #[must_use]
     pub fn partition(&self) -> i32 {
@@ -197,32 +205,32 @@ impl Lane {
     /// Checks whether the partition is still held; after a long silence another lane may have it.
     ///
     /// # Errors
-    /// `Error` if it is not.
-    pub fn check(&self) -> Result<(), Error> {
+    /// `BusError` if it is not.
+    pub fn check(&self) -> Result<(), BusError> {
         if let Some(error) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
             return Err(error.clone());
         }
         if self.lost.load(Ordering::Relaxed) {
             let doing = format!("lane `{}`", self.name);
             let reason = format!("partition {} went to another after a long silence", self.partition);
-            return Err(Error::Refused { doing, reason });
+            return Err(BusError::Refused { doing, reason });
         }
         Ok(())
     }
 
     /// Announces the period of all limits that took effect so far, immediately.
-    pub fn limit(&self, limited: Limits) {
-        let _ = self.tell.send(Told::Limited(limited));
+    pub fn limit(&self, limited: LimitPeriod) {
+        let _ = self.tell.send(KeeperMessage::Limited(limited));
     }
 
     /// Announces the end with the packets captured and lost; waits up to `limit` for the acknowledgment.
-    pub fn end(mut self, capture: Option<Capture>, limit: Duration) {
-        let _ = self.tell.send(Told::Ending { capture, limit });
+    pub fn end(mut self, capture: Option<CaptureBytes>, limit: Duration) {
+        let _ = self.tell.send(KeeperMessage::Ending { capture, limit });
         self.keeping.take().map(JoinHandle::join);
     }
 }
 
-impl Drop for Lane {
+impl Drop for ClaimedLane {
     /// Without an end, it counts as live until it expires.
     fn drop(&mut self) {
         let (nobody, _) = channel();
@@ -232,37 +240,37 @@ impl Drop for Lane {
 }
 
 /// Claims a partition and renews the claim.
-struct Keeper {
-    claim: Claim,
-    lanes: Lanes,
+struct LaneKeeper {
+    claim: LaneClaim,
+    lanes: LaneLogReader,
     producer: Producer,
-    target: Target,
+    target: ProducerTarget,
     begun: Instant,
-    limited: Option<Limits>,
+    limited: Option<LimitPeriod>,
 }
 
-impl Keeper {
+impl LaneKeeper {
     /// Monotonic time.
     fn now_ms(&self) -> i64 {
         self.begun.elapsed().as_millis() as i64
     }
 
     /// Reads the log and acts on it. Returns whether the partition was lost.
-    fn step(&mut self, wait: Duration) -> Result<bool, Error> {
+    fn step(&mut self, wait: Duration) -> Result<bool, BusError> {
         self.lanes.read(wait)?;
         let now_ms = self.now_ms();
         let log_ms = self.lanes.now_ms();
         match self.claim.step(&self.lanes.log, log_ms, now_ms) {
-            Action::Claim(entry, partitions) => self.make_room(&entry, partitions)?,
-            Action::Hold(entry) => self.write(&entry)?,
-            Action::Wait(_) => {}
-            Action::Lost => return Ok(true),
+            ClaimAction::Claim(entry, partitions) => self.make_room(&entry, partitions)?,
+            ClaimAction::Hold(entry) => self.write(&entry)?,
+            ClaimAction::Wait(_) => {}
+            ClaimAction::Lost => return Ok(true),
         }
         Ok(false)
     }
 
     /// Releases partitions that the lane cannot continue; returns whether there were none.
-    fn pass_over(&mut self, held: Option<i32>) -> Result<bool, Error> {
+    fn pass_over(&mut self, held: Option<i32>) -> Result<bool, BusError> {
         let Some(find) = &self.lanes.unfit else { return Ok(true) };
         let unfit = find(&self.lanes.topics, held)?;
         let is_fit = unfit.is_empty();
@@ -270,12 +278,13 @@ impl Keeper {
         Ok(is_fit)
     }
 
-    fn make_room(&mut self, entry: &Entry, partitions: i32) -> Result<(), Error> {
+    fn make_room(&mut self, entry: &LaneEntry, partitions: i32) -> Result<(), BusError> {
         for topic in &entry.topics {
-            let there = self.lanes.topics.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.clone()))?;
+            let there =
+                self.lanes.topics.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.clone()))?;
             if partitions > LANES_MAX {
                 let reason = format!("all {LANES_MAX} partitions are taken");
-                return Err(Error::Refused { doing: format!("topic `{topic}`"), reason });
+                return Err(BusError::Refused { doing: format!("topic `{topic}`"), reason });
             }
             if there < partitions {
                 self.lanes.topics.grow(topic, partitions)?;
@@ -284,22 +293,22 @@ impl Keeper {
         self.write(entry)
     }
 
-    fn write(&self, entry: &Entry) -> Result<(), Error> {
-        let entry = &Entry { limited: self.limited, ..entry.clone() };
+    fn write(&self, entry: &LaneEntry) -> Result<(), BusError> {
+        let entry = &LaneEntry { limited: self.limited, ..entry.clone() };
         let text = serde_json::to_vec(entry).expect("an entry is JSON");
         // Without space, brokers are unreachable and the entry would not be read.
         self.producer.send(self.target, Some(entry.lane.as_bytes()), &text).map(|_| ())
     }
 
     /// Runs until the lane ends, or its owner is dropped.
-    fn keep(mut self, told: &Receiver<Told>, lost: &AtomicBool, failed: &Mutex<Option<Error>>) {
+    fn keep(mut self, told: &Receiver<KeeperMessage>, lost: &AtomicBool, failed: &Mutex<Option<BusError>>) {
         loop {
             match told.recv_timeout(READ) {
-                Ok(Told::Limited(limited)) => {
+                Ok(KeeperMessage::Limited(limited)) => {
                     self.limited = Some(limited);
                     self.claim.hold_now();
                 }
-                Ok(Told::Ending { capture, limit }) => {
+                Ok(KeeperMessage::Ending { capture, limit }) => {
                     let ended = self.claim.end(capture);
                     let _ = self.write(&ended).and_then(|()| self.producer.flush(limit));
                     return;
@@ -311,7 +320,7 @@ impl Keeper {
                 Ok(is_lost) if is_lost => return lost.store(true, Ordering::Relaxed),
                 Ok(_) => {}
                 // Unreachable brokers may return.
-                Err(Error::Unreachable { .. }) => {}
+                Err(BusError::Unreachable { .. }) => {}
                 Err(error) => {
                     *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);
                     return;

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use testkit::Rng;
+use testkit::SeededRng;
 
-use super::claim::{Action, Claim};
-use super::log::{Capture, EXPIRY_MS, Entry, Log, Says, Standing};
+use super::claim::{ClaimAction, LaneClaim};
+use super::log::{CaptureBytes, EXPIRY_MS, LaneEntry, LaneLog, LaneStanding, LaneStatement};
 
-fn entry(lane: &str, number: u64, says: Says, partition: i32, topics: &[&str]) -> Entry {
+fn entry(lane: &str, number: u64, says: LaneStatement, partition: i32, topics: &[&str]) -> LaneEntry {
     let topics = topics.iter().map(|&topic| topic.to_owned()).collect();
     let (about, capture, limited) = (BTreeMap::new(), None, None);
-    Entry { lane: lane.to_owned(), number, says, partition, topics, about, capture, limited }
+    LaneEntry { lane: lane.to_owned(), number, says, partition, topics, about, capture, limited }
 }
 
-fn log(entries: &[(i64, Entry)]) -> Log {
-    let mut log = Log::default();
+fn log(entries: &[(i64, LaneEntry)]) -> LaneLog {
+    let mut log = LaneLog::default();
     entries.iter().for_each(|(at, entry)| log.apply(*at, entry.clone()));
     log
 }
@@ -25,9 +25,10 @@ fn topics(topics: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_first_claim_in_the_log_wins() {
-    use Says::{Claims, Ended, Holds};
-    let (live, refused, dead, ended) = (Standing::Live, Standing::Refused, Standing::Dead, Standing::Ended);
-    let check = |entries: &[(i64, Entry)], now: i64, expected: &[(&str, Standing)]| {
+    use LaneStatement::{Claims, Ended, Holds};
+    let (live, refused, dead, ended) =
+        (LaneStanding::Live, LaneStanding::Refused, LaneStanding::Dead, LaneStanding::Ended);
+    let check = |entries: &[(i64, LaneEntry)], now: i64, expected: &[(&str, LaneStanding)]| {
         let log = log(entries);
         for (lane, standing) in expected {
             assert_eq!(
@@ -67,13 +68,14 @@ fn the_first_claim_in_the_log_wins() {
 
 #[test]
 fn news_are_written_with_the_next_step() {
-    let (mut log, mut claim) = (Log::default(), Claim::new("a".into(), topics(&["t"]), BTreeMap::new()));
-    let mut write = |claim: &mut Claim, at_ms: i64| match claim.step(&log, at_ms, at_ms) {
-        Action::Claim(entry, _) | Action::Hold(entry) => {
+    let (mut log, mut claim) =
+        (LaneLog::default(), LaneClaim::new("a".into(), topics(&["t"]), BTreeMap::new()));
+    let mut write = |claim: &mut LaneClaim, at_ms: i64| match claim.step(&log, at_ms, at_ms) {
+        ClaimAction::Claim(entry, _) | ClaimAction::Hold(entry) => {
             log.apply(at_ms, entry);
             true
         }
-        Action::Wait(_) | Action::Lost => false,
+        ClaimAction::Wait(_) | ClaimAction::Lost => false,
     };
     // It claims, holds, and renews after five seconds.
     assert_eq!([0, 1, 2, 3].map(|at| write(&mut claim, at)), [true, true, false, false]);
@@ -85,9 +87,9 @@ fn news_are_written_with_the_next_step() {
 #[test]
 fn free_places_are_free_in_all_topics() {
     let log = log(&[
-        (0, entry("a", 1, Says::Holds, 0, &["t"])),
-        (0, entry("b", 1, Says::Holds, 1, &["u"])),
-        (0, entry("c", 1, Says::Holds, 2, &["t", "u"])),
+        (0, entry("a", 1, LaneStatement::Holds, 0, &["t"])),
+        (0, entry("b", 1, LaneStatement::Holds, 1, &["u"])),
+        (0, entry("c", 1, LaneStatement::Holds, 2, &["t", "u"])),
     ]);
     for (wanted, expected) in [(&["t"][..], 1), (&["u"], 0), (&["t", "u"], 3), (&["v"], 0)] {
         assert_eq!(log.free(&topics(wanted), &BTreeSet::new(), 1), expected, "{wanted:?}");
@@ -99,12 +101,12 @@ fn free_places_are_free_in_all_topics() {
 
 #[test]
 fn entries_are_told_as_json() {
-    let mut told = entry("host-1", 7, Says::Ended, 3, &["netalytics.http_get.v1"]);
-    told.capture = Some(Capture { seen_bytes: 10, unseen_bytes: 2 });
+    let mut told = entry("host-1", 7, LaneStatement::Ended, 3, &["netalytics.http_get.v1"]);
+    told.capture = Some(CaptureBytes { seen_bytes: 10, unseen_bytes: 2 });
     told.about.insert("job".into(), "12".into());
     let text = r#"{"lane":"host-1","number":7,"says":"ended","partition":3,"topics":["netalytics.http_get.v1"],"about":{"job":"12"},"capture":{"seen_bytes":10,"unseen_bytes":2}}"#;
     assert_eq!(serde_json::to_string(&told).expect("JSON"), text);
-    let mut log = Log::default();
+    let mut log = LaneLog::default();
     log.read(5, text.as_bytes());
     log.read(6, b"{}");
     log.read(7, b"");
@@ -113,55 +115,55 @@ fn entries_are_told_as_json() {
 }
 
 /// Lanes, and the log that they read with different delays.
-struct World {
+struct LaneWorld {
     now: i64,
-    written: Vec<(i64, Entry)>,
-    lanes: Vec<Member>,
+    written: Vec<(i64, LaneEntry)>,
+    lanes: Vec<LaneMember>,
 }
 
-struct Member {
-    claim: Claim,
-    log: Log,
+struct LaneMember {
+    claim: LaneClaim,
+    log: LaneLog,
     read: usize,
-    state: Life,
+    state: MemberLife,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum MemberLife {
     Awake,
     AsleepUntil(i64),
     Dead,
 }
 
-impl World {
+impl LaneWorld {
     fn join(&mut self) {
         let name = format!("lane-{}", self.lanes.len());
-        let claim = Claim::new(name, topics(&["t"]), BTreeMap::new());
-        let member = Member { claim, log: Log::default(), read: 0, state: Life::Awake };
+        let claim = LaneClaim::new(name, topics(&["t"]), BTreeMap::new());
+        let member = LaneMember { claim, log: LaneLog::default(), read: 0, state: MemberLife::Awake };
         self.lanes.push(member);
     }
 
     /// One lane acts after some time; rarely it falls asleep, or dies.
-    fn step(&mut self, rng: &mut Rng) {
+    fn step(&mut self, rng: &mut SeededRng) {
         self.now += rng.below(500) as i64;
         let place = rng.below(self.lanes.len() as u64) as usize;
-        let World { now, written, lanes } = self;
+        let LaneWorld { now, written, lanes } = self;
         let member = &mut lanes[place];
         match member.state {
-            Life::Dead => return,
-            Life::AsleepUntil(end) if *now < end => return,
-            _ => member.state = Life::Awake,
+            MemberLife::Dead => return,
+            MemberLife::AsleepUntil(end) if *now < end => return,
+            _ => member.state = MemberLife::Awake,
         }
         match rng.below(200) {
-            0 => member.state = Life::AsleepUntil(*now + rng.below(90_000) as i64),
-            1 => member.state = Life::Dead,
+            0 => member.state = MemberLife::AsleepUntil(*now + rng.below(90_000) as i64),
+            1 => member.state = MemberLife::Dead,
             _ => {
                 // It may have read only a part of the log.
                 let end = member.read + rng.below((written.len() - member.read) as u64 + 1) as usize;
                 written[member.read..end].iter().for_each(|(at, entry)| member.log.apply(*at, entry.clone()));
                 member.read = end;
                 let log_ms = member.log.last_ms();
-                if let Action::Claim(entry, _) | Action::Hold(entry) =
+                if let ClaimAction::Claim(entry, _) | ClaimAction::Hold(entry) =
                     member.claim.step(&member.log, log_ms, *now)
                 {
                     written.push((*now, entry));
@@ -184,8 +186,8 @@ impl World {
 #[test]
 fn nobody_shares_a_partition() {
     for seed in 0..60 {
-        let mut rng = Rng::new(seed);
-        let mut world = World { now: 1_000_000, written: Vec::new(), lanes: Vec::new() };
+        let mut rng = SeededRng::new(seed);
+        let mut world = LaneWorld { now: 1_000_000, written: Vec::new(), lanes: Vec::new() };
         for _ in 0..2000 {
             if world.lanes.is_empty() || rng.below(100) == 0 && world.lanes.len() < 20 {
                 world.join();
@@ -196,12 +198,13 @@ fn nobody_shares_a_partition() {
         // Every remaining lane gets a partition; the number of partitions does not exceed that of lanes.
         for place in 0..world.lanes.len() {
             world.lanes[place].state = match world.lanes[place].state {
-                Life::Dead => Life::Dead,
-                _ => Life::Awake,
+                MemberLife::Dead => MemberLife::Dead,
+                _ => MemberLife::Awake,
             };
         }
         settle(&mut world);
-        let alive: Vec<&Member> = world.lanes.iter().filter(|member| member.state == Life::Awake).collect();
+        let alive: Vec<&LaneMember> =
+            world.lanes.iter().filter(|member| member.state == MemberLife::Awake).collect();
         let held: BTreeSet<i32> =
             alive.iter().filter_map(|member| member.claim.partition(world.now)).collect();
         assert_eq!(held.len(), alive.len(), "seed {seed}");
@@ -213,11 +216,11 @@ fn nobody_shares_a_partition() {
         }
         let mut kept: Vec<_> = last.into_values().collect();
         kept.sort_by_key(|(order, ..)| *order);
-        let mut log = Log::default();
+        let mut log = LaneLog::default();
         kept.into_iter().for_each(|(_, at, entry)| log.apply(at, entry));
         let told: BTreeSet<i32> = log
             .of_topic("t", world.now)
-            .filter(|(_, standing)| *standing == Standing::Live)
+            .filter(|(_, standing)| *standing == LaneStanding::Live)
             .map(|(known, _)| known.entry.partition)
             .collect();
         assert_eq!(told, held, "seed {seed}");
@@ -225,15 +228,15 @@ fn nobody_shares_a_partition() {
 }
 
 /// All lanes read everything, for a minute.
-fn settle(world: &mut World) {
+fn settle(world: &mut LaneWorld) {
     for _ in 0..600 {
         world.now += 100;
-        let World { now, written, lanes } = world;
-        for member in lanes.iter_mut().filter(|member| member.state == Life::Awake) {
+        let LaneWorld { now, written, lanes } = world;
+        for member in lanes.iter_mut().filter(|member| member.state == MemberLife::Awake) {
             written[member.read..].iter().for_each(|(at, entry)| member.log.apply(*at, entry.clone()));
             member.read = written.len();
             let log_ms = member.log.last_ms();
-            if let Action::Claim(entry, _) | Action::Hold(entry) =
+            if let ClaimAction::Claim(entry, _) | ClaimAction::Hold(entry) =
                 member.claim.step(&member.log, log_ms, *now)
             {
                 written.push((*now, entry));
@@ -244,19 +247,19 @@ fn settle(world: &mut World) {
 
 #[test]
 fn partitions_that_are_unfit_are_passed_over() {
-    let mut claim = Claim::new("new".into(), topics(&["t"]), BTreeMap::new());
+    let mut claim = LaneClaim::new("new".into(), topics(&["t"]), BTreeMap::new());
     claim.pass_over(BTreeSet::from([0, 2]));
-    let mut log = log(&[(0, entry("old", 1, Says::Claims, 1, &["t"]))]);
-    let Action::Claim(first, partitions) = claim.step(&log, 1, 1) else { panic!("it claims") };
+    let mut log = log(&[(0, entry("old", 1, LaneStatement::Claims, 1, &["t"]))]);
+    let ClaimAction::Claim(first, partitions) = claim.step(&log, 1, 1) else { panic!("it claims") };
     assert_eq!((first.partition, partitions), (3, 4));
     log.apply(2, first);
-    let Action::Hold(held) = claim.step(&log, 2, 2) else { panic!("it holds") };
+    let ClaimAction::Hold(held) = claim.step(&log, 2, 2) else { panic!("it holds") };
     log.apply(3, held);
     claim.step(&log, 3, 3);
     assert_eq!(claim.partition(3), Some(3));
     // Another lane has written there in the meantime.
     claim.pass_over(BTreeSet::from([3]));
     assert_eq!(claim.partition(3), None);
-    let Action::Claim(next, _) = claim.step(&log, 4, 4) else { panic!("it claims another") };
+    let ClaimAction::Claim(next, _) = claim.step(&log, 4, 4) else { panic!("it claims another") };
     assert_eq!((next.partition, next.number), (4, 3));
 }

@@ -9,14 +9,17 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{ProducerContext, ThreadedProducer};
 
-use super::config::{Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
-use super::in_flight::{Acknowledged, Memory, Queue};
+use super::config::{BatchCompression, ProducerConfig, ProducerCounters, RECORD_BYTES_MAX};
+use super::in_flight::{AcknowledgedCounts, InFlightMemory, TargetQueue};
 
-use crate::kafka::Trouble;
-use crate::{Error, Kafka};
+use crate::kafka::ConnectionTrouble;
+use crate::{BusError, Kafka};
 
 /// Starts a client, and its thread that handles acknowledgments.
-pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<Told>, Error> {
+pub fn start(
+    kafka: &Kafka,
+    config: &ProducerConfig,
+) -> Result<ThreadedProducer<DeliveryCallbacks>, BusError> {
     let mut all = kafka.config();
     let default = |name: &str| kafka.properties().all(|(given, _)| given != name);
     for (name, value) in [
@@ -34,8 +37,8 @@ pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<
     all.set(
         "compression.type",
         match config.compression {
-            Compression::Lz4 => "lz4",
-            Compression::Zstd => "zstd",
+            BatchCompression::Lz4 => "lz4",
+            BatchCompression::Zstd => "zstd",
         },
     );
     all.set("enable.idempotence", "true")
@@ -44,22 +47,22 @@ pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<
         .set("message.timeout.ms", "0")
         .set("queue.buffering.max.messages", "0")
         .set("queue.buffering.max.kbytes", "2147483647");
-    all.create_with_context(Told::default()).map_err(|e| kafka.explain(&e))
+    all.create_with_context(DeliveryCallbacks::default()).map_err(|e| kafka.explain(&e))
 }
 
 /// State reported by the client's callbacks.
 #[derive(Debug, Default)]
-pub struct Told {
-    pub trouble: Trouble,
-    pub memory: Memory,
+pub struct DeliveryCallbacks {
+    pub trouble: ConnectionTrouble,
+    pub memory: InFlightMemory,
     /// One per target.
-    queues: RwLock<Vec<Arc<Queue>>>,
+    queues: RwLock<Vec<Arc<TargetQueue>>>,
     pub dropped_full: AtomicU64,
     pub dropped_too_large: AtomicU64,
     dropped_refused: AtomicU64,
     records: AtomicU64,
     bytes: AtomicU64,
-    acknowledged: Acknowledged,
+    acknowledged: AcknowledgedCounts,
     wire_bytes: AtomicU64,
     /// Name of a deleted topic.
     gone: OnceLock<String>,
@@ -69,13 +72,13 @@ pub struct Told {
 
 /// Fields used of librdkafka's statistics.
 #[derive(serde::Deserialize)]
-struct Statistics {
+struct ClientStatistics {
     tx_bytes: u64,
 }
 
-impl Told {
+impl DeliveryCallbacks {
     /// Adds a queue; returns its number.
-    pub fn add(&self, queue: Arc<Queue>) -> usize {
+    pub fn add(&self, queue: Arc<TargetQueue>) -> usize {
         let mut queues = self.queues.write().unwrap_or_else(|e| e.into_inner());
         queues.push(queue);
         queues.len() - 1
@@ -88,22 +91,22 @@ impl Told {
     }
 
     /// Checks for permanent errors.
-    pub fn check(&self, kafka: &Kafka) -> Result<(), Error> {
+    pub fn check(&self, kafka: &Kafka) -> Result<(), BusError> {
         if let Some(topic) = self.gone.get() {
-            return Err(Error::NoTopic(topic.clone()));
+            return Err(BusError::NoTopic(topic.clone()));
         }
         match self.trouble.fatal() {
             Some(reason) => {
                 let doing = format!("the producer to {} can do nothing more", kafka.servers());
-                Err(Error::Refused { doing, reason })
+                Err(BusError::Refused { doing, reason })
             }
             None => Ok(()),
         }
     }
 
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ProducerCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counters {
+        ProducerCounters {
             records: read(&self.records),
             bytes: read(&self.bytes),
             acknowledged: self.acknowledged.records.read(),
@@ -114,7 +117,7 @@ impl Told {
             dropped_refused: read(&self.dropped_refused),
             refusal: self.refusal.get().cloned(),
             in_flight_bytes: self.memory.bytes(),
-            ..Counters::default()
+            ..ProducerCounters::default()
         }
     }
 
@@ -136,7 +139,7 @@ impl Told {
     }
 }
 
-impl ClientContext for Told {
+impl ClientContext for DeliveryCallbacks {
     fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -144,13 +147,13 @@ impl ClientContext for Told {
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        if let Ok(told) = serde_json::from_slice::<Statistics>(statistics) {
+        if let Ok(told) = serde_json::from_slice::<ClientStatistics>(statistics) {
             self.wire_bytes.store(told.tx_bytes, Ordering::Relaxed);
         }
     }
 }
 
-impl ProducerContext for Told {
+impl ProducerContext for DeliveryCallbacks {
     /// Number of a queue.
     type DeliveryOpaque = usize;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Handling of a record without space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Away {
+pub enum OverflowPolicy {
     /// The sender waits.
     Block,
     /// It is dropped and counted.
@@ -16,7 +16,7 @@ pub const RECORD_BYTES_MAX: usize = 8 << 20;
 
 /// Compression of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
+pub enum BatchCompression {
     /// Fast.
     Lz4,
     /// Small.
@@ -29,9 +29,9 @@ pub struct ProducerConfig {
     /// Maximum size of unacknowledged records, with 256 bytes of overhead each.
     pub bytes_max: u64,
     /// Handling of records without space.
-    pub away: Away,
+    pub away: OverflowPolicy,
     /// Compression of batches.
-    pub compression: Compression,
+    pub compression: BatchCompression,
     /// Maximum wait of a batch for more records.
     pub linger: Duration,
 }
@@ -39,13 +39,18 @@ pub struct ProducerConfig {
 impl Default for ProducerConfig {
     fn default() -> ProducerConfig {
         let linger = Duration::from_millis(20);
-        ProducerConfig { bytes_max: 256 << 20, away: Away::Block, compression: Compression::Lz4, linger }
+        ProducerConfig {
+            bytes_max: 256 << 20,
+            away: OverflowPolicy::Block,
+            compression: BatchCompression::Lz4,
+            linger,
+        }
     }
 }
 
 /// Counters of a producer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ProducerCounters {
     /// Records accepted.
     pub records: u64,
     /// Bytes of accepted records, including keys.
@@ -72,7 +77,7 @@ pub struct Counters {
     pub oldest: Option<Duration>,
 }
 
-impl Counters {
+impl ProducerCounters {
     /// Total of dropped records.
     #[must_use]
     pub fn dropped(&self) -> u64 {

@@ -16,9 +16,9 @@ const MARKS_MAX: usize = 1024;
 
 /// A counter with a single writer and any readers.
 #[derive(Debug, Default)]
-pub struct Tally(AtomicU64);
+pub struct SingleWriterSum(AtomicU64);
 
-impl Tally {
+impl SingleWriterSum {
     /// Not `fetch_add`, which takes as long as the rest of a record's handling.
     pub fn add(&self, more: u64) {
         self.0.store(self.read().wrapping_add(more), Ordering::Release);
@@ -33,12 +33,12 @@ impl Tally {
 /// Counts acknowledged records. On its own cache line: another thread sends records at the same time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Acknowledged {
-    pub records: Tally,
-    pub bytes: Tally,
+pub struct AcknowledgedCounts {
+    pub records: SingleWriterSum,
+    pub bytes: SingleWriterSum,
 }
 
-impl Acknowledged {
+impl AcknowledgedCounts {
     /// Adds a record.
     pub fn add(&self, bytes: u64) {
         self.records.add(1);
@@ -48,19 +48,19 @@ impl Acknowledged {
 
 /// Memory of waiting records of all targets.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct InFlightMemory {
     /// Bytes of all sent records.
-    handed: Apart<AtomicU64>,
+    handed: CacheAligned<AtomicU64>,
     /// Bytes of those that no longer wait.
-    settled: Apart<Tally>,
+    settled: CacheAligned<SingleWriterSum>,
 }
 
 /// A value on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CacheAligned<T>(T);
 
-impl Memory {
+impl InFlightMemory {
     /// Reserves space for records of `payload` bytes in total, within `bytes_max`. A single record always has space.
     pub fn reserve(&self, records: usize, payload: usize, bytes_max: u64) -> bool {
         let bytes = taken(records, payload);
@@ -98,27 +98,27 @@ pub fn taken(records: usize, payload: usize) -> u64 {
 
 /// Records of one target, acknowledged in the order they were sent.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct TargetQueue {
     /// Whether records go to several partitions by their keys, so that offsets are meaningless.
     by_key: bool,
-    handed: Mutex<Handed>,
-    settled: Settled,
+    handed: Mutex<HandedMarks>,
+    settled: SettledCounts,
 }
 
 /// Written by one thread only.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Settled {
+struct SettledCounts {
     /// Records acknowledged or failed.
-    count: Tally,
+    count: SingleWriterSum,
     /// Offset after the last acknowledged record; 0: none.
     end: AtomicI64,
 }
 
-impl Queue {
+impl TargetQueue {
     /// For one partition, or for partitions by the records' keys.
-    pub fn new(by_key: bool) -> Queue {
-        Queue { by_key, ..Queue::default() }
+    pub fn new(by_key: bool) -> TargetQueue {
+        TargetQueue { by_key, ..TargetQueue::default() }
     }
 
     /// Notes that this number of records was sent.
@@ -174,13 +174,13 @@ impl Queue {
 }
 
 #[derive(Debug, Default)]
-struct Handed {
+struct HandedMarks {
     count: u64,
     /// First record sent at or after each time.
     marks: VecDeque<(u64, Duration)>,
 }
 
-impl Handed {
+impl HandedMarks {
     /// Drops marks before that of the oldest record.
     fn forget(&mut self, settled: u64) {
         while self.marks.get(1).is_some_and(|(first, _)| *first <= settled) {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_known_by_its_time() {
-        let queue = Queue::default();
+        let queue = TargetQueue::default();
         assert_eq!(queue.waiting(), (0, None));
         for time in [0, 5, 20, 40] {
             queue.hand_over(1, at(time));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_end_is_that_of_the_last_acknowledged() {
-        let queue = Queue::default();
+        let queue = TargetQueue::default();
         assert_eq!(queue.end(), None);
         for (offset, expected) in [(0, 1), (7, 8), (6, 8)] {
             assert_eq!(queue.written(offset), offset != 6);
@@ -238,14 +238,14 @@ mod tests {
 
     #[test]
     fn offsets_of_several_partitions_say_nothing() {
-        let queue = Queue::new(true);
+        let queue = TargetQueue::new(true);
         assert!(queue.written(7) && queue.written(3));
         assert_eq!(queue.end(), None);
     }
 
     #[test]
     fn times_are_bounded_and_err_on_the_old_side() {
-        let queue = Queue::default();
+        let queue = TargetQueue::default();
         let all = 3 * MARKS_MAX as u64;
         (0..all).for_each(|i| queue.hand_over(1, at(10 * i)));
         (1..all).for_each(|_| queue.settle());
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_a_large_record_finds_room_alone() {
-        let memory = Memory::default();
+        let memory = InFlightMemory::default();
         assert!(memory.reserve(1, 5000, 1000));
         assert!(!memory.reserve(1, 1, 1000));
         memory.settle(5000);

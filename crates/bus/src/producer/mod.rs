@@ -14,20 +14,20 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 
-use crate::{Error, Kafka, sys};
-use avro::Records;
-pub use config::{Away, Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
+use crate::{BusError, Kafka, sys};
+use avro::AvroRecords;
+pub use config::{BatchCompression, OverflowPolicy, ProducerConfig, ProducerCounters, RECORD_BYTES_MAX};
 
-use client::Told;
-use in_flight::Queue;
+use client::DeliveryCallbacks;
+use in_flight::TargetQueue;
 
 /// A partition to which a producer writes, by the number returned by [`Producer::target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target(usize);
+pub struct ProducerTarget(usize);
 
 /// Immediate result of sending records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Handed {
+pub struct SendResult {
     /// Accepted.
     pub taken: u64,
     /// Dropped and counted.
@@ -43,15 +43,15 @@ pub struct Producer {
     config: ProducerConfig,
     stop: Arc<AtomicBool>,
     begun: Instant,
-    client: ThreadedProducer<Told>,
-    told: Arc<Told>,
-    targets: Vec<To>,
+    client: ThreadedProducer<DeliveryCallbacks>,
+    told: Arc<DeliveryCallbacks>,
+    targets: Vec<TargetState>,
 }
 
-struct To {
+struct TargetState {
     topic: String,
     partition: i32,
-    queue: Arc<Queue>,
+    queue: Arc<TargetQueue>,
     /// Number of the queue.
     number: usize,
 }
@@ -69,7 +69,7 @@ impl Producer {
     ///
     /// # Errors
     /// If no client can be created.
-    pub fn new(kafka: &Kafka, config: ProducerConfig, stop: Arc<AtomicBool>) -> Result<Producer, Error> {
+    pub fn new(kafka: &Kafka, config: ProducerConfig, stop: Arc<AtomicBool>) -> Result<Producer, BusError> {
         let client = client::start(kafka, &config)?;
         let told = client.client().context().clone();
         let (kafka, begun) = (kafka.clone(), Instant::now());
@@ -77,11 +77,11 @@ impl Producer {
     }
 
     /// Registers a partition to write to, or [`BY_KEY`]; it should exist.
-    pub fn target(&mut self, topic: &str, partition: i32) -> Target {
-        let queue = Arc::new(Queue::new(partition == BY_KEY));
+    pub fn target(&mut self, topic: &str, partition: i32) -> ProducerTarget {
+        let queue = Arc::new(TargetQueue::new(partition == BY_KEY));
         let number = self.told.add(queue.clone());
-        self.targets.push(To { topic: topic.to_owned(), partition, queue, number });
-        Target(number)
+        self.targets.push(TargetState { topic: topic.to_owned(), partition, queue, number });
+        ProducerTarget(number)
     }
 
     /// Sends records without keys, in order.
@@ -92,8 +92,8 @@ impl Producer {
     ///
     /// # Panics
     /// If the target belongs to another producer, which is a bug of the caller.
-    pub fn send_all(&self, target: Target, records: &Records) -> Result<Handed, Error> {
-        let mut all = Handed::default();
+    pub fn send_all(&self, target: ProducerTarget, records: &AvroRecords) -> Result<SendResult, BusError> {
+        let mut all = SendResult::default();
         let mut rest = records.iter();
         while rest.len() > 0 {
             let some = rest.clone().take(AT_ONCE);
@@ -115,10 +115,10 @@ impl Producer {
     /// Sends records for which there is space.
     fn hand_over<'a>(
         &self,
-        to: &To,
+        to: &TargetState,
         records: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
-        all: &mut Handed,
-    ) -> Result<(), Error> {
+        all: &mut SendResult,
+    ) -> Result<(), BusError> {
         to.queue.hand_over(records.len(), self.begun.elapsed());
         let refused = sys::produce(&self.client, &to.topic, to.partition, to.number, records.clone());
         let mut taken = (0, 0);
@@ -150,7 +150,12 @@ impl Producer {
     ///
     /// # Panics
     /// If the target belongs to another producer, which is a bug of the caller.
-    pub fn send(&self, target: Target, key: Option<&[u8]>, payload: &[u8]) -> Result<Handed, Error> {
+    pub fn send(
+        &self,
+        target: ProducerTarget,
+        key: Option<&[u8]>,
+        payload: &[u8],
+    ) -> Result<SendResult, BusError> {
         self.send_with(target, key, &[], payload)
     }
 
@@ -163,16 +168,16 @@ impl Producer {
     /// If the target belongs to another producer, which is a bug of the caller.
     pub fn send_with(
         &self,
-        target: Target,
+        target: ProducerTarget,
         key: Option<&[u8]>,
         headers: &[(&str, &str)],
         payload: &[u8],
-    ) -> Result<Handed, Error> {
+    ) -> Result<SendResult, BusError> {
         let to = &self.targets[target.0];
         let bytes = payload.len() + key.map_or(0, <[u8]>::len);
         if !self.room(1, bytes)? {
             self.told.dropped_full.fetch_add(1, Ordering::Relaxed);
-            return Ok(Handed { taken: 0, dropped: 1 });
+            return Ok(SendResult { taken: 0, dropped: 1 });
         }
         to.queue.hand_over(1, self.begun.elapsed());
         let is_taken = self.give(to, payload, |mut record| {
@@ -186,20 +191,20 @@ impl Producer {
             record
         })?;
         if !is_taken {
-            return Ok(Handed { taken: 0, dropped: 1 });
+            return Ok(SendResult { taken: 0, dropped: 1 });
         }
         self.told.taken(1, bytes);
-        Ok(Handed { taken: 1, dropped: 0 })
+        Ok(SendResult { taken: 1, dropped: 0 })
     }
 
     /// Passes a record to the client; returns false if it was dropped and counted. A rejected record releases its
     /// space.
     fn give<'a>(
         &self,
-        to: &'a To,
+        to: &'a TargetState,
         payload: &'a [u8],
         with: impl FnOnce(Record<'a>) -> Record<'a>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, BusError> {
         let record = Record::with_opaque_to(&to.topic, to.number);
         let mut record = with(record.partition(to.partition).payload(payload));
         let bytes = payload.len() + record.key.map_or(0, <[u8]>::len);
@@ -220,7 +225,7 @@ impl Producer {
     }
 
     /// Releases the space of a record rejected by the client; returns false if it was dropped and counted.
-    fn refused(&self, to: &To, bytes: usize, error: &KafkaError) -> Result<bool, Error> {
+    fn refused(&self, to: &TargetState, bytes: usize, error: &KafkaError) -> Result<bool, BusError> {
         to.queue.take_back(1);
         self.told.memory.take_back(1, bytes);
         self.not_taken(to, error).map(|()| false)
@@ -230,7 +235,7 @@ impl Producer {
     ///
     /// # Errors
     /// If a record is not acknowledged in time; the producer continues. Also if the topic was deleted.
-    pub fn flush(&self, limit: Duration) -> Result<(), Error> {
+    pub fn flush(&self, limit: Duration) -> Result<(), BusError> {
         let deadline = Instant::now() + limit;
         // Not by the client's own flush, which also handles acknowledgments: with two threads their order is undefined.
         let mut in_flight = self.counters().in_flight;
@@ -243,12 +248,12 @@ impl Producer {
             return Ok(());
         }
         let servers = self.kafka.servers().to_owned();
-        Err(Error::NotFlushed { records: in_flight, servers, reason: self.told.trouble.reason() })
+        Err(BusError::NotFlushed { records: in_flight, servers, reason: self.told.trouble.reason() })
     }
 
     /// Current counters.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ProducerCounters {
         let mut counters = self.told.counters();
         let now = self.begun.elapsed();
         for to in &self.targets {
@@ -264,7 +269,7 @@ impl Producer {
     /// # Panics
     /// If the target belongs to another producer, which is a bug of the caller.
     #[must_use]
-    pub fn end(&self, target: Target) -> Option<i64> {
+    pub fn end(&self, target: ProducerTarget) -> Option<i64> {
         self.targets[target.0].queue.end()
     }
 
@@ -282,21 +287,23 @@ impl Producer {
 
     /// Reserves space for records; returns false if there is none and the producer does not wait, or never for several
     /// at once.
-    fn room(&self, records: usize, bytes: usize) -> Result<bool, Error> {
+    fn room(&self, records: usize, bytes: usize) -> Result<bool, BusError> {
         self.told.check(&self.kafka)?;
         loop {
             if self.told.memory.reserve(records, bytes, self.config.bytes_max) {
                 return Ok(true);
             }
             match self.config.away {
-                Away::Drop => return Ok(false),
-                Away::Block if records > 1 && in_flight::taken(records, bytes) > self.config.bytes_max => {
+                OverflowPolicy::Drop => return Ok(false),
+                OverflowPolicy::Block
+                    if records > 1 && in_flight::taken(records, bytes) > self.config.bytes_max =>
+                {
                     return Ok(false);
                 }
-                Away::Block if self.stop.load(Ordering::Relaxed) => {
-                    return Err(Error::Stopped(self.kafka.servers().to_owned()));
+                OverflowPolicy::Block if self.stop.load(Ordering::Relaxed) => {
+                    return Err(BusError::Stopped(self.kafka.servers().to_owned()));
                 }
-                Away::Block => {
+                OverflowPolicy::Block => {
                     std::thread::sleep(LOOK);
                     self.told.check(&self.kafka)?;
                 }
@@ -304,21 +311,21 @@ impl Producer {
         }
     }
 
-    fn not_taken(&self, to: &To, error: &KafkaError) -> Result<(), Error> {
+    fn not_taken(&self, to: &TargetState, error: &KafkaError) -> Result<(), BusError> {
         use RDKafkaErrorCode as Code;
         match error.rdkafka_error_code() {
             Some(Code::MessageSizeTooLarge) => {
                 self.told.dropped_too_large.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
-            Some(Code::QueueFull) => Err(Error::Stopped(self.kafka.servers().to_owned())),
+            Some(Code::QueueFull) => Err(BusError::Stopped(self.kafka.servers().to_owned())),
             Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
-                Err(Error::NoTopic(to.topic.clone()))
+                Err(BusError::NoTopic(to.topic.clone()))
             }
             _ => {
                 self.told.check(&self.kafka)?;
                 let doing = format!("topic `{}`, partition {}", to.topic, to.partition);
-                Err(Error::Refused { doing, reason: error.to_string() })
+                Err(BusError::Refused { doing, reason: error.to_string() })
             }
         }
     }

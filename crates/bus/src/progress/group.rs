@@ -4,19 +4,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Teller;
-use crate::{Error, Group, Kafka, Topics};
+use super::ProgressReporter;
+use crate::{BusError, ConsumerGroup, Kafka, TopicAdmin};
 
 /// Interval at which brokers are queried; changes are reported immediately.
 const ASKED_EVERY: Duration = Duration::from_millis(250);
 
 /// Reports until dropped.
-pub struct GroupTeller {
+pub struct GroupProgressReporter {
     end: Option<Sender<()>>,
     telling: Option<JoinHandle<()>>,
 }
 
-impl GroupTeller {
+impl GroupProgressReporter {
     /// Reports the group's progress in the topics through `teller`.
     ///
     /// # Errors
@@ -25,35 +25,37 @@ impl GroupTeller {
         kafka: &Kafka,
         group: &str,
         topics: Vec<String>,
-        teller: Teller,
+        teller: ProgressReporter,
         timeout: Duration,
-    ) -> Result<GroupTeller, Error> {
-        let there = Topics::connect(kafka, timeout)?;
-        let telling = Telling { there, topics, group: Group::new(kafka, group, timeout)?, teller };
+    ) -> Result<GroupProgressReporter, BusError> {
+        let there = TopicAdmin::connect(kafka, timeout)?;
+        let telling =
+            ReporterThread { there, topics, group: ConsumerGroup::new(kafka, group, timeout)?, teller };
         let (end, ended) = channel();
         let thread = std::thread::Builder::new().name("progress".into());
-        let telling = thread
-            .spawn(move || telling.go(&ended))
-            .map_err(|e| Error::Refused { doing: format!("progress of `{group}`"), reason: e.to_string() })?;
-        Ok(GroupTeller { end: Some(end), telling: Some(telling) })
+        let telling = thread.spawn(move || telling.go(&ended)).map_err(|e| BusError::Refused {
+            doing: format!("progress of `{group}`"),
+            reason: e.to_string(),
+        })?;
+        Ok(GroupProgressReporter { end: Some(end), telling: Some(telling) })
     }
 }
 
-impl Drop for GroupTeller {
+impl Drop for GroupProgressReporter {
     fn drop(&mut self) {
         self.end = None;
         self.telling.take().map(JoinHandle::join);
     }
 }
 
-struct Telling {
-    there: Topics,
+struct ReporterThread {
+    there: TopicAdmin,
     topics: Vec<String>,
-    group: Group,
-    teller: Teller,
+    group: ConsumerGroup,
+    teller: ProgressReporter,
 }
 
-impl Telling {
+impl ReporterThread {
     fn go(mut self, ended: &Receiver<()>) {
         let mut last = vec![Vec::new(); self.topics.len()];
         while ended.recv_timeout(ASKED_EVERY) == Err(RecvTimeoutError::Timeout) {
@@ -70,8 +72,8 @@ impl Telling {
     }
 
     /// Topics may grow.
-    fn committed(&self, topic: &str) -> Result<Vec<Option<i64>>, Error> {
-        let partitions = self.there.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.to_owned()))?;
+    fn committed(&self, topic: &str) -> Result<Vec<Option<i64>>, BusError> {
+        let partitions = self.there.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
         self.group.committed(topic, partitions)
     }
 }

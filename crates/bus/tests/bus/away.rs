@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bus::{Away, Error, Handed, Kafka, Next, Part, Producer, ProducerConfig, Reader, Topics, Until};
-use testkit::cluster::{Cluster, Parts};
+use bus::{
+    BusError, Kafka, NextRecord, OverflowPolicy, PartitionEnd, PartitionRange, PartitionReader, Producer,
+    ProducerConfig, SendResult, TopicAdmin,
+};
+use testkit::cluster::{ClusterParts, TestCluster};
 use testkit::programs::{PATIENCE, free_port, wait_for};
 
 use crate::{TMP, kafka, read, texts, topic};
@@ -16,7 +19,7 @@ fn nobody() -> Kafka {
     Kafka::new(&format!("127.0.0.1:{}", free_port()), []).expect("an address")
 }
 
-fn small(away: Away) -> ProducerConfig {
+fn small(away: OverflowPolicy) -> ProducerConfig {
     ProducerConfig { bytes_max: 30_000, away, ..ProducerConfig::default() }
 }
 
@@ -24,7 +27,7 @@ fn small(away: Away) -> ProducerConfig {
 fn who_does_not_answer_is_named() {
     let check = |kafka: &Kafka, reason: &str| {
         let begun = Instant::now();
-        let error = Topics::connect(kafka, Duration::from_secs(3)).err().expect("nobody is there");
+        let error = TopicAdmin::connect(kafka, Duration::from_secs(3)).err().expect("nobody is there");
         assert_eq!(error.to_string(), format!("no broker answers at {}: {reason}", kafka.servers()));
         assert!(begun.elapsed() < PATIENCE);
     };
@@ -43,8 +46,8 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
         let target = producer.target("t", 0);
         (producer, target)
     };
-    let (dropping, target) = start(Away::Drop);
-    let handed: Vec<Handed> =
+    let (dropping, target) = start(OverflowPolicy::Drop);
+    let handed: Vec<SendResult> =
         (0..200).map(|_| dropping.send(target, None, &[7; 44]).expect("it drops")).collect();
     let counters = dropping.counters();
     // 44 bytes and 256 of overhead.
@@ -53,9 +56,9 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
     assert!(counters.oldest.is_some());
     assert_eq!(handed.iter().map(|one| one.dropped).sum::<u64>(), 100);
     let error = dropping.flush(Duration::from_millis(100)).expect_err("nobody acknowledges");
-    assert!(matches!(error, Error::NotFlushed { records: 100, .. }), "{error}");
+    assert!(matches!(error, BusError::NotFlushed { records: 100, .. }), "{error}");
 
-    let (blocking, target) = start(Away::Block);
+    let (blocking, target) = start(OverflowPolicy::Block);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let mut taken = 0;
@@ -74,7 +77,7 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
         stop.store(true, Ordering::Relaxed);
         let (taken, error) = waiting.join().expect("it stops");
         assert_eq!(taken, 100);
-        assert!(matches!(error, Error::Stopped(_)), "{error}");
+        assert!(matches!(error, BusError::Stopped(_)), "{error}");
     });
     assert_eq!(blocking.counters().dropped_full, 0);
 }
@@ -83,14 +86,16 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
 /// in order.
 #[test]
 fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
-    let Some(cluster) = Cluster::start(Path::new(TMP), "bus-away", Parts::Kafka(1)) else { return };
+    let Some(cluster) = TestCluster::start(Path::new(TMP), "bus-away", ClusterParts::Kafka(1)) else {
+        return;
+    };
     let kafka = kafka(&cluster);
     let topic = topic(&kafka, "away", 1);
     let stop = Arc::new(AtomicBool::new(false));
-    let mut producer = Producer::new(&kafka, small(Away::Block), stop).expect("a producer");
+    let mut producer = Producer::new(&kafka, small(OverflowPolicy::Block), stop).expect("a producer");
     let target = producer.target(&topic, 0);
-    let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
-    let part = Part { topic: topic.clone(), partition: 0, from: 0, until: Until::Forever };
+    let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
+    let part = PartitionRange { topic: topic.clone(), partition: 0, from: 0, until: PartitionEnd::Forever };
     let part = reader.add(part).expect("a partition");
     let total = 40_000;
     std::thread::scope(|scope| {
@@ -115,7 +120,7 @@ fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
         let begun = Instant::now();
         while seen < total {
             assert!(begun.elapsed() < 2 * PATIENCE, "{reader:?}: {}", reader.trouble());
-            if let Next::Record(record) =
+            if let NextRecord::Record(record) =
                 reader.next(part, Duration::from_millis(100)).expect("it comes back")
             {
                 assert_eq!(record.payload(), seen.to_string().as_bytes());
@@ -127,5 +132,5 @@ fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
     assert_eq!((counters.records, counters.acknowledged, counters.in_flight), (total, total, 0));
     assert_eq!((counters.bytes, counters.in_flight_bytes), (counters.acknowledged_bytes, 0));
     assert_eq!((counters.dropped_full, counters.dropped_refused, counters.oldest), (0, 0, None));
-    assert_eq!(read(&kafka, &topic, 0, 0, Until::End), texts(0..total));
+    assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::End), texts(0..total));
 }

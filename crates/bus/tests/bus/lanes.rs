@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus::lanes::log::{Capture, Standing};
-use bus::lanes::{Lane, Lanes, TOPIC};
+use bus::lanes::log::{CaptureBytes, LaneStanding};
+use bus::lanes::{ClaimedLane, LaneLogReader, TOPIC};
 use testkit::cluster;
 use testkit::programs::{PATIENCE, wait_for};
 
@@ -16,21 +16,21 @@ fn each_gets_a_partition_of_its_own() {
     let kafka = kafka(&broker);
     let tuples = topic(&kafka, "lanes-tuples", 2);
     let cells = topic(&kafka, "lanes-cells", 1);
-    let claim = |name: &str, written: &[String]| -> Lane {
+    let claim = |name: &str, written: &[String]| -> ClaimedLane {
         let about = BTreeMap::from([("job".to_owned(), "7".to_owned())]);
-        let lanes = Lanes::open(&kafka, PATIENCE).expect("a broker");
+        let lanes = LaneLogReader::open(&kafka, PATIENCE).expect("a broker");
         lanes.claim(name, written, about, PATIENCE).expect("a partition")
     };
     let both = [tuples.clone(), cells.clone()];
     // More concurrent lanes than partitions.
-    let lanes: Vec<Lane> = std::thread::scope(|scope| {
+    let lanes: Vec<ClaimedLane> = std::thread::scope(|scope| {
         let claim = &claim;
         let both = &both;
         let started: Vec<_> =
             (0..4).map(|i| scope.spawn(move || claim(&format!("both-{i}"), both))).collect();
         started.into_iter().map(|one| one.join().expect("it claims")).collect()
     });
-    let held: BTreeSet<i32> = lanes.iter().map(Lane::partition).collect();
+    let held: BTreeSet<i32> = lanes.iter().map(ClaimedLane::partition).collect();
     assert_eq!(held.len(), 4, "{held:?}");
     for topic in &both {
         let partitions = topics(&kafka).partitions(topic).expect("an answer").expect("the topic");
@@ -42,8 +42,8 @@ fn each_gets_a_partition_of_its_own() {
     assert_eq!(alone.partition(), 0);
     lanes.iter().chain([&alone]).for_each(|lane| assert_eq!(lane.check(), Ok(())));
 
-    let standing = |topic: &str| -> BTreeMap<String, (Standing, Option<Capture>)> {
-        let mut lanes = Lanes::open(&kafka, PATIENCE).expect("a broker");
+    let standing = |topic: &str| -> BTreeMap<String, (LaneStanding, Option<CaptureBytes>)> {
+        let mut lanes = LaneLogReader::open(&kafka, PATIENCE).expect("a broker");
         let now = lanes.now_ms();
         let log = lanes.read(PATIENCE).expect("the log");
         assert_eq!(log.malformed(), 0);
@@ -53,16 +53,16 @@ fn each_gets_a_partition_of_its_own() {
     };
     let told = standing(&cells);
     assert_eq!(told.len(), 4);
-    assert!(told.values().all(|(standing, _)| *standing == Standing::Live), "{told:?}");
+    assert!(told.values().all(|(standing, _)| *standing == LaneStanding::Live), "{told:?}");
 
     // One ends, and another takes its place.
     let mut lanes = lanes.into_iter();
     let first = lanes.next().expect("four");
     let freed = first.partition();
-    let capture = Capture { seen_bytes: 1000, unseen_bytes: 24 };
+    let capture = CaptureBytes { seen_bytes: 1000, unseen_bytes: 24 };
     first.end(Some(capture), PATIENCE);
     wait_for("its end", || match standing(&tuples).get("both-0") {
-        Some((Standing::Ended, Some(told))) if *told == capture => Ok(()),
+        Some((LaneStanding::Ended, Some(told))) if *told == capture => Ok(()),
         other => Err(format!("{other:?}")),
     });
     let next = claim("next", &both);

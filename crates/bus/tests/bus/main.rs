@@ -13,8 +13,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use bus::{Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader, Topics, Until};
-use testkit::cluster::{Cluster, Parts};
+use bus::{
+    Kafka, NewTopic, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer, ProducerConfig,
+    TopicAdmin,
+};
+use testkit::cluster::{ClusterParts, TestCluster};
 use testkit::programs::PATIENCE;
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
@@ -24,23 +27,23 @@ fn tmp() -> PathBuf {
 }
 
 /// One broker shared by all concurrent tests; ended with the last of them.
-fn broker() -> Option<Arc<Cluster>> {
-    static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+fn broker() -> Option<Arc<TestCluster>> {
+    static SHARED: Mutex<Weak<TestCluster>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(cluster) = shared.upgrade() {
         return Some(cluster);
     }
-    let cluster = Arc::new(Cluster::start(Path::new(TMP), "bus", Parts::Kafka(1))?);
+    let cluster = Arc::new(TestCluster::start(Path::new(TMP), "bus", ClusterParts::Kafka(1))?);
     *shared = Arc::downgrade(&cluster);
     Some(cluster)
 }
 
-fn kafka(cluster: &Cluster) -> Kafka {
+fn kafka(cluster: &TestCluster) -> Kafka {
     Kafka::new(&cluster.kafka, []).expect("an address")
 }
 
-fn topics(kafka: &Kafka) -> Topics {
-    Topics::connect(kafka, PATIENCE).expect("a broker")
+fn topics(kafka: &Kafka) -> TopicAdmin {
+    TopicAdmin::connect(kafka, PATIENCE).expect("a broker")
 }
 
 /// A topic for one test without retention, since brokers soon delete records with old timestamps.
@@ -70,18 +73,18 @@ fn write(kafka: &Kafka, topic: &str, partition: i32, numbers: std::ops::Range<u6
 }
 
 /// Reads a part to its end.
-fn read(kafka: &Kafka, topic: &str, partition: i32, from: i64, until: Until) -> Vec<String> {
-    let mut reader = Reader::new(kafka, 1 << 20).expect("a reader");
-    let part = Part { topic: topic.to_owned(), partition, from, until };
+fn read(kafka: &Kafka, topic: &str, partition: i32, from: i64, until: PartitionEnd) -> Vec<String> {
+    let mut reader = PartitionReader::new(kafka, 1 << 20).expect("a reader");
+    let part = PartitionRange { topic: topic.to_owned(), partition, from, until };
     let part = reader.add(part).expect("a partition");
     let mut texts = Vec::new();
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < PATIENCE, "{reader:?}: {}", reader.trouble());
         match reader.next(part, Duration::from_millis(100)).expect("it can be read") {
-            Next::Record(record) => texts.push(String::from_utf8_lossy(record.payload()).into_owned()),
-            Next::Nothing | Next::CaughtUp => {}
-            Next::Over => return texts,
+            NextRecord::Record(record) => texts.push(String::from_utf8_lossy(record.payload()).into_owned()),
+            NextRecord::Nothing | NextRecord::CaughtUp => {}
+            NextRecord::Over => return texts,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bus::{Error, Group, NewTopic, Next, Part, Reader, Topics, Until};
+use bus::{
+    BusError, ConsumerGroup, NewTopic, NextRecord, PartitionEnd, PartitionRange, PartitionReader, TopicAdmin,
+};
 use testkit::cluster;
 use testkit::programs::{PATIENCE, wait_for};
 
@@ -31,8 +33,8 @@ fn topics_are_made_grown_and_deleted() {
         other => Err(format!("{other:?}")),
     });
     assert_eq!(topics.delete("made"), Ok(false));
-    assert_eq!(topics.grow("made", 2), Err(Error::NoTopic("made".into())));
-    assert_eq!(topics.offsets("made"), Err(Error::NoTopic("made".into())));
+    assert_eq!(topics.grow("made", 2), Err(BusError::NoTopic("made".into())));
+    assert_eq!(topics.offsets("made"), Err(BusError::NoTopic("made".into())));
     let refused = topics.create("not a name", &new).expect_err("blanks");
     assert!(refused.to_string().starts_with("topic `not a name` cannot be made: "), "{refused}");
 }
@@ -44,26 +46,26 @@ fn parts_begin_and_end_where_they_are_told() {
     let topic = topic(&kafka, "parts", 2);
     write(&kafka, &topic, 1, 0..1000);
     assert_eq!(topics(&kafka).offsets(&topic), Ok(vec![0..0, 0..1000]));
-    assert_eq!(read(&kafka, &topic, 0, 0, Until::End), texts(0..0));
-    assert_eq!(read(&kafka, &topic, 1, 0, Until::End), texts(0..1000));
-    assert_eq!(read(&kafka, &topic, 1, 990, Until::End), texts(990..1000));
-    assert_eq!(read(&kafka, &topic, 1, 10, Until::Offset(20)), texts(10..20));
-    assert_eq!(read(&kafka, &topic, 1, 10, Until::Offset(10)), texts(0..0));
+    assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::End), texts(0..0));
+    assert_eq!(read(&kafka, &topic, 1, 0, PartitionEnd::End), texts(0..1000));
+    assert_eq!(read(&kafka, &topic, 1, 990, PartitionEnd::End), texts(990..1000));
+    assert_eq!(read(&kafka, &topic, 1, 10, PartitionEnd::Offset(20)), texts(10..20));
+    assert_eq!(read(&kafka, &topic, 1, 10, PartitionEnd::Offset(10)), texts(0..0));
     // Later records are waited for.
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| read(&kafka, &topic, 1, 998, Until::Offset(1002)));
+        let waiting = scope.spawn(|| read(&kafka, &topic, 1, 998, PartitionEnd::Offset(1002)));
         write(&kafka, &topic, 1, 1000..1005);
         assert_eq!(waiting.join().expect("it ends"), texts(998..1002));
     });
     // Offsets that never existed.
-    let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
-    let part = Part { topic: topic.clone(), partition: 1, from: 5000, until: Until::End };
+    let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
+    let part = PartitionRange { topic: topic.clone(), partition: 1, from: 5000, until: PartitionEnd::End };
     let part = reader.add(part).expect("a partition");
     let gone = wait_for("an error", || match reader.next(part, Duration::from_millis(100)) {
         Err(error) => Ok(error),
         other => Err(format!("{other:?}")),
     });
-    assert!(matches!(&gone, Error::Gone { topic, partition: 1, .. } if topic == "parts"), "{gone}");
+    assert!(matches!(&gone, BusError::Gone { topic, partition: 1, .. } if topic == "parts"), "{gone}");
 }
 
 /// The caller selects the partition to read; the other waits at the broker.
@@ -74,17 +76,17 @@ fn partitions_are_read_in_the_callers_order_within_bounded_memory() {
     let topic = topic(&kafka, "turns", 2);
     write(&kafka, &topic, 0, 0..50_000);
     write(&kafka, &topic, 1, 0..50_000);
-    let mut reader = Reader::new(&kafka, 64 << 10).expect("a reader");
-    let add = |reader: &mut Reader, partition| {
-        let part = Part { topic: topic.clone(), partition, from: 0, until: Until::Forever };
+    let mut reader = PartitionReader::new(&kafka, 64 << 10).expect("a reader");
+    let add = |reader: &mut PartitionReader, partition| {
+        let part = PartitionRange { topic: topic.clone(), partition, from: 0, until: PartitionEnd::Forever };
         reader.add(part).expect("a partition")
     };
     let first = add(&mut reader, 0);
-    let drain = |reader: &mut Reader, part: usize| {
+    let drain = |reader: &mut PartitionReader, part: usize| {
         let mut count = 0_u64;
         while count < 49_000 {
             match reader.next(part, Duration::from_secs(10)).expect("it can be read") {
-                Next::Record(record) => {
+                NextRecord::Record(record) => {
                     assert_eq!(record.payload(), count.to_string().as_bytes());
                     assert_eq!(record.offset(), count as i64);
                     assert!(record.timestamp_ms().is_some_and(|at| at > 1_600_000_000_000));
@@ -102,15 +104,17 @@ fn partitions_are_read_in_the_callers_order_within_bounded_memory() {
     assert_eq!(reader.parts().count(), 2);
     // A reader at the end of all partitions waits for any new record.
     for part in [first, second] {
-        while !matches!(reader.next(part, Duration::from_secs(10)).expect("it can be read"), Next::CaughtUp) {
-        }
+        while !matches!(
+            reader.next(part, Duration::from_secs(10)).expect("it can be read"),
+            NextRecord::CaughtUp
+        ) {}
     }
     std::thread::scope(|scope| {
         scope.spawn(|| write(&kafka, &topic, 1, 50_000..50_001));
         wait_for("the last record", || {
             reader.wait(Duration::from_secs(1));
             match reader.next(second, Duration::ZERO) {
-                Ok(Next::Record(record)) if record.payload() == b"50000" => Ok(()),
+                Ok(NextRecord::Record(record)) if record.payload() == b"50000" => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         });
@@ -146,7 +150,7 @@ consumer.close()
     check(1_000_000_003_000, [3, 0]);
     check(1_000_000_003_001, [4, 0]);
     check(2_000_000_000_000, [10, 0]);
-    let group = |name| Group::new(&kafka, name, PATIENCE).expect("a group").committed(&topic, 2);
+    let group = |name| ConsumerGroup::new(&kafka, name, PATIENCE).expect("a group").committed(&topic, 2);
     assert_eq!(group("others"), Ok(vec![Some(7), None]));
     assert_eq!(group("nobody"), Ok(vec![None, None]));
 }
@@ -177,11 +181,11 @@ else: sys.stdout.flush(); import os; os._exit(0)
         ask(&python, script, &[&broker.kafka, &topic, outcome, name]);
     }
     let expected = ["a0", "a1", "a2", "c0", "c1", "c2"];
-    assert_eq!(read(&kafka, &topic, 0, 0, Until::End), expected);
+    assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::End), expected);
     let offsets = topics(&kafka).offsets(&topic).expect("offsets");
     // Three records and a marker each, without the open transaction.
     assert_eq!((offsets.len(), offsets[0].clone()), (1, 0..12));
-    assert_eq!(read(&kafka, &topic, 0, 0, Until::Offset(12)), expected);
+    assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::Offset(12)), expected);
 }
 
 #[test]
@@ -194,11 +198,13 @@ fn a_topic_that_is_deleted_is_an_error() {
     let target = producer.target(&topic, 1);
     producer.send(target, None, b"3").expect("room");
     producer.flush(PATIENCE).expect("acknowledged");
-    let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
-    let part = Part { topic: topic.clone(), partition: 1, from: 0, until: Until::Forever };
+    let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
+    let part = PartitionRange { topic: topic.clone(), partition: 1, from: 0, until: PartitionEnd::Forever };
     let part = reader.add(part).expect("a partition");
-    while !matches!(reader.next(part, Duration::from_secs(10)).expect("it can be read"), Next::CaughtUp) {}
-    assert_eq!(Topics::connect(&kafka, PATIENCE).and_then(|topics| topics.delete(&topic)), Ok(true));
+    while !matches!(reader.next(part, Duration::from_secs(10)).expect("it can be read"), NextRecord::CaughtUp)
+    {
+    }
+    assert_eq!(TopicAdmin::connect(&kafka, PATIENCE).and_then(|topics| topics.delete(&topic)), Ok(true));
     let error = wait_for("the reader's error", || match reader.next(part, Duration::from_millis(100)) {
         Err(error) => Ok(error),
         other => Err(format!("{other:?}")),
@@ -208,5 +214,5 @@ fn a_topic_that_is_deleted_is_an_error() {
         Err(error) => Ok(error),
         Ok(_) => Err(format!("{:?}: {}", producer.counters(), producer.trouble())),
     });
-    assert_eq!(error, Error::NoTopic("deleted".into()));
+    assert_eq!(error, BusError::NoTopic("deleted".into()));
 }

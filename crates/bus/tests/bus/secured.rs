@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use bus::{Kafka, Topics, Until};
-use testkit::cluster::{Cluster, Parts};
+use bus::{Kafka, PartitionEnd, TopicAdmin};
+use testkit::cluster::{ClusterParts, TestCluster};
 use testkit::programs::{are_there, wait_for};
 
 use crate::{TMP, read, texts, topic, write};
@@ -15,7 +15,9 @@ fn brokers_with_certificates_and_passwords() {
     if !are_there(&["openssl"]) {
         return;
     }
-    let Some(cluster) = Cluster::start(Path::new(TMP), "bus-secured", Parts::Kafka(1)) else { return };
+    let Some(cluster) = TestCluster::start(Path::new(TMP), "bus-secured", ClusterParts::Kafka(1)) else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (key, certificate, both) = (file("key.pem"), file("certificate.pem"), file("both.pem"));
@@ -57,14 +59,14 @@ fn brokers_with_certificates_and_passwords() {
     };
     let answers = |kafka: &Kafka| {
         wait_for("the broker", || {
-            Topics::connect(kafka, Duration::from_secs(5)).map(drop).map_err(|error| error.to_string())
+            TopicAdmin::connect(kafka, Duration::from_secs(5)).map(drop).map_err(|error| error.to_string())
         });
     };
     let kafka = with("PLAIN", &certificate, "secret");
     answers(&kafka);
     let topic = topic(&kafka, "secured", 1);
     write(&kafka, &topic, 0, 0..100);
-    assert_eq!(read(&kafka, &topic, 0, 0, Until::End), texts(0..100));
+    assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::End), texts(0..100));
 
     // SCRAM: the password is stored by the brokers and not sent in plain text.
     let client = file("client.properties");
@@ -85,10 +87,11 @@ fn brokers_with_certificates_and_passwords() {
     let scram = with("SCRAM-SHA-512", &certificate, "kept");
     answers(&scram);
     write(&scram, &topic, 0, 100..200);
-    assert_eq!(read(&scram, &topic, 0, 0, Until::End), texts(0..200));
+    assert_eq!(read(&scram, &topic, 0, 0, PartitionEnd::End), texts(0..200));
 
     let refused = |kafka: &Kafka, reason: &str| {
-        let error = Topics::connect(kafka, Duration::from_secs(3)).err().expect("it is refused").to_string();
+        let error =
+            TopicAdmin::connect(kafka, Duration::from_secs(3)).err().expect("it is refused").to_string();
         let begin = format!("no broker answers at {}: ", cluster.kafka);
         assert!(error.starts_with(&begin) && error.contains(reason), "{error}");
         assert!(!error.contains("guessed"), "{error}");

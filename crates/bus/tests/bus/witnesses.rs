@@ -10,9 +10,11 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use avro::{DECIMAL_DIGITS, Decoder, Records, encode, schema_json};
-use bus::tuples::{Promise, beat, to_records};
-use bus::{Compression, Next, Part, Producer, ProducerConfig, Reader, Until};
+use avro::{AvroDecoder, AvroRecords, DECIMAL_DIGITS, encode, schema_json};
+use bus::tuples::{LanePromise, beat, to_records};
+use bus::{
+    BatchCompression, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer, ProducerConfig,
+};
 use testkit::cluster;
 use testkit::programs::{PATIENCE, wait_for};
 use tuple::Batch;
@@ -88,13 +90,13 @@ print('alike', list(f['name'] for f in schema['fields']))
 "
     );
     let text = schema_json(&schema(), "all").expect("a schema").to_string();
-    for (name, compression) in [("zstd", Compression::Zstd), ("lz4", Compression::Lz4)] {
+    for (name, compression) in [("zstd", BatchCompression::Zstd), ("lz4", BatchCompression::Lz4)] {
         let topic = topic(&kafka, name, 2);
         let config = ProducerConfig { compression, ..ProducerConfig::default() };
         let mut producer =
             Producer::new(&kafka, config, Arc::new(AtomicBool::new(false))).expect("a producer");
         let target = producer.target(&topic, 1);
-        let mut records = Records::default();
+        let mut records = AvroRecords::default();
         encode(&batch(), &mut records).expect("every kind has a form");
         (0..500).for_each(|_| assert_eq!(producer.send_all(target, &records).expect("room").taken, 3));
         producer.flush(PATIENCE).expect("acknowledged");
@@ -121,7 +123,7 @@ fn whoever_waits_for_acknowledgments_leaves_their_order() {
     let mut producer = Producer::new(&kafka, ProducerConfig::default(), Arc::new(AtomicBool::new(false)))
         .expect("a producer");
     let target = producer.target(&topic, 0);
-    let mut records = Records::default();
+    let mut records = AvroRecords::default();
     (0..2_000).for_each(|_| encode(&batch(), &mut records).expect("every kind has a form"));
     for sent in (1..=20).map(|i| i * records.len() as u64) {
         assert_eq!(producer.send_all(target, &records).expect("room").taken, records.len() as u64);
@@ -155,16 +157,16 @@ producer.flush()
     );
     let text = schema_json(&schema(), "all").expect("a schema").to_string();
     ask(&python, &script, &[&broker.kafka, &topic, &text]);
-    let mut decoder = Decoder::new(&schema(), |_| true).expect("every kind has a form");
-    let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
-    let part = Part { topic, partition: 0, from: 0, until: Until::Offset(3) };
+    let mut decoder = AvroDecoder::new(&schema(), |_| true).expect("every kind has a form");
+    let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
+    let part = PartitionRange { topic, partition: 0, from: 0, until: PartitionEnd::Offset(3) };
     let part = reader.add(part).expect("a partition");
     wait_for("three records", || match reader.next(part, PATIENCE).expect("it can be read") {
-        Next::Record(record) => {
+        NextRecord::Record(record) => {
             decoder.push(record.payload()).expect("fastavro's");
             Err("one".to_owned())
         }
-        Next::Over => Ok(()),
+        NextRecord::Over => Ok(()),
         other => Err(format!("{other:?}")),
     });
     assert_eq!(decoder.finish(), batch());
@@ -197,8 +199,8 @@ fn the_consumer_of_the_documentation_reads_tuples() {
         })
         .collect();
     let tuples = Batch::new(pings(), 2, columns);
-    let mut records = Records::default();
-    let promise = Promise { before: 3, after: 4 };
+    let mut records = AvroRecords::default();
+    let promise = LanePromise { before: 3, after: 4 };
     for batch in [to_records(&tuples, promise, None), beat(&pings(), 9)] {
         encode(&batch, &mut records).expect("every type has a form");
     }

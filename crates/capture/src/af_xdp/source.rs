@@ -10,18 +10,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use wire::{LinkType, Timestamp};
 
-use crate::block::{BLOCK_PACKETS, Block, Record};
-use crate::interfaces::{Interface, interfaces};
-use crate::live::{Clock, LiveOptions, Stop};
-use crate::source::{Counters, Source, SourceError};
-use crate::sys::af_xdp::{Frames, Piece, Receiver, Statistics, wait};
+use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
+use crate::interfaces::{NetworkInterface, interfaces};
+use crate::live::{LiveOptions, StopSignal, TimestampClock};
+use crate::source::{PacketSource, SourceCounters, SourceError};
+use crate::sys::af_xdp::{FramePiece, ReceivedFrames, XdpReceiver, XdpStatistics, wait};
 use crate::sys::packet_socket::PacketSocket;
-use crate::sys::xdp_program::{self, Hook};
+use crate::sys::xdp_program::{self, XdpHook};
 
 /// A program attached to an interface; detached when dropped, also when the process dies.
-pub(super) struct Program {
+pub(super) struct XdpProgram {
     pub map: OwnedFd,
-    pub hook: Hook,
+    pub hook: XdpHook,
     /// It accepts packets of several frames.
     pub multi: bool,
     pub _link: OwnedFd,
@@ -30,34 +30,34 @@ pub(super) struct Program {
 }
 
 /// Packets of several queues of an interface.
-pub(super) struct AfXdp {
-    queues: Vec<Queue>,
+pub(super) struct AfXdpSource {
+    queues: Vec<XdpQueue>,
     /// Queue to read next.
     turn: usize,
-    program: Arc<Program>,
-    interface: Interface,
+    program: Arc<XdpProgram>,
+    interface: NetworkInterface,
     /// Whether this source reports the adapter's drops, which all sources share.
     reports: bool,
-    stop: Stop,
-    state: State,
+    stop: StopSignal,
+    state: ShutdownState,
     snaplen: u32,
     /// After a stop: maximum number of packets that may have arrived before it.
     left: usize,
-    pieces: Vec<Piece>,
-    counters: Counters,
+    pieces: Vec<FramePiece>,
+    counters: SourceCounters,
     errors: Vec<SourceError>,
 }
 
 /// A queue, and a packet of it that is incomplete.
-struct Queue {
+struct XdpQueue {
     number: u32,
-    receiver: Receiver,
-    partial: Partial,
+    receiver: XdpReceiver,
+    partial: PartialPacket,
 }
 
 /// Progress of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ShutdownState {
     Running,
     /// The sockets are removed; packets in transit still arrive.
     Closing,
@@ -67,7 +67,7 @@ enum State {
 
 /// The received part of a packet in several frames.
 #[derive(Debug, Default)]
-struct Partial {
+struct PartialPacket {
     bytes: Vec<u8>,
     original_len: u32,
 }
@@ -79,37 +79,37 @@ const IDLE: Duration = Duration::from_millis(100);
 /// Time after a stop by which packets in transit have arrived.
 const DRAIN: Duration = Duration::from_millis(10);
 
-impl AfXdp {
+impl AfXdpSource {
     pub(super) fn new(
         options: &LiveOptions,
-        interface: &Interface,
-        program: Arc<Program>,
+        interface: &NetworkInterface,
+        program: Arc<XdpProgram>,
         reports: bool,
-    ) -> AfXdp {
-        AfXdp {
+    ) -> AfXdpSource {
+        AfXdpSource {
             queues: Vec::new(),
             turn: 0,
             program,
             interface: interface.clone(),
             reports,
             stop: options.stop.clone(),
-            state: State::Running,
+            state: ShutdownState::Running,
             snaplen: options.snaplen,
             left: 0,
             pieces: Vec::with_capacity(BLOCK_PACKETS),
-            counters: Counters { clock: Some(Clock::System), ..Counters::default() },
+            counters: SourceCounters { clock: Some(TimestampClock::System), ..SourceCounters::default() },
             errors: Vec::new(),
         }
     }
 
     /// Adds a queue.
-    pub(super) fn add(&mut self, number: u32, receiver: Receiver) {
+    pub(super) fn add(&mut self, number: u32, receiver: XdpReceiver) {
         self.left += receiver.n_frames();
-        self.queues.push(Queue { number, receiver, partial: Partial::default() });
+        self.queues.push(XdpQueue { number, receiver, partial: PartialPacket::default() });
     }
 
     /// Reads packets of the next queue that has some.
-    fn receive(&mut self, block: &mut Block) -> bool {
+    fn receive(&mut self, block: &mut PacketBlock) -> bool {
         for _ in 0..self.queues.len() {
             self.turn = (self.turn + 1) % self.queues.len();
             self.pieces.clear();
@@ -122,24 +122,24 @@ impl AfXdp {
     }
 
     /// Puts the received packets of the current queue into `block`.
-    fn give(&mut self, frames: Frames, block: &mut Block) {
+    fn give(&mut self, frames: ReceivedFrames, block: &mut PacketBlock) {
         let ts = now();
         let frames = Arc::new(frames);
         let buffer = block.add_buffer(frames.clone());
         let partial = &mut self.queues[self.turn].partial;
         let link_type = LinkType::Ethernet;
-        for &Piece { start, len, more } in &self.pieces {
+        for &FramePiece { start, len, more } in &self.pieces {
             let record = if more || partial.original_len > 0 {
                 partial.add((*frames).as_ref(), start, len);
                 if more {
                     continue;
                 }
-                let Partial { bytes, original_len } = std::mem::take(partial);
+                let PartialPacket { bytes, original_len } = std::mem::take(partial);
                 let len = self.snaplen.min(bytes.len() as u32);
                 let buffer = block.add_buffer(Arc::new(bytes));
-                Record { ts, link_type, original_len, len, start: 0, buffer }
+                PacketRecord { ts, link_type, original_len, len, start: 0, buffer }
             } else {
-                Record { ts, link_type, original_len: len, len: len.min(self.snaplen), start, buffer }
+                PacketRecord { ts, link_type, original_len: len, len: len.min(self.snaplen), start, buffer }
             };
             block.push(record);
         }
@@ -148,34 +148,34 @@ impl AfXdp {
     }
 
     /// Waits for packets.
-    fn wait(&mut self, block: &mut Block) -> bool {
-        let timeout = if self.state == State::Running { IDLE } else { DRAIN };
+    fn wait(&mut self, block: &mut PacketBlock) -> bool {
+        let timeout = if self.state == ShutdownState::Running { IDLE } else { DRAIN };
         if let Err(error) = wait(self.queues.iter().map(|q| &q.receiver), timeout) {
             self.errors.push(self.failure(&error));
-            self.state = State::Closed;
+            self.state = ShutdownState::Closed;
         }
         if self.receive(block) {
             return true;
         }
         block.set_clock(now());
         match self.state {
-            State::Running => true,
-            State::Closing => {
-                self.state = State::Closed;
+            ShutdownState::Running => true,
+            ShutdownState::Closing => {
+                self.state = ShutdownState::Closed;
                 true
             }
-            State::Closed => false,
+            ShutdownState::Closed => false,
         }
     }
 
     /// Returns all packets to the stack once a stop is requested.
     fn heed_stop(&mut self) {
-        if self.state == State::Running && self.stop.is_asked() {
+        if self.state == ShutdownState::Running && self.stop.is_asked() {
             for queue in &self.queues {
                 // Without privileges, the end of the program has this effect, and later packets are not waited for.
                 let _ = xdp_program::remove_socket(&self.program.map, queue.number);
             }
-            self.state = State::Closing;
+            self.state = ShutdownState::Closing;
         }
     }
 
@@ -200,15 +200,15 @@ impl AfXdp {
     }
 }
 
-impl Source for AfXdp {
-    fn next_block(&mut self, block: &mut Block) -> bool {
+impl PacketSource for AfXdpSource {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         block.clear();
         self.heed_stop();
         if self.left == 0 {
             return false;
         }
         let more = self.receive(block) || self.wait(block);
-        if self.state != State::Running {
+        if self.state != ShutdownState::Running {
             self.left = self.left.saturating_sub(block.len());
         }
         more
@@ -218,10 +218,10 @@ impl Source for AfXdp {
         &self.errors
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> SourceCounters {
         let all = self.queues.iter().map(|q| q.receiver.statistics()).collect::<io::Result<Vec<_>>>();
-        let sum = |of: fn(&Statistics) -> u64| all.as_ref().ok().map(|all| all.iter().map(of).sum());
-        Counters {
+        let sum = |of: fn(&XdpStatistics) -> u64| all.as_ref().ok().map(|all| all.iter().map(of).sum());
+        SourceCounters {
             lost_before_us: sum(|s| s.dropped),
             buffer_overflows: sum(|s| s.fill_empty).unwrap_or(0),
             nic_drops: self.adapter_drops(),
@@ -230,7 +230,7 @@ impl Source for AfXdp {
     }
 
     fn backlog(&self) -> f32 {
-        let share = |q: &Queue| q.receiver.n_waiting() as f32 / q.receiver.n_frames().max(1) as f32;
+        let share = |q: &XdpQueue| q.receiver.n_waiting() as f32 / q.receiver.n_frames().max(1) as f32;
         self.queues.iter().map(share).fold(0.0, f32::max)
     }
 
@@ -239,7 +239,7 @@ impl Source for AfXdp {
     }
 }
 
-impl Partial {
+impl PartialPacket {
     fn add(&mut self, memory: &[u8], start: u32, len: u32) {
         let piece =
             memory.get(start as usize..).and_then(|rest| rest.get(..len as usize)).unwrap_or_default();
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn parts_of_a_packet_come_together_up_to_a_bound() {
         let memory: Vec<u8> = (0..=255).collect();
-        let mut partial = Partial::default();
+        let mut partial = PartialPacket::default();
         partial.add(&memory, 10, 3);
         partial.add(&memory, 200, 2);
         assert_eq!((partial.bytes.as_slice(), partial.original_len), (&[10, 11, 12, 200, 201][..], 5));

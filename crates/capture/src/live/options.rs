@@ -25,15 +25,15 @@ pub struct LiveOptions {
     /// Capture filter in tcpdump's language; empty for all.
     pub filter: String,
     /// How packets come in.
-    pub backend: Backend,
-    /// Options for [`Backend::AfXdp`].
+    pub backend: CaptureBackend,
+    /// Options for [`CaptureBackend::AfXdp`].
     pub xdp: XdpOptions,
-    /// DPDK arguments for [`Backend::Dpdk`], for which `interface` is the name or number of a port.
+    /// DPDK arguments for [`CaptureBackend::Dpdk`], for which `interface` is the name or number of a port.
     pub dpdk_args: Vec<String>,
     /// Clock of the timestamps.
-    pub clock: Clock,
+    pub clock: TimestampClock,
     /// Ends the capture.
-    pub stop: Stop,
+    pub stop: StopSignal,
 }
 
 impl LiveOptions {
@@ -47,18 +47,18 @@ impl LiveOptions {
             promiscuous: true,
             buffer_bytes: 32 << 20,
             filter: String::new(),
-            backend: Backend::AfPacket,
+            backend: CaptureBackend::AfPacket,
             xdp: XdpOptions::default(),
             dpdk_args: Vec::new(),
-            clock: Clock::System,
-            stop: Stop::default(),
+            clock: TimestampClock::System,
+            stop: StopSignal::default(),
         }
     }
 }
 
 /// Reception method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
+pub enum CaptureBackend {
     /// A ring filled by the kernel.
     #[default]
     AfPacket,
@@ -70,7 +70,7 @@ pub enum Backend {
 
 /// Clock that stamps packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
+pub enum TimestampClock {
     /// The machine's.
     #[default]
     System,
@@ -78,22 +78,22 @@ pub enum Clock {
     Adapter,
 }
 
-impl Clock {
+impl TimestampClock {
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Clock::System => "system",
-            Clock::Adapter => "adapter",
+            TimestampClock::System => "system",
+            TimestampClock::Adapter => "adapter",
         }
     }
 }
 
 /// Requests the end of live sources; clones share the request.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopSignal(Arc<AtomicBool>);
 
-impl Stop {
+impl StopSignal {
     /// Requests the stop: packets that have arrived are still delivered, later ones are not.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn clones_stop_together() {
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let clone = stop.clone();
         assert!(!clone.is_asked());
         stop.stop();

@@ -1,6 +1,6 @@
 //! AF_XDP sockets: frames of memory shared with the kernel, the fill ring by which frames are lent to it, and the
 //! receive ring by which they return with packets. Frames of received packets belong to this process until their
-//! [`Frames`] are dropped, on any thread; then they return to the kernel. Nothing is sent. Independent of headers and
+//! [`ReceivedFrames`] are dropped, on any thread; then they return to the kernel. Nothing is sent. Independent of headers and
 //! clocks.
 
 use std::ffi::{c_int, c_void};
@@ -18,7 +18,7 @@ pub(crate) const FRAME_PACKET_BYTES: usize = FRAME_BYTES - 256;
 
 /// Parameters of a bound socket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Binding {
+pub(crate) struct XdpBinding {
     /// The interface.
     pub ifindex: u32,
     /// Its receive queue.
@@ -31,7 +31,7 @@ pub(crate) struct Binding {
 
 /// A part of a packet, or all of it: offset in the memory, length, and whether another part follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct FramePiece {
     pub start: u32,
     pub len: u32,
     pub more: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Piece {
 
 /// Kernel counters of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Statistics {
+pub(crate) struct XdpStatistics {
     /// Packets dropped: no free frame, too long, or the receive ring full.
     pub dropped: u64,
     /// Times the kernel found no free frame.
@@ -47,52 +47,52 @@ pub(crate) struct Statistics {
 }
 
 /// A bound, receiving socket.
-pub(crate) struct Receiver {
-    received: Ring<libc::xdp_desc>,
-    shared: Arc<Shared>,
+pub(crate) struct XdpReceiver {
+    received: XdpRing<libc::xdp_desc>,
+    shared: Arc<XdpSocketState>,
 }
 
 /// Frames of received packets; returned to the kernel when dropped.
-pub(crate) struct Frames {
-    shared: Arc<Shared>,
+pub(crate) struct ReceivedFrames {
+    shared: Arc<XdpSocketState>,
     /// Addresses of the frames.
     frames: Box<[u64]>,
 }
 
 /// Resources kept alive by the receiver and all outstanding frames.
-struct Shared {
+struct XdpSocketState {
     // Drop order: the fill ring is unmapped before its socket is closed; the memory goes last.
-    fill: Mutex<Ring<u64>>,
+    fill: Mutex<XdpRing<u64>>,
     /// Unused, but required to bind a socket.
-    _completion: Ring<u64>,
+    _completion: XdpRing<u64>,
     socket: OwnedFd,
-    memory: Mapping,
+    memory: MemoryMapping,
 }
 
-impl Receiver {
+impl XdpReceiver {
     /// Creates a socket with `n_frames` (a power of two) of memory, all lent to the kernel.
-    pub(crate) fn bind(binding: Binding, n_frames: u32) -> io::Result<Receiver> {
+    pub(crate) fn bind(binding: XdpBinding, n_frames: u32) -> io::Result<XdpReceiver> {
         assert!(n_frames.is_power_of_two() && n_frames as usize <= u32::MAX as usize / FRAME_BYTES);
         // SAFETY: a call without addresses.
         let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         let socket = check(socket)?;
         // SAFETY: the kernel just made it, for us alone.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        let memory = Mapping::anonymous(n_frames as usize * FRAME_BYTES)?;
+        let memory = MemoryMapping::anonymous(n_frames as usize * FRAME_BYTES)?;
         register(&socket, &memory)?;
         // As many entries as frames: neither ring can be full.
         set(&socket, libc::XDP_UMEM_FILL_RING, &n_frames)?;
         set(&socket, libc::XDP_UMEM_COMPLETION_RING, &COMPLETION_ENTRIES)?;
         set(&socket, libc::XDP_RX_RING, &n_frames)?;
         let offsets: libc::xdp_mmap_offsets = get(&socket, libc::XDP_MMAP_OFFSETS)?;
-        let fill = Ring::map(&socket, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, n_frames)?;
+        let fill = XdpRing::map(&socket, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, n_frames)?;
         let at = libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64;
-        let completion = Ring::map(&socket, at, &offsets.cr, COMPLETION_ENTRIES)?;
-        let received = Ring::map(&socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, n_frames)?;
-        let shared = Shared { fill: Mutex::new(fill), _completion: completion, socket, memory };
+        let completion = XdpRing::map(&socket, at, &offsets.cr, COMPLETION_ENTRIES)?;
+        let received = XdpRing::map(&socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, n_frames)?;
+        let shared = XdpSocketState { fill: Mutex::new(fill), _completion: completion, socket, memory };
         shared.lend((0..n_frames).map(|i| u64::from(i) * FRAME_BYTES as u64));
         bind(&shared.socket, binding)?;
-        Ok(Receiver { received, shared: Arc::new(shared) })
+        Ok(XdpReceiver { received, shared: Arc::new(shared) })
     }
 
     /// Number of frames: the maximum of waiting packets.
@@ -113,7 +113,7 @@ impl Receiver {
 
     /// Appends up to `max` parts of received packets to `pieces` and returns their frames; `None` if there are none.
     /// Also wakes the driver if it waits for frames.
-    pub(crate) fn receive(&mut self, max: usize, pieces: &mut Vec<Piece>) -> Option<Frames> {
+    pub(crate) fn receive(&mut self, max: usize, pieces: &mut Vec<FramePiece>) -> Option<ReceivedFrames> {
         self.wake_if_needed();
         let n = self.received.filled(max);
         if n == 0 {
@@ -126,13 +126,13 @@ impl Receiver {
             // The kernel writes only into frames: any other address is its error, and is not read.
             let sound = addr.checked_add(u64::from(len)).is_some_and(|end| end <= memory_bytes);
             let (start, len) = if sound { (addr as u32, len) } else { (0, 0) };
-            pieces.push(Piece { start, len, more: options & libc::XDP_PKT_CONTD != 0 });
+            pieces.push(FramePiece { start, len, more: options & libc::XDP_PKT_CONTD != 0 });
             if sound {
                 frames.push(addr & !(FRAME_BYTES as u64 - 1));
             }
         }
         self.received.publish();
-        Some(Frames { shared: self.shared.clone(), frames: frames.into() })
+        Some(ReceivedFrames { shared: self.shared.clone(), frames: frames.into() })
     }
 
     /// Number of received frames not taken yet.
@@ -141,9 +141,9 @@ impl Receiver {
     }
 
     /// Counters since the socket was created.
-    pub(crate) fn statistics(&self) -> io::Result<Statistics> {
+    pub(crate) fn statistics(&self) -> io::Result<XdpStatistics> {
         let s: libc::xdp_statistics = get(&self.shared.socket, libc::XDP_STATISTICS)?;
-        Ok(Statistics { dropped: s.rx_dropped + s.rx_ring_full, fill_empty: s.rx_fill_ring_empty_descs })
+        Ok(XdpStatistics { dropped: s.rx_dropped + s.rx_ring_full, fill_empty: s.rx_fill_ring_empty_descs })
     }
 
     fn wake_if_needed(&self) {
@@ -160,10 +160,10 @@ impl Receiver {
 /// # Errors
 /// When an interface was removed.
 pub(crate) fn wait<'a>(
-    mut receivers: impl Iterator<Item = &'a Receiver> + Clone,
+    mut receivers: impl Iterator<Item = &'a XdpReceiver> + Clone,
     timeout: Duration,
 ) -> io::Result<()> {
-    let poll = |r: &Receiver| libc::pollfd { fd: r.socket(), events: libc::POLLIN, revents: 0 };
+    let poll = |r: &XdpReceiver| libc::pollfd { fd: r.socket(), events: libc::POLLIN, revents: 0 };
     let mut polls: Vec<libc::pollfd> = receivers.clone().map(poll).collect();
     // SAFETY: the array is as long as we say and lives until the call returns.
     let answer =
@@ -176,9 +176,9 @@ pub(crate) fn wait<'a>(
     }
 }
 
-impl AsRef<[u8]> for Frames {
+impl AsRef<[u8]> for ReceivedFrames {
     fn as_ref(&self) -> &[u8] {
-        let Mapping { start, len } = self.shared.memory;
+        let MemoryMapping { start, len } = self.shared.memory;
         // SAFETY: the mapping has `len` bytes and lives as long as `self`. It also holds frames that the kernel writes
         // concurrently; these are never read, since packets only reference frames that were taken from the receive ring
         // and are returned by our drop.
@@ -186,13 +186,13 @@ impl AsRef<[u8]> for Frames {
     }
 }
 
-impl Drop for Frames {
+impl Drop for ReceivedFrames {
     fn drop(&mut self) {
         self.shared.lend(self.frames.iter().copied());
     }
 }
 
-impl Shared {
+impl XdpSocketState {
     /// Lends frames to the kernel.
     fn lend(&self, frames: impl Iterator<Item = u64>) {
         let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +204,7 @@ impl Shared {
 /// Nothing completes, as nothing is sent.
 const COMPLETION_ENTRIES: u32 = 2;
 
-fn register(socket: &OwnedFd, memory: &Mapping) -> io::Result<()> {
+fn register(socket: &OwnedFd, memory: &MemoryMapping) -> io::Result<()> {
     // SAFETY: a structure of numbers, for which all zeros are a value.
     let mut reg: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
     reg.addr = memory.start.as_ptr() as u64;
@@ -213,7 +213,7 @@ fn register(socket: &OwnedFd, memory: &Mapping) -> io::Result<()> {
     set(socket, libc::XDP_UMEM_REG, &reg)
 }
 
-fn bind(socket: &OwnedFd, binding: Binding) -> io::Result<()> {
+fn bind(socket: &OwnedFd, binding: XdpBinding) -> io::Result<()> {
     let copy = if binding.copy { libc::XDP_COPY } else { 0 };
     let multi = if binding.multi { libc::XDP_USE_SG } else { 0 };
     let address = libc::sockaddr_xdp {
@@ -232,12 +232,12 @@ fn bind(socket: &OwnedFd, binding: Binding) -> io::Result<()> {
 fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     let (value, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the value is as long as we say and lives until the call returns; where it holds an address (the memory's),
-    // `Shared` keeps that alive for longer than the socket.
+    // `XdpSocketState` keeps that alive for longer than the socket.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, len) }).map(|_| ())
 }
 
 /// An option of the socket. `T` is a kernel structure of numbers.
-fn get<T: Numbers>(socket: &OwnedFd, option: c_int) -> io::Result<T> {
+fn get<T: SocketOptionValue>(socket: &OwnedFd, option: c_int) -> io::Result<T> {
     // SAFETY: `T` consists of numbers only, for which all zeros are a value.
     let mut value: T = unsafe { std::mem::zeroed() };
     let mut len = size_of::<T>() as libc::socklen_t;
@@ -252,13 +252,13 @@ fn get<T: Numbers>(socket: &OwnedFd, option: c_int) -> io::Result<T> {
 }
 
 /// Types that [`get`] may read: numbers only.
-trait Numbers {
+trait SocketOptionValue {
     const LEVEL: c_int = libc::SOL_XDP;
 }
-impl Numbers for libc::xdp_options {}
-impl Numbers for libc::xdp_mmap_offsets {}
-impl Numbers for libc::xdp_statistics {}
-impl Numbers for c_int {
+impl SocketOptionValue for libc::xdp_options {}
+impl SocketOptionValue for libc::xdp_mmap_offsets {}
+impl SocketOptionValue for libc::xdp_statistics {}
+impl SocketOptionValue for c_int {
     const LEVEL: c_int = libc::SOL_SOCKET;
 }
 
@@ -274,9 +274,9 @@ fn check(answer: c_int) -> io::Result<c_int> {
 }
 
 /// A ring of `T` shared with the kernel, with this process as its only producer or only consumer.
-struct Ring<T> {
+struct XdpRing<T> {
     /// Owns the memory that the pointers refer to.
-    _mapping: Mapping,
+    _mapping: MemoryMapping,
     producer: NonNull<AtomicU32>,
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
@@ -288,20 +288,20 @@ struct Ring<T> {
 }
 
 // SAFETY: the pointers go into the mapping that the ring owns, not to anything of the thread that made it.
-unsafe impl<T> Send for Ring<T> {}
+unsafe impl<T> Send for XdpRing<T> {}
 // SAFETY: what is done through a shared reference is loads of atomics.
-unsafe impl<T> Sync for Ring<T> {}
+unsafe impl<T> Sync for XdpRing<T> {}
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy> XdpRing<T> {
     /// Maps the ring at `page_offset`; `T` is the kernel's entry type, `n` (a power of two) the number of entries.
     fn map(
         socket: &OwnedFd,
         page_offset: i64,
         offsets: &libc::xdp_ring_offset,
         n: u32,
-    ) -> io::Result<Ring<T>> {
+    ) -> io::Result<XdpRing<T>> {
         let len = offsets.desc as usize + n as usize * size_of::<T>();
-        let mapping = Mapping::shared(socket, page_offset, len)?;
+        let mapping = MemoryMapping::shared(socket, page_offset, len)?;
         let at = |offset: u64| {
             assert!(offset as usize + size_of::<u32>() <= len, "the kernel's ring fits into its mapping");
             // SAFETY: within the mapping, as was just checked.
@@ -311,7 +311,7 @@ impl<T: Copy> Ring<T> {
         let (flags, entries) = (at(offsets.flags).cast(), at(offsets.desc).cast());
         // A ring filled by the kernel (received, completion) is at 0, as is one filled by this process: both are new.
         let ours = if page_offset == libc::XDP_UMEM_PGOFF_FILL_RING as i64 { producer } else { consumer };
-        Ok(Ring { _mapping: mapping, producer, flags, entries, mask: n - 1, at: 0, ours })
+        Ok(XdpRing { _mapping: mapping, producer, flags, entries, mask: n - 1, at: 0, ours })
     }
 
     /// Number of entries that can be taken, at most `max`.
@@ -349,27 +349,27 @@ impl<T: Copy> Ring<T> {
 }
 
 /// Mapped memory, unmapped when dropped.
-struct Mapping {
+struct MemoryMapping {
     start: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: memory of the process, of no thread in particular; who may read or write what is the ring's protocol.
-unsafe impl Send for Mapping {}
+unsafe impl Send for MemoryMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for MemoryMapping {}
 
-impl Mapping {
+impl MemoryMapping {
     /// Zeroed memory, populated at once so that no packet waits for a page fault.
-    fn anonymous(len: usize) -> io::Result<Mapping> {
+    fn anonymous(len: usize) -> io::Result<MemoryMapping> {
         Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, 0)
     }
 
-    fn shared(socket: &OwnedFd, offset: i64, len: usize) -> io::Result<Mapping> {
+    fn shared(socket: &OwnedFd, offset: i64, len: usize) -> io::Result<MemoryMapping> {
         Self::map(len, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)
     }
 
-    fn map(len: usize, flags: c_int, fd: c_int, offset: i64) -> io::Result<Mapping> {
+    fn map(len: usize, flags: c_int, fd: c_int, offset: i64) -> io::Result<MemoryMapping> {
         let (anywhere, access) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a new mapping where the kernel finds room overlaps nothing.
         let start: *mut c_void = unsafe { libc::mmap(anywhere, len, access, flags, fd, offset) };
@@ -377,11 +377,11 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).expect("nothing is mapped at address 0 unless asked for");
-        Ok(Mapping { start, len })
+        Ok(MemoryMapping { start, len })
     }
 }
 
-impl Drop for Mapping {
+impl Drop for MemoryMapping {
     fn drop(&mut self) {
         // SAFETY: mapped by us with this length, and whatever points into it is gone with its owner.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };

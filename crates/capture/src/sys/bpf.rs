@@ -8,10 +8,10 @@ use libc::sock_filter as Instruction;
 
 /// A classic BPF program: returns the number of bytes to keep of a packet, 0 to reject it.
 #[derive(Clone)]
-pub(crate) struct Program(Vec<Instruction>);
+pub(crate) struct ClassicBpfProgram(Vec<Instruction>);
 
 #[repr(C)]
-struct Pcap {
+struct OpaquePcap {
     _opaque: [u8; 0],
 }
 
@@ -23,22 +23,22 @@ struct RawProgram {
 
 #[link(name = "pcap")]
 unsafe extern "C" {
-    fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut Pcap;
-    fn pcap_create(interface: *const c_char, errors: *mut c_char) -> *mut Pcap;
-    fn pcap_set_snaplen(handle: *mut Pcap, snaplen: c_int) -> c_int;
-    fn pcap_set_buffer_size(handle: *mut Pcap, bytes: c_int) -> c_int;
-    fn pcap_activate(handle: *mut Pcap) -> c_int;
-    fn pcap_datalink(handle: *mut Pcap) -> c_int;
+    fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut OpaquePcap;
+    fn pcap_create(interface: *const c_char, errors: *mut c_char) -> *mut OpaquePcap;
+    fn pcap_set_snaplen(handle: *mut OpaquePcap, snaplen: c_int) -> c_int;
+    fn pcap_set_buffer_size(handle: *mut OpaquePcap, bytes: c_int) -> c_int;
+    fn pcap_activate(handle: *mut OpaquePcap) -> c_int;
+    fn pcap_datalink(handle: *mut OpaquePcap) -> c_int;
     fn pcap_compile(
-        handle: *mut Pcap,
+        handle: *mut OpaquePcap,
         program: *mut RawProgram,
         text: *const c_char,
         optimize: c_int,
         netmask: c_uint,
     ) -> c_int;
     fn pcap_freecode(program: *mut RawProgram);
-    fn pcap_geterr(handle: *mut Pcap) -> *const c_char;
-    fn pcap_close(handle: *mut Pcap);
+    fn pcap_geterr(handle: *mut OpaquePcap) -> *const c_char;
+    fn pcap_close(handle: *mut OpaquePcap);
     fn pcap_lib_version() -> *const c_char;
     fn bpf_filter(program: *const Instruction, bytes: *const u8, original_len: c_uint, len: c_uint)
     -> c_uint;
@@ -56,35 +56,35 @@ pub(crate) fn library() -> String {
 }
 
 /// Target of a compiled program.
-pub(crate) enum Target<'a> {
+pub(crate) enum FilterTarget<'a> {
     /// Packets of this link type (libpcap's number), complete as in a file.
     Packets(u16),
     /// A kernel socket on an Ethernet interface, where VLAN tags are not in the packet.
     Ethernet(&'a str),
 }
 
-impl Program {
+impl ClassicBpfProgram {
     /// Accepts all packets, up to `snaplen` bytes of each.
-    pub fn all(snaplen: u32) -> Program {
+    pub fn all(snaplen: u32) -> ClassicBpfProgram {
         const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-        Program(vec![Instruction { code: RETURN, jt: 0, jf: 0, k: snaplen }])
+        ClassicBpfProgram(vec![Instruction { code: RETURN, jt: 0, jf: 0, k: snaplen }])
     }
 
     /// Rejects all packets.
-    pub fn none() -> Program {
-        Program::all(0)
+    pub fn none() -> ClassicBpfProgram {
+        ClassicBpfProgram::all(0)
     }
 
     /// Compiles `text`, in tcpdump's language; at most `snaplen` bytes of a packet are kept.
     ///
     /// # Errors
     /// The message of the library.
-    pub fn compile(text: &str, target: &Target<'_>, snaplen: u32) -> Result<Program, String> {
+    pub fn compile(text: &str, target: &FilterTarget<'_>, snaplen: u32) -> Result<ClassicBpfProgram, String> {
         let text = CString::new(text).map_err(|_| "a filter has no zero bytes".to_owned())?;
         let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
         let handle = match target {
-            Target::Packets(link_type) => Handle::dead(*link_type, snaplen)?,
-            Target::Ethernet(interface) => Handle::ethernet(interface, snaplen)?,
+            FilterTarget::Packets(link_type) => PcapHandle::dead(*link_type, snaplen)?,
+            FilterTarget::Ethernet(interface) => PcapHandle::ethernet(interface, snaplen)?,
         };
         let mut raw = RawProgram { len: 0, instructions: ptr::null_mut() };
         // SAFETY: the handle is live, the text ends with a zero and both outlive the call, which fills in the program.
@@ -95,7 +95,7 @@ impl Program {
         let instructions = unsafe { std::slice::from_raw_parts(raw.instructions, raw.len as usize) }.to_vec();
         // SAFETY: the library made it, and it is not used any more.
         unsafe { pcap_freecode(&raw mut raw) };
-        Ok(Program(instructions))
+        Ok(ClassicBpfProgram(instructions))
     }
 
     /// Whether a packet matches; for programs compiled for packets in files.
@@ -113,17 +113,17 @@ impl Program {
 }
 
 /// Handle of the library, closed when dropped.
-struct Handle(*mut Pcap);
+struct PcapHandle(*mut OpaquePcap);
 
-impl Handle {
-    fn dead(link_type: u16, snaplen: c_int) -> Result<Handle, String> {
+impl PcapHandle {
+    fn dead(link_type: u16, snaplen: c_int) -> Result<PcapHandle, String> {
         // SAFETY: the call takes two numbers.
         let handle = unsafe { pcap_open_dead(link_type.into(), snaplen) };
-        if handle.is_null() { Err("there is no memory for a filter".into()) } else { Ok(Handle(handle)) }
+        if handle.is_null() { Err("there is no memory for a filter".into()) } else { Ok(PcapHandle(handle)) }
     }
 
     /// Handle of an opened interface: only then does the compiler ask the kernel for stripped VLAN tags.
-    fn ethernet(interface: &str, snaplen: c_int) -> Result<Handle, String> {
+    fn ethernet(interface: &str, snaplen: c_int) -> Result<PcapHandle, String> {
         const SMALL_BUFFER: c_int = 64 << 10;
         const ETHERNET: c_int = 1;
         let name = CString::new(interface).map_err(|_| "a name has no zero bytes".to_owned())?;
@@ -134,7 +134,7 @@ impl Handle {
             // SAFETY: the library left a text with a zero at its end there.
             return Err(unsafe { CStr::from_ptr(errors.as_ptr()) }.to_string_lossy().into_owned());
         }
-        let handle = Handle(handle);
+        let handle = PcapHandle(handle);
         // SAFETY: the handle is live and not activated yet.
         unsafe {
             pcap_set_snaplen(handle.0, snaplen);
@@ -159,7 +159,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for PcapHandle {
     fn drop(&mut self) {
         // SAFETY: the library's own handle, closed once.
         unsafe { pcap_close(self.0) };
@@ -170,8 +170,8 @@ impl Drop for Handle {
 mod tests {
     use super::*;
 
-    fn compile(text: &str) -> Result<Program, String> {
-        Program::compile(text, &Target::Packets(1), 65535)
+    fn compile(text: &str) -> Result<ClassicBpfProgram, String> {
+        ClassicBpfProgram::compile(text, &FilterTarget::Packets(1), 65535)
     }
 
     #[test]
@@ -188,11 +188,11 @@ mod tests {
 
     #[test]
     fn the_empty_filter_takes_everything() {
-        for program in [compile("").expect("a filter"), Program::all(96)] {
+        for program in [compile("").expect("a filter"), ClassicBpfProgram::all(96)] {
             assert_eq!(program.instructions().len(), 1);
             assert!(program.takes(&[], 0));
         }
-        assert!(!Program::none().takes(&[1], 1));
+        assert!(!ClassicBpfProgram::none().takes(&[1], 1));
     }
 
     #[test]

@@ -22,9 +22,9 @@ pub(crate) struct DatagramSocket {
     fd: OwnedFd,
 }
 
-/// One datagram, stored in a [`Room`].
+/// One datagram, stored in a [`DatagramBuffer`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Datagram {
+pub(crate) struct ReceivedDatagram {
     /// Length, from the start of its slot in the room.
     pub len: usize,
     /// Its slot.
@@ -36,14 +36,14 @@ pub(crate) struct Datagram {
 }
 
 /// Receive memory.
-pub(crate) struct Room(Vec<u8>);
+pub(crate) struct DatagramBuffer(Vec<u8>);
 
-impl Room {
-    pub fn new() -> Room {
-        Room(vec![0; BATCH * DATAGRAM_LEN])
+impl DatagramBuffer {
+    pub fn new() -> DatagramBuffer {
+        DatagramBuffer(vec![0; BATCH * DATAGRAM_LEN])
     }
 
-    pub fn bytes(&self, datagram: &Datagram) -> &[u8] {
+    pub fn bytes(&self, datagram: &ReceivedDatagram) -> &[u8] {
         let start = datagram.place * DATAGRAM_LEN;
         &self.0[start..start + datagram.len]
     }
@@ -121,7 +121,11 @@ impl DatagramSocket {
     }
 
     /// Passes available datagrams to `take`; returns false if there are none.
-    pub fn receive(&self, room: &mut Room, mut take: impl FnMut(&Room, &Datagram)) -> io::Result<bool> {
+    pub fn receive(
+        &self,
+        room: &mut DatagramBuffer,
+        mut take: impl FnMut(&DatagramBuffer, &ReceivedDatagram),
+    ) -> io::Result<bool> {
         // SAFETY: all zeros is a valid value of these plain structures of numbers and null pointers.
         let (mut names, mut iovs, mut messages): (
             [libc::sockaddr_storage; BATCH],
@@ -154,7 +158,7 @@ impl DatagramSocket {
         for (place, message) in messages[..received].iter().enumerate() {
             let Some(from) = address(&names[place]) else { continue };
             let len = (message.msg_len as usize).min(DATAGRAM_LEN);
-            let mut datagram = Datagram { len, place, from, ts: None, lost: None };
+            let mut datagram = ReceivedDatagram { len, place, from, ts: None, lost: None };
             read_control(&message.msg_hdr, &mut datagram);
             take(room, &datagram);
         }
@@ -182,7 +186,7 @@ pub(crate) fn wait<'a>(sockets: impl Iterator<Item = &'a DatagramSocket>, timeou
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
 }
 
-fn read_control(header: &libc::msghdr, datagram: &mut Datagram) {
+fn read_control(header: &libc::msghdr, datagram: &mut ReceivedDatagram) {
     // SAFETY: the kernel has left whole control messages in the buffer of the header, which lives.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);

@@ -1,5 +1,5 @@
 //! DPDK: its environment, one port, and the packets of its queues, through `dpdk_shim.c`. Packets stay in DPDK's own
-//! buffers (mbufs) until their [`Mbufs`] are dropped, on any thread. Nothing is sent.
+//! buffers (mbufs) until their [`MbufBatch`] are dropped, on any thread. Nothing is sent.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
@@ -12,7 +12,7 @@ use crate::block::BLOCK_PACKETS;
 /// A started port.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Started {
+pub(crate) struct StartedPort {
     id: u16,
     /// Number of receive queues.
     pub queues: u16,
@@ -33,8 +33,8 @@ pub(crate) struct Started {
 
 /// A received packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Received {
-    /// Offset in [`Mbufs`]; `None` if it is elsewhere, or not contiguous.
+pub(crate) struct ReceivedMbuf {
+    /// Offset in [`MbufBatch`]; `None` if it is elsewhere, or not contiguous.
     pub start: Option<u32>,
     /// Its length.
     pub len: u32,
@@ -43,35 +43,35 @@ pub(crate) struct Received {
 }
 
 /// A receiving port. The memory of its mbufs is kept for the life of the process.
-pub(crate) struct Port {
-    started: Started,
+pub(crate) struct DpdkPort {
+    started: StartedPort,
 }
 
 // SAFETY: the addresses are of memory that is never freed, and of no thread in particular.
-unsafe impl Send for Port {}
+unsafe impl Send for DpdkPort {}
 // SAFETY: as above; what is called on a shared port (statistics) may be called by any thread.
-unsafe impl Sync for Port {}
+unsafe impl Sync for DpdkPort {}
 
 /// Reader of one queue of a port.
-pub(crate) struct Queue {
-    port: Arc<Port>,
+pub(crate) struct DpdkQueue {
+    port: Arc<DpdkPort>,
     queue: u16,
-    mbufs: Box<[Mbuf; BLOCK_PACKETS]>,
-    packets: Box<[Packet; BLOCK_PACKETS]>,
+    mbufs: Box<[MbufAddress; BLOCK_PACKETS]>,
+    packets: Box<[DpdkPacket; BLOCK_PACKETS]>,
 }
 
 /// Mbufs of received packets; returned to DPDK when dropped.
-pub(crate) struct Mbufs {
-    port: Arc<Port>,
-    mbufs: Box<[Mbuf]>,
+pub(crate) struct MbufBatch {
+    port: Arc<DpdkPort>,
+    mbufs: Box<[MbufAddress]>,
 }
 
 /// Address of an mbuf. Its owner may use and free it, on any thread.
-type Mbuf = usize;
+type MbufAddress = usize;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Packet {
+struct DpdkPacket {
     /// An address.
     bytes: usize,
     stamp: u64,
@@ -90,12 +90,18 @@ unsafe extern "C" {
         workers: u16,
         mbufs: u32,
         promiscuous: c_int,
-        port: *mut Started,
+        port: *mut StartedPort,
     ) -> c_int;
     fn netalytics_port_stop(id: u16);
-    fn netalytics_receive(port: u16, queue: u16, mbufs: *mut Mbuf, packets: *mut Packet, max: u16) -> u16;
-    fn netalytics_copy(mbuf: Mbuf, to: *mut u8, len: u32);
-    fn netalytics_free(mbufs: *mut Mbuf, n: u16);
+    fn netalytics_receive(
+        port: u16,
+        queue: u16,
+        mbufs: *mut MbufAddress,
+        packets: *mut DpdkPacket,
+        max: u16,
+    ) -> u16;
+    fn netalytics_copy(mbuf: MbufAddress, to: *mut u8, len: u32);
+    fn netalytics_free(mbufs: *mut MbufAddress, n: u16);
     fn netalytics_drops(port: u16, drops: *mut u64) -> c_int;
 }
 
@@ -143,17 +149,17 @@ pub(crate) fn ports() -> Vec<(u16, String)> {
         .collect()
 }
 
-impl Port {
+impl DpdkPort {
     /// Starts a port with at most `workers` queues, or all of the device's if it has no hash, and `mbufs` for each.
-    pub(crate) fn start(id: u16, workers: u16, mbufs: u32, promiscuous: bool) -> io::Result<Port> {
+    pub(crate) fn start(id: u16, workers: u16, mbufs: u32, promiscuous: bool) -> io::Result<DpdkPort> {
         // SAFETY: numbers, booleans that are 0 or 1, and an address that is not used: zeros are a value.
-        let mut started: Started = unsafe { std::mem::zeroed() };
+        let mut started: StartedPort = unsafe { std::mem::zeroed() };
         // SAFETY: the structure is the one that the other side fills, and its flags are 0 or 1.
         check(unsafe { netalytics_port_start(id, workers, mbufs, promiscuous.into(), &mut started) })?;
-        Ok(Port { started })
+        Ok(DpdkPort { started })
     }
 
-    pub(crate) fn started(&self) -> &Started {
+    pub(crate) fn started(&self) -> &StartedPort {
         &self.started
     }
 
@@ -165,25 +171,25 @@ impl Port {
     }
 }
 
-impl Started {
+impl StartedPort {
     /// The driver's name.
     pub(crate) fn driver(&self) -> String {
         text(&self.driver)
     }
 }
 
-impl Drop for Port {
+impl Drop for DpdkPort {
     fn drop(&mut self) {
         // SAFETY: the port has no receiver anymore; remaining mbufs belong to their pool, which stays.
         unsafe { netalytics_port_stop(self.started.id) }
     }
 }
 
-impl Queue {
+impl DpdkQueue {
     /// One reader for each queue of `port`.
-    pub(crate) fn all(port: &Arc<Port>) -> Vec<Queue> {
-        let none = Packet { bytes: 0, stamp: 0, len: 0, total: 0 };
-        let queue = |queue| Queue {
+    pub(crate) fn all(port: &Arc<DpdkPort>) -> Vec<DpdkQueue> {
+        let none = DpdkPacket { bytes: 0, stamp: 0, len: 0, total: 0 };
+        let queue = |queue| DpdkQueue {
             port: port.clone(),
             queue,
             mbufs: Box::new([0; BLOCK_PACKETS]),
@@ -193,7 +199,7 @@ impl Queue {
     }
 
     /// Appends available packets, at most a block, to `received` and returns their mbufs.
-    pub(crate) fn receive(&mut self, received: &mut Vec<Received>) -> Option<Mbufs> {
+    pub(crate) fn receive(&mut self, received: &mut Vec<ReceivedMbuf>) -> Option<MbufBatch> {
         let (id, max) = (self.port.started.id, BLOCK_PACKETS as u16);
         // SAFETY: there is room for `max` of both, and we alone read this queue.
         let n = unsafe {
@@ -204,20 +210,20 @@ impl Queue {
         }
         let n = usize::from(n);
         received.extend(self.packets[..n].iter().map(|packet| self.port.place(packet)));
-        Some(Mbufs { port: self.port.clone(), mbufs: self.mbufs[..n].into() })
+        Some(MbufBatch { port: self.port.clone(), mbufs: self.mbufs[..n].into() })
     }
 }
 
-impl Port {
-    fn place(&self, packet: &Packet) -> Received {
-        let &Packet { bytes, stamp, len, total } = packet;
+impl DpdkPort {
+    fn place(&self, packet: &DpdkPacket) -> ReceivedMbuf {
+        let &DpdkPacket { bytes, stamp, len, total } = packet;
         let start = bytes.wrapping_sub(self.started.memory as usize) as u64;
         let inside = start.saturating_add(u64::from(len)) <= self.started.memory_bytes && len == total;
-        Received { start: u32::try_from(start).ok().filter(|_| inside), len: total, stamp }
+        ReceivedMbuf { start: u32::try_from(start).ok().filter(|_| inside), len: total, stamp }
     }
 }
 
-impl Mbufs {
+impl MbufBatch {
     /// A copy of the first `len` bytes of packet `at`.
     pub(crate) fn copy(&self, at: usize, len: u32) -> Vec<u8> {
         let mut bytes = vec![0; len as usize];
@@ -227,9 +233,9 @@ impl Mbufs {
     }
 }
 
-impl AsRef<[u8]> for Mbufs {
+impl AsRef<[u8]> for MbufBatch {
     fn as_ref(&self) -> &[u8] {
-        let Started { memory, memory_bytes, .. } = self.port.started;
+        let StartedPort { memory, memory_bytes, .. } = self.port.started;
         // SAFETY: the pool's memory, which stays as long as the process. It also holds mbufs that the adapter writes
         // concurrently; these are never read, since packets only reference mbufs that were received and are freed by
         // our drop.
@@ -237,7 +243,7 @@ impl AsRef<[u8]> for Mbufs {
     }
 }
 
-impl Drop for Mbufs {
+impl Drop for MbufBatch {
     fn drop(&mut self) {
         // SAFETY: they are ours, each once, and at most a block's.
         unsafe { netalytics_free(self.mbufs.as_mut_ptr(), self.mbufs.len() as u16) }

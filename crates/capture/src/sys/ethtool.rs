@@ -12,7 +12,7 @@ const CONFIG_BYTES: usize = 16 << 10;
 
 /// Receive-side scaling: the hash that distributes packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rss {
+pub(crate) struct RssConfig {
     /// Hash function: `ETH_RSS_HASH_*`.
     pub function: u8,
     /// Transformation of addresses and ports before hashing: `RXH_XFRM_*`.
@@ -22,7 +22,7 @@ pub(crate) struct Rss {
 }
 
 #[repr(C)]
-struct Request {
+struct EthtoolRequest {
     command: u32,
     context: u32,
     table_entries: u32,
@@ -35,10 +35,10 @@ struct Request {
 }
 
 /// The hash of `interface`.
-pub(crate) fn rss(interface: &str) -> io::Result<Rss> {
+pub(crate) fn rss(interface: &str) -> io::Result<RssConfig> {
     // Any socket works.
     let socket = &UnixDatagram::unbound()?;
-    let mut request = Box::new(Request {
+    let mut request = Box::new(EthtoolRequest {
         command: GET_RSS,
         context: 0,
         table_entries: 0,
@@ -57,10 +57,10 @@ pub(crate) fn rss(interface: &str) -> io::Result<Rss> {
     }
     ask(socket, interface, &mut request)?;
     let key = request.config.get(key).unwrap_or_default().to_vec();
-    Ok(Rss { function: request.function, transformation: request.transformation, key })
+    Ok(RssConfig { function: request.function, transformation: request.transformation, key })
 }
 
-fn ask(socket: &UnixDatagram, interface: &str, request: &mut Request) -> io::Result<()> {
+fn ask(socket: &UnixDatagram, interface: &str, request: &mut EthtoolRequest) -> io::Result<()> {
     // SAFETY: a structure of numbers, for which all zeros are a value.
     let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
     let name = interface.as_bytes();

@@ -7,16 +7,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// One entry; an interface has several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct InterfaceEntry {
     pub name: String,
     /// `IFF_UP` …
     pub flags: u32,
-    pub what: Entity,
+    pub what: InterfaceFact,
 }
 
 /// Content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entity {
+pub(crate) enum InterfaceFact {
     /// The interface itself.
     Link { index: u32, kind: u16, drops: [u32; 3] },
     /// An address of the interface.
@@ -30,7 +30,7 @@ pub(crate) enum Entity {
 const DROP_COUNTERS: [usize; 3] = [6, 14, 15];
 
 /// All entries.
-pub(crate) fn entries() -> io::Result<Vec<Entry>> {
+pub(crate) fn entries() -> io::Result<Vec<InterfaceEntry>> {
     let mut first = std::ptr::null_mut();
     // SAFETY: the call leaves a list there, or fails.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -42,7 +42,7 @@ pub(crate) fn entries() -> io::Result<Vec<Entry>> {
     while let Some(raw) = unsafe { at.as_ref() } {
         // SAFETY: the name ends with a zero and lives as long as its entry.
         let name = unsafe { CStr::from_ptr(raw.ifa_name) }.to_string_lossy().into_owned();
-        entries.push(Entry { name, flags: raw.ifa_flags, what: entity(raw) });
+        entries.push(InterfaceEntry { name, flags: raw.ifa_flags, what: entity(raw) });
         at = raw.ifa_next;
     }
     // SAFETY: the list that was made above, freed once.
@@ -50,9 +50,9 @@ pub(crate) fn entries() -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn entity(raw: &libc::ifaddrs) -> Entity {
+fn entity(raw: &libc::ifaddrs) -> InterfaceFact {
     if raw.ifa_addr.is_null() {
-        return bare_link(raw).unwrap_or(Entity::Other);
+        return bare_link(raw).unwrap_or(InterfaceFact::Other);
     }
     // SAFETY: an address that is there says its family first, and is as long as this family's are.
     unsafe {
@@ -60,30 +60,30 @@ fn entity(raw: &libc::ifaddrs) -> Entity {
             libc::AF_PACKET => {
                 let link = raw.ifa_addr.cast::<libc::sockaddr_ll>().read_unaligned();
                 let index = link.sll_ifindex.cast_unsigned();
-                Entity::Link { index, kind: link.sll_hatype, drops: drops(raw) }
+                InterfaceFact::Link { index, kind: link.sll_hatype, drops: drops(raw) }
             }
             libc::AF_INET => {
                 let address = raw.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
-                Entity::Address(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+                InterfaceFact::Address(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
             }
             libc::AF_INET6 => {
                 let address = raw.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
-                Entity::Address(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+                InterfaceFact::Address(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
             }
-            _ => Entity::Other,
+            _ => InterfaceFact::Other,
         }
     }
 }
 
 /// An interface without a link address: a tunnel.
-fn bare_link(raw: &libc::ifaddrs) -> Option<Entity> {
+fn bare_link(raw: &libc::ifaddrs) -> Option<InterfaceFact> {
     // Only links have data.
     let drops = if raw.ifa_data.is_null() { return None } else { drops(raw) };
     // SAFETY: the name ends with a zero.
     let index = unsafe { libc::if_nametoindex(raw.ifa_name) };
     // SAFETY: as before.
     let kind = super::packet_socket::kind(unsafe { CStr::from_ptr(raw.ifa_name) }.to_str().ok()?).ok()?;
-    (index != 0).then_some(Entity::Link { index, kind, drops })
+    (index != 0).then_some(InterfaceFact::Link { index, kind, drops })
 }
 
 /// The dropped packets of a link's entry.
@@ -103,7 +103,9 @@ mod tests {
     #[test]
     fn finds_the_loopback_interface() {
         let entries = entries().expect("a list");
-        let link = |e: &Entry| matches!(e.what, Entity::Link { index: 1.., kind: libc::ARPHRD_LOOPBACK, .. });
+        let link = |e: &InterfaceEntry| {
+            matches!(e.what, InterfaceFact::Link { index: 1.., kind: libc::ARPHRD_LOOPBACK, .. })
+        };
         assert!(entries.iter().any(|e| e.name == "lo" && link(e)), "{entries:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
 
-use super::bpf::Program;
+use super::bpf::ClassicBpfProgram;
 
 /// An AF_PACKET socket.
 pub(crate) struct PacketSocket {
@@ -26,7 +26,7 @@ pub(crate) struct SocketStatistics {
 
 /// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ready {
+pub(crate) enum SocketReadiness {
     Nothing,
     /// A block of the ring is ready, possibly one already taken.
     Block,
@@ -67,7 +67,7 @@ impl PacketSocket {
     }
 
     /// Restricts reception to packets that match `program`.
-    pub fn attach(&self, program: &Program) -> io::Result<()> {
+    pub fn attach(&self, program: &ClassicBpfProgram) -> io::Result<()> {
         let instructions = program.instructions();
         let program = libc::sock_fprog {
             len: u16::try_from(instructions.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
@@ -177,15 +177,15 @@ impl PacketSocket {
     }
 
     /// Waits until a block of the ring is ready, an error occurs, a signal arrives, or `timeout` elapses.
-    pub fn wait(&self, timeout: Duration) -> Ready {
+    pub fn wait(&self, timeout: Duration) -> SocketReadiness {
         let mut poll =
             libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
         // SAFETY: one entry, as said.
         let ready = unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis().min(10_000) as c_int) };
         match poll.revents {
-            _ if ready <= 0 => Ready::Nothing,
-            libc::POLLIN => Ready::Block,
-            _ => Ready::Trouble,
+            _ if ready <= 0 => SocketReadiness::Nothing,
+            libc::POLLIN => SocketReadiness::Block,
+            _ => SocketReadiness::Trouble,
         }
     }
 

@@ -53,13 +53,13 @@ pub(crate) fn drop_bounding_set() {
 /// Clears all capabilities of this thread and its future children.
 pub(crate) fn clear_capabilities() -> io::Result<()> {
     #[repr(C)]
-    struct Header {
+    struct CapabilityHeader {
         version: u32,
         pid: i32,
     }
     /// `_LINUX_CAPABILITY_VERSION_3`: two sets of three words.
     const VERSION: u32 = 0x2008_0522;
-    let header = Header { version: VERSION, pid: 0 };
+    let header = CapabilityHeader { version: VERSION, pid: 0 };
     let none = [[0u32; 3]; 2];
     // SAFETY: the kernel reads a header and, as its version says, six words; both outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) };

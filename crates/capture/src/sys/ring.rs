@@ -13,7 +13,7 @@ use super::packet_socket::PacketSocket;
 const STATUS_OFFSET: usize = 8;
 
 /// The ring.
-pub(crate) struct Ring {
+pub(crate) struct PacketRing {
     start: NonNull<u8>,
     block_len: usize,
     /// Blocks owned by this process: exactly those with a [`RingBlock`].
@@ -22,13 +22,13 @@ pub(crate) struct Ring {
 
 // SAFETY: the mapping belongs to the process and not to a thread; who may touch which block is settled by `taken` and
 // the blocks' own status, both atomic.
-unsafe impl Send for Ring {}
+unsafe impl Send for PacketRing {}
 // SAFETY: as before.
-unsafe impl Sync for Ring {}
+unsafe impl Sync for PacketRing {}
 
-impl Ring {
+impl PacketRing {
     /// Maps the ring of `socket`, created with the same lengths.
-    pub fn map(socket: &PacketSocket, block_len: usize, blocks: usize) -> io::Result<Arc<Ring>> {
+    pub fn map(socket: &PacketSocket, block_len: usize, blocks: usize) -> io::Result<Arc<PacketRing>> {
         let len = block_len.checked_mul(blocks).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at a place that the kernel chooses touches no memory of ours.
@@ -40,7 +40,7 @@ impl Ring {
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let taken = (0..blocks).map(|_| AtomicBool::new(false)).collect();
-        Ok(Arc::new(Ring { start, block_len, taken }))
+        Ok(Arc::new(PacketRing { start, block_len, taken }))
     }
 
     /// Number of blocks.
@@ -89,7 +89,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for PacketRing {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, of this length, and no block of it is left: each holds the ring.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.taken.len() * self.block_len) };
@@ -98,7 +98,7 @@ impl Drop for Ring {
 
 /// A filled block that the kernel does not touch until this is dropped.
 pub(crate) struct RingBlock {
-    ring: Arc<Ring>,
+    ring: Arc<PacketRing>,
     index: usize,
 }
 

@@ -7,17 +7,17 @@ use std::os::fd::AsRawFd;
 
 /// The interface.
 #[derive(Debug)]
-pub struct Tap {
+pub struct TapInterface {
     _file: File,
     name: String,
 }
 
-impl Tap {
+impl TapInterface {
     /// Creates an interface with this name of at most 15 characters; it is down.
     ///
     /// # Errors
     /// Without permission to create interfaces, or if the name is in use.
-    pub fn new(name: &str) -> io::Result<Tap> {
+    pub fn new(name: &str) -> io::Result<TapInterface> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '%', '\0']) {
             return Err(io::Error::other(format!("{name:?} is no name of an interface")));
         }
@@ -32,7 +32,7 @@ impl Tap {
         if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Tap { _file: file, name: name.to_owned() })
+        Ok(TapInterface { _file: file, name: name.to_owned() })
     }
 
     /// Its name.

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::xdp_filter::Insn;
+use crate::xdp_filter::EbpfInstruction;
 
 const MAP_CREATE: c_int = 0;
 const MAP_UPDATE_ELEM: c_int = 2;
@@ -21,7 +21,7 @@ const PROG_XDP_HAS_FRAGS: u32 = 1 << 5;
 /// Location of a program in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Hook {
+pub(crate) enum XdpHook {
     /// In the stack, with any driver.
     Generic = 1 << 1,
     /// In the driver, before the stack allocates anything.
@@ -107,12 +107,12 @@ pub(crate) fn remove_socket(map: &OwnedFd, queue: u32) -> io::Result<()> {
 }
 
 /// Loads an XDP program; `frags`: it accepts packets of several buffers.
-pub(crate) fn load_xdp(insns: &[Insn], frags: bool) -> io::Result<OwnedFd> {
+pub(crate) fn load_xdp(insns: &[EbpfInstruction], frags: bool) -> io::Result<OwnedFd> {
     load(insns, frags, &mut [])
 }
 
 /// The verifier's log for a rejected program.
-pub(crate) fn verifier_log(insns: &[Insn], frags: bool) -> String {
+pub(crate) fn verifier_log(insns: &[EbpfInstruction], frags: bool) -> String {
     // Of a long log the end matters, which the kernel keeps since Linux 6.4.
     let mut log = vec![0; 64 << 10];
     let _ = load(insns, frags, &mut log);
@@ -120,7 +120,7 @@ pub(crate) fn verifier_log(insns: &[Insn], frags: bool) -> String {
     String::from_utf8_lossy(&log[..end]).into_owned()
 }
 
-fn load(insns: &[Insn], frags: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load(insns: &[EbpfInstruction], frags: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
     let mut prog_name = [0; 16];
     prog_name[..10].copy_from_slice(b"netalytics");
     let attr = ProgLoad {
@@ -141,7 +141,7 @@ fn load(insns: &[Insn], frags: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
 }
 
 /// Attaches `program` until the returned link is closed.
-pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, hook: Hook) -> io::Result<OwnedFd> {
+pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, hook: XdpHook) -> io::Result<OwnedFd> {
     let attr = LinkCreate {
         prog: program.as_raw_fd() as u32,
         ifindex,

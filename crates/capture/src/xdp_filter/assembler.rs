@@ -5,7 +5,7 @@
 /// One instruction in the kernel's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Insn {
+pub(crate) struct EbpfInstruction {
     /// Operation.
     pub code: u8,
     /// Destination in the lower half, source in the upper.
@@ -17,13 +17,13 @@ pub(crate) struct Insn {
 }
 
 /// A register. Calls take arguments in 1 to 5 and return in 0; 6 to 9 survive a call; 10 is the frame pointer.
-pub(crate) type Reg = u8;
+pub(crate) type EbpfRegister = u8;
 /// End of the stack, which grows down.
-pub(crate) const FRAME: Reg = 10;
+pub(crate) const FRAME: EbpfRegister = 10;
 
 /// Width of a load or store.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Size {
+pub(crate) enum AccessWidth {
     /// 1 byte.
     U8 = 0x10,
     /// 2 bytes.
@@ -34,7 +34,7 @@ pub(crate) enum Size {
 
 /// 32-bit arithmetic with a constant; clears the upper half of the register.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Alu {
+pub(crate) enum AluOperation {
     /// Addition.
     Add = 0x04,
     /// Bitwise AND.
@@ -51,7 +51,7 @@ pub(crate) enum Alu {
 
 /// Comparisons of a register's lower half with a constant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Test {
+pub(crate) enum JumpTest {
     /// Equal.
     Eq = 0x16,
     /// Unsigned less.
@@ -62,9 +62,9 @@ pub(crate) enum Test {
 
 pub(crate) mod code {
     //! Operation codes.
-    /// Load from memory; combined with a [`super::Size`].
+    /// Load from memory; combined with a [`super::AccessWidth`].
     pub const LOAD: u8 = 0x61;
-    /// Store a register; combined with a [`super::Size`].
+    /// Store a register; combined with a [`super::AccessWidth`].
     pub const STORE: u8 = 0x63;
     /// Store a 32-bit constant.
     pub const STORE_IMMEDIATE: u8 = 0x62;
@@ -93,78 +93,78 @@ pub(crate) const PSEUDO_MAP_FD: u8 = 1;
 
 /// A position in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Label(usize);
+pub(crate) struct JumpLabel(usize);
 
 /// A program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
-    insns: Vec<Insn>,
+    insns: Vec<EbpfInstruction>,
     /// Position of each label.
     labels: Vec<Option<usize>>,
     /// Jumps with their targets.
-    jumps: Vec<(usize, Label)>,
+    jumps: Vec<(usize, JumpLabel)>,
 }
 
 impl Assembler {
-    pub(crate) fn label(&mut self) -> Label {
+    pub(crate) fn label(&mut self) -> JumpLabel {
         self.labels.push(None);
-        Label(self.labels.len() - 1)
+        JumpLabel(self.labels.len() - 1)
     }
 
     /// Places `label` before the next instruction.
-    pub(crate) fn place(&mut self, label: Label) {
+    pub(crate) fn place(&mut self, label: JumpLabel) {
         self.labels[label.0] = Some(self.insns.len());
     }
 
-    pub(crate) fn load(&mut self, size: Size, to: Reg, from: Reg, offset: i16) {
+    pub(crate) fn load(&mut self, size: AccessWidth, to: EbpfRegister, from: EbpfRegister, offset: i16) {
         self.push(code::LOAD | size as u8, to, from, offset, 0);
     }
 
-    pub(crate) fn store(&mut self, size: Size, to: Reg, offset: i16, from: Reg) {
+    pub(crate) fn store(&mut self, size: AccessWidth, to: EbpfRegister, offset: i16, from: EbpfRegister) {
         self.push(code::STORE | size as u8, to, from, offset, 0);
     }
 
     /// Stores 4 bytes.
-    pub(crate) fn store_immediate(&mut self, to: Reg, offset: i16, value: u32) {
+    pub(crate) fn store_immediate(&mut self, to: EbpfRegister, offset: i16, value: u32) {
         self.push(code::STORE_IMMEDIATE, to, 0, offset, value as i32);
     }
 
-    pub(crate) fn alu(&mut self, op: Alu, reg: Reg, value: u32) {
+    pub(crate) fn alu(&mut self, op: AluOperation, reg: EbpfRegister, value: u32) {
         self.push(op as u8, reg, 0, 0, value as i32);
     }
 
-    pub(crate) fn mov64(&mut self, to: Reg, from: Reg) {
+    pub(crate) fn mov64(&mut self, to: EbpfRegister, from: EbpfRegister) {
         self.push(code::MOV_64, to, from, 0, 0);
     }
 
-    pub(crate) fn mov32(&mut self, to: Reg, from: Reg) {
+    pub(crate) fn mov32(&mut self, to: EbpfRegister, from: EbpfRegister) {
         self.push(code::MOV_32, to, from, 0, 0);
     }
 
-    pub(crate) fn add64(&mut self, to: Reg, from: Reg) {
+    pub(crate) fn add64(&mut self, to: EbpfRegister, from: EbpfRegister) {
         self.push(code::ADD_64, to, from, 0, 0);
     }
 
-    pub(crate) fn add64_immediate(&mut self, to: Reg, value: i32) {
+    pub(crate) fn add64_immediate(&mut self, to: EbpfRegister, value: i32) {
         self.push(code::ADD_IMMEDIATE_64, to, 0, 0, value);
     }
 
     /// Loads the map with file descriptor `map` into `reg`.
-    pub(crate) fn load_map(&mut self, reg: Reg, map: i32) {
+    pub(crate) fn load_map(&mut self, reg: EbpfRegister, map: i32) {
         self.push(code::LOAD_IMMEDIATE_64, reg, PSEUDO_MAP_FD, 0, map);
         self.push(0, 0, 0, 0, 0);
     }
 
-    pub(crate) fn jump(&mut self, to: Label) {
+    pub(crate) fn jump(&mut self, to: JumpLabel) {
         self.push_jump(code::JUMP, 0, 0, 0, to);
     }
 
-    pub(crate) fn jump_if(&mut self, test: Test, reg: Reg, value: u32, to: Label) {
+    pub(crate) fn jump_if(&mut self, test: JumpTest, reg: EbpfRegister, value: u32, to: JumpLabel) {
         self.push_jump(test as u8, reg, 0, value as i32, to);
     }
 
     /// Jumps if `left` > `right`, 64-bit unsigned.
-    pub(crate) fn jump_if_more(&mut self, left: Reg, right: Reg, to: Label) {
+    pub(crate) fn jump_if_more(&mut self, left: EbpfRegister, right: EbpfRegister, to: JumpLabel) {
         self.push_jump(code::JUMP_MORE, left, right, 0, to);
     }
 
@@ -177,19 +177,19 @@ impl Assembler {
     }
 
     /// The program; `None` if a jump exceeds 16 bits.
-    pub(crate) fn finish(mut self) -> Option<Vec<Insn>> {
-        for (at, Label(label)) in self.jumps {
+    pub(crate) fn finish(mut self) -> Option<Vec<EbpfInstruction>> {
+        for (at, JumpLabel(label)) in self.jumps {
             let to = self.labels[label].expect("every label that is jumped to was placed");
             self.insns[at].offset = i16::try_from(to as i64 - at as i64 - 1).ok()?;
         }
         Some(self.insns)
     }
 
-    fn push(&mut self, code: u8, dst: Reg, src: Reg, offset: i16, immediate: i32) {
-        self.insns.push(Insn { code, registers: src << 4 | dst, offset, immediate });
+    fn push(&mut self, code: u8, dst: EbpfRegister, src: EbpfRegister, offset: i16, immediate: i32) {
+        self.insns.push(EbpfInstruction { code, registers: src << 4 | dst, offset, immediate });
     }
 
-    fn push_jump(&mut self, code: u8, dst: Reg, src: Reg, immediate: i32, to: Label) {
+    fn push_jump(&mut self, code: u8, dst: EbpfRegister, src: EbpfRegister, immediate: i32, to: JumpLabel) {
         self.jumps.push((self.insns.len(), to));
         self.push(code, dst, src, 0, immediate);
     }
@@ -203,12 +203,12 @@ mod tests {
     fn jumps_land_on_their_labels() {
         let mut asm = Assembler::default();
         let end = asm.label();
-        asm.jump_if(Test::Eq, 3, 7, end);
-        asm.alu(Alu::Mov, 0, 1);
+        asm.jump_if(JumpTest::Eq, 3, 7, end);
+        asm.alu(AluOperation::Mov, 0, 1);
         asm.place(end);
         asm.exit();
         let insns = asm.finish().expect("short");
-        assert_eq!(insns[0], Insn { code: 0x16, registers: 3, offset: 1, immediate: 7 });
+        assert_eq!(insns[0], EbpfInstruction { code: 0x16, registers: 3, offset: 1, immediate: 7 });
         assert_eq!(insns[2].code, code::EXIT);
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let mut asm = Assembler::default();
         let end = asm.label();
         asm.jump(end);
-        (0..=i16::MAX).for_each(|_| asm.alu(Alu::Mov, 0, 1));
+        (0..=i16::MAX).for_each(|_| asm.alu(AluOperation::Mov, 0, 1));
         asm.place(end);
         asm.exit();
         assert_eq!(asm.finish(), None);

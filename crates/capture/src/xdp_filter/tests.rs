@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use testkit::{Carrier, Sent};
+use testkit::{SentPacket, TransportCarrier};
 use wire::packet::TcpFlags;
-use wire::{Captured, Endpoint, FiveTuple, LinkType, Packet, Timestamp};
+use wire::{CapturedPacket, Endpoint, FiveTuple, LinkType, Packet, Timestamp};
 
 use super::assembler::code;
 use super::*;
@@ -18,7 +18,7 @@ const QUEUE: u32 = 3;
 const MAP: i32 = 77;
 
 /// Whether `program` redirects `packet`. Panics on an invalid access.
-fn redirects(program: &[Insn], packet: &[u8]) -> bool {
+fn redirects(program: &[EbpfInstruction], packet: &[u8]) -> bool {
     let mut r = [0u64; 11];
     (r[1], r[10]) = (CTX, STACK_END);
     let mut stack: HashMap<u64, u8> = HashMap::new();
@@ -53,15 +53,15 @@ fn redirects(program: &[Insn], packet: &[u8]) -> bool {
                 assert_eq!(r[0], 2, "the stack gets it");
                 return false;
             }
-            c if c == Alu::Mov as u8 => r[dst] = u64::from(value),
-            c if c == Alu::Add as u8 => r[dst] = u64::from((r[dst] as u32).wrapping_add(value)),
-            c if c == Alu::And as u8 => r[dst] = u64::from(r[dst] as u32 & value),
-            c if c == Alu::Xor as u8 => r[dst] = u64::from(r[dst] as u32 ^ value),
-            c if c == Alu::ShiftLeft as u8 => r[dst] = u64::from((r[dst] as u32) << value),
-            c if c == Alu::ShiftRight as u8 => r[dst] = u64::from(r[dst] as u32 >> value),
-            c if c == Test::Eq as u8 => jump = r[dst] as u32 == value,
-            c if c == Test::NotEq as u8 => jump = r[dst] as u32 != value,
-            c if c == Test::Less as u8 => jump = (r[dst] as u32) < value,
+            c if c == AluOperation::Mov as u8 => r[dst] = u64::from(value),
+            c if c == AluOperation::Add as u8 => r[dst] = u64::from((r[dst] as u32).wrapping_add(value)),
+            c if c == AluOperation::And as u8 => r[dst] = u64::from(r[dst] as u32 & value),
+            c if c == AluOperation::Xor as u8 => r[dst] = u64::from(r[dst] as u32 ^ value),
+            c if c == AluOperation::ShiftLeft as u8 => r[dst] = u64::from((r[dst] as u32) << value),
+            c if c == AluOperation::ShiftRight as u8 => r[dst] = u64::from(r[dst] as u32 >> value),
+            c if c == JumpTest::Eq as u8 => jump = r[dst] as u32 == value,
+            c if c == JumpTest::NotEq as u8 => jump = r[dst] as u32 != value,
+            c if c == JumpTest::Less as u8 => jump = (r[dst] as u32) < value,
             other => panic!("{other:#x} is no instruction that is used"),
         }
         at =
@@ -101,30 +101,30 @@ fn load(stack: &HashMap<u64, u8>, packet: &[u8], at: u64, code: u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-fn ends(list: &[&str]) -> Vec<EndMatch> {
+fn ends(list: &[&str]) -> Vec<XdpEndMatch> {
     list.iter().map(|text| end(text)).collect()
 }
 
 /// `net/prefix port`, either may be `*`.
-fn end(text: &str) -> EndMatch {
+fn end(text: &str) -> XdpEndMatch {
     let (net, port) = text.split_once(' ').expect("an address and a port");
     let net = net
         .split_once('/')
         .map(|(ip, prefix)| (ip.parse().expect("an address"), prefix.parse().expect("a prefix length")));
-    EndMatch { net, port: port.parse().ok() }
+    XdpEndMatch { net, port: port.parse().ok() }
 }
 
-fn program(clients: &[&str], servers: &[&str]) -> Vec<Insn> {
+fn program(clients: &[&str], servers: &[&str]) -> Vec<EbpfInstruction> {
     XdpFilter { clients: ends(clients), servers: ends(servers) }.program(MAP).expect("short")
 }
 
-fn tcp(src: &str, dst: &str) -> Sent {
+fn tcp(src: &str, dst: &str) -> SentPacket {
     let parse = |s: &str| s.parse().expect("an address with a port");
-    let carrier = Carrier::Tcp(testkit::packet::tcp_info(1, 1, TcpFlags::ACK));
-    Sent::new(Timestamp(0), (parse(src), parse(dst)), carrier, b"x")
+    let carrier = TransportCarrier::Tcp(testkit::packet::tcp_info(1, 1, TcpFlags::ACK));
+    SentPacket::new(Timestamp(0), (parse(src), parse(dst)), carrier, b"x")
 }
 
-fn check(clients: &[&str], servers: &[&str], sent: &Sent, expected: bool) {
+fn check(clients: &[&str], servers: &[&str], sent: &SentPacket, expected: bool) {
     let got = redirects(&program(clients, servers), &sent.wire_bytes());
     assert_eq!(got, expected, "{clients:?} {servers:?} {sent:?}");
 }
@@ -158,7 +158,7 @@ fn without_from_and_to_everything_is_taken() {
 #[test]
 fn behind_tags() {
     for n in 0..=vlan::TAGS_MAX + 1 {
-        let sent = Sent { vlans: vec![5; n], ..tcp("10.0.0.1:5000", "10.0.0.9:80") };
+        let sent = SentPacket { vlans: vec![5; n], ..tcp("10.0.0.1:5000", "10.0.0.9:80") };
         check(&[], &["10.0.0.9/32 80"], &sent, n <= vlan::TAGS_MAX);
     }
 }
@@ -200,9 +200,9 @@ fn ipv6_extensions() {
 
 #[test]
 fn long_lists() {
-    let list = |n: u32| -> Vec<EndMatch> {
+    let list = |n: u32| -> Vec<XdpEndMatch> {
         let host = |i: u32| IpAddr::from((0x0a00_0000 + i).to_be_bytes());
-        (0..n).map(|i| EndMatch { net: Some((host(i), 32)), port: Some(80) }).collect()
+        (0..n).map(|i| XdpEndMatch { net: Some((host(i), 32)), port: Some(80) }).collect()
     };
     let filter = |n| XdpFilter { clients: Vec::new(), servers: list(n) };
     let program = filter(700).program(MAP).expect("within the bound");
@@ -213,11 +213,11 @@ fn long_lists() {
 
 /// Result of the monitor's own filter.
 fn oracle(filter: &XdpFilter, five: &FiveTuple) -> bool {
-    let matches = |m: &EndMatch, end: &Endpoint| {
+    let matches = |m: &XdpEndMatch, end: &Endpoint| {
         let (mask, net) = m.mask_and_net();
         m.port.is_none_or(|p| p == end.port) && u128::from_be_bytes(end.addr.0) & mask == net
     };
-    let any = |list: &[EndMatch], end| list.is_empty() || list.iter().any(|m| matches(m, end));
+    let any = |list: &[XdpEndMatch], end| list.is_empty() || list.iter().any(|m| matches(m, end));
     let flow = |client, server| any(&filter.clients, client) && any(&filter.servers, server);
     flow(&five.src, &five.dst) || flow(&five.dst, &five.src)
 }
@@ -230,25 +230,24 @@ fn address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-fn end_match() -> impl Strategy<Value = EndMatch> {
+fn end_match() -> impl Strategy<Value = XdpEndMatch> {
     let net = proptest::option::of((address(), 0u8..=128))
         .prop_map(|net| net.map(|(ip, prefix)| (ip, if ip.is_ipv4() { prefix % 33 } else { prefix })));
-    (net, proptest::option::of(0u16..3)).prop_map(|(net, port)| EndMatch { net, port })
+    (net, proptest::option::of(0u16..3)).prop_map(|(net, port)| XdpEndMatch { net, port })
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+fn sent() -> impl Strategy<Value = SentPacket> {
     let ends = (address(), address(), 0u16..3, 0u16..3)
         .prop_filter("one family", |(a, b, ..)| a.is_ipv4() == b.is_ipv4())
         .prop_map(|(a, b, p, q)| ((a, p).into(), (b, q).into()));
     let carrier = prop_oneof![
-        Just(Carrier::Tcp(testkit::packet::tcp_info(1, 1, TcpFlags::ACK))),
-        Just(Carrier::Udp),
-        Just(Carrier::Icmp(8, 0)),
-        Just(Carrier::Other(132)),
+        Just(TransportCarrier::Tcp(testkit::packet::tcp_info(1, 1, TcpFlags::ACK))),
+        Just(TransportCarrier::Udp),
+        Just(TransportCarrier::Icmp(8, 0)),
+        Just(TransportCarrier::Other(132)),
     ];
-    (ends, carrier, proptest::collection::vec(0u16..4096, 0..3)).prop_map(|(ends, carrier, vlans)| Sent {
-        vlans,
-        ..Sent::new(Timestamp(0), ends, carrier, b"payload")
+    (ends, carrier, proptest::collection::vec(0u16..4096, 0..3)).prop_map(|(ends, carrier, vlans)| {
+        SentPacket { vlans, ..SentPacket::new(Timestamp(0), ends, carrier, b"payload") }
     })
 }
 
@@ -261,7 +260,7 @@ proptest! {
     ) {
         let filter = XdpFilter { clients, servers };
         let bytes = sent.wire_bytes();
-        let captured = Captured {
+        let captured = CapturedPacket {
             ts: Timestamp(0), link_type: LinkType::Ethernet, original_len: bytes.len() as u32, bytes: &bytes,
         };
         let packet = Packet::decode(&captured).expect("a sound packet");
@@ -280,7 +279,7 @@ proptest! {
         bytes.truncate(bytes.len() - cut.index(bytes.len()) / 2);
         let filter = XdpFilter { clients: Vec::new(), servers: vec![server] };
         let taken = redirects(&filter.program(MAP).expect("short"), &bytes);
-        let captured = Captured {
+        let captured = CapturedPacket {
             ts: Timestamp(0), link_type: LinkType::Ethernet, original_len: bytes.len() as u32, bytes: &bytes,
         };
         if let Ok(packet) = Packet::decode(&captured) {

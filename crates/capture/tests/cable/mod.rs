@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use capture::{Block, Source};
-use wire::packet::Transport;
-use wire::{Captured, Packet};
+use capture::{PacketBlock, PacketSource};
+use wire::packet::TransportHeader;
+use wire::{CapturedPacket, Packet};
 
 /// Set in the monitor's namespace to the name of the sender's namespace.
 const PEER: &str = "CABLE_TEST_PEER";
@@ -51,10 +51,10 @@ pub struct Seen {
 }
 
 /// Decodes a sender's datagram.
-pub fn seen(captured: &Captured<'_>) -> Option<Seen> {
+pub fn seen(captured: &CapturedPacket<'_>) -> Option<Seen> {
     let packet = Packet::decode(captured).ok()?;
     let five = packet.five_tuple;
-    if !matches!(packet.transport, Transport::Udp) || !(20_000..30_000).contains(&five.src.port) {
+    if !matches!(packet.transport, TransportHeader::Udp) || !(20_000..30_000).contains(&five.src.port) {
         return None;
     }
     Some(Seen {
@@ -67,9 +67,9 @@ pub fn seen(captured: &Captured<'_>) -> Option<Seen> {
 }
 
 /// Receives until `enough` returns true, or until a timeout without packets.
-pub fn receive(sources: &mut [Box<dyn Source>], enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+pub fn receive(sources: &mut [Box<dyn PacketSource>], enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
     const QUIET: Duration = Duration::from_secs(5);
-    let (mut all, mut last, mut block) = (Vec::new(), Instant::now(), Block::default());
+    let (mut all, mut last, mut block) = (Vec::new(), Instant::now(), PacketBlock::default());
     while last.elapsed() < QUIET && !enough(&all) {
         for source in &mut *sources {
             assert!(source.next_block(&mut block), "{:?}", source.errors());

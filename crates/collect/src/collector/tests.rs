@@ -6,16 +6,16 @@ use proptest::prelude::*;
 use tuple::{TupleWriter, common};
 
 use super::*;
-use crate::fixture::{Fixture, Query, Tuple};
-use crate::lanes::Coverage;
+use crate::fixture::{FixtureQuery, FixtureTuple, QueryFixture};
+use crate::lanes::LaneCoverage;
 
 /// Collects rows as text with their missing lanes: `3` or `0-10: 2`, followed by ` -a` if lane `a` is missing.
 #[derive(Default)]
-struct Texts(Vec<(String, Coverage)>);
+struct TextRows(Vec<(String, LaneCoverage)>);
 
-impl TakeRows for Texts {
-    fn take(&mut self, output: Output, lanes: &Lanes) {
-        lanes.cover(&output, &mut |Output { batch, pipeline, .. }, coverage| {
+impl TakeRows for TextRows {
+    fn take(&mut self, output: EngineOutput, lanes: &CollectorLanes) {
+        lanes.cover(&output, &mut |EngineOutput { batch, pipeline, .. }, coverage| {
             let field = |name: &str| batch.schema().find(name).expect("a column");
             for row in 0..batch.rows() {
                 let text = match pipeline {
@@ -34,9 +34,9 @@ impl TakeRows for Texts {
     }
 }
 
-impl Texts {
+impl TextRows {
     fn drain(&mut self) -> String {
-        let one = |(text, coverage): (String, Coverage)| {
+        let one = |(text, coverage): (String, LaneCoverage)| {
             let missing = coverage.missing.iter().map(|id| format!(" -{}", char::from(id.0 as u8)));
             format!("{text}{}", missing.collect::<String>())
         };
@@ -52,10 +52,10 @@ impl Texts {
 
 /// Checks a script of actions and the resulting rows: `a expect`, `a join`, `a idle`, `a resume`, `a finish`, `a lost`,
 /// `end`; `a 10: 3 5`: a report with its watermark and the times of its tuples. `late`: number of late rows.
-fn check(query: Query, script: &[(&str, &str)], late: u64) {
-    let fixture = Fixture::new(query);
+fn check(query: FixtureQuery, script: &[(&str, &str)], late: u64) {
+    let fixture = QueryFixture::new(query);
     let (mut collector, mut lanes, mut out) =
-        (Collector::of_lanes(fixture.engines(), 1 << 20), BTreeMap::new(), Texts::default());
+        (Collector::of_lanes(fixture.engines(), 1 << 20), BTreeMap::new(), TextRows::default());
     for (event, expected) in script {
         let name = event.as_bytes()[0];
         let id = LaneId(name.into());
@@ -69,9 +69,9 @@ fn check(query: Query, script: &[(&str, &str)], late: u64) {
             "lost" => collector.lost(id, &mut out),
             report => {
                 let (watermark, times) = report.split_once(':').expect("a report");
-                let tuples: Vec<Tuple> = times
+                let tuples: Vec<FixtureTuple> = times
                     .split_whitespace()
-                    .map(|time| Tuple { name, time: time.parse().expect("a time"), flow: name.into() })
+                    .map(|time| FixtureTuple { name, time: time.parse().expect("a time"), flow: name.into() })
                     .collect();
                 let lane = lanes.entry(id).or_insert_with(|| fixture.lane());
                 let report = lane.report(watermark.parse().expect("a time"), &tuples);
@@ -88,18 +88,18 @@ fn check(query: Query, script: &[(&str, &str)], late: u64) {
 #[test]
 fn bytes_that_were_not_copied_are_no_loss() {
     for (is_partial, expected) in [(false, Some(0.75)), (true, None)] {
-        let fixture = Fixture::new(Query::Windows);
+        let fixture = QueryFixture::new(FixtureQuery::Windows);
         let mut collector = Collector::of_lanes(fixture.engines(), 1 << 20);
         if is_partial {
             collector.expect_partial_flows();
         }
         let (mut lane, mut all) = (fixture.lane(), Vec::new());
         collector.join(LaneId(0));
-        let report = lane.report(20, &[Tuple { name: b'a', time: 3, flow: 1 }]);
-        let loss = Loss { seen: 1, lost: 3 };
-        collector.take(LaneId(0), Report { loss, ..report }, &mut Whatever(&mut all));
-        collector.end(&mut Whatever(&mut all));
-        let lost = all.iter().map(|output: &Output| {
+        let report = lane.report(20, &[FixtureTuple { name: b'a', time: 3, flow: 1 }]);
+        let loss = LossCount { seen: 1, lost: 3 };
+        collector.take(LaneId(0), WorkerReport { loss, ..report }, &mut IgnoreCoverage(&mut all));
+        collector.end(&mut IgnoreCoverage(&mut all));
+        let lost = all.iter().map(|output: &EngineOutput| {
             let id = output.batch.schema().find("lost").expect("a column");
             let column = output.batch.f64(id);
             column.iter().next().flatten()
@@ -125,7 +125,7 @@ fn rows_wait_for_all_that_are_at_work() {
         ("b finish", ""),
         ("end", ""),
     ];
-    check(Query::Raw, &script, 0);
+    check(FixtureQuery::Raw, &script, 0);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn nothing_waits_for_a_silent_lane_but_it_is_missed() {
         ("b 50: 21", "21, 30"),
         ("end", ""),
     ];
-    check(Query::Raw, &script, 2);
+    check(FixtureQuery::Raw, &script, 2);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn closed_windows_are_not_opened_again() {
         ("end", ""),
     ];
     // Once per pipeline.
-    check(Query::Windows, &script, 2);
+    check(FixtureQuery::Windows, &script, 2);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn lanes_that_end_are_not_missed_and_lost_ones_are() {
         ("a 40: 24 34", "20-30: a 1, 20-30: c 1, 30-40: a 1 -c, 20-30: all 2, 30-40: all 1 -c"),
         ("end", ""),
     ];
-    check(Query::Windows, &script, 2);
+    check(FixtureQuery::Windows, &script, 2);
 }
 
 #[test]
@@ -197,58 +197,64 @@ fn where_all_are_silent_the_fastest_says_the_time() {
         ("a 40: 31", "31 -b"),
         ("end", ""),
     ];
-    check(Query::Raw, &script, 0);
+    check(FixtureQuery::Raw, &script, 0);
 }
 
 #[test]
 fn how_many_were_expected() {
-    let fixture = Fixture::new(Query::Raw);
-    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
+    let fixture = QueryFixture::new(FixtureQuery::Raw);
+    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
     let bounds = (Timestamp(20), Timestamp(30));
     collector.expect(LaneId(1));
     collector.join(LaneId(2));
     collector.take(LaneId(2), fixture.lane().report(10, &[]), &mut out);
     assert_eq!(
         collector.lanes().coverage(bounds, 0),
-        Coverage { expected: 2, missing: vec![LaneId(1), LaneId(2)] }
+        LaneCoverage { expected: 2, missing: vec![LaneId(1), LaneId(2)] }
     );
     collector.finish(LaneId(2), &mut out);
-    assert_eq!(collector.lanes().coverage(bounds, 0), Coverage { expected: 1, missing: vec![LaneId(1)] });
+    assert_eq!(collector.lanes().coverage(bounds, 0), LaneCoverage { expected: 1, missing: vec![LaneId(1)] });
 }
 
 /// Action of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum LaneStep {
     Report { watermark: i64 },
     Idle,
     Resume,
 }
 
 /// A worker and its watermark.
-struct Worker(crate::fixture::Lane, i64);
+struct LaneWorker(crate::fixture::FixtureLane, i64);
 
-impl Worker {
-    fn new(fixture: &Fixture) -> Worker {
-        Worker(fixture.lane(), i64::MIN)
+impl LaneWorker {
+    fn new(fixture: &QueryFixture) -> LaneWorker {
+        LaneWorker(fixture.lane(), i64::MIN)
     }
 
     /// Report of a lane, one of `lanes`, with its share of the tuples since the previous report.
-    fn report(&mut self, (lane, lanes): (usize, usize), tuples: &[Tuple], watermark: i64) -> Report {
-        let is_due =
-            |tuple: &Tuple| tuple.flow as usize % lanes == lane && (self.1..watermark).contains(&tuple.time);
-        let due: Vec<Tuple> = tuples.iter().copied().filter(is_due).collect();
+    fn report(
+        &mut self,
+        (lane, lanes): (usize, usize),
+        tuples: &[FixtureTuple],
+        watermark: i64,
+    ) -> WorkerReport {
+        let is_due = |tuple: &FixtureTuple| {
+            tuple.flow as usize % lanes == lane && (self.1..watermark).contains(&tuple.time)
+        };
+        let due: Vec<FixtureTuple> = tuples.iter().copied().filter(is_due).collect();
         self.1 = watermark;
         self.0.report(watermark, &due)
     }
 
     /// Its remaining results.
-    fn last(mut self) -> Report {
+    fn last(mut self) -> WorkerReport {
         self.0.last(self.1)
     }
 }
 
 /// Executes the actions of all lanes, each in order, interleaved by `turns`.
-fn walk(steps: &[Vec<Step>], turns: &[usize], act: &mut dyn FnMut(usize, Step)) {
+fn walk(steps: &[Vec<LaneStep>], turns: &[usize], act: &mut dyn FnMut(usize, LaneStep)) {
     let (lanes, mut done) = (steps.len(), vec![0; steps.len()]);
     for lane in turns.iter().copied().cycle().map(|turn| turn % lanes) {
         let has_more = |lane: &usize| done[*lane] < steps[*lane].len();
@@ -261,22 +267,22 @@ fn walk(steps: &[Vec<Step>], turns: &[usize], act: &mut dyn FnMut(usize, Step)) 
 /// Runs lanes with the tuples of their flows, interleaved by `turns`; returns rows, the number of late rows, and the
 /// tuples counted by the engine.
 fn run(
-    query: Query,
-    tuples: &[Tuple],
+    query: FixtureQuery,
+    tuples: &[FixtureTuple],
     lanes: usize,
-    steps: &[Vec<Step>],
+    steps: &[Vec<LaneStep>],
     turns: &[usize],
 ) -> (Vec<String>, u64) {
-    let fixture = Fixture::new(query);
-    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
-    let mut workers: Vec<Worker> = (0..lanes).map(|_| Worker::new(&fixture)).collect();
+    let fixture = QueryFixture::new(query);
+    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
+    let mut workers: Vec<LaneWorker> = (0..lanes).map(|_| LaneWorker::new(&fixture)).collect();
     (0..lanes).for_each(|lane| collector.join(LaneId(lane as u64)));
     walk(steps, turns, &mut |lane, step| {
         let id = LaneId(lane as u64);
         match step {
-            Step::Idle => collector.idle(id, &mut out),
-            Step::Resume => collector.resume(id),
-            Step::Report { watermark } => {
+            LaneStep::Idle => collector.idle(id, &mut out),
+            LaneStep::Resume => collector.resume(id),
+            LaneStep::Report { watermark } => {
                 collector.take(id, workers[lane].report((lane, lanes), tuples, watermark), &mut out);
             }
         }
@@ -290,17 +296,17 @@ fn run(
 }
 
 /// Reports at these times, and a final one.
-fn reports(times: &[i64]) -> Vec<Step> {
+fn reports(times: &[i64]) -> Vec<LaneStep> {
     let mut times = times.to_vec();
     times.sort_unstable();
-    times.into_iter().chain([END]).map(|watermark| Step::Report { watermark }).collect()
+    times.into_iter().chain([END]).map(|watermark| LaneStep::Report { watermark }).collect()
 }
 
 const END: i64 = 100;
 
-fn some_tuples() -> impl Strategy<Value = Vec<Tuple>> {
+fn some_tuples() -> impl Strategy<Value = Vec<FixtureTuple>> {
     let one = (0u8..4, 0..END, 0u64..6);
-    let one = one.prop_map(|(name, time, flow)| Tuple { name: b'a' + name, time, flow });
+    let one = one.prop_map(|(name, time, flow)| FixtureTuple { name: b'a' + name, time, flow });
     prop::collection::vec(one, 0..60)
 }
 
@@ -309,10 +315,10 @@ fn some_times() -> impl Strategy<Value = Vec<i64>> {
 }
 
 /// Number of rows per tuple: itself, or one in each of two counts.
-fn counted(rows: &[String], query: Query) -> u64 {
+fn counted(rows: &[String], query: FixtureQuery) -> u64 {
     let count = |row: &String| match query {
-        Query::Raw => 1,
-        Query::Windows | Query::Sliding | Query::Whole => {
+        FixtureQuery::Raw => 1,
+        FixtureQuery::Windows | FixtureQuery::Sliding | FixtureQuery::Whole => {
             row.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
         }
     };
@@ -327,7 +333,7 @@ proptest! {
         times in prop::collection::vec(some_times(), 1..5),
         turns in prop::collection::vec(0usize..5, 1..30),
     ) {
-        for query in [Query::Raw, Query::Windows] {
+        for query in [FixtureQuery::Raw, FixtureQuery::Windows] {
             let one = run(query, &tuples, 1, &[reports(&[])], &[0]);
             let steps: Vec<_> = times.iter().map(|times| reports(times)).collect();
             let many = run(query, &tuples, steps.len(), &steps, &turns);
@@ -348,18 +354,18 @@ proptest! {
             let n = steps.len();
             let steps = &mut steps[lane % n];
             let from = from.min(steps.len());
-            steps.insert(from, Step::Idle);
-            steps.insert((from + length).min(steps.len()), Step::Resume);
+            steps.insert(from, LaneStep::Idle);
+            steps.insert((from + length).min(steps.len()), LaneStep::Resume);
         }
-        let raw = run(Query::Raw, &tuples, steps.len(), &steps, &turns);
+        let raw = run(FixtureQuery::Raw, &tuples, steps.len(), &steps, &turns);
         let (mut times, mut all) = (raw.0, tuples.iter().map(|t| t.time.to_string()).collect::<Vec<_>>());
         times.sort_unstable();
         all.sort_unstable();
         prop_assert_eq!(times, all);
-        let windows = run(Query::Windows, &tuples, steps.len(), &steps, &turns);
+        let windows = run(FixtureQuery::Windows, &tuples, steps.len(), &steps, &turns);
         // The first three names have rows; a fourth is only included in the total.
         let of_all: Vec<String> = windows.0.into_iter().filter(|row| row.contains("all")).collect();
-        prop_assert_eq!(2 * counted(&of_all, Query::Windows) + windows.1, 2 * tuples.len() as u64);
+        prop_assert_eq!(2 * counted(&of_all, FixtureQuery::Windows) + windows.1, 2 * tuples.len() as u64);
     }
 }
 
@@ -369,7 +375,7 @@ mod of_one_process {
     use super::*;
 
     /// Rows with an assumed size of ten bytes each.
-    fn rows(fixture: &Fixture, times: &[i64]) -> Part {
+    fn rows(fixture: &QueryFixture, times: &[i64]) -> ReportPart {
         let mut writer = TupleWriter::new(fixture.schema.clone(), &fixture.columns[..3]);
         for ts in times {
             writer.u64(common::ID, 7);
@@ -377,34 +383,34 @@ mod of_one_process {
             writer.i64(common::TS_END, *ts);
             writer.end_row();
         }
-        Part { bytes: 10 * times.len(), rows: vec![writer.finish()], windows: Vec::new() }
+        ReportPart { bytes: 10 * times.len(), rows: vec![writer.finish()], windows: Vec::new() }
     }
 
-    fn times(out: &mut Vec<Output>) -> Vec<i64> {
+    fn times(out: &mut Vec<EngineOutput>) -> Vec<i64> {
         out.drain(..).flat_map(|o| o.batch.i64(common::TS_END).values().to_vec()).collect()
     }
 
     /// Two workers, one already in its second epoch: rows of the first epoch released immediately, those released after
     /// the other has ended it, and the number of cut epochs.
     fn check(waiting_bytes_max: usize, expected: (&[i64], &[i64], u64)) {
-        let fixture = Fixture::new(Query::Raw);
+        let fixture = QueryFixture::new(FixtureQuery::Raw);
         let collector = Collector::new(fixture.engines(), 2, waiting_bytes_max);
         let (mut collector, mut all) = (collector, Vec::new());
-        let report = |part| Report {
+        let report = |part| WorkerReport {
             epoch: 0,
             watermark: Timestamp(9),
             part,
-            loss: Loss::default(),
+            loss: LossCount::default(),
             lost: None,
             limited: None,
             open: None,
         };
-        let out = &mut Whatever(&mut all);
+        let out = &mut IgnoreCoverage(&mut all);
         collector.take(LaneId(0), report(rows(&fixture, &[4, 2])), out);
         collector.take_part(LaneId(0), rows(&fixture, &[6]), out);
         collector.take_part(LaneId(1), rows(&fixture, &[5, 3]), out);
         assert_eq!(times(&mut all), expected.0);
-        collector.take(LaneId(1), report(rows(&fixture, &[1])), &mut Whatever(&mut all));
+        collector.take(LaneId(1), report(rows(&fixture, &[1])), &mut IgnoreCoverage(&mut all));
         assert_eq!((times(&mut all).as_slice(), collector.epochs_cut()), (expected.1, expected.2));
     }
 

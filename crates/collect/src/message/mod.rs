@@ -8,7 +8,7 @@
 //! - the watermark; the bytes of byte streams captured and missing;
 //! - 1 and a stretch (from, to, packets seen and lost, bytes seen and lost), or 0;
 //! - in version 2 the period in which limits took effect (from, to, count);
-//! - the number of partial results, and each with its length ([`stream::Partials::encode`]);
+//! - the number of partial results, and each with its length ([`stream::PartialResultSet::encode`]);
 //! - 1 and the partial result of open windows, or 0;
 //! - the length of the rows, and the rows: none, or a stream in Arrow's IPC format with its schema, readable by any
 //!   Arrow implementation. Fields are identified by name.
@@ -19,10 +19,10 @@ mod rows;
 
 use std::fmt;
 
-use stream::{Engines, Limited, Loss, Partials, Stretch};
+use stream::{EngineSet, LimitedStretch, LossCount, LossStretch, PartialResultSet};
 use wire::Timestamp;
 
-use crate::report::{Part, Report};
+use crate::report::{ReportPart, WorkerReport};
 
 /// Format versions: without and with the period of limits. Older readers reject the second, which is rare.
 const PLAIN: u8 = 1;
@@ -36,7 +36,7 @@ pub const REPORT_BYTES_MAX: usize = 64 << 20;
 
 /// Reason why bytes are not a report for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum ReportError {
     /// Unknown version.
     Version(u8),
     /// Truncated.
@@ -46,46 +46,46 @@ pub enum Malformed {
     /// Invalid value.
     Invalid(&'static str),
     /// Invalid windows.
-    Windows(stream::Malformed),
+    Windows(stream::MalformedPartial),
     /// Invalid rows.
     Rows(String),
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for ReportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Malformed::Version(version) => write!(f, "report of version {version}"),
-            Malformed::Short => f.write_str("report that is cut off"),
-            Malformed::TooLarge => f.write_str("report that is too large"),
-            Malformed::Invalid(what) => write!(f, "report with {what} that cannot be"),
-            Malformed::Windows(why) => write!(f, "report with a {why}"),
-            Malformed::Rows(why) => write!(f, "report with rows that cannot be read: {why}"),
+            ReportError::Version(version) => write!(f, "report of version {version}"),
+            ReportError::Short => f.write_str("report that is cut off"),
+            ReportError::TooLarge => f.write_str("report that is too large"),
+            ReportError::Invalid(what) => write!(f, "report with {what} that cannot be"),
+            ReportError::Windows(why) => write!(f, "report with a {why}"),
+            ReportError::Rows(why) => write!(f, "report with rows that cannot be read: {why}"),
         }
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for ReportError {}
 
-impl From<stream::Malformed> for Malformed {
-    fn from(why: stream::Malformed) -> Malformed {
-        Malformed::Windows(why)
+impl From<stream::MalformedPartial> for ReportError {
+    fn from(why: stream::MalformedPartial) -> ReportError {
+        ReportError::Windows(why)
     }
 }
 
 /// Properties of a report readable without an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct ReportHead {
     /// Watermark: no earlier data follows.
     pub watermark: Timestamp,
     /// Capture loss of its packets so far.
-    pub loss: Loss,
+    pub loss: LossCount,
     /// Content.
-    pub brings: Brings,
+    pub brings: ReportContent,
 }
 
 /// Content of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Brings {
+pub enum ReportContent {
     /// Parts of windows, or only the watermark: such reports can be merged.
     Windows,
     /// This number of tuples.
@@ -95,18 +95,18 @@ pub enum Brings {
 /// Reads the header of a report, for processes that only pass it on.
 ///
 /// # Errors
-/// As [`Report::decode`], for the parts read.
-pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
+/// As [`WorkerReport::decode`], for the parts read.
+pub fn head(bytes: &[u8]) -> Result<ReportHead, ReportError> {
     let unpacked;
-    let mut from = Reader(match bytes {
+    let mut from = ReportReader(match bytes {
         [PLAIN | LIMITED, 0, plain @ ..] => plain,
         [PLAIN | LIMITED, 1, packed @ ..] => {
             unpacked = unpack(packed)?;
             &unpacked
         }
-        [PLAIN | LIMITED, ..] => return Err(Malformed::Invalid("packing")),
-        [other, ..] => return Err(Malformed::Version(*other)),
-        [] => return Err(Malformed::Short),
+        [PLAIN | LIMITED, ..] => return Err(ReportError::Invalid("packing")),
+        [other, ..] => return Err(ReportError::Version(*other)),
+        [] => return Err(ReportError::Short),
     });
     let watermark = Timestamp(from.signed()?);
     let loss = from.loss()?;
@@ -123,13 +123,13 @@ pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
         from.bytes()?;
     }
     let brings = match from.bytes()? {
-        [] => Brings::Windows,
-        rows => Brings::Rows(rows::count(rows)),
+        [] => ReportContent::Windows,
+        rows => ReportContent::Rows(rows::count(rows)),
     };
-    Ok(Head { watermark, loss, brings })
+    Ok(ReportHead { watermark, loss, brings })
 }
 
-impl Report {
+impl WorkerReport {
     /// Encodes as described in the module documentation.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -141,19 +141,19 @@ impl Report {
         }
     }
 
-    /// Decodes the output of [`Report::encode`] for engines of the same dataflows. Input is untrusted: invalid bytes
+    /// Decodes the output of [`WorkerReport::encode`] for engines of the same dataflows. Input is untrusted: invalid bytes
     /// are rejected or result in wrong numbers, without other harm.
     ///
     /// # Errors
-    /// See [`Malformed`].
-    pub fn decode(bytes: &[u8], engines: &Engines) -> Result<Report, Malformed> {
+    /// See [`ReportError`].
+    pub fn decode(bytes: &[u8], engines: &EngineSet) -> Result<WorkerReport, ReportError> {
         match bytes {
-            [PLAIN | LIMITED, 0, plain @ ..] if plain.len() > REPORT_BYTES_MAX => Err(Malformed::TooLarge),
+            [PLAIN | LIMITED, 0, plain @ ..] if plain.len() > REPORT_BYTES_MAX => Err(ReportError::TooLarge),
             [version @ (PLAIN | LIMITED), 0, plain @ ..] => read(plain, *version, engines),
             [version @ (PLAIN | LIMITED), 1, packed @ ..] => read(&unpack(packed)?, *version, engines),
-            [PLAIN | LIMITED, ..] => Err(Malformed::Invalid("packing")),
-            [other, ..] => Err(Malformed::Version(*other)),
-            [] => Err(Malformed::Short),
+            [PLAIN | LIMITED, ..] => Err(ReportError::Invalid("packing")),
+            [other, ..] => Err(ReportError::Version(*other)),
+            [] => Err(ReportError::Short),
         }
     }
 
@@ -162,13 +162,13 @@ impl Report {
         put(&mut out, self.watermark.0 as u64);
         put_loss(&mut out, self.loss);
         out.push(u8::from(self.lost.is_some()));
-        if let Some(Stretch { from_ns, to_ns, packets, bytes }) = self.lost {
+        if let Some(LossStretch { from_ns, to_ns, packets, bytes }) = self.lost {
             put(&mut out, from_ns as u64);
             put(&mut out, to_ns as u64);
             put_loss(&mut out, packets);
             put_loss(&mut out, bytes);
         }
-        if let Some(Limited { from_ns, to_ns, times }) = self.limited {
+        if let Some(LimitedStretch { from_ns, to_ns, times }) = self.limited {
             put(&mut out, from_ns as u64);
             put(&mut out, to_ns as u64);
             put(&mut out, times);
@@ -182,23 +182,23 @@ impl Report {
     }
 }
 
-fn unpack(packed: &[u8]) -> Result<Vec<u8>, Malformed> {
+fn unpack(packed: &[u8]) -> Result<Vec<u8>, ReportError> {
     // The compressor writes the content size into the header.
     let bytes = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
-    let bytes = bytes.ok_or(Malformed::Invalid("packing"))?;
+    let bytes = bytes.ok_or(ReportError::Invalid("packing"))?;
     if bytes > REPORT_BYTES_MAX as u64 {
-        return Err(Malformed::TooLarge);
+        return Err(ReportError::TooLarge);
     }
-    zstd::bulk::decompress(packed, bytes as usize).map_err(|_| Malformed::Invalid("packing"))
+    zstd::bulk::decompress(packed, bytes as usize).map_err(|_| ReportError::Invalid("packing"))
 }
 
-fn read(plain: &[u8], version: u8, engines: &Engines) -> Result<Report, Malformed> {
-    let mut from = Reader(plain);
+fn read(plain: &[u8], version: u8, engines: &EngineSet) -> Result<WorkerReport, ReportError> {
+    let mut from = ReportReader(plain);
     let watermark = Timestamp(from.signed()?);
     let loss = from.loss()?;
     let lost = match from.flag()? {
         false => None,
-        true => Some(Stretch {
+        true => Some(LossStretch {
             from_ns: from.signed()?,
             to_ns: from.signed()?,
             packets: from.loss()?,
@@ -206,22 +206,24 @@ fn read(plain: &[u8], version: u8, engines: &Engines) -> Result<Report, Malforme
         }),
     };
     let limited = match version {
-        LIMITED => Some(Limited { from_ns: from.signed()?, to_ns: from.signed()?, times: from.number()? }),
+        LIMITED => {
+            Some(LimitedStretch { from_ns: from.signed()?, to_ns: from.signed()?, times: from.number()? })
+        }
         _ => None,
     };
-    let mut part = Part::default();
+    let mut part = ReportPart::default();
     for _ in 0..from.len()? {
         part.add_windows(engines.decode_partials(from.bytes()?)?);
     }
-    let open: Option<Partials> = match from.flag()? {
+    let open: Option<PartialResultSet> = match from.flag()? {
         false => None,
         true => Some(engines.decode_partials(from.bytes()?)?),
     };
-    let rows = rows::decode(from.bytes()?, engines.first()).map_err(Malformed::Rows)?;
+    let rows = rows::decode(from.bytes()?, engines.first()).map_err(ReportError::Rows)?;
     rows.into_iter().for_each(|rows| part.add_rows(rows));
     match from.0 {
-        [] => Ok(Report { epoch: 0, watermark, part, loss, lost, limited, open }),
-        _ => Err(Malformed::Invalid("more bytes")),
+        [] => Ok(WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open }),
+        _ => Err(ReportError::Invalid("more bytes")),
     }
 }
 
@@ -229,7 +231,7 @@ fn put(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(&n.to_le_bytes());
 }
 
-fn put_loss(out: &mut Vec<u8>, loss: Loss) {
+fn put_loss(out: &mut Vec<u8>, loss: LossCount) {
     put(out, loss.seen);
     put(out, loss.lost);
 }
@@ -244,48 +246,48 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Remaining bytes.
-struct Reader<'a>(&'a [u8]);
+struct ReportReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(Malformed::Short)?;
+impl<'a> ReportReader<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], ReportError> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(ReportError::Short)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed::Short)?;
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ReportError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(ReportError::Short)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    fn number(&mut self) -> Result<u64, Malformed> {
+    fn number(&mut self) -> Result<u64, ReportError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn signed(&mut self) -> Result<i64, Malformed> {
+    fn signed(&mut self) -> Result<i64, ReportError> {
         self.array().map(i64::from_le_bytes)
     }
 
-    fn flag(&mut self) -> Result<bool, Malformed> {
+    fn flag(&mut self) -> Result<bool, ReportError> {
         match self.array()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [_] => Err(Malformed::Invalid("a flag")),
+            [_] => Err(ReportError::Invalid("a flag")),
         }
     }
 
-    fn len(&mut self) -> Result<usize, Malformed> {
+    fn len(&mut self) -> Result<usize, ReportError> {
         self.array().map(|len| u32::from_le_bytes(len) as usize)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    fn bytes(&mut self) -> Result<&'a [u8], ReportError> {
         let len = self.len()?;
         self.take(len)
     }
 
-    fn loss(&mut self) -> Result<Loss, Malformed> {
-        Ok(Loss { seen: self.number()?, lost: self.number()? })
+    fn loss(&mut self) -> Result<LossCount, ReportError> {
+        Ok(LossCount { seen: self.number()?, lost: self.number()? })
     }
 }
 

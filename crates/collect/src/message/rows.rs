@@ -44,7 +44,7 @@ pub fn decode(bytes: &[u8], engine: &Engine) -> Result<Vec<Batch>, String> {
     if !engine.gives_tuples() {
         return Err("results come as windows".into());
     }
-    let mut messages = Messages(bytes);
+    let mut messages = IpcMessages(bytes);
     let (head, _) = messages.next()?.ok_or("there is no schema")?;
     let columns = columns(&head, engine)?;
     let schema = Arc::new(arrow_schema(engine.tuples().0, &columns));
@@ -83,7 +83,7 @@ fn tuples(batch: &RecordBatch, engine: &Engine, columns: &[FieldId]) -> Result<B
 
 /// Number of rows declared in a stream's messages.
 pub fn count(bytes: &[u8]) -> u64 {
-    let (mut messages, mut rows) = (Messages(bytes), 0_u64);
+    let (mut messages, mut rows) = (IpcMessages(bytes), 0_u64);
     while let Ok(Some((message, _))) = messages.next() {
         let length = message.header_as_record_batch().map_or(0, |batch| batch.length());
         rows = rows.saturating_add(u64::try_from(length).unwrap_or(0));
@@ -91,9 +91,9 @@ pub fn count(bytes: &[u8]) -> u64 {
     rows
 }
 
-struct Messages<'a>(&'a [u8]);
+struct IpcMessages<'a>(&'a [u8]);
 
-impl<'a> Messages<'a> {
+impl<'a> IpcMessages<'a> {
     fn next(&mut self) -> Result<Option<(Message<'a>, &'a [u8])>, String> {
         const SHORT: &str = "they are cut off";
         let mut take = |len: usize| {

@@ -1,40 +1,41 @@
 //! Encoding of reports: round trips, and untrusted bytes.
 
 use proptest::prelude::*;
-use stream::Output;
+use stream::EngineOutput;
 
 use super::*;
-use crate::collector::{Collector, Whatever};
-use crate::fixture::{Fixture, Query, Tuple};
+use crate::collector::{Collector, IgnoreCoverage};
+use crate::fixture::{FixtureQuery, FixtureTuple, QueryFixture};
 use crate::lanes::LaneId;
 
 const TUPLES: [(u8, i64, u64); 4] = [(b'a', 3, 1), (b'b', 5, 2), (b'a', 12, 1), (b'c', 17, 3)];
 
 /// A report with every element.
-fn report(fixture: &Fixture) -> Report {
-    let tuples = TUPLES.map(|(name, time, flow)| Tuple { name, time, flow });
-    let packets = Loss { seen: 100, lost: 1 };
-    let lost = Stretch { from_ns: i64::MIN, to_ns: 17, packets, bytes: Loss { seen: 5, lost: 7 } };
+fn report(fixture: &QueryFixture) -> WorkerReport {
+    let tuples = TUPLES.map(|(name, time, flow)| FixtureTuple { name, time, flow });
+    let packets = LossCount { seen: 100, lost: 1 };
+    let lost = LossStretch { from_ns: i64::MIN, to_ns: 17, packets, bytes: LossCount { seen: 5, lost: 7 } };
     let mut worker = fixture.lane();
-    let loss = Loss { seen: 1 << 40, lost: 3 };
+    let loss = LossCount { seen: 1 << 40, lost: 3 };
     let open = worker.peek();
-    Report { loss, lost: Some(lost), limited: None, open, ..worker.report(20, &tuples) }
+    WorkerReport { loss, lost: Some(lost), limited: None, open, ..worker.report(20, &tuples) }
 }
 
 /// Rows that a collector emits for a report.
-fn rows(fixture: &Fixture, report: Report) -> Vec<String> {
-    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<Output>::new());
-    collector.take(LaneId(0), report, &mut Whatever(&mut out));
-    collector.end(&mut Whatever(&mut out));
+fn rows(fixture: &QueryFixture, report: WorkerReport) -> Vec<String> {
+    let (mut collector, mut out) =
+        (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<EngineOutput>::new());
+    collector.take(LaneId(0), report, &mut IgnoreCoverage(&mut out));
+    collector.end(&mut IgnoreCoverage(&mut out));
     out.iter().map(|output| format!("{:?} {:?}", output.pipeline, output.batch)).collect()
 }
 
 #[test]
 fn what_was_said_is_heard() {
-    for query in [Query::Raw, Query::Windows] {
-        let fixture = Fixture::new(query);
+    for query in [FixtureQuery::Raw, FixtureQuery::Windows] {
+        let fixture = QueryFixture::new(query);
         let said = report(&fixture);
-        let heard = Report::decode(&said.encode(), &fixture.engines()).expect("a report");
+        let heard = WorkerReport::decode(&said.encode(), &fixture.engines()).expect("a report");
         assert_eq!(
             (heard.watermark, heard.loss, heard.lost, heard.open.is_some()),
             (said.watermark, said.loss, said.lost, said.open.is_some())
@@ -48,20 +49,20 @@ fn what_was_said_is_heard() {
 
 #[test]
 fn the_time_of_limits_is_heard_and_marks_rows() {
-    let fixture = Fixture::new(Query::Windows);
+    let fixture = QueryFixture::new(FixtureQuery::Windows);
     let plain = report(&fixture).encode();
-    let limited = Some(stream::Limited { from_ns: 4, to_ns: 11, times: 3 });
-    let said = Report { limited, ..report(&fixture) }.encode();
+    let limited = Some(stream::LimitedStretch { from_ns: 4, to_ns: 11, times: 3 });
+    let said = WorkerReport { limited, ..report(&fixture) }.encode();
     assert_eq!((plain[0], said[0]), (PLAIN, LIMITED));
-    assert_eq!(head(&said).map(|head| head.brings), Ok(Brings::Windows));
-    let heard = Report::decode(&said, &fixture.engines()).expect("a report");
+    assert_eq!(head(&said).map(|head| head.brings), Ok(ReportContent::Windows));
+    let heard = WorkerReport::decode(&said, &fixture.engines()).expect("a report");
     assert_eq!(heard.limited, limited);
     let is_marked = |report| {
         let (mut collector, mut out) =
-            (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<Output>::new());
-        collector.take(LaneId(0), report, &mut Whatever(&mut out));
-        collector.end(&mut Whatever(&mut out));
-        let marks = |output: &Output| {
+            (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<EngineOutput>::new());
+        collector.take(LaneId(0), report, &mut IgnoreCoverage(&mut out));
+        collector.end(&mut IgnoreCoverage(&mut out));
+        let marks = |output: &EngineOutput| {
             let id = output.batch.schema().find("approximate").expect("a column");
             let marks = output.batch.bool(id);
             (0..output.batch.rows()).map(|row| marks.value(row)).collect::<Vec<_>>()
@@ -69,28 +70,28 @@ fn the_time_of_limits_is_heard_and_marks_rows() {
         out.iter().flat_map(marks).collect::<Vec<_>>()
     };
     // Windows of ten: the first two are affected.
-    let unmarked = is_marked(Report::decode(&plain, &fixture.engines()).expect("a report"));
+    let unmarked = is_marked(WorkerReport::decode(&plain, &fixture.engines()).expect("a report"));
     assert!(!unmarked.is_empty() && unmarked.iter().all(|mark| !mark));
     assert!(is_marked(heard).iter().all(|mark| *mark));
     for cut in 0..said.len() {
-        assert!(Report::decode(&said[..cut], &fixture.engines()).is_err(), "{cut}");
+        assert!(WorkerReport::decode(&said[..cut], &fixture.engines()).is_err(), "{cut}");
     }
 }
 
 #[test]
 fn large_reports_are_packed() {
-    let fixture = Fixture::new(Query::Raw);
-    let tuples: Vec<_> = (0..5000).map(|n| Tuple { name: b'a', time: n % 7, flow: 1 }).collect();
+    let fixture = QueryFixture::new(FixtureQuery::Raw);
+    let tuples: Vec<_> = (0..5000).map(|n| FixtureTuple { name: b'a', time: n % 7, flow: 1 }).collect();
     let said = fixture.lane().report(20, &tuples);
     let bytes = said.encode();
     assert!(bytes.len() < said.part.bytes / 10, "{} bytes", bytes.len());
-    let heard = Report::decode(&bytes, &fixture.engines()).expect("a report");
+    let heard = WorkerReport::decode(&bytes, &fixture.engines()).expect("a report");
     assert_eq!(rows(&fixture, heard), rows(&fixture, said));
 }
 
 /// Error for these bytes.
-fn refused(bytes: &[u8], fixture: &Fixture) -> String {
-    match Report::decode(bytes, &fixture.engines()) {
+fn refused(bytes: &[u8], fixture: &QueryFixture) -> String {
+    match WorkerReport::decode(bytes, &fixture.engines()) {
         Ok(_) => String::new(),
         Err(why) => why.to_string(),
     }
@@ -98,7 +99,7 @@ fn refused(bytes: &[u8], fixture: &Fixture) -> String {
 
 #[test]
 fn what_is_none_is_refused() {
-    let (raw, windows) = (Fixture::new(Query::Raw), Fixture::new(Query::Windows));
+    let (raw, windows) = (QueryFixture::new(FixtureQuery::Raw), QueryFixture::new(FixtureQuery::Windows));
     let plain = [&[PLAIN, 0][..], &report(&raw).plain()].concat();
     for cut in 0..plain.len() {
         assert!(!refused(&plain[..cut], &raw).is_empty(), "{cut}");
@@ -111,7 +112,7 @@ fn what_is_none_is_refused() {
     ] {
         assert_eq!(refused(bytes, &raw), expected);
     }
-    let of_rows = Report { open: None, ..report(&raw) }.encode();
+    let of_rows = WorkerReport { open: None, ..report(&raw) }.encode();
     let expected = "report with rows that cannot be read: results come as windows";
     assert_eq!(refused(&of_rows, &windows), expected);
     let of_windows = report(&windows).encode();
@@ -123,7 +124,7 @@ fn what_is_none_is_refused() {
 
 #[test]
 fn rows_of_other_columns_are_refused() {
-    let fixture = Fixture::new(Query::Raw);
+    let fixture = QueryFixture::new(FixtureQuery::Raw);
     let plain = report(&fixture).plain();
     let at = plain.windows(4).position(|w| w == b"name").expect("a column is called so");
     let mut other = [&[PLAIN, 0][..], &plain].concat();
@@ -142,13 +143,13 @@ proptest! {
         is_raw in any::<bool>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let fixture = Fixture::new(if is_raw { Query::Raw } else { Query::Windows });
+        let fixture = QueryFixture::new(if is_raw { FixtureQuery::Raw } else { FixtureQuery::Windows });
         let mut plain = [&[PLAIN, 0][..], &report(&fixture).plain()].concat();
         for (at, to) in changes {
             let at = at.index(plain.len());
             plain[at] = to;
         }
-        if let Ok(report) = Report::decode(&plain, &fixture.engines()) {
+        if let Ok(report) = WorkerReport::decode(&plain, &fixture.engines()) {
             rows(&fixture, report);
         }
     }

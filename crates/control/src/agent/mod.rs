@@ -8,14 +8,17 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use link::{Desired, Granted, Lane, Now, Observed, ObservedJob, ObservedState, Order, Renew, TapTable};
+use link::{
+    AgentOrder, DesiredJobs, GrantedLease, ObservedJob, ObservedJobs, ObservedState, RecordLane, Renew,
+    SessionTime, TapTableMessage,
+};
 
 pub use settings::AgentSettings;
-use task::{State, Task};
+use task::{MonitorTask, TaskState};
 
 /// End of a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum MonitorEnd {
     /// By itself or on request, with its last record in the spool.
     Clean,
     /// By itself, before the job ended, with its last record in the spool; with the reason.
@@ -31,22 +34,22 @@ pub enum End {
 /// Event for an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// A session is open. Its Hello contained [`Agent::hello`].
+    /// A session is open. Its Hello contained [`AgentControl::hello`].
     Connected,
     /// The session has ended.
     Disconnected,
     /// Complete set of jobs to run.
-    Desired(Desired),
+    Desired(DesiredJobs),
     /// Leases for running monitors.
-    Granted(Granted),
+    Granted(GrantedLease),
     /// The server requests a complete report.
     ObserveAll,
     /// A monitor captures, or has sent its first result.
-    Reported(Lane),
+    Reported(RecordLane),
     /// Packets that a monitor has used so far.
     Used {
         /// Lane of the monitor.
-        lane: Lane,
+        lane: RecordLane,
         /// Packets.
         used: u64,
         /// More packets wait for an allowance.
@@ -55,7 +58,7 @@ pub enum AgentEvent {
     /// A monitor reduced its allowance, as requested by [`AgentAction::TakeBack`].
     TookBack {
         /// Lane of the monitor.
-        lane: Lane,
+        lane: RecordLane,
         /// Its allowance now, equal to the packets used.
         allowed: u64,
         /// Number of the request.
@@ -64,12 +67,12 @@ pub enum AgentEvent {
     /// A monitor has ended.
     Exited {
         /// Lane of the monitor.
-        lane: Lane,
+        lane: RecordLane,
         /// How it ended.
-        end: End,
+        end: MonitorEnd,
     },
     /// All records of a lane are committed.
-    Drained(Lane),
+    Drained(RecordLane),
     /// A timer expired.
     Tick,
 }
@@ -78,7 +81,7 @@ pub enum AgentEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentAction {
     /// Before a start: write a note that survives a crash of this process.
-    Note(Note),
+    Note(StartNote),
     /// Remove the note of a job.
     Forget {
         /// Number of the job.
@@ -87,11 +90,11 @@ pub enum AgentAction {
     /// Start a monitor.
     Start {
         /// Its lane.
-        lane: Lane,
+        lane: RecordLane,
         /// Its order.
-        order: Order,
+        order: AgentOrder,
         /// Its tap table.
-        taps: TapTable,
+        taps: TapTableMessage,
         /// End of its lease, by the monotonic clock.
         deadline_ns: u64,
         /// Allowance of packets; `None`: unlimited.
@@ -100,7 +103,7 @@ pub enum AgentAction {
     /// Send a monitor its new deadline and allowance.
     Extend {
         /// Its lane.
-        lane: Lane,
+        lane: RecordLane,
         /// End of its lease, by the monotonic clock.
         deadline_ns: u64,
         /// Allowance of packets since its start; if it has used more, it stops.
@@ -109,41 +112,41 @@ pub enum AgentAction {
     /// Send a monitor a new tap table.
     Retap {
         /// Its lane.
-        lane: Lane,
+        lane: RecordLane,
         /// The table.
-        taps: TapTable,
+        taps: TapTableMessage,
     },
     /// Have a monitor reduce its allowance to the packets used and report it.
     TakeBack {
         /// Its lane.
-        lane: Lane,
+        lane: RecordLane,
         /// Number to repeat in the reply.
         grant: u64,
     },
     /// Have a monitor send its results and end.
     Stop {
         /// Its lane.
-        lane: Lane,
+        lane: RecordLane,
     },
     /// Kill a monitor.
     Kill {
         /// Its lane.
-        lane: Lane,
+        lane: RecordLane,
     },
     /// Append a last record to a lane's spool that reports a loss.
     Close {
         /// The lane.
-        lane: Lane,
+        lane: RecordLane,
     },
     /// Report the states of jobs to the server.
-    Observe(Observed),
+    Observe(ObservedJobs),
     /// Request leases from the server.
     Renew(Renew),
 }
 
 /// A start that has not been confirmed healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Note {
+pub struct StartNote {
     /// Number of the job.
     pub job: u64,
     /// Consecutive failed starts before this one.
@@ -151,19 +154,19 @@ pub struct Note {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum LinkState {
     Down,
     Up { renew_at_ns: u64 },
 }
 
 /// State machine of an agent.
 #[derive(Debug)]
-pub struct Agent {
+pub struct AgentControl {
     boot: u64,
     settings: AgentSettings,
-    tasks: BTreeMap<u64, Task>,
+    tasks: BTreeMap<u64, MonitorTask>,
     generation: u64,
-    link: Link,
+    link: LinkState,
     /// Last report to the server.
     told: BTreeMap<u64, ObservedJob>,
     told_generation: u64,
@@ -171,11 +174,11 @@ pub struct Agent {
     actions: Vec<AgentAction>,
 }
 
-impl Agent {
+impl AgentControl {
     /// Starts with the notes of the previous process.
-    pub fn new(boot: u64, settings: AgentSettings, notes: &[Note]) -> Self {
-        let task = |note: &Note| {
-            let mut task = Task::new(None);
+    pub fn new(boot: u64, settings: AgentSettings, notes: &[StartNote]) -> Self {
+        let task = |note: &StartNote| {
+            let mut task = MonitorTask::new(None);
             task.crashes = note.crashes.saturating_add(1);
             task.is_noted = true;
             (note.job, task)
@@ -185,7 +188,7 @@ impl Agent {
             settings,
             tasks: notes.iter().map(task).collect(),
             generation: 0,
-            link: Link::Down,
+            link: LinkState::Down,
             told: BTreeMap::new(),
             told_generation: 0,
             number: 0,
@@ -200,19 +203,19 @@ impl Agent {
     }
 
     /// States of all jobs, for the Hello of a session. Later changes are reported separately.
-    pub fn hello(&mut self) -> Observed {
-        self.link = Link::Down;
+    pub fn hello(&mut self) -> ObservedJobs {
+        self.link = LinkState::Down;
         self.told = self.snapshot();
         self.told_generation = self.generation;
         self.observed(true, self.told.values().cloned().collect())
     }
 
     /// Handles an event. The actions must be executed in order.
-    pub fn handle(&mut self, event: AgentEvent, now: Now) -> Vec<AgentAction> {
+    pub fn handle(&mut self, event: AgentEvent, now: SessionTime) -> Vec<AgentAction> {
         let now_ns = now.monotonic_ns;
         match event {
-            AgentEvent::Connected => self.link = Link::Up { renew_at_ns: now_ns },
-            AgentEvent::Disconnected => self.link = Link::Down,
+            AgentEvent::Connected => self.link = LinkState::Up { renew_at_ns: now_ns },
+            AgentEvent::Disconnected => self.link = LinkState::Down,
             AgentEvent::Desired(desired) => self.take_in(desired, now_ns),
             AgentEvent::Granted(granted) => self.take_grant(&granted, now_ns),
             AgentEvent::ObserveAll => self.tell_everything(),
@@ -236,21 +239,23 @@ impl Agent {
     /// Monotonic time at which [`AgentEvent::Tick`] is due.
     pub fn timeout(&self) -> Option<u64> {
         let renew = match self.link {
-            Link::Up { renew_at_ns } if !self.tasks.is_empty() => Some(renew_at_ns),
+            LinkState::Up { renew_at_ns } if !self.tasks.is_empty() => Some(renew_at_ns),
             _ => None,
         };
-        let of_task = |task: &Task| match task.state {
-            State::Waiting { not_before_ns } if task.order.is_some() && task.deadline_ns > not_before_ns => {
+        let of_task = |task: &MonitorTask| match task.state {
+            TaskState::Waiting { not_before_ns }
+                if task.order.is_some() && task.deadline_ns > not_before_ns =>
+            {
                 Some(not_before_ns)
             }
-            State::Starting { .. } => Some(task.deadline_ns.saturating_sub(self.settings.grace_ns)),
-            State::Running { since_ns } => {
+            TaskState::Starting { .. } => Some(task.deadline_ns.saturating_sub(self.settings.grace_ns)),
+            TaskState::Running { since_ns } => {
                 let end = task.deadline_ns.saturating_sub(self.settings.grace_ns);
                 let healthy = since_ns.saturating_add(self.settings.healthy_after_ns);
                 Some(if task.is_noted { end.min(healthy) } else { end })
             }
-            State::Stopping { until_ns } => Some(until_ns),
-            State::Crowded { again_ns } if task.order.is_some() && task.deadline_ns > again_ns => {
+            TaskState::Stopping { until_ns } => Some(until_ns),
+            TaskState::Crowded { again_ns } if task.order.is_some() && task.deadline_ns > again_ns => {
                 Some(again_ns)
             }
             _ => None,
@@ -259,14 +264,15 @@ impl Agent {
     }
 
     /// Adopts a desired set, unless an older one.
-    fn take_in(&mut self, desired: Desired, now_ns: u64) {
+    fn take_in(&mut self, desired: DesiredJobs, now_ns: u64) {
         if desired.generation < self.generation {
             return;
         }
         self.generation = desired.generation;
-        let Desired { jobs, taps, .. } = desired;
-        let table = |order: &Order| (order.taps as usize).checked_sub(1).and_then(|place| taps.get(place));
-        let mut orders: BTreeMap<u64, (TapTable, Order)> = jobs
+        let DesiredJobs { jobs, taps, .. } = desired;
+        let table =
+            |order: &AgentOrder| (order.taps as usize).checked_sub(1).and_then(|place| taps.get(place));
+        let mut orders: BTreeMap<u64, (TapTableMessage, AgentOrder)> = jobs
             .into_iter()
             .map(|order| (order.job, (table(&order).cloned().unwrap_or_default(), order)))
             .collect();
@@ -278,23 +284,23 @@ impl Agent {
                 order
             });
             if !was_wanted
-                && matches!(task.state, State::Waiting { .. })
+                && matches!(task.state, TaskState::Waiting { .. })
                 && task.crashes >= settings.crashes_max
             {
                 // Its starts failed in an earlier process.
                 task.state =
-                    State::Waiting { not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)) };
+                    TaskState::Waiting { not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)) };
             }
         }
         self.tasks.extend(orders.into_iter().map(|(job, (taps, order))| {
-            let task = Task { taps, ..Task::new(Some(order)) };
+            let task = MonitorTask { taps, ..MonitorTask::new(Some(order)) };
             (job, task)
         }));
         // New jobs need a lease.
         self.ask_at(now_ns);
     }
 
-    fn take_grant(&mut self, granted: &Granted, now_ns: u64) {
+    fn take_grant(&mut self, granted: &GrantedLease, now_ns: u64) {
         // The lease starts at the time of the request, so a slow grant is shorter.
         let deadline_ns = granted.asked_ns.min(now_ns).saturating_add(granted.ttl_ns);
         for job in &granted.jobs {
@@ -310,7 +316,7 @@ impl Agent {
             }
             if budget.give_back && budget.grant == task.share.grant {
                 if task.is_running() {
-                    let lane = Lane { boot: self.boot, job: budget.job, attempt: task.attempt };
+                    let lane = RecordLane { boot: self.boot, job: budget.job, attempt: task.attempt };
                     task.share.taking_back = Some(budget.grant);
                     self.actions.push(AgentAction::TakeBack { lane, grant: budget.grant });
                 } else if !task.has_monitor() {
@@ -320,7 +326,7 @@ impl Agent {
         }
         for (&job, task) in &self.tasks {
             if task.is_running() {
-                let lane = Lane { boot: self.boot, job, attempt: task.attempt };
+                let lane = RecordLane { boot: self.boot, job, attempt: task.attempt };
                 let (deadline_ns, allowed) = (task.deadline_ns, task.allowed());
                 let extend = AgentAction::Extend { lane, deadline_ns, allowed };
                 // Before a request to reduce the allowance, never after.
@@ -332,16 +338,16 @@ impl Agent {
     }
 
     /// The task of this lane, if it is the current one.
-    fn task(&mut self, lane: Lane) -> Option<&mut Task> {
+    fn task(&mut self, lane: RecordLane) -> Option<&mut MonitorTask> {
         let boot = self.boot;
         self.tasks.get_mut(&lane.job).filter(|task| lane.boot == boot && lane.attempt == task.attempt)
     }
 
-    fn reported(&mut self, lane: Lane) {
+    fn reported(&mut self, lane: RecordLane) {
         if let Some(task) = self.task(lane)
-            && let State::Starting { since_ns } = task.state
+            && let TaskState::Starting { since_ns } = task.state
         {
-            task.state = State::Running { since_ns };
+            task.state = TaskState::Running { since_ns };
             if task.crashes == 0 {
                 // The task had waited for capacity.
                 task.reason.clear();
@@ -349,7 +355,7 @@ impl Agent {
         }
     }
 
-    fn used(&mut self, lane: Lane, (used, waits): (u64, bool), now_ns: u64) {
+    fn used(&mut self, lane: RecordLane, (used, waits): (u64, bool), now_ns: u64) {
         let Some(task) = self.task(lane) else { return };
         let share = &mut task.share;
         share.used = share.used.max(share.before.saturating_add(used)).min(share.allowed);
@@ -365,7 +371,7 @@ impl Agent {
         }
     }
 
-    fn took_back(&mut self, lane: Lane, allowed: u64, grant: u64, now_ns: u64) {
+    fn took_back(&mut self, lane: RecordLane, allowed: u64, grant: u64, now_ns: u64) {
         let Some(task) = self.task(lane) else { return };
         // A later grant has already been passed to the monitor and is valid.
         if task.share.grant == grant && task.has_monitor() {
@@ -376,52 +382,55 @@ impl Agent {
         }
     }
 
-    fn exited(&mut self, lane: Lane, end: End, now_ns: u64) {
+    fn exited(&mut self, lane: RecordLane, end: MonitorEnd, now_ns: u64) {
         let settings = self.settings;
         let mut actions = Vec::new();
         let Some(task) = self.task(lane).filter(|task| task.has_monitor()) else { return };
         // A rejected start has produced nothing.
-        let has_begun = !matches!(end, End::Refused(_) | End::Crowded(_));
+        let has_begun = !matches!(end, MonitorEnd::Refused(_) | MonitorEnd::Crowded(_));
         if has_begun {
             task.flushing.insert(lane);
         }
-        task.settle_share(!matches!(end, End::Crashed(_)));
+        task.settle_share(!matches!(end, MonitorEnd::Crashed(_)));
         let was_told = !task.is_running();
-        let is_said = matches!(end, End::Early(_));
+        let is_said = matches!(end, MonitorEnd::Early(_));
         match end {
-            End::Clean if was_told => task.state = State::Waiting { not_before_ns: now_ns },
-            End::Clean => task.state = State::Through,
-            End::Refused(reason) => {
-                task.state = if was_told { State::Waiting { not_before_ns: now_ns } } else { State::Refused };
+            MonitorEnd::Clean if was_told => task.state = TaskState::Waiting { not_before_ns: now_ns },
+            MonitorEnd::Clean => task.state = TaskState::Through,
+            MonitorEnd::Refused(reason) => {
+                task.state =
+                    if was_told { TaskState::Waiting { not_before_ns: now_ns } } else { TaskState::Refused };
                 task.reason = reason;
             }
-            End::Crowded(reason) => {
+            MonitorEnd::Crowded(reason) => {
                 let again_ns = now_ns.saturating_add(settings.crowded_pause_ns);
-                task.state = State::Crowded { again_ns };
+                task.state = TaskState::Crowded { again_ns };
                 if was_told {
-                    task.state = State::Waiting { not_before_ns: now_ns };
+                    task.state = TaskState::Waiting { not_before_ns: now_ns };
                 }
                 task.reason = reason;
             }
-            End::Early(reason) | End::Crashed(reason) => {
+            MonitorEnd::Early(reason) | MonitorEnd::Crashed(reason) => {
                 if !is_said {
                     actions.push(AgentAction::Close { lane });
                 }
-                task.state = State::Waiting { not_before_ns: now_ns };
+                task.state = TaskState::Waiting { not_before_ns: now_ns };
                 if !was_told {
                     task.crashes = task.crashes.saturating_add(1);
                     let pause = settings.pause(task.crashes);
-                    task.state = State::Waiting { not_before_ns: now_ns.saturating_add(pause) };
+                    task.state = TaskState::Waiting { not_before_ns: now_ns.saturating_add(pause) };
                     task.reason = reason;
                     task.is_noted = true;
-                    actions.push(AgentAction::Note(Note {
+                    actions.push(AgentAction::Note(StartNote {
                         job: lane.job,
                         crashes: task.crashes.saturating_sub(1),
                     }));
                 }
             }
         }
-        if was_told || matches!(task.state, State::Through | State::Refused | State::Crowded { .. }) {
+        if was_told
+            || matches!(task.state, TaskState::Through | TaskState::Refused | TaskState::Crowded { .. })
+        {
             task.is_noted = false;
             task.crashes = 0;
             actions.push(AgentAction::Forget { job: lane.job });
@@ -430,7 +439,7 @@ impl Agent {
         if has_begun {
             // Its capacity is free now.
             for task in self.tasks.values_mut() {
-                if let State::Crowded { again_ns } = &mut task.state {
+                if let TaskState::Crowded { again_ns } = &mut task.state {
                     *again_ns = now_ns.min(*again_ns);
                 }
             }
@@ -441,7 +450,7 @@ impl Agent {
     fn reconcile(&mut self, now_ns: u64) {
         let mut actions = std::mem::take(&mut self.actions);
         for (&job, task) in &mut self.tasks {
-            let lane = Lane { boot: self.boot, job, attempt: task.attempt };
+            let lane = RecordLane { boot: self.boot, job, attempt: task.attempt };
             step(task, lane, &self.settings, now_ns, &mut actions);
         }
         for (&job, _) in
@@ -456,13 +465,13 @@ impl Agent {
     }
 
     fn ask_at(&mut self, at_ns: u64) {
-        if let Link::Up { renew_at_ns } = &mut self.link {
+        if let LinkState::Up { renew_at_ns } = &mut self.link {
             *renew_at_ns = at_ns.min(*renew_at_ns);
         }
     }
 
     fn ask(&mut self, now_ns: u64) {
-        let Link::Up { renew_at_ns } = &mut self.link else { return };
+        let LinkState::Up { renew_at_ns } = &mut self.link else { return };
         if *renew_at_ns > now_ns || self.tasks.values().all(|task| task.order.is_none()) {
             return;
         }
@@ -477,12 +486,12 @@ impl Agent {
         known.map(|(&job, task)| (job, task.observed(job, self.settings.crashes_max))).collect()
     }
 
-    fn observed(&self, is_everything: bool, jobs: Vec<ObservedJob>) -> Observed {
-        Observed { number: self.number, generation: self.generation, is_everything, jobs }
+    fn observed(&self, is_everything: bool, jobs: Vec<ObservedJob>) -> ObservedJobs {
+        ObservedJobs { number: self.number, generation: self.generation, is_everything, jobs }
     }
 
     fn tell_everything(&mut self) {
-        if self.link == Link::Down {
+        if self.link == LinkState::Down {
             return;
         }
         self.number += 1;
@@ -501,7 +510,7 @@ impl Agent {
         });
         let changed = snapshot.values().filter(|job| self.told.get(&job.job) != Some(job)).cloned();
         let jobs: Vec<ObservedJob> = changed.chain(gone).collect();
-        if self.link == Link::Down || (jobs.is_empty() && self.told_generation == self.generation) {
+        if self.link == LinkState::Down || (jobs.is_empty() && self.told_generation == self.generation) {
             return;
         }
         self.number += 1;
@@ -512,36 +521,42 @@ impl Agent {
 }
 
 /// Moves a task one step toward the desired state, within its lease.
-fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, actions: &mut Vec<AgentAction>) {
+fn step(
+    task: &mut MonitorTask,
+    lane: RecordLane,
+    settings: &AgentSettings,
+    now_ns: u64,
+    actions: &mut Vec<AgentAction>,
+) {
     let ends_at_ns = task.deadline_ns.saturating_sub(settings.grace_ns);
-    if let State::Crowded { again_ns } = task.state
+    if let TaskState::Crowded { again_ns } = task.state
         && again_ns <= now_ns
     {
-        task.state = State::Waiting { not_before_ns: again_ns };
+        task.state = TaskState::Waiting { not_before_ns: again_ns };
     }
     match task.state {
-        State::Waiting { .. } if task.crashes >= settings.crashes_max && task.is_final() => {
-            task.state = State::Poisoned;
+        TaskState::Waiting { .. } if task.crashes >= settings.crashes_max && task.is_final() => {
+            task.state = TaskState::Poisoned;
         }
-        State::Waiting { not_before_ns } => {
+        TaskState::Waiting { not_before_ns } => {
             let Some(order) = &task.order else { return };
             if not_before_ns > now_ns || ends_at_ns <= now_ns {
                 return;
             }
             task.attempt += 1;
             task.is_noted = true;
-            let lane = Lane { attempt: task.attempt, ..lane };
-            actions.push(AgentAction::Note(Note { job: lane.job, crashes: task.crashes }));
+            let lane = RecordLane { attempt: task.attempt, ..lane };
+            actions.push(AgentAction::Note(StartNote { job: lane.job, crashes: task.crashes }));
             let (order, deadline_ns, allowed) = (order.clone(), task.deadline_ns, task.allowed());
             let taps = task.taps.clone();
             task.taps_told = taps.clone();
             actions.push(AgentAction::Start { lane, order, taps, deadline_ns, allowed });
-            task.state = State::Starting { since_ns: now_ns };
+            task.state = TaskState::Starting { since_ns: now_ns };
         }
-        State::Starting { since_ns } | State::Running { since_ns } => {
+        TaskState::Starting { since_ns } | TaskState::Running { since_ns } => {
             if task.order.is_none() || ends_at_ns <= now_ns {
                 actions.push(AgentAction::Stop { lane });
-                task.state = State::Stopping { until_ns: task.deadline_ns };
+                task.state = TaskState::Stopping { until_ns: task.deadline_ns };
                 return;
             }
             if task.taps != task.taps_told {
@@ -549,7 +564,7 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
                 actions.push(AgentAction::Retap { lane, taps: task.taps.clone() });
             }
             if task.is_noted
-                && matches!(task.state, State::Running { .. })
+                && matches!(task.state, TaskState::Running { .. })
                 && since_ns.saturating_add(settings.healthy_after_ns) <= now_ns
             {
                 task.is_noted = false;
@@ -558,11 +573,11 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
                 actions.push(AgentAction::Forget { job: lane.job });
             }
         }
-        State::Stopping { until_ns } if until_ns <= now_ns => {
+        TaskState::Stopping { until_ns } if until_ns <= now_ns => {
             actions.push(AgentAction::Kill { lane });
-            task.state = State::Killed;
+            task.state = TaskState::Killed;
         }
-        State::Crowded { .. } | State::Stopping { .. } | State::Killed => {}
-        State::Through | State::Poisoned | State::Refused => {}
+        TaskState::Crowded { .. } | TaskState::Stopping { .. } | TaskState::Killed => {}
+        TaskState::Through | TaskState::Poisoned | TaskState::Refused => {}
     }
 }

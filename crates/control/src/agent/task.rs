@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use link::{BudgetAsk, Lane, ObservedJob, ObservedState, Order, TapTable};
+use link::{AgentOrder, BudgetRequest, ObservedJob, ObservedState, RecordLane, TapTableMessage};
 
 /// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskState {
     /// No monitor; started with a lease, not before this time.
     Waiting { not_before_ns: u64 },
     /// The monitor was started.
@@ -29,7 +29,7 @@ pub(super) enum State {
 
 /// An agent's share of a job's packets, over all starts of its monitor.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Share {
+pub(super) struct PacketShare {
     pub allowed: u64,
     pub used: u64,
     /// Used by earlier monitors.
@@ -45,13 +45,13 @@ pub(super) struct Share {
 }
 
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct MonitorTask {
     /// `None`: no longer wanted.
-    pub order: Option<Order>,
+    pub order: Option<AgentOrder>,
     /// Tap table as sent to its monitor.
-    pub taps: TapTable,
-    pub taps_told: TapTable,
-    pub state: State,
+    pub taps: TapTableMessage,
+    pub taps_told: TapTableMessage,
+    pub state: TaskState,
     pub attempt: u32,
     /// Consecutive failed starts.
     pub crashes: u32,
@@ -59,24 +59,24 @@ pub(super) struct Task {
     pub is_noted: bool,
     /// End of the lease.
     pub deadline_ns: u64,
-    pub share: Share,
+    pub share: PacketShare,
     /// Lanes of ended monitors with records in the spool.
-    pub flushing: BTreeSet<Lane>,
+    pub flushing: BTreeSet<RecordLane>,
     pub reason: String,
 }
 
-impl Task {
-    pub(super) fn new(order: Option<Order>) -> Self {
+impl MonitorTask {
+    pub(super) fn new(order: Option<AgentOrder>) -> Self {
         Self {
             order,
-            taps: TapTable::default(),
-            taps_told: TapTable::default(),
-            state: State::Waiting { not_before_ns: 0 },
+            taps: TapTableMessage::default(),
+            taps_told: TapTableMessage::default(),
+            state: TaskState::Waiting { not_before_ns: 0 },
             attempt: 0,
             crashes: 0,
             is_noted: false,
             deadline_ns: 0,
-            share: Share::default(),
+            share: PacketShare::default(),
             flushing: BTreeSet::new(),
             reason: String::new(),
         }
@@ -84,11 +84,11 @@ impl Task {
 
     /// Whether a monitor should capture.
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.state, State::Starting { .. } | State::Running { .. })
+        matches!(self.state, TaskState::Starting { .. } | TaskState::Running { .. })
     }
 
     pub(super) fn has_monitor(&self) -> bool {
-        self.is_running() || matches!(self.state, State::Stopping { .. } | State::Killed)
+        self.is_running() || matches!(self.state, TaskState::Stopping { .. } | TaskState::Killed)
     }
 
     /// Whether nothing of it remains.
@@ -104,16 +104,16 @@ impl Task {
     /// State for the server; `crashes_max`: consecutive failed starts that count as a failure.
     pub(super) fn observed(&self, job: u64, crashes_max: u32) -> ObservedJob {
         let state = match self.state {
-            State::Starting { .. } => ObservedState::Starting,
-            State::Running { .. } => ObservedState::Running,
-            State::Stopping { .. } | State::Killed => ObservedState::Stopping,
+            TaskState::Starting { .. } => ObservedState::Starting,
+            TaskState::Running { .. } => ObservedState::Running,
+            TaskState::Stopping { .. } | TaskState::Killed => ObservedState::Stopping,
             _ if self.order.is_none() => ObservedState::Flushing,
-            State::Through if self.flushing.is_empty() => ObservedState::Finished,
-            State::Through => ObservedState::Flushing,
-            State::Poisoned => ObservedState::Poisoned,
-            State::Refused | State::Crowded { .. } => ObservedState::Refused,
-            State::Waiting { .. } if self.crashes >= crashes_max => ObservedState::Poisoned,
-            State::Waiting { .. } => ObservedState::Waiting,
+            TaskState::Through if self.flushing.is_empty() => ObservedState::Finished,
+            TaskState::Through => ObservedState::Flushing,
+            TaskState::Poisoned => ObservedState::Poisoned,
+            TaskState::Refused | TaskState::Crowded { .. } => ObservedState::Refused,
+            TaskState::Waiting { .. } if self.crashes >= crashes_max => ObservedState::Poisoned,
+            TaskState::Waiting { .. } => ObservedState::Waiting,
         };
         ObservedJob { job, state: state.into(), attempt: self.attempt, reason: self.reason.clone() }
     }
@@ -129,9 +129,9 @@ impl Task {
         self.packets_max().map(|_| allowed)
     }
 
-    pub(super) fn ask(&self, job: u64) -> Option<BudgetAsk> {
-        let Share { allowed, used, grant, waits, .. } = self.share;
-        self.packets_max().map(|_| BudgetAsk { job, used, allowed, grant, waits })
+    pub(super) fn ask(&self, job: u64) -> Option<BudgetRequest> {
+        let PacketShare { allowed, used, grant, waits, .. } = self.share;
+        self.packets_max().map(|_| BudgetRequest { job, used, allowed, grant, waits })
     }
 
     /// Adds the packets of an ended monitor: those it reported if `is_known`, otherwise its whole allowance.

@@ -1,36 +1,44 @@
 //! Scripts of events and the resulting actions of an agent.
 
 use super::*;
-use link::{Budget, BudgetAsk};
+use link::{BudgetRequest, PacketBudget};
 
 const S: u64 = 1_000_000_000;
 
-fn at(ms: u64) -> Now {
-    Now { monotonic_ns: ms * S / 1000, wall_ns: 0 }
+fn at(ms: u64) -> SessionTime {
+    SessionTime { monotonic_ns: ms * S / 1000, wall_ns: 0 }
 }
 
-fn lane(attempt: u32) -> Lane {
-    Lane { boot: 1, job: 7, attempt }
+fn lane(attempt: u32) -> RecordLane {
+    RecordLane { boot: 1, job: 7, attempt }
 }
 
 fn desired(generation: u64, packets_max: &[u64]) -> AgentEvent {
-    let order =
-        |(i, &packets_max): (usize, &u64)| Order { job: 7 + i as u64, packets_max, ..Order::default() };
+    let order = |(i, &packets_max): (usize, &u64)| AgentOrder {
+        job: 7 + i as u64,
+        packets_max,
+        ..AgentOrder::default()
+    };
     let jobs = packets_max.iter().enumerate().map(order).collect();
-    AgentEvent::Desired(Desired { generation, jobs, taps: vec![] })
+    AgentEvent::Desired(DesiredJobs { generation, jobs, taps: vec![] })
 }
 
-fn granted(asked_ms: u64, budgets: Vec<Budget>) -> AgentEvent {
-    AgentEvent::Granted(Granted { asked_ns: asked_ms * S / 1000, ttl_ns: 10 * S, jobs: vec![7], budgets })
+fn granted(asked_ms: u64, budgets: Vec<PacketBudget>) -> AgentEvent {
+    AgentEvent::Granted(GrantedLease {
+        asked_ns: asked_ms * S / 1000,
+        ttl_ns: 10 * S,
+        jobs: vec![7],
+        budgets,
+    })
 }
 
 fn crashed(attempt: u32) -> AgentEvent {
-    AgentEvent::Exited { lane: lane(attempt), end: End::Crashed("because".into()) }
+    AgentEvent::Exited { lane: lane(attempt), end: MonitorEnd::Crashed("because".into()) }
 }
 
 /// An agent that has run job 7 since second 0.
-fn running(packets_max: u64) -> Agent {
-    let mut agent = Agent::new(1, AgentSettings::default(), &[]);
+fn running(packets_max: u64) -> AgentControl {
+    let mut agent = AgentControl::new(1, AgentSettings::default(), &[]);
     agent.handle(AgentEvent::Connected, at(0));
     agent.handle(desired(1, &[packets_max]), at(0));
     agent.handle(granted(0, vec![]), at(0));
@@ -61,7 +69,7 @@ fn short(actions: Vec<AgentAction>) -> Vec<String> {
 }
 
 /// Checks the actions for events, each at its time in milliseconds.
-fn check(agent: &mut Agent, script: &[(u64, AgentEvent, &[&str])]) {
+fn check(agent: &mut AgentControl, script: &[(u64, AgentEvent, &[&str])]) {
     for (ms, event, expected) in script {
         assert_eq!(short(agent.handle(event.clone(), at(*ms))), *expected, "at {ms}: {event:?}");
     }
@@ -69,7 +77,7 @@ fn check(agent: &mut Agent, script: &[(u64, AgentEvent, &[&str])]) {
 
 #[test]
 fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
-    let mut agent = Agent::new(1, AgentSettings::default(), &[]);
+    let mut agent = AgentControl::new(1, AgentSettings::default(), &[]);
     check(
         &mut agent,
         &[
@@ -93,7 +101,7 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
 
 #[test]
 fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
-    let refused = AgentEvent::Exited { lane: lane(1), end: End::Refused("not allowed".into()) };
+    let refused = AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Refused("not allowed".into()) };
     check(
         &mut running(0),
         &[
@@ -106,7 +114,8 @@ fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
 
 #[test]
 fn what_there_is_no_room_for_is_tried_again() {
-    let crowded = |attempt| AgentEvent::Exited { lane: lane(attempt), end: End::Crowded("no room".into()) };
+    let crowded =
+        |attempt| AgentEvent::Exited { lane: lane(attempt), end: MonitorEnd::Crowded("no room".into()) };
     let mut agent = running(0);
     check(
         &mut agent,
@@ -124,7 +133,7 @@ fn what_there_is_no_room_for_is_tried_again() {
 #[test]
 fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
     let mut agent = running(0);
-    let exited = AgentEvent::Exited { lane: lane(1), end: End::Clean };
+    let exited = AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Clean };
     check(
         &mut agent,
         &[
@@ -141,7 +150,7 @@ fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
 #[test]
 fn what_ends_by_itself_is_finished_when_it_is_delivered() {
     let mut agent = running(0);
-    let exited = AgentEvent::Exited { lane: lane(1), end: End::Clean };
+    let exited = AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Clean };
     check(
         &mut agent,
         &[
@@ -176,8 +185,8 @@ fn the_third_crash_poisons() {
 
 /// Order 7 of a job that is retried.
 fn retried() -> AgentEvent {
-    let order = Order { job: 7, is_retried: true, ..Order::default() };
-    AgentEvent::Desired(Desired { generation: 2, jobs: vec![order], taps: vec![] })
+    let order = AgentOrder { job: 7, is_retried: true, ..AgentOrder::default() };
+    AgentEvent::Desired(DesiredJobs { generation: 2, jobs: vec![order], taps: vec![] })
 }
 
 #[test]
@@ -203,7 +212,7 @@ fn a_standing_job_is_retried_after_longer_and_longer_pauses() {
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
     // The next process starts with that backoff.
-    let mut agent = Agent::new(2, AgentSettings::default(), &[Note { job: 7, crashes: 3 }]);
+    let mut agent = AgentControl::new(2, AgentSettings::default(), &[StartNote { job: 7, crashes: 3 }]);
     agent.handle(AgentEvent::Connected, at(0));
     agent.handle(retried(), at(0));
     let starts = |actions: Vec<AgentAction>| short(actions).iter().any(|action| action.starts_with("start"));
@@ -213,7 +222,8 @@ fn a_standing_job_is_retried_after_longer_and_longer_pauses() {
 
 #[test]
 fn a_monitor_that_ends_before_its_job_is_started_again() {
-    let early = AgentEvent::Exited { lane: lane(1), end: End::Early("its lease was not renewed".into()) };
+    let early =
+        AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Early("its lease was not renewed".into()) };
     let mut agent = running(0);
     check(
         &mut agent,
@@ -228,7 +238,7 @@ fn a_monitor_that_ends_before_its_job_is_started_again() {
 #[test]
 fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
     for (crashes, expected) in [(1, "2. Starting"), (2, "2. Poisoned")] {
-        let mut agent = Agent::new(2, AgentSettings::default(), &[Note { job: 7, crashes }]);
+        let mut agent = AgentControl::new(2, AgentSettings::default(), &[StartNote { job: 7, crashes }]);
         agent.handle(AgentEvent::Connected, at(0));
         agent.handle(desired(1, &[0]), at(0));
         let actions = short(agent.handle(granted(0, vec![]), at(0)));
@@ -250,7 +260,7 @@ fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
 #[test]
 fn packets_are_asked_for_before_they_run_out_and_given_back() {
     let mut agent = running(1000);
-    let budget = |allowed, grant, give_back| vec![Budget { job: 7, allowed, grant, give_back }];
+    let budget = |allowed, grant, give_back| vec![PacketBudget { job: 7, allowed, grant, give_back }];
     let used = |used| AgentEvent::Used { lane: lane(1), used, waits: false };
     let took_back = |allowed, grant| AgentEvent::TookBack { lane: lane(1), allowed, grant };
     check(
@@ -269,7 +279,7 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
     check(&mut agent, &[(500, took_back(70, 1), &["renew 0"])]);
     assert_eq!(
         agent.tasks[&7].ask(7),
-        Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1, waits: false })
+        Some(BudgetRequest { job: 7, used: 70, allowed: 70, grant: 1, waits: false })
     );
     // A grant that crossed the reply is valid.
     agent.handle(granted(600, budget(90, 2, true)), at(600));

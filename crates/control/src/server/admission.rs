@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use link::Now;
-use plan::{Burden, Cost};
+use link::SessionTime;
+use plan::{JobCost, ResourceUsage};
 
-use super::{Server, ServerAction};
-use crate::job::{Degraded, Job, JobState, Kind, Request};
+use super::{ServerAction, ServerControl};
+use crate::job::{ControlledJob, Degradation, JobLifetime, JobSpec, JobState};
 
 /// An accepted job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Submitted {
+pub struct SubmittedJob {
     /// Number.
     pub job: u64,
     /// Whether it is new; otherwise its key is that of an earlier job.
@@ -18,11 +18,11 @@ pub struct Submitted {
 }
 
 /// Agents with their incarnations, and problems.
-type Chosen = (BTreeMap<String, u64>, BTreeSet<Degraded>);
+type Chosen = (BTreeMap<String, u64>, BTreeSet<Degradation>);
 
 /// Reason for the rejection of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AdmissionError {
     /// The disk is full.
     StoreIsFull,
     /// The owner's limit is reached.
@@ -56,11 +56,15 @@ pub enum Refusal {
     EndsInThePast,
 }
 
-impl Server {
-    pub(super) fn submit(&mut self, request: Request, now: Now) -> Result<Submitted, Refusal> {
+impl ServerControl {
+    pub(super) fn submit(
+        &mut self,
+        request: JobSpec,
+        now: SessionTime,
+    ) -> Result<SubmittedJob, AdmissionError> {
         let key = (request.owner.clone(), request.key.clone());
         if let Some(&job) = self.keys.get(&key).filter(|_| !request.key.is_empty()) {
-            return Ok(Submitted { job, is_new: false });
+            return Ok(SubmittedJob { job, is_new: false });
         }
         self.check_quotas(&request, now)?;
         let (agents, degraded) = self.choose(&request)?;
@@ -75,30 +79,37 @@ impl Server {
             }
         }
         let job_state = JobState::Planned;
-        let job_of =
-            Job { id: job, request, state: job_state, agents, granted: 0, shares: BTreeMap::new(), degraded };
+        let job_of = ControlledJob {
+            id: job,
+            request,
+            state: job_state,
+            agents,
+            granted: 0,
+            shares: BTreeMap::new(),
+            degraded,
+        };
         self.jobs.insert(job, job_of);
         self.unsaved.insert(job);
-        Ok(Submitted { job, is_new: true })
+        Ok(SubmittedJob { job, is_new: true })
     }
 
-    fn check_quotas(&self, request: &Request, now: Now) -> Result<(), Refusal> {
+    fn check_quotas(&self, request: &JobSpec, now: SessionTime) -> Result<(), AdmissionError> {
         let of_owner = self.jobs.values().filter(|job| job.request.owner == request.owner).count();
         if self.store_is_full {
-            Err(Refusal::StoreIsFull)
+            Err(AdmissionError::StoreIsFull)
         } else if of_owner >= self.settings.jobs_per_owner_max {
-            Err(Refusal::OwnerHasTooMany { max: self.settings.jobs_per_owner_max })
+            Err(AdmissionError::OwnerHasTooMany { max: self.settings.jobs_per_owner_max })
         } else if self.jobs.len() >= self.settings.jobs_max {
-            Err(Refusal::TooMany { max: self.settings.jobs_max })
+            Err(AdmissionError::TooMany { max: self.settings.jobs_max })
         } else if request.limit.ends_at_ns.is_some_and(|at| at <= now.wall_ns) {
-            Err(Refusal::EndsInThePast)
+            Err(AdmissionError::EndsInThePast)
         } else {
             Ok(())
         }
     }
 
     /// Connected agents for a job with their incarnations, and those whose hosts lack the capacity.
-    fn choose(&self, request: &Request) -> Result<Chosen, Refusal> {
+    fn choose(&self, request: &JobSpec) -> Result<Chosen, AdmissionError> {
         if !request.is_open() {
             return self.choose_named(request);
         }
@@ -106,30 +117,30 @@ impl Server {
         for (agent, peer) in &self.peers {
             if peer.session().is_some() && peer.has_labels(&request.on) {
                 match self.excess(agent, &request.cost) {
-                    Some(why) => drop(without.insert(Degraded::NoRoom { agent: agent.clone(), why })),
+                    Some(why) => drop(without.insert(Degradation::NoRoom { agent: agent.clone(), why })),
                     None => drop(agents.insert(agent.clone(), peer.boot)),
                 }
             }
         }
         match without.first() {
-            Some(Degraded::NoRoom { agent, why }) if agents.is_empty() => {
-                Err(Refusal::TooCostly { agent: agent.clone(), why: why.clone() })
+            Some(Degradation::NoRoom { agent, why }) if agents.is_empty() => {
+                Err(AdmissionError::TooCostly { agent: agent.clone(), why: why.clone() })
             }
-            None if agents.is_empty() && request.kind == Kind::OneOff => {
-                Err(Refusal::NoAgent { on: request.on.clone() })
+            None if agents.is_empty() && request.kind == JobLifetime::OneOff => {
+                Err(AdmissionError::NoAgent { on: request.on.clone() })
             }
             _ => Ok((agents, without)),
         }
     }
 
     /// The agents named by parts; all must be connected.
-    fn choose_named(&self, request: &Request) -> Result<Chosen, Refusal> {
+    fn choose_named(&self, request: &JobSpec) -> Result<Chosen, AdmissionError> {
         let mut agents = BTreeMap::new();
         for agent in request.parts.keys() {
             let here = self.peers.get(agent).filter(|peer| peer.session().is_some());
-            let peer = here.ok_or_else(|| Refusal::Missing { agent: agent.clone() })?;
+            let peer = here.ok_or_else(|| AdmissionError::Missing { agent: agent.clone() })?;
             if let Some(why) = self.excess(agent, &request.cost) {
-                return Err(Refusal::TooCostly { agent: agent.clone(), why });
+                return Err(AdmissionError::TooCostly { agent: agent.clone(), why });
             }
             agents.insert(agent.clone(), peer.boot);
         }
@@ -137,24 +148,27 @@ impl Server {
     }
 
     /// Explains why a host has no capacity for a job at its packet rate; hosts without a limit accept everything.
-    fn excess(&self, agent: &str, cost: &Cost) -> Option<String> {
+    fn excess(&self, agent: &str, cost: &JobCost) -> Option<String> {
         let capacity = &self.peers.get(agent)?.capacity;
-        let max =
-            Burden { cpu_millis: capacity.jobs_cpu_millis_max, memory_bytes: capacity.jobs_memory_bytes_max };
-        let takes = |cost: &Cost| cost.at(capacity.packets_per_second);
+        let max = ResourceUsage {
+            cpu_millis: capacity.jobs_cpu_millis_max,
+            memory_bytes: capacity.jobs_memory_bytes_max,
+        };
+        let takes = |cost: &JobCost| cost.at(capacity.packets_per_second);
         let is_there =
-            |job: &&Job| job.agents.contains_key(agent) && !matches!(job.state, JobState::Ended(_));
+            |job: &&ControlledJob| job.agents.contains_key(agent) && !matches!(job.state, JobState::Ended(_));
         let on = self.jobs.values().filter(is_there);
-        let borne = on.map(|job| takes(&job.request.cost)).fold(Burden::default(), Burden::and);
-        takes(cost).excess(borne, max).filter(|_| max != Burden::default())
+        let borne = on.map(|job| takes(&job.request.cost)).fold(ResourceUsage::default(), ResourceUsage::and);
+        takes(cost).excess(borne, max).filter(|_| max != ResourceUsage::default())
     }
 
     /// Adds a connected agent to the standing jobs whose labels it has; returns whether there was one.
     pub(super) fn take_in(&mut self, agent: &str) -> bool {
         let Some(peer) = self.peers.get(agent) else { return false };
         let boot = peer.boot;
-        let is_for =
-            |job: &Job| job.request.kind == Kind::Standing && job.state.is_active() && job.request.is_open();
+        let is_for = |job: &ControlledJob| {
+            job.request.kind == JobLifetime::Standing && job.state.is_active() && job.request.is_open()
+        };
         let wanted = self.jobs.values().filter(|job| is_for(job) && !job.agents.contains_key(agent));
         let wanted: Vec<u64> =
             wanted.filter(|job| peer.has_labels(&job.request.on)).map(|job| job.id).collect();
@@ -164,9 +178,9 @@ impl Server {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let before = job.degraded.clone();
             // The free capacity changes; only the current reason is kept.
-            job.degraded.retain(|d| !matches!(d, Degraded::NoRoom { agent: known, .. } if known == agent));
+            job.degraded.retain(|d| !matches!(d, Degradation::NoRoom { agent: known, .. } if known == agent));
             match excess {
-                Some(why) => drop(job.note(Degraded::NoRoom { agent: agent.into(), why })),
+                Some(why) => drop(job.note(Degradation::NoRoom { agent: agent.into(), why })),
                 None => {
                     takes = true;
                     job.agents.insert(agent.into(), boot);
@@ -181,10 +195,11 @@ impl Server {
 
     /// Connected agents without the capacity for standing jobs.
     pub(super) fn crowded(&self) -> BTreeSet<String> {
-        let stands = |job: &&Job| job.request.kind == Kind::Standing && job.state.is_active();
+        let stands =
+            |job: &&ControlledJob| job.request.kind == JobLifetime::Standing && job.state.is_active();
         let agents = self.jobs.values().filter(stands).flat_map(|job| &job.degraded);
         let without = agents.filter_map(|degraded| match degraded {
-            Degraded::NoRoom { agent, .. } => Some(agent),
+            Degradation::NoRoom { agent, .. } => Some(agent),
             _ => None,
         });
         let is_here = |agent: &&String| self.peers.get(*agent).is_some_and(|peer| peer.session().is_some());

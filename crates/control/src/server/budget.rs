@@ -2,14 +2,14 @@
 //! before agents receive it. Unused allowance is taken back when others have none left. The allowance of a lost agent
 //! counts as used.
 
-use link::{Budget, BudgetAsk};
+use link::{BudgetRequest, PacketBudget};
 
-use super::peer::Share;
-use crate::job::Job;
+use super::peer::GrantedShare;
+use crate::job::ControlledJob;
 
 /// State of the job's agents.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Crowd {
+pub(super) struct AgentDemand {
     /// Number of agents.
     pub agents: u64,
     /// Whether some have used their whole allowance.
@@ -20,8 +20,8 @@ pub(super) struct Crowd {
 
 /// Result for an agent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dealt {
-    pub budget: Budget,
+pub(super) struct BudgetGrant {
+    pub budget: PacketBudget,
     /// Whether the job must be saved.
     pub is_changed: bool,
     /// Whether the agent has used its whole allowance.
@@ -29,7 +29,12 @@ pub(super) struct Dealt {
 }
 
 /// Computes a grant for one agent.
-pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Crowd) -> Dealt {
+pub(super) fn deal(
+    job: &mut ControlledJob,
+    share: &mut GrantedShare,
+    ask: &BudgetRequest,
+    crowd: AgentDemand,
+) -> BudgetGrant {
     let granted = job.granted;
     // Only a reply to the last grant reports the current allowance.
     if ask.grant == share.grant && ask.allowed < share.allowed && ask.used <= ask.allowed {
@@ -58,6 +63,6 @@ pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Cro
     // A waiting agent uses its grant immediately.
     let is_spare = share.allowed > share.used && !ask.waits;
     let give_back = job.packets_left() == 0 && is_spare && crowd.is_hungry;
-    let budget = Budget { job: job.id, allowed: share.allowed, grant: share.grant, give_back };
-    Dealt { budget, is_changed: job.granted != granted, is_hungry }
+    let budget = PacketBudget { job: job.id, allowed: share.allowed, grant: share.grant, give_back };
+    BudgetGrant { budget, is_changed: job.granted != granted, is_hungry }
 }

@@ -5,22 +5,23 @@ mod admission;
 mod budget;
 mod peer;
 mod reconcile;
+mod tap_tables;
 #[cfg(test)]
 mod tests;
-mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use link::{
-    Ahead, BudgetAsk, Capacity, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew,
+    AgentOrder, BudgetRequest, ClockOffset, DesiredJobs, GrantedLease, Hello, HostCapacity, ObservedJobs,
+    ObservedState, RecordLane, Renew, SessionTime,
 };
 
-use crate::job::{Degraded, Job, JobState, Request, Why};
+use crate::job::{ControlledJob, Degradation, EndReason, JobSpec, JobState};
 use crate::taps::Owners;
-pub use admission::{Refusal, Submitted};
-use budget::Crowd;
-pub use peer::Presence;
-use peer::{Peer, Share};
+pub use admission::{AdmissionError, SubmittedJob};
+use budget::AgentDemand;
+pub use peer::AgentPresence;
+use peer::{AgentPeer, GrantedShare};
 
 /// Limits and timeouts of a server.
 #[derive(Debug, Clone, Copy)]
@@ -64,13 +65,13 @@ impl Default for ServerSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerEvent {
     /// A user submits a job.
-    Submit(Box<Request>),
+    Submit(Box<JobSpec>),
     /// A user stops a job.
     Stop {
         /// Number of the job.
         job: u64,
         /// Reason.
-        why: Why,
+        why: EndReason,
     },
     /// An agent has sent its Hello; the session waits for the Welcome. The agent's name is that of its certificate.
     Connected {
@@ -89,7 +90,7 @@ pub enum ServerEvent {
         /// Number of the session.
         session: u64,
         /// The report.
-        observed: Observed,
+        observed: ObservedJobs,
     },
     /// An agent requests leases.
     Renew {
@@ -103,12 +104,12 @@ pub enum ServerEvent {
         /// Number of the session.
         session: u64,
         /// The offset.
-        ahead: Ahead,
+        ahead: ClockOffset,
     },
     /// A record of a lane is committed.
     Committed {
         /// The lane.
-        lane: Lane,
+        lane: RecordLane,
     },
     /// Whether the disk lacks the space to save jobs and results.
     StoreIsFull(bool),
@@ -120,9 +121,9 @@ pub enum ServerEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerAction {
     /// Save a job durably before any later action.
-    Save(Box<Job>),
+    Save(Box<ControlledJob>),
     /// Reply to the submission of a job.
-    Submitted(Result<Submitted, Refusal>),
+    Submitted(Result<SubmittedJob, AdmissionError>),
     /// Reply to the request to stop a job.
     Stopped {
         /// Number of the job.
@@ -141,14 +142,14 @@ pub enum ServerAction {
         /// Number of the session.
         session: u64,
         /// Desired set.
-        desired: Desired,
+        desired: DesiredJobs,
     },
     /// Send an agent its desired set.
     Desire {
         /// Number of the session.
         session: u64,
         /// Desired set.
-        desired: Desired,
+        desired: DesiredJobs,
     },
     /// Request a complete report from an agent.
     ObserveAll {
@@ -160,7 +161,7 @@ pub enum ServerAction {
         /// Number of the session.
         session: u64,
         /// The leases.
-        granted: Granted,
+        granted: GrantedLease,
     },
     /// Results no longer wait for an agent's lanes.
     Idle {
@@ -177,31 +178,31 @@ pub enum ServerAction {
         /// Number of the job.
         job: u64,
         /// Reason.
-        why: Why,
+        why: EndReason,
     },
 }
 
 /// Saved state of a server.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub struct RestoredControl {
     /// Unfinished jobs.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<ControlledJob>,
     /// Highest job number, including ended jobs.
     pub last_job: u64,
     /// Idempotency keys, including those of ended jobs: owner, key, job.
     pub keys: Vec<(String, String, u64)>,
     /// Last known addresses of agents' hosts.
-    pub hosts: BTreeMap<String, Capacity>,
+    pub hosts: BTreeMap<String, HostCapacity>,
 }
 
 /// State machine of a server.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerControl {
     settings: ServerSettings,
-    jobs: BTreeMap<u64, Job>,
+    jobs: BTreeMap<u64, ControlledJob>,
     last_job: u64,
     keys: BTreeMap<(String, String), u64>,
-    peers: BTreeMap<String, Peer>,
+    peers: BTreeMap<String, AgentPeer>,
     /// Connected agents by session.
     sessions: BTreeMap<u64, String>,
     store_is_full: bool,
@@ -219,12 +220,13 @@ pub struct Server {
     actions: Vec<ServerAction>,
 }
 
-impl Server {
+impl ServerControl {
     /// Starts from the saved state. Agents of jobs count as just disconnected.
-    pub fn new(settings: ServerSettings, loaded: Loaded, now: Now) -> Self {
+    pub fn new(settings: ServerSettings, loaded: RestoredControl, now: SessionTime) -> Self {
         let mut peers = BTreeMap::new();
         for (agent, &boot) in loaded.jobs.iter().flat_map(|job| &job.agents) {
-            let peer = peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
+            let peer =
+                peers.entry(agent.clone()).or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
             // Kept until the agent reports it again; otherwise other agents would report its flows.
             peer.capacity = loaded.hosts.get(agent).cloned().unwrap_or_default();
         }
@@ -253,7 +255,7 @@ impl Server {
 
     /// Handles an event. The actions must be executed in order; after a failure, the rest must be dropped, and the
     /// server restarts from its saved state.
-    pub fn handle(&mut self, event: ServerEvent, now: Now) -> Vec<ServerAction> {
+    pub fn handle(&mut self, event: ServerEvent, now: SessionTime) -> Vec<ServerAction> {
         let now_ns = now.monotonic_ns;
         let mut answer = None;
         let elapsed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.handled_ns, now_ns));
@@ -320,24 +322,24 @@ impl Server {
     }
 
     /// Unfinished jobs.
-    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+    pub fn jobs(&self) -> impl Iterator<Item = &ControlledJob> {
         self.jobs.values()
     }
 
     /// Current problems of a job.
-    pub fn degraded(&self, job: &Job) -> BTreeSet<Degraded> {
+    pub fn degraded(&self, job: &ControlledJob) -> BTreeSet<Degradation> {
         let mut degraded = job.degraded.clone();
         for agent in job.agents.keys() {
             let Some(peer) = self.peers.get(agent) else { continue };
-            if matches!(peer.presence, Presence::Absent { .. }) {
-                degraded.insert(Degraded::Absent { agent: agent.clone() });
+            if matches!(peer.presence, AgentPresence::Absent { .. }) {
+                degraded.insert(Degradation::Absent { agent: agent.clone() });
             }
             match peer.observed.get(&job.id).map(link::ObservedJob::state) {
                 Some(ObservedState::Poisoned) => {
-                    degraded.insert(Degraded::Poisoned { agent: agent.clone() });
+                    degraded.insert(Degradation::Poisoned { agent: agent.clone() });
                 }
                 Some(ObservedState::Refused) => {
-                    degraded.insert(Degraded::Refused { agent: agent.clone() });
+                    degraded.insert(Degradation::Refused { agent: agent.clone() });
                 }
                 _ => {}
             }
@@ -346,7 +348,7 @@ impl Server {
     }
 
     /// Known agents with their presence and clock offset.
-    pub fn agents(&self) -> impl Iterator<Item = (&str, Presence, Option<Ahead>)> {
+    pub fn agents(&self) -> impl Iterator<Item = (&str, AgentPresence, Option<ClockOffset>)> {
         self.peers.iter().map(|(name, peer)| (&**name, peer.presence, peer.ahead))
     }
 
@@ -361,7 +363,7 @@ impl Server {
     }
 
     /// Monotonic time at which [`ServerEvent::Tick`] is due at the latest.
-    pub fn timeout(&self, now: Now) -> Option<u64> {
+    pub fn timeout(&self, now: SessionTime) -> Option<u64> {
         let settings = &self.settings;
         let patience = [settings.absent_after_ns, self.written_off_after_ns()];
         let away = self.peers.values().filter_map(|peer| peer.away_ns(now.monotonic_ns)).flat_map(|away| {
@@ -383,21 +385,22 @@ impl Server {
         self.settings.lease_ttl_ns.max(self.settings.absent_after_ns)
     }
 
-    fn peer(&mut self, session: u64) -> Option<&mut Peer> {
+    fn peer(&mut self, session: u64) -> Option<&mut AgentPeer> {
         self.sessions.get(&session).and_then(|agent| self.peers.get_mut(agent))
     }
 
-    fn connected(&mut self, session: u64, hello: Hello, now: Now) -> Option<ServerAction> {
+    fn connected(&mut self, session: u64, hello: Hello, now: SessionTime) -> Option<ServerAction> {
         let agent = hello.agent.clone();
         let (boot, ended) = (hello.boot, hello.boot_ended);
-        let peer = self.peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
+        let peer =
+            self.peers.entry(agent.clone()).or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
         match peer.presence {
-            Presence::Here { session: old } => {
+            AgentPresence::Here { session: old } => {
                 self.sessions.remove(&old);
                 self.actions.push(ServerAction::Cut { session: old });
             }
-            Presence::Absent { .. } => self.actions.push(ServerAction::Back { agent: agent.clone() }),
-            Presence::Away { .. } => {}
+            AgentPresence::Absent { .. } => self.actions.push(ServerAction::Back { agent: agent.clone() }),
+            AgentPresence::Away { .. } => {}
         }
         peer.greet(session, hello);
         self.sessions.insert(session, agent.clone());
@@ -411,7 +414,7 @@ impl Server {
     fn note_restart(&mut self, agent: &str, (boot, ended): (u64, u64), at_ns: i64) {
         for (&id, job) in &mut self.jobs {
             let Some(told) = job.agents.get_mut(agent).filter(|told| **told != boot) else { continue };
-            let lost = Degraded::Restarted { agent: agent.into(), boot: *told, at_ns };
+            let lost = Degradation::Restarted { agent: agent.into(), boot: *told, at_ns };
             let was_in_order = *told == ended;
             *told = boot;
             job.shares.remove(agent);
@@ -426,12 +429,12 @@ impl Server {
         if let Some(agent) = self.sessions.remove(&session)
             && let Some(peer) = self.peers.get_mut(&agent)
         {
-            peer.presence = Presence::Away { since_ns: now_ns };
+            peer.presence = AgentPresence::Away { since_ns: now_ns };
         }
     }
 
     /// A job counts as running from its first report, not from the receipt of the order.
-    fn committed(&mut self, lane: Lane, now_ns: u64) {
+    fn committed(&mut self, lane: RecordLane, now_ns: u64) {
         for ((job, agent), since_ns) in &mut self.drains {
             let of_agent = self.peers.get(agent).is_some_and(|peer| peer.boot == lane.boot);
             if *job == lane.job && of_agent {
@@ -446,7 +449,7 @@ impl Server {
         }
     }
 
-    fn drain(&mut self, job: u64, why: Why) {
+    fn drain(&mut self, job: u64, why: EndReason) {
         let Some(known) = self.jobs.get_mut(&job).filter(|job| job.state.is_active()) else { return };
         known.state = JobState::Draining(why);
         self.unsaved.insert(job);
@@ -457,11 +460,11 @@ impl Server {
         }
     }
 
-    fn desired(&self, agent: &str) -> Desired {
+    fn desired(&self, agent: &str) -> DesiredJobs {
         let jobs = self.jobs.values().filter(|job| job.state.is_active() && job.agents.contains_key(agent));
         let mut taps = Vec::new();
-        let order = |job: &Job| {
-            Some(Order {
+        let order = |job: &ControlledJob| {
+            Some(AgentOrder {
                 job: job.id,
                 body: job.request.order_of(agent)?.clone(),
                 packets_max: job.request.limit.packets.unwrap_or_default(),
@@ -471,7 +474,7 @@ impl Server {
         };
         let jobs = jobs.filter_map(order).collect();
         let generation = self.peers.get(agent).map_or(0, |peer| peer.generation);
-        Desired { generation, jobs, taps }
+        DesiredJobs { generation, jobs, taps }
     }
 
     /// Sends changed desired sets to agents.
@@ -490,27 +493,27 @@ impl Server {
 
     fn grant(&mut self, session: u64, renew: &Renew, now_ns: u64) -> Option<ServerAction> {
         let agent = self.sessions.get(&session)?.clone();
-        let asks: BTreeMap<u64, &BudgetAsk> = renew.budgets.iter().map(|ask| (ask.job, ask)).collect();
+        let asks: BTreeMap<u64, &BudgetRequest> = renew.budgets.iter().map(|ask| (ask.job, ask)).collect();
         let jobs: Vec<u64> = self.desired(&agent).jobs.iter().map(|order| order.job).collect();
         let asks = jobs.iter().filter_map(|job| asks.get(job).copied());
         let budgets = asks.filter_map(|ask| self.deal(&agent, ask, now_ns)).collect();
         let ttl_ns = self.settings.lease_ttl_ns;
         Some(ServerAction::Grant {
             session,
-            granted: Granted { asked_ns: renew.asked_ns, ttl_ns, jobs, budgets },
+            granted: GrantedLease { asked_ns: renew.asked_ns, ttl_ns, jobs, budgets },
         })
     }
 
-    fn deal(&mut self, agent: &str, ask: &BudgetAsk, now_ns: u64) -> Option<link::Budget> {
+    fn deal(&mut self, agent: &str, ask: &BudgetRequest, now_ns: u64) -> Option<link::PacketBudget> {
         let job = self.jobs.get_mut(&ask.job)?;
         let share = self.peers.get_mut(agent)?.shares.entry(ask.job).or_insert_with(|| {
             // It was allowed by this server before it began again, at most what was saved of it.
             let allowed = ask.allowed.min(job.shares.get(agent).copied().unwrap_or(0));
-            Share { allowed, used: ask.used.min(allowed), grant: ask.grant, gave_back: false }
+            GrantedShare { allowed, used: ask.used.min(allowed), grant: ask.grant, gave_back: false }
         });
         let hungry = self.hungry_ns.get(&ask.job);
         let is_hungry = hungry.is_some_and(|at| now_ns.saturating_sub(*at) < self.settings.lease_ttl_ns);
-        let crowd = Crowd { agents: job.agents.len() as u64, is_hungry, may_save: !self.store_is_full };
+        let crowd = AgentDemand { agents: job.agents.len() as u64, is_hungry, may_save: !self.store_is_full };
         let dealt = budget::deal(job, share, ask, crowd);
         if dealt.is_changed {
             job.shares.insert(agent.to_owned(), dealt.budget.allowed);
@@ -524,7 +527,7 @@ impl Server {
 }
 
 /// Number of a table, from 1; jobs on the same agents share one.
-fn number(tables: &mut Vec<link::TapTable>, table: link::TapTable) -> u32 {
+fn number(tables: &mut Vec<link::TapTableMessage>, table: link::TapTableMessage) -> u32 {
     let place = tables.iter().position(|known| *known == table).unwrap_or_else(|| {
         tables.push(table);
         tables.len() - 1

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use link::{Ahead, Capacity, Hello, Observed, ObservedJob, ObservedState};
+use link::{ClockOffset, Hello, HostCapacity, ObservedJob, ObservedJobs, ObservedState};
 
 /// Presence of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
+pub enum AgentPresence {
     /// Connected.
     Here {
         /// Number of the session.
@@ -26,7 +26,7 @@ pub enum Presence {
 
 /// An agent's share of a job's packets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Share {
+pub(super) struct GrantedShare {
     pub allowed: u64,
     pub used: u64,
     pub grant: u64,
@@ -36,11 +36,11 @@ pub(super) struct Share {
 
 /// A known agent.
 #[derive(Debug)]
-pub(super) struct Peer {
-    pub presence: Presence,
+pub(super) struct AgentPeer {
+    pub presence: AgentPresence,
     pub boot: u64,
     pub labels: BTreeMap<String, String>,
-    pub capacity: Capacity,
+    pub capacity: HostCapacity,
     /// Generation of the last set sent to it.
     pub generation: u64,
     /// Generation of the last set that it has adopted.
@@ -48,20 +48,20 @@ pub(super) struct Peer {
     pub observed: BTreeMap<u64, ObservedJob>,
     number: u64,
     is_asked: bool,
-    pub shares: BTreeMap<u64, Share>,
-    pub ahead: Option<Ahead>,
+    pub shares: BTreeMap<u64, GrantedShare>,
+    pub ahead: Option<ClockOffset>,
     /// Whether its set must be sent again.
     pub is_outdated: bool,
 }
 
-impl Peer {
+impl AgentPeer {
     /// An agent known only from jobs.
     pub(super) fn absent(now_ns: u64, boot: u64) -> Self {
         Self {
-            presence: Presence::Away { since_ns: now_ns },
+            presence: AgentPresence::Away { since_ns: now_ns },
             boot,
             labels: BTreeMap::new(),
-            capacity: Capacity::default(),
+            capacity: HostCapacity::default(),
             generation: 0,
             seen_generation: 0,
             observed: BTreeMap::new(),
@@ -79,7 +79,7 @@ impl Peer {
             // Its monitors died, and their allowances are lost.
             self.shares.clear();
         }
-        self.presence = Presence::Here { session };
+        self.presence = AgentPresence::Here { session };
         self.boot = hello.boot;
         self.labels = hello.labels;
         self.capacity = hello.capacity;
@@ -90,7 +90,7 @@ impl Peer {
         self.is_outdated = false;
     }
 
-    fn take_all(&mut self, observed: Observed) {
+    fn take_all(&mut self, observed: ObservedJobs) {
         self.number = observed.number;
         self.seen_generation = observed.generation;
         self.observed = observed.jobs.into_iter().map(|job| (job.job, job)).collect();
@@ -98,7 +98,7 @@ impl Peer {
     }
 
     /// Adopts changes; returns whether a complete report must be requested.
-    pub(super) fn observe(&mut self, observed: Observed) -> bool {
+    pub(super) fn observe(&mut self, observed: ObservedJobs) -> bool {
         if observed.is_everything {
             self.take_all(observed);
             return false;
@@ -120,7 +120,7 @@ impl Peer {
 
     pub(super) fn session(&self) -> Option<u64> {
         match self.presence {
-            Presence::Here { session } => Some(session),
+            AgentPresence::Here { session } => Some(session),
             _ => None,
         }
     }
@@ -128,8 +128,8 @@ impl Peer {
     /// Time since its disconnection.
     pub(super) fn away_ns(&self, now_ns: u64) -> Option<u64> {
         match self.presence {
-            Presence::Here { .. } => None,
-            Presence::Away { since_ns } | Presence::Absent { since_ns } => {
+            AgentPresence::Here { .. } => None,
+            AgentPresence::Away { since_ns } | AgentPresence::Absent { since_ns } => {
                 Some(now_ns.saturating_sub(since_ns))
             }
         }

@@ -1,13 +1,13 @@
 //! Progress of jobs from the reports of agents. Reports older than the last set sent are ignored.
 
-use link::{Now, ObservedState};
+use link::{ObservedState, SessionTime};
 
-use super::{Peer, Presence, Server, ServerAction};
-use crate::job::{Degraded, Job, JobState, Kind, Why};
+use super::{AgentPeer, AgentPresence, ServerAction, ServerControl};
+use crate::job::{ControlledJob, Degradation, EndReason, JobLifetime, JobState};
 
-impl Server {
+impl ServerControl {
     /// Recomputes the state of all jobs. Fast enough for hundreds of jobs and agents.
-    pub(super) fn reconcile(&mut self, now: Now) {
+    pub(super) fn reconcile(&mut self, now: SessionTime) {
         self.miss(now.monotonic_ns);
         let jobs: Vec<u64> = self.jobs.keys().copied().collect();
         for id in jobs {
@@ -37,7 +37,7 @@ impl Server {
 
     /// Starts the timers of ending jobs, and drops those of ended ones.
     fn note_drains(&mut self, now_ns: u64) {
-        let is_draining = |job: &&Job| matches!(job.state, JobState::Draining(_));
+        let is_draining = |job: &&ControlledJob| matches!(job.state, JobState::Draining(_));
         self.drains.retain(|(job, _), _| self.jobs.get(job).is_some_and(|job| is_draining(&job)));
         for job in self.jobs.values().filter(is_draining) {
             for agent in job.agents.keys() {
@@ -69,41 +69,41 @@ impl Server {
         let missing: Vec<_> = agents.into_iter().filter(|(agent, _)| is_missing(agent)).collect();
         let Some(job) = self.jobs.get_mut(&job) else { return };
         for (agent, boot) in missing {
-            job.note(Degraded::EndedWithout { agent, boot });
+            job.note(Degradation::EndedWithout { agent, boot });
         }
     }
 
     /// Stops waiting for agents after a long absence.
     fn miss(&mut self, now_ns: u64) {
         for (agent, peer) in &mut self.peers {
-            if let Presence::Away { since_ns } = peer.presence
+            if let AgentPresence::Away { since_ns } = peer.presence
                 && now_ns.saturating_sub(since_ns) >= self.settings.absent_after_ns
             {
-                peer.presence = Presence::Absent { since_ns };
+                peer.presence = AgentPresence::Absent { since_ns };
                 self.actions.push(ServerAction::Idle { agent: agent.clone() });
             }
         }
     }
 
     /// Reason to end a job, if any.
-    fn is_through(&self, job: &Job, now: Now) -> Option<Why> {
+    fn is_through(&self, job: &ControlledJob, now: SessionTime) -> Option<EndReason> {
         if job.request.limit.ends_at_ns.is_some_and(|at| at <= now.wall_ns) {
-            return Some(Why::TimeLimit);
+            return Some(EndReason::TimeLimit);
         }
         if self.has_taken_all(job, now.monotonic_ns) {
-            return Some(Why::PacketLimit);
+            return Some(EndReason::PacketLimit);
         }
         if !job.request.is_open() && job.agents.keys().any(|agent| self.is_hopeless(agent, job.id)) {
-            return Some(Why::Poisoned);
+            return Some(EndReason::Poisoned);
         }
-        if job.request.kind == Kind::Standing || job.agents.is_empty() {
+        if job.request.kind == JobLifetime::Standing || job.agents.is_empty() {
             return None;
         }
         let states: Option<Vec<_>> =
             job.agents.keys().map(|agent| self.final_state(agent, job.id, now.monotonic_ns)).collect();
         let states = states?;
         let is_hopeless = states.iter().all(|state| state.is_hopeless());
-        Some(if is_hopeless { Why::Poisoned } else { Why::Finished })
+        Some(if is_hopeless { EndReason::Poisoned } else { EndReason::Finished })
     }
 
     /// Whether a connected agent will never run a job.
@@ -122,7 +122,7 @@ impl Server {
     }
 
     /// Its leases have expired, so none of its monitors run.
-    pub(super) fn is_written_off(&self, peer: &Peer, now_ns: u64) -> bool {
+    pub(super) fn is_written_off(&self, peer: &AgentPeer, now_ns: u64) -> bool {
         peer.away_ns(now_ns).is_some_and(|away| away >= self.written_off_after_ns())
     }
 
@@ -138,7 +138,7 @@ impl Server {
     }
 
     /// Whether a job's packets are all granted, and used by the connected agents.
-    fn has_taken_all(&self, job: &Job, now_ns: u64) -> bool {
+    fn has_taken_all(&self, job: &ControlledJob, now_ns: u64) -> bool {
         if job.request.limit.packets.is_none() || job.packets_left() > 0 {
             return false;
         }

@@ -1,31 +1,31 @@
 //! Scripts of events and the resulting actions of a server.
 
 use super::*;
-use crate::job::{Kind, Limit};
-use link::{BudgetAsk, Capacity, ObservedJob};
-use plan::{Burden, Cost};
+use crate::job::{JobLifetime, JobLimit};
+use link::{BudgetRequest, HostCapacity, ObservedJob};
+use plan::{JobCost, ResourceUsage};
 
 const S: u64 = 1_000_000_000;
 
-fn at(seconds: u64) -> Now {
-    Now { monotonic_ns: seconds * S, wall_ns: (seconds * S) as i64 }
+fn at(seconds: u64) -> SessionTime {
+    SessionTime { monotonic_ns: seconds * S, wall_ns: (seconds * S) as i64 }
 }
 
-fn request(key: &str, kind: Kind) -> Request {
-    Request {
+fn request(key: &str, kind: JobLifetime) -> JobSpec {
+    JobSpec {
         key: key.into(),
         owner: "ann".into(),
         name: String::new(),
         labels: BTreeMap::new(),
         kind,
         on: BTreeMap::from([("role".into(), "web".into())]),
-        limit: Limit::default(),
-        cost: Cost {
-            base: Burden { cpu_millis: 5, memory_bytes: 1 << 20 },
+        limit: JobLimit::default(),
+        cost: JobCost {
+            base: ResourceUsage { cpu_millis: 5, memory_bytes: 1 << 20 },
             cpu_ns_per_packet: 50,
-            ..Cost::default()
+            ..JobCost::default()
         },
-        taps: crate::Taps::One,
+        taps: crate::TapAssignment::One,
         interfaces: vec![],
         body: b"plan".as_slice().into(),
         parts: BTreeMap::new(),
@@ -39,13 +39,13 @@ fn hello(agent: &str, boot: u64, jobs: &[(u64, ObservedState)]) -> Box<Hello> {
         ..ObservedJob::default()
     };
     let observed =
-        Observed { number: 1, generation: 0, is_everything: true, jobs: jobs.iter().map(job).collect() };
+        ObservedJobs { number: 1, generation: 0, is_everything: true, jobs: jobs.iter().map(job).collect() };
     let labels = BTreeMap::from([("role".into(), "web".into())]);
-    let capacity = Capacity {
+    let capacity = HostCapacity {
         packets_per_second: 100_000,
         jobs_cpu_millis_max: 25,
         jobs_memory_bytes_max: 1 << 30,
-        ..Capacity::default()
+        ..HostCapacity::default()
     };
     Box::new(Hello { agent: agent.into(), boot, labels, capacity, observed, ..Hello::default() })
 }
@@ -60,20 +60,21 @@ fn observed(session: u64, number: u64, generation: u64, jobs: &[(u64, ObservedSt
     ServerEvent::Observed { session, observed }
 }
 
-fn submit(server: &mut Server, request: Request) -> Result<Submitted, Refusal> {
+fn submit(server: &mut ServerControl, request: JobSpec) -> Result<SubmittedJob, AdmissionError> {
     let actions = server.handle(ServerEvent::Submit(Box::new(request)), at(1));
     let answer = |action| if let ServerAction::Submitted(answer) = action { Some(answer) } else { None };
     actions.into_iter().find_map(answer).expect("an answer")
 }
 
 fn stop(job: u64) -> ServerEvent {
-    ServerEvent::Stop { job, why: Why::Stopped { by: "ann".into() } }
+    ServerEvent::Stop { job, why: EndReason::Stopped { by: "ann".into() } }
 }
 
 /// Short form of actions.
 fn short(actions: Vec<ServerAction>) -> Vec<String> {
-    let of_set =
-        |desired: &Desired| format!("{:?}", desired.jobs.iter().map(|order| order.job).collect::<Vec<_>>());
+    let of_set = |desired: &DesiredJobs| {
+        format!("{:?}", desired.jobs.iter().map(|order| order.job).collect::<Vec<_>>())
+    };
     let one = |action: ServerAction| match action {
         ServerAction::Save(job) => format!("save {} {:?}", job.id, job.state),
         ServerAction::Submitted(_) => "submitted".into(),
@@ -91,27 +92,27 @@ fn short(actions: Vec<ServerAction>) -> Vec<String> {
 }
 
 /// Checks the actions for events, each at its second.
-fn check(server: &mut Server, script: &[(u64, ServerEvent, &[&str])]) {
+fn check(server: &mut ServerControl, script: &[(u64, ServerEvent, &[&str])]) {
     for (seconds, event, expected) in script {
         assert_eq!(short(server.handle(event.clone(), at(*seconds))), *expected, "at {seconds}: {event:?}");
     }
 }
 
-fn server() -> Server {
-    Server::new(ServerSettings::default(), Loaded::default(), at(0))
+fn server() -> ServerControl {
+    ServerControl::new(ServerSettings::default(), RestoredControl::default(), at(0))
 }
 
 #[test]
 fn a_job_from_the_question_to_its_end() {
     let mut server = server();
-    let lane = Lane { boot: 1, job: 1, attempt: 1 };
+    let lane = RecordLane { boot: 1, job: 1, attempt: 1 };
     check(
         &mut server,
         &[
             (0, connected(1, "a", 1), &["welcome 1 []"]),
             (
                 1,
-                ServerEvent::Submit(request("k", Kind::Standing).into()),
+                ServerEvent::Submit(request("k", JobLifetime::Standing).into()),
                 &["save 1 Arming", "submitted", "desire 1 [1]"],
             ),
             // Receipt of the order does not mean that it runs.
@@ -143,70 +144,93 @@ fn a_job_from_the_question_to_its_end() {
 fn one_key_makes_one_job_also_after_a_restart() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
-    assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: true }));
-    assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
+    assert_eq!(
+        submit(&mut server, request("k", JobLifetime::Standing)),
+        Ok(SubmittedJob { job: 1, is_new: true })
+    );
+    assert_eq!(
+        submit(&mut server, request("k", JobLifetime::Standing)),
+        Ok(SubmittedJob { job: 1, is_new: false })
+    );
     let keys = vec![("ann".into(), "k".into(), 1)];
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, keys, ..Loaded::default() };
-    let mut server = Server::new(ServerSettings::default(), loaded, at(0));
-    assert_eq!(submit(&mut server, request("k", Kind::Standing)), Ok(Submitted { job: 1, is_new: false }));
-    assert_eq!(submit(&mut server, request("", Kind::Standing)), Ok(Submitted { job: 2, is_new: true }));
+    let loaded = RestoredControl {
+        jobs: server.jobs().cloned().collect(),
+        last_job: 1,
+        keys,
+        ..RestoredControl::default()
+    };
+    let mut server = ServerControl::new(ServerSettings::default(), loaded, at(0));
+    assert_eq!(
+        submit(&mut server, request("k", JobLifetime::Standing)),
+        Ok(SubmittedJob { job: 1, is_new: false })
+    );
+    assert_eq!(
+        submit(&mut server, request("", JobLifetime::Standing)),
+        Ok(SubmittedJob { job: 2, is_new: true })
+    );
 }
 
 #[test]
 fn what_is_too_much_is_refused_with_its_reason() {
     let mut server = server();
-    let on = request("", Kind::OneOff).on;
-    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::NoAgent { on }));
+    let on = request("", JobLifetime::OneOff).on;
+    assert_eq!(submit(&mut server, request("", JobLifetime::OneOff)), Err(AdmissionError::NoAgent { on }));
     server.handle(connected(1, "a", 1), at(0));
-    let past = Limit { ends_at_ns: Some(1), packets: None };
+    let past = JobLimit { ends_at_ns: Some(1), packets: None };
     assert_eq!(
-        submit(&mut server, Request { limit: past, ..request("", Kind::OneOff) }),
-        Err(Refusal::EndsInThePast)
+        submit(&mut server, JobSpec { limit: past, ..request("", JobLifetime::OneOff) }),
+        Err(AdmissionError::EndsInThePast)
     );
     for _ in 0..2 {
-        assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+        assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     }
     let why = "it would take about 0.01 cores and 1 MiB, and 0.01 cores and 1022 MiB are left of 0.03 cores and 1024 MiB";
-    let costly = Refusal::TooCostly { agent: "a".into(), why: why.into() };
-    assert_eq!(submit(&mut server, request("", Kind::Standing)), Err(costly));
+    let costly = AdmissionError::TooCostly { agent: "a".into(), why: why.into() };
+    assert_eq!(submit(&mut server, request("", JobLifetime::Standing)), Err(costly));
     // Another host can, and the first is named.
     server.handle(connected(2, "b", 1), at(0));
-    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+    assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     let third = server.jobs().last().expect("three jobs");
     assert_eq!(third.agents.keys().collect::<Vec<_>>(), ["b"]);
     assert_eq!(
         server.degraded(third),
-        BTreeSet::from([Degraded::NoRoom { agent: "a".into(), why: why.into() }])
+        BTreeSet::from([Degradation::NoRoom { agent: "a".into(), why: why.into() }])
     );
     // Fewer packets allow more jobs.
     let renew = Renew { packets_per_second: 1, ..Renew::default() };
     server.handle(ServerEvent::Renew { session: 1, renew }, at(1));
-    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+    assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     server.settings.jobs_max = 2;
-    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::TooMany { max: 2 }));
+    assert_eq!(
+        submit(&mut server, request("", JobLifetime::OneOff)),
+        Err(AdmissionError::TooMany { max: 2 })
+    );
     server.settings.jobs_per_owner_max = 2;
-    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::OwnerHasTooMany { max: 2 }));
+    assert_eq!(
+        submit(&mut server, request("", JobLifetime::OneOff)),
+        Err(AdmissionError::OwnerHasTooMany { max: 2 })
+    );
     server.handle(ServerEvent::StoreIsFull(true), at(1));
-    assert_eq!(submit(&mut server, request("", Kind::OneOff)), Err(Refusal::StoreIsFull));
+    assert_eq!(submit(&mut server, request("", JobLifetime::OneOff)), Err(AdmissionError::StoreIsFull));
 }
 
 #[test]
 fn an_agent_that_joins_and_has_no_room_is_shown() {
     let mut server = server();
     for _ in 0..3 {
-        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
     }
     let actions = short(server.handle(connected(1, "a", 1), at(0)));
     assert_eq!(actions.last().map(|action| &**action), Some("welcome 1 [1, 2]"));
     let third = server.jobs().last().expect("three jobs");
     let degraded = server.degraded(third);
     let said = degraded.first().expect("it is said");
-    assert!(matches!(said, Degraded::NoRoom { agent, .. } if agent == "a"), "{said:?}");
+    assert!(matches!(said, Degradation::NoRoom { agent, .. } if agent == "a"), "{said:?}");
 }
 
 #[test]
 fn a_standing_job_gets_room_when_there_is_some() {
-    let busy = |server: &mut Server, packets_per_second| {
+    let busy = |server: &mut ServerControl, packets_per_second| {
         let renew = Renew { packets_per_second, ..Renew::default() };
         server.handle(ServerEvent::Renew { session: 1, renew }, at(2))
     };
@@ -215,15 +239,15 @@ fn a_standing_job_gets_room_when_there_is_some() {
         let mut server = server();
         server.handle(connected(1, "a", 1), at(0));
         server.handle(connected(2, "b", 1), at(0));
-        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
-        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
+        assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
         busy(&mut server, 300_000);
-        let third = Request {
-            cost: Cost { cpu_ns_per_packet: 40, ..Cost::default() },
-            ..request("", Kind::Standing)
+        let third = JobSpec {
+            cost: JobCost { cpu_ns_per_packet: 40, ..JobCost::default() },
+            ..request("", JobLifetime::Standing)
         };
         assert!(submit(&mut server, third).is_ok());
-        let lacks = |server: &Server| server.jobs().any(|job| !job.agents.contains_key("a"));
+        let lacks = |server: &ServerControl| server.jobs().any(|job| !job.agents.contains_key("a"));
         assert!(lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
         (server, lacks)
     };
@@ -250,7 +274,7 @@ fn a_standing_job_gets_room_when_there_is_some() {
 fn an_agent_that_is_gone_is_waited_for_and_then_not() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
-    assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+    assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
     check(
         &mut server,
         &[
@@ -285,14 +309,15 @@ fn an_agent_that_is_gone_is_waited_for_and_then_not() {
 fn a_server_that_begins_again_adopts_what_runs() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
-    assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
-    let loaded = Loaded { jobs: server.jobs().cloned().collect(), last_job: 1, ..Loaded::default() };
-    let mut server = Server::new(ServerSettings::default(), loaded, at(100));
+    assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
+    let loaded =
+        RestoredControl { jobs: server.jobs().cloned().collect(), last_job: 1, ..RestoredControl::default() };
+    let mut server = ServerControl::new(ServerSettings::default(), loaded, at(100));
     let mut hello = hello("a", 1, &[(1, ObservedState::Running), (9, ObservedState::Running)]);
     hello.observed.generation = 41;
     let actions = server.handle(ServerEvent::Connected { session: 1, hello }, at(101));
     // Job 9 has ended and stops, because it is not in the set, which is newer than the agent's.
-    let expected = Desired { generation: 42, jobs: server.desired("a").jobs, taps: vec![] };
+    let expected = DesiredJobs { generation: 42, jobs: server.desired("a").jobs, taps: vec![] };
     assert_eq!(actions, [ServerAction::Welcome { session: 1, desired: expected }]);
     assert_eq!(server.degraded(server.jobs().next().expect("a job")), BTreeSet::new());
 }
@@ -301,9 +326,9 @@ fn a_server_that_begins_again_adopts_what_runs() {
 fn jobs_end_when_their_time_is_over_or_all_are_through() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
-    let limit = Limit { ends_at_ns: Some(9 * S as i64), packets: None };
-    assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
-    assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
+    let limit = JobLimit { ends_at_ns: Some(9 * S as i64), packets: None };
+    assert!(submit(&mut server, JobSpec { limit, ..request("", JobLifetime::Standing) }).is_ok());
+    assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     assert_eq!(server.timeout(at(1)), Some(9 * S));
     let poisoned = observed(1, 2, 3, &[(2, ObservedState::Poisoned)]);
     check(
@@ -314,7 +339,7 @@ fn jobs_end_when_their_time_is_over_or_all_are_through() {
         ],
     );
     let ServerEvent::Observed { observed, .. } = poisoned else { return };
-    let observed = Observed { number: 3, generation: 4, ..observed };
+    let observed = ObservedJobs { number: 3, generation: 4, ..observed };
     let actions = short(server.handle(ServerEvent::Observed { session: 1, observed }, at(9)));
     assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
 }
@@ -325,7 +350,7 @@ fn a_job_on_some_interfaces_claims_their_addresses_alone() {
     for (session, agent, ends) in [(1, "a", [1, 2]), (2, "b", [3, 4])] {
         let mut hello = hello(agent, 1, &[]);
         let [eth0, eth1] = ends.map(|end| crate::taps::write([10, 0, 0, end].into()));
-        let passing = |interface: &str, ip: &bytes::Bytes| link::Passing {
+        let passing = |interface: &str, ip: &bytes::Bytes| link::InterfaceAddresses {
             interface: interface.into(),
             addresses: vec![ip.clone()],
         };
@@ -337,10 +362,12 @@ fn a_job_on_some_interfaces_claims_their_addresses_alone() {
     for (interfaces, own, others) in
         [(on(&[]), &[1, 2][..], &[3, 4][..]), (on(&["eth1"]), &[2], &[4]), (on(&["eth*"]), &[1, 2], &[3, 4])]
     {
-        let job =
-            submit(&mut server, Request { interfaces, cost: Cost::default(), ..request("", Kind::Standing) })
-                .expect("taken")
-                .job;
+        let job = submit(
+            &mut server,
+            JobSpec { interfaces, cost: JobCost::default(), ..request("", JobLifetime::Standing) },
+        )
+        .expect("taken")
+        .job;
         let table = server.table(job, "a").expect("a table");
         let ends = |list: &[bytes::Bytes]| list.iter().map(|ip| ip[3]).collect::<Vec<_>>();
         assert_eq!((ends(&table.own), ends(&table.others)), (own.to_vec(), others.to_vec()));
@@ -354,9 +381,9 @@ fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
     for (i, _) in wants.iter().enumerate() {
         server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
     }
-    let limit = Limit { packets: Some(packets), ends_at_ns: None };
-    assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
-    let mut asks = vec![BudgetAsk { job: 1, ..BudgetAsk::default() }; wants.len()];
+    let limit = JobLimit { packets: Some(packets), ends_at_ns: None };
+    assert!(submit(&mut server, JobSpec { limit, ..request("", JobLifetime::Standing) }).is_ok());
+    let mut asks = vec![BudgetRequest { job: 1, ..BudgetRequest::default() }; wants.len()];
     for round in 0..500 {
         for (i, ask) in asks.iter_mut().enumerate() {
             let renew = Renew { budgets: vec![*ask], ..Renew::default() };
@@ -411,10 +438,10 @@ fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
     for (session, agent) in [(1, "a"), (2, "b")] {
         server.handle(connected(session, agent, 1), at(0));
     }
-    let limit = Limit { packets: Some(1000), ends_at_ns: None };
-    assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
+    let limit = JobLimit { packets: Some(1000), ends_at_ns: None };
+    assert!(submit(&mut server, JobSpec { limit, ..request("", JobLifetime::Standing) }).is_ok());
     let mut saved = None;
-    let mut ask = |server: &mut Server, session, ask: BudgetAsk, seconds| {
+    let mut ask = |server: &mut ServerControl, session, ask: BudgetRequest, seconds| {
         let renew = Renew { budgets: vec![ask], ..Renew::default() };
         let mut budget = None;
         for action in server.handle(ServerEvent::Renew { session, renew }, at(seconds)) {
@@ -427,24 +454,27 @@ fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
         // None: the job has ended.
         budget.zip(saved.clone())
     };
-    let nothing = BudgetAsk { job: 1, ..BudgetAsk::default() };
+    let nothing = BudgetRequest { job: 1, ..BudgetRequest::default() };
     let (of_a, _) = ask(&mut server, 1, nothing, 2).expect("granted and saved");
     let (of_b, job) = ask(&mut server, 2, nothing, 2).expect("granted and saved");
     assert_eq!((of_a.allowed, of_b.allowed, job.granted), (250, 187, 437));
     // In another incarnation, what `a` had been allowed is lost.
     for (boot, most) in [(1, 1000), (2, 750)] {
-        let loaded = Loaded { jobs: vec![job.clone()], last_job: 1, ..Loaded::default() };
-        let mut server = Server::new(ServerSettings::default(), loaded, at(3));
+        let loaded = RestoredControl { jobs: vec![job.clone()], last_job: 1, ..RestoredControl::default() };
+        let mut server = ServerControl::new(ServerSettings::default(), loaded, at(3));
         server.handle(connected(3, "a", boot), at(3));
         server.handle(connected(4, "b", 1), at(3));
         let mut b = of_b;
-        let mut claim = BudgetAsk { job: 1, allowed: u64::MAX, grant: of_a.grant, ..nothing };
+        let mut claim = BudgetRequest { job: 1, allowed: u64::MAX, grant: of_a.grant, ..nothing };
         for round in 0..50 {
             let Some((told, _)) = ask(&mut server, 3, claim, 4 + round) else { break };
-            claim =
-                BudgetAsk { allowed: if round % 2 == 0 { 0 } else { u64::MAX }, grant: told.grant, ..claim };
+            claim = BudgetRequest {
+                allowed: if round % 2 == 0 { 0 } else { u64::MAX },
+                grant: told.grant,
+                ..claim
+            };
             let spent =
-                BudgetAsk { allowed: b.allowed, used: b.allowed, grant: b.grant, waits: true, ..nothing };
+                BudgetRequest { allowed: b.allowed, used: b.allowed, grant: b.grant, waits: true, ..nothing };
             let Some((told, _)) = ask(&mut server, 4, spent, 4 + round) else { break };
             b = told;
             assert!(b.allowed <= most, "boot {boot}, round {round}: {b:?}");
@@ -462,7 +492,7 @@ fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
             hello.capacity.addresses = vec![crate::taps::write([10, 0, 0, session as u8].into())];
             server.handle(ServerEvent::Connected { session, hello }, at(0));
         }
-        assert!(submit(&mut server, request("", Kind::Standing)).is_ok());
+        assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
         assert_eq!(server.table(1, "a").map(|table| table.others.len()), Some(1));
         server.handle(observed(2, 2, 2, &[(1, state)]), at(2));
         assert_eq!(server.table(1, "a"), None, "{state:?}");
@@ -478,19 +508,21 @@ fn agents_with_parts_of_their_own_are_told_these_and_no_others_any() {
     let parts = |agents: &[&str]| -> BTreeMap<String, bytes::Bytes> {
         agents.iter().map(|agent| ((*agent).to_owned(), agent.to_uppercase().into_bytes().into())).collect()
     };
-    let asked = |agents: &[&str]| Request {
+    let asked = |agents: &[&str]| JobSpec {
         parts: parts(agents),
-        cost: Cost::default(),
-        ..request("", Kind::Standing)
+        cost: JobCost::default(),
+        ..request("", JobLifetime::Standing)
     };
-    let missing = Refusal::Missing { agent: "d".into() };
+    let missing = AdmissionError::Missing { agent: "d".into() };
     assert_eq!(submit(&mut server, asked(&["a", "d"])), Err(missing));
     let mut heavy = asked(&["a", "b"]);
     heavy.cost.base.cpu_millis = 26;
-    assert!(matches!(submit(&mut server, heavy), Err(Refusal::TooCostly { agent, .. }) if agent == "a"));
+    assert!(
+        matches!(submit(&mut server, heavy), Err(AdmissionError::TooCostly { agent, .. }) if agent == "a")
+    );
     assert_eq!(submit(&mut server, asked(&["a", "b"])).map(|taken| taken.job), Ok(1));
     server.handle(connected(4, "e", 1), at(1));
-    let told = |server: &Server, agent: &str| -> Vec<bytes::Bytes> {
+    let told = |server: &ServerControl, agent: &str| -> Vec<bytes::Bytes> {
         server.desired(agent).jobs.into_iter().map(|order| order.body).collect()
     };
     for (agent, expected) in [("a", Some("A")), ("b", Some("B")), ("c", None), ("e", None)] {

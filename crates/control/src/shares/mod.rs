@@ -1,5 +1,5 @@
 //! Slice of flows that switches mirror under SAMPLE auto. A monitor that processes only few of its flows gets a smaller
-//! slice, of two to the minus its level ([`plan::Slice`]). When it processes all of them again, the slice grows, up to
+//! slice, of two to the minus its level ([`plan::FlowSlice`]). When it processes all of them again, the slice grows, up to
 //! all flows.
 //!
 //! One change at a time, over all switches. Decrease: monitors are notified first and have acknowledged before
@@ -7,19 +7,19 @@
 //! a change. A monitor that has to decrease soon after an increase waits twice as long each time. A switch that does
 //! not obey, or whose monitor does not acknowledge, is left unchanged from then on.
 
-mod one;
+mod monitor_share;
 
 use std::time::Duration;
 
-use one::One;
-pub use one::{Change, HOLD, STEP_MAX, Said};
+use monitor_share::MonitorShare;
+pub use monitor_share::{HOLD, MonitorReport, STEP_MAX, ShareChange};
 
 /// Time for a monitor to acknowledge a level.
 const HEED_MAX: Duration = Duration::from_secs(20);
 
 /// Actions, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ShareAction {
     /// Send a monitor its level.
     Tell {
         /// Index of the monitor.
@@ -27,21 +27,21 @@ pub enum Action {
         /// The level.
         level: u8,
     },
-    /// Set the levels of the switches, one per monitor. The result is passed to [`Shares::copied`].
+    /// Set the levels of the switches, one per monitor. The result is passed to [`SampleShares::copied`].
     Copy(Vec<u8>),
 }
 
 /// See the module documentation.
 #[derive(Debug)]
-pub struct Shares {
-    all: Vec<One>,
-    phase: Phase,
-    changes: Vec<Change>,
+pub struct SampleShares {
+    all: Vec<MonitorShare>,
+    phase: ChangePhase,
+    changes: Vec<ShareChange>,
 }
 
 /// Phase of a change.
 #[derive(Debug, PartialEq)]
-enum Phase {
+enum ChangePhase {
     Steady,
     /// Monitors with a smaller slice have been notified, and some have not acknowledged.
     Telling {
@@ -54,16 +54,16 @@ enum Phase {
     },
 }
 
-impl Shares {
+impl SampleShares {
     /// All monitors start with all flows. `levels_max`: maximum level of each switch; 0: it always mirrors all flows.
     #[must_use]
-    pub fn new(levels_max: &[u8]) -> Shares {
-        let all = levels_max.iter().map(|max| One::new(*max)).collect();
-        Shares { all, phase: Phase::Steady, changes: Vec::new() }
+    pub fn new(levels_max: &[u8]) -> SampleShares {
+        let all = levels_max.iter().map(|max| MonitorShare::new(*max)).collect();
+        SampleShares { all, phase: ChangePhase::Steady, changes: Vec::new() }
     }
 
     /// Handles the report of a monitor.
-    pub fn said(&mut self, now: Duration, monitor: usize, said: Said) {
+    pub fn said(&mut self, now: Duration, monitor: usize, said: MonitorReport) {
         if let Some(one) = self.all.get_mut(monitor) {
             one.hear(now, said);
         }
@@ -77,10 +77,10 @@ impl Shares {
     }
 
     /// Decides after time has passed or a report has arrived.
-    pub fn look(&mut self, now: Duration) -> Vec<Action> {
-        match std::mem::replace(&mut self.phase, Phase::Steady) {
-            Phase::Steady => self.decide(now),
-            Phase::Telling { since, mut to } => {
+    pub fn look(&mut self, now: Duration) -> Vec<ShareAction> {
+        match std::mem::replace(&mut self.phase, ChangePhase::Steady) {
+            ChangePhase::Steady => self.decide(now),
+            ChangePhase::Telling { since, mut to } => {
                 let is_late = now.saturating_sub(since) > HEED_MAX;
                 let mut actions = Vec::new();
                 let mut waits = false;
@@ -89,26 +89,27 @@ impl Shares {
                         continue;
                     }
                     if is_late {
-                        actions.push(Action::Tell { monitor, level: one.level });
+                        actions.push(ShareAction::Tell { monitor, level: one.level });
                         to[monitor] = one.level;
                         self.changes
                             .extend(one.freeze(monitor, "its monitor does not say that it heeds less"));
                     }
                     waits |= !is_late;
                 }
-                self.phase = if waits { Phase::Telling { since, to } } else { self.copy(to, &mut actions) };
+                self.phase =
+                    if waits { ChangePhase::Telling { since, to } } else { self.copy(to, &mut actions) };
                 actions
             }
-            copying @ Phase::Copying { .. } => {
+            copying @ ChangePhase::Copying { .. } => {
                 self.phase = copying;
                 Vec::new()
             }
         }
     }
 
-    /// Handles the result of [`Action::Copy`]: done, or all switches unchanged.
-    pub fn copied(&mut self, now: Duration, went: Result<(), String>) -> Vec<Action> {
-        let Phase::Copying { to } = std::mem::replace(&mut self.phase, Phase::Steady) else {
+    /// Handles the result of [`ShareAction::Copy`]: done, or all switches unchanged.
+    pub fn copied(&mut self, now: Duration, went: Result<(), String>) -> Vec<ShareAction> {
+        let ChangePhase::Copying { to } = std::mem::replace(&mut self.phase, ChangePhase::Steady) else {
             return Vec::new();
         };
         let mut actions = Vec::new();
@@ -119,14 +120,14 @@ impl Shares {
             let is_more = level < one.level;
             match &went {
                 Ok(()) => {
-                    self.changes.push(Change { monitor, level, rate: one.rate(), frozen: None });
+                    self.changes.push(ShareChange { monitor, level, rate: one.rate(), frozen: None });
                     one.change(now, level);
                 }
                 Err(why) => self.changes.extend(one.freeze(monitor, why)),
             }
             // Monitors with a smaller slice were notified before.
             if is_more == went.is_ok() {
-                actions.push(Action::Tell { monitor, level: one.level });
+                actions.push(ShareAction::Tell { monitor, level: one.level });
             }
         }
         actions
@@ -139,11 +140,11 @@ impl Shares {
     }
 
     /// Changes since the last call.
-    pub fn take_changes(&mut self) -> Vec<Change> {
+    pub fn take_changes(&mut self) -> Vec<ShareChange> {
         std::mem::take(&mut self.changes)
     }
 
-    fn decide(&mut self, now: Duration) -> Vec<Action> {
+    fn decide(&mut self, now: Duration) -> Vec<ShareAction> {
         for (monitor, one) in self.all.iter_mut().enumerate() {
             if one.is_disobeyed() {
                 self.changes
@@ -156,23 +157,23 @@ impl Shares {
             return Vec::new();
         }
         let less = both().filter(|(_, (one, level))| **level > one.level);
-        let actions: Vec<Action> =
-            less.map(|(monitor, (_, level))| Action::Tell { monitor, level: *level }).collect();
+        let actions: Vec<ShareAction> =
+            less.map(|(monitor, (_, level))| ShareAction::Tell { monitor, level: *level }).collect();
         if actions.is_empty() {
             let mut actions = actions;
             self.phase = self.copy(to, &mut actions);
             return actions;
         }
-        self.phase = Phase::Telling { since: now, to };
+        self.phase = ChangePhase::Telling { since: now, to };
         actions
     }
 
     /// Notifies switches of changed levels.
-    fn copy(&self, to: Vec<u8>, actions: &mut Vec<Action>) -> Phase {
+    fn copy(&self, to: Vec<u8>, actions: &mut Vec<ShareAction>) -> ChangePhase {
         if to == self.levels() {
-            return Phase::Steady;
+            return ChangePhase::Steady;
         }
-        actions.push(Action::Copy(to.clone()));
-        Phase::Copying { to }
+        actions.push(ShareAction::Copy(to.clone()));
+        ChangePhase::Copying { to }
     }
 }

@@ -1,13 +1,13 @@
-//! An agent's process in the simulation: the caller of `control::Agent`, the spool, a session, and monitors that make
+//! An agent's process in the simulation: the caller of `control::AgentControl`, the spool, a session, and monitors that make
 //! numbered tuples.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use control::{Agent, AgentAction, AgentEvent, AgentSettings, End};
+use control::{AgentAction, AgentControl, AgentEvent, AgentSettings, MonitorEnd};
 use link::{
-    AgentEvent as LinkEvent, AgentSession, Capacity, Data, Form, Hello, Lane, Now, Order, Spool, SpoolLimits,
-    TapTable, VERSIONS,
+    AgentOrder, AgentSession, AgentSessionEvent as LinkEvent, DataRecord, Hello, HostCapacity, PayloadFormat,
+    RecordLane, SessionTime, Spool, SpoolLimits, TapTableMessage, VERSIONS,
 };
 
 use crate::disk::AgentDisk;
@@ -50,18 +50,18 @@ pub struct Host {
 /// An incarnation of the agent's process.
 pub struct Process {
     pub boot: u64,
-    control: Agent,
+    control: AgentControl,
     pub spool: Spool,
     session: Option<(u64, AgentSession)>,
     dials_at_ns: u64,
-    pub monitors: BTreeMap<Lane, Monitor>,
+    pub monitors: BTreeMap<RecordLane, Monitor>,
 }
 
 /// A child process.
 pub struct Monitor {
-    pub order: Order,
+    pub order: AgentOrder,
     /// Last tap table received.
-    pub taps: TapTable,
+    pub taps: TapTableMessage,
     deadline_ns: u64,
     /// False for a stuck monitor, which the agent must kill.
     minds_deadline: bool,
@@ -87,11 +87,11 @@ pub fn addresses(agent: usize) -> [Bytes; 2] {
 }
 
 impl World {
-    fn agent_now(&self, agent: usize) -> Now {
+    fn agent_now(&self, agent: usize) -> SessionTime {
         let skew_ns = self.hosts[agent].skew_ns;
         // Monotonic clocks of two machines are unrelated.
         let monotonic_ns = self.now_ns + skew_ns.unsigned_abs();
-        Now { monotonic_ns, wall_ns: self.now_ns as i64 + skew_ns }
+        SessionTime { monotonic_ns, wall_ns: self.now_ns as i64 + skew_ns }
     }
 
     pub fn start_agent(&mut self, agent: usize) {
@@ -101,7 +101,7 @@ impl World {
         let notes = host.disk.notes();
         host.process = Some(Process {
             boot,
-            control: Agent::new(boot, SETTINGS, &notes),
+            control: AgentControl::new(boot, SETTINGS, &notes),
             spool: Spool::open(Box::new(host.disk.clone()), SPOOL, boot),
             session: None,
             dials_at_ns: self.now_ns,
@@ -172,7 +172,7 @@ impl World {
             agent: name(agent),
             boot: process.boot,
             labels: BTreeMap::from([("role".into(), self.hosts[agent].role.into())]),
-            capacity: Capacity { addresses: addresses(agent).to_vec(), ..Capacity::default() },
+            capacity: HostCapacity { addresses: addresses(agent).to_vec(), ..HostCapacity::default() },
             observed: process.control.hello(),
             lanes: process.spool.lanes(),
             server: self.hosts[agent].server,
@@ -244,7 +244,7 @@ impl World {
         process.monitors.clear();
         process.spool.begin_again(process.boot);
         host.disk.notes().iter().for_each(|note| host.disk.forget(note.job));
-        process.control = Agent::new(process.boot, SETTINGS, &[]);
+        process.control = AgentControl::new(process.boot, SETTINGS, &[]);
         host.server = server;
     }
 
@@ -313,7 +313,7 @@ impl World {
             }
             AgentAction::Kill { lane } => {
                 if process.monitors.remove(&lane).is_some() {
-                    let end = End::Crashed("killed".into());
+                    let end = MonitorEnd::Crashed("killed".into());
                     self.answers.push((agent, AgentEvent::Exited { lane, end }));
                 }
             }
@@ -340,7 +340,7 @@ impl World {
         self.answers = others;
         let mine: Vec<(usize, AgentEvent)> = mine;
         let mut events: Vec<AgentEvent> = mine.into_iter().map(|(_, event)| event).collect();
-        let lanes: Vec<Lane> = process.monitors.keys().copied().collect();
+        let lanes: Vec<RecordLane> = process.monitors.keys().copied().collect();
         for lane in lanes {
             let Some(mut monitor) = process.monitors.remove(&lane) else { continue };
             if self.random.chance(self.options.freeze_monitor) {
@@ -355,7 +355,7 @@ impl World {
                 self.report(&mut process.spool, lane, &mut monitor, now, false);
                 process.spool.push_lost(lane, now.wall_ns, Some(0), true);
                 events.push(AgentEvent::Used { lane, used: monitor.taken, waits: false });
-                events.push(AgentEvent::Exited { lane, end: End::Early("it was stopped".into()) });
+                events.push(AgentEvent::Exited { lane, end: MonitorEnd::Early("it was stopped".into()) });
                 continue;
             }
             let is_poison = monitor.order.body[1] == 1;
@@ -363,7 +363,7 @@ impl World {
                 is_poison && self.random.chance(400_000) || self.random.chance(self.options.crash_monitor);
             if crashes || monitor.minds_deadline && monitor.deadline_ns <= now.monotonic_ns {
                 // Its lease has ended, or it crashed: unreported results are lost.
-                events.push(AgentEvent::Exited { lane, end: End::Crashed("it died".into()) });
+                events.push(AgentEvent::Exited { lane, end: MonitorEnd::Crashed("it died".into()) });
                 continue;
             }
             self.make_tuples(agent, lane, &mut monitor, now);
@@ -376,7 +376,7 @@ impl World {
                 events.push(AgentEvent::Used { lane, used: monitor.taken, waits });
             }
             if ends {
-                events.push(AgentEvent::Exited { lane, end: End::Clean });
+                events.push(AgentEvent::Exited { lane, end: MonitorEnd::Clean });
             } else {
                 process.monitors.insert(lane, monitor);
             }
@@ -384,7 +384,7 @@ impl World {
         events
     }
 
-    fn make_tuples(&mut self, agent: usize, lane: Lane, monitor: &mut Monitor, now: Now) {
+    fn make_tuples(&mut self, agent: usize, lane: RecordLane, monitor: &mut Monitor, now: SessionTime) {
         if monitor.deadline_ns + STEP_NS < now.monotonic_ns {
             // Its agent was suspended, and ends it now.
             return;
@@ -409,15 +409,22 @@ impl World {
         }
     }
 
-    fn report(&mut self, spool: &mut Spool, lane: Lane, monitor: &mut Monitor, now: Now, is_last: bool) {
+    fn report(
+        &mut self,
+        spool: &mut Spool,
+        lane: RecordLane,
+        monitor: &mut Monitor,
+        now: SessionTime,
+        is_last: bool,
+    ) {
         let watermark_ns = self.watermark(lane, now);
         monitor.reports += 1;
         monitor.reports_at_ns = self.now_ns + REPORT_EVERY_NS;
         let tuples = std::mem::take(&mut monitor.open);
         let from_ns = tuples.first().map_or(now.wall_ns, |&tuple| self.tuples[tuple as usize].at_ns);
-        let form = if monitor.order.body[0] == 1 { Form::Partial } else { Form::Tuples };
+        let form = if monitor.order.body[0] == 1 { PayloadFormat::Partial } else { PayloadFormat::Tuples };
         let payload: Vec<u8> = tuples.iter().flat_map(|tuple| tuple.to_be_bytes()).collect();
-        let seq = spool.push(Data {
+        let seq = spool.push(DataRecord {
             lane,
             watermark_ns,
             from_ns,
@@ -425,7 +432,7 @@ impl World {
             form: form.into(),
             is_last,
             payload: payload.into(),
-            ..Data::default()
+            ..DataRecord::default()
         });
         for tuple in tuples {
             self.tuples[tuple as usize].seq = Some(seq);
@@ -433,7 +440,7 @@ impl World {
     }
 
     /// A hostile agent sends a constant or extreme time.
-    fn watermark(&mut self, lane: Lane, now: Now) -> i64 {
+    fn watermark(&mut self, lane: RecordLane, now: SessionTime) -> i64 {
         let agent = (lane.boot >> 32) as usize;
         if !self.hosts[agent].is_hostile {
             return now.wall_ns;

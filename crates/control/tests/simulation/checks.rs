@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Degraded, Job, JobState, Kind, Request, Taps};
-use link::{Lane, Lost, TapTable};
+use control::{ControlledJob, Degradation, JobLifetime, JobSpec, JobState, TapAssignment};
+use link::{LostRecords, RecordLane, TapTableMessage};
 
 use crate::agent::addresses;
 use crate::server::LaneRow;
@@ -23,7 +23,7 @@ impl World {
             self.check(process.is_some(), || format!("agent {agent} is not there"));
             for (lane, monitor) in process.into_iter().flat_map(|process| &process.monitors) {
                 let own = self.agent_name(agent);
-                let is_asked = |job: &Job| job.request.order_of(&own) == Some(&monitor.order.body);
+                let is_asked = |job: &ControlledJob| job.request.order_of(&own) == Some(&monitor.order.body);
                 self.check(jobs.get(&lane.job).is_some_and(is_asked), || {
                     format!("agent {agent} runs another's job {}, or part of it", lane.job)
                 });
@@ -60,7 +60,7 @@ impl World {
         for (agent, host) in self.hosts.iter().enumerate().filter(|(agent, _)| self.is_honest(*agent)) {
             let Some(process) = &host.process else { continue };
             let (agent, boot) = (self.agent_name(agent), process.boot);
-            let without = Degraded::EndedWithout { agent: agent.clone(), boot };
+            let without = Degradation::EndedWithout { agent: agent.clone(), boot };
             if saved.agents.get(&agent) != Some(&boot) || saved.degraded.contains(&without) {
                 continue;
             }
@@ -71,14 +71,14 @@ impl World {
         }
     }
 
-    fn is_poisoned(&self, agent: usize, job: &Job) -> bool {
-        let poisoned = Degraded::Poisoned { agent: self.agent_name(agent) };
+    fn is_poisoned(&self, agent: usize, job: &ControlledJob) -> bool {
+        let poisoned = Degradation::Poisoned { agent: self.agent_name(agent) };
         self.server.process.as_ref().is_some_and(|process| process.control.degraded(job).contains(&poisoned))
     }
 
     /// For a flow between two hosts, or between a host and another address, exactly one monitor of a job reports it.
     fn check_taps(&self) {
-        let mut watching: BTreeMap<u64, BTreeMap<usize, &TapTable>> = BTreeMap::new();
+        let mut watching: BTreeMap<u64, BTreeMap<usize, &TapTableMessage>> = BTreeMap::new();
         for (agent, host) in self.hosts.iter().enumerate() {
             for (lane, monitor) in host.process.iter().flat_map(|process| &process.monitors) {
                 watching.entry(lane.job).or_default().insert(agent, &monitor.taps);
@@ -87,8 +87,10 @@ impl World {
         let stands = |job: &u64| {
             let job = self.server.jobs.get(job);
             // A job that crashes repeatedly runs on different hosts at different times.
-            let asks = |request: &Request| {
-                request.kind == Kind::Standing && request.taps == Taps::One && request.body[1] == 0
+            let asks = |request: &JobSpec| {
+                request.kind == JobLifetime::Standing
+                    && request.taps == TapAssignment::One
+                    && request.body[1] == 0
             };
             job.is_some_and(|job| asks(&job.request) && job.state.is_active())
         };
@@ -105,7 +107,7 @@ impl World {
         }
     }
 
-    fn honest_lanes(&self) -> impl Iterator<Item = (&(String, Lane), &LaneRow)> {
+    fn honest_lanes(&self) -> impl Iterator<Item = (&(String, RecordLane), &LaneRow)> {
         self.server.lanes.iter().filter(|((agent, _), _)| self.is_honest_name(agent))
     }
 
@@ -163,7 +165,7 @@ impl World {
     fn is_told_lost(&self, tuple: &Tuple) -> bool {
         let agent = self.agent_name(tuple.agent);
         if let Some(row) = self.server.lanes.get(&(agent.clone(), tuple.lane)) {
-            let tells = |lost: &Lost| match tuple.seq {
+            let tells = |lost: &LostRecords| match tuple.seq {
                 Some(seq) => (lost.first..=lost.last).contains(&seq) || lost.is_last && seq > lost.last,
                 // It was in a monitor that died.
                 None => lost.is_last && lost.tuples.is_none(),
@@ -171,10 +173,9 @@ impl World {
             return row.lost.iter().any(tells);
         }
         // No record of the lane arrived: the job reports that this incarnation ended, or that the job ended without it.
-        let tells = |degraded: &Degraded| match degraded {
-            Degraded::Restarted { agent: of, boot, .. } | Degraded::EndedWithout { agent: of, boot } => {
-                *of == agent && *boot == tuple.lane.boot
-            }
+        let tells = |degraded: &Degradation| match degraded {
+            Degradation::Restarted { agent: of, boot, .. }
+            | Degradation::EndedWithout { agent: of, boot } => *of == agent && *boot == tuple.lane.boot,
             _ => false,
         };
         self.server.jobs.get(&tuple.lane.job).is_some_and(|job| job.degraded.iter().any(tells))

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use control::Note;
-use link::{Store, StoreFailed};
+use control::StartNote;
+use link::{SegmentStore, SegmentStoreError};
 
 use crate::random::Random;
 
@@ -34,7 +34,7 @@ impl AgentDisk {
         self.0.borrow_mut().is_full = is_full;
     }
 
-    pub fn note(&self, note: Note) {
+    pub fn note(&self, note: StartNote) {
         self.0.borrow_mut().notes.insert(note.job, note.crashes);
     }
 
@@ -42,31 +42,31 @@ impl AgentDisk {
         self.0.borrow_mut().notes.remove(&job);
     }
 
-    pub fn notes(&self) -> Vec<Note> {
-        self.0.borrow().notes.iter().map(|(&job, &crashes)| Note { job, crashes }).collect()
+    pub fn notes(&self) -> Vec<StartNote> {
+        self.0.borrow().notes.iter().map(|(&job, &crashes)| StartNote { job, crashes }).collect()
     }
 }
 
-impl Store for AgentDisk {
-    fn append(&mut self, segment: u32, bytes: &[u8]) -> Result<(), StoreFailed> {
+impl SegmentStore for AgentDisk {
+    fn append(&mut self, segment: u32, bytes: &[u8]) -> Result<(), SegmentStoreError> {
         let mut content = self.0.borrow_mut();
         let is_full = content.is_full;
         let file = content.segments.entry(segment).or_default();
         // A full disk accepts a part of it.
         file.0.extend(&bytes[..if is_full { bytes.len() / 2 } else { bytes.len() }]);
-        if is_full { Err(StoreFailed) } else { Ok(()) }
+        if is_full { Err(SegmentStoreError) } else { Ok(()) }
     }
 
-    fn sync(&mut self, segment: u32) -> Result<(), StoreFailed> {
+    fn sync(&mut self, segment: u32) -> Result<(), SegmentStoreError> {
         let mut content = self.0.borrow_mut();
-        let (bytes, synced) = content.segments.get_mut(&segment).ok_or(StoreFailed)?;
+        let (bytes, synced) = content.segments.get_mut(&segment).ok_or(SegmentStoreError)?;
         *synced = bytes.len();
         Ok(())
     }
 
-    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed> {
+    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError> {
         let content = self.0.borrow();
-        let (bytes, _) = content.segments.get(&segment).ok_or(StoreFailed)?;
+        let (bytes, _) = content.segments.get(&segment).ok_or(SegmentStoreError)?;
         Ok(bytes.iter().skip(offset as usize).take(length.min(1 << 30) as usize).copied().collect())
     }
 
@@ -78,10 +78,10 @@ impl Store for AgentDisk {
         self.0.borrow().segments.keys().copied().collect()
     }
 
-    fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), StoreFailed> {
+    fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), SegmentStoreError> {
         let mut content = self.0.borrow_mut();
         if content.is_full {
-            return Err(StoreFailed);
+            return Err(SegmentStoreError);
         }
         content.ledger = bytes.into();
         Ok(())

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use link::{Decoder, Frame};
+use link::{Frame, FrameDecoder};
 
 use crate::random::Random;
 
@@ -35,7 +35,7 @@ struct Connection {
     to_server: End,
     is_broken: bool,
     /// Decodes the server's output.
-    tap: Decoder,
+    tap: FrameDecoder,
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Network {
             to_agent: End::default(),
             to_server: End::default(),
             is_broken: false,
-            tap: Decoder::default(),
+            tap: FrameDecoder::default(),
         };
         self.connections.insert(self.next, connection);
         self.next

@@ -1,9 +1,9 @@
-//! Event time of jobs in the simulation: how long windows wait for each agent, by [`control::Pace`] and by a second,
+//! Event time of jobs in the simulation: how long windows wait for each agent, by [`control::JobPace`] and by a second,
 //! simple implementation.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use control::{Pace, PaceSettings, Presence, Wait};
+use control::{AgentPresence, JobPace, PaceSettings, PaceState};
 
 use crate::server::ServerProcess;
 use crate::world::{MS, World};
@@ -17,7 +17,7 @@ const DELAY_MAX_NS: u64 = 6500 * MS;
 
 /// State of all jobs.
 pub struct Paces {
-    jobs: BTreeMap<u64, Pace>,
+    jobs: BTreeMap<u64, JobPace>,
     /// Watermarks by job and agent, with the time of observation.
     seen: BTreeMap<(u64, String), VecDeque<(u64, i64)>>,
     /// Time since when the server accepts records.
@@ -38,7 +38,7 @@ impl World {
         let here: BTreeSet<String> = process
             .control
             .agents()
-            .filter(|(_, presence, _)| !matches!(presence, Presence::Absent { .. }))
+            .filter(|(_, presence, _)| !matches!(presence, AgentPresence::Absent { .. }))
             .map(|(agent, ..)| agent.to_owned())
             .collect();
         let mut positions: BTreeMap<u64, BTreeMap<&str, i64>> = BTreeMap::new();
@@ -54,7 +54,7 @@ impl World {
         }
         paces.looked_ns = self.now_ns;
         for (job, agents) in &positions {
-            let pace = paces.jobs.entry(*job).or_insert_with(|| Pace::new(SETTINGS));
+            let pace = paces.jobs.entry(*job).or_insert_with(|| JobPace::new(SETTINGS));
             pace.look(agents, None, takes, now);
         }
         let is_settled = self.now_ns - paces.serves_since_ns > 2 * SPAN_NS;
@@ -74,7 +74,7 @@ impl World {
                 let risen_ns = agents[agent].saturating_sub(before_ns).max(0).unsigned_abs();
                 is_whole.then_some(risen_ns + DELAY_MAX_NS >= self.now_ns - at_ns)
             };
-            let waited = |agent: &&&str| paces.jobs[job].wait(agent) == Wait::Waited;
+            let waited = |agent: &&&str| paces.jobs[job].wait(agent) == PaceState::Waited;
             let is_well = |agent: &&&str| self.is_honest_name(agent) && has_risen(agent) == Some(true);
             let front = agents.keys().filter(waited).filter(is_well).map(|agent| agents[agent]).max();
             for (&agent, &watermark_ns) in agents.iter().filter(|(agent, _)| is_settled && waited(agent)) {
@@ -95,7 +95,7 @@ impl World {
         for (job, pace) in &process.paces.jobs {
             for agent in (0..self.hosts.len()).filter(|agent| self.is_honest(*agent)) {
                 let agent = self.agent_name(agent);
-                self.check(pace.wait(&agent) == Wait::Waited, || {
+                self.check(pace.wait(&agent) == PaceState::Waited, || {
                     format!("{agent} is left behind by job {job}: {pace:#?}")
                 });
             }

@@ -1,11 +1,14 @@
-//! The server's process in the simulation: the caller of `control::Server`, its sessions, and a store that commits in
+//! The server's process in the simulation: the caller of `control::ServerControl`, its sessions, and a store that commits in
 //! batches and can be full.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Job, JobState, Loaded, Server, ServerAction, ServerEvent, ServerSettings};
+use control::{
+    ControlledJob, JobState, RestoredControl, ServerAction, ServerControl, ServerEvent, ServerSettings,
+};
 use link::{
-    Capacity, Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession,
+    Frame, HostCapacity, LaneRecord, LaneResume, LostRecords, RecordLane, ServerSession,
+    ServerSessionEvent as LinkEvent, SessionLimits, SessionTime,
 };
 
 use crate::agent::name;
@@ -23,8 +26,8 @@ pub const SETTINGS: ServerSettings = ServerSettings {
     room_every_ns: 1000 * MS,
 };
 
-const SESSIONS: ServerLimits =
-    ServerLimits { window_bytes: 1500, lanes_max: 1000, ping_every_ns: 500 * MS, silence_max_ns: 1500 * MS };
+const SESSIONS: SessionLimits =
+    SessionLimits { window_bytes: 1500, lanes_max: 1000, ping_every_ns: 500 * MS, silence_max_ns: 1500 * MS };
 
 /// Committed position of a lane.
 #[derive(Default)]
@@ -33,17 +36,17 @@ pub struct LaneRow {
     pub watermark_ns: i64,
     pub is_begun: bool,
     pub is_closed: bool,
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRecords>,
 }
 
 /// State that survives a crash of the process.
 pub struct ServerHost {
     /// Identity of its data directory.
     pub identity: u64,
-    pub jobs: BTreeMap<u64, Job>,
-    pub lanes: BTreeMap<(String, Lane), LaneRow>,
+    pub jobs: BTreeMap<u64, ControlledJob>,
+    pub lanes: BTreeMap<(String, RecordLane), LaneRow>,
     /// Last known properties of agents' hosts.
-    hosts: BTreeMap<String, Capacity>,
+    hosts: BTreeMap<String, HostCapacity>,
     pub is_full: bool,
     pub starts_at_ns: u64,
     /// Time until which its process is suspended.
@@ -70,23 +73,23 @@ struct Session {
     session: ServerSession,
     agent: Option<String>,
     /// Lanes in the agent's Hello.
-    named: Vec<Lane>,
+    named: Vec<RecordLane>,
 }
 
 /// A server process.
 pub struct ServerProcess {
-    pub control: Server,
+    pub control: ServerControl,
     sessions: BTreeMap<u64, Session>,
     /// Received, uncommitted records.
-    pending: Vec<(u64, String, Record)>,
+    pending: Vec<(u64, String, LaneRecord)>,
     commits_at_ns: u64,
     was_full: bool,
     pub paces: Paces,
 }
 
 impl World {
-    pub fn server_now(&self) -> Now {
-        Now { monotonic_ns: self.now_ns + self.server_starts, wall_ns: self.now_ns as i64 }
+    pub fn server_now(&self) -> SessionTime {
+        SessionTime { monotonic_ns: self.now_ns + self.server_starts, wall_ns: self.now_ns as i64 }
     }
 
     pub fn start_server(&mut self) {
@@ -94,14 +97,14 @@ impl World {
         self.server_starts = self.random.between(0, 1 << 40);
         let now = self.server_now();
         let all = self.server.jobs.values();
-        let loaded = Loaded {
+        let loaded = RestoredControl {
             jobs: all.clone().filter(|job| !matches!(job.state, JobState::Ended(_))).cloned().collect(),
             last_job: all.clone().map(|job| job.id).max().unwrap_or_default(),
             keys: all.map(|job| (job.request.owner.clone(), job.request.key.clone(), job.id)).collect(),
             hosts: self.server.hosts.clone(),
         };
         self.server.process = Some(ServerProcess {
-            control: Server::new(SETTINGS, loaded, now),
+            control: ServerControl::new(SETTINGS, loaded, now),
             sessions: BTreeMap::new(),
             pending: Vec::new(),
             commits_at_ns: self.now_ns,
@@ -278,10 +281,10 @@ impl World {
                     .iter()
                     .filter(|((of, _), row)| *of == agent && !row.is_closed)
                     .map(|((_, lane), _)| *lane);
-                let all: BTreeSet<Lane> = session.named.iter().copied().chain(open).collect();
-                let resume = |lane: Lane| {
+                let all: BTreeSet<RecordLane> = session.named.iter().copied().chain(open).collect();
+                let resume = |lane: RecordLane| {
                     let row = lanes.get(&(agent.clone(), lane));
-                    row.map_or(Resume { lane, ..Resume::default() }, |row| Resume {
+                    row.map_or(LaneResume { lane, ..LaneResume::default() }, |row| LaneResume {
                         lane,
                         durable: row.durable,
                         watermark_ns: row.watermark_ns,
@@ -310,7 +313,7 @@ impl World {
         }
     }
 
-    fn save(&mut self, job: Job) {
+    fn save(&mut self, job: ControlledJob) {
         if !job.state.is_active() {
             self.stopped_ns.entry(job.id).or_insert(self.now_ns);
         }
@@ -341,18 +344,18 @@ impl World {
         true
     }
 
-    fn commit_record(&mut self, agent: &str, record: &Record) {
+    fn commit_record(&mut self, agent: &str, record: &LaneRecord) {
         let row = self.server.lanes.entry((agent.into(), record.lane())).or_default();
         let (first, last) = record.seqs();
         let (durable, was_closed) = (row.durable, row.is_closed);
         row.durable = last;
         row.is_closed |= record.is_last();
         let tuples: Vec<u64> = match record {
-            Record::Lost(lost) => {
+            LaneRecord::Lost(lost) => {
                 row.lost.push(*lost);
                 Vec::new()
             }
-            Record::Data(data) => {
+            LaneRecord::Data(data) => {
                 row.is_begun = true;
                 row.watermark_ns = row.watermark_ns.max(data.watermark_ns);
                 let ids =

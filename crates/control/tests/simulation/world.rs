@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use control::{AgentEvent, JobState, Kind, Limit, Request, ServerEvent, Taps, Why};
-use link::Lane;
+use control::{AgentEvent, EndReason, JobLifetime, JobLimit, JobSpec, JobState, ServerEvent, TapAssignment};
+use link::RecordLane;
 
 use crate::agent::{Host, name};
 use crate::disk::AgentDisk;
@@ -81,7 +81,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Tuple {
     pub agent: usize,
-    pub lane: Lane,
+    pub lane: RecordLane,
     pub at_ns: i64,
     /// Sequence number of its record.
     pub seq: Option<u64>,
@@ -271,29 +271,29 @@ impl World {
         }
         if self.random.chance(self.options.stop) && !self.server.jobs.is_empty() {
             let job = self.random.between(1, self.server.jobs.len() as u64 + 1);
-            self.requests.push(ServerEvent::Stop { job, why: Why::Stopped { by: "someone".into() } });
+            self.requests.push(ServerEvent::Stop { job, why: EndReason::Stopped { by: "someone".into() } });
         }
     }
 
-    fn request(&mut self) -> Request {
+    fn request(&mut self) -> JobSpec {
         let random = &mut self.random;
-        let kind = if random.chance(500_000) { Kind::Standing } else { Kind::OneOff };
+        let kind = if random.chance(500_000) { JobLifetime::Standing } else { JobLifetime::OneOff };
         let packets = random.chance(300_000).then(|| random.between(1, 400));
         let ends_at_ns =
             random.chance(200_000).then(|| (self.now_ns + random.between(500, 9000) * MS) as i64);
         let is_poison = random.chance(50_000);
-        let reports = if kind == Kind::OneOff { random.between(1, 20) } else { 0 };
+        let reports = if kind == JobLifetime::OneOff { random.between(1, 20) } else { 0 };
         let on = random.chance(300_000).then(|| ("role".to_owned(), "web".to_owned()));
-        Request {
+        JobSpec {
             key: format!("key-{}", self.keys),
             owner: "owner".into(),
             name: String::new(),
             labels: BTreeMap::new(),
             kind,
             on: on.into_iter().collect(),
-            limit: Limit { packets, ends_at_ns },
+            limit: JobLimit { packets, ends_at_ns },
             cost: Default::default(),
-            taps: Taps::One,
+            taps: TapAssignment::One,
             interfaces: vec![],
             body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
             parts: BTreeMap::new(),
@@ -301,7 +301,7 @@ impl World {
     }
 
     /// The request with separate orders for some agents.
-    fn in_parts(&mut self, request: Request) -> Request {
+    fn in_parts(&mut self, request: JobSpec) -> JobSpec {
         let mut parts = BTreeMap::new();
         for agent in 0..self.hosts.len() {
             if self.random.chance(500_000) {
@@ -310,18 +310,18 @@ impl World {
                 parts.insert(self.agent_name(agent), body.into());
             }
         }
-        let taps = if parts.is_empty() { Taps::One } else { Taps::All };
-        Request { parts, taps, ..request }
+        let taps = if parts.is_empty() { TapAssignment::One } else { TapAssignment::All };
+        JobSpec { parts, taps, ..request }
     }
 
     fn stop_everything(&mut self) {
         let jobs: Vec<u64> = self.server.jobs.keys().copied().collect();
-        let stop = |job| ServerEvent::Stop { job, why: Why::Stopped { by: "all".into() } };
+        let stop = |job| ServerEvent::Stop { job, why: EndReason::Stopped { by: "all".into() } };
         self.requests.extend(jobs.into_iter().map(stop));
     }
 
     /// Whether an agent with the order for a job should run it once all faults have ended.
-    pub fn wants(&self, agent: usize, job: &control::Job) -> bool {
+    pub fn wants(&self, agent: usize, job: &control::ControlledJob) -> bool {
         let role = self.hosts[agent].role;
         let fits = job.request.on.get("role").is_none_or(|wanted| wanted == role);
         let is_poison = job.request.body[1] == 1;
@@ -329,7 +329,7 @@ impl World {
             true => fits,
             false => job.request.parts.contains_key(&self.agent_name(agent)),
         };
-        job.state.is_active() && job.request.kind == Kind::Standing && fits && !is_poison
+        job.state.is_active() && job.request.kind == JobLifetime::Standing && fits && !is_poison
     }
 
     /// Whether a job was stopped before the time after which no part of it may remain.

@@ -4,19 +4,19 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flink::{Authorization, Error, Gateway, Options};
-use testkit::programs::{self, Program};
+use flink::{FlinkAuthorization, FlinkError, GatewayOptions, SqlGateway};
+use testkit::programs::{self, TestProgram};
 
 use crate::fake::{Fake, Reply, fine};
 
-fn hasty() -> Options {
-    Options {
+fn hasty() -> GatewayOptions {
+    GatewayOptions {
         answer: Duration::from_millis(700),
         statement: Duration::from_secs(2),
         patience: Duration::from_millis(300),
         answer_bytes_max: 1 << 20,
         rows_max: 50,
-        ..Options::default()
+        ..GatewayOptions::default()
     }
 }
 
@@ -38,12 +38,12 @@ fn gateway_but(path: &'static str, reply: impl Fn() -> Reply + Send + Sync + 'st
 }
 
 /// Opens a session and executes a statement.
-fn use_it(fake: &Fake, options: Options) -> Result<(), Error> {
-    Gateway::open(&fake.url, options)?.execute("SELECT 1").map(|rows| assert_eq!(rows.first(), Some("x")))
+fn use_it(fake: &Fake, options: GatewayOptions) -> Result<(), FlinkError> {
+    SqlGateway::open(&fake.url, options)?.execute("SELECT 1").map(|rows| assert_eq!(rows.first(), Some("x")))
 }
 
 #[track_caller]
-fn check(path: &'static str, words: &str, is_it: fn(&Error) -> bool, reply: fn() -> Reply) {
+fn check(path: &'static str, words: &str, is_it: fn(&FlinkError) -> bool, reply: fn() -> Reply) {
     let fake = gateway_but(path, reply);
     let begun = Instant::now();
     let error = use_it(&fake, hasty()).expect_err(words);
@@ -66,9 +66,9 @@ fn a_gateway_as_it_should_be_is_understood() {
 
 #[test]
 fn whoever_answers_is_bounded_in_time_and_bytes() {
-    let foreign: fn(&Error) -> bool = |error| matches!(error, Error::Foreign(_));
-    let passing: fn(&Error) -> bool = |error| error.is_passing();
-    let refused: fn(&Error) -> bool = |error| matches!(error, Error::Refused(_));
+    let foreign: fn(&FlinkError) -> bool = |error| matches!(error, FlinkError::Foreign(_));
+    let passing: fn(&FlinkError) -> bool = |error| error.is_passing();
+    let refused: fn(&FlinkError) -> bool = |error| matches!(error, FlinkError::Refused(_));
     for path in [INFO, SESSIONS, STATEMENTS, STATUS, RESULT] {
         check(path, "takes too long", passing, || Reply::Silence);
         check(path, "takes too long", passing, || Reply::Slow);
@@ -113,7 +113,7 @@ fn addresses_of_others_are_recognised() {
             "GET /config" if !config.is_empty() => fine(config),
             _ => Reply::Json(404, r#"{"errors":["Not found"]}"#.into()),
         });
-        let error = Gateway::open(&fake.url, hasty()).map(|_| ()).expect_err(words).to_string();
+        let error = SqlGateway::open(&fake.url, hasty()).map(|_| ()).expect_err(words).to_string();
         assert!(error.contains(words), "{error}");
     }
 }
@@ -138,13 +138,13 @@ fn a_secret_is_shown_to_the_gateway_alone() {
             _ => Reply::Json(500, r#"{"errors":["no"]}"#.into()),
         }
     });
-    let options = Options { authorization: Some(Authorization::bearer("hunter2")), ..hasty() };
+    let options = GatewayOptions { authorization: Some(FlinkAuthorization::bearer("hunter2")), ..hasty() };
     assert!(!format!("{options:?}").contains("hunter2"));
     let with_password = fake.url.replace("http://", "http://me:hunter3@");
     for (url, header) in
         [(&fake.url, "authorization: bearer hunter2"), (&with_password, "authorization: basic bwu6")]
     {
-        let gateway = Gateway::open(url, options.clone()).expect("a session");
+        let gateway = SqlGateway::open(url, options.clone()).expect("a session");
         assert!(gateway.cluster().is_some_and(|cluster| !cluster.whom().contains("hunter")));
         let error = gateway.execute("SELECT 1").expect_err("refused");
         assert!(!error.to_string().contains("hunter"), "{error}");
@@ -174,7 +174,7 @@ fn certificates_are_asked_for() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let fake = gateway_but("", || Reply::Silence);
     let port = programs::free_port();
-    let _proxy = Program::start(
+    let _proxy = TestProgram::start(
         Command::new("socat")
             .arg(format!(
                 "OPENSSL-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork,cert={cert},key={key},verify=0"
@@ -182,8 +182,8 @@ fn certificates_are_asked_for() {
             .arg(fake.url.replace("http://", "TCP:")),
     );
     let open = |authorities: Option<&str>| {
-        let options = Options { authorities: authorities.map(Into::into), ..hasty() };
-        let gateway = Gateway::open(&format!("https://127.0.0.1:{port}"), options)?;
+        let options = GatewayOptions { authorities: authorities.map(Into::into), ..hasty() };
+        let gateway = SqlGateway::open(&format!("https://127.0.0.1:{port}"), options)?;
         gateway.execute("SELECT 1").map(|_| ())
     };
     programs::wait_for("the proxy", || open(Some(&cert)).map_err(|error| error.to_string()));
@@ -191,6 +191,6 @@ fn certificates_are_asked_for() {
     assert!(error.contains("its certificate is not trusted here"), "{error}");
     for (file, words) in [(key.as_str(), "has no certificate"), ("/nowhere/ca.pem", "/nowhere/ca.pem")] {
         let error = open(Some(file)).expect_err(words);
-        assert!(matches!(&error, Error::WrongUse(why) if why.contains(words)), "{error:?}");
+        assert!(matches!(&error, FlinkError::WrongUse(why) if why.contains(words)), "{error:?}");
     }
 }

@@ -4,13 +4,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flink::{Error, Fate, Gateway, Job, JobName, Options, Owner, State};
-use testkit::programs::Program;
+use flink::{FlinkError, FlinkJob, FlinkJobState, GatewayOptions, JobName, JobOwner, OwnerFate, SqlGateway};
+use testkit::programs::TestProgram;
 
 use crate::real::{PATIENCE, Real};
 
 /// A source that never ends, and a sink that accepts everything.
-pub fn endless(gateway: &Gateway) {
+pub fn endless(gateway: &SqlGateway) {
     for table in [
         "CREATE TABLE numbers (x BIGINT) WITH ('connector'='datagen','rows-per-second'='20')",
         "CREATE TABLE nowhere (x BIGINT) WITH ('connector'='blackhole')",
@@ -20,15 +20,15 @@ pub fn endless(gateway: &Gateway) {
 }
 
 /// A job that runs until it is ended.
-pub fn run(gateway: &Arc<Gateway>, name: &JobName) -> Job {
-    let job = Job::start(gateway, name, "INSERT INTO nowhere SELECT x FROM numbers").expect("it starts");
-    let state = job.wait(PATIENCE, |state| *state == State::Running).expect("it is watched");
-    assert_eq!(state, State::Running, "{name}");
+pub fn run(gateway: &Arc<SqlGateway>, name: &JobName) -> FlinkJob {
+    let job = FlinkJob::start(gateway, name, "INSERT INTO nowhere SELECT x FROM numbers").expect("it starts");
+    let state = job.wait(PATIENCE, |state| *state == FlinkJobState::Running).expect("it is watched");
+    assert_eq!(state, FlinkJobState::Running, "{name}");
     job
 }
 
 pub fn statements_that_fail(real: &Real) {
-    let gateway = real.open(Options::default());
+    let gateway = real.open(GatewayOptions::default());
     assert!(gateway.version() >= flink::OLDEST);
     assert!(gateway.cluster().is_some(), "learned from the gateway, which is on this machine");
     endless(&gateway);
@@ -46,8 +46,8 @@ pub fn statements_that_fail(real: &Real) {
             Some((3, 28)),
         ),
     ] {
-        let error = match Job::start(&gateway, &real.name("fails"), statement) {
-            Err(Error::Statement(error)) => error,
+        let error = match FlinkJob::start(&gateway, &real.name("fails"), statement) {
+            Err(FlinkError::Statement(error)) => error,
             other => panic!("{statement}: {:?}", other.map(|job| job.id().to_owned())),
         };
         assert!(error.said.sentence.contains(words), "{statement}: {error}");
@@ -65,7 +65,7 @@ pub fn statements_that_fail(real: &Real) {
 
 /// 1,000 records; windows of a day close only when the job is drained.
 pub fn a_job_is_drained(real: &Real) {
-    let gateway = real.open(Options::default());
+    let gateway = real.open(GatewayOptions::default());
     let kafka = format!("'connector'='kafka','properties.bootstrap.servers'='{}'", real.cluster.kafka);
     for table in [
         "CREATE TABLE thousand (x BIGINT) WITH ('connector'='datagen','fields.x.kind'='sequence','fields.x.start'='1','fields.x.end'='1000')".to_owned(),
@@ -78,14 +78,14 @@ pub fn a_job_is_drained(real: &Real) {
     ] {
         gateway.prepare(&table).expect(&table);
     }
-    let filled = Job::start(&gateway, &real.name("fill"), "INSERT INTO tuples SELECT x FROM thousand")
+    let filled = FlinkJob::start(&gateway, &real.name("fill"), "INSERT INTO tuples SELECT x FROM thousand")
         .expect("it starts");
     assert_eq!(
         filled.wait(PATIENCE, |_| false).expect("watched"),
-        State::Finished,
+        FlinkJobState::Finished,
         "a bounded job ends by itself"
     );
-    let job = Job::start(
+    let job = FlinkJob::start(
         &gateway,
         &real.name("days"),
         "EXECUTE STATEMENT SET BEGIN INSERT INTO days SELECT COUNT(*), SUM(x) FROM TABLE(TUMBLE(TABLE tuples, DESCRIPTOR(et), INTERVAL '1' DAY)) GROUP BY window_start, window_end; END",
@@ -119,47 +119,51 @@ pub fn a_job_is_drained(real: &Real) {
     assert!(checkpoints.completed > 0 && checkpoints.completed_ms.is_some(), "{checkpoints:?}");
 
     let drained = job.stop_with_drain().expect("it is drained");
-    assert_eq!(drained.state, State::Finished);
+    assert_eq!(drained.state, FlinkJobState::Finished);
     assert!(drained.savepoint.is_some_and(|path| path.contains("savepoint-")));
     assert_eq!(real.committed("days", 1), [r#"{"n":1000,"total":500500}"#]);
-    assert_eq!(job.stop_with_drain().expect("it is over").state, State::Finished);
+    assert_eq!(job.stop_with_drain().expect("it is over").state, FlinkJobState::Finished);
 }
 
 pub fn a_job_is_cancelled(real: &Real) {
-    let gateway = real.open(Options::default());
+    let gateway = real.open(GatewayOptions::default());
     endless(&gateway);
     let (one, other) = (run(&gateway, &real.name("it's one")), run(&gateway, &real.name("other")));
-    assert_eq!(one.cancel().expect("it ends"), State::Cancelled);
-    assert_eq!(one.cancel().expect("it has ended"), State::Cancelled);
-    assert_eq!(other.state().expect("watched"), State::Running, "of each other they know nothing");
+    assert_eq!(one.cancel().expect("it ends"), FlinkJobState::Cancelled);
+    assert_eq!(one.cancel().expect("it has ended"), FlinkJobState::Cancelled);
+    assert_eq!(other.state().expect("watched"), FlinkJobState::Running, "of each other they know nothing");
     // A later process needs only the id.
-    let known = Job::known(&real.open(Options::default()), other.id(), other.name()).expect("an id");
-    assert_eq!(known.stop_with_drain().expect("it ends").state, State::Finished);
-    assert_eq!(Job::known(&gateway, &"0".repeat(32), "none").expect("an id").state(), Ok(State::Gone));
+    let known =
+        FlinkJob::known(&real.open(GatewayOptions::default()), other.id(), other.name()).expect("an id");
+    assert_eq!(known.stop_with_drain().expect("it ends").state, FlinkJobState::Finished);
+    assert_eq!(
+        FlinkJob::known(&gateway, &"0".repeat(32), "none").expect("an id").state(),
+        Ok(FlinkJobState::Gone)
+    );
 }
 
 pub fn jobs_of_the_dead_are_ended(real: &Real) {
-    let gateway = real.open(Options::default());
+    let gateway = real.open(GatewayOptions::default());
     endless(&gateway);
     let client = || Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().expect("sleep");
-    let (mut dies, lives) = (Program(client()), Program(client()));
-    let owner = |program: &Program| real.machine.process(program.0.id()).expect("it runs");
-    let of = |owner: &Owner| run(&gateway, &JobName::new(owner, "left/over"));
+    let (mut dies, lives) = (TestProgram(client()), TestProgram(client()));
+    let owner = |program: &TestProgram| real.machine.process(program.0.id()).expect("it runs");
+    let of = |owner: &JobOwner| run(&gateway, &JobName::new(owner, "left/over"));
     let dead = of(&owner(&dies));
-    let elsewhere = Owner { boot: 1, space: 2, host: "elsewhere".into(), ..real.machine.owner().clone() };
+    let elsewhere = JobOwner { boot: 1, space: 2, host: "elsewhere".into(), ..real.machine.owner().clone() };
     let (living, unseen, own) = (of(&owner(&lives)), of(&elsewhere), run(&gateway, &real.name("own")));
     dies.kill();
 
     let found = gateway.end_left_over(&real.machine).expect("jobs are listed");
     let [ended] = &found.ended[..] else { panic!("{found:?}") };
     assert_eq!((ended.id.as_str(), ended.name.job.as_str()), (dead.id(), "left/over"));
-    assert_eq!(ended.outcome, Ok(State::Cancelled));
+    assert_eq!(ended.outcome, Ok(FlinkJobState::Cancelled));
     let [(id, name)] = &found.elsewhere[..] else { panic!("{found:?}") };
     assert_eq!((id.as_str(), name.owner.host.as_str()), (unseen.id(), "elsewhere"));
-    assert_eq!(real.machine.fate(&name.owner), Fate::Unseen);
+    assert_eq!(real.machine.fate(&name.owner), OwnerFate::Unseen);
     for job in [living, unseen, own] {
-        assert_eq!(job.state().expect("watched"), State::Running, "{}", job.name());
-        assert_eq!(job.cancel().expect("it ends"), State::Cancelled);
+        assert_eq!(job.state().expect("watched"), FlinkJobState::Running, "{}", job.name());
+        assert_eq!(job.cancel().expect("it ends"), FlinkJobState::Cancelled);
     }
     let found = gateway.end_left_over(&real.machine).expect("listed");
     assert!(found.ended.is_empty() && found.elsewhere.is_empty(), "{found:?}");

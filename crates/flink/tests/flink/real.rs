@@ -4,30 +4,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flink::{Gateway, JobName, Machine, Options};
-use testkit::cluster::{Cluster, Parts};
+use flink::{GatewayOptions, JobName, LocalMachine, SqlGateway};
+use testkit::cluster::{ClusterParts, TestCluster};
 
 /// Timeout for a state; a busy machine starts Java slowly.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct Real {
-    pub cluster: Cluster,
-    pub machine: Machine,
+    pub cluster: TestCluster,
+    pub machine: LocalMachine,
 }
 
 impl Real {
     /// Starts all of it; `None`, with a message, if it cannot be installed.
     pub fn start() -> Option<Real> {
-        let cluster = Cluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "flink", Parts::KafkaAndFlink)?;
-        Some(Real { cluster, machine: Machine::this().expect("proc") })
+        let cluster =
+            TestCluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "flink", ClusterParts::KafkaAndFlink)?;
+        Some(Real { cluster, machine: LocalMachine::this().expect("proc") })
     }
 
     pub fn url(&self) -> &str {
         self.cluster.gateway.as_deref().expect("a gateway")
     }
 
-    pub fn open(&self, options: Options) -> Arc<Gateway> {
-        Arc::new(Gateway::open(self.url(), options).expect("a session"))
+    pub fn open(&self, options: GatewayOptions) -> Arc<SqlGateway> {
+        Arc::new(SqlGateway::open(self.url(), options).expect("a session"))
     }
 
     /// A name for a job of this process.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flink::{Error, Gateway, Job, JobName, Machine, Options, State};
+use flink::{FlinkError, FlinkJob, FlinkJobState, GatewayOptions, JobName, LocalMachine, SqlGateway};
 
 use crate::fake::{Fake, Reply, fine};
 
@@ -61,20 +61,24 @@ fn stubborn(heeds: Heeds) -> (Fake, Fake) {
     (gateway, cluster)
 }
 
-fn job(gateway: &Fake, cluster: Option<&Fake>, ending: Duration) -> Job {
-    let options = Options { cluster: cluster.map(|fake| fake.url.clone()), ending, ..Options::default() };
-    let gateway = Arc::new(Gateway::open(&gateway.url, options).expect("a session"));
-    Job::known(&gateway, ID, "n").expect("an id")
+fn job(gateway: &Fake, cluster: Option<&Fake>, ending: Duration) -> FlinkJob {
+    let options =
+        GatewayOptions { cluster: cluster.map(|fake| fake.url.clone()), ending, ..GatewayOptions::default() };
+    let gateway = Arc::new(SqlGateway::open(&gateway.url, options).expect("a session"));
+    FlinkJob::known(&gateway, ID, "n").expect("an id")
 }
 
 #[test]
 fn the_cluster_is_asked_where_the_gateway_does_nothing() {
     let (gateway, cluster) = stubborn(Heeds::Cluster);
     let cancelled = job(&gateway, Some(&cluster), Duration::from_secs(60)).cancel();
-    assert_eq!(cancelled, Ok(State::Cancelled));
+    assert_eq!(cancelled, Ok(FlinkJobState::Cancelled));
     let (gateway, cluster) = stubborn(Heeds::Cluster);
     let drained = job(&gateway, Some(&cluster), Duration::from_secs(60)).stop_with_drain().expect("drained");
-    assert_eq!((drained.state, drained.savepoint.as_deref()), (State::Finished, Some("file:/savepoint-1")));
+    assert_eq!(
+        (drained.state, drained.savepoint.as_deref()),
+        (FlinkJobState::Finished, Some("file:/savepoint-1"))
+    );
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn what_does_not_end_is_told_in_time() {
             (job.cancel().map(|_| ()), "still runs 1 s after it was to be cancelled"),
             (job.stop_with_drain().map(|_| ()), "still runs 1 s after it was to be drained"),
         ] {
-            let Err(Error::StillRuns(sentence)) = ended else { panic!("{ended:?}") };
+            let Err(FlinkError::StillRuns(sentence)) = ended else { panic!("{ended:?}") };
             assert!(sentence.contains(words) && sentence.contains(ID), "{sentence}");
         }
     }
@@ -95,7 +99,7 @@ fn what_does_not_end_is_told_in_time() {
 /// The gateway disconnects after it has received the statement; the job starts nevertheless and is found by its name.
 #[test]
 fn a_job_is_found_by_its_name_when_its_start_got_no_answer() {
-    let machine = Machine::this().expect("proc");
+    let machine = LocalMachine::this().expect("proc");
     for is_there in [true, false] {
         let name = JobName::new(machine.owner(), "lost");
         let shown = if is_there { name.to_string() } else { "another".to_owned() };
@@ -113,10 +117,10 @@ fn a_job_is_found_by_its_name_when_its_start_got_no_answer() {
             )),
             _ => Reply::Json(500, r#"{"errors":["Session '5e' does not exist."]}"#.into()),
         });
-        let gateway = Arc::new(Gateway::open(&fake.url, Options::default()).expect("a session"));
-        match Job::start(&gateway, &name, "INSERT INTO a SELECT 1") {
+        let gateway = Arc::new(SqlGateway::open(&fake.url, GatewayOptions::default()).expect("a session"));
+        match FlinkJob::start(&gateway, &name, "INSERT INTO a SELECT 1") {
             Ok(job) => assert!(is_there && job.id() == ID),
-            Err(error) => assert!(!is_there && matches!(error, Error::Unclear(_)), "{error:?}"),
+            Err(error) => assert!(!is_there && matches!(error, FlinkError::Unclear(_)), "{error:?}"),
         }
     }
 }

@@ -3,46 +3,46 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flink::{Error, Gateway, Job, Options, State};
+use flink::{FlinkError, FlinkJob, FlinkJobState, GatewayOptions, SqlGateway};
 use testkit::programs::wait_for;
 
 use crate::jobs::{endless, run};
 use crate::real::{PATIENCE, Real};
 
 /// Without keepalives of the session.
-fn silent() -> Options {
-    Options { beat: Some(Duration::from_secs(3600)), ..Options::default() }
+fn silent() -> GatewayOptions {
+    GatewayOptions { beat: Some(Duration::from_secs(3600)), ..GatewayOptions::default() }
 }
 
 pub fn a_killed_taskmanager(real: &Real) {
-    let gateway = real.open(Options::default());
+    let gateway = real.open(GatewayOptions::default());
     endless(&gateway);
     let job = run(&gateway, &real.name("restarts"));
     real.cluster.kill("taskmanager-1");
-    let told =
-        |state: &State| matches!(state, State::Restarting { why: Some(why), .. } if !why.sentence.is_empty());
+    let told = |state: &FlinkJobState| matches!(state, FlinkJobState::Restarting { why: Some(why), .. } if !why.sentence.is_empty());
     let state = job.wait(PATIENCE, told).expect("watched");
-    let State::Restarting { why: Some(why), .. } = &state else { panic!("{state:?}") };
+    let FlinkJobState::Restarting { why: Some(why), .. } = &state else { panic!("{state:?}") };
     assert!(why.sentence.contains("TaskManager") || why.sentence.contains("task manager"), "{why}");
     real.cluster.start_again("taskmanager-2");
-    let state = job.wait(PATIENCE, |state| *state == State::Running).expect("watched");
-    assert_eq!(state, State::Running);
-    assert_eq!(job.cancel().expect("it ends"), State::Cancelled);
+    let state = job.wait(PATIENCE, |state| *state == FlinkJobState::Running).expect("watched");
+    assert_eq!(state, FlinkJobState::Running);
+    assert_eq!(job.cancel().expect("it ends"), FlinkJobState::Cancelled);
 }
 
 pub fn a_killed_gateway(real: &Real) {
-    let gateway = real.open(Options { answer: Duration::from_secs(10), ..Options::default() });
+    let gateway = real.open(GatewayOptions { answer: Duration::from_secs(10), ..GatewayOptions::default() });
     endless(&gateway);
     gateway.execute("CREATE TABLE once (x BIGINT) WITH ('connector'='blackhole')").expect("a table");
     let job = run(&gateway, &real.name("goes on"));
     real.cluster.configure("sql-gateway", "session: {idle-timeout: 3 s, check-interval: 1 s}");
     real.cluster.kill("gateway");
-    assert_eq!(job.state().expect("the cluster tells"), State::Running);
+    assert_eq!(job.state().expect("the cluster tells"), FlinkJobState::Running);
     // Its last threads may hold its port a moment longer.
-    let refused = wait_for("the end of its port", || match Gateway::open(real.url(), Options::default()) {
-        Err(Error::Unreachable(why)) if why.contains("nothing listens") => Ok(why),
-        other => Err(format!("{:?}", other.map(|_| ()))),
-    });
+    let refused =
+        wait_for("the end of its port", || match SqlGateway::open(real.url(), GatewayOptions::default()) {
+            Err(FlinkError::Unreachable(why)) if why.contains("nothing listens") => Ok(why),
+            other => Err(format!("{:?}", other.map(|_| ()))),
+        });
     assert!(refused.contains(real.url()), "{refused}");
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -57,13 +57,13 @@ pub fn a_killed_gateway(real: &Real) {
     });
     let other = run(&gateway, &real.name("begun later"));
     for job in [job, other] {
-        assert_eq!(job.stop_with_drain().expect("it ends").state, State::Finished);
+        assert_eq!(job.stop_with_drain().expect("it ends").state, FlinkJobState::Finished);
     }
 }
 
 /// The gateway closes sessions after three seconds without requests.
 pub fn sessions_are_held(real: &Real) {
-    let (held, let_go) = (real.open(Options::default()), real.open(silent()));
+    let (held, let_go) = (real.open(GatewayOptions::default()), real.open(silent()));
     for gateway in [&held, &let_go] {
         endless(gateway);
         gateway.execute("CREATE TABLE once (x BIGINT) WITH ('connector'='blackhole')").expect("a table");
@@ -81,20 +81,20 @@ pub fn sessions_are_held(real: &Real) {
 }
 
 pub fn a_jobmanager_started_anew(real: &Real) {
-    let gateway = real.open(Options::default());
+    let gateway = real.open(GatewayOptions::default());
     endless(&gateway);
     let job = run(&gateway, &real.name("is lost"));
     real.cluster.kill("jobmanager");
     real.cluster.start_again("jobmanager");
     let begun = Instant::now();
     let state = loop {
-        match job.wait(PATIENCE, |state| *state == State::Gone) {
+        match job.wait(PATIENCE, |state| *state == FlinkJobState::Gone) {
             Ok(state) => break state,
             // During its start, the gateway has no cluster.
             Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
         }
         thread::sleep(Duration::from_millis(200));
     };
-    assert_eq!(state, State::Gone);
-    assert_eq!(Job::cancel(&job), Ok(State::Gone), "what is gone needs no end");
+    assert_eq!(state, FlinkJobState::Gone);
+    assert_eq!(FlinkJob::cancel(&job), Ok(FlinkJobState::Gone), "what is gone needs no end");
 }

@@ -2,25 +2,25 @@
 
 use std::ptr;
 
-use wire::{FiveTuple, FlowKey, IpProtocol, Packet, Side, V4Key};
+use wire::{FiveTuple, FlowKey, FlowSide, IpProtocol, Packet, V4Key};
 
-use super::Table;
+use super::FlowTable;
 use crate::expiry::NONE;
-use crate::fast_path::Segment;
-use crate::record::flag;
+use crate::fast_path::FastPathSegment;
+use crate::flow_layout::flag;
 
 /// A packet's flow key in the table's form, and its hash: so that a batch can be hashed and prefetched before it is
 /// processed.
 #[derive(Clone, Copy, Debug)]
-pub struct Hashed {
+pub struct HashedKey {
     /// Hash of the key with the table's seed.
     pub hash: u64,
     /// IPv4: addresses and ports; wide key: the hash and 0.
     pub(super) addrs: u64,
     pub(super) ports: u32,
     /// The sender.
-    pub side: Side,
-    /// Probable place of the flow, see [`Table::prefetch_flow`].
+    pub side: FlowSide,
+    /// Probable place of the flow, see [`FlowTable::prefetch_flow`].
     pub(super) place: u32,
     /// Flags that its record must have.
     pub(super) kind: u64,
@@ -28,18 +28,18 @@ pub struct Hashed {
     pub(super) network: u8,
 }
 
-impl<S: Default> Table<S> {
+impl<S: Default> FlowTable<S> {
     /// Flow key of a packet with its hash.
     #[inline(always)]
     #[must_use]
-    pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
+    pub fn hash(&self, packet: &Packet<'_>) -> HashedKey {
         self.hash_in(packet, 0)
     }
 
     /// Same for one of several networks, see [`wire::FlowKey::network`].
     #[inline(always)]
     #[must_use]
-    pub fn hash_in(&self, packet: &Packet<'_>, network: u8) -> Hashed {
+    pub fn hash_in(&self, packet: &Packet<'_>, network: u8) -> HashedKey {
         let tuple = &packet.five_tuple;
         let transport = match tuple.protocol {
             IpProtocol::TCP => flag::TCP,
@@ -55,26 +55,26 @@ impl<S: Default> Table<S> {
                 (hash, hash, 0, side, flag::WIDE)
             }
         };
-        Hashed { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width, network }
+        HashedKey { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width, network }
     }
 
     // Passed by value in registers, so that it need not be stored in memory on every call.
     #[inline(never)]
-    fn hash_wide(&self, tuple: FiveTuple, network: u8) -> (u64, Side) {
+    fn hash_wide(&self, tuple: FiveTuple, network: u8) -> (u64, FlowSide) {
         let (key, side) = tuple.flow_key();
         (FlowKey { network, ..key }.hash(self.config.seed), side)
     }
 
-    /// Prefetches the memory that [`Table::prefetch_flow`] reads; `fetch` requests a cache line without waiting. For
-    /// a batch: this for all packets, then that for all, then [`Table::prefetch_rest`], then the packets.
+    /// Prefetches the memory that [`FlowTable::prefetch_flow`] reads; `fetch` requests a cache line without waiting. For
+    /// a batch: this for all packets, then that for all, then [`FlowTable::prefetch_rest`], then the packets.
     #[inline]
-    pub fn prefetch_index(&self, at: &Hashed, fetch: impl Fn(*const u8)) {
+    pub fn prefetch_index(&self, at: &HashedKey, fetch: impl Fn(*const u8)) {
         fetch(self.index.first_entry(at.hash).cast());
     }
 
-    /// Prefetches the memory that [`Table::process_hashed`] reads first, and records its place.
+    /// Prefetches the memory that [`FlowTable::process_hashed`] reads first, and records its place.
     #[inline]
-    pub fn prefetch_flow(&self, at: &mut Hashed, fetch: impl Fn(*const u8)) {
+    pub fn prefetch_flow(&self, at: &mut HashedKey, fetch: impl Fn(*const u8)) {
         if let Some(place) = self.index.guess(at.hash) {
             at.place = place;
             fetch(ptr::from_ref(self.store.hot(place)).cast());
@@ -83,7 +83,7 @@ impl<S: Default> Table<S> {
 
     /// Prefetches the other memory of a packet that does not take the fast path.
     #[inline]
-    pub fn prefetch_rest(&self, at: &Hashed, segment: &Segment, fetch: impl Fn(*const u8)) {
+    pub fn prefetch_rest(&self, at: &HashedKey, segment: &FastPathSegment, fetch: impl Fn(*const u8)) {
         if at.place != NONE && !(segment.fits_fast_path() && self.store.hot(at.place).has(flag::FAST)) {
             fetch(ptr::from_ref(self.store.cold(at.place)).cast());
             fetch(self.wheel.link_of(at.place));
@@ -92,13 +92,13 @@ impl<S: Default> Table<S> {
 
     /// The caller's state at the probable place of a packet's flow, for prefetching. It may belong to another flow.
     #[inline]
-    pub fn state_of(&self, at: &Hashed) -> Option<&S> {
+    pub fn state_of(&self, at: &HashedKey) -> Option<&S> {
         (at.place != NONE).then(|| self.states.at(at.place))
     }
 
     /// The packet's flow. There is only one live record with its key, so a correct guess avoids the search.
     #[inline(always)]
-    pub(super) fn find(&self, at: &Hashed, tuple: &FiveTuple) -> Option<u32> {
+    pub(super) fn find(&self, at: &HashedKey, tuple: &FiveTuple) -> Option<u32> {
         if at.place != NONE && self.is_flow_of(at.place, at, tuple) {
             return Some(at.place);
         }
@@ -106,7 +106,7 @@ impl<S: Default> Table<S> {
     }
 
     #[inline(never)]
-    fn look_up(&self, at: &Hashed, tuple: FiveTuple) -> Option<u32> {
+    fn look_up(&self, at: &HashedKey, tuple: FiveTuple) -> Option<u32> {
         self.index.find(at.hash, |place| self.is_flow_of(place, at, &tuple))
     }
 
@@ -116,18 +116,18 @@ impl<S: Default> Table<S> {
     }
 
     #[inline(always)]
-    fn is_flow_of(&self, place: u32, at: &Hashed, tuple: &FiveTuple) -> bool {
+    fn is_flow_of(&self, place: u32, at: &HashedKey, tuple: &FiveTuple) -> bool {
         self.looks_like(place, at) && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple, at.network))
     }
 
     /// Whether the flow at `place` has this key, if the hot record holds the whole key.
     #[inline(always)]
-    pub(super) fn is_v4_flow_of(&self, place: u32, at: &Hashed) -> bool {
+    pub(super) fn is_v4_flow_of(&self, place: u32, at: &HashedKey) -> bool {
         self.looks_like(place, at) && at.kind & flag::WIDE == 0
     }
 
     #[inline(always)]
-    fn looks_like(&self, place: u32, at: &Hashed) -> bool {
+    fn looks_like(&self, place: u32, at: &HashedKey) -> bool {
         let hot = self.store.hot(place);
         (hot.addrs == at.addrs) & (hot.ports == at.ports) & (hot.word & (flag::KIND | flag::LIVE) == at.kind)
     }

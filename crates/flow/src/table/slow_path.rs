@@ -1,26 +1,26 @@
 //! Handling of packets off the fast path: whether they are accepted, which flow they open or end, and their contents.
 
-use wire::{FlowKey, Packet, Side, TcpInfo, Transport};
+use wire::{FlowKey, FlowSide, Packet, TcpInfo, TransportHeader};
 
-use super::{Hashed, Table, context};
-use crate::config::Detail;
-use crate::dormant::Connection;
-use crate::duplicates::{self, Sighting};
-use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
-use crate::gatekeeping::{self, Verdict};
-use crate::record::{self, flag};
+use super::{FlowTable, HashedKey, context};
+use crate::config::TrackingDetail;
+use crate::dormant_connections::DormantConnection;
+use crate::duplicates::{self, PacketSighting};
+use crate::event::{CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx};
+use crate::flow_layout::{self, flag};
+use crate::pending_openings::PendingOpening;
+use crate::segment_check::{self, SegmentVerdict};
 use crate::tcp_state;
 use crate::timeouts::{idle_timeout, is_news, report_active};
-use crate::unconfirmed::Opening;
 
-impl<S: Default> Table<S> {
+impl<S: Default> FlowTable<S> {
     /// Processes a packet that opens, changes, or ends a flow, or is not in order.
     #[inline(never)]
     pub(super) fn process_slowly(
         &mut self,
         found: Option<u32>,
-        (packet, at): (&Packet<'_>, &Hashed),
-        events: &mut Events,
+        (packet, at): (&Packet<'_>, &HashedKey),
+        events: &mut FlowEvents,
     ) -> u32 {
         let going_on = found.and_then(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
@@ -30,7 +30,7 @@ impl<S: Default> Table<S> {
         let is_copy = self.leave_out_copy(place, at.side, packet, events);
         match verdict {
             _ if is_copy => {}
-            Verdict::Acceptable | Verdict::OtherConnection => {
+            SegmentVerdict::Acceptable | SegmentVerdict::OtherConnection => {
                 self.take_in(place, at.side, (packet, now), events);
             }
             refused => self.refuse((place, at), refused, (packet, now)),
@@ -40,7 +40,7 @@ impl<S: Default> Table<S> {
     }
 
     /// Opens a flow for a packet without one.
-    fn begin_flow(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> u32 {
+    fn begin_flow(&mut self, packet: &Packet<'_>, at: &HashedKey, events: &mut FlowEvents) -> u32 {
         let now = self.clock.at(packet.ts, i64::MIN);
         let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
         let place = match self.opening.take().filter(|opening| opening.is_of(&key)) {
@@ -64,13 +64,18 @@ impl<S: Default> Table<S> {
     }
 
     /// The idle connection that a packet without a flow continues.
-    fn take_dormant(&mut self, key: &FlowKey, at: &Hashed, packet: &Packet<'_>) -> Option<Connection<S>> {
+    fn take_dormant(
+        &mut self,
+        key: &FlowKey,
+        at: &HashedKey,
+        packet: &Packet<'_>,
+    ) -> Option<DormantConnection<S>> {
         let tcp = tcp_of(packet).filter(|_| !self.dormant.is_empty())?;
         self.dormant.take(at.hash, key, (at.side, tcp))
     }
 
     /// Continues an idle connection in the new flow at `place`.
-    fn resume(&mut self, place: u32, connection: Connection<S>, events: &mut Events) {
+    fn resume(&mut self, place: u32, connection: DormantConnection<S>, events: &mut FlowEvents) {
         self.counters.connections_resumed += 1;
         self.resize(place, connection.state_bytes);
         connection.resume(&mut self.store.flow_mut(place));
@@ -81,7 +86,12 @@ impl<S: Default> Table<S> {
     }
 
     /// Counts a rejected segment, which has no other effect.
-    fn refuse(&mut self, (place, at): (u32, &Hashed), verdict: Verdict, (packet, now): (&Packet<'_>, i64)) {
+    fn refuse(
+        &mut self,
+        (place, at): (u32, &HashedKey),
+        verdict: SegmentVerdict,
+        (packet, now): (&Packet<'_>, i64),
+    ) {
         let Some(tcp) = tcp_of(packet) else { return };
         let (key, side) = (FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 }, at.side);
         let mut flow = self.store.flow_mut(place);
@@ -90,36 +100,42 @@ impl<S: Default> Table<S> {
         flow.counters_mut(side).implausible += 1;
         let counters = &mut self.counters;
         match verdict {
-            Verdict::Acceptable | Verdict::OtherConnection => {}
-            Verdict::SynUnconfirmed => {
+            SegmentVerdict::Acceptable | SegmentVerdict::OtherConnection => {}
+            SegmentVerdict::SynUnconfirmed => {
                 counters.syns_ignored += 1;
-                let opening = Opening::of(key, side, packet, tcp);
+                let opening = PendingOpening::of(key, side, packet, tcp);
                 let known = &mut flow.spill_mut().opening;
                 if !known.as_ref().is_some_and(|known| known.is_sent_again_as(&opening)) {
                     *known = Some(Box::new(opening));
                 }
             }
-            Verdict::ResetOutOfWindow => counters.resets_ignored += 1,
-            Verdict::UnsentAcknowledged => {
+            SegmentVerdict::ResetOutOfWindow => counters.resets_ignored += 1,
+            SegmentVerdict::UnsentAcknowledged => {
                 counters.acks_ignored += 1;
                 flow.spill_mut().doubted[side.index()] = Some((tcp.ack, packet.ts));
             }
-            Verdict::Damaged => counters.damaged += 1,
+            SegmentVerdict::Damaged => counters.damaged += 1,
         }
         flow.classify();
     }
 
     /// Counts a copy, and uses only its bytes that the snaplen cut off before; returns whether it is one.
-    fn leave_out_copy(&mut self, place: u32, side: Side, packet: &Packet<'_>, events: &mut Events) -> bool {
+    fn leave_out_copy(
+        &mut self,
+        place: u32,
+        side: FlowSide,
+        packet: &Packet<'_>,
+        events: &mut FlowEvents,
+    ) -> bool {
         let mut flow = self.store.flow_mut(place);
         let Some(latest) = flow.latest.as_deref() else { return false };
         match duplicates::judge(latest, flow.core(), side, packet) {
-            Sighting::First => return false,
-            Sighting::Ambiguous => {
+            PacketSighting::First => return false,
+            PacketSighting::Ambiguous => {
                 self.counters.duplicates_ambiguous += 1;
                 return false;
             }
-            Sighting::Copy => {}
+            PacketSighting::Copy => {}
         }
         flow.hot.put(flag::MIRRORED, true);
         flow.counters_mut(side).duplicates += 1;
@@ -137,10 +153,10 @@ impl<S: Default> Table<S> {
     pub(super) fn judge(
         &mut self,
         place: u32,
-        side: Side,
+        side: FlowSide,
         (packet, now): (&Packet<'_>, i64),
-        events: &mut Events,
-    ) -> Option<Verdict> {
+        events: &mut FlowEvents,
+    ) -> Option<SegmentVerdict> {
         let flow = self.store.core(place);
         let idle_ns = idle_timeout(flow, &self.config);
         if now.saturating_sub(flow.seen_at()) > idle_ns {
@@ -148,12 +164,14 @@ impl<S: Default> Table<S> {
             self.close(place, CloseReason::Idle, (packet.ts, ts), events);
             return None;
         }
-        let Some(tcp) = tcp_of(packet) else { return Some(Verdict::Acceptable) };
+        let Some(tcp) = tcp_of(packet) else { return Some(SegmentVerdict::Acceptable) };
         let young = packet.ts.since(flow.first_ts()).saturating_abs() <= self.config.reorder_wait_ns;
         let opening = flow.cold.spill.as_ref().and_then(|spill| spill.opening.as_deref()).copied();
         let confirmed = opening.filter(|opening| opening.is_confirmed_by(flow, side, tcp));
-        let verdict = gatekeeping::judge(flow, side, (packet, tcp), young);
-        if verdict != Verdict::OtherConnection && (confirmed.is_none() || verdict == Verdict::Damaged) {
+        let verdict = segment_check::judge(flow, side, (packet, tcp), young);
+        if verdict != SegmentVerdict::OtherConnection
+            && (confirmed.is_none() || verdict == SegmentVerdict::Damaged)
+        {
             return Some(verdict);
         }
         if let Some(opening) = confirmed {
@@ -169,14 +187,14 @@ impl<S: Default> Table<S> {
     fn open(
         &mut self,
         key: &FlowKey,
-        (at, first): (&Hashed, Side),
+        (at, first): (&HashedKey, FlowSide),
         (packet, now): (&Packet<'_>, i64),
-        events: &mut Events,
+        events: &mut FlowEvents,
     ) -> u32 {
         self.enter(packet, at.hash, events);
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
         let records =
-            record::open(key, first, packet, (at.addrs, at.ports, at.kind), &self.config.server_ports);
+            flow_layout::open(key, first, packet, (at.addrs, at.ports, at.kind), &self.config.server_ports);
         self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
         if place as usize == self.states.len() {
             self.states.push(S::default());
@@ -191,7 +209,13 @@ impl<S: Default> Table<S> {
     }
 
     /// Counts a packet of an open flow and processes its transport.
-    fn take_in(&mut self, place: u32, side: Side, (packet, now): (&Packet<'_>, i64), events: &mut Events) {
+    fn take_in(
+        &mut self,
+        place: u32,
+        side: FlowSide,
+        (packet, now): (&Packet<'_>, i64),
+        events: &mut FlowEvents,
+    ) {
         let mut flow = self.store.flow_mut(place);
         if let Some(period) = self.config.active_timeout_ns {
             report_active(&mut flow, FlowIdx(place), (packet.ts, period), events);
@@ -214,7 +238,7 @@ impl<S: Default> Table<S> {
                 tcp_state::on_segment(&mut flow, side, (packet, tcp), &mut cx);
                 ended = flow.core().is_terminated() && !was_terminated;
                 let core = flow.core();
-                if ended || core.is_busy(Side::A) || core.is_busy(Side::B) || core.holds_back() {
+                if ended || core.is_busy(FlowSide::A) || core.is_busy(FlowSide::B) || core.holds_back() {
                     self.hasten(place, packet.ts, now);
                 }
             }
@@ -231,7 +255,7 @@ impl<S: Default> Table<S> {
         flow.classify();
     }
 
-    fn datagram(&mut self, place: u32, side: Side, packet: &Packet<'_>, events: &mut Events) {
+    fn datagram(&mut self, place: u32, side: FlowSide, packet: &Packet<'_>, events: &mut FlowEvents) {
         let mut flow = self.store.flow_mut(place);
         flow.count_payload(side, packet.payload_original_len);
         let len = packet.payload.len() as u32;
@@ -239,8 +263,8 @@ impl<S: Default> Table<S> {
         if cut > 0 {
             flow.counters_mut(side).cut_bytes += u64::from(cut);
         }
-        if self.config.detail == Detail::Payload && !flow.hot.has(flag::IGNORED) {
-            let chunk = Chunk::InPacket { start: 0, end: len };
+        if self.config.detail == TrackingDetail::Payload && !flow.hot.has(flag::IGNORED) {
+            let chunk = EventBytes::InPacket { start: 0, end: len };
             events.push(FlowIdx(place), FlowEvent::Datagram { side, chunk, cut, ts: packet.ts });
         }
     }
@@ -248,7 +272,7 @@ impl<S: Default> Table<S> {
 
 fn tcp_of<'p>(packet: &'p Packet<'_>) -> Option<&'p TcpInfo> {
     match &packet.transport {
-        Transport::Tcp(tcp) => Some(tcp),
+        TransportHeader::Tcp(tcp) => Some(tcp),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
 //! Fast path against slow path, less detail against more, long flows against short ones.
 
 use proptest::prelude::*;
-use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
+use testkit::{PacketMangler, SeededRng, SentPacket, TcpDialogue, TransportCarrier};
 use wire::packet::TcpFlags;
-use wire::{TcpSeq, Transport};
+use wire::{TcpSeq, TransportHeader};
 
 use super::*;
 use crate::event::FlowEvent;
@@ -11,8 +11,8 @@ use crate::event::FlowEvent;
 const MS: i64 = 1_000_000;
 
 /// Several damaged conversations at once, some joined midway, some in one direction; with occasional random packets.
-fn traffic(seed: u64) -> Vec<Sent> {
-    let mut rng = Rng::new(seed);
+fn traffic(seed: u64) -> Vec<SentPacket> {
+    let mut rng = SeededRng::new(seed);
     let mut all = Vec::new();
     for n in 0..1 + rng.below(5) {
         let ends = [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")][rng.below(2) as usize];
@@ -20,15 +20,16 @@ fn traffic(seed: u64) -> Vec<Sent> {
             true => (format!("[{}]:{}", ends.0, 40_000 + n), format!("[{}]:80", ends.1)),
             false => (format!("{}:{}", ends.0, 40_000 + n), format!("{}:80", ends.1)),
         };
-        let mut talk = Dialogue::new(&client, &server).with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
+        let mut talk =
+            TcpDialogue::new(&client, &server).with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
         converse(&mut talk, &mut rng);
         let mut sent = talk.take();
         sent.drain(..(rng.below(4) as usize * rng.below(3) as usize).min(sent.len()));
         if rng.chance(0.2) {
             sent.retain(|s| s.src.port() != 80);
         }
-        let rate = |rng: &mut Rng, p: f64| if rng.chance(0.5) { 0.0 } else { p };
-        let harm = Mangle {
+        let rate = |rng: &mut SeededRng, p: f64| if rng.chance(0.5) { 0.0 } else { p };
+        let harm = PacketMangler {
             seed: rng.next_u64(),
             loss: rate(&mut rng, 0.1),
             duplicate: rate(&mut rng, 0.1),
@@ -48,7 +49,7 @@ fn traffic(seed: u64) -> Vec<Sent> {
     all
 }
 
-fn converse(talk: &mut Dialogue, rng: &mut Rng) {
+fn converse(talk: &mut TcpDialogue, rng: &mut SeededRng) {
     talk.handshake();
     for _ in 0..rng.below(14) {
         talk.segment_size = 1 + rng.below(600) as usize;
@@ -71,7 +72,7 @@ fn converse(talk: &mut Dialogue, rng: &mut Rng) {
 }
 
 /// The same segment with a changed header field.
-fn distort(sent: &Sent, rng: &mut Rng) -> Sent {
+fn distort(sent: &SentPacket, rng: &mut SeededRng) -> SentPacket {
     let Some(mut tcp) = sent.tcp_info() else { return sent.clone() };
     match rng.below(6) {
         0 => tcp.flags = TcpFlags(rng.next_u64() as u8),
@@ -81,14 +82,14 @@ fn distort(sent: &Sent, rng: &mut Rng) -> Sent {
         4 => tcp.seq = TcpSeq(tcp.seq.0.wrapping_sub(1)),
         _ => tcp.ack = TcpSeq(rng.next_u64() as u32),
     }
-    Sent { carrier: Carrier::Tcp(tcp), ..sent.clone() }
+    SentPacket { carrier: TransportCarrier::Tcp(tcp), ..sent.clone() }
 }
 
 /// Events of the traffic as text; `fast`: with the fast path where it applies.
-fn outcome(traffic: &[Sent], config: &Config, fast: bool) -> Vec<String> {
-    let mut table = Table::<()>::new(config.clone());
-    let (mut events, mut said) = (Events::default(), Vec::new());
-    let mut rng = Rng::new(1);
+fn outcome(traffic: &[SentPacket], config: &FlowTableConfig, fast: bool) -> Vec<String> {
+    let mut table = FlowTable::<()>::new(config.clone());
+    let (mut events, mut said) = (FlowEvents::default(), Vec::new());
+    let mut rng = SeededRng::new(1);
     for sent in traffic {
         let packet = sent.packet();
         let mut at = table.hash(&packet);
@@ -117,7 +118,7 @@ fn outcome(traffic: &[Sent], config: &Config, fast: bool) -> Vec<String> {
 }
 
 /// Records events independent of the order of flows.
-fn note(table: &Table<()>, events: &Events, payload: &[u8], said: &mut Vec<String>) {
+fn note(table: &FlowTable<()>, events: &FlowEvents, payload: &[u8], said: &mut Vec<String>) {
     let mut list = events.list().to_vec();
     list.sort_by_key(|event| table.flow(event.flow).id());
     for event in list {
@@ -150,8 +151,8 @@ fn facts(flow: Flow<'_>) -> String {
         flow.rst(),
         flow.conn_state().name(),
         flow.history(),
-        side(Side::A),
-        side(Side::B),
+        side(FlowSide::A),
+        side(FlowSide::B),
     )
 }
 
@@ -174,7 +175,7 @@ proptest! {
     #[test]
     fn the_short_way_leads_to_the_same(seed: u64, active in any::<bool>()) {
         let active_timeout_ns = active.then_some(30_000 * MS);
-        let config = Config { active_timeout_ns, tcp_idle_ns: 60_000 * MS, ..Config::default() };
+        let config = FlowTableConfig { active_timeout_ns, tcp_idle_ns: 60_000 * MS, ..FlowTableConfig::default() };
         let traffic = traffic(seed);
         prop_assert_eq!(outcome(&traffic, &config, true), outcome(&traffic, &config, false));
     }
@@ -182,22 +183,22 @@ proptest! {
     #[test]
     fn less_detail_says_the_same_of_what_it_says(seed: u64) {
         let mut traffic = traffic(seed);
-        let with = |traffic: &[Sent], detail| outcome(traffic, &Config { detail, ..Config::default() }, true);
-        let (full, segments) = (with(&traffic, Detail::Payload), with(&traffic, Detail::Segments));
+        let with = |traffic: &[SentPacket], detail| outcome(traffic, &FlowTableConfig { detail, ..FlowTableConfig::default() }, true);
+        let (full, segments) = (with(&traffic, TrackingDetail::Payload), with(&traffic, TrackingDetail::Segments));
         prop_assert_eq!(without_payload(&full), without_payload(&segments));
         // Without payload copies are not detected: all packets are distinct, in IPv4 where that is visible.
         traffic.retain(|sent| sent.src.is_ipv4());
         (1..).zip(&mut traffic).for_each(|(ip_id, sent)| sent.ip_id = ip_id);
-        prop_assert_eq!(with(&traffic, Detail::Segments), with(&traffic, Detail::Life));
+        prop_assert_eq!(with(&traffic, TrackingDetail::Segments), with(&traffic, TrackingDetail::Life));
     }
 }
 
 /// Small counters spill over before they are full, at any stream position.
 #[test]
 fn long_flows_are_counted_to_the_end() {
-    let mut table = Table::<()>::new(Config::default());
-    let mut events = Events::default();
-    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(u32::MAX - 5, 7);
+    let mut table = FlowTable::<()>::new(FlowTableConfig::default());
+    let mut events = FlowEvents::default();
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(u32::MAX - 5, 7);
     talk.handshake();
     let handshake = talk.take();
     talk.client().send(b"x");
@@ -209,7 +210,7 @@ fn long_flows_are_counted_to_the_end() {
     let (mut idx, mut delivered) = (FlowIdx(0), 0u64);
     for i in 0..n {
         let mut packet = segment.packet();
-        let Transport::Tcp(tcp) = &mut packet.transport else { panic!("a segment") };
+        let TransportHeader::Tcp(tcp) = &mut packet.transport else { panic!("a segment") };
         tcp.seq = tcp.seq.plus(i.wrapping_mul(60_000));
         (packet.payload, packet.payload_original_len, packet.original_len) = (&big, 60_000, 60_054);
         idx = table.process(&packet, &mut events);
@@ -218,11 +219,11 @@ fn long_flows_are_counted_to_the_end() {
     }
     let flow = table.flow(idx);
     assert_eq!(delivered, u64::from(n));
-    assert_eq!(flow.unique_bytes(Side::A), u64::from(n) * 60_000);
-    assert_eq!(flow.packets(Side::A), u64::from(n) + 2);
-    assert_eq!(flow.counters(Side::A), crate::SideCounters::default());
-    assert!(flow.bytes(Side::A) > u64::from(n) * 60_054);
-    assert_eq!(flow.start_seq(Side::A), TcpSeq(u32::MAX - 4));
+    assert_eq!(flow.unique_bytes(FlowSide::A), u64::from(n) * 60_000);
+    assert_eq!(flow.packets(FlowSide::A), u64::from(n) + 2);
+    assert_eq!(flow.counters(FlowSide::A), crate::SideCounters::default());
+    assert!(flow.bytes(FlowSide::A) > u64::from(n) * 60_054);
+    assert_eq!(flow.start_seq(FlowSide::A), TcpSeq(u32::MAX - 4));
 }
 
 proptest! {
@@ -240,13 +241,13 @@ proptest! {
             1 => any::<i64>(),
         ], 1..12),
     ) {
-        let config = Config { tcp_opening_idle_ns: idle, active_timeout_ns: active, ..Config::default() };
-        let (mut table, mut events) = (Table::<()>::new(config), Events::default());
+        let config = FlowTableConfig { tcp_opening_idle_ns: idle, active_timeout_ns: active, ..FlowTableConfig::default() };
+        let (mut table, mut events) = (FlowTable::<()>::new(config), FlowEvents::default());
         let mut now = 1_750_000_000_000 * MS;
         for step in steps {
             for flow in 0..flows {
                 let ends = [format!("10.{}.{}.1:1", flow >> 8, flow & 255), "10.0.0.2:80".to_owned()];
-                let mut talk = Dialogue::new(&ends[0], &ends[1]);
+                let mut talk = TcpDialogue::new(&ends[0], &ends[1]);
                 talk.handshake();
                 let mut sent = talk.take().remove(0);
                 sent.ts = Timestamp(now.saturating_add(i64::from(flow)));

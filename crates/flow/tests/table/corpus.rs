@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use flow::{Config, Events, FlowCore, FlowEvent, Table};
-use wire::{Packet, Side, Timestamp};
+use flow::{FlowCore, FlowEvent, FlowEvents, FlowTable, FlowTableConfig};
+use wire::{FlowSide, Packet, Timestamp};
 
 /// What is compared of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,18 +77,18 @@ fn pair(a: String, b: String) -> (String, String) {
 fn ours(path: &Path) -> Option<Connections> {
     // tshark has no timeouts.
     let never = i64::MAX;
-    let config = Config {
+    let config = FlowTableConfig {
         tcp_idle_ns: never,
         tcp_opening_idle_ns: never,
         tcp_closed_idle_ns: never,
         udp_idle_ns: never,
-        ..Config::default()
+        ..FlowTableConfig::default()
     };
-    let mut table: Table<()> = Table::new(config);
-    let mut events = Events::default();
+    let mut table: FlowTable<()> = FlowTable::new(config);
+    let mut events = FlowEvents::default();
     let mut all = Connections::new();
     let mut source = capture::open(&[path.to_path_buf()]);
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         for captured in block.packets() {
             if let Ok(packet) = Packet::decode(&captured) {
@@ -108,7 +108,7 @@ fn ours(path: &Path) -> Option<Connections> {
     (source.counters().packets > 0).then_some(all)
 }
 
-fn collect(table: &Table<()>, events: &Events, all: &mut Connections) {
+fn collect(table: &FlowTable<()>, events: &FlowEvents, all: &mut Connections) {
     for event in events.list() {
         let flow = table.flow(event.flow);
         if flow.is_tcp() && matches!(event.what, FlowEvent::Closed { .. }) {
@@ -116,12 +116,12 @@ fn collect(table: &Table<()>, events: &Events, all: &mut Connections) {
                 let end = flow.key().end(side);
                 format!("{}:{}", end.addr, end.port)
             };
-            all.entry(pair(end(Side::A), end(Side::B))).or_default().push(facts_of(&flow, end));
+            all.entry(pair(end(FlowSide::A), end(FlowSide::B))).or_default().push(facts_of(&flow, end));
         }
     }
 }
 
-fn facts_of(flow: &FlowCore<'_>, end: impl Fn(Side) -> String) -> Facts {
+fn facts_of(flow: &FlowCore<'_>, end: impl Fn(FlowSide) -> String) -> Facts {
     let (client, _) = flow.client();
     let ways = [client, client.other()];
     let repeated = |side| {

@@ -1,11 +1,11 @@
 //! Both sides of a connection are delivered in the order in which they sent, whatever the damage: generated
 //! conversations are damaged and compared with the original.
 
-use flow::{Config, Events, FlowEvent, Table};
+use flow::{FlowEvent, FlowEvents, FlowTable, FlowTableConfig};
 use proptest::prelude::*;
-use testkit::{Rng, Sent};
+use testkit::{SeededRng, SentPacket};
 use wire::packet::TcpFlags;
-use wire::{Side, TcpInfo, TcpSeq, Timestamp};
+use wire::{FlowSide, TcpInfo, TcpSeq, Timestamp};
 
 const MS: i64 = 1_000_000;
 const START: i64 = 1_700_000_000_000_000_000;
@@ -23,14 +23,14 @@ enum Manner {
 
 /// A conversation as it went: segments with payload, and pure acknowledgments.
 struct Truth {
-    sent: Vec<Sent>,
+    sent: Vec<SentPacket>,
     /// What each side said.
     said: [Vec<u8>; 2],
 }
 
 /// What is known of a conversation while it is made. An end has received what was sent half a round trip ago.
 struct Making {
-    rng: Rng,
+    rng: SeededRng,
     now: i64,
     isn: [u32; 2],
     truth: Truth,
@@ -38,7 +38,7 @@ struct Making {
 }
 
 impl Making {
-    fn segment(&mut self, side: Side, flags: TcpFlags, payload: &[u8]) {
+    fn segment(&mut self, side: FlowSide, flags: TcpFlags, payload: &[u8]) {
         let (own, other) = (side.index(), side.other().index());
         let at = |side: usize, n: usize| TcpSeq(self.isn[side].wrapping_add(1).wrapping_add(n as u32));
         let syn = flags.contains(TcpFlags::SYN);
@@ -47,12 +47,17 @@ impl Making {
         let ends = ["10.0.0.1:40000", "10.0.0.2:80"].map(|end| end.parse().expect("an address"));
         self.now += 1_000 + self.rng.below(50_000) as i64;
         let tcp = TcpInfo { seq, ack, flags, window: 60_000 };
-        self.truth.sent.push(Sent::tcp(Timestamp(START + self.now), (ends[own], ends[other]), tcp, payload));
+        self.truth.sent.push(SentPacket::tcp(
+            Timestamp(START + self.now),
+            (ends[own], ends[other]),
+            tcp,
+            payload,
+        ));
         self.truth.said[own].extend(payload);
     }
 
     /// A message in a few segments.
-    fn message(&mut self, side: Side, most: u64) {
+    fn message(&mut self, side: FlowSide, most: u64) {
         for _ in 0..=self.rng.below(3) {
             let n = 1 + self.rng.below(most) as usize;
             let bytes = self.rng.bytes(n);
@@ -61,7 +66,7 @@ impl Making {
     }
 
     /// `side` receives what was sent to it.
-    fn hear(&mut self, side: Side) {
+    fn hear(&mut self, side: FlowSide) {
         self.heard[side.index()] = self.truth.said[side.other().index()].len();
         if self.rng.chance(0.5) {
             self.segment(side, TcpFlags::ACK, b"");
@@ -70,27 +75,27 @@ impl Making {
 }
 
 fn conversation(seed: u64, manner: Manner) -> Truth {
-    let mut rng = Rng::new(seed);
+    let mut rng = SeededRng::new(seed);
     let isn = [rng.next_u64() as u32, rng.next_u64() as u32];
     let truth = Truth { sent: Vec::new(), said: [Vec::new(), Vec::new()] };
     let mut talk = Making { rng, now: 0, isn, truth, heard: [0; 2] };
-    talk.segment(Side::A, TcpFlags::SYN, b"");
-    talk.segment(Side::B, TcpFlags::SYN | TcpFlags::ACK, b"");
-    talk.segment(Side::A, TcpFlags::ACK, b"");
+    talk.segment(FlowSide::A, TcpFlags::SYN, b"");
+    talk.segment(FlowSide::B, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.segment(FlowSide::A, TcpFlags::ACK, b"");
     // Packets of the handshake may be out of order as well, but not with all that follows.
     talk.now += 20 * MS;
     for _ in 0..1 + talk.rng.below(30) {
         let questions = if matches!(manner, Manner::Batches) { 1 + talk.rng.below(4) } else { 1 };
         match manner {
             Manner::ClosedLoop | Manner::Batches => {
-                (0..questions).for_each(|_| talk.message(Side::A, 300));
-                talk.hear(Side::B);
-                (0..questions).for_each(|_| talk.message(Side::B, 900));
-                talk.hear(Side::A);
+                (0..questions).for_each(|_| talk.message(FlowSide::A, 300));
+                talk.hear(FlowSide::B);
+                (0..questions).for_each(|_| talk.message(FlowSide::B, 900));
+                talk.hear(FlowSide::A);
             }
             Manner::UnderWay => {
                 for _ in 0..3 {
-                    let side = if talk.rng.chance(0.5) { Side::A } else { Side::B };
+                    let side = if talk.rng.chance(0.5) { FlowSide::A } else { FlowSide::B };
                     if talk.rng.chance(0.5) { talk.hear(side) } else { talk.message(side, 500) }
                 }
             }
@@ -112,16 +117,16 @@ struct Damage {
 }
 
 impl Damage {
-    fn apply(&self, seed: u64, sent: &[Sent]) -> Vec<Sent> {
-        let mut rng = Rng::new(seed ^ 0x5eed);
+    fn apply(&self, seed: u64, sent: &[SentPacket]) -> Vec<SentPacket> {
+        let mut rng = SeededRng::new(seed ^ 0x5eed);
         let mut keyed = Vec::new();
         for (n, one) in sent.iter().enumerate() {
-            let side = if one.src.port() == 80 { Side::B } else { Side::A };
-            let late = |rng: &mut Rng| {
+            let side = if one.src.port() == 80 { FlowSide::B } else { FlowSide::A };
+            let late = |rng: &mut SeededRng| {
                 if self.shuffle_ns > 0 { rng.below(self.shuffle_ns as u64) as i64 } else { 0 }
             };
             let mut damaged = one.clone();
-            damaged.ts = one.ts.plus(if side == Side::B { self.skew_ns } else { 0 });
+            damaged.ts = one.ts.plus(if side == FlowSide::B { self.skew_ns } else { 0 });
             if n >= 3 && rng.chance(self.loss[side.index()]) {
                 continue;
             }
@@ -147,10 +152,10 @@ struct Heard {
     unsaid: usize,
 }
 
-fn run(truth: &Truth, sent: &[Sent], config: &Config) -> (Heard, Table<()>) {
+fn run(truth: &Truth, sent: &[SentPacket], config: &FlowTableConfig) -> (Heard, FlowTable<()>) {
     let isn = [0, 1].map(|n| truth.sent[n].tcp_info().expect("a SYN").seq.plus(1));
-    let mut table: Table<()> = Table::new(config.clone());
-    let (mut events, mut heard) = (Events::default(), Heard::default());
+    let mut table: FlowTable<()> = FlowTable::new(config.clone());
+    let (mut events, mut heard) = (FlowEvents::default(), Heard::default());
     let last = sent.iter().map(|sent| sent.ts).max().unwrap_or_default();
     for one in sent {
         table.process(&one.packet(), &mut events);
@@ -168,7 +173,7 @@ fn run(truth: &Truth, sent: &[Sent], config: &Config) -> (Heard, Table<()>) {
     (heard, table)
 }
 
-fn take(events: &Events, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard) {
+fn take(events: &FlowEvents, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard) {
     for event in events.list() {
         match event.what {
             FlowEvent::Bytes { side, chunk, place, .. } => {
@@ -198,12 +203,13 @@ fn take(events: &Events, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard) {
 }
 
 /// Every byte that was kept comes out once and in its place, and gaps are exactly what is missing between.
-fn compare(truth: &Truth, sent: &[Sent], heard: &Heard, exactly: bool) {
-    for side in [Side::A, Side::B] {
+fn compare(truth: &Truth, sent: &[SentPacket], heard: &Heard, exactly: bool) {
+    for side in [FlowSide::A, FlowSide::B] {
         let at = side.index();
         let isn = truth.sent[at].tcp_info().expect("a SYN").seq.plus(1);
         let mut kept = vec![false; truth.said[at].len()];
-        for one in sent.iter().filter(|s| (s.src.port() == 80) == (side == Side::B) && !s.payload.is_empty())
+        for one in
+            sent.iter().filter(|s| (s.src.port() == 80) == (side == FlowSide::B) && !s.payload.is_empty())
         {
             let from = one.tcp_info().expect("TCP").seq.distance(isn) as usize;
             kept[from..from + one.payload.len()].fill(true);
@@ -239,7 +245,7 @@ proptest! {
         let truth = conversation(seed, manner(n));
         let damage = Damage { shuffle_ns: shuffle * MS, skew_ns: skew * MS, duplicate: 0.05, ..Damage::default() };
         let sent = damage.apply(seed, &truth.sent);
-        let (heard, table) = run(&truth, &sent, &Config::default());
+        let (heard, table) = run(&truth, &sent, &FlowTableConfig::default());
         compare(&truth, &sent, &heard, true);
         prop_assert_eq!((heard.unsaid, heard.gaps.concat().len()), (0, 0), "{:?}", table.counters());
     }
@@ -250,7 +256,7 @@ proptest! {
         let loss = [[a, 0.0], [0.0, b], [a, b]][usize::from(n / 3 % 3)];
         let damage = Damage { shuffle_ns: shuffle * MS, skew_ns: skew * MS, loss, duplicate: 0.05 };
         let sent = damage.apply(seed, &truth.sent);
-        let (heard, _) = run(&truth, &sent, &Config::default());
+        let (heard, _) = run(&truth, &sent, &FlowTableConfig::default());
         compare(&truth, &sent, &heard, true);
         prop_assert_eq!(heard.unsaid, 0);
     }
@@ -260,7 +266,7 @@ proptest! {
         let truth = conversation(seed, manner(n));
         let damage = Damage { shuffle_ns: shuffle * MS, loss: [a, a], ..Damage::default() };
         let sent = damage.apply(seed, &truth.sent);
-        let config = Config { held_bytes_max: room, ..Config::default() };
+        let config = FlowTableConfig { held_bytes_max: room, ..FlowTableConfig::default() };
         let (heard, _) = run(&truth, &sent, &config);
         compare(&truth, &sent, &heard, false);
     }

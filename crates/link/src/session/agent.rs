@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use prost::Message;
 
-use super::Closed;
-use super::outbox::Outbox;
-use crate::clock::Now;
-use crate::frame::{Decoder, Frame, PeerMisbehaved};
-use crate::message::{Bye, Desired, Granted, Hello, Lane, Observed, Pong, Refuse, Renew};
-use crate::spool::{Outgoing, Spool};
+use super::SessionEnd;
+use super::outbox::FrameOutbox;
+use crate::clock::SessionTime;
+use crate::frame::{Frame, FrameDecoder, PeerMisbehaved};
+use crate::message::{Bye, DesiredJobs, GrantedLease, Hello, ObservedJobs, Pong, RecordLane, Refuse, Renew};
+use crate::spool::{OutgoingRecord, Spool};
 
 /// Kinds of records.
 const DATA: u8 = 32;
@@ -18,8 +18,8 @@ const LOST: u8 = 33;
 
 /// Event of an agent's session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum AgentEvent {
-    /// The server accepts this agent; its desired set follows as [`AgentEvent::Desired`].
+pub enum AgentSessionEvent {
+    /// The server accepts this agent; its desired set follows as [`AgentSessionEvent::Desired`].
     Welcomed {
         /// Protocol version.
         version: u32,
@@ -27,22 +27,22 @@ pub enum AgentEvent {
         server: u64,
     },
     /// Desired set.
-    Desired(Desired),
+    Desired(DesiredJobs),
     /// Granted leases.
-    Granted(Granted),
+    Granted(GrantedLease),
     /// The server requests a complete report.
     ObserveAll,
     /// All records of a lane are committed, including the last.
-    Drained(Lane),
+    Drained(RecordLane),
     /// The server rejects this agent, and the session has ended. If it gives its identity, it is another server than
     /// the one whose work the agent has: that work must be discarded before the next Hello.
     Refused(Refuse),
     /// The session has ended.
-    Closed(Closed),
+    Closed(SessionEnd),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum AgentSessionState {
     Greeting,
     Open,
     Closed,
@@ -51,10 +51,10 @@ enum State {
 /// Agent's end of a session.
 #[derive(Debug)]
 pub struct AgentSession {
-    state: State,
-    decoder: Decoder,
-    outbox: Outbox,
-    events: VecDeque<AgentEvent>,
+    state: AgentSessionState,
+    decoder: FrameDecoder,
+    outbox: FrameOutbox,
+    events: VecDeque<AgentSessionEvent>,
     silence_max_ns: u64,
     heard_ns: u64,
     sent_bytes: u64,
@@ -64,12 +64,12 @@ pub struct AgentSession {
 impl AgentSession {
     /// Starts with a Hello. The server counts as disconnected after `silence_max_ns` without data; it pings far more
     /// often.
-    pub fn new(hello: Hello, silence_max_ns: u64, now: Now) -> Self {
-        let mut outbox = Outbox::default();
+    pub fn new(hello: Hello, silence_max_ns: u64, now: SessionTime) -> Self {
+        let mut outbox = FrameOutbox::default();
         outbox.send(hello);
         Self {
-            state: State::Greeting,
-            decoder: Decoder::default(),
+            state: AgentSessionState::Greeting,
+            decoder: FrameDecoder::default(),
             outbox,
             events: VecDeque::new(),
             silence_max_ns,
@@ -81,69 +81,91 @@ impl AgentSession {
 
     /// Whether records and reports may be sent.
     pub fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == AgentSessionState::Open
     }
 
     /// Processes received bytes. After an error the session has ended.
-    pub fn handle_bytes(&mut self, now: Now, bytes: &[u8], spool: &mut Spool) -> Result<(), PeerMisbehaved> {
-        if self.state == State::Closed {
+    pub fn handle_bytes(
+        &mut self,
+        now: SessionTime,
+        bytes: &[u8],
+        spool: &mut Spool,
+    ) -> Result<(), PeerMisbehaved> {
+        if self.state == AgentSessionState::Closed {
             return Ok(());
         }
         self.heard_ns = now.monotonic_ns;
         self.decoder.push(bytes);
         let handled = self.handle_frames(now, spool);
         if handled.is_err() {
-            self.state = State::Closed;
+            self.state = AgentSessionState::Closed;
         }
         handled
     }
 
-    fn handle_frames(&mut self, now: Now, spool: &mut Spool) -> Result<(), PeerMisbehaved> {
-        while self.state != State::Closed {
+    fn handle_frames(&mut self, now: SessionTime, spool: &mut Spool) -> Result<(), PeerMisbehaved> {
+        while self.state != AgentSessionState::Closed {
             let Some(incoming) = self.decoder.next()? else { break };
             self.handle_frame(now, incoming.frame, spool)?;
         }
         self.outbox.check()
     }
 
-    fn handle_frame(&mut self, now: Now, frame: Frame, spool: &mut Spool) -> Result<(), PeerMisbehaved> {
+    fn handle_frame(
+        &mut self,
+        now: SessionTime,
+        frame: Frame,
+        spool: &mut Spool,
+    ) -> Result<(), PeerMisbehaved> {
         match (self.state, frame) {
-            (State::Greeting, Frame::Welcome(welcome)) => {
-                self.state = State::Open;
+            (AgentSessionState::Greeting, Frame::Welcome(welcome)) => {
+                self.state = AgentSessionState::Open;
                 self.credit_bytes = welcome.credit_bytes;
-                self.events
-                    .push_back(AgentEvent::Welcomed { version: welcome.version, server: welcome.server });
+                self.events.push_back(AgentSessionEvent::Welcomed {
+                    version: welcome.version,
+                    server: welcome.server,
+                });
                 let drained = spool.resume(&welcome.lanes, now.wall_ns);
-                self.events.extend(drained.into_iter().map(AgentEvent::Drained));
-                self.events.push_back(AgentEvent::Desired(welcome.desired));
+                self.events.extend(drained.into_iter().map(AgentSessionEvent::Drained));
+                self.events.push_back(AgentSessionEvent::Desired(welcome.desired));
             }
-            (State::Greeting, Frame::Refuse(refuse)) => self.close(AgentEvent::Refused(refuse)),
-            (_, Frame::Bye(bye)) => self.close(AgentEvent::Closed(Closed::Bye(bye.reason))),
+            (AgentSessionState::Greeting, Frame::Refuse(refuse)) => {
+                self.close(AgentSessionEvent::Refused(refuse))
+            }
+            (_, Frame::Bye(bye)) => self.close(AgentSessionEvent::Closed(SessionEnd::Bye(bye.reason))),
             (_, Frame::Ping(ping)) => self.outbox.send(Pong {
                 sent_ns: ping.sent_ns,
                 received_ns: now.wall_ns,
                 answered_ns: now.wall_ns,
             }),
-            (State::Open, Frame::Desired(desired)) => self.events.push_back(AgentEvent::Desired(desired)),
-            (State::Open, Frame::Granted(granted)) => self.events.push_back(AgentEvent::Granted(granted)),
-            (State::Open, Frame::ObserveAll(_)) => self.events.push_back(AgentEvent::ObserveAll),
-            (State::Open, Frame::Credit(credit)) => self.credit_bytes = self.credit_bytes.max(credit.bytes),
-            (State::Open, Frame::Ack(ack)) => {
+            (AgentSessionState::Open, Frame::DesiredJobs(desired)) => {
+                self.events.push_back(AgentSessionEvent::Desired(desired))
+            }
+            (AgentSessionState::Open, Frame::GrantedLease(granted)) => {
+                self.events.push_back(AgentSessionEvent::Granted(granted))
+            }
+            (AgentSessionState::Open, Frame::ObserveAll(_)) => {
+                self.events.push_back(AgentSessionEvent::ObserveAll)
+            }
+            (AgentSessionState::Open, Frame::Credit(credit)) => {
+                self.credit_bytes = self.credit_bytes.max(credit.bytes)
+            }
+            (AgentSessionState::Open, Frame::Ack(ack)) => {
                 let drained = spool.ack(ack.lane, ack.seq).ok_or(PeerMisbehaved::NeverSent(ack.seq))?;
-                self.events.extend(drained.into_iter().map(AgentEvent::Drained));
+                self.events.extend(drained.into_iter().map(AgentSessionEvent::Drained));
             }
             (_, frame) => return Err(PeerMisbehaved::OutOfPlace(frame.kind())),
         }
         Ok(())
     }
 
-    fn close(&mut self, event: AgentEvent) {
-        self.state = State::Closed;
+    fn close(&mut self, event: AgentSessionEvent) {
+        self.state = AgentSessionState::Closed;
         self.events.push_back(event);
     }
 
     /// Reports the states of jobs. Only while the session is open: a new one starts with a complete report.
-    pub fn observe(&mut self, observed: Observed) {
+    pub fn observe(&mut self, observed: ObservedJobs) {
         if self.is_open() {
             self.outbox.send(observed);
         }
@@ -163,18 +185,18 @@ impl AgentSession {
 
     /// The next bytes to write: control messages first, then records within the credit.
     pub fn poll_transmit(&mut self, spool: &mut Spool) -> Option<Bytes> {
-        if self.state == State::Closed {
+        if self.state == AgentSessionState::Closed {
             return None;
         }
         if let Some(bytes) = self.outbox.pop() {
             return Some(bytes);
         }
-        if self.state != State::Open || self.sent_bytes >= self.credit_bytes {
+        if self.state != AgentSessionState::Open || self.sent_bytes >= self.credit_bytes {
             return None;
         }
         let (kind, body) = match spool.next_to_send()? {
-            Outgoing::Data(body) => (DATA, body),
-            Outgoing::Lost(lost) => (LOST, lost.encode_to_vec().into()),
+            OutgoingRecord::Data(body) => (DATA, body),
+            OutgoingRecord::Lost(lost) => (LOST, lost.encode_to_vec().into()),
         };
         self.sent_bytes += body.len() as u64;
         self.outbox.send_record(kind, body);
@@ -183,18 +205,18 @@ impl AgentSession {
 
     /// Monotonic time at which [`AgentSession::handle_timeout`] must be called.
     pub fn poll_timeout(&self) -> Option<u64> {
-        (self.state != State::Closed).then(|| self.heard_ns.saturating_add(self.silence_max_ns))
+        (self.state != AgentSessionState::Closed).then(|| self.heard_ns.saturating_add(self.silence_max_ns))
     }
 
     /// Handles an expired timer.
-    pub fn handle_timeout(&mut self, now: Now) {
+    pub fn handle_timeout(&mut self, now: SessionTime) {
         if self.poll_timeout().is_some_and(|at| at <= now.monotonic_ns) {
-            self.close(AgentEvent::Closed(Closed::Silence));
+            self.close(AgentSessionEvent::Closed(SessionEnd::Silence));
         }
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<AgentEvent> {
+    pub fn poll_event(&mut self) -> Option<AgentSessionEvent> {
         self.events.pop_front()
     }
 }

@@ -10,23 +10,23 @@ mod tests;
 
 use std::fmt;
 
-pub use agent::{AgentEvent, AgentSession};
-pub use server::{Record, ServerCounters, ServerEvent, ServerLimits, ServerSession};
+pub use agent::{AgentSession, AgentSessionEvent};
+pub use server::{LaneRecord, ServerSession, ServerSessionEvent, SessionCounters, SessionLimits};
 
 /// Reason for the end of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Closed {
+pub enum SessionEnd {
     /// Ended by the other end, with the reason.
     Bye(String),
     /// No data for too long.
     Silence,
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for SessionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Closed::Bye(why) => f.write_str(why),
-            Closed::Silence => f.write_str("nothing was heard of it for too long"),
+            SessionEnd::Bye(why) => f.write_str(why),
+            SessionEnd::Silence => f.write_str("nothing was heard of it for too long"),
         }
     }
 }

@@ -10,13 +10,13 @@ use crate::frame::{Frame, PeerMisbehaved, encode};
 const CONTROL_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct FrameOutbox {
     control: VecDeque<Bytes>,
     control_bytes: usize,
     records: VecDeque<Bytes>,
 }
 
-impl Outbox {
+impl FrameOutbox {
     pub(super) fn send(&mut self, frame: impl Into<Frame>) {
         for bytes in frame.into().encode() {
             self.control_bytes += bytes.len();

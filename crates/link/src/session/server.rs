@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::Closed;
-use super::outbox::Outbox;
-use crate::clock::{Ahead, Now, Offset};
-use crate::frame::{Decoder, Frame, Incoming, PeerMisbehaved};
+use super::SessionEnd;
+use super::outbox::FrameOutbox;
+use crate::clock::{ClockOffset, OffsetEstimator, SessionTime};
+use crate::frame::{Frame, FrameDecoder, IncomingMessage, PeerMisbehaved};
 use crate::message::{
-    Ack, Bye, Credit, Data, Desired, Granted, Hello, Lane, Lost, ObserveAll, Observed, Ping, Pong, Refuse,
-    Renew, Resume, VERSIONS, Welcome,
+    Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LaneResume, LostRecords, ObserveAll,
+    ObservedJobs, Ping, Pong, RecordLane, Refuse, Renew, VERSIONS, Welcome,
 };
 
 /// Limits and timeouts of a session.
 #[derive(Debug, Clone, Copy)]
-pub struct ServerLimits {
+pub struct SessionLimits {
     /// Maximum uncommitted bytes of records.
     pub window_bytes: u64,
     /// Maximum lanes of a session.
@@ -27,7 +27,7 @@ pub struct ServerLimits {
     pub silence_max_ns: u64,
 }
 
-impl Default for ServerLimits {
+impl Default for SessionLimits {
     fn default() -> Self {
         let second = 1_000_000_000;
         Self { window_bytes: 8 << 20, lanes_max: 4096, ping_every_ns: second, silence_max_ns: 5 * second }
@@ -36,16 +36,16 @@ impl Default for ServerLimits {
 
 /// A record of a lane.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Record {
+pub enum LaneRecord {
     /// Partial results or tuples.
-    Data(Data),
+    Data(DataRecord),
     /// Lost records.
-    Lost(Lost),
+    Lost(LostRecords),
 }
 
-impl Record {
+impl LaneRecord {
     /// Lane.
-    pub fn lane(&self) -> Lane {
+    pub fn lane(&self) -> RecordLane {
         match self {
             Self::Data(data) => data.lane,
             Self::Lost(lost) => lost.lane,
@@ -76,25 +76,25 @@ impl Record {
 
 /// Event of a server's session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ServerEvent {
+pub enum ServerSessionEvent {
     /// Hello of an agent with a supported version. Must be answered by [`ServerSession::welcome`] or
     /// [`ServerSession::refuse`] after uncommitted records of its earlier session were dropped.
     Hello(Box<Hello>),
     /// States of jobs.
-    Observed(Observed),
+    Observed(ObservedJobs),
     /// Request for leases.
     Renew(Renew),
     /// The next record of its lane.
-    Record(Record),
+    Record(LaneRecord),
     /// Offset of the agent's clock from the server's.
-    Offset(Ahead),
+    Offset(ClockOffset),
     /// The session has ended.
-    Closed(Closed),
+    Closed(SessionEnd),
 }
 
 /// Counters of ignored data.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct ServerCounters {
+pub struct SessionCounters {
     /// Duplicate records.
     pub duplicates: u64,
     /// Frames of unknown kinds.
@@ -102,7 +102,7 @@ pub struct ServerCounters {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ServerSessionState {
     /// No data yet.
     Silent,
     /// Hello was received and waits for the answer.
@@ -127,35 +127,35 @@ struct LaneState {
 /// Server's end of a session.
 #[derive(Debug)]
 pub struct ServerSession {
-    state: State,
-    limits: ServerLimits,
+    state: ServerSessionState,
+    limits: SessionLimits,
     /// Identity of this server.
     server: u64,
-    decoder: Decoder,
-    outbox: Outbox,
-    events: VecDeque<ServerEvent>,
-    lanes: BTreeMap<Lane, LaneState>,
+    decoder: FrameDecoder,
+    outbox: FrameOutbox,
+    events: VecDeque<ServerSessionEvent>,
+    lanes: BTreeMap<RecordLane, LaneState>,
     /// Lanes to acknowledge, with the committed sequence number.
-    to_ack: BTreeMap<Lane, u64>,
+    to_ack: BTreeMap<RecordLane, u64>,
     received_bytes: u64,
     done_bytes: u64,
     credit_bytes: u64,
     heard_ns: u64,
     ping_ns: u64,
     pinged: Option<i64>,
-    offset: Offset,
+    offset: OffsetEstimator,
     duplicates: u64,
 }
 
 impl ServerSession {
     /// Waits for a Hello to this server; `server` 0: without identity.
-    pub fn new(limits: ServerLimits, server: u64, now: Now) -> Self {
+    pub fn new(limits: SessionLimits, server: u64, now: SessionTime) -> Self {
         Self {
-            state: State::Silent,
+            state: ServerSessionState::Silent,
             limits,
             server,
-            decoder: Decoder::default(),
-            outbox: Outbox::default(),
+            decoder: FrameDecoder::default(),
+            outbox: FrameOutbox::default(),
             events: VecDeque::new(),
             lanes: BTreeMap::new(),
             to_ack: BTreeMap::new(),
@@ -165,49 +165,59 @@ impl ServerSession {
             heard_ns: now.monotonic_ns,
             ping_ns: now.monotonic_ns,
             pinged: None,
-            offset: Offset::default(),
+            offset: OffsetEstimator::default(),
             duplicates: 0,
         }
     }
 
     /// Whether the agent was welcomed, and the session has not ended.
     pub fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == ServerSessionState::Open
     }
 
     /// Processes received bytes. After an error the session has ended.
-    pub fn handle_bytes(&mut self, now: Now, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
-        if matches!(self.state, State::Closed | State::Refused) {
+    pub fn handle_bytes(&mut self, now: SessionTime, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
+        if matches!(self.state, ServerSessionState::Closed | ServerSessionState::Refused) {
             return Ok(());
         }
         self.heard_ns = now.monotonic_ns;
         self.decoder.push(bytes);
         let handled = self.handle_frames(now);
         if handled.is_err() {
-            self.state = State::Closed;
+            self.state = ServerSessionState::Closed;
         }
         handled
     }
 
-    fn handle_frames(&mut self, now: Now) -> Result<(), PeerMisbehaved> {
-        while !matches!(self.state, State::Closed | State::Refused) {
+    fn handle_frames(&mut self, now: SessionTime) -> Result<(), PeerMisbehaved> {
+        while !matches!(self.state, ServerSessionState::Closed | ServerSessionState::Refused) {
             let Some(incoming) = self.decoder.next()? else { break };
             self.handle_frame(now, incoming)?;
         }
         self.outbox.check()
     }
 
-    fn handle_frame(&mut self, now: Now, Incoming { frame, bytes }: Incoming) -> Result<(), PeerMisbehaved> {
+    fn handle_frame(
+        &mut self,
+        now: SessionTime,
+        IncomingMessage { frame, bytes }: IncomingMessage,
+    ) -> Result<(), PeerMisbehaved> {
         match (self.state, frame) {
-            (State::Silent, Frame::Hello(hello)) => self.handle_hello(hello),
-            (State::Open, Frame::Observed(observed)) => {
-                self.events.push_back(ServerEvent::Observed(observed))
+            (ServerSessionState::Silent, Frame::Hello(hello)) => self.handle_hello(hello),
+            (ServerSessionState::Open, Frame::ObservedJobs(observed)) => {
+                self.events.push_back(ServerSessionEvent::Observed(observed))
             }
-            (State::Open, Frame::Renew(renew)) => self.events.push_back(ServerEvent::Renew(renew)),
-            (State::Open, Frame::Data(data)) => self.handle_record(Record::Data(data), bytes as u64)?,
-            (State::Open, Frame::Lost(lost)) => self.handle_record(Record::Lost(lost), bytes as u64)?,
-            (State::Open, Frame::Pong(pong)) => self.handle_pong(now, pong),
-            (_, Frame::Bye(bye)) => self.close(Closed::Bye(bye.reason)),
+            (ServerSessionState::Open, Frame::Renew(renew)) => {
+                self.events.push_back(ServerSessionEvent::Renew(renew))
+            }
+            (ServerSessionState::Open, Frame::DataRecord(data)) => {
+                self.handle_record(LaneRecord::Data(data), bytes as u64)?
+            }
+            (ServerSessionState::Open, Frame::LostRecords(lost)) => {
+                self.handle_record(LaneRecord::Lost(lost), bytes as u64)?
+            }
+            (ServerSessionState::Open, Frame::Pong(pong)) => self.handle_pong(now, pong),
+            (_, Frame::Bye(bye)) => self.close(SessionEnd::Bye(bye.reason)),
             (_, frame) => return Err(PeerMisbehaved::OutOfPlace(frame.kind())),
         }
         Ok(())
@@ -231,20 +241,20 @@ impl ServerSession {
                 agent_max: hello.version_max,
                 server: 0,
             });
-            self.state = State::Refused;
+            self.state = ServerSessionState::Refused;
             return;
         }
         if ![0, self.server].contains(&hello.server) {
             let reason = "the agent has work of another server, whose jobs have the same numbers".to_owned();
             self.outbox.send(Refuse { reason, server: self.server, ..Refuse::default() });
-            self.state = State::Refused;
+            self.state = ServerSessionState::Refused;
             return;
         }
-        self.state = State::Asked;
-        self.events.push_back(ServerEvent::Hello(Box::new(hello)));
+        self.state = ServerSessionState::Asked;
+        self.events.push_back(ServerSessionEvent::Hello(Box::new(hello)));
     }
 
-    fn handle_record(&mut self, record: Record, bytes: u64) -> Result<(), PeerMisbehaved> {
+    fn handle_record(&mut self, record: LaneRecord, bytes: u64) -> Result<(), PeerMisbehaved> {
         // One record may exceed the credit, because it can be longer than the rest.
         if self.received_bytes >= self.credit_bytes {
             return Err(PeerMisbehaved::NoCredit);
@@ -269,28 +279,28 @@ impl ServerSession {
         state.received = last;
         state.is_closed |= record.is_last();
         state.pending.push_back((last, bytes));
-        self.events.push_back(ServerEvent::Record(record));
+        self.events.push_back(ServerSessionEvent::Record(record));
         Ok(())
     }
 
-    fn handle_pong(&mut self, now: Now, pong: Pong) {
+    fn handle_pong(&mut self, now: SessionTime, pong: Pong) {
         if self.pinged.take_if(|sent| *sent == pong.sent_ns).is_some() {
             self.offset.add([pong.sent_ns, pong.received_ns, pong.answered_ns, now.wall_ns]);
-            self.events.extend(self.offset.ahead().map(ServerEvent::Offset));
+            self.events.extend(self.offset.ahead().map(ServerSessionEvent::Offset));
         }
     }
 
-    fn close(&mut self, why: Closed) {
-        self.state = State::Closed;
-        self.events.push_back(ServerEvent::Closed(why));
+    fn close(&mut self, why: SessionEnd) {
+        self.state = ServerSessionState::Closed;
+        self.events.push_back(ServerSessionEvent::Closed(why));
     }
 
     /// Accepts the agent. `lanes`: committed positions of the lanes in its Hello and of open ones.
-    pub fn welcome(&mut self, version_max: u32, desired: Desired, lanes: Vec<Resume>) {
-        if self.state != State::Asked {
+    pub fn welcome(&mut self, version_max: u32, desired: DesiredJobs, lanes: Vec<LaneResume>) {
+        if self.state != ServerSessionState::Asked {
             return;
         }
-        self.state = State::Open;
+        self.state = ServerSessionState::Open;
         for resume in &lanes {
             let state =
                 LaneState { received: resume.durable, committed: resume.durable, ..LaneState::default() };
@@ -306,16 +316,16 @@ impl ServerSession {
     pub fn refuse(&mut self, reason: &str) {
         let (server_min, server_max) = (*VERSIONS.start(), *VERSIONS.end());
         self.outbox.send(Refuse { reason: reason.into(), server_min, server_max, ..Refuse::default() });
-        self.state = State::Refused;
+        self.state = ServerSessionState::Refused;
     }
 
     /// Sends the desired set.
-    pub fn desire(&mut self, desired: Desired) {
+    pub fn desire(&mut self, desired: DesiredJobs) {
         self.send(desired);
     }
 
     /// Sends leases.
-    pub fn grant(&mut self, granted: Granted) {
+    pub fn grant(&mut self, granted: GrantedLease) {
         self.send(granted);
     }
 
@@ -327,7 +337,7 @@ impl ServerSession {
     /// Ends the session after the pending data is written.
     pub fn bye(&mut self, reason: &str) {
         self.outbox.send(Bye { reason: reason.into() });
-        self.state = State::Refused;
+        self.state = ServerSessionState::Refused;
     }
 
     fn send(&mut self, frame: impl Into<Frame>) {
@@ -337,7 +347,7 @@ impl ServerSession {
     }
 
     /// Notes that all records of a lane up to `seq` are committed.
-    pub fn committed(&mut self, lane: Lane, seq: u64) {
+    pub fn committed(&mut self, lane: RecordLane, seq: u64) {
         let Some(state) = self.lanes.get_mut(&lane) else { return };
         while let Some((_, bytes)) = state.pending.pop_front_if(|(last, _)| *last <= seq) {
             self.done_bytes += bytes;
@@ -356,13 +366,13 @@ impl ServerSession {
     }
 
     /// Counters of ignored data.
-    pub fn counters(&self) -> ServerCounters {
-        ServerCounters { duplicates: self.duplicates, skipped: self.decoder.skipped }
+    pub fn counters(&self) -> SessionCounters {
+        SessionCounters { duplicates: self.duplicates, skipped: self.decoder.skipped }
     }
 
     /// The next bytes to write.
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
-        if self.state == State::Closed {
+        if self.state == ServerSessionState::Closed {
             return None;
         }
         self.send_acks();
@@ -392,19 +402,21 @@ impl ServerSession {
     pub fn poll_timeout(&self) -> Option<u64> {
         let silence = self.heard_ns.saturating_add(self.limits.silence_max_ns);
         match self.state {
-            State::Closed => None,
-            State::Open => Some(silence.min(self.ping_ns)),
-            State::Silent | State::Asked | State::Refused => Some(silence),
+            ServerSessionState::Closed => None,
+            ServerSessionState::Open => Some(silence.min(self.ping_ns)),
+            ServerSessionState::Silent | ServerSessionState::Asked | ServerSessionState::Refused => {
+                Some(silence)
+            }
         }
     }
 
     /// Handles an expired timer.
-    pub fn handle_timeout(&mut self, now: Now) {
-        if self.state == State::Closed {
+    pub fn handle_timeout(&mut self, now: SessionTime) {
+        if self.state == ServerSessionState::Closed {
             return;
         }
         if self.heard_ns.saturating_add(self.limits.silence_max_ns) <= now.monotonic_ns {
-            self.close(Closed::Silence);
+            self.close(SessionEnd::Silence);
         } else if self.is_open() && self.ping_ns <= now.monotonic_ns {
             self.ping_ns = now.monotonic_ns.saturating_add(self.limits.ping_every_ns);
             self.pinged = Some(now.wall_ns);
@@ -413,7 +425,7 @@ impl ServerSession {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<ServerEvent> {
+    pub fn poll_event(&mut self) -> Option<ServerSessionEvent> {
         self.events.pop_front()
     }
 }

@@ -1,5 +1,5 @@
 //! Spool of an agent: records not committed by the server. Limited in bytes: memory first, then segments in a
-//! [`Store`]. Without space, raw tuples are dropped before partial results and old records before new ones, each
+//! [`SegmentStore`]. Without space, raw tuples are dropped before partial results and old records before new ones, each
 //! counted in a loss sent in its place; sent records are never dropped, because the server may have them.
 //!
 //! After a restart, lanes of earlier incarnations are sent under their old names, and closed with a loss of unknown
@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
-pub use store::{NoDisk, Store, StoreFailed};
+pub use store::{NoDisk, SegmentStore, SegmentStoreError};
 
-use crate::message::{Data, Form, Lane, LaneRange, Lost, Resume};
-use queue::{Entry, Place, Queue};
-use segments::Segments;
-use store::{Acked, Ledger};
+use crate::message::{DataRecord, LaneRange, LaneResume, LostRecords, PayloadFormat, RecordLane};
+use queue::{LaneQueue, RecordPlace, SpoolEntry};
+use segments::SpoolSegments;
+use store::{AcknowledgedLane, SpoolLedger};
 
 /// Limits of a spool.
 #[derive(Debug, Clone, Copy)]
@@ -62,22 +62,22 @@ const SEQ_MAX: u64 = u64::MAX >> 1;
 
 /// Next item to send.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outgoing {
+pub(crate) enum OutgoingRecord {
     /// An encoded record.
     Data(Bytes),
     /// A loss.
-    Lost(Lost),
+    Lost(LostRecords),
 }
 
 /// Uncommitted records.
 pub struct Spool {
-    store: Box<dyn Store>,
+    store: Box<dyn SegmentStore>,
     limits: SpoolLimits,
     boot: u64,
     /// Previous incarnation, if it ended in order.
     boot_ended: u64,
-    lanes: BTreeMap<Lane, Queue>,
-    segments: Segments,
+    lanes: BTreeMap<RecordLane, LaneQueue>,
+    segments: SpoolSegments,
     arrivals: u64,
     memory_bytes: u64,
     counters: SpoolCounters,
@@ -85,9 +85,9 @@ pub struct Spool {
 
 impl Spool {
     /// Opens the stored records for the incarnation `boot`.
-    pub fn open(mut store: Box<dyn Store>, limits: SpoolLimits, boot: u64) -> Self {
-        let ledger = Ledger::load(&mut *store).unwrap_or_default();
-        let (segments, records, torn) = Segments::open(&mut *store, &ledger, limits.segment_bytes);
+    pub fn open(mut store: Box<dyn SegmentStore>, limits: SpoolLimits, boot: u64) -> Self {
+        let ledger = SpoolLedger::load(&mut *store).unwrap_or_default();
+        let (segments, records, torn) = SpoolSegments::open(&mut *store, &ledger, limits.segment_bytes);
         let mut spool = Self {
             store,
             limits,
@@ -99,14 +99,15 @@ impl Spool {
             memory_bytes: 0,
             counters: SpoolCounters { leftovers: records.len() as u64, torn, ..SpoolCounters::default() },
         };
-        let acked: BTreeMap<Lane, u64> = ledger.lanes.iter().map(|acked| (acked.lane, acked.seq)).collect();
-        let acked = |lane: &Lane| acked.get(lane).copied().unwrap_or_default();
+        let acked: BTreeMap<RecordLane, u64> =
+            ledger.lanes.iter().map(|acked| (acked.lane, acked.seq)).collect();
+        let acked = |lane: &RecordLane| acked.get(lane).copied().unwrap_or_default();
         for (data, place) in records {
             if data.seq > acked(&data.lane) && data.seq <= SEQ_MAX {
                 spool.arrivals += 1;
                 let entry = entry(&data, place, spool.arrivals);
                 spool.take_back(data.lane, acked(&data.lane), data.seq, entry);
-            } else if let Place::Segment { segment, .. } = place {
+            } else if let RecordPlace::Segment { segment, .. } = place {
                 spool.segments.forget(segment);
             }
         }
@@ -117,7 +118,7 @@ impl Spool {
                     lost.lane,
                     acked(&lost.lane),
                     lost.first,
-                    Entry::of_lost(lost, spool.arrivals),
+                    SpoolEntry::of_lost(lost, spool.arrivals),
                 );
             }
         }
@@ -125,8 +126,8 @@ impl Spool {
         spool
     }
 
-    fn take_back(&mut self, lane: Lane, acked: u64, first: u64, entry: Entry) {
-        let queue = self.lanes.entry(lane).or_insert_with(|| Queue::new(acked, entry.from_ns));
+    fn take_back(&mut self, lane: RecordLane, acked: u64, first: u64, entry: SpoolEntry) {
+        let queue = self.lanes.entry(lane).or_insert_with(|| LaneQueue::new(acked, entry.from_ns));
         queue.newest = queue.newest.max(entry.last);
         queue.sent = queue.newest;
         queue.is_closed |= entry.closes;
@@ -150,30 +151,30 @@ impl Spool {
     }
 
     /// Whether all records of a lane are committed.
-    pub fn is_drained(&self, lane: Lane) -> bool {
+    pub fn is_drained(&self, lane: RecordLane) -> bool {
         self.lanes.get(&lane).is_none_or(|queue| queue.entries.is_empty())
     }
 
     /// Appends a record to its lane; sets its `seq`. Nothing may follow a last record.
-    pub fn push(&mut self, mut data: Data) -> u64 {
+    pub fn push(&mut self, mut data: DataRecord) -> u64 {
         self.counters.records += 1;
         self.arrivals += 1;
-        let queue = self.lanes.entry(data.lane).or_insert_with(|| Queue::new(0, data.from_ns));
+        let queue = self.lanes.entry(data.lane).or_insert_with(|| LaneQueue::new(0, data.from_ns));
         data.seq = queue.newest + 1;
         let body = Bytes::from(data.encode_to_vec());
         self.memory_bytes += body.len() as u64;
-        let seq = queue.push(entry(&data, Place::Memory(body), self.arrivals));
+        let seq = queue.push(entry(&data, RecordPlace::Memory(body), self.arrivals));
         self.make_room();
         seq
     }
 
     /// Appends a loss to a lane after a crash of its monitor. `tuples`: `None` for an unknown number.
-    pub fn push_lost(&mut self, lane: Lane, to_ns: i64, tuples: Option<u64>, is_last: bool) -> u64 {
+    pub fn push_lost(&mut self, lane: RecordLane, to_ns: i64, tuples: Option<u64>, is_last: bool) -> u64 {
         self.arrivals += 1;
-        let queue = self.lanes.entry(lane).or_insert_with(|| Queue::new(0, to_ns));
+        let queue = self.lanes.entry(lane).or_insert_with(|| LaneQueue::new(0, to_ns));
         let from_ns = queue.watermark_ns.min(to_ns);
-        let lost = Lost { lane, from_ns, to_ns, tuples, is_last, ..Lost::default() };
-        queue.push(Entry::of_lost(&lost, self.arrivals))
+        let lost = LostRecords { lane, from_ns, to_ns, tuples, is_last, ..LostRecords::default() };
+        queue.push(SpoolEntry::of_lost(&lost, self.arrivals))
     }
 
     /// Writes records in memory to the store before the agent ends; returns whether all were written.
@@ -211,12 +212,12 @@ impl Spool {
 
     /// Starts a session: records that the server has are released, all others are sent again. `wall_ns` is the reported
     /// end of lanes of earlier incarnations.
-    pub(crate) fn resume(&mut self, lanes: &[Resume], wall_ns: i64) -> Vec<Lane> {
+    pub(crate) fn resume(&mut self, lanes: &[LaneResume], wall_ns: i64) -> Vec<RecordLane> {
         for resume in lanes {
             let is_dead = resume.lane.boot != self.boot;
             if is_dead {
                 self.lanes.entry(resume.lane).or_insert_with(|| {
-                    Queue::new(resume.durable.min(SEQ_MAX), resume.watermark_ns.min(wall_ns))
+                    LaneQueue::new(resume.durable.min(SEQ_MAX), resume.watermark_ns.min(wall_ns))
                 });
             }
             let Some(queue) = self.lanes.get_mut(&resume.lane) else { continue };
@@ -243,7 +244,7 @@ impl Spool {
     }
 
     /// Handles an acknowledgment up to `seq`. Returns the lanes completed by it; `None`: the record was never sent.
-    pub(crate) fn ack(&mut self, lane: Lane, seq: u64) -> Option<Vec<Lane>> {
+    pub(crate) fn ack(&mut self, lane: RecordLane, seq: u64) -> Option<Vec<RecordLane>> {
         let is_sent = self.lanes.get(&lane).is_none_or(|queue| seq <= queue.sent);
         is_sent.then(|| {
             self.release(lane, seq);
@@ -252,7 +253,7 @@ impl Spool {
     }
 
     /// Returns the oldest unsent record of this session, and marks it as sent.
-    pub(crate) fn next_to_send(&mut self) -> Option<Outgoing> {
+    pub(crate) fn next_to_send(&mut self) -> Option<OutgoingRecord> {
         let (_, lane, first) = self
             .lanes
             .iter()
@@ -262,8 +263,8 @@ impl Spool {
             .min()?;
         let queue = self.lanes.get_mut(&lane)?;
         let body = match &queue.entries.get(&first)?.place {
-            Place::Memory(body) => Some(body.clone()),
-            &Place::Segment { segment, offset, length } => {
+            RecordPlace::Memory(body) => Some(body.clone()),
+            &RecordPlace::Segment { segment, offset, length } => {
                 let body = store::read(&mut *self.store, segment, offset, length);
                 if body.is_none() {
                     self.counters.store_failed += 1;
@@ -271,31 +272,32 @@ impl Spool {
                 }
                 body
             }
-            Place::Lost => None,
+            RecordPlace::Lost => None,
         };
         let queue = self.lanes.get_mut(&lane)?;
         // If dropped, it may have been merged with the previous loss, which was not sent either.
         let (&first, entry) = queue.entries.range(queue.sent + 1..).next()?;
         queue.sent = entry.last;
-        Some(body.map_or_else(|| Outgoing::Lost(entry.as_lost(lane, first)), Outgoing::Data))
+        Some(body.map_or_else(|| OutgoingRecord::Lost(entry.as_lost(lane, first)), OutgoingRecord::Data))
     }
 
-    fn release(&mut self, lane: Lane, seq: u64) {
+    fn release(&mut self, lane: RecordLane, seq: u64) {
         let Some(queue) = self.lanes.get_mut(&lane) else { return };
         for entry in queue.ack(seq) {
             match entry.place {
-                Place::Memory(body) => self.memory_bytes -= body.len() as u64,
-                Place::Segment { segment, .. } => self.segments.forget(segment),
-                Place::Lost => {}
+                RecordPlace::Memory(body) => self.memory_bytes -= body.len() as u64,
+                RecordPlace::Segment { segment, .. } => self.segments.forget(segment),
+                RecordPlace::Lost => {}
             }
         }
         self.drop_segments();
     }
 
     /// Removes completed lanes.
-    fn drained(&mut self) -> Vec<Lane> {
-        let is_over = |queue: &Queue| queue.is_closed && queue.entries.is_empty();
-        let over: Vec<Lane> = self.lanes.iter().filter(|(_, q)| is_over(q)).map(|(&lane, _)| lane).collect();
+    fn drained(&mut self) -> Vec<RecordLane> {
+        let is_over = |queue: &LaneQueue| queue.is_closed && queue.entries.is_empty();
+        let over: Vec<RecordLane> =
+            self.lanes.iter().filter(|(_, q)| is_over(q)).map(|(&lane, _)| lane).collect();
         self.lanes.retain(|_, queue| !is_over(queue));
         over
     }
@@ -312,17 +314,18 @@ impl Spool {
     /// Moves records from memory to segments, oldest first, while the store accepts them.
     fn spill(&mut self) {
         let in_memory = self.lanes.iter().flat_map(|(&lane, queue)| {
-            let memory = queue.entries.iter().filter(|(_, entry)| matches!(entry.place, Place::Memory(_)));
+            let memory =
+                queue.entries.iter().filter(|(_, entry)| matches!(entry.place, RecordPlace::Memory(_)));
             memory.map(move |(&first, entry)| (entry.arrival, lane, first))
         });
-        let mut order: Vec<(u64, Lane, u64)> = in_memory.collect();
+        let mut order: Vec<(u64, RecordLane, u64)> = in_memory.collect();
         order.sort_unstable();
         for (_, lane, first) in order {
             let Some(entry) = self.lanes.get_mut(&lane).and_then(|queue| queue.entries.get_mut(&first))
             else {
                 continue;
             };
-            let Place::Memory(body) = &entry.place else { continue };
+            let RecordPlace::Memory(body) = &entry.place else { continue };
             let Ok(place) = self.segments.append(&mut *self.store, entry.form, body) else {
                 self.counters.store_failed += 1;
                 break;
@@ -335,7 +338,7 @@ impl Spool {
 
     /// Drops the oldest possible segment, or a record in memory; tuples before partial results.
     fn give_way(&mut self) -> bool {
-        for form in [Form::Tuples, Form::Partial] {
+        for form in [PayloadFormat::Tuples, PayloadFormat::Partial] {
             let sent = self.segments_with_sent();
             if let Some(segment) = self.segments.oldest(form, &sent) {
                 self.give_up_segment(segment);
@@ -350,13 +353,16 @@ impl Spool {
     }
 
     fn give_way_in_memory(&mut self) -> bool {
-        let oldest = [Form::Tuples, Form::Partial].into_iter().find_map(|form| self.oldest_in_memory(form));
+        let oldest = [PayloadFormat::Tuples, PayloadFormat::Partial]
+            .into_iter()
+            .find_map(|form| self.oldest_in_memory(form));
         oldest.map(|(lane, first)| self.give_up(lane, first)).is_some()
     }
 
-    fn oldest_in_memory(&self, form: Form) -> Option<(Lane, u64)> {
-        let oldest = |(&lane, queue): (&Lane, &Queue)| {
-            let is_wanted = |entry: &Entry| entry.form == form && matches!(entry.place, Place::Memory(_));
+    fn oldest_in_memory(&self, form: PayloadFormat) -> Option<(RecordLane, u64)> {
+        let oldest = |(&lane, queue): (&RecordLane, &LaneQueue)| {
+            let is_wanted =
+                |entry: &SpoolEntry| entry.form == form && matches!(entry.place, RecordPlace::Memory(_));
             let (first, entry) = queue.unsent().find(|(_, entry)| is_wanted(entry))?;
             Some((entry.arrival, lane, first))
         };
@@ -365,15 +371,15 @@ impl Spool {
 
     fn segments_with_sent(&self) -> Vec<u32> {
         let sent = self.lanes.values().flat_map(|queue| queue.entries.range(..=queue.sent));
-        let segment = |entry: &Entry| match entry.place {
-            Place::Segment { segment, .. } => Some(segment),
+        let segment = |entry: &SpoolEntry| match entry.place {
+            RecordPlace::Segment { segment, .. } => Some(segment),
             _ => None,
         };
         sent.filter_map(|(_, entry)| segment(entry)).collect()
     }
 
     fn give_up_segment(&mut self, segment: u32) {
-        let is_in = |entry: &Entry| matches!(entry.place, Place::Segment { segment: s, .. } if s == segment);
+        let is_in = |entry: &SpoolEntry| matches!(entry.place, RecordPlace::Segment { segment: s, .. } if s == segment);
         let inside = self.lanes.iter().flat_map(|(&lane, queue)| {
             queue.entries.iter().filter(|(_, entry)| is_in(entry)).map(move |(&first, _)| (lane, first))
         });
@@ -384,15 +390,15 @@ impl Spool {
     }
 
     /// Replaces a record by a loss.
-    fn give_up(&mut self, lane: Lane, first: u64) {
+    fn give_up(&mut self, lane: RecordLane, first: u64) {
         let Some(queue) = self.lanes.get_mut(&lane) else { return };
         let Some(entry) = queue.entries.get(&first) else { return };
         self.counters.lost_records += 1;
         self.counters.lost_tuples += entry.tuples.unwrap_or_default();
         match &entry.place {
-            Place::Memory(body) => self.memory_bytes -= body.len() as u64,
-            &Place::Segment { segment, .. } => self.segments.forget(segment),
-            Place::Lost => {}
+            RecordPlace::Memory(body) => self.memory_bytes -= body.len() as u64,
+            &RecordPlace::Segment { segment, .. } => self.segments.forget(segment),
+            RecordPlace::Lost => {}
         }
         queue.give_up(first);
     }
@@ -410,10 +416,14 @@ impl Spool {
         let lost = self.lanes.iter().flat_map(|(&lane, queue)| {
             queue.entries.iter().filter(|(_, e)| e.is_lost()).map(move |(&first, e)| e.as_lost(lane, first))
         });
-        let ledger = Ledger {
+        let ledger = SpoolLedger {
             oldest: self.segments.first_number(),
             dropped: dropped.clone(),
-            lanes: self.lanes.iter().map(|(&lane, queue)| Acked { lane, seq: queue.acked }).collect(),
+            lanes: self
+                .lanes
+                .iter()
+                .map(|(&lane, queue)| AcknowledgedLane { lane, seq: queue.acked })
+                .collect(),
             lost: lost.collect(),
         };
         // A full disk may reject it, but continuing is the only way to free it: losses missing in the ledger are then
@@ -426,8 +436,8 @@ impl Spool {
     }
 }
 
-fn entry(data: &Data, place: Place, arrival: u64) -> Entry {
-    Entry {
+fn entry(data: &DataRecord, place: RecordPlace, arrival: u64) -> SpoolEntry {
+    SpoolEntry {
         last: data.seq,
         arrival,
         place,

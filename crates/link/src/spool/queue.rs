@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::message::{Form, Lane, LaneRange, Lost};
+use crate::message::{LaneRange, LostRecords, PayloadFormat, RecordLane};
 
 /// Place of a record.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum RecordPlace {
     Memory(Bytes),
     Segment {
         segment: u32,
@@ -21,13 +21,13 @@ pub(super) enum Place {
 
 /// A record, or several consecutive lost ones.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct SpoolEntry {
     /// Last sequence number; the first is the key.
     pub last: u64,
     /// Arrival number in the spool; the lowest is the oldest.
     pub arrival: u64,
-    pub place: Place,
-    pub form: Form,
+    pub place: RecordPlace,
+    pub form: PayloadFormat,
     pub from_ns: i64,
     pub to_ns: i64,
     pub tuples: Option<u64>,
@@ -35,23 +35,23 @@ pub(super) struct Entry {
     pub closes: bool,
 }
 
-impl Entry {
+impl SpoolEntry {
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self.place, Place::Lost)
+        matches!(self.place, RecordPlace::Lost)
     }
 
-    pub(super) fn as_lost(&self, lane: Lane, first: u64) -> Lost {
+    pub(super) fn as_lost(&self, lane: RecordLane, first: u64) -> LostRecords {
         let &Self { last, from_ns, to_ns, tuples, closes, .. } = self;
-        Lost { lane, first, last, from_ns, to_ns, tuples, is_last: closes }
+        LostRecords { lane, first, last, from_ns, to_ns, tuples, is_last: closes }
     }
 
-    pub(super) fn of_lost(lost: &Lost, arrival: u64) -> Self {
-        let &Lost { last, from_ns, to_ns, tuples, is_last, .. } = lost;
+    pub(super) fn of_lost(lost: &LostRecords, arrival: u64) -> Self {
+        let &LostRecords { last, from_ns, to_ns, tuples, is_last, .. } = lost;
         Self {
             last,
             arrival,
-            place: Place::Lost,
-            form: Form::Tuples,
+            place: RecordPlace::Lost,
+            form: PayloadFormat::Tuples,
             from_ns,
             to_ns,
             tuples,
@@ -61,8 +61,8 @@ impl Entry {
 }
 
 #[derive(Debug)]
-pub(super) struct Queue {
-    pub entries: BTreeMap<u64, Entry>,
+pub(super) struct LaneQueue {
+    pub entries: BTreeMap<u64, SpoolEntry>,
     /// Highest sequence number committed at the server.
     pub acked: u64,
     /// Highest sequence number possibly at the server: such records are not dropped, since they might count twice.
@@ -72,23 +72,23 @@ pub(super) struct Queue {
     pub is_closed: bool,
 }
 
-impl Queue {
+impl LaneQueue {
     pub(super) fn new(acked: u64, watermark_ns: i64) -> Self {
         Self { entries: BTreeMap::new(), acked, sent: acked, newest: acked, watermark_ns, is_closed: false }
     }
 
-    pub(super) fn range(&self, lane: Lane) -> Option<LaneRange> {
+    pub(super) fn range(&self, lane: RecordLane) -> Option<LaneRange> {
         let (&oldest, _) = self.entries.first_key_value()?;
         Some(LaneRange { lane, oldest, newest: self.newest })
     }
 
     /// Entries that have never been sent, oldest first.
-    pub(super) fn unsent(&self) -> impl Iterator<Item = (u64, &Entry)> {
+    pub(super) fn unsent(&self) -> impl Iterator<Item = (u64, &SpoolEntry)> {
         self.entries.range(self.sent + 1..).map(|(&first, entry)| (first, entry))
     }
 
     /// Appends an entry; returns its first sequence number.
-    pub(super) fn push(&mut self, mut entry: Entry) -> u64 {
+    pub(super) fn push(&mut self, mut entry: SpoolEntry) -> u64 {
         let first = self.newest + 1;
         entry.last = first;
         self.newest = first;
@@ -101,7 +101,7 @@ impl Queue {
     /// Drops a record: its entry becomes a loss, merged with adjacent losses.
     pub(super) fn give_up(&mut self, first: u64) {
         let Some(entry) = self.entries.get_mut(&first) else { return };
-        entry.place = Place::Lost;
+        entry.place = RecordPlace::Lost;
         let next = entry.last + 1;
         self.merge(first, next);
         let before = self.entries.range(..first).next_back().map(|(&before, _)| before);
@@ -111,7 +111,7 @@ impl Queue {
     }
 
     fn merge(&mut self, left: u64, right: u64) {
-        let are_lost = |first| self.entries.get(&first).is_some_and(Entry::is_lost);
+        let are_lost = |first| self.entries.get(&first).is_some_and(SpoolEntry::is_lost);
         if !are_lost(left) || !are_lost(right) {
             return;
         }
@@ -125,7 +125,7 @@ impl Queue {
     }
 
     /// Removes and returns committed entries.
-    pub(super) fn ack(&mut self, seq: u64) -> Vec<Entry> {
+    pub(super) fn ack(&mut self, seq: u64) -> Vec<SpoolEntry> {
         self.acked = self.acked.max(seq);
         let mut gone = Vec::new();
         while let Some(first) = self.entries.first_entry() {
@@ -155,8 +155,8 @@ impl Queue {
             from_ns = entry.to_ns;
         }
         for (first, last, from_ns, to_ns) in holes {
-            let lost = Lost { first, last, from_ns, to_ns, ..Lost::default() };
-            self.entries.insert(first, Entry::of_lost(&lost, arrival));
+            let lost = LostRecords { first, last, from_ns, to_ns, ..LostRecords::default() };
+            self.entries.insert(first, SpoolEntry::of_lost(&lost, arrival));
         }
     }
 }

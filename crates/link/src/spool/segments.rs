@@ -3,41 +3,41 @@
 
 use std::collections::VecDeque;
 
-use super::queue::Place;
-use super::store::{self, Ledger, Store, StoreFailed};
-use crate::message::{Data, Form};
+use super::queue::RecordPlace;
+use super::store::{self, SegmentStore, SegmentStoreError, SpoolLedger};
+use crate::message::{DataRecord, PayloadFormat};
 
 #[derive(Debug)]
-struct Segment {
+struct SpoolSegment {
     number: u32,
-    form: Form,
+    form: PayloadFormat,
     bytes: u64,
     /// Number of needed records.
     needed: u64,
-    state: State,
+    state: SegmentState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SegmentState {
     Growing { synced: bool },
     Full,
 }
 
 /// Segments in the order of their numbers.
 #[derive(Debug)]
-pub(super) struct Segments {
-    segments: VecDeque<Segment>,
+pub(super) struct SpoolSegments {
+    segments: VecDeque<SpoolSegment>,
     next: u32,
     segment_bytes: u64,
 }
 
-impl Segments {
+impl SpoolSegments {
     /// Reads all records with their places; counts incomplete segments.
     pub(super) fn open(
-        store: &mut dyn Store,
-        ledger: &Ledger,
+        store: &mut dyn SegmentStore,
+        ledger: &SpoolLedger,
         segment_bytes: u64,
-    ) -> (Self, Vec<(Data, Place)>, u64) {
+    ) -> (Self, Vec<(DataRecord, RecordPlace)>, u64) {
         let mut numbers = store.list();
         numbers.sort_unstable_by_key(|number| number.wrapping_sub(ledger.oldest));
         let next = numbers.last().map_or(ledger.oldest, |last| last.wrapping_add(1));
@@ -52,20 +52,18 @@ impl Segments {
             let bytes = store.read(number, 0, u64::MAX).unwrap_or_default();
             let (inside, is_torn) = store::scan(&bytes);
             torn += u64::from(is_torn);
-            let form = inside.first().map_or(Form::Tuples, |(data, ..)| data.form());
+            let form = inside.first().map_or(PayloadFormat::Tuples, |(data, ..)| data.form());
             let needed = inside.len() as u64;
-            found.segments.push_back(Segment {
+            found.segments.push_back(SpoolSegment {
                 number,
                 form,
                 bytes: bytes.len() as u64,
                 needed,
-                state: State::Full,
+                state: SegmentState::Full,
             });
-            records.extend(
-                inside
-                    .into_iter()
-                    .map(|(data, offset, length)| (data, Place::Segment { segment: number, offset, length })),
-            );
+            records.extend(inside.into_iter().map(|(data, offset, length)| {
+                (data, RecordPlace::Segment { segment: number, offset, length })
+            }));
         }
         (found, records, torn)
     }
@@ -81,47 +79,47 @@ impl Segments {
 
     pub(super) fn append(
         &mut self,
-        store: &mut dyn Store,
-        form: Form,
+        store: &mut dyn SegmentStore,
+        form: PayloadFormat,
         body: &[u8],
-    ) -> Result<Place, StoreFailed> {
+    ) -> Result<RecordPlace, SegmentStoreError> {
         let sealed = store::seal(body);
         let segment = self.growing(form);
         if let Err(failed) = store.append(segment.number, &sealed) {
             // The write was incomplete: nothing may follow.
-            segment.state = State::Full;
+            segment.state = SegmentState::Full;
             return Err(failed);
         }
         let (offset, length) = (segment.bytes, sealed.len() as u64);
         segment.bytes += length;
         segment.needed += 1;
-        segment.state = State::Growing { synced: false };
-        Ok(Place::Segment { segment: segment.number, offset, length })
+        segment.state = SegmentState::Growing { synced: false };
+        Ok(RecordPlace::Segment { segment: segment.number, offset, length })
     }
 
-    fn growing(&mut self, form: Form) -> &mut Segment {
+    fn growing(&mut self, form: PayloadFormat) -> &mut SpoolSegment {
         for segment in &mut self.segments {
-            let is_growing = matches!(segment.state, State::Growing { synced: true });
+            let is_growing = matches!(segment.state, SegmentState::Growing { synced: true });
             if is_growing && segment.bytes >= self.segment_bytes {
-                segment.state = State::Full;
+                segment.state = SegmentState::Full;
             }
         }
-        let room = |s: &Segment, max| s.form == form && s.state != State::Full && s.bytes < max;
+        let room = |s: &SpoolSegment, max| s.form == form && s.state != SegmentState::Full && s.bytes < max;
         let at = self.segments.iter().position(|segment| room(segment, self.segment_bytes));
         let at = at.unwrap_or_else(|| {
-            let state = State::Growing { synced: true };
-            self.segments.push_back(Segment { number: self.next, form, bytes: 0, needed: 0, state });
+            let state = SegmentState::Growing { synced: true };
+            self.segments.push_back(SpoolSegment { number: self.next, form, bytes: 0, needed: 0, state });
             self.next = self.next.wrapping_add(1);
             self.segments.len() - 1
         });
         &mut self.segments[at]
     }
 
-    pub(super) fn sync(&mut self, store: &mut dyn Store) {
+    pub(super) fn sync(&mut self, store: &mut dyn SegmentStore) {
         for segment in &mut self.segments {
-            if segment.state == (State::Growing { synced: false }) {
+            if segment.state == (SegmentState::Growing { synced: false }) {
                 let synced = store.sync(segment.number).is_ok();
-                segment.state = if synced { State::Growing { synced } } else { State::Full };
+                segment.state = if synced { SegmentState::Growing { synced } } else { SegmentState::Full };
             }
         }
     }
@@ -139,8 +137,8 @@ impl Segments {
     }
 
     /// The oldest segment of a form without records of `sent`.
-    pub(super) fn oldest(&self, form: Form, sent: &[u32]) -> Option<u32> {
-        let may_go = |s: &&Segment| s.form == form && s.needed > 0 && !sent.contains(&s.number);
+    pub(super) fn oldest(&self, form: PayloadFormat, sent: &[u32]) -> Option<u32> {
+        let may_go = |s: &&SpoolSegment| s.form == form && s.needed > 0 && !sent.contains(&s.number);
         self.segments.iter().find(may_go).map(|segment| segment.number)
     }
 

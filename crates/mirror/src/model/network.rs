@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::run::{Class, Effect, State, Terms};
-use super::switch::{Leads, Switch};
+use super::run::{PacketClass, PacketEffect, PathState, UnmodeledTerms};
+use super::switch::{PortNeighbor, SwitchModel};
 use crate::packets::field::{IPV4, IPV6};
-use crate::packets::{Bits, Cube, Field, Packet, Region};
+use crate::packets::{MaskedBits, MatchField, ModelPacket, PacketCube, PacketRegion};
 
 /// Maximum switches on a path; more mean a loop.
 const HOPS_MAX: usize = 16;
@@ -17,11 +17,11 @@ pub type At = (usize, u32);
 
 /// A cable, or a tunnel between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link(pub At, pub At);
+pub struct SwitchLink(pub At, pub At);
 
 /// A host with a known location: it sends with its own address, from its own port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct KnownHost {
     /// Address.
     pub address: IpAddr,
     /// Location.
@@ -30,13 +30,13 @@ pub struct Host {
 
 /// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Network {
+pub struct SwitchNetwork {
     /// The switches.
-    pub switches: Vec<Switch>,
+    pub switches: Vec<SwitchModel>,
     /// Links between switches.
-    pub links: Vec<Link>,
+    pub links: Vec<SwitchLink>,
     /// Hosts with known locations.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<KnownHost>,
     /// Per switch, the ports at which it may learn addresses.
     pub(super) learned: Vec<Vec<u32>>,
 }
@@ -46,9 +46,9 @@ pub type Counts = Vec<(String, Option<u32>)>;
 
 /// A possible behavior.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behaviour {
+pub struct PacketBehavior {
     /// Packets, as they entered.
-    pub region: Region,
+    pub region: PacketRegion,
     /// Arriving copies.
     pub copies: Counts,
     /// Whether it leaves by a host port.
@@ -57,37 +57,37 @@ pub struct Behaviour {
     pub doubts: Vec<String>,
 }
 
-impl Network {
+impl SwitchNetwork {
     /// A network of these switches.
     #[must_use]
-    pub fn new(switches: Vec<Switch>, links: Vec<Link>, hosts: Vec<Host>) -> Network {
-        let mut network = Network { switches, links, hosts, learned: Vec::new() };
-        let mut terms = Terms::default();
+    pub fn new(switches: Vec<SwitchModel>, links: Vec<SwitchLink>, hosts: Vec<KnownHost>) -> SwitchNetwork {
+        let mut network = SwitchNetwork { switches, links, hosts, learned: Vec::new() };
+        let mut terms = UnmodeledTerms::default();
         network.learned = network.switches.iter().map(|switch| switch.learns_at(&mut terms)).collect();
         network
     }
 
     /// A network of one switch.
     #[must_use]
-    pub fn of(switch: Switch) -> Network {
-        Network::new(vec![switch], Vec::new(), Vec::new())
+    pub fn of(switch: SwitchModel) -> SwitchNetwork {
+        SwitchNetwork::new(vec![switch], Vec::new(), Vec::new())
     }
 
     /// The other end of a link.
     #[must_use]
     pub fn peer(&self, at: At) -> Option<At> {
-        self.links.iter().find_map(|Link(a, b)| match at {
+        self.links.iter().find_map(|SwitchLink(a, b)| match at {
             _ if at == *a => Some(*b),
             _ if at == *b => Some(*a),
             _ => None,
         })
     }
 
-    pub(super) fn host(&self, address: Bits, kind: Bits) -> Option<&Host> {
+    pub(super) fn host(&self, address: MaskedBits, kind: MaskedBits) -> Option<&KnownHost> {
         self.hosts.iter().find(|host| {
             let (number, version) = numbers(host.address);
-            address == Bits::new(number, Field::Source.full())
-                && kind == Bits::new(version, Field::EthType.full())
+            address == MaskedBits::new(number, MatchField::Source.full())
+                && kind == MaskedBits::new(version, MatchField::EthType.full())
         })
     }
 
@@ -122,21 +122,33 @@ impl Network {
             move |end: &(u32, At)| end.1.0 < self.switches.len() && !self.switches[at].is_for_copies(end.0);
         self.links
             .iter()
-            .flat_map(move |Link(a, b)| [here((*a, *b)), here((*b, *a))])
+            .flat_map(move |SwitchLink(a, b)| [here((*a, *b)), here((*b, *a))])
             .flatten()
             .filter(is_there)
     }
 
     /// All possible behaviors of packets that enter at a port.
     #[must_use]
-    pub fn behaviours(&self, (switch, port): At, region: &Region, terms: &mut Terms) -> Vec<Behaviour> {
-        let entered = region.and(&Cube::ALL.with(Field::InPort, port.into()));
-        let follow = |entered| self.follow(switch, Class::new(entered, State::default()), 0, terms);
+    pub fn behaviours(
+        &self,
+        (switch, port): At,
+        region: &PacketRegion,
+        terms: &mut UnmodeledTerms,
+    ) -> Vec<PacketBehavior> {
+        let entered = region.and(&PacketCube::ALL.with(MatchField::InPort, port.into()));
+        let follow = |entered| self.follow(switch, PacketClass::new(entered, PathState::default()), 0, terms);
         entered.map(follow).unwrap_or_default()
     }
 
-    fn follow(&self, at: usize, class: Class, hops: usize, terms: &mut Terms) -> Vec<Behaviour> {
-        let nothing = |region, doubts| Behaviour { region, copies: Vec::new(), is_delivered: false, doubts };
+    fn follow(
+        &self,
+        at: usize,
+        class: PacketClass,
+        hops: usize,
+        terms: &mut UnmodeledTerms,
+    ) -> Vec<PacketBehavior> {
+        let nothing =
+            |region, doubts| PacketBehavior { region, copies: Vec::new(), is_delivered: false, doubts };
         let Some(switch) = self.switches.get(at).filter(|_| hops < HOPS_MAX) else {
             return vec![nothing(class.region, vec!["it goes round and round".to_owned()])];
         };
@@ -161,18 +173,18 @@ impl Network {
     }
 
     /// Possible sets of outputs of a class, and unknown effects.
-    fn ways(&self, at: usize, class: &Class) -> (Vec<Vec<Out>>, Vec<String>) {
+    fn ways(&self, at: usize, class: &PacketClass) -> (Vec<Vec<Out>>, Vec<String>) {
         let (mut ways, mut doubts): (Vec<Vec<Out>>, _) = (vec![Vec::new()], Vec::new());
         for effect in &class.effects {
             let choices: Vec<Vec<Out>> = match effect {
-                Effect::Output { port, max_len, state } => vec![vec![(*port, *max_len, state.clone())]],
-                Effect::Normal(state) => {
+                PacketEffect::Output { port, max_len, state } => vec![vec![(*port, *max_len, state.clone())]],
+                PacketEffect::Normal(state) => {
                     let out =
                         |ports: Vec<u32>| ports.into_iter().map(|port| (port, None, state.clone())).collect();
                     self.normal(at, &class.region.cube, state).into_iter().map(out).collect()
                 }
-                Effect::Controller(..) => continue,
-                Effect::Unknown(text) => {
+                PacketEffect::Controller(..) => continue,
+                PacketEffect::Unknown(text) => {
                     doubts.push(format!("{}: it is not known what {text} does", self.switches[at].name));
                     continue;
                 }
@@ -186,12 +198,12 @@ impl Network {
     }
 
     /// Adds the copies of the switch's port mirrors, each once.
-    fn mirrored(&self, at: usize, class: &Class, mut way: Vec<Out>) -> Vec<Out> {
-        let entered = class.get(Field::InPort).value as u32;
+    fn mirrored(&self, at: usize, class: &PacketClass, mut way: Vec<Out>) -> Vec<Out> {
+        let entered = class.get(MatchField::InPort).value as u32;
         for mirror in &self.switches[at].mirrors {
             let leaves = way.iter().any(|(port, ..)| mirror.leaving.contains(port));
             if (mirror.entering.contains(&entered) || leaves) && entered != mirror.output {
-                way.push((mirror.output, mirror.max_len, State::default()));
+                way.push((mirror.output, mirror.max_len, PathState::default()));
             }
         }
         way
@@ -201,26 +213,26 @@ impl Network {
         &self,
         at: At,
         max_len: Option<u32>,
-        state: &State,
-        begun: Behaviour,
+        state: &PathState,
+        begun: PacketBehavior,
         hops: usize,
-        terms: &mut Terms,
-    ) -> Vec<Behaviour> {
+        terms: &mut UnmodeledTerms,
+    ) -> Vec<PacketBehavior> {
         let Some(port) = self.switches[at.0].port(at.1) else { return vec![begun] };
-        if let Leads::Monitor(monitor) = &port.leads {
+        if let PortNeighbor::Monitor(monitor) = &port.leads {
             let mut copied = begun;
             copied.copies.push((monitor.clone(), max_len));
             copied.copies.sort();
             return vec![copied];
         }
         let Some((switch, entrance)) = self.peer(at) else {
-            let is_delivered = begun.is_delivered || port.leads != Leads::Copies;
-            return vec![Behaviour { is_delivered, ..begun }];
+            let is_delivered = begun.is_delivered || port.leads != PortNeighbor::Copies;
+            return vec![PacketBehavior { is_delivered, ..begun }];
         };
         let mut state = state.clone();
-        state.set.insert(Field::InPort, entrance.into());
-        let further = self.follow(switch, Class::new(begun.region.clone(), state), hops + 1, terms);
-        let both = |mut there: Behaviour| {
+        state.set.insert(MatchField::InPort, entrance.into());
+        let further = self.follow(switch, PacketClass::new(begun.region.clone(), state), hops + 1, terms);
+        let both = |mut there: PacketBehavior| {
             // Truncation is kept on the rest of the path.
             for (_, len) in &mut there.copies {
                 *len = len.iter().copied().chain(max_len).min();
@@ -239,13 +251,13 @@ impl Network {
     pub fn outputs(
         &self,
         (switch, port): At,
-        packet: &Packet,
-        terms: &mut Terms,
+        packet: &ModelPacket,
+        terms: &mut UnmodeledTerms,
     ) -> Vec<Vec<(u32, Option<u32>)>> {
         let Some(entered) = self.switches.get(switch) else { return Vec::new() };
-        let cube = packet.with(Field::InPort, port.into()).cube();
+        let cube = packet.with(MatchField::InPort, port.into()).cube();
         let mut all = Vec::new();
-        for class in entered.run(Class::new(cube.into(), State::default()), terms) {
+        for class in entered.run(PacketClass::new(cube.into(), PathState::default()), terms) {
             for way in self.ways(switch, &class).0 {
                 let way = self.mirrored(switch, &class, way).into_iter();
                 let mut ports: Vec<_> = way.map(|(port, max_len, _)| (port, max_len)).collect();
@@ -258,18 +270,19 @@ impl Network {
 
     /// Path of a packet, one line per matched rule.
     #[must_use]
-    pub fn narrate(&self, (switch, port): At, packet: Cube, terms: &mut Terms) -> String {
+    pub fn narrate(&self, (switch, port): At, packet: PacketCube, terms: &mut UnmodeledTerms) -> String {
         let mut out = String::new();
-        let class = Class::new(packet.with(Field::InPort, port.into()).into(), State::default());
+        let class =
+            PacketClass::new(packet.with(MatchField::InPort, port.into()).into(), PathState::default());
         self.tell(switch, class, 0, terms, &mut out);
         out
     }
 
-    fn tell(&self, at: usize, class: Class, hops: usize, terms: &mut Terms, out: &mut String) {
+    fn tell(&self, at: usize, class: PacketClass, hops: usize, terms: &mut UnmodeledTerms, out: &mut String) {
         use std::fmt::Write;
         let Some(switch) = self.switches.get(at).filter(|_| hops < 4) else { return };
         let indent = "  ".repeat(hops + 1);
-        let entered = class.get(Field::InPort).value;
+        let entered = class.get(MatchField::InPort).value;
         let _ = writeln!(out, "{indent}{}, in at port {entered}", switch.name);
         for class in switch.run(class, terms) {
             for step in &class.steps {
@@ -286,8 +299,8 @@ impl Network {
                     switch.monitor(port).map(|monitor| format!(", to monitor {monitor}")).unwrap_or_default();
                 let _ = writeln!(out, "{indent}  out at port {port}{to}");
                 if let Some((next, entrance)) = self.peer((at, port)) {
-                    state.set.insert(Field::InPort, entrance.into());
-                    self.tell(next, Class::new(class.region.clone(), state), hops + 1, terms, out);
+                    state.set.insert(MatchField::InPort, entrance.into());
+                    self.tell(next, PacketClass::new(class.region.clone(), state), hops + 1, terms, out);
                 }
             }
         }
@@ -295,7 +308,7 @@ impl Network {
 }
 
 /// Output port, maximum bytes, and state of the packet.
-type Out = (u32, Option<u32>, State);
+type Out = (u32, Option<u32>, PathState);
 
 /// EtherType and field value of an address.
 #[must_use]

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::switch::{Flooded, Switch};
-use crate::openflow::{Action, Match, Rule};
-use crate::packets::{Bits, Cube, Field, Region};
+use super::switch::{FloodSetting, SwitchModel};
+use crate::openflow::{FlowAction, FlowMatch, FlowRule};
+use crate::packets::{MaskedBits, MatchField, PacketCube, PacketRegion};
 
 /// Maximum depth of nested tables, as in Open vSwitch.
 const DEPTH_MAX: usize = 64;
 
-/// Conditions outside the model, one bit of [`Field::Other`] each. The numbering is valid for one comparison.
+/// Conditions outside the model, one bit of [`MatchField::Other`] each. The numbering is valid for one comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Terms(Vec<String>);
+pub struct UnmodeledTerms(Vec<String>);
 
-impl Terms {
+impl UnmodeledTerms {
     /// Bit of a condition; `None`: too many.
     fn bit(&mut self, text: String) -> Option<u128> {
         let at = self.0.iter().position(|known| *known == text).unwrap_or_else(|| {
@@ -41,7 +41,7 @@ impl Terms {
 
 /// Effect on a packet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum PacketEffect {
     /// Output to a port.
     Output {
         /// Port number.
@@ -49,36 +49,36 @@ pub enum Effect {
         /// Maximum bytes.
         max_len: Option<u32>,
         /// State of the packet.
-        state: State,
+        state: PathState,
     },
     /// Output to the learned port of its destination, or flooding.
-    Normal(State),
+    Normal(PathState),
     /// Sent to the controller.
-    Controller(String, State),
+    Controller(String, PathState),
     /// Unknown.
     Unknown(String),
 }
 
 /// State of a packet on its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct State {
+pub struct PathState {
     /// Fields set to other values.
-    pub set: BTreeMap<Field, u128>,
+    pub set: BTreeMap<MatchField, u128>,
     /// Other changes.
     pub changes: Vec<String>,
 }
 
-impl State {
+impl PathState {
     /// Known bits of a field, for a packet of this box.
     #[must_use]
-    pub fn get(&self, cube: &Cube, field: Field) -> Bits {
-        self.set.get(&field).map_or_else(|| cube.get(field), |value| Bits::new(*value, field.full()))
+    pub fn get(&self, cube: &PacketCube, field: MatchField) -> MaskedBits {
+        self.set.get(&field).map_or_else(|| cube.get(field), |value| MaskedBits::new(*value, field.full()))
     }
 }
 
 /// A matched rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Step {
+pub struct RuleStep {
     /// Table number.
     pub table: u8,
     /// Index of the rule; `None`: none matched.
@@ -87,49 +87,57 @@ pub struct Step {
 
 /// Packets with the same treatment.
 #[derive(Clone, Debug)]
-pub struct Class {
+pub struct PacketClass {
     /// Packets, as they entered.
-    pub region: Region,
+    pub region: PacketRegion,
     /// Their state.
-    pub state: State,
+    pub state: PathState,
     /// Effects, in order.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<PacketEffect>,
     /// Matched rules.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RuleStep>,
 }
 
-impl Class {
+impl PacketClass {
     /// A class without effects.
     #[must_use]
-    pub fn new(region: Region, state: State) -> Class {
-        Class { region, state, effects: Vec::new(), steps: Vec::new() }
+    pub fn new(region: PacketRegion, state: PathState) -> PacketClass {
+        PacketClass { region, state, effects: Vec::new(), steps: Vec::new() }
     }
 
     /// Known bits of a field of its packets.
     #[must_use]
-    pub fn get(&self, field: Field) -> Bits {
+    pub fn get(&self, field: MatchField) -> MaskedBits {
         self.state.get(&self.region.cube, field)
     }
 
     fn to(&mut self, port: u32, max_len: Option<u32>) {
-        self.effects.push(Effect::Output { port, max_len, state: self.state.clone() });
+        self.effects.push(PacketEffect::Output { port, max_len, state: self.state.clone() });
     }
 }
 
-impl Switch {
+impl SwitchModel {
     /// Runs a class through the tables; returns disjoint classes.
     #[must_use]
-    pub fn run(&self, class: Class, terms: &mut Terms) -> Vec<Class> {
-        let entered = class.get(Field::InPort);
-        if entered.mask == Field::InPort.full() && self.is_mirror_output(entered.value as u32) {
+    pub fn run(&self, class: PacketClass, terms: &mut UnmodeledTerms) -> Vec<PacketClass> {
+        let entered = class.get(MatchField::InPort);
+        if entered.mask == MatchField::InPort.full() && self.is_mirror_output(entered.value as u32) {
             return vec![class];
         }
         self.lookup(class, 0, terms, 0)
     }
 
-    fn lookup(&self, mut class: Class, table: u8, terms: &mut Terms, depth: usize) -> Vec<Class> {
+    fn lookup(
+        &self,
+        mut class: PacketClass,
+        table: u8,
+        terms: &mut UnmodeledTerms,
+        depth: usize,
+    ) -> Vec<PacketClass> {
         if depth >= DEPTH_MAX {
-            class.effects.push(Effect::Unknown("tables that send to each other without end".to_owned()));
+            class
+                .effects
+                .push(PacketEffect::Unknown("tables that send to each other without end".to_owned()));
             return vec![class];
         }
         let mut rest = Some(class.region.clone());
@@ -138,28 +146,33 @@ impl Switch {
             let Some(left) = &rest else { break };
             let Some(condition) = self.condition(&rule.matched, &class.state, terms) else { continue };
             if let Some(region) = left.and(&condition) {
-                let mut part = Class { region, ..class.clone() };
-                part.steps.push(Step { table, rule: Some(place) });
+                let mut part = PacketClass { region, ..class.clone() };
+                part.steps.push(RuleStep { table, rule: Some(place) });
                 found.extend(self.act(part, rule, &rule.actions, terms, depth));
             }
             rest = left.without(&condition);
         }
         found.extend(rest.map(|region| {
             class.region = region;
-            class.steps.push(Step { table, rule: None });
+            class.steps.push(RuleStep { table, rule: None });
             class
         }));
         found
     }
 
     /// Packets that match, in terms of their state on entry; `None`: none.
-    fn condition(&self, matched: &Match, state: &State, terms: &mut Terms) -> Option<Cube> {
+    fn condition(
+        &self,
+        matched: &FlowMatch,
+        state: &PathState,
+        terms: &mut UnmodeledTerms,
+    ) -> Option<PacketCube> {
         let mut cube = matched.cube;
         for (field, value) in &state.set {
             if !cube.get(*field).admits(*value) {
                 return None;
             }
-            cube = cube.with_bits(*field, Bits::default());
+            cube = cube.with_bits(*field, MaskedBits::default());
         }
         for text in &matched.other {
             let after = if state.changes.is_empty() {
@@ -167,10 +180,10 @@ impl Switch {
             } else {
                 format!(" after {}", state.changes.join(","))
             };
-            // Without a free bit nothing is proved; see `Terms::are_too_many`.
+            // Without a free bit nothing is proved; see `UnmodeledTerms::are_too_many`.
             if let Some(bit) = terms.bit(format!("{}: {text}{after}", self.name)) {
-                let bits = cube.get(Field::Other);
-                cube = cube.with_bits(Field::Other, Bits::new(bits.value | bit, bits.mask | bit));
+                let bits = cube.get(MatchField::Other);
+                cube = cube.with_bits(MatchField::Other, MaskedBits::new(bits.value | bit, bits.mask | bit));
             }
         }
         Some(cube)
@@ -178,19 +191,19 @@ impl Switch {
 
     fn act(
         &self,
-        mut class: Class,
-        rule: &Rule,
-        actions: &[Action],
-        terms: &mut Terms,
+        mut class: PacketClass,
+        rule: &FlowRule,
+        actions: &[FlowAction],
+        terms: &mut UnmodeledTerms,
         depth: usize,
-    ) -> Vec<Class> {
+    ) -> Vec<PacketClass> {
         for (i, action) in actions.iter().enumerate() {
             match action {
-                Action::Resubmit { port, table } => {
+                FlowAction::Resubmit { port, table } => {
                     let table = table.unwrap_or(rule.table);
                     return self.elsewhere(class, (*port, table), (rule, &actions[i + 1..]), terms, depth);
                 }
-                Action::Goto(table) => return self.lookup(class, *table, terms, depth + 1),
+                FlowAction::Goto(table) => return self.lookup(class, *table, terms, depth + 1),
                 action => self.apply(&mut class, action),
             }
         }
@@ -200,22 +213,22 @@ impl Switch {
     /// Runs another table, and then the following actions.
     fn elsewhere(
         &self,
-        mut class: Class,
+        mut class: PacketClass,
         (port, table): (Option<u32>, u8),
-        (rule, rest): (&Rule, &[Action]),
-        terms: &mut Terms,
+        (rule, rest): (&FlowRule, &[FlowAction]),
+        terms: &mut UnmodeledTerms,
         depth: usize,
-    ) -> Vec<Class> {
-        let before = class.state.set.get(&Field::InPort).copied();
+    ) -> Vec<PacketClass> {
+        let before = class.state.set.get(&MatchField::InPort).copied();
         if let Some(port) = port {
-            class.state.set.insert(Field::InPort, port.into());
+            class.state.set.insert(MatchField::InPort, port.into());
         }
         let mut after = Vec::new();
         for mut part in self.lookup(class, table, terms, depth + 1) {
             if port.is_some() {
                 match before {
-                    Some(before) => part.state.set.insert(Field::InPort, before),
-                    None => part.state.set.remove(&Field::InPort),
+                    Some(before) => part.state.set.insert(MatchField::InPort, before),
+                    None => part.state.set.remove(&MatchField::InPort),
                 };
             }
             after.extend(self.act(part, rule, rest, terms, depth));
@@ -223,33 +236,33 @@ impl Switch {
         after
     }
 
-    fn apply(&self, class: &mut Class, action: &Action) {
-        let entered = class.get(Field::InPort);
+    fn apply(&self, class: &mut PacketClass, action: &FlowAction) {
+        let entered = class.get(MatchField::InPort);
         let is_entrance =
-            |port: u32| entered.mask == Field::InPort.full() && entered.value == u128::from(port);
+            |port: u32| entered.mask == MatchField::InPort.full() && entered.value == u128::from(port);
         match action {
             // A packet is not sent to its input port unless explicitly.
-            Action::Output { port, .. } if is_entrance(*port) => {}
-            Action::Output { port, max_len } => class.to(*port, *max_len),
-            Action::InPort => class.to(entered.value as u32, None),
-            Action::All | Action::Flood => {
-                let is_all = *action == Action::All;
-                let ports = self.ports.iter().filter(|port| is_all || port.flooded == Flooded::Yes);
+            FlowAction::Output { port, .. } if is_entrance(*port) => {}
+            FlowAction::Output { port, max_len } => class.to(*port, *max_len),
+            FlowAction::InPort => class.to(entered.value as u32, None),
+            FlowAction::All | FlowAction::Flood => {
+                let is_all = *action == FlowAction::All;
+                let ports = self.ports.iter().filter(|port| is_all || port.flooded == FloodSetting::Yes);
                 let ports: Vec<u32> =
                     ports.map(|port| port.number).filter(|port| !is_entrance(*port)).collect();
                 ports.into_iter().for_each(|port| class.to(port, None));
             }
-            Action::Normal => class.effects.push(Effect::Normal(class.state.clone())),
-            Action::Controller(text) => {
-                class.effects.push(Effect::Controller(text.clone(), class.state.clone()));
+            FlowAction::Normal => class.effects.push(PacketEffect::Normal(class.state.clone())),
+            FlowAction::Controller(text) => {
+                class.effects.push(PacketEffect::Controller(text.clone(), class.state.clone()));
             }
-            Action::Set { field, value, .. } => {
+            FlowAction::Set { field, value, .. } => {
                 class.state.set.insert(*field, *value);
             }
-            Action::Change(text) => class.state.changes.push(text.clone()),
-            Action::Unknown(text) => class.effects.push(Effect::Unknown(text.clone())),
+            FlowAction::Change(text) => class.state.changes.push(text.clone()),
+            FlowAction::Unknown(text) => class.effects.push(PacketEffect::Unknown(text.clone())),
             // These continue elsewhere and are handled before.
-            Action::Resubmit { .. } | Action::Goto(_) => {}
+            FlowAction::Resubmit { .. } | FlowAction::Goto(_) => {}
         }
     }
 }

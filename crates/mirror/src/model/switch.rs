@@ -1,15 +1,15 @@
 //! A switch: ports, tables, mirrors.
 
-use crate::openflow::Rule;
+use crate::openflow::FlowRule;
 use crate::packets::field::TAGGED;
-use crate::packets::{Bits, Field};
+use crate::packets::{MaskedBits, MatchField};
 
 /// Peer of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leads {
+pub enum PortNeighbor {
     /// Hosts.
     Hosts,
-    /// Another switch of the network; see [`super::Network::links`].
+    /// Another switch of the network; see [`super::SwitchNetwork::links`].
     Switch,
     /// A monitor, directly or through a tunnel.
     Monitor(String),
@@ -17,17 +17,17 @@ pub enum Leads {
     Copies,
 }
 
-impl Leads {
+impl PortNeighbor {
     /// Whether the port is only for copies.
     #[must_use]
     pub fn is_for_copies(&self) -> bool {
-        matches!(self, Leads::Monitor(_) | Leads::Copies)
+        matches!(self, PortNeighbor::Monitor(_) | PortNeighbor::Copies)
     }
 }
 
 /// Whether a port is part of flooding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flooded {
+pub enum FloodSetting {
     /// It does.
     Yes,
     /// No, because the port is `no-flood`.
@@ -36,7 +36,7 @@ pub enum Flooded {
 
 /// VLANs of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Vlans {
+pub enum PortVlans {
     /// All, tagged.
     #[default]
     All,
@@ -46,21 +46,23 @@ pub enum Vlans {
     Access(u16),
 }
 
-impl Vlans {
+impl PortVlans {
     /// VLAN of a packet with this tag that enters here.
     #[must_use]
-    pub fn entered(&self, tag: Bits) -> Entered {
+    pub fn entered(&self, tag: MaskedBits) -> EntryPort {
         let is_tagged = tag.value & TAGGED != 0;
-        let number = (tag.mask == Field::Vlan.full()).then_some((tag.value & 0xfff) as u16);
+        let number = (tag.mask == MatchField::Vlan.full()).then_some((tag.value & 0xfff) as u16);
         match (self, number) {
-            (Vlans::Access(own), Some(0)) => Entered::In(*own),
-            (Vlans::Access(_), Some(_)) => Entered::Refused,
-            (Vlans::Access(own), None) => Entered::InOrRefused(*own),
-            (Vlans::All, Some(number)) => Entered::In(number),
-            (Vlans::Some(list), Some(number)) if list.contains(&number) => Entered::In(number),
-            (Vlans::Some(_), Some(_)) => Entered::Refused,
-            (Vlans::All | Vlans::Some(_), None) if is_tagged || tag.mask & TAGGED == 0 => Entered::InAny,
-            (Vlans::All | Vlans::Some(_), None) => Entered::In(0),
+            (PortVlans::Access(own), Some(0)) => EntryPort::In(*own),
+            (PortVlans::Access(_), Some(_)) => EntryPort::Refused,
+            (PortVlans::Access(own), None) => EntryPort::InOrRefused(*own),
+            (PortVlans::All, Some(number)) => EntryPort::In(number),
+            (PortVlans::Some(list), Some(number)) if list.contains(&number) => EntryPort::In(number),
+            (PortVlans::Some(_), Some(_)) => EntryPort::Refused,
+            (PortVlans::All | PortVlans::Some(_), None) if is_tagged || tag.mask & TAGGED == 0 => {
+                EntryPort::InAny
+            }
+            (PortVlans::All | PortVlans::Some(_), None) => EntryPort::In(0),
         }
     }
 
@@ -68,16 +70,16 @@ impl Vlans {
     #[must_use]
     pub fn carry(&self, vlan: u16) -> bool {
         match self {
-            Vlans::All => true,
-            Vlans::Some(list) => list.contains(&vlan),
-            Vlans::Access(own) => *own == vlan,
+            PortVlans::All => true,
+            PortVlans::Some(list) => list.contains(&vlan),
+            PortVlans::Access(own) => *own == vlan,
         }
     }
 }
 
 /// VLAN of a packet entering a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum EntryPort {
     /// This VLAN.
     In(u16),
     /// This VLAN, or rejected.
@@ -90,30 +92,30 @@ pub enum Entered {
 
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct SwitchPort {
     /// OpenFlow port number.
     pub number: u32,
     /// Name of its interface.
     pub name: String,
     /// Peer.
-    pub leads: Leads,
+    pub leads: PortNeighbor,
     /// Whether it is part of flooding.
-    pub flooded: Flooded,
+    pub flooded: FloodSetting,
     /// VLANs.
-    pub vlans: Vlans,
+    pub vlans: PortVlans,
 }
 
-impl Port {
+impl SwitchPort {
     /// A port with flooding and all VLANs.
     #[must_use]
-    pub fn new(number: u32, name: &str, leads: Leads) -> Port {
-        Port { number, name: name.to_owned(), leads, flooded: Flooded::Yes, vlans: Vlans::All }
+    pub fn new(number: u32, name: &str, leads: PortNeighbor) -> SwitchPort {
+        SwitchPort { number, name: name.to_owned(), leads, flooded: FloodSetting::Yes, vlans: PortVlans::All }
     }
 }
 
 /// A port mirror in OVSDB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mirror {
+pub struct SwitchMirror {
     /// Name.
     pub name: String,
     /// Ports whose incoming packets are copied.
@@ -128,42 +130,42 @@ pub struct Mirror {
 
 /// A switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Switch {
+pub struct SwitchModel {
     /// Name.
     pub name: String,
     /// Its ports.
-    pub ports: Vec<Port>,
+    pub ports: Vec<SwitchPort>,
     /// Rules of all tables.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FlowRule>,
     /// Its mirrors.
-    pub mirrors: Vec<Mirror>,
+    pub mirrors: Vec<SwitchMirror>,
     /// Bonds: groups of ports that forwarding treats as one; a packet leaves by at most one of them.
     pub bonds: Vec<Vec<u32>>,
 }
 
-impl Switch {
+impl SwitchModel {
     /// A switch with these ports and rules.
     #[must_use]
-    pub fn new(name: &str, ports: Vec<Port>, mut rules: Vec<Rule>) -> Switch {
+    pub fn new(name: &str, ports: Vec<SwitchPort>, mut rules: Vec<FlowRule>) -> SwitchModel {
         rules.sort_by_key(|rule| (rule.table, std::cmp::Reverse(rule.priority)));
-        Switch { name: name.to_owned(), ports, rules, mirrors: Vec::new(), bonds: Vec::new() }
+        SwitchModel { name: name.to_owned(), ports, rules, mirrors: Vec::new(), bonds: Vec::new() }
     }
 
     /// The switch with other rules.
     #[must_use]
-    pub fn with_rules(&self, rules: Vec<Rule>) -> Switch {
-        let switch = Switch::new(&self.name, self.ports.clone(), rules);
-        Switch { mirrors: self.mirrors.clone(), bonds: self.bonds.clone(), ..switch }
+    pub fn with_rules(&self, rules: Vec<FlowRule>) -> SwitchModel {
+        let switch = SwitchModel::new(&self.name, self.ports.clone(), rules);
+        SwitchModel { mirrors: self.mirrors.clone(), bonds: self.bonds.clone(), ..switch }
     }
 
     /// A port.
     #[must_use]
-    pub fn port(&self, number: u32) -> Option<&Port> {
+    pub fn port(&self, number: u32) -> Option<&SwitchPort> {
         self.ports.iter().find(|port| port.number == number)
     }
 
     /// Ports at which traffic enters: all but those of copies and outputs of mirrors, which accept nothing.
-    pub fn entrances(&self) -> impl Iterator<Item = &Port> {
+    pub fn entrances(&self) -> impl Iterator<Item = &SwitchPort> {
         let ports = self.ports.iter().filter(|port| !port.leads.is_for_copies());
         ports.filter(|port| !self.is_mirror_output(port.number))
     }
@@ -189,7 +191,7 @@ impl Switch {
     #[must_use]
     pub fn monitor(&self, number: u32) -> Option<&str> {
         match &self.port(number)?.leads {
-            Leads::Monitor(name) => Some(name),
+            PortNeighbor::Monitor(name) => Some(name),
             _ => None,
         }
     }

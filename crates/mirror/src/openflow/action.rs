@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-use crate::packets::Field;
+use crate::packets::MatchField;
 
 /// OpenFlow number of the local port.
 pub const LOCAL: u32 = 0xffff_fffe;
 
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
+pub enum FlowAction {
     /// Output to a port, whole or truncated.
     Output {
         /// Port number.
@@ -40,7 +40,7 @@ pub enum Action {
     /// Set a field.
     Set {
         /// The field.
-        field: Field,
+        field: MatchField,
         /// The value.
         value: u128,
         /// Original text.
@@ -52,11 +52,11 @@ pub enum Action {
     Unknown(String),
 }
 
-impl Action {
+impl FlowAction {
     /// Output of the whole packet to a port.
     #[must_use]
-    pub fn output(port: u32) -> Action {
-        Action::Output { port, max_len: None }
+    pub fn output(port: u32) -> FlowAction {
+        FlowAction::Output { port, max_len: None }
     }
 }
 
@@ -69,29 +69,31 @@ impl fmt::Display for PortName {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for FlowAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Action::Output { port, max_len: None } if *port == LOCAL => f.write_str("LOCAL"),
-            Action::Output { port, max_len: None } => write!(f, "output:{port}"),
-            Action::Output { port, max_len: Some(bytes) } => {
+            FlowAction::Output { port, max_len: None } if *port == LOCAL => f.write_str("LOCAL"),
+            FlowAction::Output { port, max_len: None } => write!(f, "output:{port}"),
+            FlowAction::Output { port, max_len: Some(bytes) } => {
                 write!(f, "output(port={},max_len={bytes})", PortName(*port))
             }
-            Action::Normal => f.write_str("NORMAL"),
-            Action::Flood => f.write_str("FLOOD"),
-            Action::All => f.write_str("ALL"),
-            Action::InPort => f.write_str("IN_PORT"),
-            Action::Resubmit { port: Some(port), table: None } => write!(f, "resubmit:{}", PortName(*port)),
-            Action::Resubmit { port, table } => {
+            FlowAction::Normal => f.write_str("NORMAL"),
+            FlowAction::Flood => f.write_str("FLOOD"),
+            FlowAction::All => f.write_str("ALL"),
+            FlowAction::InPort => f.write_str("IN_PORT"),
+            FlowAction::Resubmit { port: Some(port), table: None } => {
+                write!(f, "resubmit:{}", PortName(*port))
+            }
+            FlowAction::Resubmit { port, table } => {
                 let port = port.map(|port| PortName(port).to_string()).unwrap_or_default();
                 let table = table.map(|table| table.to_string()).unwrap_or_default();
                 write!(f, "resubmit({port},{table})")
             }
-            Action::Goto(table) => write!(f, "goto_table:{table}"),
-            Action::Controller(text)
-            | Action::Set { text, .. }
-            | Action::Change(text)
-            | Action::Unknown(text) => f.write_str(text),
+            FlowAction::Goto(table) => write!(f, "goto_table:{table}"),
+            FlowAction::Controller(text)
+            | FlowAction::Set { text, .. }
+            | FlowAction::Change(text)
+            | FlowAction::Unknown(text) => f.write_str(text),
         }
     }
 }

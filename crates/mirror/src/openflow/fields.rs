@@ -1,7 +1,7 @@
 //! Names of fields and packet types in `ovs-ofctl`.
 
 use crate::packets::field::{ARP, ICMP, ICMPV6, IPV4, IPV6, SCTP, TCP, UDP};
-use crate::packets::{Cube, Field};
+use crate::packets::{MatchField, PacketCube};
 
 /// Keywords for an EtherType with an optional protocol.
 pub const KINDS: [(&str, u128, Option<u128>); 14] = [
@@ -23,7 +23,7 @@ pub const KINDS: [(&str, u128, Option<u128>); 14] = [
 
 /// Format of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FieldFormat {
     Port,
     Mac,
     Number,
@@ -33,43 +33,43 @@ pub enum Form {
 }
 
 /// Names of fields for parsing; the first that applies to a packet is printed.
-pub const NAMES: [(&str, Field, Form); 32] = [
-    ("in_port", Field::InPort, Form::Port),
-    ("dl_src", Field::MacSource, Form::Mac),
-    ("dl_dst", Field::MacDestination, Form::Mac),
-    ("eth_src", Field::MacSource, Form::Mac),
-    ("eth_dst", Field::MacDestination, Form::Mac),
-    ("dl_type", Field::EthType, Form::Number),
-    ("eth_type", Field::EthType, Form::Number),
-    ("vlan_tci", Field::Vlan, Form::Number),
-    ("nw_src", Field::Source, Form::V4),
-    ("nw_dst", Field::Destination, Form::V4),
-    ("ip_src", Field::Source, Form::V4),
-    ("ip_dst", Field::Destination, Form::V4),
-    ("arp_spa", Field::Source, Form::V4),
-    ("arp_tpa", Field::Destination, Form::V4),
-    ("ipv6_src", Field::Source, Form::V6),
-    ("ipv6_dst", Field::Destination, Form::V6),
-    ("nw_proto", Field::Protocol, Form::Number),
-    ("ip_proto", Field::Protocol, Form::Number),
-    ("arp_op", Field::Protocol, Form::Number),
-    ("tp_src", Field::SourcePort, Form::Number),
-    ("tp_dst", Field::DestinationPort, Form::Number),
-    ("tcp_src", Field::SourcePort, Form::Number),
-    ("tcp_dst", Field::DestinationPort, Form::Number),
-    ("udp_src", Field::SourcePort, Form::Number),
-    ("udp_dst", Field::DestinationPort, Form::Number),
-    ("sctp_src", Field::SourcePort, Form::Number),
-    ("sctp_dst", Field::DestinationPort, Form::Number),
-    ("icmp_type", Field::SourcePort, Form::Number),
-    ("icmp_code", Field::DestinationPort, Form::Number),
-    ("icmpv6_type", Field::SourcePort, Form::Number),
-    ("icmpv6_code", Field::DestinationPort, Form::Number),
-    ("tcp_flags", Field::TcpFlags, Form::Flags),
+pub const NAMES: [(&str, MatchField, FieldFormat); 32] = [
+    ("in_port", MatchField::InPort, FieldFormat::Port),
+    ("dl_src", MatchField::MacSource, FieldFormat::Mac),
+    ("dl_dst", MatchField::MacDestination, FieldFormat::Mac),
+    ("eth_src", MatchField::MacSource, FieldFormat::Mac),
+    ("eth_dst", MatchField::MacDestination, FieldFormat::Mac),
+    ("dl_type", MatchField::EthType, FieldFormat::Number),
+    ("eth_type", MatchField::EthType, FieldFormat::Number),
+    ("vlan_tci", MatchField::Vlan, FieldFormat::Number),
+    ("nw_src", MatchField::Source, FieldFormat::V4),
+    ("nw_dst", MatchField::Destination, FieldFormat::V4),
+    ("ip_src", MatchField::Source, FieldFormat::V4),
+    ("ip_dst", MatchField::Destination, FieldFormat::V4),
+    ("arp_spa", MatchField::Source, FieldFormat::V4),
+    ("arp_tpa", MatchField::Destination, FieldFormat::V4),
+    ("ipv6_src", MatchField::Source, FieldFormat::V6),
+    ("ipv6_dst", MatchField::Destination, FieldFormat::V6),
+    ("nw_proto", MatchField::Protocol, FieldFormat::Number),
+    ("ip_proto", MatchField::Protocol, FieldFormat::Number),
+    ("arp_op", MatchField::Protocol, FieldFormat::Number),
+    ("tp_src", MatchField::SourcePort, FieldFormat::Number),
+    ("tp_dst", MatchField::DestinationPort, FieldFormat::Number),
+    ("tcp_src", MatchField::SourcePort, FieldFormat::Number),
+    ("tcp_dst", MatchField::DestinationPort, FieldFormat::Number),
+    ("udp_src", MatchField::SourcePort, FieldFormat::Number),
+    ("udp_dst", MatchField::DestinationPort, FieldFormat::Number),
+    ("sctp_src", MatchField::SourcePort, FieldFormat::Number),
+    ("sctp_dst", MatchField::DestinationPort, FieldFormat::Number),
+    ("icmp_type", MatchField::SourcePort, FieldFormat::Number),
+    ("icmp_code", MatchField::DestinationPort, FieldFormat::Number),
+    ("icmpv6_type", MatchField::SourcePort, FieldFormat::Number),
+    ("icmpv6_code", MatchField::DestinationPort, FieldFormat::Number),
+    ("tcp_flags", MatchField::TcpFlags, FieldFormat::Flags),
 ];
 
 /// Value of a field if completely given by a box.
-pub fn exact(cube: &Cube, field: Field) -> Option<u128> {
+pub fn exact(cube: &PacketCube, field: MatchField) -> Option<u128> {
     let bits = cube.get(field);
     (bits.mask == field.full()).then_some(bits.value)
 }

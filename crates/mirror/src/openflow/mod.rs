@@ -7,11 +7,11 @@ mod print;
 mod read;
 pub mod rule;
 
-pub use action::Action;
-pub use cookie::{Cookie, Owner};
+pub use action::FlowAction;
+pub use cookie::{CookieOwner, RuleCookie};
 pub use print::flow;
-pub use read::{ReadError, read_actions, read_dump, read_match, read_rule};
-pub use rule::{Match, Rule};
+pub use read::{RuleReadError, read_actions, read_dump, read_match, read_rule};
+pub use rule::{FlowMatch, FlowRule};
 
 #[cfg(test)]
 mod tests;

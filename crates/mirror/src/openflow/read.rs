@@ -5,24 +5,24 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use super::action::{Action, LOCAL};
-use super::cookie::Cookie;
-use super::fields::{Form, KINDS, NAMES};
-use super::rule::{Match, Rule};
+use super::action::{FlowAction, LOCAL};
+use super::cookie::RuleCookie;
+use super::fields::{FieldFormat, KINDS, NAMES};
+use super::rule::{FlowMatch, FlowRule};
 use crate::packets::field::TAGGED;
 use crate::packets::packet::FLAGS;
-use crate::packets::{Bits, Cube, Field};
+use crate::packets::{MaskedBits, MatchField, PacketCube};
 
 /// A line that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no flow rule: {0:.200}")]
-pub struct ReadError(pub String);
+pub struct RuleReadError(pub String);
 
 /// Parses the output of `ovs-ofctl dump-flows` with numeric ports.
 ///
 /// # Errors
 /// The first line that is not a rule.
-pub fn read_dump(text: &str) -> Result<Vec<Rule>, ReadError> {
+pub fn read_dump(text: &str) -> Result<Vec<FlowRule>, RuleReadError> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.contains("_FLOW reply")).map(read_rule).collect()
 }
@@ -30,15 +30,15 @@ pub fn read_dump(text: &str) -> Result<Vec<Rule>, ReadError> {
 /// Parses a rule; ignores statistics.
 ///
 /// # Errors
-/// `ReadError` if the line is not a rule.
-pub fn read_rule(line: &str) -> Result<Rule, ReadError> {
-    let wrong = || ReadError(line.to_owned());
+/// `RuleReadError` if the line is not a rule.
+pub fn read_rule(line: &str) -> Result<FlowRule, RuleReadError> {
+    let wrong = || RuleReadError(line.to_owned());
     let at = line.find("actions=").ok_or_else(wrong)?;
     let (head, actions) = (&line[..at], &line[at + "actions=".len()..]);
     if !is_balanced(head) {
         return Err(wrong());
     }
-    let mut rule = Rule { priority: 0x8000, ..Rule::default() };
+    let mut rule = FlowRule { priority: 0x8000, ..FlowRule::default() };
     let mut terms = Vec::new();
     for term in split(head) {
         let Some((name, value)) = term.split_once('=') else {
@@ -48,7 +48,8 @@ pub fn read_rule(line: &str) -> Result<Rule, ReadError> {
         let small = || value.parse().map_err(|_| wrong());
         match name {
             "cookie" => {
-                rule.cookie = Cookie(u64::try_from(number(value).ok_or_else(wrong)?).map_err(|_| wrong())?)
+                rule.cookie =
+                    RuleCookie(u64::try_from(number(value).ok_or_else(wrong)?).map_err(|_| wrong())?)
             }
             "table" => rule.table = value.parse().map_err(|_| wrong())?,
             "priority" => rule.priority = small()?,
@@ -69,20 +70,20 @@ pub fn read_rule(line: &str) -> Result<Rule, ReadError> {
 
 /// Parses a match.
 #[must_use]
-pub fn read_match(text: &str) -> Match {
+pub fn read_match(text: &str) -> FlowMatch {
     read_terms(&split(text))
 }
 
-fn read_terms(terms: &[&str]) -> Match {
-    let mut matched = Match::default();
+fn read_terms(terms: &[&str]) -> FlowMatch {
+    let mut matched = FlowMatch::default();
     for term in terms {
         let understood = match term.split_once('=') {
             None => KINDS.iter().find(|(word, ..)| word == term).and_then(|(_, kind, protocol)| {
-                let cube = Cube::ALL.with(Field::EthType, *kind);
-                matched.cube.and(&protocol.map_or(cube, |protocol| cube.with(Field::Protocol, protocol)))
+                let cube = PacketCube::ALL.with(MatchField::EthType, *kind);
+                matched.cube.and(&protocol.map_or(cube, |protocol| cube.with(MatchField::Protocol, protocol)))
             }),
             Some((name, value)) => condition(name, value)
-                .and_then(|(field, bits)| matched.cube.and(&Cube::ALL.with_bits(field, bits))),
+                .and_then(|(field, bits)| matched.cube.and(&PacketCube::ALL.with_bits(field, bits))),
         };
         // An IPv4 packet has no long address, so the match would be contradictory.
         match understood.and_then(|cube| cube.and(&cube.canonical())) {
@@ -97,35 +98,37 @@ fn read_terms(terms: &[&str]) -> Match {
 }
 
 /// Field and bits of a condition.
-fn condition(name: &str, value: &str) -> Option<(Field, Bits)> {
+fn condition(name: &str, value: &str) -> Option<(MatchField, MaskedBits)> {
     if name == "dl_vlan" || name == "vlan_vid" {
-        let tag = Field::Vlan.full();
+        let tag = MatchField::Vlan.full();
         let bits = match number(value)? {
-            0xffff => Bits::new(0, tag),
-            vid if name == "dl_vlan" && vid <= 0xfff => Bits::new(vid | TAGGED, tag),
+            0xffff => MaskedBits::new(0, tag),
+            vid if name == "dl_vlan" && vid <= 0xfff => MaskedBits::new(vid | TAGGED, tag),
             _ => return None,
         };
-        return Some((Field::Vlan, bits));
+        return Some((MatchField::Vlan, bits));
     }
     let (_, field, form) = NAMES.iter().find(|(known, ..)| *known == name)?;
     let bits = match form {
-        Form::Flags => read_flags(value)?,
-        Form::Port if value == "LOCAL" => Bits::new(LOCAL.into(), field.full()),
+        FieldFormat::Flags => read_flags(value)?,
+        FieldFormat::Port if value == "LOCAL" => MaskedBits::new(LOCAL.into(), field.full()),
         _ => {
             let (value, mask) =
                 value.split_once('/').map_or((value, None), |(value, mask)| (value, Some(mask)));
             let one = |text: &str| match form {
-                Form::Mac => mac(text),
-                Form::V4 => text.parse::<Ipv4Addr>().ok().map(|ip| u128::from(u32::from(ip))),
-                Form::V6 => text.parse::<Ipv6Addr>().ok().map(u128::from),
-                Form::Number | Form::Port | Form::Flags => number(text),
+                FieldFormat::Mac => mac(text),
+                FieldFormat::V4 => text.parse::<Ipv4Addr>().ok().map(|ip| u128::from(u32::from(ip))),
+                FieldFormat::V6 => text.parse::<Ipv6Addr>().ok().map(u128::from),
+                FieldFormat::Number | FieldFormat::Port | FieldFormat::Flags => number(text),
             };
-            let width = if *form == Form::V4 { 32 } else { field.width() };
+            let width = if *form == FieldFormat::V4 { 32 } else { field.width() };
             let full = u128::MAX >> (128 - width);
             let mask = match mask {
                 None => full,
                 Some(mask)
-                    if matches!(form, Form::V4 | Form::V6) && mask.len() <= 3 && !mask.contains(':') =>
+                    if matches!(form, FieldFormat::V4 | FieldFormat::V6)
+                        && mask.len() <= 3
+                        && !mask.contains(':') =>
                 {
                     let length: u32 = mask.parse().ok().filter(|length| *length <= width)?;
                     full & !full.checked_shr(length).unwrap_or(0)
@@ -134,19 +137,19 @@ fn condition(name: &str, value: &str) -> Option<(Field, Bits)> {
             };
             let value = one(value)?;
             // Bits outside the field have another meaning, such as the priority in a VLAN tag.
-            if mask & !full != 0 && mask & !full & 0xffff != 0 && *field == Field::Vlan {
+            if mask & !full != 0 && mask & !full & 0xffff != 0 && *field == MatchField::Vlan {
                 return None;
             }
-            (value & !full == 0).then(|| Bits::new(value, mask & full))?
+            (value & !full == 0).then(|| MaskedBits::new(value, mask & full))?
         }
     };
     Some((*field, bits))
 }
 
-fn read_flags(text: &str) -> Option<Bits> {
+fn read_flags(text: &str) -> Option<MaskedBits> {
     let bit = |name: &str| FLAGS.iter().position(|flag| *flag == name).map(|i| 1u128 << i);
     if text.starts_with(['+', '-']) {
-        let mut bits = Bits::default();
+        let mut bits = MaskedBits::default();
         let mut rest = text;
         while let Some(sign) = rest.chars().next() {
             let name = rest.get(1..)?;
@@ -156,25 +159,25 @@ fn read_flags(text: &str) -> Option<Bits> {
             bits.value |= if sign == '+' { flag } else { 0 };
             rest = &name[end..];
         }
-        return Some(Bits::new(bits.value, bits.mask));
+        return Some(MaskedBits::new(bits.value, bits.mask));
     }
-    let full = Field::TcpFlags.full();
+    let full = MatchField::TcpFlags.full();
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         let (value, mask) = text.split_once('/').map_or((text, None), |(value, mask)| (value, Some(mask)));
-        return Some(Bits::new(number(value)?, mask.map_or(Some(full), number)? & full));
+        return Some(MaskedBits::new(number(value)?, mask.map_or(Some(full), number)? & full));
     }
     let value = text.split('|').map(bit).try_fold(0, |all, bit| Some(all | bit?))?;
-    Some(Bits::new(value, full))
+    Some(MaskedBits::new(value, full))
 }
 
 /// Parses actions, separated by commas.
 #[must_use]
-pub fn read_actions(text: &str) -> Vec<Action> {
+pub fn read_actions(text: &str) -> Vec<FlowAction> {
     split(text).into_iter().filter(|text| *text != "drop").map(action).collect()
 }
 
-fn action(text: &str) -> Action {
-    let other = || Action::Unknown(text.to_owned());
+fn action(text: &str) -> FlowAction {
+    let other = || FlowAction::Unknown(text.to_owned());
     let (name, value) = match text.find([':', '(', '=']) {
         Some(at) => (&text[..at], &text[at..]),
         None => (text, ""),
@@ -182,32 +185,32 @@ fn action(text: &str) -> Action {
     let after = value.strip_prefix(':').unwrap_or("");
     let inside = value.strip_prefix('(').and_then(|value| value.strip_suffix(')'));
     match name.to_ascii_lowercase().as_str() {
-        "normal" => Action::Normal,
-        "flood" => Action::Flood,
-        "all" => Action::All,
-        "in_port" => Action::InPort,
-        "local" => Action::output(LOCAL),
-        "controller" => Action::Controller(text.to_owned()),
+        "normal" => FlowAction::Normal,
+        "flood" => FlowAction::Flood,
+        "all" => FlowAction::All,
+        "in_port" => FlowAction::InPort,
+        "local" => FlowAction::output(LOCAL),
+        "controller" => FlowAction::Controller(text.to_owned()),
         "output" => output(after, inside).unwrap_or_else(other),
-        "goto_table" => after.parse().map_or_else(|_| other(), Action::Goto),
+        "goto_table" => after.parse().map_or_else(|_| other(), FlowAction::Goto),
         "resubmit" => resubmit(after, inside).unwrap_or_else(other),
         "mod_vlan_vid" => match number(after) {
-            Some(vid @ 0..=0xfff) => set(Field::Vlan, vid | TAGGED, text),
+            Some(vid @ 0..=0xfff) => set(MatchField::Vlan, vid | TAGGED, text),
             _ => other(),
         },
-        "strip_vlan" | "pop_vlan" => set(Field::Vlan, 0, text),
-        "mod_dl_src" => mac(after).map_or_else(other, |mac| set(Field::MacSource, mac, text)),
-        "mod_dl_dst" => mac(after).map_or_else(other, |mac| set(Field::MacDestination, mac, text)),
-        "push_vlan" if after == "0x8100" => set(Field::Vlan, TAGGED, text),
+        "strip_vlan" | "pop_vlan" => set(MatchField::Vlan, 0, text),
+        "mod_dl_src" => mac(after).map_or_else(other, |mac| set(MatchField::MacSource, mac, text)),
+        "mod_dl_dst" => mac(after).map_or_else(other, |mac| set(MatchField::MacDestination, mac, text)),
+        "push_vlan" if after == "0x8100" => set(MatchField::Vlan, TAGGED, text),
         "set_field" => set_field(after, text).unwrap_or_else(other),
         "load" if after.contains("NXM_NX_REG") || after.contains("METADATA") || after.contains("XXREG") => {
-            Action::Change(text.to_owned())
+            FlowAction::Change(text.to_owned())
         }
         // Its drops precede all other actions; see `compose`.
-        "meter" if number(after).is_some() => Action::Change(text.to_owned()),
+        "meter" if number(after).is_some() => FlowAction::Change(text.to_owned()),
         "dec_ttl" | "set_queue" | "pop_queue" | "note" | "mod_nw_tos" | "mod_nw_ecn" | "mod_nw_ttl"
-        | "set_tunnel" | "mod_vlan_pcp" => Action::Change(text.to_owned()),
-        _ => text.parse().map_or_else(|_| other(), Action::output),
+        | "set_tunnel" | "mod_vlan_pcp" => FlowAction::Change(text.to_owned()),
+        _ => text.parse().map_or_else(|_| other(), FlowAction::output),
     }
 }
 
@@ -215,8 +218,8 @@ fn port(text: &str) -> Option<u32> {
     if text == "LOCAL" { Some(LOCAL) } else { text.parse().ok() }
 }
 
-fn output(after: &str, inside: Option<&str>) -> Option<Action> {
-    let Some(inside) = inside else { return port(after).map(Action::output) };
+fn output(after: &str, inside: Option<&str>) -> Option<FlowAction> {
+    let Some(inside) = inside else { return port(after).map(FlowAction::output) };
     let (mut out, mut max_len) = (None, None);
     for part in inside.split(',') {
         match part.split_once('=')? {
@@ -225,36 +228,36 @@ fn output(after: &str, inside: Option<&str>) -> Option<Action> {
             _ => return None,
         }
     }
-    Some(Action::Output { port: out?, max_len: Some(max_len?) })
+    Some(FlowAction::Output { port: out?, max_len: Some(max_len?) })
 }
 
-fn resubmit(after: &str, inside: Option<&str>) -> Option<Action> {
+fn resubmit(after: &str, inside: Option<&str>) -> Option<FlowAction> {
     let Some(inside) = inside else {
-        return Some(Action::Resubmit { port: Some(port(after)?), table: None });
+        return Some(FlowAction::Resubmit { port: Some(port(after)?), table: None });
     };
     let (to, table) = inside.split_once(',')?;
     let to = if to.is_empty() { None } else { Some(port(to)?) };
     let table = if table.is_empty() { None } else { Some(table.parse().ok()?) };
-    Some(Action::Resubmit { port: to, table })
+    Some(FlowAction::Resubmit { port: to, table })
 }
 
-fn set(field: Field, value: u128, text: &str) -> Action {
-    Action::Set { field, value, text: text.to_owned() }
+fn set(field: MatchField, value: u128, text: &str) -> FlowAction {
+    FlowAction::Set { field, value, text: text.to_owned() }
 }
 
-fn set_field(after: &str, text: &str) -> Option<Action> {
+fn set_field(after: &str, text: &str) -> Option<FlowAction> {
     let (value, name) = after.rsplit_once("->")?;
     if name == "vlan_vid" {
         let vid = number(value).filter(|vid| *vid <= 0x1fff)?;
-        return Some(set(Field::Vlan, vid | TAGGED, text));
+        return Some(set(MatchField::Vlan, vid | TAGGED, text));
     }
     let is_modelled = NAMES.iter().any(|(known, ..)| *known == name);
     let Some((field, bits)) = condition(name, value) else {
         let is_free = name.starts_with("reg")
             || ["metadata", "tun_id", "tunnel_id", "nw_tos", "ip_dscp", "nw_ttl"].contains(&name);
-        return (is_free && !is_modelled).then(|| Action::Change(text.to_owned()));
+        return (is_free && !is_modelled).then(|| FlowAction::Change(text.to_owned()));
     };
-    let width = if NAMES.iter().any(|(known, _, form)| *known == name && *form == Form::V4) {
+    let width = if NAMES.iter().any(|(known, _, form)| *known == name && *form == FieldFormat::V4) {
         32
     } else {
         field.width()

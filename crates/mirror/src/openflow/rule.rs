@@ -2,48 +2,48 @@
 
 use std::fmt;
 
-use super::action::Action;
-use super::cookie::Cookie;
-use crate::packets::Cube;
+use super::action::FlowAction;
+use super::cookie::RuleCookie;
+use crate::packets::PacketCube;
 
 /// Match of a rule: a box, and conditions outside the model as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Match {
+pub struct FlowMatch {
     /// Box.
-    pub cube: Cube,
+    pub cube: PacketCube,
     /// Other conditions, sorted.
     pub other: Vec<String>,
 }
 
-impl From<Cube> for Match {
-    fn from(cube: Cube) -> Match {
-        Match { cube: cube.canonical(), other: Vec::new() }
+impl From<PacketCube> for FlowMatch {
+    fn from(cube: PacketCube) -> FlowMatch {
+        FlowMatch { cube: cube.canonical(), other: Vec::new() }
     }
 }
 
 /// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rule {
+pub struct FlowRule {
     /// Table number.
     pub table: u8,
     /// Priority; the highest matching rule applies.
     pub priority: u16,
     /// Cookie.
-    pub cookie: Cookie,
+    pub cookie: RuleCookie,
     /// Match.
-    pub matched: Match,
+    pub matched: FlowMatch,
     /// Actions; empty: drop.
-    pub actions: Vec<Action>,
+    pub actions: Vec<FlowAction>,
     /// Seconds without a packet after which it expires; 0: never.
     pub idle_timeout: u16,
     /// Seconds after which it expires; 0: never.
     pub hard_timeout: u16,
 }
 
-impl Rule {
+impl FlowRule {
     /// Identity of a rule on a switch.
     #[must_use]
-    pub fn key(&self) -> (u8, u16, &Match) {
+    pub fn key(&self) -> (u8, u16, &FlowMatch) {
         (self.table, self.priority, &self.matched)
     }
 
@@ -57,13 +57,13 @@ impl Rule {
     /// Output ports in its actions.
     pub fn outputs(&self) -> impl Iterator<Item = u32> + '_ {
         self.actions.iter().filter_map(|action| match action {
-            Action::Output { port, .. } => Some(*port),
+            FlowAction::Output { port, .. } => Some(*port),
             _ => None,
         })
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for FlowRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cookie={},table={},priority={}", self.cookie, self.table, self.priority)?;
         for (name, seconds) in [("idle_timeout", self.idle_timeout), ("hard_timeout", self.hard_timeout)] {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::packets::field::{IPV4, IPV6, TAGGED, TCP, UDP};
-use crate::packets::{Bits, Cube, Field};
+use crate::packets::{MaskedBits, MatchField, PacketCube};
 
 /// Printed as dumped, without counters.
 #[test]
@@ -31,12 +31,12 @@ OFPST_FLOW reply (OF1.3) (xid=0x2):
             "cookie=0x0,table=0,priority=1,udp6,dl_vlan=7,ipv6_src=fd00::/8,actions=strip_vlan,LOCAL",
         ]
     );
-    assert!(matches!(rules[3].actions[..], [Action::Unknown(_), Action::Unknown(_)]));
-    let owner = Owner { server: 1, job: 2, generation: 1, actions: 0 };
+    assert!(matches!(rules[3].actions[..], [FlowAction::Unknown(_), FlowAction::Unknown(_)]));
+    let owner = CookieOwner { server: 1, job: 2, generation: 1, actions: 0 };
     assert_eq!(rules[0].cookie.owner(), Some(owner));
     assert_eq!(rules[1].cookie.owner(), None);
     assert!(!rules[0].cookie.is_of_exploration() && !rules[1].cookie.is_of_exploration());
-    assert!(Cookie::of_exploration(1).is_of_exploration() && Cookie::of_exploration(1).is_of(1));
+    assert!(RuleCookie::of_exploration(1).is_of_exploration() && RuleCookie::of_exploration(1).is_of(1));
 }
 
 #[test]
@@ -48,38 +48,38 @@ fn what_is_no_rule_is_told() {
         "cookie=x,actions=drop",
         "table=256 actions=drop",
     ] {
-        assert_eq!(read_rule(line), Err(ReadError(line.to_owned())));
+        assert_eq!(read_rule(line), Err(RuleReadError(line.to_owned())));
     }
 }
 
 /// Matches that Open vSwitch would parse as wider ones.
 #[test]
 fn matches_that_cannot_be_said_are_told() {
-    let tcp = Cube::ALL.with(Field::EthType, IPV4).with(Field::Protocol, TCP);
+    let tcp = PacketCube::ALL.with(MatchField::EthType, IPV4).with(MatchField::Protocol, TCP);
     for (cube, fits) in [
-        (Cube::ALL, true),
-        (tcp.with(Field::SourcePort, 80), true),
-        (Cube::ALL.with(Field::SourcePort, 80), false),
-        (Cube::ALL.with(Field::EthType, IPV4).with(Field::SourcePort, 80), false),
-        (tcp.with_bits(Field::InPort, Bits::new(1, 1)), false),
-        (tcp.with(Field::Protocol, UDP).with(Field::TcpFlags, 2), false),
-        (Cube::ALL.with(Field::Source, 9), false),
+        (PacketCube::ALL, true),
+        (tcp.with(MatchField::SourcePort, 80), true),
+        (PacketCube::ALL.with(MatchField::SourcePort, 80), false),
+        (PacketCube::ALL.with(MatchField::EthType, IPV4).with(MatchField::SourcePort, 80), false),
+        (tcp.with_bits(MatchField::InPort, MaskedBits::new(1, 1)), false),
+        (tcp.with(MatchField::Protocol, UDP).with(MatchField::TcpFlags, 2), false),
+        (PacketCube::ALL.with(MatchField::Source, 9), false),
     ] {
-        assert_eq!(Match::from(cube).check().is_ok(), fits, "{}", Match::from(cube));
+        assert_eq!(FlowMatch::from(cube).check().is_ok(), fits, "{}", FlowMatch::from(cube));
     }
 }
 
-fn bits(field: Field) -> impl Strategy<Value = Bits> {
+fn bits(field: MatchField) -> impl Strategy<Value = MaskedBits> {
     let full = field.full();
     let mask = prop_oneof![Just(0), Just(full), any::<u128>().prop_map(move |m| m & full)];
-    (any::<u128>(), mask).prop_map(move |(value, mask)| Bits::new(value, mask & full))
+    (any::<u128>(), mask).prop_map(move |(value, mask)| MaskedBits::new(value, mask & full))
 }
 
-fn matched() -> impl Strategy<Value = Match> {
+fn matched() -> impl Strategy<Value = FlowMatch> {
     let tag = prop_oneof![
-        Just(Bits::default()),
-        Just(Bits::new(0, 0x1fff)),
-        (0u128..4096).prop_map(|v| Bits::new(v | TAGGED, 0x1fff))
+        Just(MaskedBits::default()),
+        Just(MaskedBits::new(0, 0x1fff)),
+        (0u128..4096).prop_map(|v| MaskedBits::new(v | TAGGED, 0x1fff))
     ];
     let kind = (
         prop_oneof![Just(IPV4), Just(IPV6)],
@@ -87,27 +87,27 @@ fn matched() -> impl Strategy<Value = Match> {
         tag,
         prop::option::of(0u128..99),
     );
-    let v4 = |b: Bits| Bits::new(b.value, b.mask & 0xffff_ffff);
+    let v4 = |b: MaskedBits| MaskedBits::new(b.value, b.mask & 0xffff_ffff);
     (
         kind,
-        bits(Field::Source),
-        bits(Field::Destination),
-        bits(Field::SourcePort),
-        bits(Field::TcpFlags),
-        bits(Field::MacSource),
+        bits(MatchField::Source),
+        bits(MatchField::Destination),
+        bits(MatchField::SourcePort),
+        bits(MatchField::TcpFlags),
+        bits(MatchField::MacSource),
     )
         .prop_map(move |((kind, protocol, tag, port), source, destination, ports, flags, mac)| {
             let narrow = |b| if kind == IPV4 { v4(b) } else { b };
-            let cube = Cube::ALL
-                .with(Field::EthType, kind)
-                .with(Field::Protocol, protocol)
-                .with_bits(Field::Vlan, tag)
-                .with_bits(Field::Source, narrow(source))
-                .with_bits(Field::Destination, narrow(destination))
-                .with_bits(Field::SourcePort, ports)
-                .with_bits(Field::MacSource, mac);
-            let cube = if protocol == TCP { cube.with_bits(Field::TcpFlags, flags) } else { cube };
-            Match::from(port.map_or(cube, |port| cube.with(Field::InPort, port)))
+            let cube = PacketCube::ALL
+                .with(MatchField::EthType, kind)
+                .with(MatchField::Protocol, protocol)
+                .with_bits(MatchField::Vlan, tag)
+                .with_bits(MatchField::Source, narrow(source))
+                .with_bits(MatchField::Destination, narrow(destination))
+                .with_bits(MatchField::SourcePort, ports)
+                .with_bits(MatchField::MacSource, mac);
+            let cube = if protocol == TCP { cube.with_bits(MatchField::TcpFlags, flags) } else { cube };
+            FlowMatch::from(port.map_or(cube, |port| cube.with(MatchField::InPort, port)))
         })
 }
 
@@ -149,7 +149,7 @@ proptest! {
         prop_assert_eq!(read_match(&matched.to_string()), matched.clone());
         prop_assert!(matched.check().is_ok());
         let actions = read_actions("output:3,output(port=4,max_len=96),resubmit(,1),resubmit:2,NORMAL,FLOOD,ALL,IN_PORT,LOCAL,goto_table:9");
-        let rule = Rule { table, priority, cookie: Cookie(cookie), matched, actions, idle_timeout: 3, hard_timeout: 0 };
+        let rule = FlowRule { table, priority, cookie: RuleCookie(cookie), matched, actions, idle_timeout: 3, hard_timeout: 0 };
         prop_assert_eq!(read_rule(&rule.to_string()), Ok(rule));
     }
 
@@ -178,9 +178,9 @@ proptest! {
 
     #[test]
     fn a_cookie_says_whose_it_is(server in 0u16..4096, job in 0u32..1 << 20, generation: u8, actions: u8) {
-        let owner = Owner { server, job, generation, actions };
-        let cookie = Cookie::of(owner);
+        let owner = CookieOwner { server, job, generation, actions };
+        let cookie = RuleCookie::of(owner);
         prop_assert_eq!(cookie.owner(), Some(owner));
-        prop_assert_eq!(cookie.0 & Cookie::SERVER_MASK, Cookie::of(Owner { server, job: 0, generation: 0, actions: 0 }).0);
+        prop_assert_eq!(cookie.0 & RuleCookie::SERVER_MASK, RuleCookie::of(CookieOwner { server, job: 0, generation: 0, actions: 0 }).0);
     }
 }

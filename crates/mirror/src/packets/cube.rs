@@ -3,22 +3,22 @@
 
 use std::ops::RangeInclusive;
 
-use super::field::{ARP, FIELDS, Field, IPV4};
+use super::field::{ARP, FIELDS, IPV4, MatchField};
 
 /// Fixed bits of a number: no bit of `value` lies outside of `mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bits {
+pub struct MaskedBits {
     /// Values of the bits.
     pub value: u128,
     /// Fixed bits.
     pub mask: u128,
 }
 
-impl Bits {
+impl MaskedBits {
     /// The bits of `value` in `mask`.
     #[must_use]
-    pub fn new(value: u128, mask: u128) -> Bits {
-        Bits { value: value & mask, mask }
+    pub fn new(value: u128, mask: u128) -> MaskedBits {
+        MaskedBits { value: value & mask, mask }
     }
 
     /// Whether a number matches.
@@ -29,52 +29,52 @@ impl Bits {
 
     /// Intersection; `None`: empty.
     #[must_use]
-    pub fn and(self, other: Bits) -> Option<Bits> {
+    pub fn and(self, other: MaskedBits) -> Option<MaskedBits> {
         let agree = (self.value ^ other.value) & self.mask & other.mask == 0;
-        agree.then_some(Bits { value: self.value | other.value, mask: self.mask | other.mask })
+        agree.then_some(MaskedBits { value: self.value | other.value, mask: self.mask | other.mask })
     }
 }
 
 /// See the module documentation. The default contains every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cube([Bits; FIELDS.len()]);
+pub struct PacketCube([MaskedBits; FIELDS.len()]);
 
-impl Cube {
+impl PacketCube {
     /// Every packet.
-    pub const ALL: Cube = Cube([Bits { value: 0, mask: 0 }; FIELDS.len()]);
+    pub const ALL: PacketCube = PacketCube([MaskedBits { value: 0, mask: 0 }; FIELDS.len()]);
 
     /// Fixed bits of a field.
     #[must_use]
-    pub fn get(&self, field: Field) -> Bits {
+    pub fn get(&self, field: MatchField) -> MaskedBits {
         self.0[field as usize]
     }
 
     /// The subset with this value of a field; an earlier value of the field is replaced.
     #[must_use]
-    pub fn with(self, field: Field, value: u128) -> Cube {
-        self.with_bits(field, Bits::new(value, field.full()))
+    pub fn with(self, field: MatchField, value: u128) -> PacketCube {
+        self.with_bits(field, MaskedBits::new(value, field.full()))
     }
 
     /// The subset with some bits of a field fixed.
     #[must_use]
-    pub fn with_bits(mut self, field: Field, bits: Bits) -> Cube {
-        self.0[field as usize] = Bits::new(bits.value, bits.mask & field.full());
+    pub fn with_bits(mut self, field: MatchField, bits: MaskedBits) -> PacketCube {
+        self.0[field as usize] = MaskedBits::new(bits.value, bits.mask & field.full());
         self
     }
 
     /// The subset with the first `length` of the last `of` bits of a field fixed.
     #[must_use]
-    pub fn with_prefix(self, field: Field, value: u128, (length, of): (u32, u32)) -> Cube {
+    pub fn with_prefix(self, field: MatchField, value: u128, (length, of): (u32, u32)) -> PacketCube {
         let (length, of) = (length.min(of), of.min(field.width()));
         let low = u128::MAX.checked_shr(128 - (of - length)).unwrap_or(0);
         // Bits before the last `of` are 0.
-        self.with_bits(field, Bits::new(value, field.full() & !low))
+        self.with_bits(field, MaskedBits::new(value, field.full() & !low))
     }
 
     /// Intersection, unless empty.
     #[must_use]
-    pub fn and(&self, other: &Cube) -> Option<Cube> {
-        let mut both = Cube::ALL;
+    pub fn and(&self, other: &PacketCube) -> Option<PacketCube> {
+        let mut both = PacketCube::ALL;
         for ((out, a), b) in both.0.iter_mut().zip(&self.0).zip(&other.0) {
             *out = a.and(*b)?;
         }
@@ -83,13 +83,13 @@ impl Cube {
 
     /// Whether it contains all of `other`.
     #[must_use]
-    pub fn contains(&self, other: &Cube) -> bool {
+    pub fn contains(&self, other: &PacketCube) -> bool {
         self.0.iter().zip(&other.0).all(|(a, b)| a.mask & !b.mask == 0 && b.value & a.mask == a.value)
     }
 
     /// Difference, as disjoint boxes.
     #[must_use]
-    pub fn without(&self, other: &Cube) -> Vec<Cube> {
+    pub fn without(&self, other: &PacketCube) -> Vec<PacketCube> {
         if self.and(other).is_none() {
             return vec![*self];
         }
@@ -113,15 +113,15 @@ impl Cube {
 
     /// The same packets in canonical form: an IPv4 address has zeros before its 32 bits.
     #[must_use]
-    pub fn canonical(self) -> Cube {
-        let kind = self.get(Field::EthType);
-        if kind.mask != Field::EthType.full() || ![IPV4, ARP].contains(&kind.value) {
+    pub fn canonical(self) -> PacketCube {
+        let kind = self.get(MatchField::EthType);
+        if kind.mask != MatchField::EthType.full() || ![IPV4, ARP].contains(&kind.value) {
             return self;
         }
         let high = u128::MAX << 32;
-        [Field::Source, Field::Destination].iter().fold(self, |cube, field| {
+        [MatchField::Source, MatchField::Destination].iter().fold(self, |cube, field| {
             let bits = cube.get(*field);
-            cube.with_bits(*field, Bits::new(bits.value & !high, bits.mask | high))
+            cube.with_bits(*field, MaskedBits::new(bits.value & !high, bits.mask | high))
         })
     }
 
@@ -134,14 +134,17 @@ impl Cube {
 
 /// Packets of `from` that are in none of `others`.
 #[must_use]
-pub fn without_all<'a>(from: Vec<Cube>, others: impl IntoIterator<Item = &'a Cube>) -> Vec<Cube> {
-    let take_away = |rest: Vec<Cube>, other| rest.iter().flat_map(|cube| cube.without(other)).collect();
+pub fn without_all<'a>(
+    from: Vec<PacketCube>,
+    others: impl IntoIterator<Item = &'a PacketCube>,
+) -> Vec<PacketCube> {
+    let take_away = |rest: Vec<PacketCube>, other| rest.iter().flat_map(|cube| cube.without(other)).collect();
     others.into_iter().fold(from, take_away)
 }
 
 /// The smallest set of disjoint prefixes that covers a range of numbers.
 #[must_use]
-pub fn prefixes(range: RangeInclusive<u16>) -> Vec<Bits> {
+pub fn prefixes(range: RangeInclusive<u16>) -> Vec<MaskedBits> {
     let (mut at, end) = (u32::from(*range.start()), u32::from(*range.end()));
     let mut found = Vec::new();
     while at <= end {
@@ -149,7 +152,7 @@ pub fn prefixes(range: RangeInclusive<u16>) -> Vec<Bits> {
         let aligned = if at == 0 { 16 } else { at.trailing_zeros() };
         let size = (end - at + 1).ilog2().min(aligned);
         let mask = (0xffff << size) & 0xffff;
-        found.push(Bits::new(u128::from(at), u128::from(mask as u32)));
+        found.push(MaskedBits::new(u128::from(at), u128::from(mask as u32)));
         at += 1 << size;
     }
     found

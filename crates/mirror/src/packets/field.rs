@@ -3,7 +3,7 @@
 
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Field {
+pub enum MatchField {
     /// Input port of the switch.
     InPort,
     /// Ethernet source.
@@ -31,22 +31,22 @@ pub enum Field {
 }
 
 /// All fields, in order.
-pub const FIELDS: [Field; 12] = [
-    Field::InPort,
-    Field::MacSource,
-    Field::MacDestination,
-    Field::Vlan,
-    Field::EthType,
-    Field::Source,
-    Field::Destination,
-    Field::Protocol,
-    Field::SourcePort,
-    Field::DestinationPort,
-    Field::TcpFlags,
-    Field::Other,
+pub const FIELDS: [MatchField; 12] = [
+    MatchField::InPort,
+    MatchField::MacSource,
+    MatchField::MacDestination,
+    MatchField::Vlan,
+    MatchField::EthType,
+    MatchField::Source,
+    MatchField::Destination,
+    MatchField::Protocol,
+    MatchField::SourcePort,
+    MatchField::DestinationPort,
+    MatchField::TcpFlags,
+    MatchField::Other,
 ];
 
-/// Bit of [`Field::Vlan`] for a tagged packet.
+/// Bit of [`MatchField::Vlan`] for a tagged packet.
 pub const TAGGED: u128 = 0x1000;
 /// EtherTypes.
 pub const IPV4: u128 = 0x0800;
@@ -67,18 +67,18 @@ pub const ICMP: u128 = 1;
 /// See [`TCP`].
 pub const ICMPV6: u128 = 58;
 
-impl Field {
+impl MatchField {
     /// Width in bits.
     #[must_use]
     pub fn width(self) -> u32 {
         match self {
-            Field::InPort => 32,
-            Field::MacSource | Field::MacDestination => 48,
-            Field::Vlan => 13,
-            Field::EthType | Field::SourcePort | Field::DestinationPort => 16,
-            Field::Source | Field::Destination | Field::Other => 128,
-            Field::Protocol => 8,
-            Field::TcpFlags => 12,
+            MatchField::InPort => 32,
+            MatchField::MacSource | MatchField::MacDestination => 48,
+            MatchField::Vlan => 13,
+            MatchField::EthType | MatchField::SourcePort | MatchField::DestinationPort => 16,
+            MatchField::Source | MatchField::Destination | MatchField::Other => 128,
+            MatchField::Protocol => 8,
+            MatchField::TcpFlags => 12,
         }
     }
 

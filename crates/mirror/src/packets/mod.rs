@@ -5,10 +5,10 @@ pub mod field;
 pub mod packet;
 pub mod region;
 
-pub use cube::{Bits, Cube};
-pub use field::{FIELDS, Field};
-pub use packet::{Packet, well_formed};
-pub use region::Region;
+pub use cube::{MaskedBits, PacketCube};
+pub use field::{FIELDS, MatchField};
+pub use packet::{ModelPacket, well_formed};
+pub use region::PacketRegion;
 
 #[cfg(test)]
 mod tests;

@@ -3,18 +3,18 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::cube::{Bits, Cube, without_all};
-use super::field::{ARP, FIELDS, Field, ICMP, ICMPV6, IPV4, IPV6, SCTP, TAGGED, TCP, UDP, WITHOUT_TYPE};
+use super::cube::{MaskedBits, PacketCube, without_all};
+use super::field::{ARP, FIELDS, ICMP, ICMPV6, IPV4, IPV6, MatchField, SCTP, TAGGED, TCP, UDP, WITHOUT_TYPE};
 
 /// A value for every field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Packet([u128; FIELDS.len()]);
+pub struct ModelPacket([u128; FIELDS.len()]);
 
-impl Packet {
+impl ModelPacket {
     /// A packet of a box. Free bits are 0, except in ports and addresses, for readability.
     #[must_use]
-    pub fn of(cube: &Cube) -> Packet {
-        let mut packet = Packet::default();
+    pub fn of(cube: &PacketCube) -> ModelPacket {
+        let mut packet = ModelPacket::default();
         for field in FIELDS {
             let bits = cube.get(field);
             packet.0[field as usize] = bits.value | (usual(field, cube) & !bits.mask);
@@ -24,86 +24,101 @@ impl Packet {
 
     /// Value of a field.
     #[must_use]
-    pub fn get(&self, field: Field) -> u128 {
+    pub fn get(&self, field: MatchField) -> u128 {
         self.0[field as usize]
     }
 
     /// The packet with another value of a field.
     #[must_use]
-    pub fn with(mut self, field: Field, value: u128) -> Packet {
+    pub fn with(mut self, field: MatchField, value: u128) -> ModelPacket {
         self.0[field as usize] = value & field.full();
         self
     }
 
     /// The box with only this packet.
     #[must_use]
-    pub fn cube(&self) -> Cube {
-        FIELDS.iter().fold(Cube::ALL, |cube, field| cube.with(*field, self.get(*field)))
+    pub fn cube(&self) -> PacketCube {
+        FIELDS.iter().fold(PacketCube::ALL, |cube, field| cube.with(*field, self.get(*field)))
     }
 
     /// Whether a box contains it.
     #[must_use]
-    pub fn is_in(&self, cube: &Cube) -> bool {
+    pub fn is_in(&self, cube: &PacketCube) -> bool {
         FIELDS.iter().all(|field| cube.get(*field).admits(self.get(*field)))
     }
 }
 
 /// Default value of a free field.
-fn usual(field: Field, cube: &Cube) -> u128 {
-    let is = |f: Field, value| cube.get(f).mask == f.full() && cube.get(f).value == value;
-    let has_ports = [TCP, UDP, SCTP].iter().any(|p| is(Field::Protocol, *p));
-    let is_ip = is(Field::EthType, IPV4) || is(Field::EthType, IPV6);
+fn usual(field: MatchField, cube: &PacketCube) -> u128 {
+    let is = |f: MatchField, value| cube.get(f).mask == f.full() && cube.get(f).value == value;
+    let has_ports = [TCP, UDP, SCTP].iter().any(|p| is(MatchField::Protocol, *p));
+    let is_ip = is(MatchField::EthType, IPV4) || is(MatchField::EthType, IPV6);
     match field {
         // An unused hardware address, which no switch has learned.
-        Field::MacSource => 0x02_6e_61_00_00_01,
-        Field::MacDestination => 0x02_6e_61_00_00_02,
-        Field::Source if is_ip => 0x0a00_0001,
-        Field::Destination if is_ip => 0x0a00_0002,
-        Field::SourcePort | Field::DestinationPort if has_ports && is_ip => 0x9c40,
+        MatchField::MacSource => 0x02_6e_61_00_00_01,
+        MatchField::MacDestination => 0x02_6e_61_00_00_02,
+        MatchField::Source if is_ip => 0x0a00_0001,
+        MatchField::Destination if is_ip => 0x0a00_0002,
+        MatchField::SourcePort | MatchField::DestinationPort if has_ports && is_ip => 0x9c40,
         _ => 0,
     }
 }
 
 /// All possible packets, as disjoint boxes. A field that a packet does not have is 0.
 #[must_use]
-pub fn well_formed() -> Vec<Cube> {
-    let none = |cube: Cube, fields: &[Field]| fields.iter().fold(cube, |cube, field| cube.with(*field, 0));
-    let ports = [Field::SourcePort, Field::DestinationPort];
-    let mut all = Vec::new();
-    let v4 = |cube: Cube| {
-        let short = |cube: Cube, field| cube.with_prefix(field, 0, (96, 128));
-        short(short(cube, Field::Source), Field::Destination)
+pub fn well_formed() -> Vec<PacketCube> {
+    let none = |cube: PacketCube, fields: &[MatchField]| {
+        fields.iter().fold(cube, |cube, field| cube.with(*field, 0))
     };
-    for (network, icmp) in
-        [(v4(Cube::ALL.with(Field::EthType, IPV4)), ICMP), (Cube::ALL.with(Field::EthType, IPV6), ICMPV6)]
-    {
-        let of = |protocol| network.with(Field::Protocol, protocol);
+    let ports = [MatchField::SourcePort, MatchField::DestinationPort];
+    let mut all = Vec::new();
+    let v4 = |cube: PacketCube| {
+        let short = |cube: PacketCube, field| cube.with_prefix(field, 0, (96, 128));
+        short(short(cube, MatchField::Source), MatchField::Destination)
+    };
+    for (network, icmp) in [
+        (v4(PacketCube::ALL.with(MatchField::EthType, IPV4)), ICMP),
+        (PacketCube::ALL.with(MatchField::EthType, IPV6), ICMPV6),
+    ] {
+        let of = |protocol| network.with(MatchField::Protocol, protocol);
         let others = without_all(vec![network], &[of(TCP), of(UDP), of(SCTP), of(icmp)]);
-        let no_flags = |cube: Cube| none(cube, &[Field::TcpFlags]);
-        let byte = |cube: Cube, field| cube.with_prefix(field, 0, (8, 16));
+        let no_flags = |cube: PacketCube| none(cube, &[MatchField::TcpFlags]);
+        let byte = |cube: PacketCube, field| cube.with_prefix(field, 0, (8, 16));
         all.extend([of(TCP), no_flags(of(UDP)), no_flags(of(SCTP))]);
         all.push(ports.iter().fold(no_flags(of(icmp)), |cube, field| byte(cube, *field)));
         all.extend(others.into_iter().map(|cube| none(no_flags(cube), &ports)));
     }
-    all.push(none(v4(Cube::ALL.with(Field::EthType, ARP)), &[ports[0], ports[1], Field::TcpFlags]));
-    let known = [IPV4, IPV6, ARP].map(|kind| Cube::ALL.with(Field::EthType, kind));
+    all.push(none(
+        v4(PacketCube::ALL.with(MatchField::EthType, ARP)),
+        &[ports[0], ports[1], MatchField::TcpFlags],
+    ));
+    let known = [IPV4, IPV6, ARP].map(|kind| PacketCube::ALL.with(MatchField::EthType, kind));
     // Below 0x600 the number is a length; the switch uses one value for all of them.
     let lengths = [(0x0000, 0xfc00), (0x0400, 0xfe00)];
-    let lengths = lengths.map(|(value, mask)| Cube::ALL.with_bits(Field::EthType, Bits::new(value, mask)));
-    let mut rest = without_all(vec![Cube::ALL], known.iter().chain(&lengths));
-    rest.push(Cube::ALL.with(Field::EthType, WITHOUT_TYPE));
-    let above = [Field::Source, Field::Destination, Field::Protocol, ports[0], ports[1], Field::TcpFlags];
+    let lengths = lengths
+        .map(|(value, mask)| PacketCube::ALL.with_bits(MatchField::EthType, MaskedBits::new(value, mask)));
+    let mut rest = without_all(vec![PacketCube::ALL], known.iter().chain(&lengths));
+    rest.push(PacketCube::ALL.with(MatchField::EthType, WITHOUT_TYPE));
+    let above = [
+        MatchField::Source,
+        MatchField::Destination,
+        MatchField::Protocol,
+        ports[0],
+        ports[1],
+        MatchField::TcpFlags,
+    ];
     all.extend(rest.into_iter().map(|cube| none(cube, &above)));
     // Without a tag there is no VLAN id.
-    let tagged =
-        |cube: &Cube| [cube.with(Field::Vlan, 0), cube.with_bits(Field::Vlan, Bits::new(TAGGED, TAGGED))];
+    let tagged = |cube: &PacketCube| {
+        [cube.with(MatchField::Vlan, 0), cube.with_bits(MatchField::Vlan, MaskedBits::new(TAGGED, TAGGED))]
+    };
     all.iter().flat_map(tagged).collect()
 }
 
 /// `tcp 10.0.0.1:40000 > 10.0.0.2:80 [SYN] at port 3`.
-impl fmt::Display for Packet {
+impl fmt::Display for ModelPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, protocol) = (self.get(Field::EthType), self.get(Field::Protocol));
+        let (kind, protocol) = (self.get(MatchField::EthType), self.get(MatchField::Protocol));
         let has_ports = [TCP, UDP, SCTP].contains(&protocol);
         match (kind, protocol) {
             (IPV4 | IPV6, TCP) => write!(f, "tcp ")?,
@@ -121,17 +136,19 @@ impl fmt::Display for Packet {
                 (_, None) => Ipv4Addr::from(self.get(address) as u32).to_string(),
                 (_, Some(())) => format!("{}:{}", Ipv4Addr::from(self.get(address) as u32), self.get(port)),
             };
-            let (from, to) =
-                (end(Field::Source, Field::SourcePort), end(Field::Destination, Field::DestinationPort));
+            let (from, to) = (
+                end(MatchField::Source, MatchField::SourcePort),
+                end(MatchField::Destination, MatchField::DestinationPort),
+            );
             write!(f, "{from} > {to}")?;
         }
         if protocol == TCP && (kind == IPV4 || kind == IPV6) {
-            write!(f, " [{}]", flags(self.get(Field::TcpFlags)))?;
+            write!(f, " [{}]", flags(self.get(MatchField::TcpFlags)))?;
         }
-        if self.get(Field::Vlan) & TAGGED != 0 {
-            write!(f, " vlan {}", self.get(Field::Vlan) & 0xfff)?;
+        if self.get(MatchField::Vlan) & TAGGED != 0 {
+            write!(f, " vlan {}", self.get(MatchField::Vlan) & 0xfff)?;
         }
-        write!(f, " at port {}", self.get(Field::InPort))
+        write!(f, " at port {}", self.get(MatchField::InPort))
     }
 }
 

@@ -1,36 +1,36 @@
 //! A box minus other boxes. The packets left for a rule below others would be thousands of boxes; this form is small,
 //! and is only searched when a packet of it is needed.
 
-use super::cube::Cube;
+use super::cube::PacketCube;
 
-/// See the module documentation. It may be empty; [`Region::find`] decides.
+/// See the module documentation. It may be empty; [`PacketRegion::find`] decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Region {
+pub struct PacketRegion {
     /// Box.
-    pub cube: Cube,
+    pub cube: PacketCube,
     /// Excluded boxes.
-    except: Vec<Cube>,
+    except: Vec<PacketCube>,
 }
 
-impl From<Cube> for Region {
-    fn from(cube: Cube) -> Region {
-        Region { cube, except: Vec::new() }
+impl From<PacketCube> for PacketRegion {
+    fn from(cube: PacketCube) -> PacketRegion {
+        PacketRegion { cube, except: Vec::new() }
     }
 }
 
-impl Region {
+impl PacketRegion {
     /// Intersection with a box; `None`: empty.
     #[must_use]
-    pub fn and(&self, other: &Cube) -> Option<Region> {
+    pub fn and(&self, other: &PacketCube) -> Option<PacketRegion> {
         let cube = self.cube.and(other)?;
-        let except: Vec<Cube> =
+        let except: Vec<PacketCube> =
             self.except.iter().filter(|taken| taken.and(&cube).is_some()).copied().collect();
-        (!except.iter().any(|taken| taken.contains(&cube))).then_some(Region { cube, except })
+        (!except.iter().any(|taken| taken.contains(&cube))).then_some(PacketRegion { cube, except })
     }
 
     /// Difference to a box; `None`: empty.
     #[must_use]
-    pub fn without(&self, other: &Cube) -> Option<Region> {
+    pub fn without(&self, other: &PacketCube) -> Option<PacketRegion> {
         if other.and(&self.cube).is_none() {
             return Some(self.clone());
         }
@@ -41,19 +41,19 @@ impl Region {
 
     /// Difference to these boxes; `None`: empty.
     #[must_use]
-    pub fn without_all<'a>(&self, others: impl IntoIterator<Item = &'a Cube>) -> Option<Region> {
+    pub fn without_all<'a>(&self, others: impl IntoIterator<Item = &'a PacketCube>) -> Option<PacketRegion> {
         others.into_iter().try_fold(self.clone(), |rest, other| rest.without(other))
     }
 
     /// Some packets of it in one of these boxes, as a box; `None`: empty.
     #[must_use]
-    pub fn find(&self, among: &[Cube]) -> Option<Cube> {
+    pub fn find(&self, among: &[PacketCube]) -> Option<PacketCube> {
         among.iter().filter_map(|cube| self.cube.and(cube)).find_map(|cube| first(cube, &self.except))
     }
 }
 
 /// Some packets of a box in none of these.
-fn first(cube: Cube, except: &[Cube]) -> Option<Cube> {
+fn first(cube: PacketCube, except: &[PacketCube]) -> Option<PacketCube> {
     let Some(at) = except.iter().position(|taken| taken.and(&cube).is_some()) else { return Some(cube) };
     cube.without(&except[at]).into_iter().find_map(|piece| first(piece, &except[at + 1..]))
 }

@@ -6,35 +6,35 @@ use super::cube::{prefixes, without_all};
 use super::*;
 
 /// The universe: two bits of four fields, so 256 packets.
-const SMALL: [Field; 4] = [Field::InPort, Field::Source, Field::DestinationPort, Field::TcpFlags];
+const SMALL: [MatchField; 4] =
+    [MatchField::InPort, MatchField::Source, MatchField::DestinationPort, MatchField::TcpFlags];
 
-fn world() -> impl Iterator<Item = Packet> {
+fn world() -> impl Iterator<Item = ModelPacket> {
     (0u128..256).map(|n| {
         SMALL
             .iter()
             .enumerate()
-            .fold(Packet::default(), |packet, (i, field)| packet.with(*field, n >> (2 * i) & 3))
+            .fold(ModelPacket::default(), |packet, (i, field)| packet.with(*field, n >> (2 * i) & 3))
     })
 }
 
-fn cube() -> impl Strategy<Value = Cube> {
+fn cube() -> impl Strategy<Value = PacketCube> {
     proptest::collection::vec((0u128..4, 0u128..4), 4).prop_map(|bits| {
-        SMALL
-            .iter()
-            .zip(bits)
-            .fold(Cube::ALL, |cube, (field, (value, mask))| cube.with_bits(*field, Bits::new(value, mask)))
+        SMALL.iter().zip(bits).fold(PacketCube::ALL, |cube, (field, (value, mask))| {
+            cube.with_bits(*field, MaskedBits::new(value, mask))
+        })
     })
 }
 
-fn members(cube: &Cube) -> Vec<Packet> {
+fn members(cube: &PacketCube) -> Vec<ModelPacket> {
     world().filter(|packet| packet.is_in(cube)).collect()
 }
 
 proptest! {
     #[test]
     fn boxes_are_sets(a in cube(), b in cube(), c in cube()) {
-        let both: Vec<Packet> = a.and(&b).map_or(Vec::new(), |both| members(&both));
-        let expected: Vec<Packet> = world().filter(|p| p.is_in(&a) && p.is_in(&b)).collect();
+        let both: Vec<ModelPacket> = a.and(&b).map_or(Vec::new(), |both| members(&both));
+        let expected: Vec<ModelPacket> = world().filter(|p| p.is_in(&a) && p.is_in(&b)).collect();
         prop_assert_eq!(&both, &expected);
         prop_assert_eq!(a.contains(&b), members(&b).iter().all(|p| p.is_in(&a)));
         let rest = without_all(vec![a], [&b, &c]);
@@ -43,7 +43,7 @@ proptest! {
             let expected = usize::from(packet.is_in(&a) && !packet.is_in(&b) && !packet.is_in(&c));
             prop_assert_eq!(times, expected, "{}", packet);
         }
-        prop_assert!(rest.iter().all(|piece| Packet::of(piece).is_in(piece)));
+        prop_assert!(rest.iter().all(|piece| ModelPacket::of(piece).is_in(piece)));
     }
 
     #[test]
@@ -86,21 +86,23 @@ fn a_range_is_what_the_manual_says() {
 #[test]
 fn every_packet_is_in_one_box_of_all_that_there_can_be() {
     let all = well_formed();
-    let ip = |kind, protocol| Packet::default().with(Field::EthType, kind).with(Field::Protocol, protocol);
+    let ip = |kind, protocol| {
+        ModelPacket::default().with(MatchField::EthType, kind).with(MatchField::Protocol, protocol)
+    };
     for packet in [
         ip(0x0800, 6)
-            .with(Field::Source, 0x0a00_0001)
-            .with(Field::TcpFlags, 0x12)
-            .with(Field::SourcePort, 80),
-        ip(0x86dd, 17).with(Field::Source, 1 << 127).with(Field::DestinationPort, 53),
-        ip(0x86dd, 58).with(Field::SourcePort, 128),
-        ip(0x0800, 47).with(Field::Vlan, 0x1005),
+            .with(MatchField::Source, 0x0a00_0001)
+            .with(MatchField::TcpFlags, 0x12)
+            .with(MatchField::SourcePort, 80),
+        ip(0x86dd, 17).with(MatchField::Source, 1 << 127).with(MatchField::DestinationPort, 53),
+        ip(0x86dd, 58).with(MatchField::SourcePort, 128),
+        ip(0x0800, 47).with(MatchField::Vlan, 0x1005),
         ip(0x0806, 1),
-        Packet::default().with(Field::EthType, 0x88cc),
+        ModelPacket::default().with(MatchField::EthType, 0x88cc),
     ] {
         assert_eq!(all.iter().filter(|cube| packet.is_in(cube)).count(), 1, "{packet}");
     }
-    let impossible = ip(0x0800, 6).with(Field::Source, 1 << 40);
+    let impossible = ip(0x0800, 6).with(MatchField::Source, 1 << 40);
     assert!(all.iter().all(|cube| !impossible.is_in(cube)));
     for (i, cube) in all.iter().enumerate() {
         assert!(all[i + 1..].iter().all(|other| cube.and(other).is_none()), "{cube:?}");
@@ -109,16 +111,17 @@ fn every_packet_is_in_one_box_of_all_that_there_can_be() {
 
 #[test]
 fn packets_are_readable() {
-    let tcp = Cube::ALL.with(Field::EthType, 0x0800).with(Field::Protocol, 6).canonical();
-    let syn = tcp.with(Field::TcpFlags, 2).with(Field::DestinationPort, 80).with(Field::InPort, 3);
+    let tcp = PacketCube::ALL.with(MatchField::EthType, 0x0800).with(MatchField::Protocol, 6).canonical();
+    let syn =
+        tcp.with(MatchField::TcpFlags, 2).with(MatchField::DestinationPort, 80).with(MatchField::InPort, 3);
     for (cube, expected) in [
         (syn, "tcp 10.0.0.1:40000 > 10.0.0.2:80 [SYN] at port 3"),
-        (Cube::ALL.with(Field::EthType, 0x88cc), "ethernet 0x88cc at port 0"),
+        (PacketCube::ALL.with(MatchField::EthType, 0x88cc), "ethernet 0x88cc at port 0"),
         (
-            Cube::ALL.with(Field::EthType, 0x86dd).with(Field::Protocol, 17),
+            PacketCube::ALL.with(MatchField::EthType, 0x86dd).with(MatchField::Protocol, 17),
             "udp [::a00:1]:40000 > [::a00:2]:40000 at port 0",
         ),
     ] {
-        assert_eq!(Packet::of(&cube).to_string(), expected);
+        assert_eq!(ModelPacket::of(&cube).to_string(), expected);
     }
 }

@@ -1,13 +1,15 @@
 //! FROM, TO and columns: requested packets and mode.
 
-use mirror::openflow::Match;
-use mirror::{Which, asked, offers};
+use mirror::openflow::FlowMatch;
+use mirror::{PacketSelection, asked, offers};
 
 use crate::bed::plan;
 
-fn check(query: &str, which: Which, expected: &[&str]) {
-    let mut found: Vec<String> =
-        asked(&plan(query).monitor, which).into_iter().map(|cube| Match::from(cube).to_string()).collect();
+fn check(query: &str, which: PacketSelection, expected: &[&str]) {
+    let mut found: Vec<String> = asked(&plan(query).monitor, which)
+        .into_iter()
+        .map(|cube| FlowMatch::from(cube).to_string())
+        .collect();
     found.sort();
     assert_eq!(found, expected, "{query}");
 }
@@ -16,12 +18,12 @@ fn check(query: &str, which: Which, expected: &[&str]) {
 fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
     check(
         "PARSE http TO 10.0.0.2:80",
-        Which::Flow,
+        PacketSelection::Flow,
         &["tcp,nw_dst=10.0.0.2,tp_dst=80", "tcp,nw_src=10.0.0.2,tp_src=80"],
     );
     check(
         "PARSE dns FROM 10.1.0.0/16 TO [fd00::1]:53, 10.0.0.53:53",
-        Which::Flow,
+        PacketSelection::Flow,
         &[
             "tcp,nw_src=10.0.0.53,nw_dst=10.1.0.0/16,tp_src=53",
             "tcp,nw_src=10.1.0.0/16,nw_dst=10.0.0.53,tp_dst=53",
@@ -32,10 +34,10 @@ fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
             "udp,nw_src=10.1.0.0/16,nw_dst=10.0.0.53,tp_src=0,tp_dst=0",
         ],
     );
-    check("PARSE packet", Which::Flow, &["ip", "ipv6"]);
+    check("PARSE packet", PacketSelection::Flow, &["ip", "ipv6"]);
     check(
         "PARSE packet TO *:53",
-        Which::Flow,
+        PacketSelection::Flow,
         &[
             "tcp,tp_dst=53",
             "tcp,tp_src=53",
@@ -52,12 +54,12 @@ fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
     // An address contained in another network is not a separate box.
     check(
         "PARSE http TO 10.0.0.0/8, 10.0.0.2",
-        Which::Flow,
+        PacketSelection::Flow,
         &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"],
     );
     check(
         "PARSE tcp_conn_time TO 10.0.0.2",
-        mirror::Mode::ENDS.which,
+        mirror::MirrorMode::ENDS.which,
         &[
             "tcp,nw_dst=10.0.0.2,tcp_flags=+fin",
             "tcp,nw_dst=10.0.0.2,tcp_flags=-fin+syn",

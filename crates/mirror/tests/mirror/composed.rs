@@ -1,24 +1,24 @@
 //! Rules of several jobs, proved; and the operations between two sets.
 
-use mirror::openflow::{Rule, read_dump};
-use mirror::{Layout, Operation, Part, compose, diff};
+use mirror::openflow::{FlowRule, read_dump};
+use mirror::{PacketPart, RuleLayout, RuleOperation, compose, diff};
 
 use crate::bed::{self, SERVER, copy, first_table, monitor, ports, rules, wanted};
-use mirror::model::Switch;
+use mirror::model::SwitchModel;
 
-fn texts(rules: &[Rule]) -> Vec<String> {
+fn texts(rules: &[FlowRule]) -> Vec<String> {
     rules.iter().map(ToString::to_string).collect()
 }
 
-fn switch(own: &[&str]) -> Switch {
-    Switch::new("s", ports(), rules(own))
+fn switch(own: &[&str]) -> SwitchModel {
+    SwitchModel::new("s", ports(), rules(own))
 }
 
 /// Two jobs with overlapping requests.
 #[test]
 fn what_two_jobs_ask_for_goes_to_both() {
-    let one = copy(1, &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"], Part::Whole, 9);
-    let two = copy(2, &["tcp,tp_dst=80"], Part::First(128), 8);
+    let one = copy(1, &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"], PacketPart::Whole, 9);
+    let two = copy(2, &["tcp,tp_dst=80"], PacketPart::First(128), 8);
     let found = first_table(&[one.clone(), two.clone()]);
     let shown: Vec<String> = texts(&found)
         .iter()
@@ -50,9 +50,9 @@ fn what_two_jobs_ask_for_goes_to_both() {
 #[test]
 fn rules_with_one_cookie_do_the_same() {
     let copies = [
-        copy(1, &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"], Part::Whole, 9),
-        copy(1, &["udp"], Part::First(64), 9),
-        copy(2, &["tcp,tp_dst=80", "tcp,tp_src=80", "ip"], Part::First(128), 8),
+        copy(1, &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"], PacketPart::Whole, 9),
+        copy(1, &["udp"], PacketPart::First(64), 9),
+        copy(2, &["tcp,tp_dst=80", "tcp,tp_src=80", "ip"], PacketPart::First(128), 8),
     ];
     let found = first_table(&copies);
     for (i, one) in found.iter().enumerate() {
@@ -75,19 +75,20 @@ fn beside_other_rules_each_is_shadowed() {
         "priority=30,ct_state=+new,tcp,actions=output:3",
     ];
     let switch = switch(&own);
-    let one = copy(1, &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"], Part::Whole, 9);
-    let layout = Layout::Beside { rules: switch.rules.clone() };
+    let one = copy(1, &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"], PacketPart::Whole, 9);
+    let layout = RuleLayout::Beside { rules: switch.rules.clone() };
     let ours = compose(std::slice::from_ref(&one), &bed::terms(layout)).expect("rules");
     let proved = bed::prove(&switch, bed::with(&switch, ours.clone()), &wanted(&[&one], "m"));
     assert!(proved.is_ok(), "{}", proved.unwrap_err()[0]);
     // Without the shadow of the rule of priority 20, its packets are forwarded or not copied.
-    let fewer: Vec<Rule> = ours.into_iter().filter(|rule| !rule.to_string().contains("10.9.0.0")).collect();
+    let fewer: Vec<FlowRule> =
+        ours.into_iter().filter(|rule| !rule.to_string().contains("10.9.0.0")).collect();
     assert!(!bed::faults(bed::prove(&switch, bed::with(&switch, fewer), &wanted(&[&one], "m"))).is_empty());
 }
 
 #[test]
 fn ports_of_entrance_may_be_chosen() {
-    let mut one = copy(1, &["ip"], Part::Whole, 9);
+    let mut one = copy(1, &["ip"], PacketPart::Whole, 9);
     one.ports = vec![1, 2, 3];
     let switch = switch(&["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"]);
     let ours = first_table(std::slice::from_ref(&one));
@@ -97,12 +98,12 @@ fn ports_of_entrance_may_be_chosen() {
 
 #[test]
 fn operations_lead_from_what_is_there_to_what_is_wanted() {
-    let one = copy(1, &["tcp,tp_dst=80"], Part::Whole, 9);
-    let two = copy(2, &["tcp,tp_dst=81"], Part::Whole, 9);
+    let one = copy(1, &["tcp,tp_dst=80"], PacketPart::Whole, 9);
+    let two = copy(2, &["tcp,tp_dst=81"], PacketPart::Whole, 9);
     let (both, only) = (first_table(&[one.clone(), two]), first_table(&[one]));
     // In the format of the switch, with a foreign rule and a rule of another server.
-    let dump = |rules: &[Rule]| {
-        let line = |rule: &Rule| {
+    let dump = |rules: &[FlowRule]| {
+        let line = |rule: &FlowRule| {
             rule.to_string().replacen(",actions", " actions", 1).replacen(",table", ", table", 1)
         };
         let mut lines: Vec<String> = rules.iter().map(line).collect();
@@ -115,7 +116,7 @@ fn operations_lead_from_what_is_there_to_what_is_wanted() {
     assert!(
         fewer
             .iter()
-            .all(|op| matches!(op, Operation::Delete(rule) if rule.to_string().contains("tp_dst=81")))
+            .all(|op| matches!(op, RuleOperation::Delete(rule) if rule.to_string().contains("tp_dst=81")))
     );
     assert_eq!(fewer.len(), 1);
     assert_eq!(
@@ -137,9 +138,9 @@ fn operations_lead_from_what_is_there_to_what_is_wanted() {
 /// Round trip in JSON.
 #[test]
 fn rules_travel_as_json() {
-    let found = first_table(&[copy(1, &["tcp,tp_dst=80"], Part::First(96), 9)]);
+    let found = first_table(&[copy(1, &["tcp,tp_dst=80"], PacketPart::First(96), 9)]);
     let rule =
-        Rule { hard_timeout: 0, ..found.into_iter().find(|rule| rule.priority < 0xffff).expect("one") };
+        FlowRule { hard_timeout: 0, ..found.into_iter().find(|rule| rule.priority < 0xffff).expect("one") };
     let json = mirror::json::rule_to_json(&rule);
     assert_eq!(
         json.to_string(),
@@ -165,11 +166,14 @@ fn rules_travel_as_json() {
 fn what_cannot_be_is_refused() {
     let many: Vec<String> = (0..40).map(|i| format!("tcp,tp_dst={i}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let few = mirror::compose::Terms { rules_max: 10, ..bed::terms(Layout::FirstTable { next: 1 }) };
-    assert_eq!(compose(&[copy(1, &many, Part::Whole, 9)], &few), Err(mirror::Refused::TooManyRules(10)));
-    let top = Layout::Beside { rules: rules(&["priority=65535,ip,actions=drop"]) };
-    let refused = compose(&[copy(1, &["ip"], Part::Whole, 9)], &bed::terms(top.clone())).map(drop);
+    let few = mirror::compose::CopyTerms { rules_max: 10, ..bed::terms(RuleLayout::FirstTable { next: 1 }) };
+    assert_eq!(
+        compose(&[copy(1, &many, PacketPart::Whole, 9)], &few),
+        Err(mirror::ComposeError::TooManyRules(10))
+    );
+    let top = RuleLayout::Beside { rules: rules(&["priority=65535,ip,actions=drop"]) };
+    let refused = compose(&[copy(1, &["ip"], PacketPart::Whole, 9)], &bed::terms(top.clone())).map(drop);
     assert!(refused.expect_err("no room").to_string().ends_with("priority=65535,ip,actions=drop"));
     // A rule that matches none of our packets is compatible.
-    compose(&[copy(1, &["arp"], Part::Whole, 9)], &bed::terms(top)).expect("room beside it");
+    compose(&[copy(1, &["arp"], PacketPart::Whole, 9)], &bed::terms(top)).expect("room beside it");
 }

@@ -1,16 +1,16 @@
 //! Errors are detected and reported with a packet and its path.
 
-use mirror::model::{Flooded, Leads, Port, Switch};
-use mirror::{Fault, Part};
+use mirror::model::{FloodSetting, PortNeighbor, SwitchModel, SwitchPort};
+use mirror::{PacketPart, ProofFault};
 
 use crate::bed::{copy, faults, monitor, ports, prove, rules, wanted, with};
 
 const GUARD: &str = "cookie=0x6e61007000010100,priority=65535,in_port=9,actions=drop";
 
 /// Rules not made by `compose`, next to NORMAL in table 0.
-fn check(ours: &[&str], expected: &[Fault]) {
-    let switch = Switch::new("s", ports(), rules(&["cookie=0,priority=0,actions=NORMAL"]));
-    let want = wanted(&[&copy(1, &["tcp,tp_dst=80"], Part::First(96), 9)], "m");
+fn check(ours: &[&str], expected: &[ProofFault]) {
+    let switch = SwitchModel::new("s", ports(), rules(&["cookie=0,priority=0,actions=NORMAL"]));
+    let want = wanted(&[&copy(1, &["tcp,tp_dst=80"], PacketPart::First(96), 9)], "m");
     let ours: Vec<String> = ours.iter().map(|text| format!("cookie=0x6e61007000010101,{text}")).collect();
     let mut all: Vec<&str> = ours.iter().map(String::as_str).collect();
     all.push(GUARD);
@@ -20,7 +20,7 @@ fn check(ours: &[&str], expected: &[Fault]) {
 
 #[test]
 fn faults_are_found() {
-    use Fault::{Changed, Doubt, Missing, Overlap, Repeated, Short, Stranger};
+    use ProofFault::{Changed, Doubt, Missing, Overlap, Repeated, Short, Stranger};
     check(
         &[
             "priority=9,tcp,tp_dst=80,actions=output:9,NORMAL",
@@ -47,12 +47,12 @@ fn faults_are_found() {
 
 #[test]
 fn a_counterexample_is_readable() {
-    let switch = Switch::new(
+    let switch = SwitchModel::new(
         "leaf1",
         ports(),
         rules(&["priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"]),
     );
-    let want = wanted(&[&copy(1, &["tcp,nw_dst=10.0.0.2,tp_dst=80"], Part::Whole, 9)], "m");
+    let want = wanted(&[&copy(1, &["tcp,nw_dst=10.0.0.2,tp_dst=80"], PacketPart::Whole, 9)], "m");
     let ours =
         rules(&[GUARD, "cookie=0x6e61007000010101,priority=9,tcp,tp_dst=80,actions=output:9,resubmit(,1)"]);
     let found = prove(&switch, with(&switch, ours), &want).expect_err("a stranger");
@@ -74,28 +74,28 @@ tcp 10.0.0.1:40000 > 138.0.0.2:80 [no flags] at port 1 of leaf1: monitor m gets 
 fn flooding_to_a_monitor_is_found() {
     let normal = rules(&["priority=0,actions=NORMAL"]);
     let copied = "cookie=0x6e61007000010101,priority=9,tcp,tp_dst=80,actions=output:9,NORMAL";
-    let want = wanted(&[&copy(1, &["tcp,tp_dst=80"], Part::Whole, 9)], "m");
-    let with_port = |port: Port| {
+    let want = wanted(&[&copy(1, &["tcp,tp_dst=80"], PacketPart::Whole, 9)], "m");
+    let with_port = |port: SwitchPort| {
         let mut ports = ports();
         ports.pop();
         ports.push(port);
-        Switch::new("s", ports, normal.clone())
+        SwitchModel::new("s", ports, normal.clone())
     };
-    let open = with_port(Port { flooded: Flooded::Yes, ..monitor(9, "m") });
+    let open = with_port(SwitchPort { flooded: FloodSetting::Yes, ..monitor(9, "m") });
     let found = prove(&open, with(&open, rules(&[GUARD, copied])), &want);
-    assert_eq!(faults(found), [Fault::Repeated, Fault::Stranger]);
+    assert_eq!(faults(found), [ProofFault::Repeated, ProofFault::Stranger]);
     let shut = with_port(monitor(9, "m"));
     assert_eq!(faults(prove(&shut, with(&shut, rules(&[GUARD, copied])), &want)), []);
     // Without the guard an address may be learned there.
     let found = prove(&shut, with(&shut, rules(&[copied])), &want);
-    assert_eq!(faults(found), [Fault::Repeated, Fault::Stranger]);
+    assert_eq!(faults(found), [ProofFault::Repeated, ProofFault::Stranger]);
     // A separate VLAN prevents flooding there if all other ports are in another one.
-    let access = |number, vlan| Port {
-        vlans: mirror::model::Vlans::Access(vlan),
-        ..Port::new(number, "v", Leads::Hosts)
+    let access = |number, vlan| SwitchPort {
+        vlans: mirror::model::PortVlans::Access(vlan),
+        ..SwitchPort::new(number, "v", PortNeighbor::Hosts)
     };
     let mut apart = vec![access(1, 1), access(2, 1)];
-    apart.push(Port { leads: Leads::Monitor("m".to_owned()), ..access(9, 4000) });
-    let apart = Switch::new("s", apart, normal);
+    apart.push(SwitchPort { leads: PortNeighbor::Monitor("m".to_owned()), ..access(9, 4000) });
+    let apart = SwitchModel::new("s", apart, normal);
     assert_eq!(faults(prove(&apart, with(&apart, rules(&[GUARD, copied])), &want)), []);
 }

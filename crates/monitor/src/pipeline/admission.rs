@@ -3,13 +3,13 @@
 //! changes.
 
 use flow::FlowIdx;
-use parsers::{Probing, Stream};
-use plan::Slice;
+use parsers::{FlowProtocol, ProbeBuffer};
+use plan::FlowSlice;
 use wire::Endpoint;
 
 use super::{CUT_OFF, FlowVerdict, Monitor};
-use crate::outputs::TakeTuples;
 use crate::slice::{SharedSlice, is_in};
+use crate::tuple_outputs::TupleConsumer;
 
 impl FlowVerdict {
     #[inline]
@@ -33,7 +33,7 @@ impl Monitor {
         let verdict = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
         self.table.set_mark(idx, verdict as u8);
         if verdict.leaves_out() {
-            self.table.state_mut(idx).stream = Stream::Ignored;
+            self.table.state_mut(idx).stream = FlowProtocol::Ignored;
             self.table.ignore_payload(idx);
         }
     }
@@ -75,12 +75,12 @@ impl Monitor {
     }
 
     /// Decides all flows again if the address table of taps has changed.
-    pub(super) fn heed_taps(&mut self, out: &mut dyn TakeTuples) {
+    pub(super) fn heed_taps(&mut self, out: &mut dyn TupleConsumer) {
         let Some(taps) = &mut self.taps else { return };
         if !taps.refresh() {
             return;
         }
-        let is_sliced = self.adaptive.slice() != Slice::default();
+        let is_sliced = self.adaptive.slice() != FlowSlice::default();
         self.asks.every_flow = self.addresses.passes_all() && taps.tells_all() && !is_sliced;
         for idx in self.table.flows() {
             let before = self.verdict(idx);
@@ -121,10 +121,10 @@ impl Monitor {
                 state.level = state.level.max(slice.level);
                 continue;
             }
-            if let Stream::Probing(probing) = &state.stream {
+            if let FlowProtocol::Probing(probing) = &state.stream {
                 self.awaited_bytes -= probing.excess();
             }
-            (state.level, state.stream) = (CUT_OFF, Stream::Ignored);
+            (state.level, state.stream) = (CUT_OFF, FlowProtocol::Ignored);
             self.table.set_mark(idx, FlowVerdict::Out as u8);
             self.table.ignore_payload(idx);
             self.accounting.cut_off += 1;
@@ -146,6 +146,6 @@ impl Monitor {
     fn take_up(&mut self, idx: FlowIdx, verdict: FlowVerdict) {
         self.table.set_mark(idx, verdict as u8);
         self.table.heed_payload(idx);
-        self.table.state_mut(idx).stream = Stream::Probing(Box::new(Probing::midway()));
+        self.table.state_mut(idx).stream = FlowProtocol::Probing(Box::new(ProbeBuffer::midway()));
     }
 }

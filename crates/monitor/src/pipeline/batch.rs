@@ -2,15 +2,15 @@
 //! their flows.
 
 use arrayvec::ArrayVec;
-use flow::{Events, Hashed, Segment, Table};
-use parsers::Stream;
-use wire::{Captured, Packet, TakePacket};
+use flow::{FastPathSegment, FlowEvents, FlowTable, HashedKey};
+use parsers::FlowProtocol;
+use wire::{CapturedPacket, Packet, PacketConsumer};
 
-use super::{FlowState, Monitor, Progress};
-use crate::fragments::Whole;
-use crate::gate::Verdict;
-use crate::networks::Networks;
-use crate::outputs::TakeTuples;
+use super::{BatchProgress, FlowState, Monitor};
+use crate::fragments::ReassembledPacket;
+use crate::gate::GateVerdict;
+use crate::tuple_outputs::TupleConsumer;
+use crate::virtual_networks::VirtualNetworks;
 
 /// Packets per batch: enough to hide a cache miss, few enough to stay in the L1 cache.
 pub(super) const BATCH: usize = 64;
@@ -19,11 +19,11 @@ const PARSER_LINES: usize = 8;
 
 /// An admitted packet. Packets off the fast path are decoded again, which costs less than storing the first
 /// result.
-pub(super) struct Admitted {
+pub(super) struct AdmittedPacket {
     /// Position of its flow in the table.
-    pub at: Hashed,
+    pub at: HashedKey,
     /// Header fields for the fast path.
-    pub segment: Segment,
+    pub segment: FastPathSegment,
     /// Index in the batch.
     pub place: u8,
     /// Offset of the payload in the packet.
@@ -34,13 +34,13 @@ impl Monitor {
     /// Processes packets that need flows, in batches.
     pub(super) fn on_batches<'a>(
         &mut self,
-        mut packets: impl Iterator<Item = Captured<'a>>,
-        out: &mut dyn TakeTuples,
-    ) -> Progress {
+        mut packets: impl Iterator<Item = CapturedPacket<'a>>,
+        out: &mut dyn TupleConsumer,
+    ) -> BatchProgress {
         let mut events = std::mem::take(&mut self.events);
-        let mut progress = Progress::Continue;
-        while progress == Progress::Continue {
-            let batch: ArrayVec<Captured<'a>, BATCH> = packets.by_ref().take(BATCH).collect();
+        let mut progress = BatchProgress::Continue;
+        while progress == BatchProgress::Continue {
+            let batch: ArrayVec<CapturedPacket<'a>, BATCH> = packets.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 break;
             }
@@ -52,7 +52,7 @@ impl Monitor {
     }
 
     /// Processes a reassembled packet, and the datagram it completes if it is a fragment itself.
-    pub(super) fn on_whole_with_flow(&mut self, whole: &Whole) -> Progress {
+    pub(super) fn on_whole_with_flow(&mut self, whole: &ReassembledPacket) -> BatchProgress {
         let mut events = std::mem::take(&mut self.events);
         let progress = self.on_whole(whole, &mut events);
         self.events = events;
@@ -61,41 +61,41 @@ impl Monitor {
 
     /// Processes a batch; a datagram completed by a packet is processed before the next packet.
     #[inline]
-    fn on_whole_batch(&mut self, mut batch: &[Captured<'_>], events: &mut Events) -> Progress {
+    fn on_whole_batch(&mut self, mut batch: &[CapturedPacket<'_>], events: &mut FlowEvents) -> BatchProgress {
         loop {
             let (progress, n) = self.on_batch(batch, events);
             batch = &batch[n..];
-            if progress == Progress::LimitReached || batch.is_empty() && !self.gate.has_whole() {
+            if progress == BatchProgress::LimitReached || batch.is_empty() && !self.gate.has_whole() {
                 return progress;
             }
-            if self.complete(events) == Progress::LimitReached {
-                return Progress::LimitReached;
+            if self.complete(events) == BatchProgress::LimitReached {
+                return BatchProgress::LimitReached;
             }
         }
     }
 
     /// Processes the datagram completed by the last packet.
     #[cold]
-    fn complete(&mut self, events: &mut Events) -> Progress {
-        self.gate.take_whole().map_or(Progress::Continue, |whole| self.on_whole(&whole, events))
+    fn complete(&mut self, events: &mut FlowEvents) -> BatchProgress {
+        self.gate.take_whole().map_or(BatchProgress::Continue, |whole| self.on_whole(&whole, events))
     }
 
-    fn on_whole(&mut self, whole: &Whole, events: &mut Events) -> Progress {
-        let mut admitted = ArrayVec::<Admitted, BATCH>::new();
+    fn on_whole(&mut self, whole: &ReassembledPacket, events: &mut FlowEvents) -> BatchProgress {
+        let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         let (table, networks) = (&self.table, &mut self.networks);
-        let mut enter = Enter { table, networks, place: 0, admitted: &mut admitted };
+        let mut enter = FlowPrefetcher { table, networks, place: 0, admitted: &mut admitted };
         let verdict = self.gate.admit_whole(whole, &mut self.accounting, &mut enter);
         for ready in &admitted {
             self.accounting.received += 1;
             self.accounting.parsed += 1;
             self.on_slow_path(&whole.captured(), &ready.at, events);
         }
-        if verdict == Verdict::Over { Progress::LimitReached } else { self.complete(events) }
+        if verdict == GateVerdict::Over { BatchProgress::LimitReached } else { self.complete(events) }
     }
 
     /// Prefetches the flows of admitted packets and counts the packets.
     #[inline]
-    pub(super) fn prefetch(&mut self, admitted: &mut ArrayVec<Admitted, BATCH>) {
+    pub(super) fn prefetch(&mut self, admitted: &mut ArrayVec<AdmittedPacket, BATCH>) {
         for ready in admitted.iter_mut() {
             self.table.prefetch_flow(&mut ready.at, capture::prefetch);
         }
@@ -111,12 +111,12 @@ impl Monitor {
 
     /// Prefetches the parser state of the flows.
     #[inline]
-    fn prefetch_parsers(&self, admitted: &[Admitted]) {
+    fn prefetch_parsers(&self, admitted: &[AdmittedPacket]) {
         for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
             capture::prefetch(std::ptr::from_ref(state).cast());
         }
         for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
-            if let Stream::Parsing { parser, .. } = &state.stream {
+            if let FlowProtocol::Parsing { parser, .. } = &state.stream {
                 // The first lines hold the fields that every message uses.
                 let lines = size_of_val(parser.as_ref()).div_ceil(64).min(PARSER_LINES);
                 let parser: *const u8 = std::ptr::from_ref(parser.as_ref()).cast();
@@ -130,39 +130,44 @@ impl Monitor {
     #[inline]
     pub(super) fn admit(
         &mut self,
-        batch: &[Captured<'_>],
-        admitted: &mut ArrayVec<Admitted, BATCH>,
-    ) -> (Progress, usize) {
+        batch: &[CapturedPacket<'_>],
+        admitted: &mut ArrayVec<AdmittedPacket, BATCH>,
+    ) -> (BatchProgress, usize) {
         for (place, captured) in batch.iter().enumerate() {
             let (table, networks) = (&self.table, &mut self.networks);
-            let mut enter = Enter { table, networks, place: place as u8, admitted };
+            let mut enter = FlowPrefetcher { table, networks, place: place as u8, admitted };
             let verdict = self.gate.admit(captured, &mut self.accounting, &mut enter);
-            if verdict == Verdict::Over {
-                return (Progress::LimitReached, place);
+            if verdict == GateVerdict::Over {
+                return (BatchProgress::LimitReached, place);
             }
             self.latest = self.latest.max(captured.ts);
-            if verdict == Verdict::Completed {
-                return (Progress::Continue, place + 1);
+            if verdict == GateVerdict::Completed {
+                return (BatchProgress::Continue, place + 1);
             }
         }
-        (Progress::Continue, batch.len())
+        (BatchProgress::Continue, batch.len())
     }
 }
 
 /// Records the flow position of an admitted packet.
-struct Enter<'m> {
-    table: &'m Table<FlowState>,
-    networks: &'m mut Networks,
+struct FlowPrefetcher<'m> {
+    table: &'m FlowTable<FlowState>,
+    networks: &'m mut VirtualNetworks,
     place: u8,
-    admitted: &'m mut ArrayVec<Admitted, BATCH>,
+    admitted: &'m mut ArrayVec<AdmittedPacket, BATCH>,
 }
 
-impl<'a> TakePacket<'a> for Enter<'_> {
+impl<'a> PacketConsumer<'a> for FlowPrefetcher<'_> {
     #[inline(always)]
-    fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>) {
+    fn packet(&mut self, captured: &CapturedPacket<'a>, packet: &Packet<'a>) {
         let at = self.table.hash_in(packet, self.networks.of(packet));
         self.table.prefetch_index(&at, capture::prefetch);
         let payload = packet.payload.as_ptr().addr().wrapping_sub(captured.bytes.as_ptr().addr()) as u32;
-        self.admitted.push(Admitted { at, segment: Segment::of(packet), place: self.place, payload });
+        self.admitted.push(AdmittedPacket {
+            at,
+            segment: FastPathSegment::of(packet),
+            place: self.place,
+            payload,
+        });
     }
 }

@@ -1,36 +1,36 @@
 //! Handles flow events: start and end of flows and connections, and flow records.
 
-use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Place, SideCounters};
+use flow::{CloseReason, Flow, FlowEvent, FlowEvents, FlowIdx, IndexedFlowEvent, SideCounters, StreamPlace};
 use parsers::flow_level::{flow_record, tcp_conn_time};
-use parsers::{End, FlowContext, FlowFacts, Gap, Segment, Stream};
+use parsers::{FlowContext, FlowFacts, FlowProtocol, StreamEnd, StreamGap, StreamSegment};
 use tuple::TapEnd;
 use wire::packet::TcpFlags;
-use wire::{IpProtocol, Packet, Side, Timestamp};
+use wire::{FlowSide, IpProtocol, Packet, Timestamp};
 
-use super::parse::Input;
-use super::{FlowState, Monitor, Rare};
-use crate::outputs::{Application, nobody};
+use super::parse::ParserEvent;
+use super::{FlowState, Monitor, RareFlowState};
 use crate::taps::TapFilter;
+use crate::tuple_outputs::{FlowApplication, nobody};
 
 impl Monitor {
-    pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
+    pub(super) fn on_events(&mut self, events: &FlowEvents, payload: &[u8], packet: Option<&Packet<'_>>) {
         self.last_packet_before = events.last_packet_before();
-        for &Event { flow, what } in events.list() {
+        for &IndexedFlowEvent { flow, what } in events.list() {
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
                 FlowEvent::Resumed { from } => self.on_resumed(flow, from),
                 FlowEvent::Bytes { side, chunk, ts, place } => {
-                    let segment = Segment { bytes: events.bytes(chunk, payload), ts, place };
-                    self.parse(flow, side, Input::Bytes(segment));
+                    let segment = StreamSegment { bytes: events.bytes(chunk, payload), ts, place };
+                    self.parse(flow, side, ParserEvent::Bytes(segment));
                 }
                 FlowEvent::Datagram { side, chunk, cut, ts } => {
-                    let (bytes, place) = (events.bytes(chunk, payload), Place::default());
-                    self.parse(flow, side, Input::Datagram(Segment { bytes, ts, place }, cut));
+                    let (bytes, place) = (events.bytes(chunk, payload), StreamPlace::default());
+                    self.parse(flow, side, ParserEvent::Datagram(StreamSegment { bytes, ts, place }, cut));
                 }
                 FlowEvent::Gap { side, seq, len, ts } => {
-                    self.parse(flow, side, Input::Gap(Gap { seq, len, ts }));
+                    self.parse(flow, side, ParserEvent::Gap(StreamGap { seq, len, ts }));
                 }
-                FlowEvent::End { side, .. } => self.parse(flow, side, Input::End(End::Fin)),
+                FlowEvent::End { side, .. } => self.parse(flow, side, ParserEvent::End(StreamEnd::Fin)),
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
                 FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
@@ -71,13 +71,13 @@ impl Monitor {
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
         if reason == CloseReason::Rst {
             // No further data from either side.
-            for side in [Side::A, Side::B] {
-                self.parse(idx, side, Input::End(End::Reset));
+            for side in [FlowSide::A, FlowSide::B] {
+                self.parse(idx, side, ParserEvent::End(StreamEnd::Reset));
             }
         }
         self.close_stream(idx, self.table.flow(idx).last_ts());
         if reason == CloseReason::Rst {
-            self.on_connection_end(idx, tcp_conn_time::Flag::Rst, ts);
+            self.on_connection_end(idx, tcp_conn_time::FlowEndReason::Rst, ts);
         }
     }
 
@@ -89,7 +89,7 @@ impl Monitor {
         } else {
             self.close_stream(idx, last_ts)
         }
-        self.on_connection_end(idx, tcp_conn_time::Flag::Expired, last_ts);
+        self.on_connection_end(idx, tcp_conn_time::FlowEndReason::Expired, last_ts);
         if self.asks.payload {
             self.count_unread(idx);
         }
@@ -117,11 +117,11 @@ impl Monitor {
             }
         }
         if flags.contains(TcpFlags::FIN) {
-            self.on_connection_end(idx, tcp_conn_time::Flag::Fin, ts);
+            self.on_connection_end(idx, tcp_conn_time::FlowEndReason::Fin, ts);
         }
     }
 
-    fn on_connection_end(&mut self, idx: FlowIdx, flag: tcp_conn_time::Flag, ts: Timestamp) {
+    fn on_connection_end(&mut self, idx: FlowIdx, flag: tcp_conn_time::FlowEndReason, ts: Timestamp) {
         if !self.asks.connections {
             return;
         }
@@ -130,7 +130,12 @@ impl Monitor {
         if !flow.is_tcp() || state.ended {
             return;
         }
-        let end = tcp_conn_time::End { flag, ts, started: state.started, handshake_ns: flow.handshake_ns() };
+        let end = tcp_conn_time::ConnectionClose {
+            flag,
+            ts,
+            started: state.started,
+            handshake_ns: flow.handshake_ns(),
+        };
         self.table.state_mut(idx).ended = true;
         if self.asked_for(idx) {
             let context = self.context(idx);
@@ -143,11 +148,12 @@ impl Monitor {
         if !self.outputs.reads_flows() || !self.asked_for(idx) {
             return;
         }
-        let counts = if self.asks.counts { self.counts_since(idx) } else { flow_record::Counts::default() };
+        let counts =
+            if self.asks.counts { self.counts_since(idx) } else { flow_record::FlowCounts::default() };
         let flow = self.table.flow(idx);
         let tcp = flow.is_tcp() && self.asks.life;
         let history = tcp.then(|| flow.history());
-        let record = flow_record::Record {
+        let record = flow_record::FlowRecord {
             first_ts: flow.first_ts(),
             last_ts: flow.last_ts(),
             now,
@@ -164,16 +170,18 @@ impl Monitor {
     }
 
     /// Application protocol of a flow, as recognized so far.
-    fn application(&self, idx: FlowIdx) -> Application {
+    fn application(&self, idx: FlowIdx) -> FlowApplication {
         let state = self.table.state(idx);
         match &state.stream {
-            Stream::Probing(probing) => probing.named().map_or(state.application, Application::Named),
+            FlowProtocol::Probing(probing) => {
+                probing.named().map_or(state.application, FlowApplication::Named)
+            }
             _ => state.application,
         }
     }
 
     /// Counts of a flow since its last record.
-    fn counts_since(&mut self, idx: FlowIdx) -> flow_record::Counts {
+    fn counts_since(&mut self, idx: FlowIdx) -> flow_record::FlowCounts {
         let counts = counts(&self.table.flow(idx));
         if !self.reports_again {
             return counts;
@@ -190,28 +198,28 @@ impl Monitor {
         let state = self.table.state(idx);
         // Packet and flow tuples do not depend on where a parser joined the connection.
         let known = (false, state.rate(self.asks.rate), state.rare.as_deref());
-        Facts::of(self.table.flow(idx), known, None).context()
+        MonitorFlowFacts::of(self.table.flow(idx), known, None).context()
     }
 }
 
 /// Lazy access to the fields of a flow: computed only for columns that are written.
-pub(super) struct Facts<'a> {
+pub(super) struct MonitorFlowFacts<'a> {
     flow: Flow<'a>,
     joined_midway: bool,
     rate: f64,
-    rare: Option<&'a Rare>,
+    rare: Option<&'a RareFlowState>,
     taps: Option<&'a TapFilter>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> MonitorFlowFacts<'a> {
     /// Combines a flow with its monitor state.
     #[inline]
     pub fn of(
         flow: Flow<'a>,
-        (joined_midway, rate, rare): (bool, f64, Option<&'a Rare>),
+        (joined_midway, rate, rare): (bool, f64, Option<&'a RareFlowState>),
         taps: Option<&'a TapFilter>,
-    ) -> Facts<'a> {
-        Facts { flow, joined_midway, rate, rare, taps }
+    ) -> MonitorFlowFacts<'a> {
+        MonitorFlowFacts { flow, joined_midway, rate, rare, taps }
     }
 
     #[inline]
@@ -220,7 +228,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl FlowFacts for Facts<'_> {
+impl FlowFacts for MonitorFlowFacts<'_> {
     fn context(&self) -> FlowContext {
         let flow = &self.flow;
         let (key, (client, client_guessed)) = (flow.key(), flow.client());
@@ -247,11 +255,11 @@ impl FlowFacts for Facts<'_> {
 }
 
 /// Counts of a flow, the client first.
-fn counts(flow: &Flow<'_>) -> flow_record::Counts {
+fn counts(flow: &Flow<'_>) -> flow_record::FlowCounts {
     let client = flow.client().0;
     let sides = [client, client.other()];
     let sum = |of: fn(&SideCounters) -> u64| sides.iter().map(|side| of(&flow.counters(*side))).sum();
-    flow_record::Counts {
+    flow_record::FlowCounts {
         packets: sides.map(|side| flow.packets(side)),
         bytes: sides.map(|side| flow.bytes(side)),
         payload_bytes: sides.map(|side| flow.payload_bytes(side)),

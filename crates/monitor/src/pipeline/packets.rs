@@ -1,30 +1,30 @@
 //! Packet-only path: no flow lookup. Tuples are written by column, for a batch of packets.
 
-use parsers::packet_level::Headers;
-use wire::{Captured, Packet, TakePacket};
+use parsers::packet_level::HeaderBatch;
+use wire::{CapturedPacket, Packet, PacketConsumer};
 
-use super::{Monitor, Progress};
-use crate::fragments::Whole;
-use crate::gate::Verdict;
-use crate::outputs::{Outputs, TakeTuples};
+use super::{BatchProgress, Monitor};
+use crate::fragments::ReassembledPacket;
+use crate::gate::GateVerdict;
+use crate::tuple_outputs::{TupleConsumer, TupleOutputs};
 
 impl Monitor {
     /// Writes the tuples of packets.
     pub(super) fn on_packets<'a>(
         &mut self,
-        packets: impl Iterator<Item = Captured<'a>>,
-        out: &mut dyn TakeTuples,
-    ) -> Progress {
-        let mut progress = Progress::Continue;
-        let mut headers = Headers::default();
+        packets: impl Iterator<Item = CapturedPacket<'a>>,
+        out: &mut dyn TupleConsumer,
+    ) -> BatchProgress {
+        let mut progress = BatchProgress::Continue;
+        let mut headers = HeaderBatch::default();
         for captured in packets {
-            let mut write = Write { outputs: &mut self.outputs, headers: &mut headers };
+            let mut write = HeaderWriter { outputs: &mut self.outputs, headers: &mut headers };
             let mut verdict = self.gate.admit(&captured, &mut self.accounting, &mut write);
-            if verdict == Verdict::Completed {
+            if verdict == GateVerdict::Completed {
                 verdict = self.complete_headers(&mut headers);
             }
-            if verdict == Verdict::Over {
-                progress = Progress::LimitReached;
+            if verdict == GateVerdict::Over {
+                progress = BatchProgress::LimitReached;
                 break;
             }
             self.latest = self.latest.max(captured.ts);
@@ -38,26 +38,26 @@ impl Monitor {
     }
 
     /// Processes a reassembled packet.
-    pub(super) fn on_whole_packet(&mut self, whole: &Whole) -> Progress {
-        let mut headers = Headers::default();
+    pub(super) fn on_whole_packet(&mut self, whole: &ReassembledPacket) -> BatchProgress {
+        let mut headers = HeaderBatch::default();
         let verdict = self.on_whole_headers(whole, &mut headers);
         self.write_headers(&mut headers);
-        if verdict == Verdict::Over { Progress::LimitReached } else { Progress::Continue }
+        if verdict == GateVerdict::Over { BatchProgress::LimitReached } else { BatchProgress::Continue }
     }
 
     /// Processes the datagram completed by the last packet; returns the gate's verdict.
     #[cold]
-    fn complete_headers(&mut self, headers: &mut Headers) -> Verdict {
-        self.gate.take_whole().map_or(Verdict::Refused, |whole| self.on_whole_headers(&whole, headers))
+    fn complete_headers(&mut self, headers: &mut HeaderBatch) -> GateVerdict {
+        self.gate.take_whole().map_or(GateVerdict::Refused, |whole| self.on_whole_headers(&whole, headers))
     }
 
-    fn on_whole_headers(&mut self, whole: &Whole, headers: &mut Headers) -> Verdict {
-        let mut write = Write { outputs: &mut self.outputs, headers };
+    fn on_whole_headers(&mut self, whole: &ReassembledPacket, headers: &mut HeaderBatch) -> GateVerdict {
+        let mut write = HeaderWriter { outputs: &mut self.outputs, headers };
         let verdict = self.gate.admit_whole(whole, &mut self.accounting, &mut write);
-        if verdict == Verdict::Completed { self.complete_headers(headers) } else { verdict }
+        if verdict == GateVerdict::Completed { self.complete_headers(headers) } else { verdict }
     }
 
-    fn write_headers(&mut self, headers: &mut Headers) {
+    fn write_headers(&mut self, headers: &mut HeaderBatch) {
         self.accounting.received += headers.len() as u64;
         self.accounting.parsed += headers.len() as u64;
         self.outputs.on_headers(headers);
@@ -66,14 +66,14 @@ impl Monitor {
 }
 
 /// Collects the headers of admitted packets.
-struct Write<'m> {
-    outputs: &'m mut Outputs,
-    headers: &'m mut Headers,
+struct HeaderWriter<'m> {
+    outputs: &'m mut TupleOutputs,
+    headers: &'m mut HeaderBatch,
 }
 
-impl<'a> TakePacket<'a> for Write<'_> {
+impl<'a> PacketConsumer<'a> for HeaderWriter<'_> {
     #[inline(always)]
-    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
+    fn packet(&mut self, _: &CapturedPacket<'a>, packet: &Packet<'a>) {
         self.headers.push(packet);
         if self.outputs.reads_beyond_headers() {
             let packet = *packet;

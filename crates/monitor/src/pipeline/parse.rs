@@ -2,13 +2,13 @@
 //! bytes go to protocol recognition.
 
 use flow::FlowIdx;
-use parsers::probing::{Doubt, ProbeFlow, Recognised, Review, direction};
-use parsers::{End, FlowRef, Gap, Output, Probing, Segment, Stream};
-use wire::{IpProtocol, Side, Timestamp};
+use parsers::probing::{ProbeFlow, RecognizedProtocol, RoleDoubt, RoleReview, direction};
+use parsers::{FlowProtocol, FlowRef, ParserOutput, ProbeBuffer, StreamEnd, StreamGap, StreamSegment};
+use wire::{FlowSide, IpProtocol, Timestamp};
 
 use super::Monitor;
-use super::events::Facts;
-use crate::outputs::Application;
+use super::events::MonitorFlowFacts;
+use crate::tuple_outputs::FlowApplication;
 
 /// Maximum bytes held by all flows while recognition waits for a response, beyond the small limit of each
 /// flow.
@@ -17,35 +17,35 @@ const AWAITED_BYTES_MAX: usize = 16 << 20;
 const PARSER_BYTES: u32 = 768;
 
 /// Input of a parser.
-pub(super) enum Input<'a> {
-    Bytes(Segment<'a>),
+pub(super) enum ParserEvent<'a> {
+    Bytes(StreamSegment<'a>),
     /// A datagram, and the number of bytes cut from it.
-    Datagram(Segment<'a>, u32),
-    Gap(Gap),
+    Datagram(StreamSegment<'a>, u32),
+    Gap(StreamGap),
     /// End of one direction.
-    End(End),
+    End(StreamEnd),
     /// The flow has ended, at this time.
     Close(Timestamp),
     /// The flow is idle, since this time, and may continue.
     Rest(Timestamp),
     /// Bytes held from before the protocol was recognized.
-    Earlier(Box<Probing>),
+    Earlier(Box<ProbeBuffer>),
 }
 
 impl Monitor {
     /// Passes input from `side` to the flow's parser and removes the parser when it has finished. Without a
     /// parser, runs protocol recognition, which may assign one.
     #[inline(always)]
-    pub(super) fn parse(&mut self, idx: FlowIdx, side: Side, mut input: Input<'_>) {
+    pub(super) fn parse(&mut self, idx: FlowIdx, side: FlowSide, mut input: ParserEvent<'_>) {
         if !self.asks.payload {
             return;
         }
         match &self.table.state(idx).stream {
-            Stream::New | Stream::Probing(_) => {
+            FlowProtocol::New | FlowProtocol::Probing(_) => {
                 let Some(rest) = self.probe(idx, side, input) else { return };
                 input = rest;
             }
-            Stream::Parsing { doubt, .. } if doubt.is_open() => self.review(idx, side, &input),
+            FlowProtocol::Parsing { doubt, .. } if doubt.is_open() => self.review(idx, side, &input),
             _ => {}
         }
         let (flow, state) = self.table.flow_and_state(idx);
@@ -53,41 +53,41 @@ impl Monitor {
         // window that has been emitted.
         let last_packet = self.last_packet_before.unwrap_or(flow.last_ts());
         let ended = match input {
-            Input::Bytes(segment) | Input::Datagram(segment, _) => segment.ts.max(last_packet),
-            Input::Gap(_) | Input::End(_) | Input::Earlier(_) => last_packet,
-            Input::Close(ts) | Input::Rest(ts) => ts,
+            ParserEvent::Bytes(segment) | ParserEvent::Datagram(segment, _) => segment.ts.max(last_packet),
+            ParserEvent::Gap(_) | ParserEvent::End(_) | ParserEvent::Earlier(_) => last_packet,
+            ParserEvent::Close(ts) | ParserEvent::Rest(ts) => ts,
         };
         let now = ended.max(self.promised.plus(-self.lateness_ns));
         let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
-        let facts = Facts::of(flow, known, self.taps.as_ref());
-        let Stream::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
+        let facts = MonitorFlowFacts::of(flow, known, self.taps.as_ref());
+        let FlowProtocol::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
-        let out = Output::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));
+        let out = ParserOutput::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));
         let mut out = out.with_limits(self.limits).with_room(&self.outstanding);
         let direction = direction(side, *asker);
         match input {
-            Input::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),
-            Input::Datagram(Segment { bytes, ts, .. }, cut) => {
+            ParserEvent::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),
+            ParserEvent::Datagram(StreamSegment { bytes, ts, .. }, cut) => {
                 parser.on_datagram(direction, bytes, cut, ts, &mut out);
             }
-            Input::Gap(gap) => parser.on_gap(direction, gap, &mut out),
-            Input::End(end) => parser.on_end(direction, end, &mut out),
-            Input::Close(_) => parser.on_close(&mut out),
-            Input::Rest(_) if parser.on_idle(&mut out) => {}
-            Input::Rest(_) => {
-                state.stream = Stream::Probing(Box::new(Probing::midway()));
+            ParserEvent::Gap(gap) => parser.on_gap(direction, gap, &mut out),
+            ParserEvent::End(end) => parser.on_end(direction, end, &mut out),
+            ParserEvent::Close(_) => parser.on_close(&mut out),
+            ParserEvent::Rest(_) if parser.on_idle(&mut out) => {}
+            ParserEvent::Rest(_) => {
+                state.stream = FlowProtocol::Probing(Box::new(ProbeBuffer::midway()));
                 return;
             }
-            Input::Earlier(probing) => probing.replay(*asker, parser.as_mut(), &mut out),
+            ParserEvent::Earlier(probing) => probing.replay(*asker, parser.as_mut(), &mut out),
         }
         if parser.is_done() {
             parser.on_close(&mut out);
             if parser.hands_over() {
                 // The next bytes determine the protocol.
-                state.stream = Stream::New;
+                state.stream = FlowProtocol::New;
                 return;
             }
-            state.stream = Stream::Ignored;
+            state.stream = FlowProtocol::Ignored;
             self.table.ignore_payload(idx);
             self.table.set_state_bytes(idx, 0);
         }
@@ -95,34 +95,44 @@ impl Monitor {
 
     /// Handles input of a flow without a parser. Returns the rest of the input once a parser is assigned.
     #[inline(never)]
-    fn probe<'a>(&mut self, idx: FlowIdx, side: Side, input: Input<'a>) -> Option<Input<'a>> {
+    fn probe<'a>(&mut self, idx: FlowIdx, side: FlowSide, input: ParserEvent<'a>) -> Option<ParserEvent<'a>> {
         match (&mut self.table.state_mut(idx).stream, input) {
-            (_, Input::Bytes(segment)) => return self.recognise(idx, side, segment).map(Input::Bytes),
-            (_, Input::Datagram(segment, cut)) => {
-                return self.recognise(idx, side, segment).map(|rest| Input::Datagram(rest, cut));
+            (_, ParserEvent::Bytes(segment)) => {
+                return self.recognise(idx, side, segment).map(ParserEvent::Bytes);
             }
-            (Stream::Probing(probing), Input::Gap(gap)) => {
+            (_, ParserEvent::Datagram(segment, cut)) => {
+                return self.recognise(idx, side, segment).map(|rest| ParserEvent::Datagram(rest, cut));
+            }
+            (FlowProtocol::Probing(probing), ParserEvent::Gap(gap)) => {
                 self.awaited_bytes -= probing.excess();
                 probing.on_gap(side, gap);
                 self.awaited_bytes += probing.excess();
             }
-            (stream, Input::Gap(gap)) => {
-                let mut probing = Box::<Probing>::default();
+            (stream, ParserEvent::Gap(gap)) => {
+                let mut probing = Box::<ProbeBuffer>::default();
                 probing.on_gap(side, gap);
-                *stream = Stream::Probing(probing);
+                *stream = FlowProtocol::Probing(probing);
             }
-            (_, Input::End(_) | Input::Close(_) | Input::Rest(_) | Input::Earlier(_)) => {}
+            (
+                _,
+                ParserEvent::End(_) | ParserEvent::Close(_) | ParserEvent::Rest(_) | ParserEvent::Earlier(_),
+            ) => {}
         }
         None
     }
 
     /// Runs protocol recognition on these bytes. After a match, passes the held bytes to the parser and
     /// returns the remaining ones. A PROXY protocol header is removed first.
-    fn recognise<'a>(&mut self, idx: FlowIdx, side: Side, segment: Segment<'a>) -> Option<Segment<'a>> {
+    fn recognise<'a>(
+        &mut self,
+        idx: FlowIdx,
+        side: FlowSide,
+        segment: StreamSegment<'a>,
+    ) -> Option<StreamSegment<'a>> {
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
         let mut probing = match std::mem::take(&mut state.stream) {
-            Stream::Probing(probing) => probing,
+            FlowProtocol::Probing(probing) => probing,
             _ => Box::default(),
         };
         self.awaited_bytes -= probing.excess();
@@ -155,54 +165,55 @@ impl Monitor {
     }
 
     /// Starts the parser of the recognized protocol and passes it the held bytes.
-    fn start(&mut self, idx: FlowIdx, side: Side, probing: Box<Probing>, found: Recognised) {
+    fn start(&mut self, idx: FlowIdx, side: FlowSide, probing: Box<ProbeBuffer>, found: RecognizedProtocol) {
         let about = ProbeFlow::from(&self.table.flow(idx));
         self.heed_header(idx, &probing);
         let state = self.table.state_mut(idx);
-        let Recognised { protocol, asker } = found;
+        let RecognizedProtocol { protocol, asker } = found;
         let parser = (self.outputs.protocols()[usize::from(protocol)].start)();
         state.joined_midway = probing.joined_midway();
         // The outer protocol names the flow, whichever of the two is parsed.
-        state.application = probing.named().map_or(Application::Read(protocol), Application::ReadInside);
+        state.application =
+            probing.named().map_or(FlowApplication::Read(protocol), FlowApplication::ReadInside);
         let is_certain = about.client.is_some() || about.transport != IpProtocol::TCP || probing.is_proxied();
-        let doubt = if is_certain { Doubt::default() } else { Doubt::open() };
-        state.stream = Stream::Parsing { parser, protocol, asker, doubt };
+        let doubt = if is_certain { RoleDoubt::default() } else { RoleDoubt::open() };
+        state.stream = FlowProtocol::Parsing { parser, protocol, asker, doubt };
         self.table.set_state_bytes(idx, PARSER_BYTES);
         self.heed_asker(idx, asker, about);
-        self.parse(idx, side, Input::Earlier(probing));
+        self.parse(idx, side, ParserEvent::Earlier(probing));
     }
 
     /// Holds the bytes of a flow until its protocol is recognized.
-    fn go_on_probing(&mut self, idx: FlowIdx, probing: Box<Probing>) {
+    fn go_on_probing(&mut self, idx: FlowIdx, probing: Box<ProbeBuffer>) {
         self.table.set_state_bytes(idx, probing.bytes() as u32);
-        self.table.state_mut(idx).stream = Stream::Probing(probing);
+        self.table.state_mut(idx).stream = FlowProtocol::Probing(probing);
     }
 
     /// Checks whether a segment contradicts the assumed client and server. With enough evidence the sides are
     /// swapped, and the connection is read from here on as one joined midway.
     #[cold]
-    fn review(&mut self, idx: FlowIdx, side: Side, input: &Input<'_>) {
-        let Input::Bytes(segment) = input else { return };
+    fn review(&mut self, idx: FlowIdx, side: FlowSide, input: &ParserEvent<'_>) {
+        let ParserEvent::Bytes(segment) = input else { return };
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
-        let Stream::Parsing { protocol, asker, doubt, .. } = &mut state.stream else { return };
+        let FlowProtocol::Parsing { protocol, asker, doubt, .. } = &mut state.stream else { return };
         let (place, client) = (*protocol, asker.other());
         let protocol = self.outputs.protocols()[usize::from(place)];
-        if doubt.review(protocol, *asker, (side, segment.bytes), about) == Review::Same {
+        if doubt.review(protocol, *asker, (side, segment.bytes), about) == RoleReview::Same {
             return;
         }
         let last_packet = self.table.flow(idx).last_ts();
-        self.parse(idx, side, Input::Close(last_packet));
+        self.parse(idx, side, ParserEvent::Close(last_packet));
         let state = self.table.state_mut(idx);
         state.joined_midway = true;
-        let (parser, doubt) = ((protocol.start)(), Doubt::default());
-        state.stream = Stream::Parsing { parser, protocol: place, asker: client, doubt };
+        let (parser, doubt) = ((protocol.start)(), RoleDoubt::default());
+        state.stream = FlowProtocol::Parsing { parser, protocol: place, asker: client, doubt };
         self.table.set_client(idx, client);
         self.decide(idx);
     }
 
     /// Stores the contents of a PROXY protocol header if a column needs them.
-    fn heed_header(&mut self, idx: FlowIdx, probing: &Probing) {
+    fn heed_header(&mut self, idx: FlowIdx, probing: &ProbeBuffer) {
         self.accounting.parsers.unrecognized_bytes += probing.passed_over();
         if let Some(proxied) = probing.proxied().filter(|_| self.asks.proxied) {
             self.table.state_mut(idx).rare.get_or_insert_default().proxied = Some(proxied);
@@ -210,15 +221,15 @@ impl Monitor {
     }
 
     /// Ends recognition of a flow that no parser reads, and keeps its name.
-    fn leave_unread(&mut self, idx: FlowIdx, probing: &Probing) {
+    fn leave_unread(&mut self, idx: FlowIdx, probing: &ProbeBuffer) {
         self.heed_header(idx, probing);
         let state = self.table.state_mut(idx);
-        state.application = probing.named().map_or(Application::Unknown, Application::Named);
-        state.stream = Stream::Ignored;
+        state.application = probing.named().map_or(FlowApplication::Unknown, FlowApplication::Named);
+        state.stream = FlowProtocol::Ignored;
     }
 
     /// Sets the client found by recognition, unless a SYN determined it.
-    fn heed_asker(&mut self, idx: FlowIdx, asker: Side, about: ProbeFlow) {
+    fn heed_asker(&mut self, idx: FlowIdx, asker: FlowSide, about: ProbeFlow) {
         if about.client.is_none() || about.transport != IpProtocol::TCP {
             self.table.set_client(idx, asker);
         }
@@ -231,8 +242,8 @@ impl Monitor {
             return;
         }
         self.end_probing(idx);
-        self.parse(idx, Side::A, Input::Close(ts));
-        self.table.state_mut(idx).stream = Stream::Ignored;
+        self.parse(idx, FlowSide::A, ParserEvent::Close(ts));
+        self.table.state_mut(idx).stream = FlowProtocol::Ignored;
     }
 
     /// Writes the pending transactions of a flow whose idle timeout ended at `ts`. The parser of a TCP connection between two
@@ -242,9 +253,9 @@ impl Monitor {
             return self.close_stream(idx, ts);
         }
         if self.end_probing(idx) {
-            self.table.state_mut(idx).stream = Stream::Probing(Box::new(Probing::midway()));
+            self.table.state_mut(idx).stream = FlowProtocol::Probing(Box::new(ProbeBuffer::midway()));
         } else {
-            self.parse(idx, Side::A, Input::Rest(ts));
+            self.parse(idx, FlowSide::A, ParserEvent::Rest(ts));
         }
     }
 
@@ -252,10 +263,10 @@ impl Monitor {
     /// flow is unread.
     fn end_probing(&mut self, idx: FlowIdx) -> bool {
         let stream = &mut self.table.state_mut(idx).stream;
-        if !matches!(stream, Stream::Probing(_)) {
+        if !matches!(stream, FlowProtocol::Probing(_)) {
             return false;
         }
-        let Stream::Probing(probing) = std::mem::take(stream) else { return false };
+        let FlowProtocol::Probing(probing) = std::mem::take(stream) else { return false };
         self.awaited_bytes -= probing.excess();
         if let Some(found) = probing.claimed() {
             self.start(idx, found.asker, probing, found);
@@ -268,11 +279,13 @@ impl Monitor {
     /// Counts a closed flow that was not parsed, by protocol name.
     pub(super) fn count_unread(&mut self, idx: FlowIdx) {
         let application = self.table.state(idx).application;
-        if matches!(application, Application::Read(_) | Application::ReadInside(_)) || !self.asked_for(idx) {
+        if matches!(application, FlowApplication::Read(_) | FlowApplication::ReadInside(_))
+            || !self.asked_for(idx)
+        {
             return;
         }
         let flow = self.table.flow(idx);
-        let is_silent = flow.unique_bytes(Side::A) + flow.unique_bytes(Side::B) == 0;
+        let is_silent = flow.unique_bytes(FlowSide::A) + flow.unique_bytes(FlowSide::B) == 0;
         let unread = &mut self.accounting.unread;
         match self.outputs.name_of(application) {
             _ if is_silent => unread.silent += 1,

@@ -2,51 +2,54 @@
 
 use std::sync::Arc;
 
-use flow::{Events, Table};
+use flow::{FlowEvents, FlowTable};
 use parsers::flow_level::flow_record;
-use plan::{MonitorSpec, Sample};
-use tuple::Origin;
+use plan::{MonitorSpec, SampleMode};
+use tuple::AgentOrigin;
 use wire::Timestamp;
 
 use super::Monitor;
-use crate::Accounting;
+use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
-use crate::networks::Networks;
-use crate::outputs::{FLOW_FIELDS, Outputs};
-use crate::sample::Adaptive;
+use crate::sample::AdaptiveSampler;
 use crate::slice::SharedSlice;
 use crate::taps::{SharedTaps, TapFilter};
+use crate::tuple_outputs::{FLOW_FIELDS, TupleOutputs};
+use crate::virtual_networks::VirtualNetworks;
 
 /// Limits of a monitor.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct MonitorConfig {
     /// Limits of the flow table; `detail` is set by the plan.
-    pub flow: flow::Config,
+    pub flow: flow::FlowTableConfig,
     /// Maximum bytes of held IP fragments.
     pub fragment_bytes_max: usize,
     /// Limits of parsers per flow.
-    pub parsers: parsers::Limits,
+    pub parsers: parsers::ParserLimits,
     /// Memory for pending requests beyond 1,024 per connection; clones share it.
-    pub outstanding: parsers::pairing::Room,
+    pub outstanding: parsers::pairing::OutstandingBudget,
     /// Addresses of other taps that capture the same flows; `None` if this is the only tap.
     pub taps: Option<SharedTaps>,
     /// Slice of the flows that switches copy under SAMPLE auto; `None` if they always copy all.
     pub slice: Option<SharedSlice>,
     /// Origin columns of the tuples.
-    pub origin: Arc<Origin>,
+    pub origin: Arc<AgentOrigin>,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        let flow = flow::Config { server_ports: parsers::application::server_ports(), ..Default::default() };
-        let parsers = parsers::Limits::default();
-        Config {
+impl Default for MonitorConfig {
+    fn default() -> MonitorConfig {
+        let flow = flow::FlowTableConfig {
+            server_ports: parsers::application::server_ports(),
+            ..Default::default()
+        };
+        let parsers = parsers::ParserLimits::default();
+        MonitorConfig {
             flow,
             fragment_bytes_max: 4 << 20,
             parsers,
-            outstanding: parsers::pairing::Room::of_bytes(128 << 20),
+            outstanding: parsers::pairing::OutstandingBudget::of_bytes(128 << 20),
             taps: None,
             slice: None,
             origin: Arc::default(),
@@ -54,13 +57,13 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl MonitorConfig {
     /// Returns the limits for each of `workers` workers.
     #[must_use]
-    pub fn share(&self, workers: usize) -> Config {
+    pub fn share(&self, workers: usize) -> MonitorConfig {
         let workers = workers.max(1);
-        Config {
-            flow: flow::Config {
+        MonitorConfig {
+            flow: flow::FlowTableConfig {
                 held_bytes_max: self.flow.held_bytes_max.div_ceil(workers),
                 ..self.flow.clone()
             },
@@ -76,7 +79,7 @@ impl Config {
 
 /// Requirements of a plan, computed once.
 #[derive(Clone, Copy)]
-pub(super) struct Asks {
+pub(super) struct MonitorNeeds {
     /// Packet headers only; no flow lookup.
     pub packets_only: bool,
     pub packets: bool,
@@ -103,22 +106,22 @@ pub(super) struct Asks {
 impl Monitor {
     /// Creates a monitor with its own gate.
     #[must_use]
-    pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
+    pub fn new(spec: &MonitorSpec, config: MonitorConfig) -> Monitor {
         let gate = Gate::new(spec, Limiter::of(spec), config.fragment_bytes_max);
         Monitor::behind(gate, spec, config)
     }
 
     /// Creates a monitor that uses `gate`.
     #[must_use]
-    pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
-        let mut outputs = Outputs::new(spec, &config.origin);
+    pub fn behind(gate: Gate, spec: &MonitorSpec, config: MonitorConfig) -> Monitor {
+        let mut outputs = TupleOutputs::new(spec, &config.origin);
         let reports_again = config.flow.active_timeout_ns.is_some();
-        let flow = flow::Config { detail: outputs.detail(), ..config.flow };
+        let flow = flow::FlowTableConfig { detail: outputs.detail(), ..config.flow };
         let addresses = AddressFilter::new(spec);
         let taps = config.taps.map(|shared| TapFilter::new(spec.taps, &shared));
         let every_flow = addresses.passes_all() && taps.as_ref().is_none_or(TapFilter::tells_all);
-        let adapts = spec.sample == Sample::Auto;
-        let asks = Asks {
+        let adapts = spec.sample == SampleMode::Auto;
+        let asks = MonitorNeeds {
             packets_only: every_flow && taps.is_none() && !adapts && outputs.reads_packets_only(),
             packets: outputs.reads_packets(),
             connections: outputs.reads_connections(),
@@ -130,23 +133,23 @@ impl Monitor {
             path: outputs.wants_path(),
             proxied: outputs.wants_proxied(),
             adapts,
-            rate: if let Sample::Fraction(p) = spec.sample { p } else { 1.0 },
+            rate: if let SampleMode::Fraction(p) = spec.sample { p } else { 1.0 },
         };
         Monitor {
             gate,
             addresses,
             taps,
             asks,
-            adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
+            adaptive: AdaptiveSampler::new(flow.tcp_idle_ns, flow.udp_idle_ns),
             slice: config.slice.filter(|_| adapts),
-            table: Table::new(flow),
+            table: FlowTable::new(flow),
             outputs,
             limits: config.parsers,
             outstanding: config.outstanding,
-            networks: Networks::default(),
-            events: Events::default(),
+            networks: VirtualNetworks::default(),
+            events: FlowEvents::default(),
             awaited_bytes: 0,
-            accounting: Accounting::default(),
+            accounting: PacketAccounting::default(),
             clock: Timestamp::MIN,
             now: Timestamp::MIN,
             latest: Timestamp::MIN,

@@ -1,26 +1,31 @@
 //! Packets off the fast path: those that open, change, or end a flow, are out of order, or are read whole.
 //! Same steps as `on_batch`, with the fully decoded packet.
 
-use flow::{Events, FlowIdx, Hashed};
+use flow::{FlowEvents, FlowIdx, HashedKey};
 use wire::packet::TcpFlags;
-use wire::{Captured, Packet, TakePacket, Transport};
+use wire::{CapturedPacket, Packet, PacketConsumer, TransportHeader};
 
 use super::{CUT_OFF, FlowVerdict, Monitor};
-use crate::sample::Adaptive;
+use crate::sample::AdaptiveSampler;
 use crate::slice::is_in;
 
 impl Monitor {
     /// Processes an admitted packet.
     #[inline]
-    pub(super) fn on_slow_path(&mut self, captured: &Captured<'_>, at: &Hashed, events: &mut Events) {
-        let mut work = Work { monitor: self, at, events };
+    pub(super) fn on_slow_path(
+        &mut self,
+        captured: &CapturedPacket<'_>,
+        at: &HashedKey,
+        events: &mut FlowEvents,
+    ) {
+        let mut work = SlowPathWork { monitor: self, at, events };
         let decoded = Packet::decode_into(captured, &mut work);
         debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
     }
 
     /// Processes one packet, from headers to tuples.
     #[inline(always)]
-    fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
+    fn on_packet(&mut self, packet: &Packet<'_>, at: &HashedKey, events: &mut FlowEvents) {
         self.now = self.clock.max(packet.ts);
         if self.adaptive.has_changed() {
             return self.on_sampled_packet(*packet, at, events);
@@ -32,14 +37,14 @@ impl Monitor {
     /// Same after a rate change by SAMPLE auto: processes packets of flows already selected or selected by
     /// this packet.
     #[inline(never)]
-    fn on_sampled_packet(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) {
+    fn on_sampled_packet(&mut self, packet: Packet<'_>, at: &HashedKey, events: &mut FlowEvents) {
         let goes_on = self.table.goes_on(&packet, at, events);
         // Closes a previous flow that this packet has shown to have ended.
         self.on_events(events, &[], None);
         let (rate, slice) = (self.adaptive.rate_of(&packet), self.adaptive.slice_of(&packet));
         let ends = [packet.five_tuple.src, packet.five_tuple.dst];
         self.accounting.strays += u64::from(!is_in(self.adaptive.slice(), &ends));
-        let lets_in = is_in(slice, &ends) && Adaptive::takes(&packet.five_tuple.flow_key().0, rate);
+        let lets_in = is_in(slice, &ends) && AdaptiveSampler::takes(&packet.five_tuple.flow_key().0, rate);
         if !goes_on && !lets_in {
             self.accounting.parsed -= 1;
             self.accounting.sampled_out += 1;
@@ -80,7 +85,7 @@ impl Monitor {
 
     /// Processes a packet after the flow table has added it.
     #[inline(always)]
-    fn on_flow_packet(&mut self, idx: FlowIdx, packet: &Packet<'_>, events: &Events) {
+    fn on_flow_packet(&mut self, idx: FlowIdx, packet: &Packet<'_>, events: &FlowEvents) {
         if !events.list().is_empty() {
             // A copy: a borrowed packet would have to be stored in memory on every call.
             let packet = *packet;
@@ -94,7 +99,7 @@ impl Monitor {
             self.outputs.on_packet(&packet, &context);
         }
         if self.asks.connections
-            && let Transport::Tcp(tcp) = &packet.transport
+            && let TransportHeader::Tcp(tcp) = &packet.transport
             && tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN)
         {
             self.on_control_segment(idx, tcp.flags, packet.ts);
@@ -103,15 +108,15 @@ impl Monitor {
 }
 
 /// Processes a decoded packet with its flow.
-struct Work<'m> {
+struct SlowPathWork<'m> {
     monitor: &'m mut Monitor,
-    at: &'m Hashed,
-    events: &'m mut Events,
+    at: &'m HashedKey,
+    events: &'m mut FlowEvents,
 }
 
-impl<'a> TakePacket<'a> for Work<'_> {
+impl<'a> PacketConsumer<'a> for SlowPathWork<'_> {
     #[inline(always)]
-    fn packet(&mut self, _: &Captured<'a>, packet: &Packet<'a>) {
+    fn packet(&mut self, _: &CapturedPacket<'a>, packet: &Packet<'a>) {
         self.monitor.on_packet(packet, self.at, self.events);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parsers::registry;
-use plan::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
+use plan::{AddressMatch, MonitorSpec, ParserUse, QueryLimit, SampleMode, TimeSpan};
 
 use crate::support::{EVERYWHERE, captures, run_spec};
 
@@ -18,8 +18,8 @@ fn every_packet_is_accounted_for() {
         assert_eq!(whole.accounting.filtered_total() + whole.accounting.sampled_out, 0);
         match i % 3 {
             0 => spec.servers = vec![AddressMatch { net: None, port: Some(80) }],
-            1 => spec.sample = Sample::Fraction(0.5),
-            _ => spec.limit = Limit { packets: Some(50), nanos: None },
+            1 => spec.sample = SampleMode::Fraction(0.5),
+            _ => spec.limit = QueryLimit { packets: Some(50), nanos: None },
         }
         let part = run_spec(capture, &spec).accounting;
         assert!(part.adds_up() && part.parsed <= whole.accounting.parsed, "{}", capture.display());
@@ -33,7 +33,7 @@ fn every_packet_is_accounted_for() {
 fn a_span_holds_the_packets_of_its_time() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/in.pcap");
     let (mut source, mut block, mut times) =
-        (capture::open(std::slice::from_ref(&capture)), capture::Block::default(), Vec::new());
+        (capture::open(std::slice::from_ref(&capture)), capture::PacketBlock::default(), Vec::new());
     while source.next_block(&mut block) {
         times.extend(block.packets().map(|packet| packet.ts.0));
     }
@@ -47,18 +47,18 @@ fn a_span_holds_the_packets_of_its_time() {
         let expected_early = if span.start_ns.is_some() { early } else { 0 };
         assert_eq!((accounting.filtered.early, accounting.received), (expected_early, received), "{span:?}");
     };
-    let (whole, none) = (times.len() as u64, Limit::default());
-    check(Span { start_ns: Some(start), end_ns: None }, none, whole);
-    check(Span { start_ns: None, end_ns: Some(end) }, none, before_end);
-    check(Span { start_ns: Some(start), end_ns: Some(end) }, none, before_end);
+    let (whole, none) = (times.len() as u64, QueryLimit::default());
+    check(TimeSpan { start_ns: Some(start), end_ns: None }, none, whole);
+    check(TimeSpan { start_ns: None, end_ns: Some(end) }, none, before_end);
+    check(TimeSpan { start_ns: Some(start), end_ns: Some(end) }, none, before_end);
     // LIMIT's time runs from the start, and not from the first packet.
     check(
-        Span { start_ns: Some(start), end_ns: None },
-        Limit { packets: None, nanos: Some(end - start) },
+        TimeSpan { start_ns: Some(start), end_ns: None },
+        QueryLimit { packets: None, nanos: Some(end - start) },
         before_end,
     );
-    let first_and = Limit { packets: None, nanos: Some(end - times[0]) };
-    check(Span::default(), first_and, before_end);
+    let first_and = QueryLimit { packets: None, nanos: Some(end - times[0]) };
+    check(TimeSpan::default(), first_and, before_end);
 }
 
 fn all_parsers() -> MonitorSpec {

@@ -1,7 +1,7 @@
 //! Captures whose clock was set back in the middle, with packets missing: what is read behind that is as much as without, and no pair is
 //! wrong.
 
-use testkit::{ByteOrder, Dialogue, Precision, Rng, Sent, pcap_bytes};
+use testkit::{ByteOrder, SeededRng, SentPacket, TcpDialogue, TimestampPrecision, pcap_bytes};
 
 use crate::support::{Row, run};
 
@@ -9,10 +9,10 @@ const MS: i64 = 1_000_000;
 
 /// Clients that ask three things at once and wait for the answers; a response has as many bytes as its request's path says. Some packets
 /// are missing.
-fn pipelined(loss: f64) -> Vec<Sent> {
-    let (mut sent, mut rng) = (Vec::new(), Rng::new(7));
+fn pipelined(loss: f64) -> Vec<SentPacket> {
+    let (mut sent, mut rng) = (Vec::new(), SeededRng::new(7));
     for n in 0..20 {
-        let mut talk = Dialogue::new(&format!("10.0.{n}.1:40000"), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(&format!("10.0.{n}.1:40000"), "10.0.0.2:80");
         talk.advance(n * 3 * MS);
         talk.handshake();
         for round in 0..100 {
@@ -36,9 +36,9 @@ fn pipelined(loss: f64) -> Vec<Sent> {
     sent
 }
 
-fn rows(sent: &[Sent]) -> Vec<Row> {
+fn rows(sent: &[SentPacket]) -> Vec<Row> {
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(sent, Precision::Nanos, ByteOrder::Little))
+    std::fs::write(file.path(), pcap_bytes(sent, TimestampPrecision::Nanos, ByteOrder::Little))
         .expect("it can be written");
     run(file.path(), "http").rows
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
-use testkit::{Rng, Sent};
+use testkit::pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
+use testkit::{SeededRng, SentPacket};
 use wire::packet::TcpFlags;
-use wire::{FlowKey, Packet, TcpInfo, TcpSeq, Transport};
+use wire::{FlowKey, Packet, TcpInfo, TcpSeq, TransportHeader};
 
 use crate::support::{Row, run};
 
@@ -42,7 +42,7 @@ fn damage_that_tcp_repairs_changes_no_tuple() {
         for seed in 0..SEEDS {
             let damaged = damage(&capture, seed);
             let file = tempfile::NamedTempFile::new().expect("a temporary file");
-            std::fs::write(file.path(), pcap_bytes(&damaged, Precision::Nanos, ByteOrder::Little))
+            std::fs::write(file.path(), pcap_bytes(&damaged, TimestampPrecision::Nanos, ByteOrder::Little))
                 .expect("it can be written");
             let again = tuples(file.path(), parser);
             for (was, is) in whole.iter().zip(&again) {
@@ -62,16 +62,16 @@ fn tuples(capture: &Path, parser: &str) -> Vec<BTreeMap<String, String>> {
 }
 
 /// The capture's TCP packets, flow by flow damaged, by time again.
-fn damage(capture: &Path, seed: u64) -> Vec<Sent> {
-    let mut flows = Vec::<(FlowKey, Vec<Sent>)>::new();
+fn damage(capture: &Path, seed: u64) -> Vec<SentPacket> {
+    let mut flows = Vec::<(FlowKey, Vec<SentPacket>)>::new();
     let mut source = capture::open(&[capture.to_owned()]);
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         for packet in block.packets().filter_map(|c| Packet::decode(&c).ok()) {
-            let Transport::Tcp(tcp) = packet.transport else { continue };
+            let TransportHeader::Tcp(tcp) = packet.transport else { continue };
             let five = packet.five_tuple;
             let end = |e: wire::Endpoint| std::net::SocketAddr::new(e.addr.to_ip(), e.port);
-            let sent = Sent::tcp(packet.ts, (end(five.src), end(five.dst)), tcp, packet.payload);
+            let sent = SentPacket::tcp(packet.ts, (end(five.src), end(five.dst)), tcp, packet.payload);
             let key = five.flow_key().0;
             match flows.iter_mut().rev().find(|f| f.0 == key) {
                 Some(flow) => flow.1.push(sent),
@@ -79,14 +79,15 @@ fn damage(capture: &Path, seed: u64) -> Vec<Sent> {
             }
         }
     }
-    let mut rng = Rng::new(seed);
-    let mut damaged: Vec<Sent> = flows.iter().flat_map(|(_, sent)| damage_flow(&mut rng, sent)).collect();
+    let mut rng = SeededRng::new(seed);
+    let mut damaged: Vec<SentPacket> =
+        flows.iter().flat_map(|(_, sent)| damage_flow(&mut rng, sent)).collect();
     damaged.sort_by_key(|s| s.ts);
     damaged
 }
 
 /// Cuts, shuffles and doubles the segments between two changes of direction; handshake and teardown stay.
-fn damage_flow(rng: &mut Rng, sent: &[Sent]) -> Vec<Sent> {
+fn damage_flow(rng: &mut SeededRng, sent: &[SentPacket]) -> Vec<SentPacket> {
     let mut out = Vec::new();
     let mut rest = sent;
     while let Some(first) = rest.first() {
@@ -98,7 +99,7 @@ fn damage_flow(rng: &mut Rng, sent: &[Sent]) -> Vec<Sent> {
             continue;
         }
         let last_ts = run[run.len() - 1].ts;
-        let mut pieces: Vec<Sent> = run.iter().flat_map(|s| cut(rng, s)).collect();
+        let mut pieces: Vec<SentPacket> = run.iter().flat_map(|s| cut(rng, s)).collect();
         for i in (1..pieces.len()).rev() {
             pieces.swap(i, rng.below(i as u64 + 1) as usize);
         }
@@ -111,13 +112,13 @@ fn damage_flow(rng: &mut Rng, sent: &[Sent]) -> Vec<Sent> {
     out
 }
 
-fn is_plain_data(sent: &Sent) -> bool {
+fn is_plain_data(sent: &SentPacket) -> bool {
     let special = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
     !sent.payload.is_empty() && sent.tcp_info().is_some_and(|tcp| !tcp.flags.intersects(special))
 }
 
 /// One to four parts, the later ones sometimes beginning before the end of the one before.
-fn cut(rng: &mut Rng, sent: &Sent) -> Vec<Sent> {
+fn cut(rng: &mut SeededRng, sent: &SentPacket) -> Vec<SentPacket> {
     let tcp = sent.tcp_info().expect("only TCP is cut");
     let n = sent.payload.len();
     let mut ends: Vec<usize> = (0..rng.below(4)).map(|_| rng.below(n as u64 + 1) as usize).collect();
@@ -129,7 +130,7 @@ fn cut(rng: &mut Rng, sent: &Sent) -> Vec<Sent> {
     for end in ends.into_iter().filter(|end| *end > 0) {
         let from = if rng.chance(0.3) { start - rng.below(start as u64 + 1) as usize } else { start };
         let tcp = TcpInfo { seq: TcpSeq(tcp.seq.0.wrapping_add(from as u32)), ..tcp };
-        pieces.push(Sent::tcp(sent.ts, (sent.src, sent.dst), tcp, &sent.payload[from..end]));
+        pieces.push(SentPacket::tcp(sent.ts, (sent.src, sent.dst), tcp, &sent.payload[from..end]));
         start = end;
     }
     pieces

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 
-use capture::{Block, Source};
+use capture::{PacketBlock, PacketSource};
 use tempfile::TempDir;
 
 /// See the module's text.
@@ -15,7 +15,7 @@ pub struct Forms {
 }
 
 /// Opens a form.
-pub type Open = Box<dyn Fn() -> Box<dyn Source>>;
+pub type Open = Box<dyn Fn() -> Box<dyn PacketSource>>;
 
 impl Forms {
     /// The forms of a capture's packets; if there are several link types, only packets with the first.
@@ -101,7 +101,7 @@ struct Packets {
 
 impl Packets {
     fn of(capture: &Path) -> Packets {
-        let (mut source, mut block) = (capture::open(&[capture.to_owned()]), Block::default());
+        let (mut source, mut block) = (capture::open(&[capture.to_owned()]), PacketBlock::default());
         let (mut link, mut packets) = (None, Vec::new());
         while source.next_block(&mut block) {
             for packet in block.packets() {

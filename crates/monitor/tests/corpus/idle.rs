@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use monitor::job::Config;
-use monitor::{Input, Job, Step};
-use testkit::{ByteOrder, Dialogue, Precision, Xdr, mysql, pcap_bytes};
+use monitor::job::JobConfig;
+use monitor::{JobInput, MonitorJob, MonitorProgress};
+use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, XdrWriter, mysql, pcap_bytes};
 
 use crate::support::{Row, rows, run};
 
@@ -16,7 +16,7 @@ const SECOND: i64 = 1_000 * MS;
 struct Speech {
     parser: &'static str,
     port: u16,
-    begin: fn(&mut Dialogue),
+    begin: fn(&mut TcpDialogue),
     ask: fn(usize) -> Vec<u8>,
     answer: fn(usize) -> Vec<u8>,
 }
@@ -66,15 +66,15 @@ const SPEECHES: [Speech; 5] = [
         parser: "rpc",
         port: 2049,
         begin: |_| {},
-        ask: |n| Xdr::default().words(&[n as u32, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]).record(),
-        answer: |n| Xdr::default().words(&[n as u32, 1, 0, 0, 0, 0]).record(),
+        ask: |n| XdrWriter::default().words(&[n as u32, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]).record(),
+        answer: |n| XdrWriter::default().words(&[n as u32, 1, 0, 0, 0, 0]).record(),
     },
 ];
 
 impl Speech {
     /// `n` requests, each answered after 2 ms, with `gap` between them; the handshake is there if the connection is `whole`.
-    fn talk(&self, n: usize, gap: i64, whole: bool) -> Dialogue {
-        let mut talk = Dialogue::new("10.0.0.1:40000", &format!("10.0.0.2:{}", self.port));
+    fn talk(&self, n: usize, gap: i64, whole: bool) -> TcpDialogue {
+        let mut talk = TcpDialogue::new("10.0.0.1:40000", &format!("10.0.0.2:{}", self.port));
         talk.handshake();
         (self.begin)(&mut talk);
         if !whole {
@@ -90,9 +90,9 @@ impl Speech {
     }
 }
 
-fn file(talk: &Dialogue) -> tempfile::NamedTempFile {
+fn file(talk: &TcpDialogue) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    let bytes = pcap_bytes(talk.sent(), Precision::Nanos, ByteOrder::Little);
+    let bytes = pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little);
     std::fs::write(file.path(), bytes).expect("it can be written");
     file
 }
@@ -157,7 +157,7 @@ fn a_keep_alive_connection() {
 fn windows_hold_what_ended_in_them() {
     let mut sent = Vec::new();
     for n in 0..40 {
-        let mut talk = Dialogue::new(&format!("10.0.{n}.1:40000"), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(&format!("10.0.{n}.1:40000"), "10.0.0.2:80");
         talk.handshake();
         for i in 0..20 {
             talk.client().send(&(SPEECHES[0].ask)(i));
@@ -169,7 +169,7 @@ fn windows_hold_what_ended_in_them() {
     }
     sent.sort_by_key(|sent| sent.ts);
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(&sent, Precision::Nanos, ByteOrder::Little))
+    std::fs::write(file.path(), pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little))
         .expect("it can be written");
     let mut first = None;
     for workers in [1, 2, 3, 8] {
@@ -183,11 +183,11 @@ fn windows_hold_what_ended_in_them() {
 
 fn windows(path: &std::path::Path, workers: usize) -> Vec<(i64, i64)> {
     let query = query::check("PARSE http PROCESS (count: w=60s)", &parsers::registry::schemas(), &());
-    let input = Input::Shared(capture::open(&[path.to_owned()]), workers);
+    let input = JobInput::Shared(capture::open(&[path.to_owned()]), workers);
     let plan = planner::lower(&query.expect("a sound query"));
-    let mut job = Job::start(&plan, &Config::default(), input).expect("threads");
+    let mut job = MonitorJob::start(&plan, &JobConfig::default(), input).expect("threads");
     let mut out = Vec::new();
-    while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
+    while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
     let _ = job.end();
     let rows = out.iter().flat_map(|output| rows(&output.batch));
     rows.map(|row| (number(&row, "window_start"), number(&row, "count"))).filter(|(_, n)| *n > 0).collect()

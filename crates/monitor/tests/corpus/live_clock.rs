@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use capture::Block;
-use monitor::{Config, Monitor};
+use capture::PacketBlock;
+use monitor::{Monitor, MonitorConfig};
 use parsers::registry;
 use plan::{MonitorSpec, ParserUse};
-use wire::Captured;
+use wire::CapturedPacket;
 
 use crate::support::{EVERYWHERE, Row, captures, rows, without_packets};
 
@@ -36,7 +36,7 @@ const CASES: [(&str, &str); 11] = [
     ("tls.pcap", "tls"),
 ];
 
-type Packets = Vec<(Vec<u8>, Captured<'static>)>;
+type Packets = Vec<(Vec<u8>, CapturedPacket<'static>)>;
 
 #[test]
 fn rows_do_not_depend_on_the_clock() {
@@ -96,7 +96,7 @@ fn incomplete_rows_are_never_late() {
             match epoch {
                 None => monitor.finish(&mut batches),
                 Some(epoch) => {
-                    let epoch = epoch.iter().map(|(bytes, packet)| Captured { bytes, ..*packet });
+                    let epoch = epoch.iter().map(|(bytes, packet)| CapturedPacket { bytes, ..*packet });
                     let _ = monitor.on_block(epoch, None, &mut batches);
                     monitor.end_epoch(&mut batches);
                 }
@@ -119,11 +119,11 @@ fn incomplete_rows_are_never_late() {
 
 fn packets(file: &Path) -> Packets {
     let mut source = capture::open(&[file.to_owned()]);
-    let (mut block, mut packets) = (Block::default(), Vec::new());
+    let (mut block, mut packets) = (PacketBlock::default(), Vec::new());
     while source.next_block(&mut block) {
         packets.extend(block.packets().map(|captured| {
-            let Captured { ts, link_type, original_len, .. } = captured;
-            (captured.bytes.to_vec(), Captured { ts, link_type, original_len, bytes: &[] })
+            let CapturedPacket { ts, link_type, original_len, .. } = captured;
+            (captured.bytes.to_vec(), CapturedPacket { ts, link_type, original_len, bytes: &[] })
         }));
     }
     packets
@@ -132,7 +132,8 @@ fn packets(file: &Path) -> Packets {
 fn monitor(parsers: &[&str]) -> Monitor {
     let schema = |name: &&str| Arc::new((registry::find(name).expect("a parser").schema)());
     let parsers = parsers.iter().map(|name| ParserUse::all_columns(schema(name))).collect();
-    let mut monitor = Monitor::new(&MonitorSpec { parsers, ..MonitorSpec::default() }, Config::default());
+    let mut monitor =
+        Monitor::new(&MonitorSpec { parsers, ..MonitorSpec::default() }, MonitorConfig::default());
     monitor.set_lateness(LATENESS);
     monitor
 }
@@ -143,7 +144,7 @@ fn live(parser: &str, packets: &Packets, phase: i64, silence: i64) -> Vec<Row> {
     let mut batches = Vec::new();
     let last = packets.iter().map(|(_, packet)| packet.ts).max().expect("packets");
     let mut clock = packets[0].1.ts.plus(phase);
-    let mut packets = packets.iter().map(|(bytes, packet)| Captured { bytes, ..*packet }).peekable();
+    let mut packets = packets.iter().map(|(bytes, packet)| CapturedPacket { bytes, ..*packet }).peekable();
     while clock < last.plus(silence) {
         let epoch = std::iter::from_fn(|| packets.next_if(|packet| packet.ts <= clock));
         let _ = monitor.on_block(epoch, Some(clock), &mut batches);

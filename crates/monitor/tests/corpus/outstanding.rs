@@ -1,7 +1,7 @@
 //! More requests outstanding than 1,024, and the memory that connections share for them.
 
-use monitor::{Config, Monitor};
-use parsers::pairing::Room;
+use monitor::{Monitor, MonitorConfig};
+use parsers::pairing::OutstandingBudget;
 use plan::MonitorSpec;
 
 use crate::support::run;
@@ -32,21 +32,24 @@ fn long_pipelines_are_exact() {
 /// Connections that ask for more than their budget evict requests, and those are counted.
 #[test]
 fn the_budget_bounds_what_waits() {
-    let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.handshake();
     for _ in 0..300 {
         talk.client().send(&b"GET / HTTP/1.1\r\n\r\n".repeat(20));
     }
     let path = std::env::temp_dir().join(format!("outstanding-{}.pcap", std::process::id()));
-    let file = testkit::pcap_bytes(talk.sent(), testkit::Precision::Nanos, testkit::ByteOrder::Little);
+    let file =
+        testkit::pcap_bytes(talk.sent(), testkit::TimestampPrecision::Nanos, testkit::ByteOrder::Little);
     std::fs::write(&path, file).expect("a file");
     let schema = std::sync::Arc::new((parsers::registry::find("http").expect("it is there").schema)());
     let spec = MonitorSpec { parsers: vec![plan::ParserUse::all_columns(schema)], ..MonitorSpec::default() };
     let evicted = |bytes| {
-        let mut monitor =
-            Monitor::new(&spec, Config { outstanding: Room::of_bytes(bytes), ..Config::default() });
+        let mut monitor = Monitor::new(
+            &spec,
+            MonitorConfig { outstanding: OutstandingBudget::of_bytes(bytes), ..MonitorConfig::default() },
+        );
         let mut source = capture::open(std::slice::from_ref(&path));
-        let (mut block, mut batches) = (capture::Block::default(), Vec::new());
+        let (mut block, mut batches) = (capture::PacketBlock::default(), Vec::new());
         while source.next_block(&mut block) {
             let _ = monitor.on_block(block.packets(), block.clock(), &mut batches);
         }

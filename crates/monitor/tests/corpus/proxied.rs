@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use testkit::{ByteOrder, Dialogue, Precision, pcap_bytes};
+use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
 
 use crate::frames::Frames;
 use crate::support::{Row, run};
@@ -170,8 +170,8 @@ fn assert_same(before: &[Row], after: &[Row], what: &str) {
 }
 
 /// A request and its response behind what `begin` sends.
-fn talk(server: &str, begin: impl FnOnce(&mut Dialogue)) -> Vec<Row> {
-    let mut talk = Dialogue::new("10.0.0.1:40000", server);
+fn talk(server: &str, begin: impl FnOnce(&mut TcpDialogue)) -> Vec<Row> {
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", server);
     talk.handshake();
     begin(&mut talk);
     talk.client().send(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -182,9 +182,9 @@ fn talk(server: &str, begin: impl FnOnce(&mut Dialogue)) -> Vec<Row> {
     rows_of(&talk)
 }
 
-fn rows_of(talk: &Dialogue) -> Vec<Row> {
+fn rows_of(talk: &TcpDialogue) -> Vec<Row> {
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(talk.sent(), Precision::Nanos, ByteOrder::Little))
+    std::fs::write(file.path(), pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little))
         .expect("it can be written");
     run(file.path(), "http").rows
 }
@@ -252,7 +252,7 @@ fn what_is_no_header() {
 /// Only what a client says first is a header.
 #[test]
 fn headers_elsewhere() {
-    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.handshake();
     talk.client().send(b"POST /a HTTP/1.1\r\nContent-Length: 35\r\n\r\n");
     talk.client().send(b"PROXY TCP4 10.1.1.1 10.2.2.2 7 80\r\n");

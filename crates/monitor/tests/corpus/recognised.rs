@@ -1,13 +1,13 @@
 //! Captures whose protocol was not recognized, or recognized where it is not spoken.
 
-use testkit::{ByteOrder, Dialogue, Precision, pcap_bytes};
+use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
 
 use crate::frames::Frames;
 use crate::support::{Row, captures, run};
 
-fn written(talk: &Dialogue) -> tempfile::NamedTempFile {
+fn written(talk: &TcpDialogue) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(talk.sent(), Precision::Nanos, ByteOrder::Little))
+    std::fs::write(file.path(), pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little))
         .expect("it can be written");
     file
 }
@@ -37,7 +37,7 @@ fn memcached_on_another_port() {
 #[test]
 fn a_long_batch_before_the_first_answer() {
     for (n, fits) in [(1000, true), (5000, false)] {
-        let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:11311");
+        let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:11311");
         talk.handshake();
         let batch: String = (0..n).map(|i| format!("delete {i:0240}\r\n")).collect();
         talk.client().send(batch.as_bytes());

@@ -100,7 +100,7 @@ fn other_protocols_are_left_alone() {
 /// Data forwarded by a proxy after CONNECT is parsed as its own protocol.
 #[test]
 fn what_a_proxy_hands_on_is_read() {
-    let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:3128");
+    let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:3128");
     talk.handshake();
     talk.client().send(b"CONNECT cache:6379 HTTP/1.1\r\nHost: cache:6379\r\n\r\n");
     talk.server().send(b"HTTP/1.1 200 OK\r\n\r\n");
@@ -108,7 +108,8 @@ fn what_a_proxy_hands_on_is_read() {
     talk.server().send(b"$1\r\n1\r\n");
     talk.close();
     let path = std::env::temp_dir().join(format!("proxy-{}.pcap", std::process::id()));
-    let file = testkit::pcap_bytes(talk.sent(), testkit::Precision::Nanos, testkit::ByteOrder::Little);
+    let file =
+        testkit::pcap_bytes(talk.sent(), testkit::TimestampPrecision::Nanos, testkit::ByteOrder::Little);
     std::fs::write(&path, file).expect("a file");
     let of = |name| {
         plan::ParserUse::all_columns(std::sync::Arc::new((parsers::registry::find(name)

@@ -1,13 +1,13 @@
 //! Who is the client of a connection that was joined without its SYN, where the first bytes may mislead.
 
-use testkit::{ByteOrder, Dialogue, Precision, pcap_bytes};
+use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
 
 use crate::frames::Frames;
 use crate::support::{Row, run};
 
-fn rows_of(talk: &Dialogue, parser: &str) -> Vec<Row> {
+fn rows_of(talk: &TcpDialogue, parser: &str) -> Vec<Row> {
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(talk.sent(), Precision::Nanos, ByteOrder::Little))
+    std::fs::write(file.path(), pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little))
         .expect("it can be written");
     run(file.path(), parser).rows
 }
@@ -34,7 +34,7 @@ fn a_value_that_looks_like_a_reply() {
 #[test]
 fn an_upload_that_looks_like_a_response() {
     for (server, misled_max) in [("10.0.0.2:80", 0), ("10.0.0.2:9123", 3)] {
-        let mut talk = Dialogue::new("10.0.0.1:40000", server);
+        let mut talk = TcpDialogue::new("10.0.0.1:40000", server);
         talk.client().send(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
         talk.server().send(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
         for i in 0..20 {
@@ -56,7 +56,7 @@ fn an_upload_that_looks_like_a_response() {
 #[test]
 fn a_client_on_a_port_of_servers() {
     for n in [1, 5] {
-        let mut talk = Dialogue::new("10.0.0.1:80", "10.0.0.2:5000");
+        let mut talk = TcpDialogue::new("10.0.0.1:80", "10.0.0.2:5000");
         for i in 0..n {
             talk.client().send(format!("GET /{i} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
             talk.server().send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -65,7 +65,7 @@ fn a_client_on_a_port_of_servers() {
         assert_eq!(rows.len(), n, "{rows:#?}");
         assert!(clients(&rows).iter().all(|client| *client == "10.0.0.1"), "{rows:#?}");
     }
-    let mut talk = Dialogue::new("10.0.0.1:80", "10.0.0.2:5000");
+    let mut talk = TcpDialogue::new("10.0.0.1:80", "10.0.0.2:5000");
     talk.client().send(b"GET /only HTTP/1.1\r\nHost: h\r\n\r\n");
     let rows = rows_of(&talk, "http");
     assert_eq!(rows.iter().map(|row| row["path"].as_str()).collect::<Vec<_>>(), ["/only"]);

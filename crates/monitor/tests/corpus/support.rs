@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use arrow_array::Array;
-use monitor::{Accounting, Config, Monitor};
+use monitor::{Monitor, MonitorConfig, PacketAccounting};
 use parsers::registry;
 use plan::{MonitorSpec, ParserUse};
 use tuple::{Batch, DataType};
@@ -120,7 +120,7 @@ pub struct Run {
     /// Tuples in the order in which they were emitted.
     pub rows: Vec<Row>,
     /// Where the packets went.
-    pub accounting: Accounting,
+    pub accounting: PacketAccounting,
     /// Packets that the source delivered.
     pub packets: u64,
 }
@@ -142,9 +142,9 @@ pub fn run_all(capture: &Path, parsers: &[&str]) -> Run {
 /// The tuples of all parsers of a spec.
 pub fn run_spec(capture: &Path, spec: &MonitorSpec) -> Run {
     let mut source = capture::open(&[capture.to_owned()]);
-    let mut monitor = Monitor::new(spec, Config::default());
+    let mut monitor = Monitor::new(spec, MonitorConfig::default());
     let mut batches = Vec::new();
-    let mut block = capture::Block::default();
+    let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         let _ = monitor.on_block(block.packets(), block.clock(), &mut batches);
         assert!(monitor.accounting().adds_up());
@@ -226,7 +226,7 @@ pub fn nanos(seconds: &str) -> i64 {
 
 /// The little-endian pcap file without some of its packets.
 pub fn without_packets(file: &[u8], loss: f64, seed: u64) -> Vec<u8> {
-    let mut rng = testkit::Rng::new(seed);
+    let mut rng = testkit::SeededRng::new(seed);
     let (head, mut rest) = file.split_at(24);
     let mut out = head.to_vec();
     while let Some(len) = rest.get(8..12) {

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use capture::Block;
-use monitor::{Config, Monitor, SharedTaps};
+use capture::PacketBlock;
+use monitor::{Monitor, MonitorConfig, SharedTaps};
 use parsers::registry;
-use plan::{MonitorSpec, ParserUse, TapTable, Taps};
-use wire::{Captured, Packet};
+use plan::{MonitorSpec, ParserUse, TapSelection, TapTable};
+use wire::{CapturedPacket, Packet};
 
 use crate::support::rows;
 
@@ -21,13 +21,13 @@ fn shop() -> PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/in.pcap")
 }
 
-fn spec(parser: &str, taps: Taps) -> MonitorSpec {
+fn spec(parser: &str, taps: TapSelection) -> MonitorSpec {
     let parser = registry::find(parser).expect("there is such a parser");
     let parsers = vec![ParserUse::all_columns(Arc::new((parser.schema)()))];
     MonitorSpec { parsers, taps, ..MonitorSpec::default() }
 }
 
-fn ends(captured: &Captured<'_>) -> Option<[IpAddr; 2]> {
+fn ends(captured: &CapturedPacket<'_>) -> Option<[IpAddr; 2]> {
     let five = Packet::decode(captured).ok()?.five_tuple;
     Some([five.src.addr.to_ip(), five.dst.addr.to_ip()])
 }
@@ -40,8 +40,8 @@ fn told(
     change: Option<(u64, TapTable)>,
 ) -> Vec<Row> {
     let shared = table.map(SharedTaps::new);
-    let mut monitor = Monitor::new(spec, Config { taps: shared.clone(), ..Config::default() });
-    let (mut source, mut block, mut batches) = (capture::open(&[shop()]), Block::default(), Vec::new());
+    let mut monitor = Monitor::new(spec, MonitorConfig { taps: shared.clone(), ..MonitorConfig::default() });
+    let (mut source, mut block, mut batches) = (capture::open(&[shop()]), PacketBlock::default(), Vec::new());
     let mut n = 0;
     while source.next_block(&mut block) {
         for captured in block.packets() {
@@ -70,14 +70,15 @@ fn told(
 }
 
 /// Whether a tap sees a packet, of which the number is given.
-type Sees<'s> = dyn Fn(u64, &Captured<'_>) -> bool + 's;
+type Sees<'s> = dyn Fn(u64, &CapturedPacket<'_>) -> bool + 's;
 
-fn everything(_: u64, _: &Captured<'_>) -> bool {
+fn everything(_: u64, _: &CapturedPacket<'_>) -> bool {
     true
 }
 
 fn hosts() -> BTreeSet<IpAddr> {
-    let (mut source, mut block, mut hosts) = (capture::open(&[shop()]), Block::default(), BTreeSet::new());
+    let (mut source, mut block, mut hosts) =
+        (capture::open(&[shop()]), PacketBlock::default(), BTreeSet::new());
     while source.next_block(&mut block) {
         hosts.extend(block.packets().filter_map(|captured| ends(&captured)).flatten());
     }
@@ -89,7 +90,7 @@ fn all_taps_tell_what_one_would() {
     let hosts = hosts();
     assert!(hosts.len() > 2, "{hosts:?}");
     for parser in ["http", "mysql_query", "dns", "tcp_conn_time", "packet", "flow"] {
-        for taps in [Taps::Server, Taps::Client] {
+        for taps in [TapSelection::Server, TapSelection::Client] {
             let spec = spec(parser, taps);
             let whole = told(&spec, None, &everything, None);
             // One tap at each host; the same where all of them see everything, as those of mirrors do.
@@ -98,7 +99,7 @@ fn all_taps_tell_what_one_would() {
                 for host in &hosts {
                     let others = hosts.iter().copied().filter(|other| other != host).collect();
                     let table = TapTable { own: vec![*host], others };
-                    let sees = |_: u64, captured: &Captured<'_>| {
+                    let sees = |_: u64, captured: &CapturedPacket<'_>| {
                         is_mirror || ends(captured).is_some_and(|ends| ends.contains(host))
                     };
                     sum.extend(told(&spec, Some(table), &sees, None));
@@ -128,9 +129,9 @@ fn all_taps_tell_what_one_would() {
 fn a_tap_takes_up_what_another_leaves() {
     let all: Vec<IpAddr> = hosts().into_iter().collect();
     let (alone, silent) = (TapTable::default(), TapTable { own: vec![], others: all });
-    let half = told(&spec("packet", Taps::Server), None, &everything, None).len() as u64 / 2;
+    let half = told(&spec("packet", TapSelection::Server), None, &everything, None).len() as u64 / 2;
     for parser in ["http", "mysql_query", "packet"] {
-        let spec = spec(parser, Taps::Server);
+        let spec = spec(parser, TapSelection::Server);
         let later = told(&spec, None, &|n, _| n >= half, None);
         let taken_up = told(&spec, Some(silent.clone()), &everything, Some((half, alone.clone())));
         let earlier = told(&spec, None, &|n, _| n < half, None);

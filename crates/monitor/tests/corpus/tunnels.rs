@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use capture::Block;
-use monitor::fragments::Fragments;
+use capture::PacketBlock;
+use monitor::fragments::FragmentReassembler;
 use testkit::nothing_checked;
-use wire::{Captured, Fragment, Packet, Transport};
+use wire::{CapturedPacket, IpFragment, Packet, TransportHeader};
 
 use crate::support::{captures, run};
 
@@ -64,8 +64,8 @@ fn requests_behind_every_header_are_read() {
 /// Datagrams in several packets stand with the one that completes them.
 fn ours(capture: &Path) -> Frames {
     let mut source = capture::open(&[capture.to_owned()]);
-    let (mut block, mut frames, mut number) = (Block::default(), Frames::new(), 0);
-    let mut fragments = Fragments::new(64 << 20);
+    let (mut block, mut frames, mut number) = (PacketBlock::default(), Frames::new(), 0);
+    let mut fragments = FragmentReassembler::new(64 << 20);
     while source.next_block(&mut block) {
         for captured in block.packets() {
             number += 1;
@@ -77,16 +77,16 @@ fn ours(capture: &Path) -> Frames {
     frames
 }
 
-fn shown(captured: &Captured<'_>, fragments: &mut Fragments) -> Option<String> {
-    if let Some(fragment) = Fragment::of(captured) {
+fn shown(captured: &CapturedPacket<'_>, fragments: &mut FragmentReassembler) -> Option<String> {
+    if let Some(fragment) = IpFragment::of(captured) {
         let whole = fragments.add(&fragment, (1, captured.wire_len()))?;
         return shown(&whole.captured(), fragments);
     }
     let packet = Packet::decode(captured).ok()?;
     let (src, dst) = (packet.five_tuple.src, packet.five_tuple.dst);
     Some(match packet.transport {
-        Transport::Tcp(_) => format!("{} {} {} {} tcp", src.addr, dst.addr, src.port, dst.port),
-        Transport::Udp => format!("{} {} {} {} udp", src.addr, dst.addr, src.port, dst.port),
+        TransportHeader::Tcp(_) => format!("{} {} {} {} tcp", src.addr, dst.addr, src.port, dst.port),
+        TransportHeader::Udp => format!("{} {} {} {} udp", src.addr, dst.addr, src.port, dst.port),
         _ => return None,
     })
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use capture::Source;
-use monitor::job::Config;
-use monitor::{Accounting, Input, Job, Step};
+use capture::PacketSource;
+use monitor::job::JobConfig;
+use monitor::{JobInput, MonitorJob, MonitorProgress, PacketAccounting};
 use wire::Timestamp;
 
 use crate::forms::Forms;
@@ -44,19 +44,19 @@ const TIMELY: [&str; 5] = [
 pub(crate) struct Answer {
     /// Rows as they came, by pipeline.
     results: Vec<(Option<usize>, Vec<Row>)>,
-    accounting: Accounting,
+    accounting: PacketAccounting,
     seen: Option<(Timestamp, Timestamp)>,
     /// Packets and bytes.
     source: [u64; 4],
     limit_reached: bool,
 }
 
-pub(crate) fn run(source: Box<dyn Source>, query: &str, workers: usize) -> Answer {
+pub(crate) fn run(source: Box<dyn PacketSource>, query: &str, workers: usize) -> Answer {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-    let input = Input::Shared(source, workers);
-    let mut job = Job::start(&planner::lower(&query), &Config::default(), input).expect("threads");
+    let input = JobInput::Shared(source, workers);
+    let mut job = MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input).expect("threads");
     let mut out = Vec::new();
-    while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
+    while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
     let mut results: Vec<(Option<usize>, Vec<Row>)> = Vec::new();
     for output in out {
         match results.last_mut() {
@@ -150,10 +150,11 @@ fn names_come_before_rows() {
     for (form, open) in forms.all() {
         for workers in 1..=3 {
             let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-            let input = Input::Shared(open(), workers);
-            let mut job = Job::start(&planner::lower(&query), &Config::default(), input).expect("threads");
+            let input = JobInput::Shared(open(), workers);
+            let mut job =
+                MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input).expect("threads");
             let mut out = Vec::new();
-            while out.is_empty() && job.next(Duration::from_secs(60), &mut out) == Step::Going {}
+            while out.is_empty() && job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
             let names: Vec<_> = job.names().iter().map(|(ip, name)| (ip.to_string(), &name[..])).collect();
             assert_eq!(names, [("10.77.0.2".into(), "s")], "{form}, {workers} workers");
             let _ = job.end();

@@ -5,8 +5,8 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::listing::{print_things, with_times};
-use super::remote::Remote;
-use crate::failure::Ended;
+use super::remote::ServerClient;
+use crate::failure::CommandOutcome;
 use crate::flags::access::{AuditFlags, TokensFlags, TokensVerb};
 use crate::output;
 use crate::secret_file::SecretFile;
@@ -15,8 +15,8 @@ use crate::secret_file::SecretFile;
 const PAGE: u16 = 1000;
 
 /// Lists tokens, or runs a subcommand.
-pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
-    let remote = Remote::of(&flags.server)?;
+pub fn tokens(flags: &TokensFlags) -> anyhow::Result<CommandOutcome> {
+    let remote = ServerClient::of(&flags.server)?;
     let all = || -> anyhow::Result<Vec<Value>> {
         let found = remote.json("GET", "/api/v1/tokens", None)?;
         Ok(found["tokens"].as_array().cloned().unwrap_or_default())
@@ -44,22 +44,22 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
             let found = tokens.iter().find(|token| token["name"] == **name);
             let id = found.ok_or_else(|| anyhow!("there is no token {name}"))?["id"].clone();
             remote.ask("DELETE", &format!("/api/v1/tokens/{id}"))?;
-            Ok(Ended::Done)
+            Ok(CommandOutcome::Done)
         }
     }
 }
 
 /// Prints a secret, or writes it to a file.
-pub fn print_or_keep(secret: &str, file: Option<SecretFile>) -> anyhow::Result<Ended> {
+pub fn print_or_keep(secret: &str, file: Option<SecretFile>) -> anyhow::Result<CommandOutcome> {
     match file {
         None => output::print(format!("{secret}\n").as_bytes()),
-        Some(file) => file.keep(secret).map(|()| Ended::Done),
+        Some(file) => file.keep(secret).map(|()| CommandOutcome::Done),
     }
 }
 
 /// Prints the audit log, newest first.
-pub fn audit(flags: &AuditFlags) -> anyhow::Result<Ended> {
-    let remote = Remote::of(&flags.server)?;
+pub fn audit(flags: &AuditFlags) -> anyhow::Result<CommandOutcome> {
+    let remote = ServerClient::of(&flags.server)?;
     let found = remote.json("GET", &format!("/api/v1/audit?limit={}", flags.limit.min(PAGE)), None)?;
     let entries = found["entries"].as_array().cloned().unwrap_or_default();
     let entries = with_times(entries, &[("at_ns", "at")]);

@@ -4,9 +4,9 @@ use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
 use super::listing::{print_things, with_times};
-use super::remote::{Asked, Remote};
-use crate::failure::Ended;
-use crate::flags::actions::{ActionsFlags, ActionsVerb, AddFlags};
+use super::remote::{ServerClient, ServerRequest};
+use crate::failure::CommandOutcome;
+use crate::flags::actions::{ActionAddFlags, ActionsFlags, ActionsVerb};
 
 const ACTION: [&str; 8] = ["id", "name", "state", "version", "servers", "job_id", "to", "problem"];
 const GROUP: [&str; 3] = ["group", "replicas", "value"];
@@ -19,8 +19,8 @@ const TIMES: [(&str, &str); 4] = [
 ];
 
 /// Lists actions, or runs a subcommand.
-pub fn actions(flags: &ActionsFlags) -> anyhow::Result<Ended> {
-    let remote = Remote::of(&flags.server)?;
+pub fn actions(flags: &ActionsFlags) -> anyhow::Result<CommandOutcome> {
+    let remote = ServerClient::of(&flags.server)?;
     let format = flags.server.format;
     match &flags.what {
         None => {
@@ -30,7 +30,8 @@ pub fn actions(flags: &ActionsFlags) -> anyhow::Result<Ended> {
         }
         Some(ActionsVerb::Add(asked)) => {
             let body = action(asked);
-            let asked = Asked { body: Some(&body), ..Asked::plain("POST", "/api/v1/actions") };
+            let asked =
+                ServerRequest { body: Some(&body), ..ServerRequest::plain("POST", "/api/v1/actions") };
             print_things(&ACTION, &[flat(remote.try_json(&asked)?)], format)
         }
         Some(ActionsVerb::Show { action }) => {
@@ -46,7 +47,7 @@ pub fn actions(flags: &ActionsFlags) -> anyhow::Result<Ended> {
         Some(ActionsVerb::Remove { action }) => {
             let id = number(&remote, action)?;
             remote.ask("DELETE", &format!("/api/v1/actions/{id}"))?;
-            Ok(Ended::Done)
+            Ok(CommandOutcome::Done)
         }
     }
 }
@@ -59,7 +60,7 @@ fn flat(thing: Value) -> Value {
     Value::Object(all)
 }
 
-fn action(asked: &AddFlags) -> Value {
+fn action(asked: &ActionAddFlags) -> Value {
     let mut action = Map::new();
     let mut say = |name: &str, value: Value| drop(action.insert(name.into(), value));
     say("name", asked.name.clone().into());
@@ -86,13 +87,13 @@ fn action(asked: &AddFlags) -> Value {
 }
 
 /// The action of this name or number.
-fn numbered(remote: &Remote, action: &str) -> anyhow::Result<Value> {
+fn numbered(remote: &ServerClient, action: &str) -> anyhow::Result<Value> {
     let found = remote.json("GET", "/api/v1/actions", None)?;
     let mut all = found["actions"].as_array().cloned().unwrap_or_default().into_iter();
     let known = all.find(|known| known["name"] == action || known["id"] == action);
     known.ok_or_else(|| anyhow!("there is no action {action}"))
 }
 
-fn number(remote: &Remote, action: &str) -> anyhow::Result<String> {
+fn number(remote: &ServerClient, action: &str) -> anyhow::Result<String> {
     Ok(numbered(remote, action)?["id"].as_str().unwrap_or_default().to_owned())
 }

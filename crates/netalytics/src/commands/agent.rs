@@ -4,27 +4,27 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-use agent::credentials::{Credentials, system};
-use agent::dial::Server;
-use agent::orders::Demo;
-use agent::policy::Policy;
-use agent::run::{Config, run, usual_folder};
+use agent::credentials::{AgentCredentials, system};
+use agent::dial::ServerEndpoint;
+use agent::orders::DemoCapture;
+use agent::policy::HostPolicy;
+use agent::run::{AgentConfig, run, usual_folder};
 use anyhow::{Context, anyhow};
-use capture::live::Stop;
-use identity::Servers;
+use capture::live::StopSignal;
+use identity::TrustedServers;
 use link::SpoolLimits;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::failure::{Ended, wrong_flags};
+use crate::failure::{CommandOutcome, wrong_flags};
 use crate::flags::agent::{AgentFlags, AgentVerb};
 use crate::output;
-use crate::signals::{self, Signals};
+use crate::signals::{self, SignalHandlers};
 
 /// Default path of the policy.
 const POLICY: &str = "/etc/netalytics/agent.toml";
 
 /// Runs the agent.
-pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
+pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
     if let Some(AgentVerb::Enrol { server, token_file, ca, folder }) = &flags.what {
         return enrol(server, token_file.as_ref(), ca.as_ref(), &own_folder(folder.as_ref()));
     }
@@ -32,7 +32,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
     let folder = own_folder(flags.folder.as_ref());
     let credentials = match flags.token_file {
         Some(_) => None,
-        None => Credentials::read(&folder).context("cannot use this agent's certificate")?,
+        None => AgentCredentials::read(&folder).context("cannot use this agent's certificate")?,
     };
     // The token in the environment may be that of a user.
     let token = match credentials {
@@ -40,7 +40,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
         None => token(flags.token_file.as_ref())?,
     };
     let name = name(flags, &policy, credentials.as_ref())?;
-    let config = Config {
+    let config = AgentConfig {
         server: server(flags, token, credentials.as_ref())?,
         name,
         policy,
@@ -49,7 +49,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
         program: std::env::current_exe().context("this program cannot be found")?,
         version: env!("CARGO_PKG_VERSION").into(),
         spool: SpoolLimits { bytes_max: flags.spool_max as u64, ..SpoolLimits::default() },
-        demo: flags.demo.clone().map(|capture| Demo {
+        demo: flags.demo.clone().map(|capture| DemoCapture {
             capture,
             pause: Duration::from_nanos(flags.demo_pause.unsigned_abs()),
             in_step: flags.demo_in_step,
@@ -61,7 +61,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
         let heeds_hangup = !signals::is_hangup_ignored();
         // The event loop handles the first signal; this one handles a later SIGINT, which abandons the unsent data of
         // monitors.
-        Signals::end(&Stop::default())?;
+        SignalHandlers::end(&StopSignal::default())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
@@ -76,7 +76,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
         };
         run(config, stop).await.with_context(|| format!("cannot use {}", folder.display()))
     })?;
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Waits for the end of standard input, on a thread that does not delay the end of this process.
@@ -90,11 +90,11 @@ async fn let_go() {
     let _ = told.await;
 }
 
-fn policy(named: Option<&Path>) -> anyhow::Result<Policy> {
+fn policy(named: Option<&Path>) -> anyhow::Result<HostPolicy> {
     let path = named.unwrap_or(Path::new(POLICY));
     match fs::read_to_string(path) {
-        Ok(text) => Policy::parse(&text).map_err(|why| wrong_flags(format!("{}: {why}", path.display()))),
-        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => Ok(Policy::default()),
+        Ok(text) => HostPolicy::parse(&text).map_err(|why| wrong_flags(format!("{}: {why}", path.display()))),
+        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => Ok(HostPolicy::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
@@ -105,7 +105,7 @@ fn enrol(
     token_file: Option<&PathBuf>,
     ca: Option<&PathBuf>,
     folder: &Path,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<CommandOutcome> {
     let token = token(token_file)?.ok_or_else(|| {
         wrong_flags("no one-time token: use --token-file FILE, or NETALYTICS_TOKEN in the environment")
     })?;
@@ -119,11 +119,15 @@ fn enrol(
         peer.name,
         identity::time_in_words(peer.lifetime.to)
     ));
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// The name in a certificate is the agent's name.
-fn name(flags: &AgentFlags, policy: &Policy, credentials: Option<&Credentials>) -> anyhow::Result<String> {
+fn name(
+    flags: &AgentFlags,
+    policy: &HostPolicy,
+    credentials: Option<&AgentCredentials>,
+) -> anyhow::Result<String> {
     let said = flags.name.clone().or(policy.name.clone());
     match (credentials, said) {
         (Some(own), Some(said)) if said != own.peer.name => Err(wrong_flags(format!(
@@ -158,13 +162,13 @@ fn token(file: Option<&PathBuf>) -> anyhow::Result<Option<String>> {
 fn server(
     flags: &AgentFlags,
     token: Option<String>,
-    credentials: Option<&Credentials>,
-) -> anyhow::Result<Server> {
+    credentials: Option<&AgentCredentials>,
+) -> anyhow::Result<ServerEndpoint> {
     let url = flags.server.as_deref().unwrap_or_default();
     let tls = match (credentials, &flags.ca) {
         _ if !url.starts_with("https://") => None,
         (Some(own), _) => Some(own.tls()?),
-        (None, Some(path)) => Some(identity::client_config(Servers::Of(&read(path)?), None)?),
+        (None, Some(path)) => Some(identity::client_config(TrustedServers::Of(&read(path)?), None)?),
         (None, None) => Some(identity::client_config(system(), None)?),
     };
     if tls.is_some() && token.is_none() && credentials.is_none() {
@@ -172,7 +176,7 @@ fn server(
             "this host has not enrolled: netalytics agent enrol does that; or --token-file FILE has a token of the role agent",
         ));
     }
-    Server::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))
+    ServerEndpoint::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))
 }
 
 /// Host name of this machine.

@@ -1,5 +1,5 @@
 //! `netalytics aggregator`: started by a query in a network on a host of each pod. It reads the monitors to start from
-//! standard input ([`Orders`]), merges their results, and writes frames to standard output as a monitor does: one
+//! standard input ([`AggregatorOrders`]), merges their results, and writes frames to standard output as a monitor does: one
 //! partial result per window. It ends on `end` or at the end of standard input, as do its monitors.
 
 use std::collections::BTreeMap;
@@ -7,19 +7,19 @@ use std::io::{self, BufWriter, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use capture::live::Stop;
-use collect::{Collector, Frame, Lanes, Part, Report, TakeRows};
-use runner::{Memory, OPEN_EVERY_NS, Writing};
-use stream::{Engines, Output, Partials};
+use capture::live::StopSignal;
+use collect::{Collector, CollectorLanes, MonitorFrame, ReportPart, TakeRows, WorkerReport};
+use runner::{MemoryDivision, OPEN_EVERY_NS, RowWriting};
+use stream::{EngineOutput, EngineSet, PartialResultSet};
 use wire::Timestamp;
 
-use crate::failure::Ended;
+use crate::failure::CommandOutcome;
 use crate::flags::AggregatorFlags;
-use crate::lease::{End, Lease, Told};
-use crate::orders::order;
-use crate::signals::Signals;
-use crate::steered::aggregators::Orders;
-use crate::steered::team::{Heard, Team};
+use crate::lease::{LeaseEnd, LeaseReceivers, MonitorLease};
+use crate::network_run::aggregator_orders::AggregatorOrders;
+use crate::network_run::process_group::{ProcessGroup, ProcessReport};
+use crate::process_input::order;
+use crate::signals::SignalHandlers;
 
 /// Interval at which it checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -32,24 +32,26 @@ const TIME_EVERY: Duration = Duration::from_millis(500);
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the orders.
-pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<Ended> {
-    let Orders { program, members } = Orders::read(&mut io::stdin().lock())?;
+pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<CommandOutcome> {
+    let AggregatorOrders { program, members } = AggregatorOrders::read(&mut io::stdin().lock())?;
     // All orders have the same query.
     let mut plan = order(&members[0].order)?.plan;
     flags.limits.bound(&mut plan);
-    let stop = Stop::default();
-    let signals = Signals::end(&stop).context("cannot handle signals")?;
-    let lease = Lease::keep(None, &stop, Told::default()).context("cannot keep the lease")?;
+    let stop = StopSignal::default();
+    let signals = SignalHandlers::end(&stop).context("cannot handle signals")?;
+    let lease =
+        MonitorLease::keep(None, &stop, LeaseReceivers::default()).context("cannot keep the lease")?;
     let limits = flags.limits.of_run();
-    let config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits).stream;
-    let engines = Engines::worker(std::slice::from_ref(&plan.dataflow), &config);
-    let mut team = Team::new(Collector::relay_of_lanes(engines, config.window_bytes_max, OPEN_EVERY_NS));
+    let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits).stream;
+    let engines = EngineSet::worker(std::slice::from_ref(&plan.dataflow), &config);
+    let mut team =
+        ProcessGroup::new(Collector::relay_of_lanes(engines, config.window_bytes_max, OPEN_EVERY_NS));
     for member in &members {
         team.start(&member.starting(&program, &member.input()))?;
     }
     team.wait_for_start(START_MAX)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut out = Outgoing::new(&mut out);
+    let mut out = AggregatorOutput::new(&mut out);
     while !stop.is_asked() && !team.is_over() && !out.is_unheard() {
         if let Some(heard) = team.hear(PATIENCE, &mut out.part) {
             out.heed(heard);
@@ -60,15 +62,15 @@ pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<Ended> {
     team.end(END_MAX, &mut out.part, &mut |heard| last.push(heard));
     last.into_iter().for_each(|heard| out.heed(heard));
     out.report(&mut team, true);
-    let why = lease.ended().and_then(End::why).or(signals.name()).filter(|_| stop.is_asked());
+    let why = lease.ended().and_then(LeaseEnd::why).or(signals.name()).filter(|_| stop.is_asked());
     out.close(why)?;
-    Ok(if out.told == 0 { Ended::Done } else { Ended::Incomplete })
+    Ok(if out.told == 0 { CommandOutcome::Done } else { CommandOutcome::Incomplete })
 }
 
 /// Pending output and its destination.
-struct Outgoing<'w> {
+struct AggregatorOutput<'w> {
     out: &'w mut dyn Write,
-    part: Merged,
+    part: MergedResults,
     /// Last reported watermark, and the time of the report.
     watermark: Timestamp,
     reported: Instant,
@@ -83,25 +85,25 @@ struct Outgoing<'w> {
 
 /// Merged results, until they are sent.
 #[derive(Default)]
-struct Merged(Part);
+struct MergedResults(ReportPart);
 
-impl TakeRows for Merged {
-    fn take(&mut self, output: Output, _: &Lanes) {
+impl TakeRows for MergedResults {
+    fn take(&mut self, output: EngineOutput, _: &CollectorLanes) {
         self.0.add_rows(output.batch);
     }
 
-    fn hand_on(&mut self, windows: Partials) {
+    fn hand_on(&mut self, windows: PartialResultSet) {
         self.0.add_windows(windows);
     }
 }
 
-impl<'w> Outgoing<'w> {
+impl<'w> AggregatorOutput<'w> {
     /// Writes the start message.
-    fn new(out: &'w mut dyn Write) -> Outgoing<'w> {
+    fn new(out: &'w mut dyn Write) -> AggregatorOutput<'w> {
         let now = Instant::now();
-        let mut outgoing = Outgoing {
+        let mut outgoing = AggregatorOutput {
             out,
-            part: Merged::default(),
+            part: MergedResults::default(),
             watermark: Timestamp::MIN,
             reported: now,
             counts: BTreeMap::new(),
@@ -109,7 +111,7 @@ impl<'w> Outgoing<'w> {
             told: 0,
             failed: None,
         };
-        outgoing.say(&Frame::Started);
+        outgoing.say(&MonitorFrame::Started);
         outgoing.flush();
         outgoing
     }
@@ -118,14 +120,14 @@ impl<'w> Outgoing<'w> {
         self.failed.is_some()
     }
 
-    fn heed(&mut self, heard: Heard) {
-        if let Heard::Counted(at, counted) = heard {
+    fn heed(&mut self, heard: ProcessReport) {
+        if let ProcessReport::Counted(at, counted) = heard {
             self.counts.insert(at, counted);
         }
     }
 
     /// Writes merged results immediately, and periodically the watermark and counters.
-    fn report(&mut self, team: &mut Team, is_last: bool) {
+    fn report(&mut self, team: &mut ProcessGroup, is_last: bool) {
         let watermark = team.collector.watermark();
         let is_time = watermark > self.watermark && self.reported.elapsed() >= TIME_EVERY;
         if is_last || is_time || !self.part.0.is_empty() {
@@ -134,30 +136,30 @@ impl<'w> Outgoing<'w> {
             // Losses are reported before the end of their windows.
             let lost = team.collector.take_lost();
             let limited = team.collector.take_limited();
-            let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };
-            self.say(&Frame::Report(report.encode()));
+            let report = WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open: None };
+            self.say(&MonitorFrame::Report(report.encode()));
             self.flush();
         }
         if is_last || self.counted.elapsed() >= ACCOUNT_EVERY {
             self.counted = Instant::now();
-            self.say(&Frame::Account(together(&self.counts)));
+            self.say(&MonitorFrame::Account(together(&self.counts)));
             self.flush();
         }
         for text in team.problems.take() {
             self.told += 1;
-            self.say(&Frame::Problem(text));
+            self.say(&MonitorFrame::Problem(text));
             self.flush();
         }
     }
 
     /// Writes the end message.
     fn close(&mut self, why: Option<&str>) -> anyhow::Result<()> {
-        self.say(&Frame::Closing { cut_short: why.map(str::to_owned), summary: String::new() });
+        self.say(&MonitorFrame::Closing { cut_short: why.map(str::to_owned), summary: String::new() });
         self.flush();
         self.failed.take().map_or(Ok(()), Err).context("nobody listens")
     }
 
-    fn say(&mut self, frame: &Frame) {
+    fn say(&mut self, frame: &MonitorFrame) {
         if self.failed.is_none() {
             self.failed = frame.write(self.out).err();
         }

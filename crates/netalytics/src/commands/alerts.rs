@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::jobs::all;
 use super::listing::{print_things, with_times};
-use super::remote::{Asked, Remote, encoded, labels};
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::Format;
-use crate::flags::alerts::{AddFlags, AlertsFlags, AlertsVerb, word};
+use super::remote::{ServerClient, ServerRequest, encoded, labels};
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::OutputFormat;
+use crate::flags::alerts::{AlertAddFlags, AlertsFlags, AlertsVerb, word};
 use crate::output;
 
 const ALERT: [&str; 6] = ["state", "rule", "labels", "annotations", "held", "silenced_by"];
@@ -18,8 +18,8 @@ const SILENCE_TIMES: [(&str, &str); 2] = [("starts_ns", "starts"), ("ends_ns", "
 const RECEIVER: [&str; 5] = ["name", "to", "waiting", "sent", "problem"];
 
 /// Lists alerts, or runs a subcommand.
-pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
-    let remote = Remote::of(&flags.server)?;
+pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<CommandOutcome> {
+    let remote = ServerClient::of(&flags.server)?;
     let format = flags.server.format;
     let list = |path: &str, of: &str, columns: &[&'static str]| {
         let found = remote.json("GET", path, None)?;
@@ -37,12 +37,13 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         Some(AlertsVerb::Add(asked)) => {
             let body = rule(asked)?;
             // The error may concern the query or the condition, so it is printed as text.
-            let asked = Asked { body: Some(&body), ..Asked::plain("POST", "/api/v1/alert-rules") };
+            let asked =
+                ServerRequest { body: Some(&body), ..ServerRequest::plain("POST", "/api/v1/alert-rules") };
             print_things(&RULE, &[flat(remote.try_json(&asked)?)], format)
         }
         Some(AlertsVerb::Remove { rule }) => {
             remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?))?;
-            Ok(Ended::Done)
+            Ok(CommandOutcome::Done)
         }
         Some(AlertsVerb::Silences) => list("/api/v1/silences", "silences", &SILENCE),
         Some(AlertsVerb::Silence { matchers, for_time, comment }) => {
@@ -67,8 +68,8 @@ fn flat(mut thing: Value) -> Value {
     thing
 }
 
-fn rule(asked: &AddFlags) -> anyhow::Result<Value> {
-    let AddFlags { query, job, when, .. } = asked;
+fn rule(asked: &AlertAddFlags) -> anyhow::Result<Value> {
+    let AlertAddFlags { query, job, when, .. } = asked;
     let pairs = |texts: &[String]| labels(texts, "--label and --annotation want NAME=VALUE");
     let mut rule = Map::new();
     let mut say = |name: &str, value: Value| drop(rule.insert(name.into(), value));
@@ -94,7 +95,7 @@ fn rule(asked: &AddFlags) -> anyhow::Result<Value> {
 }
 
 /// Number of the rule with this name or number.
-fn numbered(remote: &Remote, rule: &str) -> anyhow::Result<String> {
+fn numbered(remote: &ServerClient, rule: &str) -> anyhow::Result<String> {
     let found = remote.json("GET", "/api/v1/alert-rules", None)?;
     let rules = found["rules"].as_array().into_iter().flatten();
     let mut numbers = rules.filter(|known| known["name"] == rule || known["id"] == rule);
@@ -102,17 +103,17 @@ fn numbered(remote: &Remote, rule: &str) -> anyhow::Result<String> {
     number.map(str::to_owned).ok_or_else(|| anyhow!("there is no alert rule {rule}"))
 }
 
-fn test(remote: &Remote, receiver: &str, format: Format) -> anyhow::Result<Ended> {
+fn test(remote: &ServerClient, receiver: &str, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
     if receiver.is_empty() {
         return Err(wrong_flags("no such receiver: netalytics alerts receivers lists them"));
     }
     let outcome = remote.json("POST", &format!("/api/v1/receivers/{}/test", encoded(receiver)), None)?;
     print_things(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;
     match outcome["taken"] == true {
-        true => Ok(Ended::Done),
+        true => Ok(CommandOutcome::Done),
         false => {
             output::complain(&format!("{receiver} did not take it"));
-            Ok(Ended::Incomplete)
+            Ok(CommandOutcome::Incomplete)
         }
     }
 }

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use monitor::{Input, Job, Step, job};
-use planner::physical::Costs;
-use stream::{Output, TakeOutput};
+use monitor::{JobInput, MonitorJob, MonitorProgress, job};
+use planner::physical::PlanCosts;
+use stream::{EngineOutput, OutputConsumer};
 
-use crate::calibrating::{self, Copying, Lab, Receiving};
+use crate::calibration::{self, NamespaceLab, ReceiveCost, SwitchCopyCost};
 use crate::demo::CAPTURE;
-use crate::failure::Ended;
+use crate::failure::CommandOutcome;
 use crate::flags::calibrate::CalibrateFlags;
-use crate::live::Owner;
+use crate::live_capture::FileOwner;
 use crate::output;
 
 /// Repetitions of the workload in one capture, each with later timestamps.
@@ -38,9 +38,9 @@ const PARSERS: [(&str, Option<u16>); 8] = [
 ];
 
 /// Measures, and prints or writes the result.
-pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
+pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
     if let Some(order) = &flags.send {
-        return output::print(calibrating::be_sender(order)?.as_bytes());
+        return output::print(calibration::be_sender(order)?.as_bytes());
     }
     let folder = tempfile::tempdir().context("no folder for the workload")?;
     let workload = folder.path().join("workload.pcap");
@@ -60,8 +60,8 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
         tell(&format!("{parser}: {ns:.0} ns for each of {} packets", measured.asked));
         parse_ns.push((parser, ns));
     }
-    let lab = Lab::new();
-    let received = of_lab(&lab, |lab| calibrating::receiving(lab, refuse_ns, flags.rounds));
+    let lab = NamespaceLab::new();
+    let received = of_lab(&lab, |lab| calibration::receiving(lab, refuse_ns, flags.rounds));
     match &received {
         Ok(of) => tell(&format!(
             "a packet into a monitor: {:.0} ns, and {:.2} ns for each byte; a monitor to which none comes: {:.4} cores",
@@ -71,9 +71,9 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
             "the cost of receiving a packet could not be measured ({why:#}); [monitor] receive_ns and receive_byte_ns are built-in estimates"
         )),
     }
-    let copied = of_lab(&lab, |lab| calibrating::copying(lab, flags.rounds));
+    let copied = of_lab(&lab, |lab| calibration::copying(lab, flags.rounds));
     match &copied {
-        Ok(Copying { copy, mirror, tunnel, cut, unsure }) => {
+        Ok(SwitchCopyCost { copy, mirror, tunnel, cut, unsure }) => {
             let ways = [
                 ("by a rule", copy),
                 ("by a mirror", mirror),
@@ -94,20 +94,23 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
     drop(lab);
     let text = written(refuse_ns, &parse_ns, received.ok(), copied.ok());
     // Verifies that the file can be read.
-    Costs::parse(&text).map_err(anyhow::Error::msg).context("the measured values are implausible")?;
+    PlanCosts::parse(&text).map_err(anyhow::Error::msg).context("the measured values are implausible")?;
     match &flags.output {
         None => output::print(text.as_bytes()),
         Some(path) => {
-            output::create(path, Owner::Us)?
+            output::create(path, FileOwner::Us)?
                 .write_all(text.as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(Ended::Done)
+            Ok(CommandOutcome::Done)
         }
     }
 }
 
 /// Runs a measurement in the lab, if there is one.
-fn of_lab<T>(lab: &anyhow::Result<Lab>, measure: impl Fn(&Lab) -> anyhow::Result<T>) -> anyhow::Result<T> {
+fn of_lab<T>(
+    lab: &anyhow::Result<NamespaceLab>,
+    measure: impl Fn(&NamespaceLab) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     match lab {
         Ok(lab) => measure(lab),
         Err(why) => Err(anyhow::anyhow!("{why:#}")),
@@ -115,7 +118,7 @@ fn of_lab<T>(lab: &anyhow::Result<Lab>, measure: impl Fn(&Lab) -> anyhow::Result
 }
 
 /// Measured cost of a run.
-struct Measured {
+struct CalibrationRun {
     took: Duration,
     /// Requested packets.
     asked: u64,
@@ -123,7 +126,7 @@ struct Measured {
     refused: u64,
 }
 
-impl Measured {
+impl CalibrationRun {
     /// Nanoseconds per requested packet, given the cost of others; without requested packets, per other packet.
     fn ns_each(&self, refuse_ns: f64) -> f64 {
         let all = self.took.as_secs_f64() * 1e9;
@@ -135,31 +138,32 @@ impl Measured {
 }
 
 /// The fastest of several runs of a query over the workload, on one worker.
-fn measure(query: &str, workload: &Path, rounds: u8) -> anyhow::Result<Measured> {
+fn measure(query: &str, workload: &Path, rounds: u8) -> anyhow::Result<CalibrationRun> {
     let checked = query::check(query, &parsers::registry::schemas(), &query::HostTable::default());
     let checked = checked.map_err(|errors| anyhow::anyhow!(query::render(&errors, query)))?;
     let plan = planner::lower(&checked);
-    let mut best: Option<Measured> = None;
+    let mut best: Option<CalibrationRun> = None;
     for _ in 0..rounds {
-        let input = Input::Shared(capture::open(&[PathBuf::from(workload)]), 1);
+        let input = JobInput::Shared(capture::open(&[PathBuf::from(workload)]), 1);
         let started = Instant::now();
-        let mut job = Job::start(&plan, &job::Config::default(), input).context("cannot start a worker")?;
-        while job.next(PATIENCE, &mut Nowhere) != Step::Done {}
+        let mut job =
+            MonitorJob::start(&plan, &job::JobConfig::default(), input).context("cannot start a worker")?;
+        while job.next(PATIENCE, &mut NullOutput) != MonitorProgress::Done {}
         let took = started.elapsed();
         let accounting = job.end().accounting;
         let refused = accounting.filtered_total();
         let asked = accounting.received - refused;
         if best.as_ref().is_none_or(|best| took < best.took) {
-            best = Some(Measured { took, asked, refused });
+            best = Some(CalibrationRun { took, asked, refused });
         }
     }
     best.context("nothing was measured")
 }
 
-struct Nowhere;
+struct NullOutput;
 
-impl TakeOutput for Nowhere {
-    fn take(&mut self, _: Output) {}
+impl OutputConsumer for NullOutput {
+    fn take(&mut self, _: EngineOutput) {}
 }
 
 /// A pcap file (little-endian) whose records are repeated with later timestamps.
@@ -185,15 +189,15 @@ fn repeated(capture: &[u8], rounds: u32) -> Vec<u8> {
 fn written(
     refuse_ns: f64,
     parse_ns: &[(&str, f64)],
-    received: Option<Receiving>,
-    copied: Option<Copying>,
+    received: Option<ReceiveCost>,
+    copied: Option<SwitchCopyCost>,
 ) -> String {
-    let supposed = Costs::default();
+    let supposed = PlanCosts::default();
     let mut measured = vec!["[monitor.parse_ns] and refuse_ns"];
     measured.extend(received.map(|_| "receive_ns, receive_byte_ns and idle_cores"));
     measured.extend(copied.map(|_| "[switch]"));
     let monitor = &supposed.monitor;
-    let received = received.unwrap_or(Receiving {
+    let received = received.unwrap_or(ReceiveCost {
         packet: monitor.receive_ns,
         byte: monitor.receive_byte_ns,
         idle_cores: monitor.idle_cores,
@@ -248,19 +252,19 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let parsers = [("http", 300.0), ("packet", 80.0)];
-        let costs = Costs::parse(&written(60.0, &parsers, None, None)).expect("costs");
+        let costs = PlanCosts::parse(&written(60.0, &parsers, None, None)).expect("costs");
         assert_eq!(costs.monitor.parse_ns["http"], 300.0);
         assert_eq!((costs.monitor.refuse_ns, costs.switch.cut_ns), (60.0, None));
-        assert_eq!(costs.monitor.receive_ns, Costs::default().monitor.receive_ns);
-        let received = Receiving { packet: 900.0, byte: 0.25, idle_cores: 0.004 };
-        let copied = Copying {
+        assert_eq!(costs.monitor.receive_ns, PlanCosts::default().monitor.receive_ns);
+        let received = ReceiveCost { packet: 900.0, byte: 0.25, idle_cores: 0.004 };
+        let copied = SwitchCopyCost {
             copy: Some(700.0),
             mirror: None,
             tunnel: Some(2000.0),
             cut: Some(9000.0),
             unsure: 30.0,
         };
-        let costs = Costs::parse(&written(60.0, &parsers, Some(received), Some(copied))).expect("costs");
+        let costs = PlanCosts::parse(&written(60.0, &parsers, Some(received), Some(copied))).expect("costs");
         assert_eq!((costs.monitor.receive_ns, costs.monitor.receive_byte_ns), (900.0, 0.25));
         assert_eq!(costs.monitor.idle_cores, 0.004);
         let switch = costs.switch;

@@ -7,24 +7,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Context;
-use capture::seccomp::Files;
-use runner::Writing;
+use capture::seccomp::FileAccess;
+use runner::RowWriting;
 use serde_json::json;
 use sinks::Sink;
-use stream::compare::Compared;
+use stream::compare::ComparedResult;
 use tuple::{Batch, Schema};
 
-use crate::asserting::{Answer, Asserted, Outcome, junit};
-use crate::commands::query_past;
-use crate::commands::work::{Opened, Target, Telling, work};
-use crate::comparing::Comparing;
-use crate::failure::{Ended, WrongUse, wrong_flags};
+use crate::assertions::{AssertionOutcome, ParsedAssertion, ResultRows, junit};
+use crate::commands::query_stored;
+use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::comparison::ComparisonInput;
+use crate::failure::{CommandOutcome, UsageError, wrong_flags};
 use crate::flags::CheckFlags;
-use crate::live::Owner;
+use crate::live_capture::FileOwner;
 use crate::{output, query_text};
 
 /// Checks the assertions.
-pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
     let text = query_text::read(&flags.work.text)?;
     flags.work.text.query = Some(text.clone());
     if let Some(path) = &flags.report {
@@ -32,54 +32,57 @@ pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Resu
         output::refuse_inputs(path, &inputs)?;
     }
     let is_compared = !flags.baseline.is_empty() || query::parse(&text).0.baseline.is_some();
-    let telling = if verbose { Telling::Everything } else { Telling::Errors };
+    let telling = if verbose { Verbosity::Everything } else { Verbosity::Errors };
     let held = match &flags.kept.server {
         Some(server) => kept(server, flags, &text, quiet)?,
         None if is_compared => compared(flags, telling)?,
         None => answered(flags, telling)?,
     };
-    let answer = Answer { schema: &held.schema, keys: held.keys, batches: &held.batches };
-    let mut outcomes: Vec<Outcome> =
+    let answer = ResultRows { schema: &held.schema, keys: held.keys, batches: &held.batches };
+    let mut outcomes: Vec<AssertionOutcome> =
         held.asserted.iter().map(|asserted| asserted.judge(&answer, flags.allow_empty)).collect();
-    if held.ended != Ended::Done {
-        outcomes.push(Outcome::unread());
+    if held.ended != CommandOutcome::Done {
+        outcomes.push(AssertionOutcome::unread());
     }
     if let Some(path) = &flags.report {
         let passed = outcomes.iter().all(|outcome| outcome.failure.is_none());
         let rows: usize = held.batches.iter().map(Batch::rows).sum();
         report(path, &text, rows, passed, &outcomes)?;
     }
-    let shown: String =
-        outcomes.iter().filter(|outcome| !quiet || outcome.failure.is_some()).map(Outcome::lines).collect();
+    let shown: String = outcomes
+        .iter()
+        .filter(|outcome| !quiet || outcome.failure.is_some())
+        .map(AssertionOutcome::lines)
+        .collect();
     output::print(output::visible_lines(&shown).as_bytes())?;
     Ok(match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
-        true => Ended::Done,
-        false => Ended::Incomplete,
+        true => CommandOutcome::Done,
+        false => CommandOutcome::Incomplete,
     })
 }
 
 /// A result and its assertions.
-struct Held {
-    asserted: Vec<Asserted>,
+struct CheckedResult {
+    asserted: Vec<ParsedAssertion>,
     schema: Arc<Schema>,
     keys: usize,
     batches: Vec<Batch>,
-    ended: Ended,
+    ended: CommandOutcome,
 }
 
 /// Answers the query.
-fn answered(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
-    let collecting = Collecting { flags, shared: Rc::default() };
+fn answered(flags: &CheckFlags, telling: Verbosity) -> anyhow::Result<CheckedResult> {
+    let collecting = CheckTarget { flags, shared: Rc::default() };
     let ended = work(&flags.work, &collecting, telling)?;
     let shared = collecting.shared.take();
     let (asserted, schema, keys) = shared.about.context("nothing was answered")?;
-    Ok(Held { asserted, schema, keys, batches: shared.batches, ended })
+    Ok(CheckedResult { asserted, schema, keys, batches: shared.batches, ended })
 }
 
 /// Answer from stored data of a server's jobs.
-fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Result<Held> {
-    let mut kept = query_past::ask(server, &flags.kept, text, flags.confidence)?;
-    kept.mention(Telling::of(quiet, false));
+fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Result<CheckedResult> {
+    let mut kept = query_stored::ask(server, &flags.kept, text, flags.confidence)?;
+    kept.mention(Verbosity::of(quiet, false));
     let schemas: Vec<&Arc<Schema>> = kept.results.iter().map(|(result, _)| &result.schema).collect();
     let asserted = asserted(flags, &schemas)?;
     let (result, batches) = kept.results.remove(0);
@@ -89,27 +92,28 @@ fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Re
         ));
     }
     let windows = result.schema.find("window_start").map_or(0, |_| 2);
-    Ok(Held {
+    Ok(CheckedResult {
         asserted,
         keys: result.head.keys + windows,
         schema: result.schema,
         batches,
-        ended: Ended::Done,
+        ended: CommandOutcome::Done,
     })
 }
 
 /// Answers the query and compares it with its baseline.
-fn compared(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
+fn compared(flags: &CheckFlags, telling: Verbosity) -> anyhow::Result<CheckedResult> {
     let mut about = None;
-    let comparing = Comparing { own: &flags.work, baseline: &flags.baseline, confidence: flags.confidence };
-    let mut done = comparing.run(telling, &mut |results: &[Compared]| {
-        let schemas: Vec<&Arc<Schema>> = results.iter().map(Compared::schema).collect();
+    let comparing =
+        ComparisonInput { own: &flags.work, baseline: &flags.baseline, confidence: flags.confidence };
+    let mut done = comparing.run(telling, &mut |results: &[ComparedResult]| {
+        let schemas: Vec<&Arc<Schema>> = results.iter().map(ComparedResult::schema).collect();
         about = Some(asserted(flags, &schemas)?);
         Ok(())
     })?;
     let asserted = about.context("nothing was compared")?;
     let only = done.results.remove(0);
-    Ok(Held {
+    Ok(CheckedResult {
         asserted,
         schema: only.schema().clone(),
         keys: only.keys,
@@ -119,7 +123,7 @@ fn compared(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
 }
 
 /// Assertions on the only result.
-fn asserted(flags: &CheckFlags, schemas: &[&Arc<Schema>]) -> anyhow::Result<Vec<Asserted>> {
+fn asserted(flags: &CheckFlags, schemas: &[&Arc<Schema>]) -> anyhow::Result<Vec<ParsedAssertion>> {
     let [schema] = schemas else {
         return Err(wrong_flags(format!(
             "assertions are about one result, and the query has {}: check them one by one",
@@ -129,52 +133,58 @@ fn asserted(flags: &CheckFlags, schemas: &[&Arc<Schema>]) -> anyhow::Result<Vec<
     let (mut all, mut wrong) = (Vec::new(), String::new());
     for text in &flags.asserts {
         match query::check_assertion(text, schema) {
-            Ok(assertion) => all.push(Asserted { text: text.clone(), assertion }),
+            Ok(assertion) => all.push(ParsedAssertion { text: text.clone(), assertion }),
             Err(errors) => wrong.push_str(&query::render(&errors, text)),
         }
     }
-    if wrong.is_empty() { Ok(all) } else { Err(WrongUse::Query(wrong).into()) }
+    if wrong.is_empty() { Ok(all) } else { Err(UsageError::Query(wrong).into()) }
 }
 
-fn report(path: &Path, query: &str, rows: usize, passed: bool, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn report(
+    path: &Path,
+    query: &str,
+    rows: usize,
+    passed: bool,
+    outcomes: &[AssertionOutcome],
+) -> anyhow::Result<()> {
     let text = match path.extension().is_some_and(|end| end.eq_ignore_ascii_case("xml")) {
         true => junit(query, outcomes),
         false => {
-            let assertions: Vec<_> = outcomes.iter().map(Outcome::json).collect();
+            let assertions: Vec<_> = outcomes.iter().map(AssertionOutcome::json).collect();
             let report = json!({ "query": query, "passed": passed, "rows": rows, "assertions": assertions });
             format!("{report:#}\n")
         }
     };
-    let mut file = output::create(path, Owner::Us)?;
+    let mut file = output::create(path, FileOwner::Us)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Collects the rows of a result.
-struct Collecting<'a> {
+struct CheckTarget<'a> {
     flags: &'a CheckFlags,
-    shared: Rc<RefCell<Collected>>,
+    shared: Rc<RefCell<CheckedRows>>,
 }
 
 #[derive(Default)]
-struct Collected {
+struct CheckedRows {
     /// The assertions, and the schema and number of key columns of their result.
-    about: Option<(Vec<Asserted>, Arc<Schema>, usize)>,
+    about: Option<(Vec<ParsedAssertion>, Arc<Schema>, usize)>,
     batches: Vec<Batch>,
 }
 
-impl Target for Collecting<'_> {
+impl ResultTarget for CheckTarget<'_> {
     type Ready = ();
 
     fn path(&self) -> Option<&Path> {
         self.flags.report.as_deref()
     }
 
-    fn files(&self) -> Files {
-        Files::New
+    fn files(&self) -> FileAccess {
+        FileAccess::New
     }
 
-    fn writing(&self) -> Writing {
-        Writing::AtOnce
+    fn writing(&self) -> RowWriting {
+        RowWriting::AtOnce
     }
 
     fn fit(&self, plan: &mut plan::Plan) -> anyhow::Result<()> {
@@ -200,19 +210,19 @@ impl Target for Collecting<'_> {
         ("the check".into(), false)
     }
 
-    fn open(&self, (): (), opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(&self, (): (), opened: SinkContext) -> anyhow::Result<Box<dyn Sink>> {
         let schemas: Vec<&Arc<Schema>> = opened.tables.iter().map(|table| &table.schema).collect();
         let asserted = asserted(self.flags, &schemas)?;
         let head = &opened.heads[0];
         let keys = head.keys + if head.slide_ns.is_some() { 2 } else { 0 };
         self.shared.borrow_mut().about = Some((asserted, schemas[0].clone(), keys));
-        Ok(Box::new(ToRows(self.shared.clone())))
+        Ok(Box::new(CheckRowSink(self.shared.clone())))
     }
 }
 
-struct ToRows(Rc<RefCell<Collected>>);
+struct CheckRowSink(Rc<RefCell<CheckedRows>>);
 
-impl Sink for ToRows {
+impl Sink for CheckRowSink {
     fn write(&mut self, _: usize, batch: &Batch) -> io::Result<()> {
         self.0.borrow_mut().batches.push(batch.clone());
         Ok(())

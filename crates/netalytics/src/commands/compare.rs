@@ -2,38 +2,38 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use recording::{CaptureFacts, Head, Kind};
-use runner::ResultTable;
-use sinks::{Empty, Pace, ResultHead, Sink, distinct_names, units};
+use recording::{CaptureFacts, FileMetadata, TableKind};
+use runner::RunResultTable;
+use sinks::{EmptyReason, ResultHead, Sink, WindowPace, distinct_names, units};
 use stream::compare::COLUMNS_EACH;
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
-use crate::commands::query_past;
-use crate::commands::work::{Opened, Target, Telling};
-use crate::comparing::{Comparing, Done};
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::{CompareFlags, Format, QueryFlags};
+use crate::commands::query_stored;
+use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity};
+use crate::comparison::{ComparisonInput, ComparisonOutcome};
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::{CompareFlags, OutputFormat, QueryFlags};
 use crate::{output, query_text};
 
 /// Default confidence level.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Compares two inputs, or two periods of one.
-pub fn compare(flags: &CompareFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    let telling = Telling::of(quiet, verbose);
+pub fn compare(flags: &CompareFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+    let telling = Verbosity::of(quiet, verbose);
     if let Some(server) = &flags.kept.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query::parse(&text).0.baseline.is_none() {
             return Err(wrong_flags("nothing to compare with: add BASELINE to the query"));
         }
-        let kept = query_past::ask(server, &flags.kept, &text, flags.confidence)?;
+        let kept = query_stored::ask(server, &flags.kept, &text, flags.confidence)?;
         return kept.print(&flags.query, &text, telling);
     }
     show(&flags.query, &flags.baseline, flags.confidence, telling)
 }
 
 /// Answers a query with BASELINE.
-pub fn with_baseline(flags: &QueryFlags, telling: Telling) -> anyhow::Result<Ended> {
+pub fn with_baseline(flags: &QueryFlags, telling: Verbosity) -> anyhow::Result<CommandOutcome> {
     show(flags, &[], CONFIDENCE, telling)
 }
 
@@ -41,8 +41,8 @@ fn show(
     flags: &QueryFlags,
     baseline: &[std::path::PathBuf],
     confidence: f64,
-    telling: Telling,
-) -> anyhow::Result<Ended> {
+    telling: Verbosity,
+) -> anyhow::Result<CommandOutcome> {
     if flags.work.network.network.is_some() {
         return Err(wrong_flags("a comparison reads existing data: remove --network"));
     }
@@ -52,15 +52,15 @@ fn show(
     let mut ready = flags.prepare()?;
     flags.start(&mut ready)?;
     let is_terminal = ready.0.terminal;
-    let done = Comparing { own: &flags.work, baseline, confidence }.run(telling, &mut |_| Ok(()))?;
-    if telling != Telling::Errors {
+    let done = ComparisonInput { own: &flags.work, baseline, confidence }.run(telling, &mut |_| Ok(()))?;
+    if telling != Verbosity::Errors {
         notes(&done).iter().for_each(|note| output::complain(note));
     }
     let for_eyes = match flags.format {
-        Some(format) => format == Format::Table,
+        Some(format) => format == OutputFormat::Table,
         None => is_terminal && !flags.json,
     };
-    let mut shown: Vec<(ResultHead, Vec<Batch>, ResultTable)> = Vec::new();
+    let mut shown: Vec<(ResultHead, Vec<Batch>, RunResultTable)> = Vec::new();
     let names = distinct_names(done.results.iter().map(|compared| compared.processor.as_str()));
     for ((compared, rows), name) in done.results.iter().zip(&done.rows).zip(names) {
         let (schema, rows, keys) = match for_eyes {
@@ -78,10 +78,10 @@ fn show(
             columns: schema.fields.iter().map(|field| field.name.to_string()).collect(),
             keys,
             slide_ns: None,
-            empty: Empty::NoTuples,
+            empty: EmptyReason::NoTuples,
         };
         let columns = schema.ids().collect();
-        shown.push((head, rows, ResultTable { head: file_head(&done, name), schema, columns }));
+        shown.push((head, rows, RunResultTable { head: file_head(&done, name), schema, columns }));
     }
     let heads = shown.iter().map(|(head, ..)| head.clone()).collect();
     let mut tables = Vec::new();
@@ -90,7 +90,8 @@ fn show(
         tables.push(table);
         rows.push(batches);
     }
-    let opened = Opened { heads, tables, names: done.names, pace: Pace::Whole, row_group_bytes: 8 << 20 };
+    let opened =
+        SinkContext { heads, tables, names: done.names, pace: WindowPace::Whole, row_group_bytes: 8 << 20 };
     let mut sink = flags.open(ready, opened)?;
     let written = write(sink.as_mut(), &rows);
     match written {
@@ -107,10 +108,10 @@ fn write(sink: &mut dyn Sink, rows: &[Vec<Batch>]) -> std::io::Result<()> {
 }
 
 /// Notes on the periods and the comparison.
-fn notes(done: &Done) -> Vec<String> {
+fn notes(done: &ComparisonOutcome) -> Vec<String> {
     let length = |i: usize| done.periods[i].nanos().unwrap_or(0);
     let said = |i: usize, name: &str| {
-        let since = sinks::Zone::default().time(done.periods[i].since_ns.unwrap_or(0));
+        let since = sinks::DisplayZone::default().time(done.periods[i].since_ns.unwrap_or(0));
         format!("{name:<9} {} from {since}: {} tuples", units::duration(length(i) as f64), done.tuples[i])
     };
     let mut notes = vec![said(0, "period"), said(1, "baseline")];
@@ -124,10 +125,10 @@ fn notes(done: &Done) -> Vec<String> {
     notes
 }
 
-fn file_head(done: &Done, table: String) -> Head {
+fn file_head(done: &ComparisonOutcome, table: String) -> FileMetadata {
     let inputs = done.query.inputs.iter();
-    Head {
-        kind: Kind::Result,
+    FileMetadata {
+        kind: TableKind::Result,
         table,
         parsers: inputs.map(|i| (i.schema.name.to_string(), i.schema.version)).collect(),
         query: done.query.text.clone(),
@@ -192,8 +193,10 @@ pub fn long_rows(first: usize, long: &std::sync::Arc<Schema>, batch: &Batch) -> 
 }
 
 fn write_key(writer: &mut TupleWriter, batch: &Batch, id: FieldId, row: usize) {
-    let Some(cells) = sinks::cells::Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else { return };
-    if let sinks::cells::Values::Ip(addresses) = cells.values {
+    let Some(cells) = sinks::cells::ColumnCells::of(batch, id).filter(|cells| !cells.is_null(row)) else {
+        return;
+    };
+    if let sinks::cells::CellValues::Ip(addresses) = cells.values {
         if let Ok(bytes) = addresses.value(row).try_into() {
             writer.ip(id, bytes);
         }
@@ -206,16 +209,16 @@ fn write_key(writer: &mut TupleWriter, batch: &Batch, id: FieldId, row: usize) {
 
 /// Formats a number for people; `plus` precedes positive ones.
 fn shown(batch: &Batch, column: usize, row: usize, plus: &str) -> String {
-    use sinks::cells::Values;
+    use sinks::cells::CellValues;
     let id = FieldId(column as u16);
-    let Some(cells) = sinks::cells::Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else {
+    let Some(cells) = sinks::cells::ColumnCells::of(batch, id).filter(|cells| !cells.is_null(row)) else {
         return "–".into();
     };
     let number = match cells.values {
-        Values::U64(values) => values.value(row) as f64,
-        Values::I64(values) => values.value(row) as f64,
-        Values::F64(values) => values.value(row),
-        Values::Bool(values) => return if values.value(row) { "yes" } else { "no" }.into(),
+        CellValues::U64(values) => values.value(row) as f64,
+        CellValues::I64(values) => values.value(row) as f64,
+        CellValues::F64(values) => values.value(row),
+        CellValues::Bool(values) => return if values.value(row) { "yes" } else { "no" }.into(),
         _ => return String::new(),
     };
     let text = units::number(cells.unit, number);

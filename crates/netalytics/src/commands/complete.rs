@@ -4,14 +4,14 @@
 use anyhow::Context;
 use capture::interfaces::interfaces;
 use clap::ValueEnum;
-use query::Completions;
+use query::QueryCompletions;
 
-use crate::failure::Ended;
+use crate::failure::CommandOutcome;
 use crate::output;
 
 /// What is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum CompletionKind {
     /// A query, in part
     Query,
     /// The name of an interface, in part
@@ -19,10 +19,10 @@ pub enum What {
 }
 
 /// Prints the completions.
-pub fn complete(what: What, text: &str) -> anyhow::Result<Ended> {
+pub fn complete(what: CompletionKind, text: &str) -> anyhow::Result<CommandOutcome> {
     let lines = match what {
-        What::Query => query_texts(text),
-        What::Interface => {
+        CompletionKind::Query => query_texts(text),
+        CompletionKind::Interface => {
             let all = interfaces().context("cannot list the interfaces")?;
             let names = all.into_iter().map(|interface| interface.name).chain(["any".to_owned()]);
             names.filter(|name| name.starts_with(text)).collect()
@@ -34,7 +34,7 @@ pub fn complete(what: What, text: &str) -> anyhow::Result<Ended> {
 
 /// Completions as full texts.
 fn query_texts(text: &str) -> Vec<String> {
-    let Completions { word, candidates } = query::complete(text, &parsers::registry::schemas());
+    let QueryCompletions { word, candidates } = query::complete(text, &parsers::registry::schemas());
     candidates.iter().map(|candidate| format!("{}{candidate}", &text[..word.start])).collect()
 }
 

@@ -3,12 +3,12 @@
 
 use clap_complete::Shell;
 
-use crate::failure::Ended;
+use crate::failure::CommandOutcome;
 use crate::flags;
 use crate::output;
 
 /// Prints the script.
-pub fn print(shell: Shell) -> anyhow::Result<Ended> {
+pub fn print(shell: Shell) -> anyhow::Result<CommandOutcome> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut flags::command(), "netalytics", &mut script);
     let script = String::from_utf8_lossy(&script);

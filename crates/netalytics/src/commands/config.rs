@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::failure::Ended;
+use crate::failure::CommandOutcome;
 use crate::flags::settings::{ConfigFlags, Origin, Setting};
 use crate::output;
 
@@ -14,7 +14,7 @@ const HEAD: &str = "\
 ";
 
 /// Prints the settings.
-pub fn config(flags: &ConfigFlags) -> anyhow::Result<Ended> {
+pub fn config(flags: &ConfigFlags) -> anyhow::Result<CommandOutcome> {
     output::print(output::visible_lines(&text(&flags.settings)).as_bytes())
 }
 

@@ -10,17 +10,19 @@ use std::path::Path;
 
 use anyhow::Context;
 use mirror::diff::owners;
-use planner::topology::{Site, SiteError};
+use planner::topology::{NetworkSite, SiteError};
 use serde_json::Value;
-use steer::{Backend, Described, OpenVSwitch, explore};
+use steer::{OpenVSwitch, SwitchBackend, SwitchDescription, explore};
 
-use super::remote::Remote;
-use crate::discovering::{AgentSeen, Draft, SwitchSeen, Told, World, draw};
-use crate::failure::{Ended, wrong_flags};
+use super::remote::ServerClient;
+use crate::discovery::{
+    DiscoveredAgent, DiscoveredNetwork, DiscoveredSwitch, NetworkFileDraft, SwitchControl, draw,
+};
+use crate::failure::{CommandOutcome, wrong_flags};
 use crate::flags::discover::{DiscoverFlags, NamedSwitch};
-use crate::live::Owner;
-use crate::steered::numbers::Half;
-use crate::{hosts, networked, output};
+use crate::live_capture::FileOwner;
+use crate::network_run::rule_owners::RuleOwnerKind;
+use crate::{hosts, network_plan, output};
 
 /// Maximum addresses to probe; each is probed at every port.
 const ADDRESSES_MAX: usize = 4096;
@@ -28,18 +30,18 @@ const ADDRESSES_MAX: usize = 4096;
 const NAMED_NETWORKS: &str = "/var/run/netns";
 
 /// Discovers the network and writes the file.
-pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
+pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
     let names: BTreeSet<&String> = flags.switches.iter().map(|switch| &switch.name).collect();
     if names.len() < flags.switches.len() {
         return Err(wrong_flags("two --switch have one name"));
     }
     let before = match &flags.into {
         Some(path) => {
-            let text = networked::read(path)?;
+            let text = network_plan::read(path)?;
             parsed(&text).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))?;
-            Draft::read(&text)
+            NetworkFileDraft::read(&text)
         }
-        None => Draft::default(),
+        None => NetworkFileDraft::default(),
     };
     let agents = agents(flags)?;
     let asked = addresses(flags, &agents, &before)?;
@@ -55,11 +57,11 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
         taken.extend(rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server));
         switches.push((named, switch, described, owners(&rules)));
     }
-    let number = Half::Passing.free_number(&taken)?;
+    let number = RuleOwnerKind::Passing.free_number(&taken)?;
     let met: Vec<_> =
         switches.iter().map(|(named, switch, of, _)| (named.name.as_str(), switch, of)).collect();
     let found = explore(&met, number, &asked)?;
-    let seen = switches.into_iter().map(|(named, _, described, rules)| SwitchSeen {
+    let seen = switches.into_iter().map(|(named, _, described, rules)| DiscoveredSwitch {
         name: named.name.clone(),
         told: reached(flags, named, &described, &told, &mut notes),
         bridge: named.bridge.clone(),
@@ -67,7 +69,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
         described,
         rules,
     });
-    let world = World {
+    let world = DiscoveredNetwork {
         switches: seen.collect(),
         found,
         agents,
@@ -96,22 +98,22 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
         None => output::print(text.as_bytes()),
         Some(path) => {
             let cannot = || format!("cannot write {}", path.display());
-            output::create(path, Owner::Us)?.write_all(text.as_bytes()).with_context(cannot)?;
-            Ok(Ended::Done)
+            output::create(path, FileOwner::Us)?.write_all(text.as_bytes()).with_context(cannot)?;
+            Ok(CommandOutcome::Done)
         }
     }
 }
 
 /// Parses a network file; the error lists all problems.
-fn parsed(text: &str) -> Result<Site, String> {
+fn parsed(text: &str) -> Result<NetworkSite, String> {
     let told = |errors: Vec<SiteError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Site::parse(text).map_err(told)
+    NetworkSite::parse(text).map_err(told)
 }
 
 /// Agents of the server, if given.
-fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<AgentSeen>> {
+fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<DiscoveredAgent>> {
     let Some(server) = &flags.server else { return Ok(Vec::new()) };
-    let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
+    let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
     let answer = remote.json("GET", "/api/v1/agents", None)?;
     let texts = |of: &Value, key: &str| -> Vec<String> {
         let all = of[key].as_array().into_iter().flatten();
@@ -120,7 +122,7 @@ fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<AgentSeen>> {
     let agent = |of: &Value| {
         let shared = texts(of, "addresses_shared");
         let own = texts(of, "addresses").into_iter().filter(|address| !shared.contains(address));
-        AgentSeen {
+        DiscoveredAgent {
             name: of["name"].as_str().unwrap_or_default().to_owned(),
             addresses: own.filter_map(|address| address.parse().ok()).collect(),
             interfaces: texts(of, "interfaces"),
@@ -132,7 +134,11 @@ fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<AgentSeen>> {
 }
 
 /// Addresses to probe.
-fn addresses(flags: &DiscoverFlags, agents: &[AgentSeen], before: &Draft) -> anyhow::Result<Vec<Ipv4Addr>> {
+fn addresses(
+    flags: &DiscoverFlags,
+    agents: &[DiscoveredAgent],
+    before: &NetworkFileDraft,
+) -> anyhow::Result<Vec<Ipv4Addr>> {
     let v4 = |address: IpAddr| match address {
         IpAddr::V4(v4) => Some(v4),
         IpAddr::V6(_) => None,
@@ -165,7 +171,7 @@ fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option
         return Err(wrong_flags("--controller: expected an address such as http://127.0.0.1:8081"));
     }
     let file = flags.controller_token.as_deref();
-    let token = file.map(crate::steered::switches::controller_token).transpose()?;
+    let token = file.map(crate::network_run::switches::controller_token).transpose()?;
     let has = steer::datapaths(url, token.as_deref()).context("cannot ask the controller")?;
     if has.len() > flags.switches.len() {
         let (all, named) = (has.len(), flags.switches.len());
@@ -177,14 +183,16 @@ fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option
 fn reached(
     flags: &DiscoverFlags,
     named: &NamedSwitch,
-    described: &Described,
+    described: &SwitchDescription,
     told: &Option<(String, Vec<String>)>,
     notes: &mut Vec<String>,
-) -> Told {
+) -> SwitchControl {
     let token_file = || flags.controller_token.as_ref().map(|file| file.display().to_string());
-    let database = || Told::Database(format!("unix:{}", named.socket.display()));
+    let database = || SwitchControl::Database(format!("unix:{}", named.socket.display()));
     match told {
-        Some((url, has)) if has.contains(&described.datapath) => Told::Controller(url.clone(), token_file()),
+        Some((url, has)) if has.contains(&described.datapath) => {
+            SwitchControl::Controller(url.clone(), token_file())
+        }
         Some(_) => {
             let (name, number) = (&named.name, &described.datapath);
             notes.push(format!("the controller has no switch {number}: {name} is read from its database"));

@@ -4,23 +4,23 @@
 use serde_json::{Value, json};
 use sinks::units;
 
-use crate::commands::remote::Remote;
-use crate::failure::{Ended, wrong_flags};
+use crate::commands::remote::ServerClient;
+use crate::failure::{CommandOutcome, wrong_flags};
 use crate::flags::ExplainFlags;
-use crate::flags::bus::Merging;
-use crate::flags::network::Shown;
-use crate::{hosts, networked, output, period, published, query_text, why};
+use crate::flags::bus::MergeEngineFlag;
+use crate::flags::network::PlanFormat;
+use crate::{diagnose_empty, hosts, kafka_read, network_plan, output, period, query_text};
 
 /// Prints the plan.
-pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
+pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let checked = match &flags.network.network {
         Some(_) => query_text::check_for_network(&text, &names)?,
         None => query_text::check(&text, &mut names, &[])?,
     };
-    if flags.bus.engine == Merging::Flink {
-        let told = published::statements(&checked, &flags.bus.asked())?;
+    if flags.bus.engine == MergeEngineFlag::Flink {
+        let told = kafka_read::statements(&checked, &flags.bus.asked())?;
         let said: String = told.iter().map(|statement| format!("{statement};\n\n")).collect();
         return output::print(output::visible_lines(said.trim_end()).as_bytes());
     }
@@ -29,18 +29,18 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
         if flags.server.is_some() {
             return Err(wrong_flags("--network and --server cannot be combined"));
         }
-        let planned = networked::plan(&flags.network, network, &plan, checked.budget)?;
+        let planned = network_plan::plan(&flags.network, network, &plan, checked.budget)?;
         let said = match flags.format {
-            Shown::Text => planner::explain(&plan) + &planner::physical::to_text(&planned.plan),
-            Shown::Json => format!("{:#}\n", planner::physical::to_json(&planned.plan)),
-            Shown::Svg => planner::physical::to_svg(&planned.plan, &planned.site),
+            PlanFormat::Text => planner::explain(&plan) + &planner::physical::to_text(&planned.plan),
+            PlanFormat::Json => format!("{:#}\n", planner::physical::to_json(&planned.plan)),
+            PlanFormat::Svg => planner::physical::to_svg(&planned.plan, &planned.site),
         };
         return output::print(output::visible_lines(&said).as_bytes());
     }
-    why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+    diagnose_empty::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     let mut said = planner::explain(&plan) + &planner::explain_period(&checked);
     if let Some(server) = &flags.server {
-        let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
+        let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
         said += &estimates(&remote.json("POST", "/api/v1/explain", Some(&json!({ "query": text })))?);
     }
     output::print(output::visible_lines(&said).as_bytes())

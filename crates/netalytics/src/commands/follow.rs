@@ -5,37 +5,37 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use capture::live::Stop;
+use capture::live::StopSignal;
 use capture::{PacketFile, PacketRotation};
 use flow::{CloseReason, Flow};
-use monitor::walk::{Said, Visit, Walk};
+use monitor::capture_walk::{CaptureWalk, FlowData, FlowVisitor};
 use plan::MonitorSpec;
-use wire::Captured;
+use wire::CapturedPacket;
 
-use crate::conversation::{Conversation, Show, flow_community_id};
-use crate::failure::{Ended, Unreadable, wrong_flags};
+use crate::conversation::{ByteFormat, ConversationPrinter, flow_community_id};
+use crate::failure::{CommandOutcome, UnreadableInputs, wrong_flags};
 use crate::flags::{FlowName, FollowFlags};
-use crate::live::Owner;
-use crate::output::{self, Destination};
-use crate::replaying;
-use crate::signals::Signals;
+use crate::live_capture::FileOwner;
+use crate::output::{self, OutputDestination};
+use crate::recording_replay;
+use crate::signals::SignalHandlers;
 
 /// Prints the flow.
-pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
+pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
     check_paths(flags)?;
-    let stop = Stop::default();
-    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    let stop = StopSignal::default();
+    let signals = SignalHandlers::end(&stop).context("cannot handle signals")?;
     let mut source = capture::open_until(&flags.read, &stop);
     if source.errors().len() == flags.read.len() {
-        return Err(Unreadable(source.errors().iter().map(ToString::to_string).collect()).into());
+        return Err(UnreadableInputs(source.errors().iter().map(ToString::to_string).collect()).into());
     }
     let file = flags.write.as_deref().map(keep).transpose()?;
-    let destination = Destination::open(flags.output.as_deref(), Owner::Us)?;
-    let show = if flags.hex { Show::Hex } else { Show::Text };
+    let destination = OutputDestination::open(flags.output.as_deref(), FileOwner::Us)?;
+    let show = if flags.hex { ByteFormat::Hex } else { ByteFormat::Text };
     let is_over = Cell::new(false);
-    let mut following = Following {
+    let mut following = FlowFollower {
         name: &flags.id,
-        text: Conversation::new(destination.writer, show, flags.bytes_max.0),
+        text: ConversationPrinter::new(destination.writer, show, flags.bytes_max.0),
         file,
         flows: 0,
         found: 0,
@@ -43,9 +43,9 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
         is_over: &is_over,
     };
     let go_on = || !stop.is_asked() && !is_over.get();
-    Walk::new(&MonitorSpec::default(), flags.config()).walk(source.as_mut(), &mut following, &go_on);
+    CaptureWalk::new(&MonitorSpec::default(), flags.config()).walk(source.as_mut(), &mut following, &go_on);
 
-    let Following { mut text, file, flows, found, failed, .. } = following;
+    let FlowFollower { mut text, file, flows, found, failed, .. } = following;
     let failed = failed.or_else(|| text.finish().err());
     let mut complaints: Vec<String> = source.errors().iter().map(ToString::to_string).collect();
     if let Some(error) = failed.filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
@@ -66,12 +66,12 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
         None => {}
     }
     complaints.iter().for_each(|text| output::complain(&format!("error: {text}")));
-    Ok(if complaints.is_empty() { Ended::Done } else { Ended::Incomplete })
+    Ok(if complaints.is_empty() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
 }
 
 fn check_paths(flags: &FollowFlags) -> anyhow::Result<()> {
     let dash = |path: &Path| path == Path::new("-");
-    if replaying::asked(&flags.read)? {
+    if recording_replay::asked(&flags.read)? {
         return Err(wrong_flags("a recording has no packets: use its captures"));
     }
     if flags.read.iter().filter(|path| dash(path)).count() > 1 {
@@ -99,9 +99,9 @@ fn keep(path: &Path) -> anyhow::Result<PacketFile> {
 }
 
 /// Finds a flow and prints it.
-struct Following<'f> {
+struct FlowFollower<'f> {
     name: &'f FlowName,
-    text: Conversation<Box<dyn Write + Send>>,
+    text: ConversationPrinter<Box<dyn Write + Send>>,
     file: Option<PacketFile>,
     /// Number of flows examined, and found.
     flows: u64,
@@ -110,7 +110,7 @@ struct Following<'f> {
     is_over: &'f Cell<bool>,
 }
 
-impl Following<'_> {
+impl FlowFollower<'_> {
     fn is_it(&self, flow: &Flow<'_>) -> bool {
         match self.name {
             FlowName::Id(id) => flow.id() == *id,
@@ -119,7 +119,7 @@ impl Following<'_> {
     }
 }
 
-impl Visit for Following<'_> {
+impl FlowVisitor for FlowFollower<'_> {
     fn opens(&mut self, flow: &Flow<'_>) -> bool {
         self.flows += 1;
         let is_it = self.is_it(flow);
@@ -127,7 +127,7 @@ impl Visit for Following<'_> {
         is_it
     }
 
-    fn packet(&mut self, captured: &Captured<'_>, flow: &Flow<'_>) {
+    fn packet(&mut self, captured: &CapturedPacket<'_>, flow: &Flow<'_>) {
         if self.file.is_some()
             && self.is_it(flow)
             && let Some(file) = &mut self.file
@@ -136,12 +136,12 @@ impl Visit for Following<'_> {
         }
     }
 
-    fn said(&mut self, flow: &Flow<'_>, said: Said<'_>) {
+    fn said(&mut self, flow: &Flow<'_>, said: FlowData<'_>) {
         if self.failed.is_some() || !self.is_it(flow) {
             return;
         }
         self.failed = self.text.tell(flow, said).err();
-        let is_last = matches!(said, Said::Closed(reason) if reason != CloseReason::Rst);
+        let is_last = matches!(said, FlowData::Closed(reason) if reason != CloseReason::Rst);
         // Another flow may have the same Community ID.
         let is_only = matches!(self.name, FlowName::Id(_));
         if is_last && is_only || self.failed.is_some() && self.file.is_none() {

@@ -1,25 +1,25 @@
 //! `netalytics interfaces`: lists capture interfaces.
 
 use anyhow::Context;
-use capture::interfaces::{Interface, interfaces};
+use capture::interfaces::{NetworkInterface, interfaces};
 
 use super::listing;
-use crate::failure::Ended;
-use crate::flags::{Format, ListFlags};
+use crate::failure::CommandOutcome;
+use crate::flags::{ListFlags, OutputFormat};
 use crate::output;
 
 /// Lists the requested interfaces.
-pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
+pub fn list(flags: &ListFlags) -> anyhow::Result<CommandOutcome> {
     let all = interfaces().context("cannot list the interfaces")?;
     let chosen = listing::choose("interface", &all, |i| &i.name, &flags.names)?;
     let rows: Vec<Vec<String>> = chosen.iter().map(|i| row(i)).collect();
     match flags.format() {
-        Format::Table => output::print(text(&rows).as_bytes()),
+        OutputFormat::Table => output::print(text(&rows).as_bytes()),
         format => listing::print_rows(&["interface", "state", "addresses"], &rows, format),
     }
 }
 
-fn row(interface: &Interface) -> Vec<String> {
+fn row(interface: &NetworkInterface) -> Vec<String> {
     let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
     vec![interface.name.clone(), interface.state.to_string(), addresses.join(" ")]
 }

@@ -1,11 +1,11 @@
 //! `netalytics` without arguments: a short description with three examples.
 
-use crate::failure::Ended;
+use crate::failure::CommandOutcome;
 use crate::flags::help;
 use crate::output;
 
 /// Prints a short help.
-pub fn introduce() -> anyhow::Result<Ended> {
+pub fn introduce() -> anyhow::Result<CommandOutcome> {
     let first_line = help::ABOUT.lines().next().unwrap_or_default();
     output::print(format!("{first_line}\n\n{}\n", help::EXAMPLES).as_bytes())
 }

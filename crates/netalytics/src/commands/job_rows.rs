@@ -1,18 +1,18 @@
 //! `netalytics jobs results`: rows of a job so far, formatted as by `query`.
 
 use anyhow::anyhow;
-use sinks::table::Style;
-use sinks::{Pace, Sink, Table};
+use sinks::table::TableStyle;
+use sinks::{Sink, TableSink, WindowPace};
 
-use super::remote::{Remote, encoded};
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::Format;
-use crate::live::Owner;
-use crate::output::{self, Destination};
-use crate::served::rows::{Served, results as served_results, without_coverage};
+use super::remote::{ServerClient, encoded};
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::OutputFormat;
+use crate::live_capture::FileOwner;
+use crate::output::{self, OutputDestination};
+use crate::remote_job::rows::{JobResultReader, results as served_results, without_coverage};
 
 /// Selection of rows.
-pub struct Which {
+pub struct JobRowSelection {
     /// Number of the job.
     pub job: String,
     /// Result by name or index; default: the first.
@@ -22,19 +22,23 @@ pub struct Which {
 }
 
 /// Prints all rows, page by page.
-pub fn results(remote: &Remote, which: &Which, format: Format) -> anyhow::Result<Ended> {
+pub fn results(
+    remote: &ServerClient,
+    which: &JobRowSelection,
+    format: OutputFormat,
+) -> anyhow::Result<CommandOutcome> {
     match format {
-        Format::Table => as_table(remote, which),
-        Format::Jsonl => as_sent(remote, which, "jsonl"),
-        Format::Csv => as_sent(remote, which, "csv"),
-        Format::Parquet => {
+        OutputFormat::Table => as_table(remote, which),
+        OutputFormat::Jsonl => as_sent(remote, which, "jsonl"),
+        OutputFormat::Csv => as_sent(remote, which, "csv"),
+        OutputFormat::Parquet => {
             Err(wrong_flags("the formats of jobs results are table, jsonl and csv; the API also has Parquet"))
         }
     }
 }
 
 /// Copies the server's format; the CSV header is written once for all pages.
-fn as_sent(remote: &Remote, which: &Which, word: &str) -> anyhow::Result<Ended> {
+fn as_sent(remote: &ServerClient, which: &JobRowSelection, word: &str) -> anyhow::Result<CommandOutcome> {
     let result = which.result.iter().map(|result| format!("&result={}", encoded(result))).collect::<String>();
     let path = format!("/api/v1/jobs/{}/rows?limit=10000&format={word}{result}{}", which.job, which.params);
     let mut after = String::new();
@@ -45,22 +49,22 @@ fn as_sent(remote: &Remote, which: &Which, word: &str) -> anyhow::Result<Ended> 
         output::print(&page.body[names.map_or(0, |end| end + 1)..])?;
         match page.next {
             Some(next) => after = format!("&after={next}"),
-            None => return Ok(Ended::Done),
+            None => return Ok(CommandOutcome::Done),
         }
     }
 }
 
-fn as_table(remote: &Remote, which: &Which) -> anyhow::Result<Ended> {
+fn as_table(remote: &ServerClient, which: &JobRowSelection) -> anyhow::Result<CommandOutcome> {
     let job = remote.json("GET", &format!("/api/v1/jobs/{}", which.job), None)?;
     let query = job["query"].as_str().unwrap_or_default();
     let plan = query::check(query, &parsers::registry::schemas(), &()).ok();
     let plan = plan.map(|query| planner::lower(&query));
     let all = served_results(remote, &which.job, plan.as_ref())?;
     let (mut served, others) = chosen(all, which)?;
-    let destination = Destination::open(None, Owner::Us)?;
+    let destination = OutputDestination::open(None, FileOwner::Us)?;
     let (width, height) = destination.terminal.then(output::terminal_size).flatten().unzip();
-    let style = Style { width, height, pace: Pace::Whole, ..Style::default() };
-    let mut sink = Table::new(destination.writer, &[served.head.clone()], style);
+    let style = TableStyle { width, height, pace: WindowPace::Whole, ..TableStyle::default() };
+    let mut sink = TableSink::new(destination.writer, &[served.head.clone()], style);
     match write(remote, &mut served, &mut sink)? {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
@@ -70,11 +74,14 @@ fn as_table(remote: &Remote, which: &Which) -> anyhow::Result<Ended> {
         let others = others.join(", ");
         output::complain(&format!("note: the job has other results, which --result shows: {others}"));
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// The selected result, and the names of the others.
-fn chosen(mut all: Vec<Served>, which: &Which) -> anyhow::Result<(Served, Vec<String>)> {
+fn chosen(
+    mut all: Vec<JobResultReader>,
+    which: &JobRowSelection,
+) -> anyhow::Result<(JobResultReader, Vec<String>)> {
     let names: Vec<String> = all.iter().map(|of| of.head.processor.clone().unwrap_or_default()).collect();
     let at = match &which.result {
         None => 0,
@@ -93,7 +100,11 @@ fn chosen(mut all: Vec<Served>, which: &Which) -> anyhow::Result<(Served, Vec<St
 }
 
 /// Writes all rows; the inner error is that of the output.
-fn write(remote: &Remote, served: &mut Served, sink: &mut dyn Sink) -> anyhow::Result<std::io::Result<()>> {
+fn write(
+    remote: &ServerClient,
+    served: &mut JobResultReader,
+    sink: &mut dyn Sink,
+) -> anyhow::Result<std::io::Result<()>> {
     loop {
         let (batches, has_more) = served.next(remote)?;
         for batch in batches.iter().map(without_coverage).filter(|batch| batch.rows() > 0) {

@@ -5,9 +5,9 @@ use sinks::table::{escape, pad};
 
 use super::jobs::JOB;
 use super::listing::{listed, print_things, text, with_times};
-use super::remote::Remote;
-use crate::failure::Ended;
-use crate::flags::Format;
+use super::remote::ServerClient;
+use crate::failure::CommandOutcome;
+use crate::flags::OutputFormat;
 use crate::output;
 
 /// Fields of a job shown first, by their API names and labels.
@@ -33,15 +33,15 @@ const LINES: [(&str, &str); 18] = [
 ];
 
 /// Shows a job: as text for people, or as JSON with the counters of its agents (`agents`).
-pub fn show(remote: &Remote, job: &str, format: Format) -> anyhow::Result<Ended> {
+pub fn show(remote: &ServerClient, job: &str, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
     let mut shown = remote.json("GET", &format!("/api/v1/jobs/{job}"), None)?;
-    if matches!(format, Format::Csv | Format::Parquet) {
+    if matches!(format, OutputFormat::Csv | OutputFormat::Parquet) {
         return print_things(&JOB, &[shown], format);
     }
     let told = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
     // For a query over both taps: number of requests by tap.
     shown["taps"] = told["taps"].clone();
-    if format == Format::Jsonl {
+    if format == OutputFormat::Jsonl {
         shown["agents"] = told["agents"].clone();
         return print_things(&JOB, &[shown], format);
     }

@@ -6,12 +6,12 @@ use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::listing::{print_things, with_times};
-use super::remote::{Remote, encoded, labels};
+use super::remote::{ServerClient, encoded, labels};
 use super::{access, job_rows, job_sheet};
-use crate::failure::Ended;
-use crate::flags::Format;
-use crate::flags::bus::{Bus, Merging};
-use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb, StartFlags};
+use crate::failure::CommandOutcome;
+use crate::flags::OutputFormat;
+use crate::flags::bus::{BusFlag, MergeEngineFlag};
+use crate::flags::service::{AgentsFlags, AgentsVerb, JobStartFlags, JobsFlags, JobsVerb};
 use crate::output;
 use crate::secret_file::SecretFile;
 
@@ -22,8 +22,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(super) const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
 
 /// Lists jobs, or runs a subcommand.
-pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
-    let remote = Remote::of(&flags.server)?;
+pub fn jobs(flags: &JobsFlags) -> anyhow::Result<CommandOutcome> {
+    let remote = ServerClient::of(&flags.server)?;
     let format = flags.server.format;
     let numbered = |job: &str| numbered(&remote, job);
     match &flags.what {
@@ -42,7 +42,7 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
             let params = [("since", since), ("until", until)];
             let given = params.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
             let params: String = given.map(|(name, value)| format!("&{name}={}", encoded(value))).collect();
-            let which = job_rows::Which { job: numbered(job)?, result: result.clone(), params };
+            let which = job_rows::JobRowSelection { job: numbered(job)?, result: result.clone(), params };
             job_rows::results(&remote, &which, format)
         }
     }
@@ -50,7 +50,7 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
 
 /// Prints an accepted job after its agents have replied. A one-off job that no agent runs ends immediately, which is an
 /// error.
-fn begun(remote: &Remote, mut job: Value, format: Format) -> anyhow::Result<Ended> {
+fn begun(remote: &ServerClient, mut job: Value, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
     let id = job["id"].as_str().unwrap_or_default().to_owned();
     let since = Instant::now();
     while job["kind"] == "one_off" && job["state"] == "arming" && since.elapsed() < ANSWERS_WAIT {
@@ -62,13 +62,13 @@ fn begun(remote: &Remote, mut job: Value, format: Format) -> anyhow::Result<Ende
     if has_failed {
         let why = job["reason"].as_str().unwrap_or("no agent ran it");
         output::complain(&format!("error: job {id} ended: {why}"));
-        return Ok(Ended::Incomplete);
+        return Ok(CommandOutcome::Incomplete);
     }
     Ok(printed)
 }
 
 /// Body of the submission.
-fn start(asked: &StartFlags) -> anyhow::Result<Value> {
+fn start(asked: &JobStartFlags) -> anyhow::Result<Value> {
     let is_standing = asked.standing || asked.keep_tuples;
     Ok(json!({
         "query": asked.query, "name": asked.name.as_deref().unwrap_or_default(),
@@ -76,12 +76,12 @@ fn start(asked: &StartFlags) -> anyhow::Result<Value> {
         "on": labels(&asked.on, "--on wants LABEL=VALUE")?, "redact": !asked.raw,
         "interfaces": asked.interface, "capture_filter": asked.capture_filter, "to": asked.to,
         "keep": if asked.keep_tuples { "tuples" } else { "results" },
-        "network": asked.by_network, "bus": asked.bus.map(Bus::word), "engine": asked.engine.map(Merging::word),
+        "network": asked.by_network, "bus": asked.bus.map(BusFlag::word), "engine": asked.engine.map(MergeEngineFlag::word),
     }))
 }
 
 /// Number of a job by number or name; among several with the name, the unfinished one.
-fn numbered(remote: &Remote, job: &str) -> anyhow::Result<String> {
+fn numbered(remote: &ServerClient, job: &str) -> anyhow::Result<String> {
     if job.parse::<u64>().is_ok() {
         return Ok(job.to_owned());
     }
@@ -101,8 +101,8 @@ fn numbered(remote: &Remote, job: &str) -> anyhow::Result<String> {
 }
 
 /// Lists agents, or runs a subcommand.
-pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
-    let remote = Remote::of(&flags.server)?;
+pub fn agents(flags: &AgentsFlags) -> anyhow::Result<CommandOutcome> {
+    let remote = ServerClient::of(&flags.server)?;
     match &flags.what {
         None => {}
         Some(AgentsVerb::Enrol { name, expires, out }) => {
@@ -121,7 +121,7 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
         }
         Some(AgentsVerb::Revoke { name }) => {
             remote.ask("DELETE", &format!("/api/v1/enrolments/{}", encoded(name)))?;
-            return Ok(Ended::Done);
+            return Ok(CommandOutcome::Done);
         }
     }
     let found = remote.json("GET", "/api/v1/agents", None)?;
@@ -133,12 +133,12 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
     )
 }
 
-fn all_jobs(remote: &Remote) -> anyhow::Result<Vec<Value>> {
+fn all_jobs(remote: &ServerClient) -> anyhow::Result<Vec<Value>> {
     all(remote, "/api/v1/jobs?limit=1000", "jobs", "before")
 }
 
 /// All entries of a list, page by page; `next` of a page is the parameter `cursor` of the following one.
-pub(super) fn all(remote: &Remote, path: &str, of: &str, cursor: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) fn all(remote: &ServerClient, path: &str, of: &str, cursor: &str) -> anyhow::Result<Vec<Value>> {
     let (mut found, mut from) = (Vec::new(), String::new());
     loop {
         let page = remote.json("GET", &format!("{path}{from}"), None)?;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sinks::table::{escape, pad};
-use sinks::{Csv, Jsonl, ResultHead, Sink};
+use sinks::{CsvSink, JsonlSink, ResultHead, Sink};
 use tuple::{DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::Format;
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::OutputFormat;
 use crate::output;
 
 /// Entries of `all` selected by `names`; all if `names` is empty.
@@ -31,10 +31,14 @@ pub fn choose<'a, T>(
 }
 
 /// Prints API objects, one row each: selected columns for people, all fields as JSON lines.
-pub fn print_things(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
+pub fn print_things(
+    columns: &[&'static str],
+    things: &[Value],
+    format: OutputFormat,
+) -> anyhow::Result<CommandOutcome> {
     match format {
-        Format::Table => output::print(listed(columns, things).as_bytes()),
-        Format::Jsonl => {
+        OutputFormat::Table => output::print(listed(columns, things).as_bytes()),
+        OutputFormat::Jsonl => {
             let lines: String = things.iter().map(|thing| format!("{thing}\n")).collect();
             output::print(lines.as_bytes())
         }
@@ -101,7 +105,11 @@ pub fn with_times(mut things: Vec<Value>, names: &[(&str, &str)]) -> Vec<Value> 
 }
 
 /// Prints rows of text; an empty cell is null.
-pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format) -> anyhow::Result<Ended> {
+pub fn print_rows(
+    columns: &[&'static str],
+    rows: &[Vec<String>],
+    format: OutputFormat,
+) -> anyhow::Result<CommandOutcome> {
     let fields = columns.iter().map(|name| Field::new(name, DataType::Text, Unit::None, "")).collect();
     let schema = Arc::new(Schema {
         name: "list".into(),
@@ -111,7 +119,7 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     });
     let ids: Vec<FieldId> = schema.ids().collect();
     let mut writer = TupleWriter::new(schema, &ids);
@@ -125,9 +133,9 @@ pub fn print_rows(columns: &[&'static str], rows: &[Vec<String>], format: Format
     let head =
         [ResultHead { columns: columns.iter().map(ToString::to_string).collect(), ..ResultHead::default() }];
     let mut sink: Box<dyn Sink + '_> = match format {
-        Format::Csv => Box::new(Csv::new(&mut out, &head)),
-        Format::Parquet => return Err(wrong_flags("the formats of lists are table, jsonl and csv")),
-        _ => Box::new(Jsonl::new(&mut out, &head)),
+        OutputFormat::Csv => Box::new(CsvSink::new(&mut out, &head)),
+        OutputFormat::Parquet => return Err(wrong_flags("the formats of lists are table, jsonl and csv")),
+        _ => Box::new(JsonlSink::new(&mut out, &head)),
     };
     sink.write(0, &writer.finish())?;
     sink.finish()?;

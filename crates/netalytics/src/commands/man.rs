@@ -7,12 +7,12 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::{parsers, processors};
-use crate::failure::Ended;
+use crate::failure::CommandOutcome;
 use crate::flags::{self, help};
 use crate::output;
 
 /// Prints the page in roff.
-pub fn print() -> anyhow::Result<Ended> {
+pub fn print() -> anyhow::Result<CommandOutcome> {
     let page = page()?;
     output::print(&page)
 }

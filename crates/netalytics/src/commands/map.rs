@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 
-use crate::commands::work::Telling;
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::{MapFlags, MapFormat, ShownNames};
-use crate::looking::{self, look};
-use crate::mapping::edges::Asked;
-use crate::mapping::{dot, json, screen};
+use crate::commands::run_query::Verbosity;
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::{HostNameSource, MapFlags, MapFormat};
+use crate::multi_query::{self, look};
+use crate::service_map::edges::MapQueries;
+use crate::service_map::{dot, json, screen};
 use crate::{dns_names, hosts, output};
 
 /// Reads the input and prints the edges.
-pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    let by_dns = flags.names == ShownNames::Dns;
+pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+    let by_dns = flags.names == HostNameSource::Dns;
     if by_dns && !dns_names::can_be_read_twice(&flags.look.read) {
         return Err(wrong_flags("--names dns reads the input twice: use files (-r FILE)"));
     }
     let mut names = hosts::read(flags.hosts.as_deref())?;
-    let asked = Asked::new();
-    let (rows, summary) = look(&flags.look, &asked.texts, Telling::of(quiet, verbose))?;
+    let asked = MapQueries::new();
+    let (rows, summary) = look(&flags.look, &asked.texts, Verbosity::of(quiet, verbose))?;
     let edges = asked.edges(&rows);
     hosts::add_those_of_captures(&flags.look.read, &mut names);
     let mut names = names.names;
@@ -28,12 +28,12 @@ pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended
     if flags.no_resolve {
         names = HashMap::new();
     }
-    let inputs = looking::names(&flags.look);
+    let inputs = multi_query::names(&flags.look);
     let text = match flags.format {
-        MapFormat::Text => screen::text(&edges, &inputs.join(", "), &names, looking::width()),
+        MapFormat::Text => screen::text(&edges, &inputs.join(", "), &names, multi_query::width()),
         MapFormat::Json => format!("{:#}\n", json::document(&edges, &asked.texts, &inputs, &names)),
         MapFormat::Dot => dot::text(&edges, &names),
     };
     let ended = output::print(output::visible_lines(&text).as_bytes())?;
-    Ok(looking::told(&summary, ended, verbose))
+    Ok(multi_query::told(&summary, ended, verbose))
 }

@@ -8,31 +8,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bus::lanes::log::Capture;
+use bus::lanes::log::CaptureBytes;
 use bus::{NewTopic, ProducerConfig};
-use capture::live::Stop;
-use capture::seccomp::{Files, Network};
-use monitor::allowance::Allowance;
-use monitor::job::Config;
-use monitor::{Input, SharedSlice, SharedTaps};
+use capture::live::StopSignal;
+use capture::seccomp::{FileAccess, NetworkAccess};
+use monitor::allowance::PacketAllowance;
+use monitor::job::JobConfig;
+use monitor::{JobInput, SharedSlice, SharedTaps};
 use plan::{Dataflow, Plan};
-use runner::bus::Publishing;
-use runner::{Frames, Memory, Relay, Summary, Writing};
-use tuple::{Origin, Redactor, Secret};
+use runner::bus::PublishRun;
+use runner::{FrameWriter, MemoryDivision, RelayRun, RowWriting, RunSummary};
+use tuple::{AgentOrigin, RedactionSecret, Redactor};
 
-use crate::commands::work;
-use crate::failure::{Ended, wrong_flags};
+use crate::commands::run_query;
+use crate::failure::{CommandOutcome, wrong_flags};
 use crate::flags::MonitorFlags;
 use crate::flags::live::LiveFlags;
-use crate::lease::{End, Lease};
-use crate::live;
-use crate::orders::{block, order};
-use crate::publishing::{KEPT, LAST, PARTITIONS, Publication, Publisher, UNACKNOWLEDGED_BYTES, dropped};
-use crate::signals::Signals;
+use crate::kafka_publish::{
+    KEPT, KafkaPublisher, LAST, PARTITIONS, TopicPublication, UNACKNOWLEDGED_BYTES, dropped,
+};
+use crate::lease::{LeaseEnd, MonitorLease};
+use crate::live_capture;
+use crate::process_input::{block, order};
+use crate::signals::SignalHandlers;
 use crate::{kafka, output};
 
 /// Runs the order.
-pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
+pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     let order = order(&block(&mut io::stdin().lock())?)?;
     let mut plan = order.plan;
     flags.limits.bound(&mut plan);
@@ -41,18 +43,18 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         false => planner::give_tuples_of_each(&mut plan),
     };
     let capturing = flags.live.is_live();
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let input = match &flags.demo {
         Some(capture) => {
             let pause = Duration::from_nanos(flags.demo_pause.unsigned_abs());
             let filter = flags.live.capture_filter.clone().unwrap_or_default();
             let live = LiveFlags { filter, ..flags.live.clone() };
-            let source = capture::Again::new(capture, pause, &stop);
+            let source = capture::LoopedReplay::new(capture, pause, &stop);
             let source = Box::new(if flags.demo_in_step { source.in_step() } else { source });
-            Input::Each(vec![live::filter(source, &live)?])
+            JobInput::Each(vec![live_capture::filter(source, &live)?])
         }
         // The parent process receives the problem and decides whether to wait.
-        None => work::open(
+        None => run_query::open(
             &flags.read,
             &LiveFlags { no_wait: true, ..flags.live.clone() },
             flags.workers,
@@ -62,10 +64,10 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     };
     let (taps, slice) = (SharedTaps::new(order.taps.clone()), SharedSlice::default());
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
+    let allowance = order.packets_max.map(|packets| PacketAllowance::new(packets, &stop));
     let keep = || {
         let told = (taps.clone(), slice.clone(), allowance.clone());
-        Lease::keep(lasts, &stop, told).context("cannot keep the lease")
+        MonitorLease::keep(lasts, &stop, told).context("cannot keep the lease")
     };
     let (mut publisher, mut kept) = (None, None);
     if !order.topics.is_empty() {
@@ -79,33 +81,33 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         )?);
     }
     if capturing {
-        live::give_up_privileges(&flags.live)?;
+        live_capture::give_up_privileges(&flags.live)?;
     }
-    let signals = Signals::end_unwatched(&stop).context("cannot handle signals")?;
+    let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
-        let network = if publisher.is_some() { Network::Internet } else { Network::Closed };
-        live::restrict_system_calls(&flags.live, Files::ReadOnly, network);
+        let network = if publisher.is_some() { NetworkAccess::Internet } else { NetworkAccess::Closed };
+        live_capture::restrict_system_calls(&flags.live, FileAccess::ReadOnly, network);
     }
     signals.watch().context("cannot handle signals")?;
     let lease = kept.map_or_else(keep, Ok)?;
     let limits = flags.limits.of_run();
-    let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
+    let mut config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits);
     config.allowance = allowance;
     config.monitor.taps = Some(taps);
     config.monitor.slice = Some(slice);
     config.monitor.origin = Arc::new(order.origin);
     // Output leaves the machine, so it is redacted.
-    config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
+    config.stream.redactor = order.redaction.map(|key| Redactor::new(RedactionSecret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
     // Live sources observe it themselves: packets that have arrived are still processed.
     let heeded = (!capturing && flags.demo.is_none()).then_some(&stop);
     let why = || {
-        let why = lease.ended().and_then(End::why).or(signals.name()).map(str::to_owned);
+        let why = lease.ended().and_then(LeaseEnd::why).or(signals.name()).map(str::to_owned);
         why.filter(|_| stop.is_asked())
     };
     let summary = match publisher {
         None => {
-            let relay = Relay::start(&plan, &config, input, &mut out);
+            let relay = RelayRun::start(&plan, &config, input, &mut out);
             let mut relay = relay.context("cannot start the workers")?;
             relay.go(heeded);
             let summary = relay.end(&plan, why()).context("nobody listens")?;
@@ -117,26 +119,26 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             publish(publisher, (&plan, &dataflows), &config, input, why, &mut out)?
         }
     };
-    Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+    Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
 }
 
 /// Publishes results, and reports progress.
 fn publish(
-    Publisher { producer, lane, what, begins_ns, feedback }: Publisher,
+    KafkaPublisher { producer, lane, what, begins_ns, feedback }: KafkaPublisher,
     (plan, dataflows): (&Plan, &[Dataflow]),
-    config: &Config,
-    (input, heeded): (Input, Option<&Stop>),
+    config: &JobConfig,
+    (input, heeded): (JobInput, Option<&StopSignal>),
     why: impl Fn() -> Option<String>,
     out: &mut dyn Write,
-) -> anyhow::Result<Summary> {
+) -> anyhow::Result<RunSummary> {
     let to = (producer.clone(), what, begins_ns);
-    let mut publishing = Publishing::start((plan, dataflows), config, input, to, feedback)
+    let mut publishing = PublishRun::start((plan, dataflows), config, input, to, feedback)
         .context("cannot start the workers")?;
-    let mut frames = Frames::new(out, config.allowance.clone());
+    let mut frames = FrameWriter::new(out, config.allowance.clone());
     let went = publishing.go(&lane, heeded, &mut |_| {}, &mut |_| {}, Some(&mut frames));
     let loss = publishing.capture_loss();
     let (mut summary, flushed) = publishing.end(plan, LAST, why());
-    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
+    lane.end(Some(CaptureBytes { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
     // Undelivered records are lost at the end of this process and must be reported.
     went.and(flushed)?;
     summary.output_errors.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
@@ -149,13 +151,13 @@ fn publish(
 fn open_publisher(
     flags: &MonitorFlags,
     (plan, dataflows): (&Plan, &[Dataflow]),
-    (topics, job, origin): (&[String], u64, &Origin),
-    stop: &Stop,
-) -> anyhow::Result<Publisher> {
+    (topics, job, origin): (&[String], u64, &AgentOrigin),
+    stop: &StopSignal,
+) -> anyhow::Result<KafkaPublisher> {
     let brokers = flags.kafka.as_deref().ok_or_else(|| wrong_flags("the order needs --kafka"))?;
     let kafka = kafka::of(brokers, &flags.client)?;
     let agent = origin.agent.clone().unwrap_or_default();
-    let publication = Publication {
+    let publication = TopicPublication {
         plan,
         dataflows,
         read: &flags.read,

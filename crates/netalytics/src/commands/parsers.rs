@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use tuple::family::AGENT_DOC;
-use tuple::{AGENT, DataType, Family, Field, LABELS, Schema, Unit, common};
+use tuple::{AGENT, ColumnFamily, DataType, Field, LABELS, Schema, Unit, common};
 
 use super::listing;
-use crate::failure::Ended;
-use crate::flags::{Format, ListFlags};
+use crate::failure::CommandOutcome;
+use crate::flags::{ListFlags, OutputFormat};
 use crate::output;
 
 /// Lists the requested parsers.
-pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
+pub fn list(flags: &ListFlags) -> anyhow::Result<CommandOutcome> {
     let all = parsers::registry::schemas();
     let chosen = listing::choose("parser", &all, |s| s.name.as_ref(), &flags.names)?;
     match flags.format() {
-        Format::Table => output::print(text(&chosen).as_bytes()),
+        OutputFormat::Table => output::print(text(&chosen).as_bytes()),
         format => listing::print_rows(
             &["parser", "field", "type", "unit", "default", "doc"],
             &rows(&chosen),
@@ -68,8 +68,8 @@ fn items(fields: &[Field], default: impl Fn(&Field) -> &'static str) -> Vec<(Str
 }
 
 /// Families of columns created on use in a query.
-fn families(families: &[Family]) -> Vec<(String, String)> {
-    let item = |family: &Family| {
+fn families(families: &[ColumnFamily]) -> Vec<(String, String)> {
+    let item = |family: &ColumnFamily| {
         (format!("{}.NAME  text", family.name), format!("{} NAME, by any name", family.doc))
     };
     families.iter().map(item).collect()

@@ -1,21 +1,21 @@
 //! `netalytics processors`: blocks of PROCESS with their arguments and an example of each.
 
 use query::blocks::{ARGS, ArgDoc, BLOCKS, BlockDoc};
-use query::{FUNCTIONS, Function};
+use query::{FUNCTIONS, FunctionDoc};
 
 use super::listing;
-use crate::failure::Ended;
-use crate::flags::{Format, ListFlags};
+use crate::failure::CommandOutcome;
+use crate::flags::{ListFlags, OutputFormat};
 use crate::output;
 
 /// Arguments of a block and an example query, which the language's table does not contain.
-struct Usage {
+struct BlockUsage {
     block: &'static str,
     args: &'static [&'static str],
     example: &'static str,
 }
 
-const USAGES: &[Usage] = &[
+const USAGES: &[BlockUsage] = &[
     usage("diff", &[], "PARSE tcp_conn_time PROCESS (diff-avg)"),
     usage("group", &["group", "groups_max"], "PARSE http PROCESS (diff-group: group=url_template)"),
     usage("count", &[], "PARSE http PROCESS (group-count: group=client_ip)"),
@@ -53,15 +53,15 @@ const USAGES: &[Usage] = &[
 /// Arguments of every processor.
 const WINDOW_ARGS: &[&str] = &["w", "slide", "lateness"];
 
-const fn usage(block: &'static str, args: &'static [&'static str], example: &'static str) -> Usage {
-    Usage { block, args, example }
+const fn usage(block: &'static str, args: &'static [&'static str], example: &'static str) -> BlockUsage {
+    BlockUsage { block, args, example }
 }
 
 /// Lists the requested blocks.
-pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
+pub fn list(flags: &ListFlags) -> anyhow::Result<CommandOutcome> {
     let chosen = listing::choose("block", BLOCKS, |b| b.name, &flags.names)?;
     match flags.format() {
-        Format::Table => output::print(text(&chosen).as_bytes()),
+        OutputFormat::Table => output::print(text(&chosen).as_bytes()),
         format => listing::print_rows(&["block", "doc", "args", "example"], &rows(&chosen), format),
     }
 }
@@ -94,7 +94,7 @@ fn text(blocks: &[&BlockDoc]) -> String {
     listing::definitions(&mut out, &ARGS.iter().filter(reads).map(arg).collect::<Vec<_>>());
     if blocks.len() == BLOCKS.len() {
         out.push_str("\nFunctions of values, in group=, value= and of=, and in SELECT, WHERE, HAVING and ORDER BY:\n\n");
-        let function = |f: &Function| (f.usage.to_owned(), f.doc.to_owned());
+        let function = |f: &FunctionDoc| (f.usage.to_owned(), f.doc.to_owned());
         listing::definitions(&mut out, &FUNCTIONS.iter().map(function).collect::<Vec<_>>());
     }
     out.push_str("\nExamples:\n\n");
@@ -113,7 +113,7 @@ fn rows(blocks: &[&BlockDoc]) -> Vec<Vec<String>> {
     blocks.iter().map(row).collect()
 }
 
-fn usage_of(block: &BlockDoc) -> Option<&'static Usage> {
+fn usage_of(block: &BlockDoc) -> Option<&'static BlockUsage> {
     USAGES.iter().find(|u| u.block == block.name)
 }
 

@@ -5,56 +5,57 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bus::lanes::log::Capture;
-use bus::{Error, NewTopic, ProducerConfig};
-use capture::live::Stop;
-use capture::seccomp::{Files, Network};
-use monitor::Job;
+use bus::lanes::log::CaptureBytes;
+use bus::{BusError, NewTopic, ProducerConfig};
+use capture::live::StopSignal;
+use capture::seccomp::{FileAccess, NetworkAccess};
+use monitor::MonitorJob;
 use plan::{Dataflow, Plan};
-use runner::bus::{self as crossing, Changed, Publishing};
-use runner::{Memory, Writing};
-use tuple::{Origin, Redactor};
+use runner::bus::{self as crossing, CeilingChange, PublishRun};
+use runner::{MemoryDivision, RowWriting};
+use tuple::{AgentOrigin, Redactor};
 
-use crate::away_notice::ROOM;
-use crate::commands::work;
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::Progress as When;
-use crate::flags::bus::{Away, Compression, PublishFlags, Published};
-use crate::live::{self, Owner};
-use crate::progress::Progress;
-use crate::publishing::{LAST, Publication, Publisher, dropped};
+use crate::broker_notice::ROOM;
+use crate::commands::run_query;
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::ProgressMode as When;
+use crate::flags::bus::{BrokerOutagePolicy, PublishContentFlag, PublishFlags, RecordCompression};
+use crate::kafka_publish::{KafkaPublisher, LAST, TopicPublication, dropped};
+use crate::live_capture::{self, FileOwner};
+use crate::progress::ReadProgress;
 use crate::redaction::secret;
-use crate::signals::Signals;
-use crate::stats::Stats;
+use crate::signals::SignalHandlers;
+use crate::stats::WorkerStats;
 use crate::summary_file::SummaryFile;
-use crate::{hosts, kafka, output, query_text, why};
+use crate::{diagnose_empty, hosts, kafka, output, query_text};
 
 /// Remaining wait after other records were not acknowledged in time.
 const NO_MORE: Duration = Duration::from_secs(1);
 
 /// Publishes until the input ends.
-pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
-    let create = |path| SummaryFile::create(path, Owner::of(&flags.live));
+pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
+    let create = |path| SummaryFile::create(path, FileOwner::of(&flags.live));
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
     let (plan, dataflows) = plan(flags)?;
     if !quiet {
-        why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+        diagnose_empty::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     }
     let capturing = flags.live.is_live();
     let kafka = kafka::of(&flags.kafka.kafka, &flags.kafka.client)?;
     let limits = flags.limits.of_run();
-    let memory = Memory::divide(&limits, &plan, Writing::AtOnce);
+    let memory = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce);
     let mut config = memory.config(&limits);
-    config.monitor.origin = Arc::new(Origin { agent: None, labels: flags.labels.iter().cloned().collect() });
+    config.monitor.origin =
+        Arc::new(AgentOrigin { agent: None, labels: flags.labels.iter().cloned().collect() });
     // Output leaves the machine, so it is redacted.
     if !flags.no_redact {
         config.stream.redactor = Some(Redactor::new(secret(flags.redact_key.as_deref())?));
     }
     let topics = topics(&plan);
 
-    let stop = Stop::default();
-    let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
-    let publication = Publication {
+    let stop = StopSignal::default();
+    let input = run_query::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
+    let publication = TopicPublication {
         plan: &plan,
         dataflows: &dataflows,
         read: &flags.read,
@@ -70,13 +71,13 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         capturing,
         quiet,
     };
-    let Publisher { producer, lane, what, begins_ns, feedback } = publication.open(&kafka, &stop)?;
+    let KafkaPublisher { producer, lane, what, begins_ns, feedback } = publication.open(&kafka, &stop)?;
     if capturing {
-        live::give_up_privileges(&flags.live)?;
+        live_capture::give_up_privileges(&flags.live)?;
     }
-    let signals = Signals::end_unwatched(&stop).context("cannot handle signals")?;
+    let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
-        live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Internet);
+        live_capture::restrict_system_calls(&flags.live, FileAccess::ReadOnly, NetworkAccess::Internet);
     }
     signals.watch().context("cannot handle signals")?;
     if !quiet {
@@ -87,12 +88,12 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         ));
     }
     let mut publishing =
-        Publishing::start((&plan, &dataflows), &config, input, (producer.clone(), what, begins_ns), feedback)
+        PublishRun::start((&plan, &dataflows), &config, input, (producer.clone(), what, begins_ns), feedback)
             .context("cannot start the workers")?;
     // Live sources observe it themselves: packets that have arrived are still processed.
     let heeded = (!capturing).then_some(&stop);
-    let (mut stats, progress) = (Stats::new(None, signals.stats()), Progress::new(When::Never));
-    let mut look = |job: &Job| stats.tick(|| job.readings(), &progress);
+    let (mut stats, progress) = (WorkerStats::new(None, signals.stats()), ReadProgress::new(When::Never));
+    let mut look = |job: &MonitorJob| stats.tick(|| job.readings(), &progress);
     let went = publishing.go(&lane, heeded, &mut notes(quiet), &mut look, None);
     let cut_short = signals.name().filter(|_| !capturing).map(|signal| {
         format!("{signal} ended the run before the end of the input; the published data is incomplete")
@@ -100,13 +101,13 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let loss = publishing.capture_loss();
     let patience = match &went {
         // It has already waited.
-        Err(Error::Stopped(_)) => NO_MORE,
+        Err(BusError::Stopped(_)) => NO_MORE,
         _ if signals.name().is_some() => ROOM,
         _ => LAST,
     };
     let (mut summary, flushed) = publishing.end(&plan, patience, cut_short);
     let patience = if flushed.is_ok() { kafka::PATIENCE } else { NO_MORE };
-    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), patience);
+    lane.end(Some(CaptureBytes { seen_bytes: loss.seen, unseen_bytes: loss.lost }), patience);
     summary.memory = Some(memory);
     let mut wrong: Vec<String> =
         [went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()).collect();
@@ -118,13 +119,13 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         output::complain_lines(summary.text().trim_end());
     }
     summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
-    Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+    Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
 }
 
 /// Prints the start and end of reduced sampling.
-fn notes(quiet: bool) -> impl FnMut(Changed) {
+fn notes(quiet: bool) -> impl FnMut(CeilingChange) {
     let mut lowest = 1.0;
-    move |Changed { ceiling, who }| {
+    move |CeilingChange { ceiling, who }| {
         let text = match (lowest < 1.0, ceiling < 1.0) {
             (false, true) => format!(
                 "note: {who} is behind: SAMPLE auto looks at {:.3} % of the flows, and at more once it keeps up",
@@ -151,15 +152,15 @@ fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
     flags.limits.bound(&mut plan);
     let has_processors = !plan.dataflow.pipelines.is_empty();
     let published = match (flags.publish, has_processors) {
-        (None, true) | (Some(Published::Cells), true) => Published::Cells,
-        (None, false) | (Some(Published::Tuples), _) => Published::Tuples,
-        (Some(Published::Cells), false) => {
+        (None, true) | (Some(PublishContentFlag::Cells), true) => PublishContentFlag::Cells,
+        (None, false) | (Some(PublishContentFlag::Tuples), _) => PublishContentFlag::Tuples,
+        (Some(PublishContentFlag::Cells), false) => {
             return Err(wrong_flags("--publish cells requires PROCESS"));
         }
     };
     let dataflows = match published {
-        Published::Tuples => planner::give_tuples_of_each(&mut plan),
-        Published::Cells => vec![plan.dataflow.clone()],
+        PublishContentFlag::Tuples => planner::give_tuples_of_each(&mut plan),
+        PublishContentFlag::Cells => vec![plan.dataflow.clone()],
     };
     Ok((plan, dataflows))
 }
@@ -181,19 +182,19 @@ const OF_FILES: (u64, Duration) = (8 << 20, Duration::from_millis(100));
 fn producing(flags: &PublishFlags) -> ProducerConfig {
     let given = ProducerConfig { bytes_max: flags.unacknowledged_max as u64, ..ProducerConfig::default() };
     let (bytes_max, linger) = match flags.away {
-        Away::Block if !flags.live.is_live() => (given.bytes_max.min(OF_FILES.0), OF_FILES.1),
+        BrokerOutagePolicy::Block if !flags.live.is_live() => (given.bytes_max.min(OF_FILES.0), OF_FILES.1),
         _ => (given.bytes_max, given.linger),
     };
     ProducerConfig {
         bytes_max,
         linger,
         away: match flags.away {
-            Away::Block => bus::Away::Block,
-            Away::Drop => bus::Away::Drop,
+            BrokerOutagePolicy::Block => bus::OverflowPolicy::Block,
+            BrokerOutagePolicy::Drop => bus::OverflowPolicy::Drop,
         },
         compression: match flags.compression {
-            Compression::Lz4 => bus::Compression::Lz4,
-            Compression::Zstd => bus::Compression::Zstd,
+            RecordCompression::Lz4 => bus::BatchCompression::Lz4,
+            RecordCompression::Zstd => bus::BatchCompression::Zstd,
         },
     }
 }

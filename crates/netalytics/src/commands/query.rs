@@ -3,28 +3,28 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use capture::seccomp::Files;
+use capture::seccomp::FileAccess;
 use plan::Plan;
-use sinks::{Csv, Jsonl, Parquet, Sink, Style, Table};
-use tuple::Secret;
+use sinks::{CsvSink, JsonlSink, ParquetSink, Sink, TableSink, TableStyle};
+use tuple::RedactionSecret;
 
-use crate::commands::work::{Opened, Target, Telling, work};
-use crate::commands::{compare, query_past, query_served};
-use crate::delivering;
+use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::commands::{compare, query_remote, query_stored};
 use crate::dns_names;
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::{AskFlags, Format, QueryFlags, RedactFlags, ShownNames};
-use crate::live::Owner;
-use crate::output::{self, Destination};
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::{HostNameSource, OutputFormat, QueryCommandFlags, QueryFlags, RedactFlags};
+use crate::live_capture::FileOwner;
+use crate::open_outlets;
+use crate::output::{self, OutputDestination};
 use crate::query_text;
 use crate::redaction::secret;
-use runner::Writing;
+use runner::RowWriting;
 
 const DNS_READS_TWICE: &str = "--names dns reads the input twice: use files (-r FILE)";
 
 /// Answers the query locally or by a server's agents.
-pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    let telling = Telling::of(quiet, verbose);
+pub fn query(flags: &mut QueryCommandFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+    let telling = Verbosity::of(quiet, verbose);
     let in_network = flags.query.work.network.network.is_some();
     if in_network && flags.remote.kept.server.is_some() {
         return Err(wrong_flags(
@@ -33,18 +33,18 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
     }
     if let Some(server) = &flags.remote.kept.server {
         let text = query_text::read(&flags.query.work.text)?;
-        if query_past::is_asked(&text) {
+        if query_stored::is_asked(&text) {
             let live = &flags.query.work.live;
             if !live.interfaces.is_empty() || !live.filter.is_empty() || flags.remote.by_network {
                 return Err(wrong_flags(
                     "SINCE reads stored data: interfaces and filters were set when its job was started",
                 ));
             }
-            let answer = query_past::ask(server, &flags.remote.kept, &text, compare::CONFIDENCE)?;
+            let answer = query_stored::ask(server, &flags.remote.kept, &text, compare::CONFIDENCE)?;
             return answer.print(&flags.query, &text, telling);
         }
         flags.query.work.text.query = Some(text);
-        return query_served::query(server, flags, telling);
+        return query_remote::query(server, flags, telling);
     }
     let flags = &mut flags.query;
     let text = query_text::read(&flags.work.text)?;
@@ -56,41 +56,45 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
     work(&flags.work, flags, telling)
 }
 
-impl Target for QueryFlags {
+impl ResultTarget for QueryFlags {
     /// Destination of the result, and outlets.
-    type Ready = (Destination, Option<(delivering::Ready, Option<Secret>)>);
+    type Ready = (OutputDestination, Option<(open_outlets::OpenOutlets, Option<RedactionSecret>)>);
 
     fn path(&self) -> Option<&std::path::Path> {
         self.output.as_deref()
     }
 
-    fn files(&self) -> Files {
-        Files::ReadOnly
+    fn files(&self) -> FileAccess {
+        FileAccess::ReadOnly
     }
 
-    fn writing(&self) -> Writing {
+    fn writing(&self) -> RowWriting {
         match self.format {
-            Some(Format::Parquet) => Writing::InRowGroups,
-            _ => Writing::AtOnce,
+            Some(OutputFormat::Parquet) => RowWriting::InRowGroups,
+            _ => RowWriting::AtOnce,
         }
     }
 
     fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
         let read = &self.work.read;
         let is_once = read.is_empty() || read.iter().any(|path| path.as_path() == std::path::Path::new("-"));
-        if self.names == ShownNames::Dns && self.format == Some(Format::Table) && !self.no_resolve && is_once
+        if self.names == HostNameSource::Dns
+            && self.format == Some(OutputFormat::Table)
+            && !self.no_resolve
+            && is_once
         {
             return Err(wrong_flags(DNS_READS_TWICE));
         }
-        delivering::fit(&self.outlets, plan)
+        open_outlets::fit(&self.outlets, plan)
     }
 
     fn prepare(&self) -> anyhow::Result<Self::Ready> {
-        let destination = Destination::open(self.output.as_deref(), Owner::of(&self.work.live))?;
-        if self.format == Some(Format::Parquet) && destination.terminal {
+        let destination = OutputDestination::open(self.output.as_deref(), FileOwner::of(&self.work.live))?;
+        if self.format == Some(OutputFormat::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet cannot be written to a terminal: use -o FILE"));
         }
-        let Some(outlets) = delivering::Ready::prepare(&self.outlets, self.work.text.query.as_deref())?
+        let Some(outlets) =
+            open_outlets::OpenOutlets::prepare(&self.outlets, self.work.text.query.as_deref())?
         else {
             return Ok((destination, None));
         };
@@ -108,10 +112,14 @@ impl Target for QueryFlags {
     }
 
     fn is_watched(&self, (destination, _): &Self::Ready) -> bool {
-        destination.terminal && matches!(self.format, None | Some(Format::Table))
+        destination.terminal && matches!(self.format, None | Some(OutputFormat::Table))
     }
 
-    fn open(&self, (destination, outlets): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(
+        &self,
+        (destination, outlets): Self::Ready,
+        opened: SinkContext,
+    ) -> anyhow::Result<Box<dyn Sink>> {
         let heads = opened.heads.clone();
         let sink = self.printer(destination, opened)?;
         Ok(match outlets {
@@ -123,35 +131,35 @@ impl Target for QueryFlags {
 
 impl QueryFlags {
     /// Output format.
-    pub fn format_for(&self, destination: &Destination) -> Format {
+    pub fn format_for(&self, destination: &OutputDestination) -> OutputFormat {
         match (self.format, destination.terminal) {
             (Some(format), _) => format,
-            (None, true) if !self.json => Format::Table,
-            (None, _) => Format::Jsonl,
+            (None, true) if !self.json => OutputFormat::Table,
+            (None, _) => OutputFormat::Jsonl,
         }
     }
 
-    fn printer(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn printer(&self, destination: OutputDestination, opened: SinkContext) -> anyhow::Result<Box<dyn Sink>> {
         let format = self.format_for(&destination);
         let (out, file) = (destination.writer, destination.file);
         Ok(match format {
-            Format::Jsonl => Box::new(Jsonl::new(out, &opened.heads)),
-            Format::Csv if destination.terminal => Box::new(Csv::for_eyes(out, &opened.heads)),
-            Format::Csv => Box::new(Csv::new(out, &opened.heads)),
-            Format::Table => {
+            OutputFormat::Jsonl => Box::new(JsonlSink::new(out, &opened.heads)),
+            OutputFormat::Csv if destination.terminal => Box::new(CsvSink::for_eyes(out, &opened.heads)),
+            OutputFormat::Csv => Box::new(CsvSink::new(out, &opened.heads)),
+            OutputFormat::Table => {
                 let size = destination.terminal.then(output::terminal_size).flatten();
                 let (width, height) = size.unzip();
                 let mut names: Option<HashMap<_, _>> = (!self.no_resolve).then_some(opened.names.names);
-                if let (ShownNames::Dns, Some(names)) = (self.names, &mut names) {
+                if let (HostNameSource::Dns, Some(names)) = (self.names, &mut names) {
                     self.add_dns_names(names)?;
                 }
-                Box::new(Table::new(
+                Box::new(TableSink::new(
                     out,
                     &opened.heads,
-                    Style { width, height, names, zone: self.time_zone.clone(), pace: opened.pace },
+                    TableStyle { width, height, names, zone: self.time_zone.clone(), pace: opened.pace },
                 ))
             }
-            Format::Parquet => {
+            OutputFormat::Parquet => {
                 let mut tables = opened.tables;
                 let Some(table) = tables.pop().filter(|_| tables.is_empty()) else {
                     return Err(wrong_flags(
@@ -159,7 +167,7 @@ impl QueryFlags {
                     ));
                 };
                 let parquet =
-                    Parquet::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?;
+                    ParquetSink::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?;
                 Box::new(parquet.whole_after_each_group(file))
             }
         })

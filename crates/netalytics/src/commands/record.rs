@@ -3,42 +3,42 @@
 use std::path::Path;
 
 use anyhow::Context;
-use capture::seccomp::Files;
-use plan::{Dataflow, Plan, Sample};
-use recording::{Head, Recorder, Rotation};
-use sinks::{Beside, DataSet, Sink};
-use tuple::{Secret, common};
+use capture::seccomp::FileAccess;
+use plan::{Dataflow, Plan, SampleMode};
+use recording::{FileMetadata, Recorder, RecordingRotation};
+use sinks::{DataSetSink, Sink, TeeSink};
+use tuple::{RedactionSecret, common};
 
-use crate::commands::work::{Opened, Target, Telling, work};
-use crate::delivering;
-use crate::failure::{Ended, wrong_flags};
+use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::failure::{CommandOutcome, wrong_flags};
 use crate::flags::RecordFlags;
-use crate::folder::Folder;
-use crate::live::Becoming;
+use crate::folder::OutputFolder;
+use crate::live_capture::RunUser;
+use crate::open_outlets;
 use crate::query_text;
 use crate::redaction::{behind, secret};
-use runner::Writing;
+use runner::RowWriting;
 
 /// Records the result of the query.
-pub fn record(flags: &mut RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+pub fn record(flags: &mut RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
     flags.work.text.query = Some(query_text::read(&flags.work.text)?);
-    work(&flags.work, flags, Telling::of(quiet, verbose))
+    work(&flags.work, flags, Verbosity::of(quiet, verbose))
 }
 
-impl Target for RecordFlags {
+impl ResultTarget for RecordFlags {
     /// The folder, the redaction secret, and outlets.
-    type Ready = (Folder, Option<Secret>, Option<delivering::Ready>);
+    type Ready = (OutputFolder, Option<RedactionSecret>, Option<open_outlets::OpenOutlets>);
 
     fn path(&self) -> Option<&Path> {
         None
     }
 
-    fn files(&self) -> Files {
-        Files::New
+    fn files(&self) -> FileAccess {
+        FileAccess::New
     }
 
-    fn writing(&self) -> Writing {
-        Writing::InRowGroups
+    fn writing(&self) -> RowWriting {
+        RowWriting::InRowGroups
     }
 
     /// Adds the columns that readers need: the sampling rate to scale each flow. Fields keep their names, sorted by
@@ -48,8 +48,8 @@ impl Target for RecordFlags {
         if plan.dataflow.pipelines.is_empty() {
             planner::add_origin(plan, &self.work.origin());
         }
-        delivering::fit(&self.outlets, plan)?;
-        if plan.monitor.sample == Sample::Auto && plan.dataflow.pipelines.is_empty() {
+        open_outlets::fit(&self.outlets, plan)?;
+        if plan.monitor.sample == SampleMode::Auto && plan.dataflow.pipelines.is_empty() {
             plan.monitor.parsers[0].columns.push(common::SAMPLE_RATE);
             plan.monitor.parsers[0].columns.sort_unstable();
             plan.dataflow.inputs[0].columns = plan.monitor.parsers[0].columns.clone();
@@ -65,9 +65,13 @@ impl Target for RecordFlags {
             return Err(wrong_flags("record reads captures, not recordings (-r)"));
         }
         let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
-        let becoming = Becoming::of(&self.work.live)?;
-        let folder = Folder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
-        Ok((folder, secret, delivering::Ready::prepare(&self.outlets, self.work.text.query.as_deref())?))
+        let becoming = RunUser::of(&self.work.live)?;
+        let folder = OutputFolder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
+        Ok((
+            folder,
+            secret,
+            open_outlets::OpenOutlets::prepare(&self.outlets, self.work.text.query.as_deref())?,
+        ))
     }
 
     fn start(&self, (_, _, outlets): &mut Self::Ready) -> anyhow::Result<()> {
@@ -78,21 +82,25 @@ impl Target for RecordFlags {
         (self.output.display().to_string(), false)
     }
 
-    fn open(&self, (folder, secret, outlets): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(
+        &self,
+        (folder, secret, outlets): Self::Ready,
+        opened: SinkContext,
+    ) -> anyhow::Result<Box<dyn Sink>> {
         let rotate = self.work.rotate.unwrap_or_default();
-        let bytes = rotate.bytes.unwrap_or(Rotation::default().bytes);
-        let rotation = Rotation { every_ns: rotate.every_ns, bytes };
+        let bytes = rotate.bytes.unwrap_or(RecordingRotation::default().bytes);
+        let rotation = RecordingRotation { every_ns: rotate.every_ns, bytes };
         let mut recorder = Recorder::create(&folder.reach(), rotation).with_context(|| self.unwritten())?;
         recorder = recorder.within(opened.row_group_bytes);
         for table in opened.tables {
-            let head = Head { redacted: secret.as_ref().map(Secret::name), ..table.head };
+            let head = FileMetadata { redacted: secret.as_ref().map(RedactionSecret::name), ..table.head };
             recorder.add_table(head, &table.schema, &table.columns);
         }
-        let data_set = DataSet::new(recorder);
+        let data_set = DataSetSink::new(recorder);
         Ok(match outlets {
             // Outlets receive the rows as stored, with the same redaction.
             Some(outlets) => {
-                behind(Beside::new(Box::new(data_set), Box::new(outlets.open(&opened.heads))), secret)
+                behind(TeeSink::new(Box::new(data_set), Box::new(outlets.open(&opened.heads))), secret)
             }
             None => behind(data_set, secret),
         })

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use agent::dial::{IN_CLEAR, travels_in_clear};
 use anyhow::{Context, anyhow};
-use identity::End;
-use query::{Diagnostic, Span};
+use identity::ConnectionEnd;
+use query::{Diagnostic, TextSpan};
 use serde_json::Value;
 use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::client_profile::ClientProfile;
-use crate::failure::{WrongUse, wrong_flags};
+use crate::failure::{UsageError, wrong_flags};
 use crate::flags::service::ServerFlags;
 
 /// Maximum bytes of a response.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server connection.
 #[derive(Clone)]
-pub struct Remote {
+pub struct ServerClient {
     agent: ureq::Agent,
     base: String,
     token: String,
@@ -36,7 +36,7 @@ pub struct Remote {
 
 /// A successful response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ServerResponse {
     /// `after` of the next page, if there is one.
     pub next: Option<String>,
     /// Number of the last row of a page.
@@ -47,7 +47,7 @@ pub struct Answer {
 
 /// Reason why there is no answer.
 #[derive(Debug)]
-pub enum Failed {
+pub enum ServerRequestError {
     /// No connection: the request was not sent.
     Nobody(anyhow::Error),
     /// The server may have received the request; a retry may succeed.
@@ -56,16 +56,18 @@ pub enum Failed {
     Refused(anyhow::Error),
 }
 
-impl From<Failed> for anyhow::Error {
-    fn from(failed: Failed) -> anyhow::Error {
+impl From<ServerRequestError> for anyhow::Error {
+    fn from(failed: ServerRequestError) -> anyhow::Error {
         match failed {
-            Failed::Nobody(error) | Failed::Later(error) | Failed::Refused(error) => error,
+            ServerRequestError::Nobody(error)
+            | ServerRequestError::Later(error)
+            | ServerRequestError::Refused(error) => error,
         }
     }
 }
 
 /// A request.
-pub struct Asked<'a> {
+pub struct ServerRequest<'a> {
     /// HTTP method.
     pub method: &'a str,
     /// Path and query parameters.
@@ -78,25 +80,25 @@ pub struct Asked<'a> {
     pub query: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ServerRequest<'a> {
     /// A request without a body.
-    pub fn plain(method: &'a str, path: &'a str) -> Asked<'a> {
-        Asked { method, path, body: None, key: None, query: "" }
+    pub fn plain(method: &'a str, path: &'a str) -> ServerRequest<'a> {
+        ServerRequest { method, path, body: None, key: None, query: "" }
     }
 }
 
-impl Remote {
+impl ServerClient {
     /// The server selected by flags, environment or profile.
-    pub fn of(flags: &ServerFlags) -> anyhow::Result<Remote> {
+    pub fn of(flags: &ServerFlags) -> anyhow::Result<ServerClient> {
         let profile = ClientProfile::read()?;
         let said = flags.server.clone().or_else(|| environment("NETALYTICS_SERVER"));
         let url = said.or_else(|| profile.server.clone()).unwrap_or_else(|| USUAL.into());
-        Remote::with(&url, flags.token_file.as_deref(), flags.ca.as_deref(), profile)
+        ServerClient::with(&url, flags.token_file.as_deref(), flags.ca.as_deref(), profile)
     }
 
     /// The server at an address. `ca`: file with its certificate authority.
-    pub fn at(url: &str, token_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Remote> {
-        Remote::with(url, token_file, ca, ClientProfile::read()?)
+    pub fn at(url: &str, token_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<ServerClient> {
+        ServerClient::with(url, token_file, ca, ClientProfile::read()?)
     }
 
     fn with(
@@ -104,7 +106,7 @@ impl Remote {
         token_file: Option<&Path>,
         ca: Option<&Path>,
         profile: ClientProfile,
-    ) -> anyhow::Result<Remote> {
+    ) -> anyhow::Result<ServerClient> {
         let profile = profile.of_server(url);
         let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
@@ -124,34 +126,34 @@ impl Remote {
         let ca = ca.map(Path::to_owned).or_else(|| environment("NETALYTICS_CA").map(PathBuf::from));
         let trusted = ca.or(profile.ca).as_deref().map(authorities).transpose()?;
         let agent = agent(Some(PATIENCE), trusted.clone());
-        Ok(Remote { agent, base, token: token(token_file, profile.token_file)?, trusted })
+        Ok(ServerClient { agent, base, token: token(token_file, profile.token_file)?, trusted })
     }
 
     /// Sets the timeout of responses; `None`: no timeout for the body.
-    pub fn patient(&self, patience: Option<Duration>) -> Remote {
-        Remote { agent: agent(patience, self.trusted.clone()), ..self.clone() }
+    pub fn patient(&self, patience: Option<Duration>) -> ServerClient {
+        ServerClient { agent: agent(patience, self.trusted.clone()), ..self.clone() }
     }
 
     /// Sends a request; returns the JSON response.
     pub fn json(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let query = body.and_then(|body| body["query"].as_str()).unwrap_or_default();
-        Ok(self.try_json(&Asked { body, query, ..Asked::plain(method, path) })?)
+        Ok(self.try_json(&ServerRequest { body, query, ..ServerRequest::plain(method, path) })?)
     }
 
     /// Sends a request; returns the JSON response.
-    pub fn try_json(&self, asked: &Asked<'_>) -> Result<Value, Failed> {
+    pub fn try_json(&self, asked: &ServerRequest<'_>) -> Result<Value, ServerRequestError> {
         let answer = self.try_ask(asked)?;
         let read = serde_json::from_slice(&answer.body).context("the server's answer is not JSON");
-        read.map_err(Failed::Refused)
+        read.map_err(ServerRequestError::Refused)
     }
 
     /// Sends a request.
-    pub fn ask(&self, method: &str, path: &str) -> anyhow::Result<Answer> {
-        Ok(self.try_ask(&Asked::plain(method, path))?)
+    pub fn ask(&self, method: &str, path: &str) -> anyhow::Result<ServerResponse> {
+        Ok(self.try_ask(&ServerRequest::plain(method, path))?)
     }
 
     /// Sends a request.
-    pub fn try_ask(&self, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    pub fn try_ask(&self, asked: &ServerRequest<'_>) -> Result<ServerResponse, ServerRequestError> {
         let mut response = self.open(asked)?;
         let header = |name: &str| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
@@ -159,11 +161,14 @@ impl Remote {
         let (next, last) = (header("netalytics-next"), header("netalytics-last"));
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = limited.read_to_vec().map_err(|error| self.unanswered(error))?;
-        Ok(Answer { next, last, body })
+        Ok(ServerResponse { next, last, body })
     }
 
     /// Sends a request; returns the response as a stream.
-    pub fn open(&self, asked: &Asked<'_>) -> Result<ureq::http::Response<ureq::Body>, Failed> {
+    pub fn open(
+        &self,
+        asked: &ServerRequest<'_>,
+    ) -> Result<ureq::http::Response<ureq::Body>, ServerRequestError> {
         let mut request = ureq::http::Request::builder()
             .method(asked.method)
             .uri(format!("{}{}", self.base, asked.path))
@@ -175,9 +180,9 @@ impl Remote {
             request = request.header("idempotency-key", key);
         }
         let bytes = asked.body.map(ToString::to_string).unwrap_or_default();
-        let request = request
-            .body(bytes)
-            .map_err(|_| Failed::Refused(wrong_flags(format!("{} is not a server address", self.base))))?;
+        let request = request.body(bytes).map_err(|_| {
+            ServerRequestError::Refused(wrong_flags(format!("{} is not a server address", self.base)))
+        })?;
         let mut response = self.agent.run(request).map_err(|error| self.unanswered(error))?;
         let status = response.status();
         if status.is_success() {
@@ -189,12 +194,12 @@ impl Remote {
             .unwrap_or_else(|| anyhow!("{} answers {status}{}", self.base, in_passing(&body)));
         // 500 means a bug or a damaged history; a retry has the same result.
         Err(match status.is_server_error() && status.as_u16() != 500 || status.as_u16() == 429 {
-            true => Failed::Later(error),
-            false => Failed::Refused(error),
+            true => ServerRequestError::Later(error),
+            false => ServerRequestError::Refused(error),
         })
     }
 
-    fn unanswered(&self, error: ureq::Error) -> Failed {
+    fn unanswered(&self, error: ureq::Error) -> ServerRequestError {
         use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
         let is_nobody = match &error {
             ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
@@ -209,7 +214,7 @@ impl Remote {
             false => in_words(error),
         };
         let error = error.context(format!("cannot ask {}", self.base));
-        if is_nobody { Failed::Nobody(error) } else { Failed::Later(error) }
+        if is_nobody { ServerRequestError::Nobody(error) } else { ServerRequestError::Later(error) }
     }
 }
 
@@ -242,7 +247,7 @@ fn in_words(error: ureq::Error) -> anyhow::Error {
         ureq::Error::Io(cause) => cause,
         other => other,
     };
-    match identity::in_words(cause, End::Client) {
+    match identity::in_words(cause, ConnectionEnd::Client) {
         Some(words) => anyhow!("{words}; --ca FILE sets the trusted authority"),
         None => error.into(),
     }
@@ -267,7 +272,7 @@ fn said(body: &[u8], query: &str) -> Option<anyhow::Error> {
     let problems: Vec<Diagnostic> =
         answer["problems"].as_array().into_iter().flatten().filter_map(problem).collect();
     if !problems.is_empty() && !query.is_empty() {
-        return Some(WrongUse::Query(query::render(&problems, query)).into());
+        return Some(UsageError::Query(query::render(&problems, query)).into());
     }
     if let Some(hint) = answer["problems"][0]["hint"].as_str() {
         text = format!("{text}; {hint}");
@@ -282,7 +287,7 @@ fn problem(of: &Value) -> Option<Diagnostic> {
     let byte = |name: &str| usize::try_from(of["place"][name].as_u64()?).ok();
     let text = |name: &str| of[name].as_str().map(str::to_owned);
     Some(Diagnostic {
-        span: Span::new(byte("start")?, byte("end")?),
+        span: TextSpan::new(byte("start")?, byte("end")?),
         message: text("message")?,
         expected: text("expected"),
         hint: text("hint"),
@@ -354,11 +359,11 @@ mod tests {
             ("http://me:secret@127.0.0.1", "without a user"),
             ("http://", "--server"),
         ] {
-            let said = Remote::at(url, Some(token.path()), None).err().expect(url).to_string();
+            let said = ServerClient::at(url, Some(token.path()), None).err().expect(url).to_string();
             assert!(said.contains(words), "{url}: {said}");
         }
         for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/", "https://10.0.0.1"] {
-            assert!(Remote::at(url, Some(token.path()), None).is_ok(), "{url}");
+            assert!(ServerClient::at(url, Some(token.path()), None).is_ok(), "{url}");
         }
     }
 

@@ -9,28 +9,28 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::anyhow;
-use capture::seccomp::Files;
+use capture::seccomp::FileAccess;
 use plan::expr::Column;
-use plan::{Aggregate, GroupBy, Pipeline, Plan, Sample, Selection};
-use runner::{Summary, Writing};
+use plan::{AggregateFunction, GroupBy, Pipeline, Plan, ResultSelection, SampleMode};
+use runner::{RowWriting, RunSummary};
 use sinks::Sink;
-use tuple::{Batch, Redactor, Secret, common};
+use tuple::{Batch, RedactionSecret, Redactor, common};
 
-use crate::commands::work::{self, Opened, Target, Telling, work};
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::words::is_given;
-use crate::flags::{LookFlags, ReportFlags, ReportFormat};
-use crate::live::Owner;
-use crate::looking::{self, look_into};
-use crate::mapping::edges::Asked;
-use crate::output::Destination;
-use crate::overview::questions::Questions;
-use crate::overview::rows::Collected;
-use crate::overview::{advice, found};
+use crate::commands::run_query::{self, ResultTarget, SinkContext, Verbosity, work};
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::positional::is_given;
+use crate::flags::{ReportFlags, ReportFormat, TrafficInputFlags};
+use crate::live_capture::FileOwner;
+use crate::multi_query::{self, look_into};
+use crate::output::OutputDestination;
+use crate::overview::queries::OverviewQueries;
+use crate::overview::rows::CollectedResults;
+use crate::overview::{advice, findings};
 use crate::redaction::{self, secret};
-use crate::reporting::page::{self, Frame, Read};
-use crate::reporting::rows::Kept;
-use crate::{query_text, replaying};
+use crate::report::page::{self, Read, ReportFrame};
+use crate::report::rows::ReportRows;
+use crate::service_map::edges::MapQueries;
+use crate::{query_text, recording_replay};
 
 /// Name of the additional result with the quality of tuples.
 const QUALITIES: &str = "quality";
@@ -38,8 +38,8 @@ const QUALITIES: &str = "quality";
 const QUALITIES_MAX: usize = 64;
 
 /// Writes the report.
-pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
-    let telling = Telling::of(quiet, verbose);
+pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+    let telling = Verbosity::of(quiet, verbose);
     if !is_given(&flags.work.text) {
         return overview(flags, telling);
     }
@@ -47,39 +47,41 @@ pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Re
         return Err(wrong_flags("--for applies to a report without a query: use LIMIT in the query"));
     }
     flags.work.text.query = Some(query_text::read(&flags.work.text)?);
-    let finding = Finding { flags, kept: Rc::default(), plan: RefCell::default(), out: RefCell::default() };
+    let finding =
+        ReportTarget { flags, kept: Rc::default(), plan: RefCell::default(), out: RefCell::default() };
     work(&flags.work, &finding, telling)
 }
 
 /// A report of a query in progress.
-struct Finding<'a> {
+struct ReportTarget<'a> {
     flags: &'a ReportFlags,
-    kept: Rc<RefCell<Kept>>,
+    kept: Rc<RefCell<ReportRows>>,
     /// The plan before modifications.
     plan: RefCell<Option<Plan>>,
     out: RefCell<Option<Box<dyn Write + Send>>>,
 }
 
-impl Target for Finding<'_> {
-    type Ready = (Destination, Option<Secret>);
+impl ResultTarget for ReportTarget<'_> {
+    type Ready = (OutputDestination, Option<RedactionSecret>);
 
     fn path(&self) -> Option<&Path> {
         self.flags.output.as_deref()
     }
 
-    fn files(&self) -> Files {
-        Files::ReadOnly
+    fn files(&self) -> FileAccess {
+        FileAccess::ReadOnly
     }
 
-    fn writing(&self) -> Writing {
-        Writing::AtOnce
+    fn writing(&self) -> RowWriting {
+        RowWriting::AtOnce
     }
 
     fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
         *self.plan.borrow_mut() = Some(plan.clone());
         let work = &self.flags.work;
-        let is_of_packets =
-            work.bus.kafka.is_none() && work.network.network.is_none() && !replaying::asked(&work.read)?;
+        let is_of_packets = work.bus.kafka.is_none()
+            && work.network.network.is_none()
+            && !recording_replay::asked(&work.read)?;
         if is_of_packets && !plan.dataflow.pipelines.is_empty() {
             planner::add_columns(plan, &[common::QUALITY]);
             plan.dataflow.pipelines.push(qualities());
@@ -95,16 +97,16 @@ impl Target for Finding<'_> {
         (destination.name.clone(), destination.terminal)
     }
 
-    fn open(&self, (destination, secret): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(&self, (destination, secret): Self::Ready, opened: SinkContext) -> anyhow::Result<Box<dyn Sink>> {
         *self.out.borrow_mut() = Some(destination.writer);
         let names = (!self.flags.no_resolve).then_some(opened.names.names);
         let mut heads = opened.heads;
         heads.truncate(self.plan.borrow().as_ref().map_or(0, |plan| plan.dataflow.pipelines.len()).max(1));
-        *self.kept.borrow_mut() = Kept::new(heads, names);
-        Ok(redaction::behind(Shared(self.kept.clone()), secret))
+        *self.kept.borrow_mut() = ReportRows::new(heads, names);
+        Ok(redaction::behind(SharedReportRows(self.kept.clone()), secret))
     }
 
-    fn conclude(&self, summary: &mut Summary) {
+    fn conclude(&self, summary: &mut RunSummary) {
         let (asked, kept) = (self.plan.borrow(), self.kept.borrow());
         let Some(plan) = asked.as_ref() else { return };
         let qualities = by_number(in_sample(kept.qualities.clone(), plan.monitor.sample));
@@ -114,7 +116,7 @@ impl Target for Finding<'_> {
         let made = match flags.format {
             ReportFormat::Html => {
                 let others = names(flags).split_off(flags.work.read.len());
-                let frame = Frame {
+                let frame = ReportFrame {
                     title: &title(flags),
                     account: Read {
                         summary,
@@ -146,7 +148,7 @@ impl Target for Finding<'_> {
 }
 
 /// The overview report.
-fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
+fn overview(flags: &ReportFlags, telling: Verbosity) -> anyhow::Result<CommandOutcome> {
     if flags.format == ReportFormat::Svg {
         return Err(wrong_flags("--format svg requires a query"));
     }
@@ -156,9 +158,9 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
     if flags.work.write.is_some() {
         return Err(wrong_flags("--write requires a query"));
     }
-    work::check_paths(&flags.work, flags.output.as_deref())?;
+    run_query::check_paths(&flags.work, flags.output.as_deref())?;
     let work = &flags.work;
-    let look = LookFlags {
+    let look = TrafficInputFlags {
         read: work.read.clone(),
         live: work.live.clone(),
         words: Vec::new(),
@@ -168,13 +170,13 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
         limits: work.limits.clone(),
     };
     let (mut destination, secret) = prepare(flags)?;
-    let (questions, map) = (Questions::new(), Asked::new());
+    let (questions, map) = (OverviewQueries::new(), MapQueries::new());
     let qualities = questions
         .protocols
         .iter()
         .map(|protocol| format!("PARSE {} PROCESS (group-count: group={QUALITIES})", protocol.parser));
     let texts: Vec<String> = questions.texts.iter().chain(&map.texts).cloned().chain(qualities).collect();
-    let mut sink = Folded { rows: Collected::default(), redactor: secret.map(Redactor::new) };
+    let mut sink = OverviewRowSink { rows: CollectedResults::default(), redactor: secret.map(Redactor::new) };
     let summary = look_into(&mut sink, &look, &texts, telling)?;
     let mut rows = sink.rows;
     // Queries about flows and protocols have several results; those of the map and of qualities one each.
@@ -185,10 +187,10 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
     for row in (0..questions.protocols.len()).flat_map(|place| quality_rows.rows(place)) {
         *sums.entry(row.text(QUALITIES)).or_default() += row.number("count");
     }
-    let mut found = found::find(&questions, &rows, &summary);
+    let mut found = findings::find(&questions, &rows, &summary);
     found.next = advice::queries(&found, &questions);
     let others = names(flags).split_off(work.read.len());
-    let frame = Frame {
+    let frame = ReportFrame {
         title: &title(flags),
         account: Read {
             summary: &summary,
@@ -201,14 +203,14 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
         is_plain: flags.no_redact,
         can_be_repeated: others.is_empty(),
     };
-    let text = page::of_overview(&frame, &found, &map.edges(&map_rows), &texts, &looking::input(&look));
+    let text = page::of_overview(&frame, &found, &map.edges(&map_rows), &texts, &multi_query::input(&look));
     put(&mut destination.writer, &text).map_err(|error| anyhow!("cannot write the report: {error}"))?;
-    Ok(looking::told(&summary, Ended::Done, telling == Telling::Everything))
+    Ok(multi_query::told(&summary, CommandOutcome::Done, telling == Verbosity::Everything))
 }
 
 /// Opens files that need privileges.
-fn prepare(flags: &ReportFlags) -> anyhow::Result<(Destination, Option<Secret>)> {
-    let destination = Destination::open(flags.output.as_deref(), Owner::of(&flags.work.live))?;
+fn prepare(flags: &ReportFlags) -> anyhow::Result<(OutputDestination, Option<RedactionSecret>)> {
+    let destination = OutputDestination::open(flags.output.as_deref(), FileOwner::of(&flags.work.live))?;
     if destination.terminal {
         return Err(wrong_flags("a report cannot be written to a terminal: use -o FILE"));
     }
@@ -228,7 +230,7 @@ fn put(out: &mut dyn Write, text: &str) -> io::Result<()> {
 }
 
 fn names(flags: &ReportFlags) -> Vec<String> {
-    work::inputs(&flags.work)
+    run_query::inputs(&flags.work)
 }
 
 fn title(flags: &ReportFlags) -> String {
@@ -243,18 +245,18 @@ fn qualities() -> Pipeline {
         values: Vec::new(),
         value_required: false,
         group: vec![GroupBy { column, name: QUALITIES.into() }],
-        aggregates: vec![Aggregate::Count.into()],
+        aggregates: vec![AggregateFunction::Count.into()],
         top_k: None,
         window: None,
         groups_max: QUALITIES_MAX,
-        selection: Selection::default(),
+        selection: ResultSelection::default(),
         profile: None,
     }
 }
 
 /// Scales counts of a sample to all flows.
-fn in_sample(mut all: BTreeMap<String, u64>, sample: Sample) -> BTreeMap<String, u64> {
-    if let Sample::Fraction(share) = sample {
+fn in_sample(mut all: BTreeMap<String, u64>, sample: SampleMode) -> BTreeMap<String, u64> {
+    if let SampleMode::Fraction(share) = sample {
         all.values_mut().for_each(|n| *n = (*n as f64 * share).round() as u64);
     }
     all
@@ -268,9 +270,9 @@ fn by_number(all: BTreeMap<String, u64>) -> Vec<(String, u64)> {
 }
 
 /// Rows shared with the writer of the file.
-struct Shared(Rc<RefCell<Kept>>);
+struct SharedReportRows(Rc<RefCell<ReportRows>>);
 
-impl Sink for Shared {
+impl Sink for SharedReportRows {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         self.0.borrow_mut().write(result, batch)
     }
@@ -289,12 +291,12 @@ impl Sink for Shared {
 }
 
 /// Redacted rows of an overview.
-struct Folded {
-    rows: Collected,
+struct OverviewRowSink {
+    rows: CollectedResults,
     redactor: Option<Redactor>,
 }
 
-impl Sink for Folded {
+impl Sink for OverviewRowSink {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         match &mut self.redactor {
             Some(redactor) => self.rows.write(result, &redactor.redact(batch)),

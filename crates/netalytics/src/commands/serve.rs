@@ -6,23 +6,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use capture::live::Stop;
+use capture::live::StopSignal;
 use server::{
-    ActionLimits, AlertLimits, Beside, Bound, Bus, Doors, Gateway, GatewaySettings, Limits, Listen, Named,
-    Network, Opened, PastLimits, Receiver, Retention, Scrapers, ShelfLimits, Shown, Tls, TrustedProxies,
+    ActionLimits, AlertLimits, AlertReceiver, BoundAddresses, DataDirectory, Gateway, GatewayBackends,
+    GatewaySettings, ListenOptions, MergeBackend, NamedOutlets, NetworkBackend, PastLimits, RecordingLimits,
+    RowRetention, ScrapeAccess, SecondAddress, ServerCertificate, ServerTls, ServiceLimits, TrustedProxies,
 };
 
-use crate::demo::Demo;
-use crate::failure::{Ended, wrong_flags};
+use crate::demo::DemoAgent;
+use crate::failure::{CommandOutcome, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
 use crate::job_bus::JobBus;
-use crate::job_network::JobNetwork;
-use crate::shelf_reader::ShelfReader;
-use crate::signals::Signals;
-use crate::{networked, output, page, passing};
+use crate::network_jobs::JobNetwork;
+use crate::signals::SignalHandlers;
+use crate::stored_reader::StoredRecordingReader;
+use crate::{network_plan, output, page, temp_dir};
 
 /// Runs the server until a signal ends it, or runs a backup or restore.
-pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
+pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
     match &flags.what {
         None => {}
         Some(ServeVerb::Backup { folder, data }) => return backup(&data_folder(data.as_deref())?, folder),
@@ -39,7 +40,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
             "note: this program was compiled without its page, and shows a plain one: run web/build.sh before cargo build",
         );
     }
-    let passing = (flags.demo && flags.data.is_none()).then(passing::folder).transpose();
+    let passing = (flags.demo && flags.data.is_none()).then(temp_dir::folder).transpose();
     let passing = passing.context("cannot make a folder for the demonstration")?;
     let folder = match &passing {
         Some(passing) => passing.path().to_owned(),
@@ -49,31 +50,33 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     drop(TcpListener::bind(flags.listen).with_context(|| format!("cannot serve on {}", flags.listen))?);
     let receivers = receivers(&flags.receivers)?;
     let bus = match &flags.kafka {
-        Some(brokers) => Some(Arc::new(JobBus::new(brokers, &flags.client, &flags.flink)?) as Arc<dyn Bus>),
+        Some(brokers) => {
+            Some(Arc::new(JobBus::new(brokers, &flags.client, &flags.flink)?) as Arc<dyn MergeBackend>)
+        }
         None => None,
     };
     let network = match &flags.network {
         Some(path) => {
-            let costs = networked::costs(flags.costs.as_deref())?;
-            let network = JobNetwork::new(networked::site(path)?, costs, &folder);
-            Some(Arc::new(network) as Arc<dyn Network>)
+            let costs = network_plan::costs(flags.costs.as_deref())?;
+            let network = JobNetwork::new(network_plan::site(path)?, costs, &folder);
+            Some(Arc::new(network) as Arc<dyn NetworkBackend>)
         }
         None => None,
     };
-    let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
-    let mut opened = Opened::open(&folder, limits(flags)?).map_err(|error| anyhow!(error))?;
+    let named = NamedOutlets::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
+    let mut opened = DataDirectory::open(&folder, limits(flags)?).map_err(|error| anyhow!(error))?;
     opened.outlets = named;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
     opened.set_receivers(receivers);
-    let shelf = ShelfLimits {
+    let shelf = RecordingLimits {
         file_bytes: u64::from(flags.upload_mib) << 20,
         bytes: u64::from(flags.uploads_mib) << 20,
         time: Duration::from_secs(u64::from(flags.uploads_hours) * 3600),
     };
     opened
-        .set_shelf(Arc::new(ShelfReader), flags.recordings.clone(), shelf)
+        .set_shelf(Arc::new(StoredRecordingReader), flags.recordings.clone(), shelf)
         .map_err(|why| wrong_flags(format!("--recordings: {why}")))?;
     let settings = GatewaySettings {
         agents_max: flags.agents_max,
@@ -82,38 +85,40 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         ..GatewaySettings::default()
     };
     let tls = shown.as_ref().map(|shown| tls(flags, &folder, shown)).transpose()?;
-    let gateway = Gateway::open_with(&opened, settings, Doors { bus, network })
+    let gateway = Gateway::open_with(&opened, settings, GatewayBackends { bus, network })
         .context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
     let (mut demo, watched) = (None, service.clone());
-    let ready = |bound: Bound| {
+    let ready = |bound: BoundAddresses| {
         let scheme = if shown.is_some() { "https" } else { "http" };
         output::complain(&format!("serving on {scheme}://{}; Ctrl-C ends it", bound.address));
         if flags.demo {
-            demo = Demo::begin(&watched, (scheme, bound), &folder, flags.demo_capture.as_deref())
+            demo = DemoAgent::begin(&watched, (scheme, bound), &folder, flags.demo_capture.as_deref())
                 .inspect_err(|error| output::complain(&format!("there is no demonstration: {error:#}")))
                 .ok();
         }
     };
     // The demo agent does not know the authority and host name of the operator's certificate.
     let beside = match shown {
-        Some(Shown::Files { .. }) if flags.demo => Beside::Loopback,
-        _ => Beside::Nothing,
+        Some(ServerCertificate::Files { .. }) if flags.demo => SecondAddress::Loopback,
+        _ => SecondAddress::Nothing,
     };
-    let listen = Listen { address: flags.listen, names: &flags.hosts, tls, page, beside };
+    let listen = ListenOptions { address: flags.listen, names: &flags.hosts, tls, page, beside };
     // The event loop handles the first signal; this one handles a later SIGINT. SIGHUP reloads the certificate.
-    Signals::end_but_for_hangup(&Stop::default()).context("cannot handle signals")?;
+    SignalHandlers::end_but_for_hangup(&StopSignal::default()).context("cannot handle signals")?;
     server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// The certificate for TLS, if configured. Plain text beyond this machine requires an explicit flag.
-fn shown(flags: &ServeFlags) -> anyhow::Result<Option<Shown>> {
+fn shown(flags: &ServeFlags) -> anyhow::Result<Option<ServerCertificate>> {
     let asked = &flags.tls;
     match (&asked.tls_cert, &asked.tls_key) {
-        (Some(chain), Some(key)) => Ok(Some(Shown::Files { chain: chain.clone(), key: key.clone() })),
-        _ if asked.tls => Ok(Some(Shown::Own)),
+        (Some(chain), Some(key)) => {
+            Ok(Some(ServerCertificate::Files { chain: chain.clone(), key: key.clone() }))
+        }
+        _ if asked.tls => Ok(Some(ServerCertificate::Own)),
         _ if flags.listen.ip().is_loopback() || asked.insecure_http => Ok(None),
         _ => Err(wrong_flags(format!(
             "{} is reached from other machines, and without TLS tokens and results could be read on the way: --tls makes a certificate, \
@@ -123,32 +128,34 @@ fn shown(flags: &ServeFlags) -> anyhow::Result<Option<Shown>> {
     }
 }
 
-fn tls(flags: &ServeFlags, folder: &Path, shown: &Shown) -> anyhow::Result<Tls> {
+fn tls(flags: &ServeFlags, folder: &Path, shown: &ServerCertificate) -> anyhow::Result<ServerTls> {
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let listen = Some(flags.listen.ip()).filter(|ip| !ip.is_unspecified());
     let names: Vec<String> =
         own.into_iter().chain(listen.map(|ip| ip.to_string())).chain(flags.hosts.iter().cloned()).collect();
     let lasting = Duration::from_nanos(flags.tls.agent_certificates.unsigned_abs());
-    Tls::open(folder, shown.clone(), &names, lasting).map_err(|why| anyhow!(why))
+    ServerTls::open(folder, shown.clone(), &names, lasting).map_err(|why| anyhow!(why))
 }
 
 /// Parses the receivers of alerts and reads their secrets.
-fn receivers(said: &[String]) -> anyhow::Result<Vec<Receiver>> {
-    let read = |text: &String| Receiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")));
-    let receivers: Vec<Receiver> = said.iter().map(read).collect::<anyhow::Result<_>>()?;
-    let twice = |(at, one): (usize, &Receiver)| receivers[..at].iter().any(|other| other.name == one.name);
+fn receivers(said: &[String]) -> anyhow::Result<Vec<AlertReceiver>> {
+    let read =
+        |text: &String| AlertReceiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")));
+    let receivers: Vec<AlertReceiver> = said.iter().map(read).collect::<anyhow::Result<_>>()?;
+    let twice =
+        |(at, one): (usize, &AlertReceiver)| receivers[..at].iter().any(|other| other.name == one.name);
     match receivers.iter().enumerate().any(twice) {
         true => Err(wrong_flags("--receiver: two receivers have the same name")),
         false => Ok(receivers),
     }
 }
 
-fn limits(flags: &ServeFlags) -> anyhow::Result<Limits> {
+fn limits(flags: &ServeFlags) -> anyhow::Result<ServiceLimits> {
     let time = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
     const DAY_NS: i64 = 86_400_000_000_000;
     let trusted_proxies = TrustedProxies::of(flags.trusted_proxies.iter().map(String::as_str))
         .map_err(|why| wrong_flags(format!("--trusted-proxy: {why}")))?;
-    Ok(Limits {
+    Ok(ServiceLimits {
         jobs_max: flags.jobs_max,
         jobs_per_owner_max: flags.jobs_per_owner,
         requests_per_second: flags.requests_per_second,
@@ -160,8 +167,8 @@ fn limits(flags: &ServeFlags) -> anyhow::Result<Limits> {
         outlets_max: flags.outlets_max,
         outlet_rows_max: flags.outlet_rows_max,
         series_max: flags.series_max,
-        scrapers: if flags.metrics_without_token { Scrapers::Anybody } else { Scrapers::WithToken },
-        retention: Retention {
+        scrapers: if flags.metrics_without_token { ScrapeAccess::Anybody } else { ScrapeAccess::WithToken },
+        retention: RowRetention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,
         },
@@ -178,7 +185,7 @@ fn limits(flags: &ServeFlags) -> anyhow::Result<Limits> {
             actions_max: flags.actions.actions_max,
             groups_max: flags.actions.action_groups_max,
         },
-        tuples_retention: Retention {
+        tuples_retention: RowRetention {
             age_ns: i64::from(flags.tuples_days) * DAY_NS,
             bytes: u64::from(flags.tuples_mib) << 20,
         },
@@ -187,7 +194,7 @@ fn limits(flags: &ServeFlags) -> anyhow::Result<Limits> {
             time: Duration::from_secs(flags.past_seconds.into()),
             bytes: (flags.past_mib as usize) << 20,
         },
-        ..Limits::default()
+        ..ServiceLimits::default()
     })
 }
 
@@ -206,11 +213,11 @@ fn data_folder(said: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn backup(data: &Path, to: &Path) -> anyhow::Result<Ended> {
+fn backup(data: &Path, to: &Path) -> anyhow::Result<CommandOutcome> {
     let taken = server::backup(data, to).map_err(|why| anyhow!(why))?;
     output::complain(&format!("{} files ({} bytes) are in {}", taken.files, taken.bytes, to.display()));
     match taken.missing.is_empty() {
-        true => Ok(Ended::Done),
+        true => Ok(CommandOutcome::Done),
         false => Err(anyhow!(
             "the data directory lacks files that its store names, and so does the backup: {}",
             taken.missing.join(", ")
@@ -218,13 +225,13 @@ fn backup(data: &Path, to: &Path) -> anyhow::Result<Ended> {
     }
 }
 
-fn restore(from: &Path, data: &Path) -> anyhow::Result<Ended> {
+fn restore(from: &Path, data: &Path) -> anyhow::Result<CommandOutcome> {
     let restored = server::restore(from, data).map_err(|why| anyhow!(why))?;
-    let at = sinks::Zone::default().time(restored.taken_ns);
+    let at = sinks::DisplayZone::default().time(restored.taken_ns);
     let (files, bytes) = (restored.files, restored.bytes);
     output::complain(&format!("{files} files ({bytes} bytes) of {at} are in {}", data.display()));
     if !restored.missing.is_empty() {
         output::complain(&format!("note: the backup lacks {}", restored.missing.join(", ")));
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -4,31 +4,31 @@ use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use planner::simulate::{Point, Run, Study, summarize};
+use planner::simulate::{PlacementStudy, StudyPoint, StudyRun, summarize};
 
 use super::listing;
-use crate::failure::{Ended, wrong_flags};
-use crate::flags::simulate::{PlacementFlags, SimulateFlags, Simulation};
-use crate::flags::{Format, Progress};
+use crate::failure::{CommandOutcome, wrong_flags};
+use crate::flags::simulate::{PlacementFlags, SimulateCommand, SimulateFlags};
+use crate::flags::{OutputFormat, ProgressMode};
 use crate::output;
-use crate::simulating::{self, FIGURES, decimals};
+use crate::study_output::{self, FIGURES, decimals};
 
 /// Runs the study.
-pub fn simulate(flags: &SimulateFlags, quiet: bool) -> anyhow::Result<Ended> {
+pub fn simulate(flags: &SimulateFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
     match &flags.what {
-        Simulation::Placement(flags) => placement(flags, quiet),
+        SimulateCommand::Placement(flags) => placement(flags, quiet),
     }
 }
 
-fn placement(flags: &PlacementFlags, quiet: bool) -> anyhow::Result<Ended> {
+fn placement(flags: &PlacementFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
     let study = flags.study()?;
-    if flags.format == Format::Parquet {
+    if flags.format == OutputFormat::Parquet {
         return Err(wrong_flags("the formats are table, jsonl and csv"));
     }
     let runs = runs(flags, &study)?;
     let points = summarize(&study, &runs);
     if let Some(folder) = &flags.output {
-        simulating::write(folder, &study, &runs, &points)?;
+        study_output::write(folder, &study, &runs, &points)?;
     }
     if !quiet {
         points
@@ -38,14 +38,14 @@ fn placement(flags: &PlacementFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     let rows: Vec<Vec<String>> = points.iter().map(row).collect();
     match flags.format {
-        Format::Table => output::print(listing::table(&columns(), &rows).as_bytes()),
+        OutputFormat::Table => output::print(listing::table(&columns(), &rows).as_bytes()),
         format => listing::print_rows(&columns(), &rows, format),
     }
 }
 
-fn runs(flags: &PlacementFlags, study: &Study) -> anyhow::Result<Vec<Run>> {
+fn runs(flags: &PlacementFlags, study: &PlacementStudy) -> anyhow::Result<Vec<StudyRun>> {
     let each = study.monitored.len() * study.strategies.len();
-    let shown = Shown::new(flags.progress, flags.seeds * each as u64);
+    let shown = SimulationProgress::new(flags.progress, flags.seeds * each as u64);
     let mut runs = Vec::new();
     for seed in (0..flags.seeds).map(|nth| flags.seed.wrapping_add(nth)) {
         study
@@ -59,23 +59,23 @@ fn runs(flags: &PlacementFlags, study: &Study) -> anyhow::Result<Vec<Run>> {
 }
 
 /// Progress on standard error.
-enum Shown {
+enum SimulationProgress {
     Nothing,
     Bar(ProgressBar),
     Lines(u64),
 }
 
-impl Shown {
-    fn new(when: Progress, all: u64) -> Shown {
+impl SimulationProgress {
+    fn new(when: ProgressMode, all: u64) -> SimulationProgress {
         match (when, stderr().is_terminal()) {
-            (Progress::Never, _) | (Progress::Auto, false) => Shown::Nothing,
-            (Progress::Always, false) => Shown::Lines(all),
+            (ProgressMode::Never, _) | (ProgressMode::Auto, false) => SimulationProgress::Nothing,
+            (ProgressMode::Always, false) => SimulationProgress::Lines(all),
             (_, true) => {
                 let style = ProgressStyle::with_template("{bar:30} {pos} of {len} placements  {eta} left");
                 let bar =
                     ProgressBar::new(all).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 bar.enable_steady_tick(Duration::from_millis(500));
-                Shown::Bar(bar)
+                SimulationProgress::Bar(bar)
             }
         }
     }
@@ -83,12 +83,12 @@ impl Shown {
     /// Reports that `done` placements are complete, `each` per seed.
     fn tell(&self, done: usize, each: usize) {
         match self {
-            Shown::Nothing => {}
-            Shown::Bar(bar) => bar.set_position(done as u64),
-            Shown::Lines(all) if done.is_multiple_of(each) => {
+            SimulationProgress::Nothing => {}
+            SimulationProgress::Bar(bar) => bar.set_position(done as u64),
+            SimulationProgress::Lines(all) if done.is_multiple_of(each) => {
                 output::complain(&format!("{done} of {all} placements"));
             }
-            Shown::Lines(_) => {}
+            SimulationProgress::Lines(_) => {}
         }
     }
 }
@@ -99,7 +99,7 @@ fn columns() -> Vec<&'static str> {
     ["strategy", "flows"].into_iter().chain(shown).chain(["processes_deviation"]).collect()
 }
 
-fn row(point: &Point) -> Vec<String> {
+fn row(point: &StudyPoint) -> Vec<String> {
     let shown = FIGURES.iter().filter_map(|figure| Some(decimals((figure.of)(point).mean, figure.shown?)));
     [point.strategy.name().to_owned(), point.monitored.to_string()]
         .into_iter()
@@ -108,7 +108,7 @@ fn row(point: &Point) -> Vec<String> {
         .collect()
 }
 
-fn left_out(point: &Point) -> String {
+fn left_out(point: &StudyPoint) -> String {
     format!(
         "note: {} with {} flows leaves out {:.1} flows or streams: too big for a process, or no host has room",
         point.strategy.name(),

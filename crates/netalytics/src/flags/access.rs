@@ -29,7 +29,7 @@ pub enum TokensVerb {
 
         /// Role
         #[arg(long, value_enum)]
-        role: Role,
+        role: TokenRole,
 
         /// Network to which its queries are restricted, as in 10.1.0.0/16; repeatable [default: no restriction]
         #[arg(long = "network", value_name = "NETWORK")]
@@ -52,7 +52,7 @@ pub enum TokensVerb {
 
 /// Role of a token; each except the first includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Role {
+pub enum TokenRole {
     /// Connect as the agent of the token's name
     Agent,
     /// Read jobs and results

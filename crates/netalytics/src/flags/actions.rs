@@ -20,7 +20,7 @@ pub struct ActionsFlags {
 pub enum ActionsVerb {
     /// Create an action: it reads a job's windows, decides the number of replicas of each group, and has receivers
     /// apply it
-    Add(Box<AddFlags>),
+    Add(Box<ActionAddFlags>),
     /// List the groups of an action with their replicas
     Show {
         /// Name or number of the action
@@ -44,7 +44,7 @@ pub enum ActionsVerb {
 
 /// Flags of `actions add`.
 #[derive(Args, Debug)]
-pub struct AddFlags {
+pub struct ActionAddFlags {
     /// Name of the action: letters, digits, -, _ and .
     pub name: String,
 

@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use super::Limits;
+use super::LimitFlags;
 
 /// Flags of `aggregator`.
 #[derive(Args, Debug)]
 pub struct AggregatorFlags {
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitFlags,
 }

@@ -25,7 +25,7 @@ pub enum AlertsVerb {
     /// List the rules
     Rules,
     /// Create a rule: a query and a condition on its rows
-    Add(Box<AddFlags>),
+    Add(Box<AlertAddFlags>),
     /// Remove a rule; its alerts resolve and its own job ends
     Remove {
         /// Name or number of the rule
@@ -63,7 +63,7 @@ pub enum AlertsVerb {
 
 /// Flags of `alerts add`.
 #[derive(Args, Debug)]
-pub struct AddFlags {
+pub struct AlertAddFlags {
     /// Query, run as a standing job that ends with the rule; or --job
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     pub query: Option<String>,
@@ -109,17 +109,17 @@ pub struct AddFlags {
     pub result: Option<String>,
 
     /// State of the rule after a window without rows
-    #[arg(long, value_enum, default_value_t = NoData::Alert)]
-    pub no_data: NoData,
+    #[arg(long, value_enum, default_value_t = NoDataPolicy::Alert)]
+    pub no_data: NoDataPolicy,
 
     /// State of the rule after a window without data of some agents
-    #[arg(long, value_enum, default_value_t = MissingAgents::Alert)]
-    pub missing_agents: MissingAgents,
+    #[arg(long, value_enum, default_value_t = MissingAgentsPolicy::Alert)]
+    pub missing_agents: MissingAgentsPolicy,
 }
 
 /// State of a rule after a window without rows.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum NoData {
+pub enum NoDataPolicy {
     /// Fire
     Alert,
     /// Keep the state
@@ -130,7 +130,7 @@ pub enum NoData {
 
 /// State of a rule after a window without data of some agents.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum MissingAgents {
+pub enum MissingAgentsPolicy {
     /// Fire
     Alert,
     /// Keep the state

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
 
-use super::limits::{Limits, bytes, duration};
+use super::limits::{LimitFlags, bytes, duration};
 use super::live::LiveFlags;
-use super::query::{QueryText, Workers, label, workers};
+use super::query::{QueryText, WorkerCount, label, workers};
 
 /// Which Kafka.
 #[derive(Args, Clone, Debug)]
@@ -52,12 +52,12 @@ pub struct BusFlags {
     /// Kind of records to read: raw tuples, or cells of pre-aggregated groups [default: cells if published for this
     /// query]
     #[arg(long, value_enum, value_name = "WHAT", requires = "kafka")]
-    pub published: Option<Published>,
+    pub published: Option<PublishContentFlag>,
 
     /// Engine that merges the records
-    #[arg(long, value_enum, default_value_t = Merging::Embedded, value_name = "WHO", requires = "kafka")]
+    #[arg(long, value_enum, default_value_t = MergeEngineFlag::Embedded, value_name = "WHO", requires = "kafka")]
     #[arg(requires_if("flink", "flink_gateway"))]
-    pub engine: Merging,
+    pub engine: MergeEngineFlag,
 
     #[command(flatten)]
     pub flink: FlinkFlags,
@@ -103,12 +103,12 @@ pub struct FlinkFlags {
 #[command(next_help_heading = "Kafka")]
 pub struct ExplainBusFlags {
     /// Engine to explain; flink prints the SQL
-    #[arg(long, value_enum, default_value_t = Merging::Embedded, value_name = "WHO")]
-    pub engine: Merging,
+    #[arg(long, value_enum, default_value_t = MergeEngineFlag::Embedded, value_name = "WHO")]
+    pub engine: MergeEngineFlag,
 
     /// Kind of records to read [default: cells with PROCESS, otherwise tuples]
     #[arg(long, value_enum, value_name = "WHAT")]
-    pub published: Option<Published>,
+    pub published: Option<PublishContentFlag>,
 
     /// Bootstrap brokers in the SQL
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
@@ -139,42 +139,42 @@ impl ExplainBusFlags {
 
 /// Engine that merges records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Merging {
+pub enum MergeEngineFlag {
     /// This process
     Embedded,
     /// Flink
     Flink,
 }
 
-impl Merging {
+impl MergeEngineFlag {
     /// Name in the API.
     pub fn word(self) -> &'static str {
         match self {
-            Merging::Embedded => "embedded",
-            Merging::Flink => "flink",
+            MergeEngineFlag::Embedded => "embedded",
+            MergeEngineFlag::Flink => "flink",
         }
     }
 }
 
 /// Transport of agents' results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Bus {
+pub enum BusFlag {
     /// Kafka topics
     Kafka,
 }
 
-impl Bus {
+impl BusFlag {
     /// Name in the API.
     pub fn word(self) -> &'static str {
         match self {
-            Bus::Kafka => "kafka",
+            BusFlag::Kafka => "kafka",
         }
     }
 }
 
 /// Kind of published records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Published {
+pub enum PublishContentFlag {
     /// Raw tuples, for any query with the same parser
     Tuples,
     /// Groups aggregated by the publisher, for queries with the same blocks
@@ -183,7 +183,7 @@ pub enum Published {
 
 /// Behavior while no broker is reachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Away {
+pub enum BrokerOutagePolicy {
     /// Wait; only packets are lost, and the capture counts them
     Block,
     /// Drop records and count them
@@ -192,7 +192,7 @@ pub enum Away {
 
 /// Compression of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Compression {
+pub enum RecordCompression {
     /// Fast
     Lz4,
     /// Small
@@ -222,19 +222,19 @@ pub struct PublishFlags {
 
     /// Kind of records to publish [default: cells with PROCESS, otherwise tuples]
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Kafka")]
-    pub publish: Option<Published>,
+    pub publish: Option<PublishContentFlag>,
 
     /// Behavior while no broker is reachable
-    #[arg(long, value_enum, default_value_t = Away::Block, value_name = "WHAT", help_heading = "Kafka")]
-    pub away: Away,
+    #[arg(long, value_enum, default_value_t = BrokerOutagePolicy::Block, value_name = "WHAT", help_heading = "Kafka")]
+    pub away: BrokerOutagePolicy,
 
     /// Maximum bytes of unacknowledged records; from half of it, SAMPLE auto samples fewer flows
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes, help_heading = "Limits")]
     pub unacknowledged_max: usize,
 
     /// Compression of records
-    #[arg(long, value_enum, default_value_t = Compression::Lz4, value_name = "HOW", help_heading = "Tuning")]
-    pub compression: Compression,
+    #[arg(long, value_enum, default_value_t = RecordCompression::Lz4, value_name = "HOW", help_heading = "Tuning")]
+    pub compression: RecordCompression,
 
     /// Number of partitions of new topics; each publisher uses one alone, and partitions are added if none is free
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Tuning")]
@@ -263,14 +263,14 @@ pub struct PublishFlags {
 
     /// Number of threads that process packets, 1 to 256; auto: one per core for files, one for live capture
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
-    pub workers: Workers,
+    pub workers: WorkerCount,
 
     /// Value of label.NAME in the query; repeatable
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Input")]
     pub labels: Vec<(String, String)>,
 
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitFlags,
 }
 
 /// `security.protocol=SSL`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::ValueHint;
 
-use super::{KeptFlags, QueryFlags, WorkFlags};
+use super::{QueryFlags, ServerQueryFlags, WorkFlags};
 
 /// Flags of `compare`.
 #[derive(Args, Debug)]
@@ -14,7 +14,7 @@ pub struct CompareFlags {
     pub query: QueryFlags,
 
     #[command(flatten)]
-    pub kept: KeptFlags,
+    pub kept: ServerQueryFlags,
 
     /// Captures or recordings to compare with [default: the period of the query's BASELINE]
     #[arg(short, long, value_name = "FILE", num_args = 1.., conflicts_with = "server", value_hint = ValueHint::AnyPath, help_heading = "Input")]
@@ -32,7 +32,7 @@ pub struct CheckFlags {
     pub work: WorkFlags,
 
     #[command(flatten)]
-    pub kept: KeptFlags,
+    pub kept: ServerQueryFlags,
 
     /// Condition that all rows must meet, as in 'p99 < 50ms', 'any(status >= 500)' or 'rows > 0'; repeatable
     #[arg(long = "assert", value_name = "CONDITION", required = true)]

@@ -11,12 +11,12 @@ use clap::{Args, Subcommand};
 #[command(arg_required_else_help = false)]
 pub struct NetworkVerbFlags {
     #[command(subcommand)]
-    pub what: OfNetwork,
+    pub what: NetworkCommand,
 }
 
 /// Subcommands of `network`.
 #[derive(Debug, Subcommand)]
-pub enum OfNetwork {
+pub enum NetworkCommand {
     /// Describe a network from the data of its switches and a server's agents
     #[command(after_help = super::help::DISCOVER_EXAMPLES)]
     Discover(Box<DiscoverFlags>),

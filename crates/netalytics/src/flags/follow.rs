@@ -35,7 +35,7 @@ pub struct FollowFlags {
 
     /// Maximum bytes to print, or all; the rest is counted
     #[arg(long, value_name = "BYTES", default_value = "64k", help_heading = "Output")]
-    pub bytes_max: BytesMax,
+    pub bytes_max: ByteLimit,
 
     /// Write the packets of the flow as pcapng; - is standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -48,11 +48,14 @@ pub struct FollowFlags {
 
 impl FollowFlags {
     /// The limits by which flows begin and end.
-    pub fn config(&self) -> monitor::Config {
-        let config = monitor::Config::default();
+    pub fn config(&self) -> monitor::MonitorConfig {
+        let config = monitor::MonitorConfig::default();
         let tcp_idle_ns = self.tcp_idle.unwrap_or(config.flow.tcp_idle_ns);
         let udp_idle_ns = self.udp_idle.unwrap_or(config.flow.udp_idle_ns);
-        monitor::Config { flow: flow::Config { tcp_idle_ns, udp_idle_ns, ..config.flow }, ..config }
+        monitor::MonitorConfig {
+            flow: flow::FlowTableConfig { tcp_idle_ns, udp_idle_ns, ..config.flow },
+            ..config
+        }
     }
 }
 
@@ -95,15 +98,15 @@ impl fmt::Display for FlowName {
 
 /// Maximum number of bytes to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BytesMax(pub u64);
+pub struct ByteLimit(pub u64);
 
-impl FromStr for BytesMax {
+impl FromStr for ByteLimit {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<BytesMax, String> {
+    fn from_str(text: &str) -> Result<ByteLimit, String> {
         match text {
-            "all" => Ok(BytesMax(u64::MAX)),
-            _ => bytes(text).map(|n| BytesMax(n as u64)).map_err(|why| format!("{why}, or all")),
+            "all" => Ok(ByteLimit(u64::MAX)),
+            _ => bytes(text).map(|n| ByteLimit(n as u64)).map_err(|why| format!("{why}, or all")),
         }
     }
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use plan::Plan;
-use runner::Writing;
-use runner::memory::{DEFAULT, LEAST, Memory};
+use runner::RowWriting;
+use runner::memory::{DEFAULT, LEAST, MemoryDivision};
 
-use crate::keeping::KEPT_FLOWS_MAX;
+use crate::packet_writer::KEPT_FLOWS_MAX;
 
 /// Limits of a run.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
-pub struct Limits {
+pub struct LimitFlags {
     /// Memory for all parts of a run, at least 64M; limits in bytes are shares of it [default: 1G]
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     #[arg(help_heading = "Resources")]
@@ -89,10 +89,10 @@ pub struct Limits {
     pub empty_windows_max: Option<u64>,
 }
 
-impl Limits {
+impl LimitFlags {
     /// The same for a run.
-    pub fn of_run(&self) -> runner::Limits {
-        runner::Limits {
+    pub fn of_run(&self) -> runner::MemoryLimits {
+        runner::MemoryLimits {
             max: self.memory_max,
             flows_max: self.flows_max,
             held_bytes: self.held_bytes_max,
@@ -106,11 +106,11 @@ impl Limits {
     }
 
     /// The monitor's timeouts; its share of the memory is not in it.
-    pub fn monitor(&self) -> monitor::Config {
-        let monitor::Config { flow, fragment_bytes_max, parsers, outstanding, taps, slice, origin } =
-            monitor::Config::default();
-        monitor::Config {
-            parsers: parsers::Limits {
+    pub fn monitor(&self) -> monitor::MonitorConfig {
+        let monitor::MonitorConfig { flow, fragment_bytes_max, parsers, outstanding, taps, slice, origin } =
+            monitor::MonitorConfig::default();
+        monitor::MonitorConfig {
+            parsers: parsers::ParserLimits {
                 rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max),
                 statement_bytes_max: self.statement_bytes_max.unwrap_or(parsers.statement_bytes_max),
                 ..parsers
@@ -120,7 +120,7 @@ impl Limits {
             taps,
             slice,
             origin,
-            flow: flow::Config {
+            flow: flow::FlowTableConfig {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),
                 udp_idle_ns: self.udp_idle.unwrap_or(flow.udp_idle_ns),
                 active_timeout_ns: self.active_timeout.or(flow.active_timeout_ns),
@@ -131,9 +131,9 @@ impl Limits {
     }
 
     /// The engine's limits; its share of the memory is not in it.
-    pub fn stream(&self) -> stream::Config {
-        let config = stream::Config::default();
-        stream::Config {
+    pub fn stream(&self) -> stream::EngineConfig {
+        let config = stream::EngineConfig::default();
+        stream::EngineConfig {
             join_rows_max: self.join_tuples_max.unwrap_or(config.join_rows_max),
             empty_windows_max: self.empty_windows_max.unwrap_or(config.empty_windows_max),
             seed: secret(),
@@ -156,18 +156,18 @@ impl Limits {
 
 /// Defaults of the settings that have none in clap, by name; those of sizes are shares of `memory_max`.
 pub fn defaults(memory_max: Option<usize>) -> BTreeMap<&'static str, String> {
-    let limits = runner::Limits { max: memory_max, ..runner::Limits::default() };
+    let limits = runner::MemoryLimits { max: memory_max, ..runner::MemoryLimits::default() };
     let plan = |text: &str| {
         let query = query::check(text, &parsers::registry::schemas(), &()).expect("a valid query");
         planner::lower(&query)
     };
     let groups = plan("PARSE http PROCESS (diff-group: group=url)");
     let join = plan("PARSE tcp_conn_time, http PROCESS (count)");
-    let memory = Memory::divide(&limits, &groups, Writing::AtOnce);
-    let joined = Memory::divide(&limits, &join, Writing::AtOnce);
+    let memory = MemoryDivision::divide(&limits, &groups, RowWriting::AtOnce);
+    let joined = MemoryDivision::divide(&limits, &join, RowWriting::AtOnce);
     let groups_max = groups.dataflow.pipelines.first().map_or(0, |pipeline| pipeline.groups_max);
-    let (parsers, flow) = (parsers::Limits::default(), flow::Config::default());
-    let stream = stream::Config::default();
+    let (parsers, flow) = (parsers::ParserLimits::default(), flow::FlowTableConfig::default());
+    let stream = stream::EngineConfig::default();
     let seconds = |ns: i64| format!("{}s", ns / 1_000_000_000);
     BTreeMap::from([
         ("memory-max", size(DEFAULT)),
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn every_limit_that_is_named_has_its_flag() {
-        let command = Limits::augment_args(clap::Command::new("query"));
+        let command = LimitFlags::augment_args(clap::Command::new("query"));
         let flags: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
         for limit in &runner::limits::LIMITS {
             let flag = limit.flag.map(|flag| flag.trim_start_matches("--"));
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn the_defaults_in_the_help_are_the_defaults() {
         let defaults = defaults(None);
-        let command = Limits::augment_args(clap::Command::new("query"));
+        let command = LimitFlags::augment_args(clap::Command::new("query"));
         for arg in command.get_arguments() {
             let (name, help) = (arg.get_long().expect("a flag"), arg.get_help().expect("a help").to_string());
             let Some((_, text)) = help.split_once("[default: ") else { panic!("{name}: {help}") };

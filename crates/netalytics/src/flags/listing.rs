@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Format;
+use super::OutputFormat;
 
 /// Flags of `parsers`, `processors` and `interfaces`.
 #[derive(Args, Debug)]
@@ -12,8 +12,8 @@ pub struct ListFlags {
     pub names: Vec<String>,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    format: OutputFormat,
 
     /// Print JSON lines; short for --format jsonl
     #[arg(long, conflicts_with = "format")]
@@ -22,7 +22,7 @@ pub struct ListFlags {
 
 impl ListFlags {
     /// Output format.
-    pub fn format(&self) -> Format {
-        if self.json { Format::Jsonl } else { self.format }
+    pub fn format(&self) -> OutputFormat {
+        if self.json { OutputFormat::Jsonl } else { self.format }
     }
 }

@@ -1,6 +1,6 @@
 //! Flags of live capture.
 
-use capture::listen::Listen;
+use capture::mirror_source::MirrorListenAddress;
 use clap::{Args, ValueEnum};
 
 /// Flags of live capture.
@@ -21,7 +21,7 @@ pub struct LiveFlags {
 
     /// Receive mirrored traffic: vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR
     #[arg(long, value_name = "WHAT://ADDR", num_args = 1.., conflicts_with_all = ["read", "interface"])]
-    pub listen: Vec<Listen>,
+    pub listen: Vec<MirrorListenAddress>,
 
     /// Fail if an interface is down, instead of waiting for it
     #[arg(long)]
@@ -50,17 +50,17 @@ pub struct LiveFlags {
     pub buffer_size: usize,
 
     /// Capture method
-    #[arg(long, value_enum, default_value_t = Backend::AfPacket, value_name = "HOW")]
-    pub capture: Backend,
+    #[arg(long, value_enum, default_value_t = BackendFlag::AfPacket, value_name = "HOW")]
+    pub capture: BackendFlag,
 
     /// AF_XDP: redirect matching packets even on an interface that this machine uses
     #[arg(long)]
     pub xdp_steal: bool,
 
     /// AF_XDP: place of the XDP program
-    #[arg(long, value_enum, default_value_t = XdpMode::Auto, value_name = "WHERE")]
+    #[arg(long, value_enum, default_value_t = XdpModeFlag::Auto, value_name = "WHERE")]
     #[arg(help_heading = "Tuning")]
-    pub xdp_mode: XdpMode,
+    pub xdp_mode: XdpModeFlag,
 
     /// AF_XDP: assume that both directions of a flow arrive on one queue, so that workers share the queues
     #[arg(long)]
@@ -72,8 +72,8 @@ pub struct LiveFlags {
     pub dpdk_args: Option<String>,
 
     /// Clock for packet timestamps
-    #[arg(long, value_enum, default_value_t = Clock::System, value_name = "CLOCK")]
-    pub timestamps: Clock,
+    #[arg(long, value_enum, default_value_t = ClockFlag::System, value_name = "CLOCK")]
+    pub timestamps: ClockFlag,
 
     /// User to switch to after the capture is opened, if started as root [default: the caller of sudo, otherwise
     /// nobody]
@@ -87,7 +87,7 @@ pub struct LiveFlags {
 
 /// Capture method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Backend {
+pub enum BackendFlag {
     /// Ring filled by the kernel; every interface
     AfPacket,
     /// Queues of the driver, without the kernel's network stack
@@ -98,7 +98,7 @@ pub enum Backend {
 
 /// Place of the XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum XdpMode {
+pub enum XdpModeFlag {
     /// Native if the driver supports it, otherwise generic
     Auto,
     /// In the driver
@@ -109,7 +109,7 @@ pub enum XdpMode {
 
 /// Clock for packet timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Clock {
+pub enum ClockFlag {
     /// Clock of the machine
     System,
     /// Clock of the network adapter, if it has one
@@ -120,7 +120,7 @@ impl LiveFlags {
     /// Adds the interfaces of one `-i`. DPDK's names of ports have commas of their own.
     pub fn add_interfaces(&mut self, names: &str) {
         match self.capture {
-            Backend::Dpdk => self.interfaces.push(names.to_owned()),
+            BackendFlag::Dpdk => self.interfaces.push(names.to_owned()),
             _ => self.interfaces.extend(names.split(',').filter(|name| !name.is_empty()).map(str::to_owned)),
         }
     }

@@ -9,7 +9,7 @@ use super::bus::KafkaClientFlags;
 use super::limits::duration;
 use super::live::LiveFlags;
 use super::query::workers;
-use super::{Limits, Workers};
+use super::{LimitFlags, WorkerCount};
 
 /// Flags of `monitor`.
 #[derive(Args, Debug)]
@@ -44,7 +44,7 @@ pub struct MonitorFlags {
 
     /// Number of threads that process packets, 1 to 256; auto: one per core for files, one for live capture
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
-    pub workers: Workers,
+    pub workers: WorkerCount,
 
     /// Bootstrap brokers of the Kafka topics in the order, separated by commas
     #[arg(long, value_name = "HOST:PORT", help_heading = "Kafka")]
@@ -54,5 +54,5 @@ pub struct MonitorFlags {
     pub client: KafkaClientFlags,
 
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitFlags,
 }

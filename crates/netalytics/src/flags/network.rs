@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
 use planner::physical;
-use planner::topology::Expected;
+use planner::topology::ExpectedTraffic;
 
 /// Flags of plans in a network.
 #[derive(Args, Clone, Debug)]
@@ -16,8 +16,8 @@ pub struct NetworkFlags {
     pub network: Option<PathBuf>,
 
     /// Expected traffic, as in 10.0.1.2:80=20Mbps; repeatable
-    #[arg(long, value_name = "WHERE=RATE", value_parser = Expected::parse, requires = "network")]
-    pub expect: Vec<Expected>,
+    #[arg(long, value_name = "WHERE=RATE", value_parser = ExpectedTraffic::parse, requires = "network")]
+    pub expect: Vec<ExpectedTraffic>,
 
     /// Costs of copying packets, measured by netalytics calibrate [default: built-in estimates]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "network")]
@@ -30,7 +30,7 @@ pub struct NetworkFlags {
     /// Merge tuples of the monitors of a pod before they are sent on; auto: if this reduces the load of links above
     /// the pod
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, requires = "network")]
-    pub aggregate: Aggregate,
+    pub aggregate: AggregatorPolicy,
 
     /// Random seed for the choice among equally good placements
     #[arg(long, value_name = "N", default_value_t = 1, requires = "network")]
@@ -39,7 +39,7 @@ pub struct NetworkFlags {
 
 /// When a pod has an aggregator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Aggregate {
+pub enum AggregatorPolicy {
     /// Never
     Never,
     /// In pods with at least two monitors, if it reduces the load of links above the pod
@@ -49,19 +49,19 @@ pub enum Aggregate {
     Always,
 }
 
-impl From<Aggregate> for physical::Aggregate {
-    fn from(when: Aggregate) -> physical::Aggregate {
+impl From<AggregatorPolicy> for physical::AggregatorMode {
+    fn from(when: AggregatorPolicy) -> physical::AggregatorMode {
         match when {
-            Aggregate::Never => physical::Aggregate::Never,
-            Aggregate::Auto => physical::Aggregate::Auto,
-            Aggregate::Always => physical::Aggregate::Always,
+            AggregatorPolicy::Never => physical::AggregatorMode::Never,
+            AggregatorPolicy::Auto => physical::AggregatorMode::Auto,
+            AggregatorPolicy::Always => physical::AggregatorMode::Always,
         }
     }
 }
 
 /// Output format of a plan for a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Shown {
+pub enum PlanFormat {
     /// Text for people
     #[default]
     Text,

@@ -8,11 +8,11 @@ use clap::{Args, ValueEnum};
 use super::limits::duration;
 use super::live::LiveFlags;
 use super::query::workers;
-use super::{Limits, Progress, ShownNames, Workers};
+use super::{HostNameSource, LimitFlags, ProgressMode, WorkerCount};
 
 /// Input of `overview` and `map`.
 #[derive(Args, Debug)]
-pub struct LookFlags {
+pub struct TrafficInputFlags {
     /// Captures (pcap, pcapng, also gzip or zstd; - is standard input), merged by time
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
     #[arg(help_heading = "Input")]
@@ -30,22 +30,22 @@ pub struct LookFlags {
     pub span: Option<i64>,
 
     /// Progress on standard error; auto: on a terminal after one second
-    #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN", help_heading = "Messages")]
-    pub progress: Progress,
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto, value_name = "WHEN", help_heading = "Messages")]
+    pub progress: ProgressMode,
 
     /// Number of threads that process packets, 1 to 256; auto: one per core for files, one for live capture
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
-    pub workers: Workers,
+    pub workers: WorkerCount,
 
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitFlags,
 }
 
 /// Flags of `overview`.
 #[derive(Args, Debug)]
 pub struct OverviewFlags {
     #[command(flatten)]
-    pub look: LookFlags,
+    pub look: TrafficInputFlags,
 
     /// Output format
     #[arg(long, value_enum, default_value_t = OverviewFormat::Text, help_heading = "Output")]
@@ -65,7 +65,7 @@ pub enum OverviewFormat {
 #[derive(Args, Debug)]
 pub struct MapFlags {
     #[command(flatten)]
-    pub look: LookFlags,
+    pub look: TrafficInputFlags,
 
     /// Additional host names, in the syntax of /etc/hosts
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -76,9 +76,9 @@ pub struct MapFlags {
     pub no_resolve: bool,
 
     /// Source of host names; dns reads the files twice
-    #[arg(long, value_enum, default_value_t = ShownNames::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
+    #[arg(long, value_enum, default_value_t = HostNameSource::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
     #[arg(help_heading = "Output")]
-    pub names: ShownNames,
+    pub names: HostNameSource,
 
     /// Output format
     #[arg(long, value_enum, default_value_t = MapFormat::Text, help_heading = "Output")]

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
-use sinks::Zone;
-use tuple::{Family, Origin};
+use sinks::DisplayZone;
+use tuple::{AgentOrigin, ColumnFamily};
 
-use super::Limits;
+use super::LimitFlags;
 use super::bus::{BusFlags, ExplainBusFlags};
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
-use super::network::{NetworkFlags, Shown};
+use super::network::{NetworkFlags, PlanFormat};
 use super::outlets::{OutletFlags, RedactFlags};
 use super::zone::zone;
 
@@ -27,7 +27,7 @@ pub struct QueryFlags {
 
     /// Output format [default: table on a terminal, otherwise jsonl]
     #[arg(long, value_enum, help_heading = "Output")]
-    pub format: Option<Format>,
+    pub format: Option<OutputFormat>,
 
     /// Print JSON lines; short for --format jsonl
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
@@ -39,12 +39,12 @@ pub struct QueryFlags {
 
     /// Time zone of times in tables: UTC, local, Europe/Berlin, +02:00
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone, help_heading = "Output")]
-    pub time_zone: Zone,
+    pub time_zone: DisplayZone,
 
     /// Source of host names in tables; dns reads the files twice
-    #[arg(long, value_enum, default_value_t = ShownNames::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
+    #[arg(long, value_enum, default_value_t = HostNameSource::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
     #[arg(help_heading = "Output")]
-    pub names: ShownNames,
+    pub names: HostNameSource,
 
     #[command(flatten)]
     pub outlets: OutletFlags,
@@ -115,11 +115,11 @@ pub struct WorkFlags {
     /// Start a new file of tuples or packets: 1h (packet time), 1GB or 1h,1GB [default: 1GB for tuples, never for
     /// packets]
     #[arg(long, value_name = "WHEN", value_parser = rotate, help_heading = "Output")]
-    pub rotate: Option<Rotate>,
+    pub rotate: Option<FileRotation>,
 
     /// Progress on standard error; auto: on a terminal after one second
-    #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN", help_heading = "Messages")]
-    pub progress: Progress,
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto, value_name = "WHEN", help_heading = "Messages")]
+    pub progress: ProgressMode,
 
     /// Write the summary as JSON; it accounts for every packet
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Messages")]
@@ -131,16 +131,16 @@ pub struct WorkFlags {
 
     /// Number of threads that process packets, 1 to 256; auto: one per core for files, one for live capture
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
-    pub workers: Workers,
+    pub workers: WorkerCount,
 
     /// Bind workers to these cores, as in 0,2-5; without a list, to all allowed cores
     #[arg(long, value_name = "CORES", num_args = 0..=1, default_missing_value = "", value_parser = cores)]
     #[arg(help_heading = "Tuning", require_equals = true)]
-    pub pin: Option<Cores>,
+    pub pin: Option<CoreList>,
 
     /// Checksums of file data in tuples of nfs and rpc, per block of 512 bytes; off saves the hashing
-    #[arg(long, value_enum, default_value_t = Checksums::Blocks, value_name = "WHICH", help_heading = "Output")]
-    pub checksums: Checksums,
+    #[arg(long, value_enum, default_value_t = ChecksumFlag::Blocks, value_name = "WHICH", help_heading = "Output")]
+    pub checksums: ChecksumFlag,
 
     /// Random seed for SAMPLE; the same seed selects the same flows
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -162,7 +162,7 @@ pub struct WorkFlags {
     pub monitor_program: Option<PathBuf>,
 
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitFlags,
 }
 
 /// Flags of `explain`.
@@ -183,7 +183,7 @@ pub struct ExplainFlags {
         requires = "network",
         help_heading = "In a network"
     )]
-    pub format: Shown,
+    pub format: PlanFormat,
 
     #[command(flatten)]
     pub bus: ExplainBusFlags,
@@ -227,7 +227,7 @@ impl QueryText {
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// Columns for people, with units and rounded numbers
     Table,
     /// One JSON object per line, exact values
@@ -241,7 +241,7 @@ pub enum Format {
 
 /// Checksums of file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Checksums {
+pub enum ChecksumFlag {
     /// No checksums
     Off,
     /// One per block
@@ -250,7 +250,7 @@ pub enum Checksums {
 
 /// Source of host names in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ShownNames {
+pub enum HostNameSource {
     /// Hosts files and pcapng name records
     Hosts,
     /// Also DNS answers in the captures
@@ -259,7 +259,7 @@ pub enum ShownNames {
 
 /// Display of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Progress {
+pub enum ProgressMode {
     /// On a terminal after one second
     Auto,
     /// Always
@@ -270,18 +270,18 @@ pub enum Progress {
 
 /// Number of workers; `None`: automatic.
 #[derive(Clone, Copy, Debug)]
-pub struct Workers(pub Option<usize>);
+pub struct WorkerCount(pub Option<usize>);
 
 /// Cores by number; none: all that this process may use.
 #[derive(Clone, Debug)]
-pub struct Cores(pub Vec<usize>);
+pub struct CoreList(pub Vec<usize>);
 
 /// More would only wait for each other.
 const WORKERS_MAX: usize = 256;
 
 /// When files end; at least one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rotate {
+pub struct FileRotation {
     /// Nanoseconds.
     pub every_ns: Option<i64>,
     /// Bytes.
@@ -290,23 +290,23 @@ pub struct Rotate {
 
 impl WorkFlags {
     /// Origin of the tuples of this process.
-    pub fn origin(&self) -> Origin {
-        Origin { agent: None, labels: self.labels.iter().cloned().collect() }
+    pub fn origin(&self) -> AgentOrigin {
+        AgentOrigin { agent: None, labels: self.labels.iter().cloned().collect() }
     }
 }
 
 /// `role=web`.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    match Family::key(name) {
+    match ColumnFamily::key(name) {
         Some(_) if !value.is_empty() => Ok((name.into(), value.into())),
         _ => Err("NAME=VALUE, as in role=web; a name has letters, digits, - and _".into()),
     }
 }
 
 /// `1h`, `1GB`, `1h,1GB`.
-fn rotate(text: &str) -> Result<Rotate, String> {
-    let mut rotate = Rotate::default();
+fn rotate(text: &str) -> Result<FileRotation, String> {
+    let mut rotate = FileRotation::default();
     for part in text.split(',').map(str::trim) {
         match (duration(part), bytes(part)) {
             (Ok(ns), _) if rotate.every_ns.is_none() => rotate.every_ns = Some(ns),
@@ -317,16 +317,16 @@ fn rotate(text: &str) -> Result<Rotate, String> {
     Ok(rotate)
 }
 
-pub(super) fn workers(text: &str) -> Result<Workers, String> {
+pub(super) fn workers(text: &str) -> Result<WorkerCount, String> {
     match text.parse::<usize>() {
-        _ if text == "auto" => Ok(Workers(None)),
-        Ok(n @ 1..=WORKERS_MAX) => Ok(Workers(Some(n))),
+        _ if text == "auto" => Ok(WorkerCount(None)),
+        Ok(n @ 1..=WORKERS_MAX) => Ok(WorkerCount(Some(n))),
         _ => Err(format!("auto, or a number from 1 to {WORKERS_MAX}")),
     }
 }
 
 /// `0,2-5`.
-fn cores(text: &str) -> Result<Cores, String> {
+fn cores(text: &str) -> Result<CoreList, String> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let range = first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?;
@@ -335,7 +335,7 @@ fn cores(text: &str) -> Result<Cores, String> {
     let parts = text.split(',').filter(|part| !part.is_empty()).map(range);
     let cores: Option<Vec<_>> = parts.collect();
     let cores = cores.ok_or("cores by number, as in 0,2-5")?;
-    Ok(Cores(cores.into_iter().flatten().collect()))
+    Ok(CoreList(cores.into_iter().flatten().collect()))
 }
 
 #[cfg(test)]
@@ -346,9 +346,9 @@ mod tests {
     fn when_files_end() {
         let hour = Some(3_600_000_000_000);
         for (text, expected) in [
-            ("1h", Some(Rotate { every_ns: hour, bytes: None })),
-            ("1GB", Some(Rotate { every_ns: None, bytes: Some(1 << 30) })),
-            ("64M, 1h", Some(Rotate { every_ns: hour, bytes: Some(64 << 20) })),
+            ("1h", Some(FileRotation { every_ns: hour, bytes: None })),
+            ("1GB", Some(FileRotation { every_ns: None, bytes: Some(1 << 30) })),
+            ("64M, 1h", Some(FileRotation { every_ns: hour, bytes: Some(64 << 20) })),
             ("1h,2h", None),
             ("soon", None),
             ("", None),

@@ -10,7 +10,7 @@ use super::query::QueryFlags;
 
 /// Flags of `query`.
 #[derive(Args, Debug)]
-pub struct AskFlags {
+pub struct QueryCommandFlags {
     #[command(flatten)]
     pub query: QueryFlags,
 
@@ -21,7 +21,7 @@ pub struct AskFlags {
 /// Flags of a query that a server runs.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "By a server")]
-pub struct KeptFlags {
+pub struct ServerQueryFlags {
     /// Send the query to this server: with SINCE or BASELINE to its stored data, otherwise to its agents
     #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen", "labels", "kafka"])]
     pub server: Option<String>,
@@ -45,7 +45,7 @@ pub struct KeptFlags {
 #[command(next_help_heading = "By a server")]
 pub struct RemoteFlags {
     #[command(flatten)]
-    pub kept: KeptFlags,
+    pub kept: ServerQueryFlags,
 
     /// Run the job in the server's network (serve --network): planned monitors, switches that copy packets
     #[arg(long, requires = "server", conflicts_with_all = ["on", "interface"])]

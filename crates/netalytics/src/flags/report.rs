@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
-use sinks::Zone;
+use sinks::DisplayZone;
 
 use super::WorkFlags;
 use super::limits::duration;
@@ -34,7 +34,7 @@ pub struct ReportFlags {
 
     /// Time zone of times: UTC, local, Europe/Berlin, +02:00
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone, help_heading = "Output")]
-    pub time_zone: Zone,
+    pub time_zone: DisplayZone,
 
     /// Print texts unchanged; otherwise SQL literals become ? and other user data keyed hashes
     #[arg(long, help_heading = "Output")]

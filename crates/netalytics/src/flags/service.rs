@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::builder::ValueHint;
 use clap::{Args, Subcommand};
 
-use super::bus::{Bus, FlinkFlags, KafkaClientFlags, Merging};
-use super::{Format, limits};
+use super::bus::{BusFlag, FlinkFlags, KafkaClientFlags, MergeEngineFlag};
+use super::{OutputFormat, limits};
 
 /// Flags of `serve`.
 #[derive(Args, Debug)]
@@ -302,8 +302,8 @@ pub struct ServerFlags {
     pub ca: Option<PathBuf>,
 
     /// Output format; jsonl has all fields, the others the most common ones
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    #[arg(long, global = true, value_enum, default_value_t = OutputFormat::Table)]
+    pub format: OutputFormat,
 }
 
 /// Flags of `agents`.
@@ -357,7 +357,7 @@ pub struct JobsFlags {
 #[derive(Debug, Subcommand)]
 pub enum JobsVerb {
     /// Start a job
-    Start(Box<StartFlags>),
+    Start(Box<JobStartFlags>),
     /// Show the state of a job, its agents and its outlets
     Show {
         /// Number or name of the job
@@ -389,7 +389,7 @@ pub enum JobsVerb {
 
 /// Flags of `jobs start`.
 #[derive(Args, Debug)]
-pub struct StartFlags {
+pub struct JobStartFlags {
     /// Query
     pub query: String,
 
@@ -427,11 +427,11 @@ pub struct StartFlags {
 
     /// Transport of the agents' results [default: directly to the server]
     #[arg(long, value_enum, value_name = "BUS")]
-    pub bus: Option<Bus>,
+    pub bus: Option<BusFlag>,
 
     /// Engine that merges the records of the bus
     #[arg(long, value_enum, value_name = "WHO", requires = "bus")]
-    pub engine: Option<Merging>,
+    pub engine: Option<MergeEngineFlag>,
 
     /// Return texts unchanged (requires the role raw); otherwise texts that may identify a person are hashed
     #[arg(long)]

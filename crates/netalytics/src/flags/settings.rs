@@ -292,7 +292,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::flags::{Cli, Verb, parse_in};
+    use crate::flags::{Cli, CliCommand, parse_in};
 
     /// Runs the parser with a file and variables.
     fn parsed(line: &[&str], file: &str, variables: &[(&str, &str)]) -> Result<Cli, String> {
@@ -312,13 +312,13 @@ mod tests {
         const FILE: &str = "memory-max = '2G'\nflows-max = 1000\ntcp-idle = '9s'\nbuffer-size = '1M'\njobs-max = 7\none-reader = true\n";
         let line = ["query", "PARSE http", "-r", "a.pcap", "--flows-max", "3000"];
         let cli = parsed(&line, FILE, &[("NETALYTICS_FLOWS_MAX", "2000"), ("NETALYTICS_TCP_IDLE", "8s")]);
-        let Ok(Cli { verb: Some(Verb::Query(flags)), .. }) = cli else { panic!("a query: {cli:?}") };
+        let Ok(Cli { verb: Some(CliCommand::Query(flags)), .. }) = cli else { panic!("a query: {cli:?}") };
         let work = flags.query.work;
         assert_eq!((work.limits.memory_max, work.limits.flows_max), (Some(2 << 30), Some(3000)));
         assert_eq!((work.limits.tcp_idle, work.limits.udp_idle), (Some(8_000_000_000), None));
         assert_eq!((work.live.buffer_size, work.live.one_reader), (1 << 20, true));
         let cli = parsed(&["serve"], FILE, &[("NETALYTICS_CONNECTIONS_MAX", "5")]);
-        let Ok(Cli { verb: Some(Verb::Serve(flags)), .. }) = cli else { panic!("a server: {cli:?}") };
+        let Ok(Cli { verb: Some(CliCommand::Serve(flags)), .. }) = cli else { panic!("a server: {cli:?}") };
         assert_eq!((flags.jobs_max, flags.connections_max, flags.agents_max), (7, 5, 1000));
     }
 

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use clap::builder::ValueHint;
 use clap::{Args, Subcommand, ValueEnum};
-use planner::placement::{Nearby, Process, STRATEGIES, Strategy};
-use planner::simulate::{Hosts, Locality, SIZES, Sizes, Study, Workload};
-use planner::topology::Weights;
+use planner::placement::{NearbyScope, PlacementStrategy, ProcessDemand, STRATEGIES};
+use planner::simulate::{
+    FlowSizeDistribution, HostRanges, PlacementStudy, SIZES, SimulatedWorkload, TrafficLocality,
+};
+use planner::topology::LinkWeights;
 
-use super::{Format, Progress};
+use super::{OutputFormat, ProgressMode};
 use crate::failure::wrong_flags;
 
 /// Flags of `simulate`.
@@ -17,12 +19,12 @@ use crate::failure::wrong_flags;
 #[command(arg_required_else_help = false)]
 pub struct SimulateFlags {
     #[command(subcommand)]
-    pub what: Simulation,
+    pub what: SimulateCommand,
 }
 
 /// Subcommands of `simulate`.
 #[derive(Debug, Subcommand)]
-pub enum Simulation {
+pub enum SimulateCommand {
     /// Compare strategies that place monitors and engines in a fat tree: extra bandwidth, processes
     #[command(after_help = super::help::PLACEMENT_EXAMPLES)]
     Placement(Box<PlacementFlags>),
@@ -66,7 +68,7 @@ pub struct PlacementFlags {
 
     /// Distribution of flow sizes
     #[arg(long, value_name = "HOW", default_value = "datacenter", value_parser = sizes, help_heading = "Workload")]
-    sizes: Sizes,
+    sizes: FlowSizeDistribution,
 
     /// Shares of flows within a rack, within a pod, and across the core
     #[arg(long, value_name = "RACK,POD,CORE", default_value = "0.5,0.3,0.2", value_parser = three, help_heading = "Workload")]
@@ -82,15 +84,15 @@ pub struct PlacementFlags {
 
     /// Capacity of a monitor: rate of packets, cores, GB of memory
     #[arg(long, value_name = "RATE,CORES,GB", default_value = "10Gbps,1,4", value_parser = process, help_heading = "Monitoring")]
-    monitor: Process,
+    monitor: ProcessDemand,
 
     /// Capacity of an aggregator: rate of tuples, cores, GB of memory
     #[arg(long, value_name = "RATE,CORES,GB", default_value = "1Gbps,1,8", value_parser = process, help_heading = "Monitoring")]
-    aggregator: Process,
+    aggregator: ProcessDemand,
 
     /// Capacity of a processor: rate of tuples, cores, GB of memory
     #[arg(long, value_name = "RATE,CORES,GB", default_value = "500Mbps,1,4", value_parser = process, help_heading = "Monitoring")]
-    processor: Process,
+    processor: ProcessDemand,
 
     /// Size of tuples relative to the packets
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = number, help_heading = "Monitoring")]
@@ -98,11 +100,11 @@ pub struct PlacementFlags {
 
     /// Strategies to compare, separated by commas [default: all]
     #[arg(long, value_name = "NAME", value_parser = strategy, value_delimiter = ',', help_heading = "Monitoring")]
-    strategies: Vec<Strategy>,
+    strategies: Vec<PlacementStrategy>,
 
     /// Search range of Algorithm 2 for a host
-    #[arg(long, value_enum, default_value_t = Near::Rack, value_name = "WHERE", help_heading = "Monitoring")]
-    nearby: Near,
+    #[arg(long, value_enum, default_value_t = NearbyFlag::Rack, value_name = "WHERE", help_heading = "Monitoring")]
+    nearby: NearbyFlag,
 
     /// Weights of a Mb/s on links of hosts, of racks and of the core
     #[arg(long, value_name = "A,B,C", default_value = "1,2,4", value_parser = three, help_heading = "Monitoring")]
@@ -121,17 +123,17 @@ pub struct PlacementFlags {
     pub output: Option<PathBuf>,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Table, help_heading = "Output")]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table, help_heading = "Output")]
+    pub format: OutputFormat,
 
     /// Progress on standard error
-    #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN", help_heading = "Messages")]
-    pub progress: Progress,
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto, value_name = "WHEN", help_heading = "Messages")]
+    pub progress: ProgressMode,
 }
 
-/// See [`Nearby`].
+/// See [`NearbyScope`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Near {
+enum NearbyFlag {
     /// The rack of the first monitor, then its pod (the paper's text)
     Rack,
     /// The pod (the printed algorithm)
@@ -140,7 +142,7 @@ enum Near {
 
 impl PlacementFlags {
     /// The study of these flags.
-    pub fn study(&self) -> anyhow::Result<Study> {
+    pub fn study(&self) -> anyhow::Result<PlacementStudy> {
         let [rack, pod, core] = self.locality;
         if rack + pod + core <= 0.0 {
             return Err(wrong_flags("--locality: one of the shares has to be above 0"));
@@ -156,19 +158,19 @@ impl PlacementFlags {
         if let Some(most) = monitored.iter().find(|monitored| **monitored > self.flows) {
             return Err(wrong_flags(format!("--monitored {most}: there are --flows {} only", self.flows)));
         }
-        Ok(Study {
+        Ok(PlacementStudy {
             k: self.k,
             link_mbps: self.link,
-            hosts: Hosts {
+            hosts: HostRanges {
                 memory_gb: self.memory.clone(),
                 cores: *self.cores.start() as u32..=*self.cores.end() as u32,
                 used: self.used.clone(),
             },
-            workload: Workload {
+            workload: SimulatedWorkload {
                 flows: self.flows,
                 mbps: self.traffic,
                 flows_of_host: self.flows_per_host.clone(),
-                locality: Locality { rack, pod, core },
+                locality: TrafficLocality { rack, pod, core },
                 sizes: self.sizes,
             },
             monitored,
@@ -176,7 +178,7 @@ impl PlacementFlags {
             aggregator: self.aggregator,
             processor: self.processor,
             extracted: self.extracted,
-            weights: Weights(self.weights),
+            weights: LinkWeights(self.weights),
             strategies: self.strategies(),
         })
     }
@@ -190,11 +192,11 @@ impl PlacementFlags {
         monitored
     }
 
-    fn strategies(&self) -> Vec<Strategy> {
+    fn strategies(&self) -> Vec<PlacementStrategy> {
         let chosen = if self.strategies.is_empty() { &STRATEGIES[..] } else { &self.strategies };
-        let nearby = if self.nearby == Near::Pod { Nearby::Pod } else { Nearby::Rack };
-        let near = |strategy: &Strategy| match strategy {
-            Strategy::NetalyticsNetwork(_) => Strategy::NetalyticsNetwork(nearby),
+        let nearby = if self.nearby == NearbyFlag::Pod { NearbyScope::Pod } else { NearbyScope::Rack };
+        let near = |strategy: &PlacementStrategy| match strategy {
+            PlacementStrategy::NetalyticsNetwork(_) => PlacementStrategy::NetalyticsNetwork(nearby),
             other => *other,
         };
         chosen.iter().map(near).collect()
@@ -238,19 +240,19 @@ fn three(text: &str) -> Result<[f64; 3], String> {
     numbers.try_into().map_err(|_| "three numbers with commas".into())
 }
 
-fn process(text: &str) -> Result<Process, String> {
+fn process(text: &str) -> Result<ProcessDemand, String> {
     let parts: Vec<&str> = text.split(',').collect();
     let [mbps, cores, memory_gb] = parts[..] else {
         return Err("a rate, cores and GB, as 10Gbps,1,4".into());
     };
-    Ok(Process { mbps: rate(mbps)?, cores: number(cores)?, memory_gb: number(memory_gb)? })
+    Ok(ProcessDemand { mbps: rate(mbps)?, cores: number(cores)?, memory_gb: number(memory_gb)? })
 }
 
-fn sizes(text: &str) -> Result<Sizes, String> {
+fn sizes(text: &str) -> Result<FlowSizeDistribution, String> {
     named(text, SIZES.iter().copied())
 }
 
-fn strategy(text: &str) -> Result<Strategy, String> {
+fn strategy(text: &str) -> Result<PlacementStrategy, String> {
     named(text, STRATEGIES.iter().map(|strategy| (strategy.name(), *strategy)))
 }
 

@@ -1,14 +1,14 @@
 //! The time zone that tables show, as a flag names it: `local`, `UTC`, `Europe/Berlin`, `+02:00`.
 
 use jiff::tz::{Offset, TimeZone};
-use sinks::Zone;
+use sinks::DisplayZone;
 
 const EXPECTED: &str = "local, UTC, a name as Europe/Berlin, or an offset as +02:00";
 /// The largest offset that anybody uses, and some.
 const OFFSET_HOURS_MAX: i32 = 18;
 
 /// The zone of that name.
-pub fn zone(text: &str) -> Result<Zone, String> {
+pub fn zone(text: &str) -> Result<DisplayZone, String> {
     let zone = match text {
         "local" => TimeZone::try_system()
             .map_err(|error| format!("this machine's time zone is not known: {error}"))?,
@@ -16,7 +16,7 @@ pub fn zone(text: &str) -> Result<Zone, String> {
         _ if text.starts_with(['+', '-']) => TimeZone::fixed(offset(text).ok_or(EXPECTED)?),
         _ => TimeZone::get(text).map_err(|_| format!("no such time zone; {EXPECTED}"))?,
     };
-    Ok(Zone::new(zone))
+    Ok(DisplayZone::new(zone))
 }
 
 /// `+02:00`, `-0330`, `+2`.

@@ -1,7 +1,7 @@
 //! The three most useful next queries, as commands.
 
-use super::found::Found;
-use super::questions::Questions;
+use super::findings::OverviewFindings;
+use super::queries::OverviewQueries;
 
 /// Number of commands.
 const ADVICE: usize = 3;
@@ -12,7 +12,7 @@ const LONG_NS: i64 = 60_000_000_000;
 
 /// Queries, most useful first.
 #[must_use]
-pub fn queries(found: &Found, questions: &Questions) -> Vec<String> {
+pub fn queries(found: &OverviewFindings, questions: &OverviewQueries) -> Vec<String> {
     let mut queries = Vec::new();
     let protocol = |parser: &str| questions.protocols.iter().find(|p| p.parser == parser);
     if let Some((failing, protocol)) = found.failing.first().and_then(|f| Some((f, protocol(&f.parser)?))) {

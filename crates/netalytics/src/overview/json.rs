@@ -2,12 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::found::{Application, Delayed, Failing, Found, Refused, Service, Slow, Talkers};
+use super::findings::{
+    ApplicationTraffic, DelayedConnects, FailingRequests, OverviewFindings, RefusedConnections,
+    ServiceTraffic, SlowRequests, TalkerPair,
+};
 
 /// The document.
 #[must_use]
-pub fn document(found: &Found, queries: &[String], inputs: &[String]) -> Value {
-    let Found { packets, bytes, flows, undecodable, lost_packets, capture_loss, refused_total, .. } = found;
+pub fn document(found: &OverviewFindings, queries: &[String], inputs: &[String]) -> Value {
+    let OverviewFindings {
+        packets,
+        bytes,
+        flows,
+        undecodable,
+        lost_packets,
+        capture_loss,
+        refused_total,
+        ..
+    } = found;
     let [refused, unanswered] = refused_total;
     json!({
         "inputs": inputs,
@@ -33,13 +45,13 @@ pub fn document(found: &Found, queries: &[String], inputs: &[String]) -> Value {
     })
 }
 
-fn application(a: &Application) -> Value {
-    let Application { application, transport, flows, bytes, parser } = a;
+fn application(a: &ApplicationTraffic) -> Value {
+    let ApplicationTraffic { application, transport, flows, bytes, parser } = a;
     json!({"application": application, "transport": transport, "flows": flows, "bytes": bytes, "parser": parser})
 }
 
-fn service(s: &Service) -> Value {
-    let Service { server_ip, server_port, application, flows, bytes, answers } = s;
+fn service(s: &ServiceTraffic) -> Value {
+    let ServiceTraffic { server_ip, server_port, application, flows, bytes, answers } = s;
     let mut service = json!({
         "server_ip": server_ip, "server_port": server_port, "application": application, "flows": flows, "bytes": bytes,
     });
@@ -53,7 +65,7 @@ fn service(s: &Service) -> Value {
     service
 }
 
-fn talkers(t: &Talkers) -> Value {
+fn talkers(t: &TalkerPair) -> Value {
     let [client_bytes, server_bytes] = t.bytes;
     json!({
         "client_ip": t.client_ip, "server_ip": t.server_ip, "flows": t.flows, "client_bytes": client_bytes,
@@ -61,23 +73,23 @@ fn talkers(t: &Talkers) -> Value {
     })
 }
 
-fn slow(s: &Slow) -> Value {
+fn slow(s: &SlowRequests) -> Value {
     json!({"parser": s.parser, s.key: s.request, "requests": s.requests, "p99_ns": s.p99_ns})
 }
 
-fn failing(f: &Failing) -> Value {
+fn failing(f: &FailingRequests) -> Value {
     json!({"parser": f.parser, f.key: f.request, "status": f.status, "requests": f.requests})
 }
 
-fn refused_by(r: &Refused) -> Value {
-    let Refused { conn_state, server_ip, server_port, connections } = r;
+fn refused_by(r: &RefusedConnections) -> Value {
+    let RefusedConnections { conn_state, server_ip, server_port, connections } = r;
     json!({
         "conn_state": conn_state, "server_ip": server_ip, "server_port": server_port, "connections": connections,
     })
 }
 
-fn delayed(d: &Delayed) -> Value {
-    let Delayed { server_ip, server_port, connections, longest_ns } = d;
+fn delayed(d: &DelayedConnects) -> Value {
+    let DelayedConnects { server_ip, server_port, connections, longest_ns } = d;
     json!({
         "server_ip": server_ip, "server_port": server_port, "connections": connections, "longest_ns": longest_ns,
     })

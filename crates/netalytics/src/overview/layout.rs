@@ -6,14 +6,14 @@ use sinks::table::{cut, escape, pad};
 const GAP: usize = 2;
 
 /// A list with a title.
-pub struct List {
+pub struct OverviewList {
     /// Column titles; the first is the title of the list.
     pub titles: Vec<&'static str>,
     /// Rows; the first column is text, shortened in the middle if necessary; the others are numbers.
     pub rows: Vec<Vec<String>>,
 }
 
-impl List {
+impl OverviewList {
     /// Lines of at most `width` characters; none for a list without rows.
     #[must_use]
     pub fn lines(&self, width: usize) -> Vec<String> {
@@ -93,7 +93,7 @@ mod tests {
     fn a_list_fits_its_width() {
         let rows =
             vec![vec!["a long text of a request".into(), "12".into()], vec!["b".into(), "1234".into()]];
-        let list = List { titles: vec!["SLOW", "n"], rows };
+        let list = OverviewList { titles: vec!["SLOW", "n"], rows };
         assert_eq!(
             list.lines(80),
             [
@@ -103,6 +103,6 @@ mod tests {
             ]
         );
         assert_eq!(list.lines(16), ["SLOW           n", "a lon…uest    12", "b           1234"]);
-        assert!(List { titles: vec!["SLOW"], rows: Vec::new() }.lines(80).is_empty());
+        assert!(OverviewList { titles: vec!["SLOW"], rows: Vec::new() }.lines(80).is_empty());
     }
 }

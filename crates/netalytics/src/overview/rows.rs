@@ -4,16 +4,16 @@ use std::io;
 
 use serde_json::Value;
 use sinks::Sink;
-use sinks::cells::Cells;
+use sinks::cells::ColumnCells;
 use tuple::{Batch, FieldId};
 
 /// Collects all rows of all results; their number is limited by the groups of processors.
 #[derive(Default)]
-pub struct Collected {
+pub struct CollectedResults {
     results: Vec<Vec<Batch>>,
 }
 
-impl Sink for Collected {
+impl Sink for CollectedResults {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         if self.results.len() <= result {
             self.results.resize_with(result + 1, Vec::new);
@@ -33,33 +33,34 @@ impl Sink for Collected {
 
 /// A row of a result.
 #[derive(Clone, Copy)]
-pub struct Row<'a> {
+pub struct ResultRow<'a> {
     batch: &'a Batch,
     row: usize,
 }
 
-impl Collected {
+impl CollectedResults {
     /// Splits off the results from an index on.
-    pub fn split_off(&mut self, at: usize) -> Collected {
+    pub fn split_off(&mut self, at: usize) -> CollectedResults {
         let results = if at < self.results.len() { self.results.split_off(at) } else { Vec::new() };
-        Collected { results }
+        CollectedResults { results }
     }
 
     /// Rows of the result at an index.
-    pub fn rows(&self, result: usize) -> impl Iterator<Item = Row<'_>> {
+    pub fn rows(&self, result: usize) -> impl Iterator<Item = ResultRow<'_>> {
         let batches = self.results.get(result).into_iter().flatten();
-        batches.flat_map(|batch| (0..batch.rows()).map(move |row| Row { batch, row }))
+        batches.flat_map(|batch| (0..batch.rows()).map(move |row| ResultRow { batch, row }))
     }
 }
 
-impl Row<'_> {
+impl ResultRow<'_> {
     /// Value of the column with this name, or with the suffix `_ns`; null if missing.
     #[must_use]
     pub fn value(&self, column: &str) -> Value {
         let schema = self.batch.schema();
         let is_it = |name: &str| name == column || name.strip_suffix("_ns") == Some(column);
         let id = schema.fields.iter().position(|field| is_it(&field.name)).map(|at| FieldId(at as u16));
-        let Some(cells) = id.and_then(|id| Cells::of(self.batch, id)).filter(|c| !c.is_null(self.row)) else {
+        let Some(cells) = id.and_then(|id| ColumnCells::of(self.batch, id)).filter(|c| !c.is_null(self.row))
+        else {
             return Value::Null;
         };
         let mut text = Vec::new();

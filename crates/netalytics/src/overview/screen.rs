@@ -1,10 +1,10 @@
 //! An overview as text: one screen of 80 columns and about 40 lines, or more columns side by side.
 
-use sinks::{Zone, units};
+use sinks::{DisplayZone, units};
 
 use super::advice::command;
-use super::found::{Application, Found, Service, Talkers};
-use super::layout::{List, beside, middle};
+use super::findings::{ApplicationTraffic, OverviewFindings, ServiceTraffic, TalkerPair};
+use super::layout::{OverviewList, beside, middle};
 
 /// Minimum width for lists side by side.
 const WIDE: usize = 150;
@@ -18,7 +18,7 @@ const SCREEN_LINES: usize = 40;
 const NARROW: usize = 60;
 
 /// Maximum rows per list.
-struct Rows {
+struct ListLengths {
     applications: usize,
     services: usize,
     talkers: usize,
@@ -28,7 +28,7 @@ struct Rows {
 
 /// The screen: input, results, and suggested commands. `input`: as on the command line.
 #[must_use]
-pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
+pub fn text(found: &OverviewFindings, title: &str, input: &str, width: usize) -> String {
     let mut lines = head(found, &middle(title, width.saturating_sub(WHEN_CHARS).max(WHEN_CHARS)));
     if found.packets == 0 {
         return lines.join("\n") + "\n";
@@ -36,7 +36,7 @@ pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
     lines.push(String::new());
     if width >= WIDE {
         let half = (width - 4) / 2;
-        let rows = Rows { applications: 10, services: 10, talkers: 8, slowest: 10, others: 8 };
+        let rows = ListLengths { applications: 10, services: 10, talkers: 8, slowest: 10, others: 8 };
         let lists = lists(found, &rows);
         let column = |places: &[usize]| {
             let lists =
@@ -45,7 +45,7 @@ pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
         };
         lines.extend(beside(&column(&[0, 2, 5, 6]), &column(&[1, 3, 4, 7]), half));
     } else {
-        let rows = Rows { applications: 6, services: 5, talkers: 3, slowest: 5, others: 3 };
+        let rows = ListLengths { applications: 6, services: 5, talkers: 3, slowest: 5, others: 3 };
         let lists: Vec<_> = lists(found, &rows).iter().map(|list| list.lines(width.max(NARROW))).collect();
         let lists: Vec<_> = lists.into_iter().filter(|lines| !lines.is_empty()).collect();
         let used = lines.len() + lists.iter().map(|list| list.len() + 1).sum::<usize>() + found.next.len();
@@ -58,7 +58,7 @@ pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
 }
 
 /// Input, and data missing in it.
-fn head(found: &Found, title: &str) -> Vec<String> {
+fn head(found: &OverviewFindings, title: &str) -> Vec<String> {
     let mut head = Vec::new();
     let Some((first, last)) = found.seen_ns else {
         return vec![format!("{title}: no packets")];
@@ -67,7 +67,7 @@ fn head(found: &Found, title: &str) -> Vec<String> {
     head.push(format!(
         "{title}: {} from {}",
         units::duration((last - first) as f64),
-        Zone::default().short_time(first / 1_000_000_000 * 1_000_000_000)
+        DisplayZone::default().short_time(first / 1_000_000_000 * 1_000_000_000)
     ));
     let rate = if seconds > 0.0 {
         format!(" ({}/s)", units::bytes(found.bytes as f64 / seconds))
@@ -102,12 +102,15 @@ fn head(found: &Found, title: &str) -> Vec<String> {
 
 /// The lists with at most `most` rows each, in reading order.
 #[must_use]
-pub fn lists_of(found: &Found, most: usize) -> Vec<List> {
-    lists(found, &Rows { applications: most, services: most, talkers: most, slowest: most, others: most })
+pub fn lists_of(found: &OverviewFindings, most: usize) -> Vec<OverviewList> {
+    lists(
+        found,
+        &ListLengths { applications: most, services: most, talkers: most, slowest: most, others: most },
+    )
 }
 
 /// Protocols, services, talkers, slowest, failing, retransmissions, refusals, delayed connects.
-fn lists(found: &Found, rows: &Rows) -> Vec<List> {
+fn lists(found: &OverviewFindings, rows: &ListLengths) -> Vec<OverviewList> {
     vec![
         applications(found, rows.applications),
         services(found, rows.services),
@@ -120,14 +123,14 @@ fn lists(found: &Found, rows: &Rows) -> Vec<List> {
     ]
 }
 
-fn applications(found: &Found, n: usize) -> List {
+fn applications(found: &OverviewFindings, n: usize) -> OverviewList {
     let all: u64 = found.applications.iter().map(|a| a.bytes).sum();
     let share = |bytes: u64| format!("{:.1} %", bytes as f64 / all.max(1) as f64 * 100.0);
     let row = |name: String, flows: u64, bytes: u64, parser: &str| {
         vec![name, flows.to_string(), units::bytes(bytes as f64), share(bytes), parser.to_owned()]
     };
     let shown = if found.applications.len() > n { n - 1 } else { n };
-    let of_one = |a: &Application| {
+    let of_one = |a: &ApplicationTraffic| {
         let parser = a.parser.as_ref().map_or("named only".into(), |parser| format!("PARSE {parser}"));
         row(
             name_of(a, &found.applications),
@@ -141,11 +144,11 @@ fn applications(found: &Found, n: usize) -> List {
         let (flows, bytes) = rest.iter().fold((0, 0), |(f, b), a| (f + a.flows, b + a.bytes));
         rows.push(row(format!("{} others", rest.len()), flows, bytes, ""));
     }
-    List { titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"], rows }
+    OverviewList { titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"], rows }
 }
 
 /// Name of an application; with the transport protocol if ambiguous.
-fn name_of(application: &Application, all: &[Application]) -> String {
+fn name_of(application: &ApplicationTraffic, all: &[ApplicationTraffic]) -> String {
     let transport = &application.transport;
     match &application.application {
         None if transport.parse::<u8>().is_ok() => format!("IP protocol {transport}"),
@@ -157,8 +160,8 @@ fn name_of(application: &Application, all: &[Application]) -> String {
     }
 }
 
-fn services(found: &Found, n: usize) -> List {
-    let row = |s: &Service| {
+fn services(found: &OverviewFindings, n: usize) -> OverviewList {
+    let row = |s: &ServiceTraffic| {
         let name = s.application.as_deref().unwrap_or("without a name");
         let name = format!("{} {name}", end(&s.server_ip, s.server_port));
         let time = |ns: Option<f64>| ns.map_or("-".into(), units::duration);
@@ -179,27 +182,27 @@ fn services(found: &Found, n: usize) -> List {
     let (read, others): (Vec<_>, Vec<_>) = found.services.iter().partition(|s| s.answers.is_some());
     let kept = (n / 3).min(others.len()).max(n.saturating_sub(read.len()));
     let shown = read.iter().take(n - kept.min(n)).chain(others.iter().take(kept));
-    List { titles, rows: shown.map(|service| row(service)).collect() }
+    OverviewList { titles, rows: shown.map(|service| row(service)).collect() }
 }
 
-fn talkers(found: &Found, n: usize) -> List {
-    let row = |t: &Talkers| {
+fn talkers(found: &OverviewFindings, n: usize) -> OverviewList {
+    let row = |t: &TalkerPair| {
         let [out, back] = t.bytes.map(|bytes| units::bytes(bytes as f64));
         vec![format!("{} → {}", t.client_ip, t.server_ip), t.flows.to_string(), out, back]
     };
     let rows = found.talkers.iter().take(n).map(row).collect();
-    List { titles: vec!["TOP TALKERS", "flows", "sent", "received"], rows }
+    OverviewList { titles: vec!["TOP TALKERS", "flows", "sent", "received"], rows }
 }
 
-fn slowest(found: &Found, n: usize) -> List {
+fn slowest(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.slowest.iter().take(n).map(|s| {
         let request = s.request.as_deref().unwrap_or("-");
         vec![format!("{} {request}", s.parser), s.requests.to_string(), units::duration(s.p99_ns)]
     });
-    List { titles: vec!["SLOWEST REQUESTS", "requests", "p99"], rows: rows.collect() }
+    OverviewList { titles: vec!["SLOWEST REQUESTS", "requests", "p99"], rows: rows.collect() }
 }
 
-fn failing(found: &Found, n: usize) -> List {
+fn failing(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.failing.iter().take(n).map(|f| {
         let request = f.request.as_deref().unwrap_or("-");
         vec![
@@ -208,30 +211,30 @@ fn failing(found: &Found, n: usize) -> List {
             f.requests.to_string(),
         ]
     });
-    List { titles: vec!["FAILING REQUESTS", "status", "requests"], rows: rows.collect() }
+    OverviewList { titles: vec!["FAILING REQUESTS", "status", "requests"], rows: rows.collect() }
 }
 
-fn retransmitting(found: &Found, n: usize) -> List {
+fn retransmitting(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.retransmitting.iter().take(n).map(|t| {
         vec![format!("{} → {}", t.client_ip, t.server_ip), t.flows.to_string(), t.retransmissions.to_string()]
     });
-    List { titles: vec!["SENT AGAIN", "flows", "segments"], rows: rows.collect() }
+    OverviewList { titles: vec!["SENT AGAIN", "flows", "segments"], rows: rows.collect() }
 }
 
-fn refused(found: &Found, n: usize) -> List {
+fn refused(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.refused.iter().take(n).map(|r| {
         let how = if r.conn_state == "REJ" { "refused" } else { "no answer" };
         vec![format!("{} {how}", end(&r.server_ip, r.server_port)), r.connections.to_string()]
     });
-    List { titles: vec!["NOT CONNECTED", "times"], rows: rows.collect() }
+    OverviewList { titles: vec!["NOT CONNECTED", "times"], rows: rows.collect() }
 }
 
-fn delayed(found: &Found, n: usize) -> List {
+fn delayed(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.delayed.iter().take(n).map(|d| {
         let service = end(&d.server_ip, d.server_port);
         vec![service, d.connections.to_string(), units::duration(d.longest_ns)]
     });
-    List { titles: vec!["SLOW CONNECTS (SYN SENT AGAIN)", "times", "longest"], rows: rows.collect() }
+    OverviewList { titles: vec!["SLOW CONNECTS (SYN SENT AGAIN)", "times", "longest"], rows: rows.collect() }
 }
 
 /// Address with port.

@@ -3,9 +3,9 @@
 //! real clients and servers.
 
 use testkit::mysql::{greeting, packet};
-use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
-use testkit::{Dialogue, Sent, Xdr};
-use wire::Side;
+use testkit::pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
+use testkit::{SentPacket, TcpDialogue, XdrWriter};
+use wire::FlowSide;
 
 /// An HTML element without spaces, which would end URLs and keys.
 const MARK: &str = "<img/src=x/onerror=alert(1)>";
@@ -23,18 +23,18 @@ pub fn is_in(text: &str) -> bool {
 }
 
 /// A server, and its dialog.
-type Speaks = (&'static str, fn(&mut Dialogue));
+type Speaks = (&'static str, fn(&mut TcpDialogue));
 
 /// The capture as file content.
 pub fn capture() -> Vec<u8> {
-    let mut sent: Vec<Sent> = (0..ROUNDS).flat_map(round).collect();
+    let mut sent: Vec<SentPacket> = (0..ROUNDS).flat_map(round).collect();
     sent.sort_by_key(|packet| packet.ts);
-    pcap_bytes(&sent, Precision::Nanos, ByteOrder::Little)
+    pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little)
 }
 
-fn round(nth: usize) -> Vec<Sent> {
+fn round(nth: usize) -> Vec<SentPacket> {
     let talk = |server: &str| {
-        let mut talk = Dialogue::new(&format!("10.66.0.{}:{}", nth + 1, 40_000 + nth), server);
+        let mut talk = TcpDialogue::new(&format!("10.66.0.{}:{}", nth + 1, 40_000 + nth), server);
         talk.step_ns = 400_000;
         talk.advance(nth as i64 * 250_000_000);
         talk
@@ -61,7 +61,7 @@ fn round(nth: usize) -> Vec<Sent> {
     all
 }
 
-fn http(talk: &mut Dialogue) {
+fn http(talk: &mut TcpDialogue) {
     let long = "/<b>".repeat(16 << 10);
     let zero = format!("/zero{}{MARK}", '\0');
     let urls = [format!("/{MARK}?q={MARK}"), format!("/{SCRIPT}"), format!("/{ACTS}"), long, zero];
@@ -80,7 +80,7 @@ fn http(talk: &mut Dialogue) {
     }
 }
 
-fn mysql(talk: &mut Dialogue) {
+fn mysql(talk: &mut TcpDialogue) {
     const PROTOCOL_41_WITH_DATABASE: u32 = 0x0000_820d;
     talk.server().send(&greeting(PROTOCOL_41_WITH_DATABASE));
     let mut login = PROTOCOL_41_WITH_DATABASE.to_le_bytes().to_vec();
@@ -107,14 +107,14 @@ fn mysql(talk: &mut Dialogue) {
     }
 }
 
-fn memcached(talk: &mut Dialogue) {
+fn memcached(talk: &mut TcpDialogue) {
     for key in [MARK, "\u{202e}\"'><script>alert(2)</script>"] {
         talk.client().send(format!("get {key}\r\n").as_bytes());
         talk.server().send(b"END\r\n");
     }
 }
 
-fn redis(talk: &mut Dialogue) {
+fn redis(talk: &mut TcpDialogue) {
     for words in [["GET", MARK], ["GET", SCRIPT], ["GET", ACTS]] {
         let [command, key] = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
         talk.client().send(format!("*2\r\n{command}{key}").as_bytes());
@@ -122,7 +122,7 @@ fn redis(talk: &mut Dialogue) {
     }
 }
 
-fn tls(talk: &mut Dialogue) {
+fn tls(talk: &mut TcpDialogue) {
     let vector = |body: &[u8]| [&(body.len() as u16).to_be_bytes()[..], body].concat();
     let extension = |kind: u16, body: Vec<u8>| [kind.to_be_bytes().to_vec(), vector(&body)].concat();
     let name = extension(0, vector(&[vec![0], vector(MARK.as_bytes())].concat()));
@@ -135,14 +135,14 @@ fn tls(talk: &mut Dialogue) {
     talk.server().send(&[21, 3, 3, 0, 2, 2, 40]);
 }
 
-fn nfs(talk: &mut Dialogue) {
+fn nfs(talk: &mut TcpDialogue) {
     const NFS: u32 = 100_003;
     const MOUNT: u32 = 100_005;
     let call = |xid, program, procedure| {
-        let sys = Xdr::default().u32(1).opaque(MARK.as_bytes()).words(&[10, 20, 0]);
-        Xdr::default().words(&[xid, 0, 2, program, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+        let sys = XdrWriter::default().u32(1).opaque(MARK.as_bytes()).words(&[10, 20, 0]);
+        XdrWriter::default().words(&[xid, 0, 2, program, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
     };
-    let reply = |xid| Xdr::default().words(&[xid, 1, 0, 0, 0, 0]);
+    let reply = |xid| XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0]);
     talk.client().send(&call(1, MOUNT, 1).opaque(format!("/{MARK}").as_bytes()).record());
     talk.server().send(&reply(1).u32(0).opaque(b"ROOT").words(&[1, 1]).record());
     for (xid, name) in [(2, MARK), (3, SCRIPT), (4, ACTS)] {
@@ -151,7 +151,7 @@ fn nfs(talk: &mut Dialogue) {
     }
 }
 
-fn dns(talk: &mut Dialogue) {
+fn dns(talk: &mut TcpDialogue) {
     for (id, label) in [(1_u16, MARK), (2, SCRIPT), (3, ACTS)] {
         let name = [&[label.len() as u8], label.as_bytes(), b"\x07example\0"].concat();
         let message = |flags: u16| {
@@ -159,7 +159,7 @@ fn dns(talk: &mut Dialogue) {
                 [id, flags, 1, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
             [&head, &name, &[0, 1, 0, 1][..]].concat()
         };
-        talk.datagram(Side::A, &message(0x0100));
-        talk.datagram(Side::B, &message(0x8183));
+        talk.datagram(FlowSide::A, &message(0x0100));
+        talk.datagram(FlowSide::B, &message(0x8183));
     }
 }

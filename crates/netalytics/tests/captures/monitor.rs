@@ -4,11 +4,11 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use collect::{Collector, Frame, LaneId, Whatever};
+use collect::{Collector, IgnoreCoverage, LaneId, MonitorFrame};
 use plan::Plan;
-use plan::message::{Capture, JobOrder};
-use sinks::{Jsonl, Sink};
-use stream::{Engines, Output, Shown};
+use plan::message::{CaptureSpec, JobOrder};
+use sinks::{JsonlSink, Sink};
+use stream::{EngineOutput, EngineSet, TupleProjection};
 
 use super::{captures, query};
 
@@ -33,13 +33,13 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
         attempt: 1,
         plan: plan.clone(),
         redaction: None,
-        capture: Capture::default(),
+        capture: CaptureSpec::default(),
         packets_max: None,
         memory_max: 0,
         cpu_millis: 0,
         workers: 0,
         taps: plan::TapTable::default(),
-        origin: tuple::Origin::default(),
+        origin: tuple::AgentOrigin::default(),
         topics: Vec::new(),
     };
     let order = order.encode();
@@ -49,10 +49,10 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
 }
 
 /// All frames until its end, and its exit.
-fn frames(mut child: Child) -> (Vec<Frame>, bool, String) {
+fn frames(mut child: Child) -> (Vec<MonitorFrame>, bool, String) {
     let mut out = BufReader::new(child.stdout.take().expect("it has an output"));
     let mut frames = Vec::new();
-    while let Some(frame) = Frame::read(&mut out).expect("a frame") {
+    while let Some(frame) = MonitorFrame::read(&mut out).expect("a frame") {
         frames.push(frame);
     }
     let mut errors = String::new();
@@ -61,31 +61,32 @@ fn frames(mut child: Child) -> (Vec<Frame>, bool, String) {
 }
 
 /// JSON lines from the reports of several processes, merged one process after the other.
-fn collected(plan: &Plan, processes: &[Vec<Frame>]) -> String {
+fn collected(plan: &Plan, processes: &[Vec<MonitorFrame>]) -> String {
     let dataflow = std::slice::from_ref(&plan.dataflow);
-    let mut collector = Collector::of_lanes(Engines::new(dataflow, &stream::Config::default()), 64 << 20);
-    let mut rows: Vec<Output> = Vec::new();
+    let mut collector =
+        Collector::of_lanes(EngineSet::new(dataflow, &stream::EngineConfig::default()), 64 << 20);
+    let mut rows: Vec<EngineOutput> = Vec::new();
     let lanes = || (0..processes.len() as u64).map(LaneId);
     lanes().for_each(|lane| collector.join(lane));
     for (lane, frames) in lanes().zip(processes) {
         for frame in frames {
-            if let Frame::Report(report) = frame {
+            if let MonitorFrame::Report(report) = frame {
                 let report = collector.decode(report).expect("a report");
-                collector.take(lane, report, &mut Whatever(&mut rows));
+                collector.take(lane, report, &mut IgnoreCoverage(&mut rows));
             }
         }
-        collector.finish(lane, &mut Whatever(&mut rows));
+        collector.finish(lane, &mut IgnoreCoverage(&mut rows));
     }
-    collector.end(&mut Whatever(&mut rows));
+    collector.end(&mut IgnoreCoverage(&mut rows));
     assert_eq!((collector.rows_late(), collector.counters().tuples_late), (0, 0));
     let raw = plan.dataflow.pipelines.is_empty();
-    let mut shown = raw.then(|| Shown::new(&plan.dataflow, collector.engine(), 64 << 20));
+    let mut shown = raw.then(|| TupleProjection::new(&plan.dataflow, collector.engine(), 64 << 20));
     let mut text = Vec::new();
-    let mut sink = Jsonl::new(&mut text, &runner::heads(plan, collector.engine(), shown.as_ref()));
+    let mut sink = JsonlSink::new(&mut text, &runner::heads(plan, collector.engine(), shown.as_ref()));
     let mut write = |result: Option<usize>, batch: &tuple::Batch| {
         sink.write(result.unwrap_or(0), batch).expect("memory takes all of it");
     };
-    for Output { pipeline, batch, .. } in rows {
+    for EngineOutput { pipeline, batch, .. } in rows {
         match &mut shown {
             None => write(pipeline, &batch),
             Some(shown) => shown.take(&batch).into_iter().for_each(|batch| write(None, &batch)),
@@ -119,15 +120,17 @@ fn check(text: &str, capture: &Path) {
         let (frames, is_well, errors) = frames(child);
         drop(orders);
         assert!(is_well, "{text}: {errors}");
-        assert_eq!(frames.first(), Some(&Frame::Started));
-        let Some(Frame::Closing { cut_short: None, summary }) = frames.last() else {
+        assert_eq!(frames.first(), Some(&MonitorFrame::Started));
+        let Some(MonitorFrame::Closing { cut_short: None, summary }) = frames.last() else {
             panic!("{text}: it ends with {:?}", frames.last());
         };
         let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
         assert_eq!((&summary["complete"], &summary["packets"]["adds_up"]), (&true.into(), &true.into()));
         let packets = summary["packets"]["received"].as_u64().expect("a number");
         let mut accounts = frames.iter().filter_map(|frame| match frame {
-            Frame::Account(counts) => counts.iter().find(|(name, _)| name == "packets").map(|(_, n)| *n),
+            MonitorFrame::Account(counts) => {
+                counts.iter().find(|(name, _)| name == "packets").map(|(_, n)| *n)
+            }
             _ => None,
         });
         // Workers count the packets distributed to them.
@@ -209,7 +212,7 @@ fn an_order_that_is_none_is_refused() {
 }
 
 /// Its output when its input is a pipe that stays open, and it is ended in this way.
-fn ended_by(args: &[&str], end: impl FnOnce(ChildStdin) -> Option<ChildStdin>) -> (Vec<Frame>, bool) {
+fn ended_by(args: &[&str], end: impl FnOnce(ChildStdin) -> Option<ChildStdin>) -> (Vec<MonitorFrame>, bool) {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
@@ -227,8 +230,8 @@ fn ended_by(args: &[&str], end: impl FnOnce(ChildStdin) -> Option<ChildStdin>) -
 
 #[test]
 fn it_ends_with_whoever_started_it_and_with_its_lease() {
-    let why = |frames: &[Frame]| match frames.last() {
-        Some(Frame::Closing { cut_short, .. }) => cut_short.clone(),
+    let why = |frames: &[MonitorFrame]| match frames.last() {
+        Some(MonitorFrame::Closing { cut_short, .. }) => cut_short.clone(),
         other => panic!("it ends with {other:?}"),
     };
     let abandoned = ended_by(&[], |_| None);

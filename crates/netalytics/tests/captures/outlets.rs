@@ -23,7 +23,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::programs;
-pub use testkit::programs::{PATIENCE, Program as Server, free_port};
+pub use testkit::programs::{PATIENCE, TestProgram as Server, free_port};
 
 pub fn shop() -> Vec<u8> {
     std::fs::read(super::captures().join("shop/in.pcap")).expect("the shop's capture")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use testkit::{ByteOrder, Dialogue, Precision, pcap_bytes};
+use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
 use wire::packet::TcpFlags;
 
 use crate::{run, text};
@@ -53,7 +53,7 @@ fn a_lost_syn_is_a_slow_connect() {
     const SECOND: i64 = 1_000_000_000;
     let mut sent = Vec::new();
     for n in 0..300u16 {
-        let mut talk = Dialogue::new(&format!("10.0.0.1:{}", 20_000 + n), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(&format!("10.0.0.1:{}", 20_000 + n), "10.0.0.2:80");
         talk.advance(i64::from(n) * SECOND);
         talk.client().syn();
         if n % 10 == 0 {
@@ -67,7 +67,8 @@ fn a_lost_syn_is_a_slow_connect() {
     sent.sort_by_key(|one| one.ts);
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("connects.pcap");
-    std::fs::write(&capture, pcap_bytes(&sent, Precision::Nanos, ByteOrder::Little)).expect("it is written");
+    std::fs::write(&capture, pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little))
+        .expect("it is written");
     let capture = capture.to_str().expect("UTF-8");
     let overview = document(capture);
     let delayed = &overview["connects_delayed"];

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use testkit::{ByteOrder, Dialogue, Precision, corpus, loudly, pcap_bytes};
+use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, corpus, loudly, pcap_bytes};
 
 const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop/in.pcap");
 
@@ -189,7 +189,7 @@ fn connections_that_share_ends_are_told_apart() {
     let mut all = Vec::new();
     let mut packets = Vec::new();
     for (n, status) in [(0, "200 OK"), (1, "500 Oops"), (2, "200 OK")] {
-        let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(n << 28, n << 27);
+        let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(n << 28, n << 27);
         talk.advance(i64::from(n) * 10_000_000_000);
         talk.handshake();
         talk.client().send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -201,7 +201,7 @@ fn connections_that_share_ends_are_told_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (capture, kept) = (path("in.pcap"), path("kept.pcapng"));
-    fs::write(&capture, pcap_bytes(&all, Precision::Nanos, ByteOrder::Little)).expect("written");
+    fs::write(&capture, pcap_bytes(&all, TimestampPrecision::Nanos, ByteOrder::Little)).expect("written");
     let found = rows(&["query", "PARSE http WHERE status = 500", "-r", &capture, "-w", &kept]);
     assert_eq!(found.len(), 1);
     assert_eq!(rows(&["query", "PARSE packet", "-r", &kept]).len(), packets[1]);
@@ -352,14 +352,15 @@ fn what_cannot_be_followed_is_said() {
 /// Control characters in packets are escaped for terminals.
 #[test]
 fn controls_are_escaped() {
-    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:7000");
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:7000");
     talk.handshake();
     talk.client().send(b"\x1b[31mred\x07\r\n\xff\xfe na\xc3\xafve \xe2\x80\xae\xc2\x9b1m\r\r\nno end");
     talk.server().send(b"\tok\0\n");
     talk.close();
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("in.pcap").display().to_string();
-    fs::write(&capture, pcap_bytes(talk.sent(), Precision::Nanos, ByteOrder::Little)).expect("written");
+    fs::write(&capture, pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little))
+        .expect("written");
     let id = rows(&["query", "PARSE flow", "-r", &capture])[0]["id"].as_str().expect("a text").to_owned();
     let shown = check(&["follow", &id, "-r", &capture], 0, &[]);
     let marked = shown.lines().filter(|line| line.starts_with(['>', '<'])).skip(2).collect::<Vec<_>>();

@@ -7,8 +7,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Delays to the server and back, with a clock that is seven hours behind.
-const WAY: testkit::Way =
-    testkit::Way { server: [10, 20, 0, 10], to_us: 12_000, back_us: 8_000, ahead_us: -7 * 3_600_000_000 };
+const WAY: testkit::NetworkDelay = testkit::NetworkDelay {
+    server: [10, 20, 0, 10],
+    to_us: 12_000,
+    back_us: 8_000,
+    ahead_us: -7 * 3_600_000_000,
+};
 const BETWEEN_NS: i64 = 20_000_000;
 const REWRITTEN: [u8; 4] = [10, 20, 0, 22];
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::Folder;
 use super::resilience::{children, is_connected, start};
@@ -135,9 +135,9 @@ fn happen(
 fn agents_at_random_report_no_row_twice_and_no_loss_is_silent() {
     let steps = number("NETALYTICS_CHAOS").unwrap_or(4);
     let seed = number("NETALYTICS_CHAOS_SEED")
-        .unwrap_or_else(|| Rng::new(std::process::id().into()).next_u64() >> 32);
+        .unwrap_or_else(|| SeededRng::new(std::process::id().into()).next_u64() >> 32);
     eprintln!("NETALYTICS_CHAOS_SEED={seed}");
-    let (folder, mut rng) = (Folder::new(), Rng::new(seed));
+    let (folder, mut rng) = (Folder::new(), SeededRng::new(seed));
     let mut server = Server::start(&folder);
     let mut agents: Vec<Process> = AGENTS
         .iter()

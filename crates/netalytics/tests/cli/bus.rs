@@ -37,7 +37,7 @@ mod world;
 
 use std::path::Path;
 
-use testkit::cluster::{Cluster, Parts};
+use testkit::cluster::{ClusterParts, TestCluster};
 
 use crate::{Folder, ROOT, feedback, run};
 
@@ -52,7 +52,7 @@ const QUERIES: &[&str] = &[
 ];
 
 /// Flags of a query merged by Flink.
-fn flink(cluster: &Cluster) -> [&str; 6] {
+fn flink(cluster: &TestCluster) -> [&str; 6] {
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let flink = cluster.flink.as_deref().expect("Flink");
     ["--engine", "flink", "--flink-gateway", gateway, "--flink", flink]
@@ -85,7 +85,7 @@ fn asked(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
 #[test]
 fn what_is_published_gives_the_rows_of_the_packets() {
     let Some(cluster) =
-        Cluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "query-bus", Parts::KafkaAndFlink)
+        TestCluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "query-bus", ClusterParts::KafkaAndFlink)
     else {
         return;
     };
@@ -105,7 +105,7 @@ fn what_is_published_gives_the_rows_of_the_packets() {
 #[test]
 fn limits_and_ends_of_publishers_show_in_rows() {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    if let Some(cluster) = Cluster::start(tmp, "publishers", Parts::KafkaAndFlink) {
+    if let Some(cluster) = TestCluster::start(tmp, "publishers", ClusterParts::KafkaAndFlink) {
         ends::are_those_of_publishers(&cluster);
         limits::are_marked(&cluster);
     }
@@ -114,7 +114,7 @@ fn limits_and_ends_of_publishers_show_in_rows() {
 #[test]
 fn what_does_not_run_over_kafka_is_refused() {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    if let Some(cluster) = Cluster::start(tmp, "refused", Parts::Kafka(1)) {
+    if let Some(cluster) = TestCluster::start(tmp, "refused", ClusterParts::Kafka(1)) {
         refused::as_documented(&cluster);
     }
 }
@@ -122,12 +122,12 @@ fn what_does_not_run_over_kafka_is_refused() {
 #[test]
 fn captures_of_one_period_are_added() {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    if let Some(cluster) = Cluster::start(tmp, "periods", Parts::KafkaAndFlink) {
+    if let Some(cluster) = TestCluster::start(tmp, "periods", ClusterParts::KafkaAndFlink) {
         periods::are_added(&cluster);
     }
 }
 
-fn gives_the_rows_of_the_packets(cluster: &Cluster) {
+fn gives_the_rows_of_the_packets(cluster: &TestCluster) {
     let (kafka, capture) = (cluster.kafka.as_str(), format!("{ROOT}/captures/shop/in.pcap"));
     let nobody = run(&["query", QUERIES[0], "--kafka", kafka]);
     assert!(nobody.code == 2 && nobody.err.contains("netalytics publish 'PARSE http'"), "{}", nobody.err);
@@ -174,7 +174,7 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
 }
 
 /// Rows are marked by the capture's losses, as over a recording of it.
-fn losses_are_told(cluster: &Cluster) {
+fn losses_are_told(cluster: &TestCluster) {
     let folder = Folder::new();
     let capture = hosts::lossy(&format!("{ROOT}/captures/shop/in.pcap"), 40, &folder);
     let recording = folder.path("recording");

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bus::progress::{Says, Watch};
-use bus::{Kafka, Topics};
+use bus::progress::{ProgressWatch, ReaderStatement};
+use bus::{Kafka, TopicAdmin};
 use serde_json::Value;
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 use testkit::programs::{PATIENCE, wait_for};
 
 use crate::{BINARY, run};
@@ -210,8 +210,8 @@ fn cpu_ms(pid: &str) -> u64 {
 
 /// Lag of a reader in a partition, from both positions.
 struct Lag {
-    topics: Topics,
-    watch: Watch,
+    topics: TopicAdmin,
+    watch: ProgressWatch,
     partition: usize,
     at: Option<i64>,
 }
@@ -219,8 +219,8 @@ struct Lag {
 impl Lag {
     fn open(brokers: &str, partition: usize) -> Lag {
         let kafka = Kafka::new(brokers, []).expect("brokers");
-        let topics = Topics::connect(&kafka, PATIENCE).expect("brokers");
-        Lag { topics, watch: Watch::open(&kafka, PATIENCE).expect("the topic"), partition, at: None }
+        let topics = TopicAdmin::connect(&kafka, PATIENCE).expect("brokers");
+        Lag { topics, watch: ProgressWatch::open(&kafka, PATIENCE).expect("the topic"), partition, at: None }
     }
 
     /// Lag after the next step of the reader.
@@ -228,7 +228,7 @@ impl Lag {
         let at = wait_for("progress", || {
             let mut last = self.at;
             while let Some(note) = self.watch.take().expect("the topic") {
-                if note.says == Says::Reads {
+                if note.says == ReaderStatement::Reads {
                     last = note.at.get(self.partition).copied().flatten().or(last);
                 }
             }
@@ -274,7 +274,7 @@ fn by_path(rows: &str) -> BTreeMap<String, (f64, f64, f64)> {
     paths
 }
 
-pub fn follows_a_slow_flink(cluster: &Cluster, tmp: &Path) {
+pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
     let Some(mut load) = Load::start() else { return };
     let kafka = cluster.kafka.as_str();
     let (gateway, jobs) =

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use testkit::programs::{Program, are_there, free_port};
+use testkit::programs::{TestProgram, are_there, free_port};
 
 use super::security::{Heard, Server};
 use super::service::wait;
@@ -109,7 +109,7 @@ fn the_documented_scrape_job_reads_a_server_with_tls() {
     let config =
         folder.file("prometheus.yml", format!("global: {{scrape_interval: 1s}}\n{config}").as_bytes());
     let port = free_port();
-    let _prometheus = Program::start(Command::new("prometheus").args([
+    let _prometheus = TestProgram::start(Command::new("prometheus").args([
         format!("--config.file={config}"),
         format!("--storage.tsdb.path={}", folder.path("data")),
         format!("--web.listen-address=127.0.0.1:{port}"),

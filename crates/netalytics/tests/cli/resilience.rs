@@ -151,7 +151,7 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     let spool = folder.path("one/spool");
     fs::create_dir_all(&spool).expect("a folder");
     // Random bytes in place of segments, the ledger and notes of starts; and folders in place of files.
-    let mut rng = testkit::Rng::new(13);
+    let mut rng = testkit::SeededRng::new(13);
     for (name, bytes) in [("00000001.spool", 4000), ("00000002.spool", 3), ("ledger", 500), ("../starts", 80)]
     {
         fs::write(format!("{spool}/{name}"), rng.bytes(bytes)).expect("written");

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use link::{Decoder, Frame};
+use link::{Frame, FrameDecoder};
 use serde_json::Value;
 
 use super::security::Heard;
@@ -56,7 +56,7 @@ fn steps() -> Vec<Step> {
 /// One end of a connection that receives frames.
 struct Line {
     stream: TcpStream,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     heard: Vec<Frame>,
     /// Kinds of frames received while waiting for another.
     early: Vec<u8>,
@@ -73,7 +73,7 @@ impl Line {
         }
         let head = String::from_utf8(head).expect("text");
         assert!(head.starts_with("GET ") || head.starts_with("HTTP/1.1 101"), "{head}");
-        Line { stream, decoder: Decoder::default(), heard: Vec::new(), early: Vec::new() }
+        Line { stream, decoder: FrameDecoder::default(), heard: Vec::new(), early: Vec::new() }
     }
 
     fn say(&mut self, bytes: &[u8]) {
@@ -231,7 +231,7 @@ fn a_server_of_the_version_before_is_understood() {
     let requests: Value = serde_json::from_str(requests.trim()).expect("a row");
     let requests = requests["count"].as_u64().expect("a count");
     let mut recorded = [0; 8];
-    let is_last = |frame: &Frame| matches!(frame, Frame::Data(data) if data.is_last);
+    let is_last = |frame: &Frame| matches!(frame, Frame::DataRecord(data) if data.is_last);
     for step in steps() {
         match step {
             Step::Head(head) => line.say(&head),
@@ -252,7 +252,7 @@ fn a_server_of_the_version_before_is_understood() {
                 line.say(&frame);
             }
             Step::Asked(what) if what == "stop" => line.hear(
-                |frame| matches!(frame, Frame::Data(data) if data.counters.get("tuples") == Some(&requests)),
+                |frame| matches!(frame, Frame::DataRecord(data) if data.counters.get("tuples") == Some(&requests)),
             ),
             Step::Asked(_) => {}
         }
@@ -260,6 +260,7 @@ fn a_server_of_the_version_before_is_understood() {
     line.hear(is_last);
     agent.says("job 1: started");
     agent.says("job 1: ended");
-    let tuples = line.heard.iter().map(|frame| if let Frame::Data(data) = frame { data.tuples } else { 0 });
+    let tuples =
+        line.heard.iter().map(|frame| if let Frame::DataRecord(data) = frame { data.tuples } else { 0 });
     assert_eq!(tuples.sum::<u64>(), requests);
 }

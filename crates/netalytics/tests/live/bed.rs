@@ -5,13 +5,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use testkit::namespaces::Namespaces;
+use testkit::namespaces::TestNamespaces;
 
 use crate::net::{ip, within};
 
 /// See the module documentation.
 pub struct Bed {
-    spaces: Namespaces,
+    spaces: TestNamespaces,
     hosts: Vec<String>,
 }
 
@@ -19,7 +19,7 @@ impl Bed {
     /// A bed with these hosts. `None`, with a message, if this machine does not support it.
     pub fn new(hosts: &[&str]) -> Option<Bed> {
         let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
-        let bed = Bed { spaces: Namespaces::new("nb"), hosts };
+        let bed = Bed { spaces: TestNamespaces::new("nb"), hosts };
         match bed.build() {
             Ok(()) => Some(bed),
             Err(why) => {

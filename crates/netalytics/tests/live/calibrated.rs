@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use planner::physical::Costs;
+use planner::physical::PlanCosts;
 use testkit::programs::{are_there, wait_for};
 
 use crate::capture::BINARY;
@@ -42,7 +42,8 @@ fn a_calibration_measures_and_leaves_nothing() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let text = fs::read_to_string(&file).expect("a file");
-    let Costs { monitor, switch, .. } = Costs::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let PlanCosts { monitor, switch, .. } =
+        PlanCosts::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let times = [
         monitor.receive_ns,
         monitor.receive_byte_ns,

@@ -37,7 +37,7 @@ impl Capture {
         Self::of(within(ns, BINARY), query, args)
     }
 
-    /// Like [`Capture::start`], with a command that already has the program.
+    /// Like [`CaptureSpec::start`], with a command that already has the program.
     pub fn of(mut command: Command, query: &str, args: &[&str]) -> Capture {
         let folder = tempfile::tempdir().expect("a folder for results");
         let path = |name: &str| folder.path().join(name);

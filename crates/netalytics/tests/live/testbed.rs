@@ -12,10 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use planner::topology::Site;
+use planner::topology::NetworkSite;
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::programs::{Program, free_port, wait_for};
+use testkit::programs::{TestProgram, free_port, wait_for};
 
 use crate::capture::{BINARY, Capture, text};
 use crate::net::{ip, shell, within};
@@ -139,7 +139,7 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     let heard = bed.bytes_of("spare2");
     assert!(heard < 100_000, "{heard} bytes, of some pings and of what is asked of all");
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
-    let site = Site::parse(&network).unwrap_or_else(|why| panic!("{why:?}\n{network}"));
+    let site = NetworkSite::parse(&network).unwrap_or_else(|why| panic!("{why:?}\n{network}"));
     assert_eq!((site.switches.len(), site.hosts.len(), site.links.len()), (5, 10, 6));
     let racks = site.network().expect("a network").racks();
     assert_eq!(racks, 3);
@@ -334,12 +334,12 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
     bed.is_found(&network);
     if let Some(sdn) = &sdn {
-        let site = Site::parse(&network).expect("the bed's file");
+        let site = NetworkSite::parse(&network).expect("the bed's file");
         let (url, token) = (format!("http://{}", sdn.listen), sdn.token.to_str().expect("text"));
         let controller = ["--controller", &url, "--controller-token", token];
         let found = bed.discovered(&site, &[&controller, &EVERYBODY[..]].concat());
-        let told = Site::parse(&sdn.instead_of_databases(&network)).expect("a file");
-        assert_eq!(Site::parse(&found).expect("a file").switches, told.switches);
+        let told = NetworkSite::parse(&sdn.instead_of_databases(&network)).expect("a file");
+        assert_eq!(NetworkSite::parse(&found).expect("a file").switches, told.switches);
     }
     let [file, costs] = ["asked.toml", "costs.toml"].map(|name| bed.path(name));
     fs::write(&costs, MIRRORS).expect("a file");
@@ -448,7 +448,7 @@ impl TestBed {
 
 /// The controller of `sdn/`, at a socket and on a port of this machine.
 struct Sdn {
-    program: Program,
+    program: TestProgram,
     socket: PathBuf,
     listen: String,
     token: PathBuf,
@@ -470,7 +470,7 @@ impl Sdn {
         let mut python = Command::new(venv.join("bin/python"));
         python.arg(root().join("sdn")).arg("--openflow").arg(format!("unix:{}", socket.display()));
         let token = folder.path().join("sdn.token");
-        let program = Program::start(python.args(["--listen", &listen]).arg("--token-file").arg(&token));
+        let program = TestProgram::start(python.args(["--listen", &listen]).arg("--token-file").arg(&token));
         wait_for("the controller", || {
             let made = socket.metadata().map_err(|e| e.to_string())?;
             (made.permissions().mode() != 0).then_some(()).ok_or_else(String::new)
@@ -655,12 +655,12 @@ const EVERYBODY: [&str; 6] =
 
 impl TestBed {
     /// Output of `network discover` on the bed with these flags; it prints nothing, and leaves nothing on the switches.
-    fn discovered(&self, network: &Site, more: &[&str]) -> String {
+    fn discovered(&self, network: &NetworkSite, more: &[&str]) -> String {
         self.discovered_from(Command::new(BINARY), network, more)
     }
 
     /// Like `discovered`, with a command that already has the program.
-    fn discovered_from(&self, mut program: Command, network: &Site, more: &[&str]) -> String {
+    fn discovered_from(&self, mut program: Command, network: &NetworkSite, more: &[&str]) -> String {
         program.args(["network", "discover", "--link-mbps", "1000"]).args(more).stdin(Stdio::null());
         for switch in &network.switches {
             let database = self.path(&format!("run/{}/db.sock", switch.name));
@@ -686,12 +686,13 @@ impl TestBed {
 
     /// An agent is assigned to the host that replies for its address, with its reported properties. Its server is on
     /// the same host because the connection is not encrypted.
-    fn agents_are_found(&self, network: &Site) {
+    fn agents_are_found(&self, network: &NetworkSite) {
         let on = || within(&format!("{}client2", self.prefix()), BINARY);
         let (data, url) = (self.path("served"), "http://127.0.0.1:7979");
         let [admin, own, folder] =
             ["admin.token", "agent.token", "agent"].map(|name| data.join(name).display().to_string());
-        let _server = Program::start(on().args(["serve", "--listen", "127.0.0.1:7979", "--data"]).arg(&data));
+        let _server =
+            TestProgram::start(on().args(["serve", "--listen", "127.0.0.1:7979", "--data"]).arg(&data));
         let asked = |words: &[&str]| {
             let output =
                 on().args(words).args(["--server", url, "--token-file", &admin]).output().expect("it starts");
@@ -700,7 +701,7 @@ impl TestBed {
         };
         let token = wait_for("the server", || asked(&["tokens", "create", "web-2", "--role", "agent"]));
         fs::write(&own, token).expect("a file");
-        let _agent = Program::start(on().args([
+        let _agent = TestProgram::start(on().args([
             "agent",
             "--server",
             url,
@@ -718,7 +719,7 @@ impl TestBed {
         });
         let flags = [&EVERYBODY[..], &["--server", url, "--token-file", &admin]].concat();
         let found = self.discovered_from(on(), network, &flags);
-        let found = Site::parse(&found).unwrap_or_else(|why| panic!("{why:?}\n{found}"));
+        let found = NetworkSite::parse(&found).unwrap_or_else(|why| panic!("{why:?}\n{found}"));
         let host = found.hosts.iter().find(|host| host.name == "web-2").expect("the agent's host");
         let said = (
             host.addresses[0].to_string(),
@@ -732,9 +733,9 @@ impl TestBed {
 
     /// The discovered network equals the bed's own file; with the owner's additions, plans are equal.
     fn is_found(&self, network: &str) {
-        let site = Site::parse(network).expect("the bed's file");
+        let site = NetworkSite::parse(network).expect("the bed's file");
         let of = |text: &str| {
-            let site = Site::parse(text).unwrap_or_else(|why| panic!("{why:?}\n{text}"));
+            let site = NetworkSite::parse(text).unwrap_or_else(|why| panic!("{why:?}\n{text}"));
             let switch = |switch: &planner::topology::SiteSwitch| format!("{switch:?}");
             let host = |host: &planner::topology::SiteHost| {
                 format!("{} {:?} {:?} {}", host.name, host.addresses, host.at, host.has.mbps)

@@ -1,38 +1,42 @@
 //! Building blocks of signatures: prefixes, numbers, and tests for enough bytes. A signature that returns `Request` has
 //! recognized its protocol, in either direction.
 
-use crate::{Probe, ProbeContext};
+use crate::{ProbeContext, ProbeResult};
 
 /// `Request` if `is`, otherwise `NotForUs`.
-pub fn when(is: bool) -> Probe {
-    if is { Probe::Request } else { Probe::NotForUs }
+pub fn when(is: bool) -> ProbeResult {
+    if is { ProbeResult::Request } else { ProbeResult::NotForUs }
 }
 
 /// Whether the bytes begin with one of `prefixes`.
-pub fn begins(bytes: &[u8], prefixes: &[&[u8]]) -> Probe {
+pub fn begins(bytes: &[u8], prefixes: &[&[u8]]) -> ProbeResult {
     if prefixes.iter().any(|prefix| bytes.starts_with(prefix)) {
-        return Probe::Request;
+        return ProbeResult::Request;
     }
-    if prefixes.iter().any(|prefix| prefix.starts_with(bytes)) { Probe::NeedMore } else { Probe::NotForUs }
+    if prefixes.iter().any(|prefix| prefix.starts_with(bytes)) {
+        ProbeResult::NeedMore
+    } else {
+        ProbeResult::NotForUs
+    }
 }
 
 /// Result of `one`, or of `other` if `one` does not match.
-pub fn either(one: Probe, other: Probe) -> Probe {
+pub fn either(one: ProbeResult, other: ProbeResult) -> ProbeResult {
     match (one, other) {
-        (Probe::Request, _) | (_, Probe::Request) => Probe::Request,
-        (Probe::NeedMore, _) | (_, Probe::NeedMore) => Probe::NeedMore,
-        _ => Probe::NotForUs,
+        (ProbeResult::Request, _) | (_, ProbeResult::Request) => ProbeResult::Request,
+        (ProbeResult::NeedMore, _) | (_, ProbeResult::NeedMore) => ProbeResult::NeedMore,
+        _ => ProbeResult::NotForUs,
     }
 }
 
 /// Accepts weak evidence only on a usual port of the protocol.
-pub fn on_usual_port(context: ProbeContext, probe: Probe) -> Probe {
-    if context.usual_port { probe } else { Probe::NotForUs }
+pub fn on_usual_port(context: ProbeContext, probe: ProbeResult) -> ProbeResult {
+    if context.usual_port { probe } else { ProbeResult::NotForUs }
 }
 
 /// Evaluates `is` once at least `n` bytes are available.
-pub fn with(bytes: &[u8], n: usize, is: impl FnOnce(&[u8]) -> bool) -> Probe {
-    if bytes.len() < n { Probe::NeedMore } else { when(is(bytes)) }
+pub fn with(bytes: &[u8], n: usize, is: impl FnOnce(&[u8]) -> bool) -> ProbeResult {
+    if bytes.len() < n { ProbeResult::NeedMore } else { when(is(bytes)) }
 }
 
 /// Big-endian 16-bit number at `at`; 0 if out of range.

@@ -3,11 +3,11 @@
 use super::bytes::{
     begins, either, holds, is_printable, line, on_usual_port, u16_at, u32_at, u32_le_at, when, with,
 };
-use crate::{Direction, Probe, ProbeContext};
+use crate::{Direction, ProbeContext, ProbeResult};
 
 /// StartupMessage, SSLRequest, GSSENCRequest, or CancelRequest; on the usual port also messages of either
 /// side.
-pub fn postgresql(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn postgresql(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let opens = with(bytes, 8, |b| match (u32_at(b, 0), u32_at(b, 4)) {
         (8, 80_877_103 | 80_877_104) | (16, 80_877_102) => true,
         (9..=10_000, 0x0003_0000..=0x0003_0002) => b.get(8..).is_some_and(is_text),
@@ -33,51 +33,51 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// A command as an array of bulk strings; on the usual port also an inline command or any reply.
-pub fn redis(bytes: &[u8], context: ProbeContext) -> Probe {
-    let array = || -> Option<Probe> {
+pub fn redis(bytes: &[u8], context: ProbeContext) -> ProbeResult {
+    let array = || -> Option<ProbeResult> {
         let rest = match number_line(bytes.strip_prefix(b"*")?)? {
-            Line::Rest(rest) => rest,
-            Line::Open => return Some(Probe::NeedMore),
+            DigitLine::Rest(rest) => rest,
+            DigitLine::Open => return Some(ProbeResult::NeedMore),
         };
         Some(match rest.split_first() {
-            None => Probe::NeedMore,
+            None => ProbeResult::NeedMore,
             Some((b'$', rest)) => match number_line(rest)? {
-                Line::Rest(_) => Probe::Request,
-                Line::Open => Probe::NeedMore,
+                DigitLine::Rest(_) => ProbeResult::Request,
+                DigitLine::Open => ProbeResult::NeedMore,
             },
-            Some(_) => Probe::NotForUs,
+            Some(_) => ProbeResult::NotForUs,
         })
     };
-    let array = array().unwrap_or(Probe::NotForUs);
+    let array = array().unwrap_or(ProbeResult::NotForUs);
     let replies: &[&[u8]] =
         &[b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n", b"-ERR ", b"-NOAUTH ", b"-WRONGTYPE ", b"-MOVED "];
     let inline = match line(bytes) {
-        _ if context.speaker != Some(Direction::ClientToServer) => Probe::NotForUs,
+        _ if context.speaker != Some(Direction::ClientToServer) => ProbeResult::NotForUs,
         Some(line) => when(line.first().is_some_and(u8::is_ascii_alphabetic) && is_printable(line)),
         None => when(false),
     };
     either(array, on_usual_port(context, either(begins(bytes, replies), inline)))
 }
 
-enum Line<'a> {
+enum DigitLine<'a> {
     /// Bytes after a line of digits.
     Rest(&'a [u8]),
     /// The line is incomplete.
     Open,
 }
 
-fn number_line(bytes: &[u8]) -> Option<Line<'_>> {
+fn number_line(bytes: &[u8]) -> Option<DigitLine<'_>> {
     let digits = bytes.iter().take_while(|b| b.is_ascii_digit()).count();
     match &bytes[digits..] {
-        [] | [b'\r'] if digits < 10 => Some(Line::Open),
-        [b'\r', b'\n', rest @ ..] if (1..10).contains(&digits) => Some(Line::Rest(rest)),
+        [] | [b'\r'] if digits < 10 => Some(DigitLine::Open),
+        [b'\r', b'\n', rest @ ..] if (1..10).contains(&digits) => Some(DigitLine::Rest(rest)),
         _ => None,
     }
 }
 
 /// Message header: length and operation, with further checks for the common operations; other operations only
 /// on the usual port.
-pub fn mongodb(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn mongodb(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     with(bytes, 21, |b| {
         let fits = (21..=48_000_000).contains(&u32_le_at(b, 0));
         fits && match u32_le_at(b, 12) {
@@ -97,7 +97,7 @@ pub fn mongodb(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// CQL frame: STARTUP and OPTIONS on any port, others on the usual port.
-pub fn cassandra(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn cassandra(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     with(bytes, 9, |b| {
         let (version, is_response) = (b[0] & 0x7f, b[0] & 0x80 != 0);
         let (opcode, len) = match version {
@@ -112,7 +112,7 @@ pub fn cassandra(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// Request header: a defined key and version, and the client's name.
-pub fn kafka(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn kafka(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     with(bytes, 14, |b| {
         let (len, key, version) = (u32_at(b, 0), u16_at(b, 4), u16_at(b, 6));
         let (name_len, name) = (u16_at(b, 12), &b[14..]);
@@ -132,7 +132,7 @@ pub fn kafka(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// PRELOGIN or LOGIN7 of SQL Server.
-pub fn tds(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn tds(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     with(bytes, 9, |b| {
         let fits = usize::from(u16_at(b, 2)) >= 9 && u16_at(b, 2) <= 4096;
         let prelogin = b[0] == 0x12 && b[1] == 1 && u16_at(b, 4) == 0 && b[7] == 0 && b[8] == 0;
@@ -141,9 +141,9 @@ pub fn tds(bytes: &[u8], _: ProbeContext) -> Probe {
 }
 
 /// CONNECT packet of Oracle TNS.
-pub fn oracle(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn oracle(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     if !context.usual_port {
-        return Probe::NotForUs;
+        return ProbeResult::NotForUs;
     }
     with(bytes, 8, |b| u16_at(b, 0) >= 8 && u16_at(b, 2) == 0 && (1..=14).contains(&b[4]) && b[5] == 0)
 }

@@ -3,10 +3,10 @@
 use wire::IpProtocol;
 
 use super::bytes::{ber_length, u16_at, u32_at, when, with};
-use crate::{Probe, ProbeContext};
+use crate::{ProbeContext, ProbeResult};
 
 /// DNS message, over TCP with a length prefix: questions with valid names, or records only.
-pub fn dns(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn dns(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     in_message(bytes, context, |message| match u16_at(message, 4) {
         0 => {
             let is_response = message[2] & 0x80 != 0;
@@ -23,7 +23,7 @@ pub fn dns(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// NetBIOS name message: a name of 32 letters, each encoding half a byte.
-pub fn netbios(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn netbios(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     in_message(bytes, context, |message| {
         let name = message.get(13..45);
         message.get(12) == Some(&32)
@@ -31,12 +31,12 @@ pub fn netbios(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-fn in_message(bytes: &[u8], context: ProbeContext, is: impl FnOnce(&[u8]) -> bool) -> Probe {
+fn in_message(bytes: &[u8], context: ProbeContext, is: impl FnOnce(&[u8]) -> bool) -> ProbeResult {
     let bytes = match context.transport {
-        IpProtocol::TCP if bytes.len() < 14 => return Probe::NeedMore,
-        IpProtocol::TCP if usize::from(u16_at(bytes, 0)) < 12 => return Probe::NotForUs,
+        IpProtocol::TCP if bytes.len() < 14 => return ProbeResult::NeedMore,
+        IpProtocol::TCP if usize::from(u16_at(bytes, 0)) < 12 => return ProbeResult::NotForUs,
         IpProtocol::TCP if usize::from(u16_at(bytes, 0)) + 2 > bytes.len() && !context.usual_port => {
-            return Probe::NotForUs;
+            return ProbeResult::NotForUs;
         }
         IpProtocol::TCP => &bytes[2..],
         _ => bytes,
@@ -75,7 +75,7 @@ fn question(mut bytes: &[u8]) -> Option<(usize, u16, u16)> {
 }
 
 /// Request or response: an ASN.1 application tag and its length; over TCP with a length prefix.
-pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> Probe {
+pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> ProbeResult {
     with(bytes, 10, |b| {
         let b = if transport == IpProtocol::TCP { &b[4..] } else { b };
         matches!(b[0], 0x6a..=0x6f | 0x74..=0x76 | 0x7e)
@@ -84,12 +84,12 @@ pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> Probe {
 }
 
 /// Magic cookie of RFC 8489, and a matching length.
-pub fn stun(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn stun(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     with(bytes, 20, |b| b[0] & 0xc0 == 0 && u16_at(b, 2).is_multiple_of(4) && u32_at(b, 4) == 0x2112_a442)
 }
 
 /// Long header of a known version, or the first packet of Google QUIC.
-pub fn quic(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn quic(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     let is_version = |version: u32| {
         matches!(version, 1 | 0x6b33_43cf | 0x709a_50c4)
             || (0xff00_0011..=0xff00_0022).contains(&version)
@@ -104,7 +104,7 @@ pub fn quic(bytes: &[u8], _: ProbeContext) -> Probe {
 }
 
 /// DTLS record.
-pub fn dtls(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn dtls(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     when(
         bytes.len() >= 14
             && (0x14..=0x19).contains(&bytes[0])
@@ -115,7 +115,7 @@ pub fn dtls(bytes: &[u8], _: ProbeContext) -> Probe {
 }
 
 /// BOOTP with the magic cookie; on the usual ports also without it, in truncated captures.
-pub fn dhcp(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn dhcp(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let is_bootp = matches!(bytes, [1 | 2, 1, 6, ..]);
     when(match bytes.len() {
         240.. => matches!(bytes[0], 1 | 2) && u32_at(bytes, 236) == 0x6382_5363,
@@ -124,24 +124,24 @@ pub fn dhcp(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// NetBIOS datagram header.
-pub fn netbios_datagram(bytes: &[u8]) -> Probe {
+pub fn netbios_datagram(bytes: &[u8]) -> ProbeResult {
     when(bytes.len() >= 14 && (0x10..=0x16).contains(&bytes[0]))
 }
 
 /// Defined message type, followed by an option.
-pub fn dhcpv6(bytes: &[u8]) -> Probe {
+pub fn dhcpv6(bytes: &[u8]) -> ProbeResult {
     when(bytes.len() >= 8 && (1..=36).contains(&bytes[0]))
 }
 
 /// Version, mode, and a matching length.
-pub fn ntp(bytes: &[u8]) -> Probe {
+pub fn ntp(bytes: &[u8]) -> ProbeResult {
     let version = bytes.first().map_or(0, |b| b >> 3 & 7);
     let mode = bytes.first().map_or(0, |b| b & 7);
     when((1..=4).contains(&version) && (mode >= 6 && bytes.len() >= 8 || mode >= 1 && bytes.len() >= 48))
 }
 
 /// Sequence of version and community, or version 3 and its header.
-pub fn snmp(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn snmp(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     let is = || {
         let (_, n) = ber_length(bytes.get(1..)?)?;
         let rest = bytes.get(1 + n..)?;
@@ -151,34 +151,34 @@ pub fn snmp(bytes: &[u8], _: ProbeContext) -> Probe {
 }
 
 /// Priority in angle brackets.
-pub fn syslog(bytes: &[u8]) -> Probe {
+pub fn syslog(bytes: &[u8]) -> ProbeResult {
     let digits = bytes.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
     when(bytes.first() == Some(&b'<') && (1..=3).contains(&digits) && bytes.get(1 + digits) == Some(&b'>'))
 }
 
 /// Defined code, and a matching length.
-pub fn radius(bytes: &[u8]) -> Probe {
+pub fn radius(bytes: &[u8]) -> ProbeResult {
     let len = usize::from(u16_at(bytes, 2));
     when(bytes.len() >= 20 && (1..=50).contains(&bytes[0]) && (20..=bytes.len()).contains(&len))
 }
 
 /// Defined TFTP opcode.
-pub fn tftp(bytes: &[u8]) -> Probe {
+pub fn tftp(bytes: &[u8]) -> ProbeResult {
     when(bytes.len() >= 4 && matches!(u16_at(bytes, 0), 1..=6))
 }
 
 /// Version 1, and a valid token length.
-pub fn coap(bytes: &[u8]) -> Probe {
+pub fn coap(bytes: &[u8]) -> ProbeResult {
     when(bytes.len() >= 4 && bytes[0] >> 6 == 1 && bytes[0] & 0xf <= 8)
 }
 
 /// The two handshake messages, which have fixed lengths.
-pub fn wireguard(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn wireguard(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     when(matches!((bytes.len(), bytes), (148, [1, 0, 0, 0, ..]) | (92, [2, 0, 0, 0, ..])))
 }
 
 /// Version 5 with the length of its records, or version 9.
-pub fn netflow(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn netflow(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let records = usize::from(u16_at(bytes, 2));
     when(match u16_at(bytes, 0) {
         5 => (1..=30).contains(&records) && bytes.len() >= 24 + 48 * records,
@@ -195,6 +195,6 @@ pub fn netflow(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// Version 10 with the length of the message.
-pub fn ipfix(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn ipfix(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     when(bytes.len() >= 20 && u16_at(bytes, 0) == 10 && usize::from(u16_at(bytes, 2)) == bytes.len())
 }

@@ -1,10 +1,10 @@
 //! Signatures of TCP protocols other than databases.
 
 use super::bytes::{begins, ber_length, either, holds, line, on_usual_port, u16_at, u32_at, when, with};
-use crate::{Direction, Probe, ProbeContext};
+use crate::{Direction, ProbeContext, ProbeResult};
 
 /// TLS record: handshake or alert, midway also application data; or an SSL 2 hello.
-pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn tls(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let record = with(bytes, 6, |b| {
         let len = usize::from(u16_at(b, 3));
         let fits = b[1] == 3 && b[2] <= 4 && (1..=(1 << 14) + 2048).contains(&len);
@@ -35,7 +35,7 @@ pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// Client preface, initial settings of a server, or frames of a connection joined midway.
-pub fn http2(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn http2(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let preface = begins(bytes, &[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]);
     if context.speaker == Some(Direction::ClientToServer) && !context.midstream {
         return preface;
@@ -97,13 +97,13 @@ fn begins_fields(flags: u8, body: &[u8]) -> bool {
 }
 
 /// Client greeting, or a server greeting that names the protocol.
-pub fn smtp(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn smtp(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let says = |bytes: &[u8]| holds(bytes, b"SMTP") || context.usual_port && !holds(bytes, b"FTP");
     either(begins(bytes, &[b"EHLO ", b"HELO ", b"LHLO ", b"ehlo ", b"helo "]), greeting(bytes, &says))
 }
 
 /// Client command, or a server greeting that names the protocol.
-pub fn ftp(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn ftp(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let says = |bytes: &[u8]| holds(bytes, b"FTP") || context.usual_port;
     either(
         greeting(bytes, &says),
@@ -112,15 +112,15 @@ pub fn ftp(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// `220` and a text.
-fn greeting(bytes: &[u8], says: &dyn Fn(&[u8]) -> bool) -> Probe {
+fn greeting(bytes: &[u8], says: &dyn Fn(&[u8]) -> bool) -> ProbeResult {
     match begins(bytes, &[b"220 ", b"220-"]) {
-        Probe::Request => line(bytes).map_or(Probe::NeedMore, |_| when(says(bytes))),
+        ProbeResult::Request => line(bytes).map_or(ProbeResult::NeedMore, |_| when(says(bytes))),
         other => other,
     }
 }
 
 /// CONNECT packet.
-pub fn mqtt(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn mqtt(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     with(bytes, 8, |b| {
         let len = b[1..5].iter().take_while(|b| **b & 0x80 != 0).count() + 1;
         b[0] == 0x10
@@ -133,7 +133,7 @@ pub fn mqtt(bytes: &[u8], _: ProbeContext) -> Probe {
 }
 
 /// Message of any SMB version, or a NetBIOS session request.
-pub fn smb(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn smb(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let message = with(bytes, 8, |b| {
         b[0] == 0 && [b"\xffSMB", b"\xfeSMB", b"\xfdSMB"].iter().any(|magic| b[4..].starts_with(*magic))
     });
@@ -142,7 +142,7 @@ pub fn smb(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// Sequence of a message id and an operation.
-pub fn ldap(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn ldap(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     with(bytes, 7, |b| {
         let Some((len, n)) = ber_length(&b[1..]).filter(|_| b[0] == 0x30) else { return false };
         let [2, id_len @ 1..=4, rest @ ..] = &b[1 + n..] else { return false };
@@ -155,7 +155,7 @@ pub fn ldap(bytes: &[u8], _: ProbeContext) -> Probe {
 }
 
 /// Connection request of a remote desktop in a TPKT.
-pub fn rdp(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn rdp(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     with(bytes, 7, |b| {
         let is_opening = b[0] == 3 && b[1] == 0 && u16_at(b, 2) >= 11 && matches!(b[5], 0xe0 | 0xd0);
         is_opening && (context.usual_port || holds(b, b"Cookie: mstshash="))
@@ -163,14 +163,14 @@ pub fn rdp(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 /// Marker, length, and type.
-pub fn bgp(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn bgp(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     with(bytes, 19, |b| {
         b[..16] == [0xff; 16] && (19..=4096).contains(&u16_at(b, 16)) && (1..=5).contains(&b[18])
     })
 }
 
 /// Bind, its response, or a call, of version 5.
-pub fn dcerpc(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn dcerpc(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     with(bytes, 16, |b| {
         let len = u16_at(b, 8).swap_bytes();
         b[0] == 5
@@ -183,45 +183,45 @@ pub fn dcerpc(bytes: &[u8], _: ProbeContext) -> Probe {
 }
 
 /// Option negotiation.
-pub fn telnet(bytes: &[u8]) -> Probe {
+pub fn telnet(bytes: &[u8]) -> ProbeResult {
     with(bytes, 3, |b| b[0] == 0xff && (0xfa..=0xfe).contains(&b[1]))
 }
 
 /// APDU.
-pub fn iec104(bytes: &[u8]) -> Probe {
+pub fn iec104(bytes: &[u8]) -> ProbeResult {
     with(bytes, 6, |b| b[0] == 0x68 && (4..=253).contains(&b[1]))
 }
 
 /// Header with a valid length.
-pub fn modbus(bytes: &[u8]) -> Probe {
+pub fn modbus(bytes: &[u8]) -> ProbeResult {
     with(bytes, 8, |b| u16_at(b, 2) == 0 && (2..=254).contains(&u16_at(b, 4)))
 }
 
 /// Request line or status line of SIP.
-pub fn sip(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn sip(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     of_version(bytes, b"SIP/2.0")
 }
 
 /// Request line or status line of RTSP.
-pub fn rtsp(bytes: &[u8], _: ProbeContext) -> Probe {
+pub fn rtsp(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     of_version(bytes, b"RTSP/1.0")
 }
 
 /// A line that begins with the version, or begins with an upper-case method and ends with the version.
-fn of_version(bytes: &[u8], version: &[u8]) -> Probe {
+fn of_version(bytes: &[u8], version: &[u8]) -> ProbeResult {
     let is_method = bytes
         .iter()
         .take_while(|b| **b != b' ')
         .all(|b| b.is_ascii_uppercase() || b"_/.0123456789".contains(b));
     if !is_method || bytes.is_empty() {
-        return Probe::NotForUs;
+        return ProbeResult::NotForUs;
     }
     if bytes.starts_with(version) {
-        return Probe::Request;
+        return ProbeResult::Request;
     }
     match line(bytes) {
         Some(line) => when(line.ends_with(version)),
-        None if bytes.len() < 512 => Probe::NeedMore,
-        None => Probe::NotForUs,
+        None if bytes.len() < 512 => ProbeResult::NeedMore,
+        None => ProbeResult::NotForUs,
     }
 }

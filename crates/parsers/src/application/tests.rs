@@ -11,13 +11,13 @@ fn name_of(bytes: &[u8], transport: IpProtocol, port: u16, speaker: Direction) -
     let speaker = (transport == IpProtocol::TCP).then_some(speaker);
     let mut fits = NAMED.iter().filter(|signature| {
         let spoken = match signature.over {
-            Over::Tcp => transport == IpProtocol::TCP,
-            Over::Udp => transport == IpProtocol::UDP,
-            Over::Both => true,
+            TransportSet::Tcp => transport == IpProtocol::TCP,
+            TransportSet::Udp => transport == IpProtocol::UDP,
+            TransportSet::Both => true,
         };
         let usual_port = signature.ports.contains(&port);
         let context = ProbeContext { transport, usual_port, midstream: false, speaker, answers: false };
-        spoken && matches!((signature.probe)(bytes, context), Probe::Request | Probe::Response)
+        spoken && matches!((signature.probe)(bytes, context), ProbeResult::Request | ProbeResult::Response)
     });
     fits.next().map(|signature| signature.name)
 }

@@ -1,13 +1,13 @@
 //! One flow: extracts messages from its datagrams or its two byte streams.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::Timestamp;
 
-use super::exchanges::{Exchanges, Message};
-use super::lane::{Lane, PREFIX, State, Step};
-use super::message::{Header, Question};
-use super::probe::{Starts, is_consistent, is_plausible};
-use crate::{Direction, Gap, Output, Quality, Segment, Span};
+use super::byte_stream::{DnsByteStream, DnsFramingStep, DnsStreamState, PREFIX};
+use super::message::{DnsHeader, DnsQuestion};
+use super::probe::{DnsMessageLocator, is_consistent, is_plausible};
+use super::transactions::{DnsMessage, DnsTransactions};
+use crate::{Direction, MessageSpan, ParserOutput, StreamGap, StreamSegment, TupleQuality};
 
 /// Multicast DNS (RFC 6762), LLMNR (RFC 4795), and NetBIOS name service, which share the message format.
 const MDNS: u16 = 5353;
@@ -16,7 +16,7 @@ const NETBIOS: u16 = 137;
 
 /// Participants of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Who {
+enum DnsPeers {
     /// Not examined yet.
     #[default]
     Unknown,
@@ -28,26 +28,26 @@ enum Who {
 
 /// A flow.
 #[derive(Default)]
-pub struct Connection {
-    who: Who,
+pub struct DnsFlow {
+    who: DnsPeers,
     /// The two directions; TCP only.
-    lanes: Option<Box<[Lane; 2]>>,
-    exchanges: Exchanges,
+    lanes: Option<Box<[DnsByteStream; 2]>>,
+    exchanges: DnsTransactions,
 }
 
-impl Connection {
+impl DnsFlow {
     /// Whether queries are not addressed to a single server.
     pub fn is_of_others(&self) -> bool {
-        self.who == Who::Group
+        self.who == DnsPeers::Group
     }
 
     /// Handles the next bytes of one direction.
-    pub fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+    pub fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         self.exchanges.expire(direction, segment.ts, out);
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let used = match self.lane(direction, out).state {
-                State::Lost(_) => self.search(direction, rest, out),
+                DnsStreamState::Lost(_) => self.search(direction, rest, out),
                 _ => self.step(direction, rest, out),
             };
             rest = rest.behind(used);
@@ -55,14 +55,14 @@ impl Connection {
     }
 
     /// Handles a gap in one direction.
-    pub fn gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    pub fn gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         let lane = self.lane(direction, out);
-        if let State::Lost(_) = lane.state {
+        if let DnsStreamState::Lost(_) = lane.state {
             lane.resync.start_anew(out);
             return;
         }
         let behind = lane.behind(gap);
-        if lane.state == State::Framed {
+        if lane.state == DnsStreamState::Framed {
             self.break_off(direction, out);
         }
         match behind {
@@ -78,21 +78,21 @@ impl Connection {
         bytes: &[u8],
         cut: u32,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
-        if self.who == Who::Unknown {
+        if self.who == DnsPeers::Unknown {
             self.who = who(out);
         }
-        if self.who == Who::Group {
+        if self.who == DnsPeers::Group {
             return;
         }
         self.exchanges.expire(direction, ts, out);
         let len = bytes.len() as u32 + cut;
-        self.message(direction, bytes, len, (Span::at(ts), None, None), out);
+        self.message(direction, bytes, len, (MessageSpan::at(ts), None, None), out);
     }
 
     /// Ends the flow.
-    pub fn close(&mut self, out: &mut Output<'_>) {
+    pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         if self.lanes.is_some() {
             for direction in [Direction::ClientToServer, Direction::ServerToClient] {
                 self.break_off(direction, out);
@@ -103,15 +103,15 @@ impl Connection {
 
     /// Whether no message is in progress in the byte streams.
     pub fn is_between(&self) -> bool {
-        let is_between = |lane: &Lane| lane.state == State::Framed && lane.held.is_empty();
+        let is_between = |lane: &DnsByteStream| lane.state == DnsStreamState::Framed && lane.held.is_empty();
         self.lanes.as_ref().is_none_or(|lanes| lanes.iter().all(is_between))
     }
 
-    fn lane(&mut self, direction: Direction, out: &Output<'_>) -> &mut Lane {
+    fn lane(&mut self, direction: Direction, out: &ParserOutput<'_>) -> &mut DnsByteStream {
         let lanes = self.lanes.get_or_insert_with(|| {
-            let mut lanes = Box::<[Lane; 2]>::default();
+            let mut lanes = Box::<[DnsByteStream; 2]>::default();
             if out.flow.midstream {
-                lanes.iter_mut().for_each(|lane| lane.state = State::Lost(Quality::Midstream));
+                lanes.iter_mut().for_each(|lane| lane.state = DnsStreamState::Lost(TupleQuality::Midstream));
             }
             lanes
         });
@@ -119,32 +119,37 @@ impl Connection {
     }
 
     /// Consumes bytes of `segment`; returns their number.
-    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn step(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let lane = self.lane(direction, out);
         match lane.step(segment.bytes) {
-            Step::Here(n) => {
+            DnsFramingStep::Here(n) => {
                 let found = lane.found.take();
-                let (message, span) = (&segment.bytes[PREFIX..n], Span::at(segment.ts));
+                let (message, span) = (&segment.bytes[PREFIX..n], MessageSpan::at(segment.ts));
                 let len = message.len() as u32;
                 if !self.message(direction, message, len, (span, Some(segment.place), found), out) {
                     self.lose(direction, out);
                 }
                 n
             }
-            Step::More(n) => {
+            DnsFramingStep::More(n) => {
                 lane.hold(segment.first(n));
                 if lane.is_whole() {
                     self.complete(direction, out);
                 }
                 n
             }
-            Step::Held(n) => {
+            DnsFramingStep::Held(n) => {
                 lane.hold(segment.first(n));
                 self.complete(direction, out);
                 n
             }
-            Step::Skipped(n) => {
-                if let State::Skipping(left) = lane.state {
+            DnsFramingStep::Skipped(n) => {
+                if let DnsStreamState::Skipping(left) = lane.state {
                     lane.skip(left - n);
                 }
                 n
@@ -153,14 +158,14 @@ impl Connection {
     }
 
     /// Processes the held message, which is complete.
-    fn complete(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn complete(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         if !self.hand_over(direction, out) {
             self.lose(direction, out);
         }
     }
 
     /// Processes the held message although it is incomplete.
-    fn break_off(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn break_off(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         if self.lane(direction, out).held.len() > PREFIX {
             self.hand_over(direction, out);
         }
@@ -170,7 +175,7 @@ impl Connection {
     }
 
     /// Parses the held message; returns whether it is valid.
-    fn hand_over(&mut self, direction: Direction, out: &mut Output<'_>) -> bool {
+    fn hand_over(&mut self, direction: Direction, out: &mut ParserOutput<'_>) -> bool {
         let lane = self.lane(direction, out);
         let (mut held, len, found) =
             (std::mem::take(&mut lane.held), lane.held_len() as u32, lane.found.take());
@@ -183,21 +188,28 @@ impl Connection {
     }
 
     /// Enters the state in which the start of the next message is unknown.
-    fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn lose(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         out.counters.resyncs += 1;
         let lane = self.lane(direction, out);
-        lane.state = State::Lost(Quality::Resync);
+        lane.state = DnsStreamState::Lost(TupleQuality::Resync);
         lane.held.clear();
         (lane.begun, lane.found) = (None, None);
         lane.resync.start_anew(out);
     }
 
     /// Searches for the next message.
-    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn search(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let lane = self.lane(direction, out);
-        let State::Lost(quality) = lane.state else { return 0 };
-        let Some(found) = lane.resync.find(&Starts, segment, out) else { return segment.bytes.len() };
-        (lane.state, lane.found) = (State::Framed, Some(quality));
+        let DnsStreamState::Lost(quality) = lane.state else { return 0 };
+        let Some(found) = lane.resync.find(&DnsMessageLocator, segment, out) else {
+            return segment.bytes.len();
+        };
+        (lane.state, lane.found) = (DnsStreamState::Framed, Some(quality));
         found.replay(|held| {
             let mut rest = held;
             while !rest.bytes.is_empty() {
@@ -213,32 +225,32 @@ impl Connection {
         direction: Direction,
         bytes: &[u8],
         len: u32,
-        (span, place, found): (Span, Option<Place>, Option<Quality>),
-        out: &mut Output<'_>,
+        (span, place, found): (MessageSpan, Option<StreamPlace>, Option<TupleQuality>),
+        out: &mut ParserOutput<'_>,
     ) -> bool {
-        let Some(header) = Header::read(bytes) else {
+        let Some(header) = DnsHeader::read(bytes) else {
             out.counters.malformed_messages += u64::from(bytes.len() == len as usize);
             return bytes.len() < len as usize;
         };
-        let question = Question::read(bytes, header);
+        let question = DnsQuestion::read(bytes, header);
         // An unusual message that was cut cannot be checked for completeness.
         let is_message = is_plausible(header) || bytes.len() < len as usize || is_consistent(bytes, header);
-        if !is_message || question == Question::Malformed {
+        if !is_message || question == DnsQuestion::Malformed {
             out.counters.malformed_messages += 1;
             return false;
         }
-        let message = Message { direction, header, bytes, len, span, place, found };
+        let message = DnsMessage { direction, header, bytes, len, span, place, found };
         self.exchanges.message(&message, question, out);
         true
     }
 }
 
 /// Determines the participants by ports and addresses.
-fn who(out: &Output<'_>) -> Who {
+fn who(out: &ParserOutput<'_>) -> DnsPeers {
     let flow = out.flow.context();
     let ends = [flow.client, flow.server];
     let mdns = ends.map(|end| end.port) == [MDNS; 2]
         || ends.iter().any(|end| end.port == MDNS && end.addr.to_ip().is_multicast());
     let others = mdns || ends.iter().any(|end| matches!(end.port, LLMNR | NETBIOS));
-    if others { Who::Group } else { Who::Pair }
+    if others { DnsPeers::Group } else { DnsPeers::Pair }
 }

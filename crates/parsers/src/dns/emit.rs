@@ -2,37 +2,37 @@
 
 use tuple::TupleWriter;
 
-use super::answers::{self, Answers};
+use super::answer_section::{self, DnsAnswerSection};
 use super::codes;
-use super::exchanges::Message;
 use super::field;
-use super::message::{Header, Question, type_of};
+use super::message::{DnsHeader, DnsQuestion, type_of};
 use super::name;
-use super::waiting::Asked;
-use crate::output::Columns;
-use crate::{Output, Quality};
+use super::pending_queries::DnsPendingQuery;
+use super::transactions::DnsMessage;
+use crate::output::ColumnSet;
+use crate::{ParserOutput, TupleQuality};
 
 /// Columns that need the answer records.
-const RECORDS: Columns = Columns::of(&[field::ANSWERS, field::TTL_MIN]);
-const CODE: Columns = Columns::of(&[field::RESPONSE_CODE]);
+const RECORDS: ColumnSet = ColumnSet::of(&[field::ANSWERS, field::TTL_MIN]);
+const CODE: ColumnSet = ColumnSet::of(&[field::RESPONSE_CODE]);
 
 /// Writes a question with its response, if any.
-pub fn tuple(asked: &Asked, answer: Option<&Message<'_>>, out: &mut Output<'_>) {
-    let mut quality = if asked.gap { Quality::GapBody } else { Quality::Exact };
+pub fn tuple(asked: &DnsPendingQuery, answer: Option<&DnsMessage<'_>>, out: &mut ParserOutput<'_>) {
+    let mut quality = if asked.gap { TupleQuality::GapBody } else { TupleQuality::Exact };
     let mut response_time = None;
     match answer {
         Some(answer) => {
             let time = answer.span.first.since(asked.span.last);
             response_time = Some(time).filter(|time| *time >= 0);
-            let gap = if answer.is_cut() { Quality::GapBody } else { Quality::Exact };
-            let untimed = if time < 0 { Quality::Untimed } else { Quality::Exact };
-            quality = quality.max(gap).max(untimed).max(answer.found.unwrap_or(Quality::Exact));
+            let gap = if answer.is_cut() { TupleQuality::GapBody } else { TupleQuality::Exact };
+            let untimed = if time < 0 { TupleQuality::Untimed } else { TupleQuality::Exact };
+            quality = quality.max(gap).max(untimed).max(answer.found.unwrap_or(TupleQuality::Exact));
         }
-        None => quality = Quality::Half,
+        None => quality = TupleQuality::Half,
     }
-    quality = quality.max(asked.found.unwrap_or(Quality::Exact));
+    quality = quality.max(asked.found.unwrap_or(TupleQuality::Exact));
     let end = answer.map(|answer| asked.span.last.max(answer.span.last));
-    let answer = answer.and_then(|answer| Said::read(answer, out));
+    let answer = answer.and_then(|answer| DnsResponseFields::read(answer, out));
     out.emit(
         (asked.span.first, end),
         quality,
@@ -52,16 +52,16 @@ pub fn tuple(asked: &Asked, answer: Option<&Message<'_>>, out: &mut Output<'_>) 
 }
 
 /// Writes a question or a response without its other half.
-pub fn half(message: &Message<'_>, out: &mut Output<'_>) {
+pub fn half(message: &DnsMessage<'_>, out: &mut ParserOutput<'_>) {
     let header = message.header;
-    let question = match Question::read(message.bytes, header) {
-        Question::Whole(question) => Some(question),
+    let question = match DnsQuestion::read(message.bytes, header) {
+        DnsQuestion::Whole(question) => Some(question),
         _ => None,
     };
-    let answer = if header.is_answer() { Said::read(message, out) } else { None };
+    let answer = if header.is_answer() { DnsResponseFields::read(message, out) } else { None };
     out.emit(
         (message.span.first, None),
-        Quality::Half,
+        TupleQuality::Half,
         |_| true,
         |w| {
             write_question(w, header, question);
@@ -73,7 +73,7 @@ pub fn half(message: &Message<'_>, out: &mut Output<'_>) {
     );
 }
 
-fn write_question(w: &mut TupleWriter, header: Header, question: Option<&[u8]>) {
+fn write_question(w: &mut TupleWriter, header: DnsHeader, question: Option<&[u8]>) {
     w.u64(field::TRANSACTION_ID, header.id.into());
     w.bool(field::RECURSION_DESIRED, header.recursion_desired());
     if w.wants(field::OPCODE) {
@@ -93,33 +93,33 @@ fn write_question(w: &mut TupleWriter, header: Header, question: Option<&[u8]>) 
 }
 
 /// Wanted contents of a response.
-struct Said {
-    header: Header,
+struct DnsResponseFields {
+    header: DnsHeader,
     code: u16,
     len: u32,
-    answers: Option<Answers>,
+    answers: Option<DnsAnswerSection>,
 }
 
-impl Said {
-    fn read(answer: &Message<'_>, out: &mut Output<'_>) -> Option<Said> {
-        let Message { bytes, header, len, .. } = *answer;
+impl DnsResponseFields {
+    fn read(answer: &DnsMessage<'_>, out: &mut ParserOutput<'_>) -> Option<DnsResponseFields> {
+        let DnsMessage { bytes, header, len, .. } = *answer;
         let columns = out.columns();
-        let upper = if columns.has_any(CODE) { answers::upper_code(bytes, header) } else { 0 };
+        let upper = if columns.has_any(CODE) { answer_section::upper_code(bytes, header) } else { 0 };
         let mut answers = None;
         // In an UPDATE, the answer section contains prerequisites.
         let has_answers = header.opcode() != codes::UPDATE;
         if columns.has_any(RECORDS) && has_answers {
             let with_text = out.wants(field::ANSWERS);
-            answers = answers::read(bytes, header, with_text);
+            answers = answer_section::read(bytes, header, with_text);
             out.counters.malformed_messages += u64::from(answers.is_none() && !answer.is_cut());
             let long = with_text && answers.as_ref().is_some_and(|answers| answers.text.is_none());
             out.counters.oversized_heads += u64::from(long);
         }
-        Some(Said { header, code: upper | u16::from(header.code()), len, answers })
+        Some(DnsResponseFields { header, code: upper | u16::from(header.code()), len, answers })
     }
 
     fn write(&self, w: &mut TupleWriter) {
-        let Said { header, code, len, answers } = self;
+        let DnsResponseFields { header, code, len, answers } = self;
         match codes::response_code(*code) {
             Some(name) => w.text(field::RESPONSE_CODE, name.as_bytes()),
             None if w.wants(field::RESPONSE_CODE) => {

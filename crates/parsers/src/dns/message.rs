@@ -9,18 +9,18 @@ const QUESTION_TAIL: usize = 4;
 
 /// The header (RFC 1035 section 4.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct DnsHeader {
     pub id: u16,
     flags: u16,
     /// Numbers of questions, answers, authority records, and additional records.
     pub counts: [u16; 4],
 }
 
-impl Header {
+impl DnsHeader {
     /// The header of a message.
-    pub fn read(message: &[u8]) -> Option<Header> {
+    pub fn read(message: &[u8]) -> Option<DnsHeader> {
         let word = |i: usize| u16::from_be_bytes([message[i], message[i + 1]]);
-        (message.len() >= HEADER_LEN).then(|| Header {
+        (message.len() >= HEADER_LEN).then(|| DnsHeader {
             id: word(0),
             flags: word(2),
             counts: [word(4), word(6), word(8), word(10)],
@@ -60,7 +60,7 @@ impl Header {
 
 /// The first question of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question<'a> {
+pub enum DnsQuestion<'a> {
     /// Name, type, and class as on the wire.
     Whole(&'a [u8]),
     /// The available part of a truncated name.
@@ -71,28 +71,28 @@ pub enum Question<'a> {
     Malformed,
 }
 
-impl<'a> Question<'a> {
+impl<'a> DnsQuestion<'a> {
     /// The first question of a message with a complete header. Its name cannot be compressed: no earlier name
     /// exists to point to.
-    pub fn read(message: &'a [u8], header: Header) -> Question<'a> {
+    pub fn read(message: &'a [u8], header: DnsHeader) -> DnsQuestion<'a> {
         if header.counts[0] == 0 {
-            return Question::None;
+            return DnsQuestion::None;
         }
         let mut at = HEADER_LEN;
         loop {
             match message.get(at) {
-                None => return Question::Cut(&message[HEADER_LEN..]),
+                None => return DnsQuestion::Cut(&message[HEADER_LEN..]),
                 Some(0) => break,
                 Some(length @ 1..=63) => at += 1 + usize::from(*length),
-                Some(_) => return Question::Malformed,
+                Some(_) => return DnsQuestion::Malformed,
             }
             if at >= HEADER_LEN + name::NAME_BYTES_MAX {
-                return Question::Malformed;
+                return DnsQuestion::Malformed;
             }
         }
         match message.get(HEADER_LEN..at + 1 + QUESTION_TAIL) {
-            Some(question) => Question::Whole(question),
-            None => Question::Cut(&message[HEADER_LEN..]),
+            Some(question) => DnsQuestion::Whole(question),
+            None => DnsQuestion::Cut(&message[HEADER_LEN..]),
         }
     }
 }
@@ -130,7 +130,7 @@ pub fn may_be(question: &[u8], seen: &[u8]) -> bool {
 
 /// A resource record.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub struct DnsRecord {
     pub kind: u16,
     pub ttl: u32,
     /// Start and end of its data in the message.
@@ -138,14 +138,14 @@ pub struct Record {
 }
 
 /// Records of a message: answers first, then the other sections.
-pub struct Records<'a> {
+pub struct DnsRecords<'a> {
     message: &'a [u8],
     at: Option<usize>,
 }
 
-impl<'a> Records<'a> {
+impl<'a> DnsRecords<'a> {
     /// Starts after the questions of a message with a complete header.
-    pub fn behind_questions(message: &'a [u8], header: Header) -> Records<'a> {
+    pub fn behind_questions(message: &'a [u8], header: DnsHeader) -> DnsRecords<'a> {
         // An implausible question count ends at the last byte.
         let mut at = Some(HEADER_LEN);
         for _ in 0..header.counts[0] {
@@ -154,7 +154,7 @@ impl<'a> Records<'a> {
                 break;
             }
         }
-        Records { message, at: at.filter(|at| *at <= message.len()) }
+        DnsRecords { message, at: at.filter(|at| *at <= message.len()) }
     }
 
     /// Position of the next record; `None` after truncated or invalid data.
@@ -163,18 +163,18 @@ impl<'a> Records<'a> {
     }
 
     /// The next record.
-    pub fn read(&mut self) -> Option<Record> {
+    pub fn read(&mut self) -> Option<DnsRecord> {
         let record = self.record();
         self.at = record.map(|record| record.data.1);
         record
     }
 
-    fn record(&self) -> Option<Record> {
+    fn record(&self) -> Option<DnsRecord> {
         let behind_name = name::end(self.message, self.at?)?;
         let (head, _) = self.message.get(behind_name..)?.split_first_chunk::<10>()?;
         let start = behind_name + head.len();
         let data = (start, start + usize::from(u16::from_be_bytes([head[8], head[9]])));
-        (data.1 <= self.message.len()).then(|| Record {
+        (data.1 <= self.message.len()).then(|| DnsRecord {
             kind: u16::from_be_bytes([head[0], head[1]]),
             ttl: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
             data,

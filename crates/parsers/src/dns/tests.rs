@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use wire::IpProtocol;
 
 use super::*;
-use crate::dialogue::Dialogue;
-use crate::{Probe, ProbeContext};
+use crate::dialogue::ParserDialogue;
+use crate::{ProbeContext, ProbeResult};
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
@@ -69,11 +69,11 @@ fn framed(message: Vec<u8>) -> Vec<u8> {
     [(message.len() as u16).to_be_bytes().to_vec(), message].concat()
 }
 
-fn talk() -> Dialogue {
-    Dialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
+fn talk() -> ParserDialogue {
+    ParserDialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
 }
 
-fn check(talk: &mut Dialogue, expected: &[&str]) {
+fn check(talk: &mut ParserDialogue, expected: &[&str]) {
     assert_eq!(talk.rows(), expected);
 }
 
@@ -153,7 +153,7 @@ fn an_answer_captured_before_its_question() {
 }
 
 /// Number of exact rows, and of all rows.
-fn exact(talk: &mut Dialogue) -> (usize, usize) {
+fn exact(talk: &mut ParserDialogue) -> (usize, usize) {
     let rows = talk.rows();
     (rows.iter().filter(|row| row.ends_with("exact")).count(), rows.len())
 }
@@ -171,14 +171,14 @@ fn a_hundred_thousand_questions_wait() {
 #[test]
 fn a_question_that_is_given_up_is_counted_once() {
     // Exceeds the total limit.
-    let (n, name) = (waiting::QUESTIONS_MAX as u32 + 10, |n: u32| format!("n{}", n >> 16));
+    let (n, name) = (pending_queries::QUESTIONS_MAX as u32 + 10, |n: u32| format!("n{}", n >> 16));
     let mut many = talk();
     (0..n).for_each(|n| _ = many.datagram(C, &question(n as u16, &name(n))));
     (0..n).for_each(|n| _ = many.datagram(S, &answer(n as u16, &name(n))));
     assert_eq!((many.counters.evicted_requests, many.counters.separated_halves), (10, 10));
     assert_eq!(exact(&mut many), (n as usize - 10, n as usize));
     // Exceeds the limit for one id.
-    let (n, name) = (waiting::SAME_ID_MAX + 2, |n: usize| format!("n{n}"));
+    let (n, name) = (pending_queries::SAME_ID_MAX + 2, |n: usize| format!("n{n}"));
     let mut same_id = talk();
     (0..n).for_each(|n| _ = same_id.datagram(C, &question(7, &name(n))));
     (0..n).for_each(|n| _ = same_id.datagram(S, &answer(7, &name(n))));
@@ -232,7 +232,7 @@ fn unusual_headers() {
                     speaker: None,
                     answers: false,
                 };
-                assert_eq!((PROTOCOL.probe)(&bytes, context), Probe::Request, "{bytes:x?}");
+                assert_eq!((PROTOCOL.probe)(&bytes, context), ProbeResult::Request, "{bytes:x?}");
             }
         }
     }
@@ -250,7 +250,7 @@ fn unusual_headers() {
 fn records_are_written_as_people_write_them() {
     let check = |kind: u16, data: &[u8], expected: &str| {
         let answer = answer_of(1, "a.b", kind, 0, &[record(kind, 60, data)]);
-        let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, &["answers"]);
+        let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["answers"]);
         assert_eq!(talk.datagram(S, &answer).rows(), [expected], "{data:?}");
     };
     let with_name = |head: &[u8], text: &str| [head, &name(text)].concat();
@@ -289,17 +289,17 @@ fn the_header_and_the_records_together() {
     ];
     let records = [record(A, 300, &[1, 2, 3, 4]), record(A, 20, &[1, 2, 3, 5])].concat();
     let rest = [name("a"), vec![0, 1, 0, 1], records].concat();
-    let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, fields);
+    let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
     talk.datagram(C, &question(1, "a")).datagram(S, &message(1, 0x8600, [1, 2, 0, 0], &rest));
     assert_eq!(talk.rows(), ["2 20 true true true NOERROR query"]);
     // BADVERS: the OPT record has the upper bits.
     let opt = [vec![0, 0, 41, 4, 0, 1, 0, 0, 0, 0, 0]].concat();
     let rest = [name("a"), vec![0, 1, 0, 1], opt].concat();
-    let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, fields);
+    let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
     talk.datagram(C, &question(1, "a")).datagram(S, &message(1, 0x8000, [1, 0, 0, 1], &rest));
     assert_eq!(talk.rows(), ["0 - false false true BADVERS query"]);
     // The records of an UPDATE are not answers.
-    let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, fields);
+    let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
     let rest = [name("a"), vec![0, 6, 0, 1], record(A, 0, &[])].concat();
     talk.datagram(C, &message(1, 0x2800, [1, 1, 0, 0], &rest));
     talk.datagram(S, &message(1, 0xa805, [1, 1, 0, 0], &rest));
@@ -345,18 +345,18 @@ fn what_is_recognised() {
     };
     let (q, a) = (question(1, "a.b"), answer(1, "a.b"));
     for usual in [false, true] {
-        check(&q, IpProtocol::UDP, usual, Probe::Request);
-        check(&a, IpProtocol::UDP, usual, Probe::Response);
-        check(&framed(q.clone()), IpProtocol::TCP, usual, Probe::Request);
-        check(&framed(a.clone())[..9], IpProtocol::TCP, usual, Probe::NeedMore);
-        check(&framed(a.clone())[..25], IpProtocol::TCP, usual, Probe::Response);
+        check(&q, IpProtocol::UDP, usual, ProbeResult::Request);
+        check(&a, IpProtocol::UDP, usual, ProbeResult::Response);
+        check(&framed(q.clone()), IpProtocol::TCP, usual, ProbeResult::Request);
+        check(&framed(a.clone())[..9], IpProtocol::TCP, usual, ProbeResult::NeedMore);
+        check(&framed(a.clone())[..25], IpProtocol::TCP, usual, ProbeResult::Response);
     }
     // Truncated or with trailing bytes: only on the usual port.
-    check(&a[..a.len() - 2], IpProtocol::UDP, false, Probe::NotForUs);
-    check(&a[..a.len() - 2], IpProtocol::UDP, true, Probe::Response);
-    check(&[q.clone(), vec![0]].concat(), IpProtocol::UDP, false, Probe::NotForUs);
-    check(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", IpProtocol::TCP, true, Probe::NotForUs);
-    check(&[0; 40], IpProtocol::UDP, true, Probe::NotForUs);
+    check(&a[..a.len() - 2], IpProtocol::UDP, false, ProbeResult::NotForUs);
+    check(&a[..a.len() - 2], IpProtocol::UDP, true, ProbeResult::Response);
+    check(&[q.clone(), vec![0]].concat(), IpProtocol::UDP, false, ProbeResult::NotForUs);
+    check(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", IpProtocol::TCP, true, ProbeResult::NotForUs);
+    check(&[0; 40], IpProtocol::UDP, true, ProbeResult::NotForUs);
 }
 
 fn conversation() -> impl Strategy<Value = Vec<(Direction, Vec<u8>)>> {
@@ -373,7 +373,7 @@ proptest! {
     fn any_cutting_gives_the_same_tuples(messages in conversation(), sizes in prop::collection::vec(1..40usize, 1..8), lost in 0..30usize) {
         let lost = lost..lost + 7;
         let told = |sizes: &[usize]| {
-            let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, &FIELDS[..6]);
+            let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &FIELDS[..6]);
             let mut sizes = sizes.iter().cycle();
             for (i, (direction, message)) in messages.iter().enumerate() {
                 let mut bytes = &framed(message.clone())[..];
@@ -406,7 +406,7 @@ proptest! {
     /// Reference implementation: a response answers the first waiting question with its id and name.
     #[test]
     fn answers_are_given_to_their_own_questions(messages in conversation()) {
-        let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, &["transaction_id", "query_name", "retries", "quality"]);
+        let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["transaction_id", "query_name", "retries", "quality"]);
         let (mut waiting, mut answered, mut expected) = (Vec::<(Vec<u8>, u32)>::new(), 0, Vec::new());
         for (direction, message) in &messages {
             talk.bytes(*direction, &framed(message.clone()));

@@ -7,18 +7,18 @@ use memchr::memchr;
 
 /// Remaining part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum HttpBody {
     /// Remaining bytes; 0: the body is complete.
     Length(u64),
     /// Chunked coding.
-    Chunked(Chunk),
+    Chunked(HttpChunkState),
     /// Everything until the connection ends.
     UntilEnd,
 }
 
 /// Position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunk {
+pub enum HttpChunkState {
     /// In the digits of a chunk size: value so far, number of digits.
     Size(u64, u8),
     /// After the digits, up to the line end; holds the size.
@@ -31,9 +31,9 @@ pub enum Chunk {
     Trailer(bool),
 }
 
-/// Result of [`Body::advance`].
+/// Result of [`HttpBody::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advance {
+pub struct HttpBodyProgress {
     /// Bytes that belong to the body.
     pub used: usize,
     /// Whether the body is complete.
@@ -44,7 +44,7 @@ pub struct Advance {
 
 /// Effect of a gap on a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
+pub enum HttpBodySkip {
     /// The gap lies inside the body.
     Inside,
     /// The gap and the body end together.
@@ -55,89 +55,89 @@ pub enum Skip {
     Lost,
 }
 
-impl Body {
+impl HttpBody {
     /// A chunked body, before its first byte.
-    pub const CHUNKED: Body = Body::Chunked(Chunk::Size(0, 0));
+    pub const CHUNKED: HttpBody = HttpBody::Chunked(HttpChunkState::Size(0, 0));
 
     /// Consumes the next bytes.
-    pub fn advance(&mut self, bytes: &[u8]) -> Advance {
+    pub fn advance(&mut self, bytes: &[u8]) -> HttpBodyProgress {
         match self {
-            Body::Length(left) => {
+            HttpBody::Length(left) => {
                 let used = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= used as u64;
-                Advance { used, done: *left == 0, malformed: false }
+                HttpBodyProgress { used, done: *left == 0, malformed: false }
             }
-            Body::UntilEnd => Advance { used: bytes.len(), done: false, malformed: false },
-            Body::Chunked(chunk) => match chunk.advance(bytes) {
-                Some((used, done)) => Advance { used, done, malformed: false },
+            HttpBody::UntilEnd => HttpBodyProgress { used: bytes.len(), done: false, malformed: false },
+            HttpBody::Chunked(chunk) => match chunk.advance(bytes) {
+                Some((used, done)) => HttpBodyProgress { used, done, malformed: false },
                 None => {
-                    *self = Body::UntilEnd;
-                    Advance { used: bytes.len(), done: false, malformed: true }
+                    *self = HttpBody::UntilEnd;
+                    HttpBodyProgress { used: bytes.len(), done: false, malformed: true }
                 }
             },
         }
     }
 
     /// Skips `len` missing bytes.
-    pub fn skip(&mut self, len: u64) -> Skip {
+    pub fn skip(&mut self, len: u64) -> HttpBodySkip {
         match self {
-            Body::Length(left) if *left > len => {
+            HttpBody::Length(left) if *left > len => {
                 *left -= len;
-                Skip::Inside
+                HttpBodySkip::Inside
             }
-            Body::Length(left) if *left == len => Skip::Ended,
-            Body::Length(left) => Skip::EndedInside(len - *left),
-            Body::UntilEnd => Skip::Inside,
-            Body::Chunked(Chunk::Data(left)) if *left > len => {
+            HttpBody::Length(left) if *left == len => HttpBodySkip::Ended,
+            HttpBody::Length(left) => HttpBodySkip::EndedInside(len - *left),
+            HttpBody::UntilEnd => HttpBodySkip::Inside,
+            HttpBody::Chunked(HttpChunkState::Data(left)) if *left > len => {
                 *left -= len;
-                Skip::Inside
+                HttpBodySkip::Inside
             }
-            Body::Chunked(chunk @ Chunk::Data(_)) if *chunk == Chunk::Data(len) => {
-                *chunk = Chunk::DataEnd;
-                Skip::Inside
+            HttpBody::Chunked(chunk @ HttpChunkState::Data(_)) if *chunk == HttpChunkState::Data(len) => {
+                *chunk = HttpChunkState::DataEnd;
+                HttpBodySkip::Inside
             }
-            Body::Chunked(_) => Skip::Lost,
+            HttpBody::Chunked(_) => HttpBodySkip::Lost,
         }
     }
 }
 
-impl Chunk {
+impl HttpChunkState {
     /// Returns the bytes consumed, and whether the body is complete; `None`: invalid.
     fn advance(&mut self, bytes: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {
             match *self {
-                Chunk::Data(left) => {
+                HttpChunkState::Data(left) => {
                     let used = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
                     at += used;
                     let left = left - used as u64;
-                    *self = if left == 0 { Chunk::DataEnd } else { Chunk::Data(left) };
+                    *self = if left == 0 { HttpChunkState::DataEnd } else { HttpChunkState::Data(left) };
                     continue;
                 }
-                Chunk::Size(n, digits) => *self = size(n, digits, b)?,
-                Chunk::Extension(n) => match memchr(b'\n', &bytes[at..]) {
+                HttpChunkState::Size(n, digits) => *self = size(n, digits, b)?,
+                HttpChunkState::Extension(n) => match memchr(b'\n', &bytes[at..]) {
                     Some(nl) => {
                         at += nl;
-                        *self = if n == 0 { Chunk::Trailer(false) } else { Chunk::Data(n) };
+                        *self = if n == 0 { HttpChunkState::Trailer(false) } else { HttpChunkState::Data(n) };
                     }
                     None => return Some((bytes.len(), false)),
                 },
-                Chunk::DataEnd => match b {
+                HttpChunkState::DataEnd => match b {
                     b'\r' => {}
-                    b'\n' => *self = Chunk::Size(0, 0),
+                    b'\n' => *self = HttpChunkState::Size(0, 0),
                     _ => return None,
                 },
-                Chunk::Trailer(content) => match (b, content) {
+                HttpChunkState::Trailer(content) => match (b, content) {
                     (b'\n', false) => return Some((at + 1, true)),
-                    (b'\n', true) => *self = Chunk::Trailer(false),
+                    (b'\n', true) => *self = HttpChunkState::Trailer(false),
                     (b'\r', _) => {}
                     _ => match memchr(b'\n', &bytes[at..]) {
                         Some(nl) => {
                             at += nl;
-                            *self = Chunk::Trailer(false);
+                            *self = HttpChunkState::Trailer(false);
                         }
                         None => {
-                            *self = Chunk::Trailer(true);
+                            *self = HttpChunkState::Trailer(true);
                             return Some((bytes.len(), false));
                         }
                     },
@@ -150,17 +150,17 @@ impl Chunk {
 }
 
 /// Handles the next byte of a chunk-size line.
-fn size(n: u64, digits: u8, b: u8) -> Option<Chunk> {
+fn size(n: u64, digits: u8, b: u8) -> Option<HttpChunkState> {
     if let Some(d) = char::from(b).to_digit(16) {
         let n = n.checked_mul(16)?.checked_add(u64::from(d))?;
-        return Some(Chunk::Size(n, digits.saturating_add(1)));
+        return Some(HttpChunkState::Size(n, digits.saturating_add(1)));
     }
     match b {
-        b' ' | b'\t' if digits == 0 => Some(Chunk::Size(0, 0)),
+        b' ' | b'\t' if digits == 0 => Some(HttpChunkState::Size(0, 0)),
         _ if digits == 0 => None,
-        b'\n' if n == 0 => Some(Chunk::Trailer(false)),
-        b'\n' => Some(Chunk::Data(n)),
-        b';' | b'\r' | b' ' | b'\t' => Some(Chunk::Extension(n)),
+        b'\n' if n == 0 => Some(HttpChunkState::Trailer(false)),
+        b'\n' => Some(HttpChunkState::Data(n)),
+        b';' | b'\r' | b' ' | b'\t' => Some(HttpChunkState::Extension(n)),
         _ => None,
     }
 }
@@ -171,7 +171,7 @@ mod tests {
 
     /// Consumes `bytes` in pieces of `n`; returns the bytes used at the end of the body.
     fn feed(bytes: &[u8], n: usize) -> (usize, bool, bool) {
-        let (mut body, mut used, mut malformed) = (Body::CHUNKED, 0, false);
+        let (mut body, mut used, mut malformed) = (HttpBody::CHUNKED, 0, false);
         for piece in bytes.chunks(n) {
             let a = body.advance(piece);
             used += a.used;
@@ -206,16 +206,16 @@ mod tests {
 
     #[test]
     fn gaps() {
-        let mut body = Body::Length(10);
-        assert_eq!(body.skip(4), Skip::Inside);
-        assert_eq!(body, Body::Length(6));
-        assert_eq!(body.skip(6), Skip::Ended);
-        assert_eq!(body.skip(9), Skip::EndedInside(3));
-        let mut body = Body::Chunked(Chunk::Data(5));
-        assert_eq!(body.skip(5), Skip::Inside);
-        assert_eq!(body, Body::Chunked(Chunk::DataEnd));
-        assert_eq!(body.skip(1), Skip::Lost);
-        assert_eq!(Body::Chunked(Chunk::Data(5)).skip(6), Skip::Lost);
-        assert_eq!(Body::UntilEnd.skip(u64::MAX), Skip::Inside);
+        let mut body = HttpBody::Length(10);
+        assert_eq!(body.skip(4), HttpBodySkip::Inside);
+        assert_eq!(body, HttpBody::Length(6));
+        assert_eq!(body.skip(6), HttpBodySkip::Ended);
+        assert_eq!(body.skip(9), HttpBodySkip::EndedInside(3));
+        let mut body = HttpBody::Chunked(HttpChunkState::Data(5));
+        assert_eq!(body.skip(5), HttpBodySkip::Inside);
+        assert_eq!(body, HttpBody::Chunked(HttpChunkState::DataEnd));
+        assert_eq!(body.skip(1), HttpBodySkip::Lost);
+        assert_eq!(HttpBody::Chunked(HttpChunkState::Data(5)).skip(6), HttpBodySkip::Lost);
+        assert_eq!(HttpBody::UntilEnd.skip(u64::MAX), HttpBodySkip::Inside);
     }
 }

@@ -3,14 +3,14 @@
 //! Each step consumes bytes, or changes the state so that the next one does. The meaning of messages is in
 //! `messages.rs`, the effect of missing bytes in `losses.rs`.
 
-use super::head::{self, Head};
-use super::lane::{Collected, HEAD_BYTES_MAX, Lane, State};
-use super::messages::Collection;
-use super::search::Heads;
-use super::transaction::{Request, Response, Wanted};
-use crate::pairing::{Spot, Transactions};
-use crate::writes::Packets;
-use crate::{Direction, End, Gap, Output, Segment, Span, StreamParser};
+use super::byte_stream::{HEAD_BYTES_MAX, HeadCollectStatus, HttpByteStream, HttpStreamState};
+use super::head::{self, HeadParseResult};
+use super::messages::HeadOrigin;
+use super::search::HttpHeadLocator;
+use super::transaction::{HttpProjection, HttpRequest, HttpResponse};
+use crate::pairing::{ResponseSlot, TransactionQueue};
+use crate::write_boundaries::ConnectionWrites;
+use crate::{Direction, MessageSpan, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 /// `HTTP/1.0 200` and an empty line.
 const MESSAGE_BYTES_MIN: u32 = 16;
@@ -18,14 +18,14 @@ const MESSAGE_BYTES_MIN: u32 = 16;
 /// One connection. Fields are in `repr(C)` order: each segment uses its lane, the start and end of a message
 /// the rest.
 #[repr(C)]
-pub struct Connection {
-    pub(super) client: Lane,
-    pub(super) server: Lane,
+pub struct HttpConnection {
+    pub(super) client: HttpByteStream,
+    pub(super) server: HttpByteStream,
     /// The request whose body the client is sending.
     pub(super) request: u64,
     /// The response whose body the server is sending.
-    pub(super) response: Spot,
-    pub(super) wanted: Option<Wanted>,
+    pub(super) response: ResponseSlot,
+    pub(super) wanted: Option<HttpProjection>,
     /// Bytes of text of the held requests.
     pub(super) waiting_bytes: usize,
     /// Status of the last interim response.
@@ -36,28 +36,28 @@ pub struct Connection {
     pub(super) simple: bool,
     pub(super) server_seen: bool,
     pub(super) emitted: bool,
-    pub(super) behind: Behind,
-    packets: Packets,
-    pub(super) transactions: Transactions<Request, Response>,
+    pub(super) behind: HttpSuccessor,
+    packets: ConnectionWrites,
+    pub(super) transactions: TransactionQueue<HttpRequest, HttpResponse>,
 }
 
 /// What follows the last HTTP/1 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behind {
+pub enum HttpSuccessor {
     /// An unknown protocol.
     Unread,
     /// A tunnel opened by CONNECT, with any protocol.
     Tunnelled,
 }
 
-impl Default for Connection {
+impl Default for HttpConnection {
     fn default() -> Self {
-        Connection {
-            client: Lane::new(Direction::ClientToServer),
-            server: Lane::new(Direction::ServerToClient),
-            transactions: Transactions::of_messages_from(MESSAGE_BYTES_MIN),
+        HttpConnection {
+            client: HttpByteStream::new(Direction::ClientToServer),
+            server: HttpByteStream::new(Direction::ServerToClient),
+            transactions: TransactionQueue::of_messages_from(MESSAGE_BYTES_MIN),
             request: 0,
-            response: Spot::default(),
+            response: ResponseSlot::default(),
             wanted: None,
             waiting_bytes: 0,
             interim: 0,
@@ -65,14 +65,14 @@ impl Default for Connection {
             simple: false,
             server_seen: false,
             emitted: false,
-            behind: Behind::Unread,
-            packets: Packets::default(),
+            behind: HttpSuccessor::Unread,
+            packets: ConnectionWrites::default(),
         }
     }
 }
 
-impl StreamParser for Connection {
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+impl StreamParser for HttpConnection {
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         if self.wanted.is_none() {
             self.begin_connection(out);
         }
@@ -84,7 +84,7 @@ impl StreamParser for Connection {
         self.server_seen |= direction == Direction::ServerToClient;
     }
 
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         if gap.len > 0 {
             if self.wanted.is_none() {
                 self.begin_connection(out);
@@ -94,21 +94,21 @@ impl StreamParser for Connection {
         }
     }
 
-    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
+    fn on_end(&mut self, direction: Direction, end: StreamEnd, out: &mut ParserOutput<'_>) {
         if direction == Direction::ClientToServer {
             self.complete_simple_request(out);
         }
-        if end == End::Reset {
+        if end == StreamEnd::Reset {
             self.break_off(direction);
         }
         self.end(direction, out);
-        if direction == Direction::ServerToClient && end == End::Fin {
+        if direction == Direction::ServerToClient && end == StreamEnd::Fin {
             self.transactions.end_responses();
         }
         self.flush(out);
     }
 
-    fn on_close(&mut self, out: &mut Output<'_>) {
+    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
         self.complete_simple_request(out);
         for direction in [Direction::ServerToClient, Direction::ClientToServer] {
             self.break_off(direction);
@@ -118,16 +118,16 @@ impl StreamParser for Connection {
         self.flush(out);
     }
 
-    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+    fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
         self.complete_simple_request(out);
-        let is_between = [self.client.state, self.server.state] == [State::Between; 2];
+        let is_between = [self.client.state, self.server.state] == [HttpStreamState::Between; 2];
         if is_between && !self.body_doubtful && self.transactions.rest() {
             self.flush(out);
             if self.transactions.held() == 0 {
                 return true;
             }
         }
-        if self.client.state == State::Over {
+        if self.client.state == HttpStreamState::Over {
             self.on_close(out);
             return false;
         }
@@ -136,33 +136,33 @@ impl StreamParser for Connection {
     }
 
     fn is_done(&self) -> bool {
-        self.client.state == State::Over
+        self.client.state == HttpStreamState::Over
     }
 
     fn hands_over(&self) -> bool {
-        self.behind == Behind::Tunnelled
+        self.behind == HttpSuccessor::Tunnelled
     }
 }
 
-impl Connection {
+impl HttpConnection {
     #[cold]
-    fn begin_connection(&mut self, out: &Output<'_>) {
-        self.wanted = Some(Wanted::new(out));
+    fn begin_connection(&mut self, out: &ParserOutput<'_>) {
+        self.wanted = Some(HttpProjection::new(out));
         if out.flow.midstream {
             self.transactions.join_midway();
         }
     }
 
     #[inline]
-    fn read(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+    fn read(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let used = match self.lane(direction).state {
-                State::Between => self.between(direction, rest, out),
-                State::Body(_) => self.body(direction, rest, out),
-                State::Head => self.collect(direction, rest, out),
-                State::Lost => self.search(direction, rest, out),
-                State::Over => rest.bytes.len(),
+                HttpStreamState::Between => self.between(direction, rest, out),
+                HttpStreamState::Body(_) => self.body(direction, rest, out),
+                HttpStreamState::Head => self.collect(direction, rest, out),
+                HttpStreamState::Lost => self.search(direction, rest, out),
+                HttpStreamState::Over => rest.bytes.len(),
             };
             rest = rest.behind(used);
         }
@@ -170,8 +170,13 @@ impl Connection {
 
     /// Parses a head in place if it lies within `segment`.
     #[inline]
-    fn between(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let Segment { bytes, ts, place } = segment;
+    fn between(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
+        let StreamSegment { bytes, ts, place } = segment;
         if matches!(bytes[0], b'\r' | b'\n') {
             let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
             self.transactions.pass(direction, place.seq, Some(segment.first(blank).end()));
@@ -179,28 +184,40 @@ impl Connection {
         }
         if direction == Direction::ClientToServer && out.flow.midstream && self.transactions.requests() == 0 {
             // Earlier bytes are unknown: these may be in the middle of a message.
-            self.client.state = State::Lost;
+            self.client.state = HttpStreamState::Lost;
             return 0;
         }
         let fields = self.wanted(out).fields;
         let partial = match direction {
             Direction::ClientToServer => match head::request(bytes, fields) {
-                Head::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
-                    self.begin_request(&head, &bytes[..len], Span::at(ts), Collection::whole(place), out);
+                HeadParseResult::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
+                    self.begin_request(
+                        &head,
+                        &bytes[..len],
+                        MessageSpan::at(ts),
+                        HeadOrigin::whole(place),
+                        out,
+                    );
                     return len;
                 }
-                head => head != Head::Invalid,
+                head => head != HeadParseResult::Invalid,
             },
             Direction::ServerToClient if self.answers_simple(segment) => {
                 self.begin_simple_response(segment, out);
                 return 0;
             }
             Direction::ServerToClient => match head::response(bytes, fields) {
-                Head::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
-                    self.begin_response(&head, &bytes[..len], Span::at(ts), Collection::whole(place), out);
+                HeadParseResult::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
+                    self.begin_response(
+                        &head,
+                        &bytes[..len],
+                        MessageSpan::at(ts),
+                        HeadOrigin::whole(place),
+                        out,
+                    );
                     return len;
                 }
-                head => head != Head::Invalid,
+                head => head != HeadParseResult::Invalid,
             },
         };
         if partial {
@@ -212,8 +229,13 @@ impl Connection {
     }
 
     #[inline]
-    fn body(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let Segment { bytes, ts, place } = segment;
+    fn body(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
+        let StreamSegment { bytes, ts, place } = segment;
         if self.has_no_body_after_all(direction, bytes) {
             if direction == Direction::ServerToClient && self.transactions.request_of(self.response).is_none()
             {
@@ -225,7 +247,7 @@ impl Connection {
             return 0;
         }
         let lane = self.lane(direction);
-        let State::Body(body) = &mut lane.state else { return 0 };
+        let HttpStreamState::Body(body) = &mut lane.state else { return 0 };
         let advance = body.advance(bytes);
         lane.message.extend(advance.used as u64, ts);
         out.counters.malformed_messages += u64::from(advance.malformed);
@@ -257,18 +279,28 @@ impl Connection {
     }
 
     #[cold]
-    fn collect(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn collect(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let (used, what) = self.lane(direction).collect(segment.bytes, segment.ts);
         match what {
-            Collected::More => {}
-            Collected::Complete => self.begin_collected(direction, out),
-            Collected::NoHead => self.not_a_head(direction, out),
+            HeadCollectStatus::More => {}
+            HeadCollectStatus::Complete => self.begin_collected(direction, out),
+            HeadCollectStatus::NoHead => self.not_a_head(direction, out),
         }
         used
     }
 
     #[cold]
-    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn search(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let at = match direction {
             Direction::ClientToServer => None,
             Direction::ServerToClient => {
@@ -276,10 +308,11 @@ impl Connection {
                 self.transactions.next_response_seq()
             }
         };
-        let Connection { client, server, transactions, packets, .. } = self;
+        let HttpConnection { client, server, transactions, packets, .. } = self;
         let lane = if direction == Direction::ClientToServer { client } else { server };
         let begins_write = packets.begins_write(direction, segment);
-        let found = lane.resync().find(&Heads { direction, at, begins_write, transactions }, segment, out);
+        let found =
+            lane.resync().find(&HttpHeadLocator { direction, at, begins_write, transactions }, segment, out);
         let Some(found) = found else { return segment.bytes.len() };
         if found.skipped {
             // The skipped bytes may be the end of a message, or several messages.
@@ -290,7 +323,7 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn lane(&mut self, direction: Direction) -> &mut Lane {
+    pub(super) fn lane(&mut self, direction: Direction) -> &mut HttpByteStream {
         match direction {
             Direction::ClientToServer => &mut self.client,
             Direction::ServerToClient => &mut self.server,
@@ -299,7 +332,7 @@ impl Connection {
 
     /// Requirements of the queries, computed once.
     #[inline]
-    pub(super) fn wanted(&mut self, out: &Output<'_>) -> &Wanted {
-        self.wanted.get_or_insert_with(|| Wanted::new(out))
+    pub(super) fn wanted(&mut self, out: &ParserOutput<'_>) -> &HttpProjection {
+        self.wanted.get_or_insert_with(|| HttpProjection::new(out))
     }
 }

@@ -32,7 +32,7 @@ const KNOWN_METHODS: [&[u8]; 16] = [
 ];
 
 /// HTTP version, for example `1.1`.
-pub type Version = [u8; 3];
+pub type HttpVersion = [u8; 3];
 
 /// Request line, for example `GET /path HTTP/1.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,21 +40,21 @@ pub struct RequestLine<'a> {
     pub method: &'a [u8],
     pub target: &'a [u8],
     /// `None`: no version in the line, as in HTTP/0.9.
-    pub version: Option<Version>,
+    pub version: Option<HttpVersion>,
 }
 
 /// Body length as stated by the header fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Framing {
+pub struct HttpFraming {
     pub content_length: Option<u64>,
     /// An invalid Content-Length, or several that differ.
     pub bad_length: bool,
-    pub coding: Coding,
+    pub coding: TransferCoding,
 }
 
 /// Value of Transfer-Encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Coding {
+pub enum TransferCoding {
     #[default]
     None,
     /// `chunked` is the final coding.
@@ -69,7 +69,7 @@ pub struct RequestHead<'a> {
     pub line: RequestLine<'a>,
     pub host: Option<&'a [u8]>,
     pub user_agent: Option<&'a [u8]>,
-    pub framing: Framing,
+    pub framing: HttpFraming,
     /// `Expect: 100-continue`.
     pub expects_continue: bool,
 }
@@ -77,15 +77,15 @@ pub struct RequestHead<'a> {
 /// Relevant parts of a response's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead<'a> {
-    pub version: Version,
+    pub version: HttpVersion,
     pub status: u16,
     pub content_type: Option<&'a [u8]>,
-    pub framing: Framing,
+    pub framing: HttpFraming,
 }
 
 /// Result of parsing the bytes of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Head<H> {
+pub enum HeadParseResult<H> {
     /// The complete head of `len` bytes.
     Complete { head: H, len: usize, folded: bool },
     /// Incomplete; `None` if the bytes end in the start line.
@@ -135,15 +135,15 @@ const KINDS: [u8; 256] = {
 
 /// Parses a request's head, with the `wanted` kinds of fields.
 #[inline]
-pub fn request(bytes: &[u8], wanted: u8) -> Head<RequestHead<'_>> {
+pub fn request(bytes: &[u8], wanted: u8) -> HeadParseResult<RequestHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
     let Some(nl) = feeds.next() else { return without_line(begins_request(bytes)) };
-    let Some(line) = request_line(without_cr(&bytes[..nl])) else { return Head::Invalid };
+    let Some(line) = request_line(without_cr(&bytes[..nl])) else { return HeadParseResult::Invalid };
     let mut head = RequestHead {
         line,
         host: None,
         user_agent: None,
-        framing: Framing::default(),
+        framing: HttpFraming::default(),
         expects_continue: false,
     };
     let wanted = wanted & (kind::HOST | kind::USER_AGENT) | kind::EXPECT | kind::FRAMING;
@@ -161,11 +161,13 @@ pub fn request(bytes: &[u8], wanted: u8) -> Head<RequestHead<'_>> {
 
 /// Parses a response's head, with the `wanted` kinds of fields.
 #[inline]
-pub fn response(bytes: &[u8], wanted: u8) -> Head<ResponseHead<'_>> {
+pub fn response(bytes: &[u8], wanted: u8) -> HeadParseResult<ResponseHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
     let Some(nl) = feeds.next() else { return without_line(begins_response(bytes)) };
-    let Some((version, status)) = status_line(without_cr(&bytes[..nl])) else { return Head::Invalid };
-    let mut head = ResponseHead { version, status, content_type: None, framing: Framing::default() };
+    let Some((version, status)) = status_line(without_cr(&bytes[..nl])) else {
+        return HeadParseResult::Invalid;
+    };
+    let mut head = ResponseHead { version, status, content_type: None, framing: HttpFraming::default() };
     let wanted = wanted & kind::CONTENT_TYPE | kind::FRAMING;
     let end = fields(bytes, nl, &mut feeds, wanted, |kinds, line| {
         if kinds & kind::CONTENT_TYPE != 0
@@ -207,7 +209,7 @@ fn method_end(line: &[u8]) -> Option<usize> {
 }
 
 /// Parses a status line.
-pub fn status_line(line: &[u8]) -> Option<(Version, u16)> {
+pub fn status_line(line: &[u8]) -> Option<(HttpVersion, u16)> {
     let (start, after) = line.split_first_chunk::<12>()?;
     let [b'H', b'T', b'T', b'P', b'/', version @ .., b' ', a, b, c] = start else { return None };
     let version = digits(version)?;
@@ -291,7 +293,7 @@ pub fn without_cr(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-impl Framing {
+impl HttpFraming {
     #[inline]
     fn field(&mut self, line: &[u8]) {
         if begins_with(line, b"content-") {
@@ -323,16 +325,16 @@ impl Framing {
     fn transfer_encoding(&mut self, value: &[u8]) {
         let last = value.rsplit(|b| *b == b',').map(<[u8]>::trim_ascii).find(|c| !c.is_empty());
         self.coding = match last {
-            Some(c) if c.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
+            Some(c) if c.eq_ignore_ascii_case(b"chunked") => TransferCoding::Chunked,
             Some(c) if c.eq_ignore_ascii_case(b"identity") => self.coding,
-            Some(_) => Coding::Other,
+            Some(_) => TransferCoding::Other,
             None => self.coding,
         };
     }
 }
 
 /// How the fields end.
-enum End {
+enum HeaderSectionEnd {
     At { len: usize, folded: bool },
     Beyond,
 }
@@ -346,7 +348,7 @@ fn fields<'a>(
     feeds: &mut LineFeeds<'a>,
     wanted: u8,
     mut each: impl FnMut(u8, &'a [u8]),
-) -> End {
+) -> HeaderSectionEnd {
     let mut at = nl + 1;
     let mut folded = false;
     for nl in feeds {
@@ -354,7 +356,7 @@ fn fields<'a>(
         if kinds != 0 {
             let line = without_cr(&bytes[at..nl]);
             match kinds {
-                kind::END if line.is_empty() => return End::At { len: nl + 1, folded },
+                kind::END if line.is_empty() => return HeaderSectionEnd::At { len: nl + 1, folded },
                 kind::END => {}
                 kind::FOLDED => folded = true,
                 _ => each(kinds, line),
@@ -362,18 +364,18 @@ fn fields<'a>(
         }
         at = nl + 1;
     }
-    End::Beyond
+    HeaderSectionEnd::Beyond
 }
 
-fn ended<H>(head: H, end: End) -> Head<H> {
+fn ended<H>(head: H, end: HeaderSectionEnd) -> HeadParseResult<H> {
     match end {
-        End::At { len, folded } => Head::Complete { head, len, folded },
-        End::Beyond => Head::Partial(Some(head)),
+        HeaderSectionEnd::At { len, folded } => HeadParseResult::Complete { head, len, folded },
+        HeaderSectionEnd::Beyond => HeadParseResult::Partial(Some(head)),
     }
 }
 
-fn without_line<H>(plausible: bool) -> Head<H> {
-    if plausible { Head::Partial(None) } else { Head::Invalid }
+fn without_line<H>(plausible: bool) -> HeadParseResult<H> {
+    if plausible { HeadParseResult::Partial(None) } else { HeadParseResult::Invalid }
 }
 
 /// The value of the field `name` if `line` is that field.
@@ -408,11 +410,11 @@ fn keep_first<'a>(slot: &mut Option<&'a [u8]>, value: Option<&'a [u8]>) {
 pub const VERSION_BYTES: usize = 9;
 
 /// The version in ` HTTP/1.1`.
-pub fn version(bytes: &[u8]) -> Option<Version> {
+pub fn version(bytes: &[u8]) -> Option<HttpVersion> {
     digits(bytes.strip_prefix(b" HTTP/")?)
 }
 
-fn digits(bytes: &[u8]) -> Option<Version> {
+fn digits(bytes: &[u8]) -> Option<HttpVersion> {
     match *bytes {
         [a @ b'0'..=b'9', b'.', b @ b'0'..=b'9'] => Some([a, b'.', b]),
         _ => None,
@@ -480,18 +482,20 @@ mod tests {
     fn fields_that_matter() {
         let text = b"POST /a HTTP/1.1\r\nHOST : h\r\nHost: i\nuser-agent:\t ua x \r\nContent-Length: 5\r\n\
             Expect: 100-Continue\r\nno field\r\nTransfer-Encoding: gzip, chunked\r\n\r\nbody";
-        let Head::Complete { head, len, folded: false } = request(text, u8::MAX) else { panic!() };
+        let HeadParseResult::Complete { head, len, folded: false } = request(text, u8::MAX) else { panic!() };
         assert_eq!((head.host, head.user_agent), (Some(&b"h"[..]), Some(&b"ua x"[..])));
         assert_eq!(&text[len..], b"body");
         assert!(head.expects_continue && head.framing.content_length == Some(5));
-        assert_eq!(head.framing.coding, Coding::Chunked);
+        assert_eq!(head.framing.coding, TransferCoding::Chunked);
     }
 
     #[test]
     fn lengths() {
         let check = |fields: &str, length: Option<u64>, bad: bool| {
             let text = format!("HTTP/1.1 200 OK\n{fields}\n\n");
-            let Head::Complete { head, .. } = response(text.as_bytes(), u8::MAX) else { panic!("{fields}") };
+            let HeadParseResult::Complete { head, .. } = response(text.as_bytes(), u8::MAX) else {
+                panic!("{fields}")
+            };
             assert_eq!((head.framing.content_length, head.framing.bad_length), (length, bad), "{fields}");
         };
         check("Content-Length: 11\nContent-Length: 93", Some(11), true);
@@ -507,7 +511,7 @@ mod tests {
     #[test]
     fn folded_fields_are_put_together() {
         let text = b"GET / HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\nA: b\n\tc\n\n";
-        assert!(matches!(request(text, u8::MAX), Head::Complete { folded: true, .. }));
+        assert!(matches!(request(text, u8::MAX), HeadParseResult::Complete { folded: true, .. }));
         assert_eq!(unfold(text), b"GET / HTTP/1.1\r\nTransfer-Encoding:  chunked\r\nA: b \tc\n\n");
     }
 }

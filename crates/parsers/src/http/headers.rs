@@ -3,51 +3,51 @@
 //! head a second time, only for queries with such a field. Trailers are not read.
 
 use memchr::memchr;
-use tuple::{Family, FieldId, HASH, TupleWriter};
+use tuple::{ColumnFamily, FieldId, HASH, TupleWriter};
 
 use super::head;
-use crate::Output;
+use crate::ParserOutput;
 
 /// Family of request fields.
-pub const OF_REQUEST: Family =
-    Family { name: "request_header", doc: "the request's header field", fold: Some(HASH) };
+pub const OF_REQUEST: ColumnFamily =
+    ColumnFamily { name: "request_header", doc: "the request's header field", fold: Some(HASH) };
 /// Family of response fields.
-pub const OF_RESPONSE: Family =
-    Family { name: "response_header", doc: "the response's header field", fold: Some(HASH) };
+pub const OF_RESPONSE: ColumnFamily =
+    ColumnFamily { name: "response_header", doc: "the response's header field", fold: Some(HASH) };
 
 /// Fields named by the queries.
 #[derive(Debug)]
-pub struct Named {
-    pub request: Names,
-    pub response: Names,
+pub struct RequestedHeaders {
+    pub request: HeaderNames,
+    pub response: HeaderNames,
 }
 
-/// Fields of one kind of message: columns and names, as written by [`Family::key`].
-pub type Names = Vec<(FieldId, Box<[u8]>)>;
+/// Fields of one kind of message: columns and names, as written by [`ColumnFamily::key`].
+pub type HeaderNames = Vec<(FieldId, Box<[u8]>)>;
 
 /// Values of the named fields in one head.
 #[derive(Debug, Default)]
-pub struct Values {
+pub struct HeaderValues {
     text: Vec<u8>,
     /// Lines with one of the names: index of the name, start and end of the value in the text.
     lines: Vec<(u8, [u32; 2])>,
 }
 
-impl Named {
+impl RequestedHeaders {
     /// Fields named by the current queries; `None` if there are none.
-    pub fn of(out: &Output<'_>) -> Option<Box<Named>> {
-        let of = |family: Family| -> Names {
+    pub fn of(out: &ParserOutput<'_>) -> Option<Box<RequestedHeaders>> {
+        let of = |family: ColumnFamily| -> HeaderNames {
             let members = out.members().filter(|(id, name, _)| *name == family.name && out.wants(*id));
             members.map(|(id, _, key)| (id, key.as_bytes().into())).collect()
         };
-        let named = Named { request: of(OF_REQUEST), response: of(OF_RESPONSE) };
+        let named = RequestedHeaders { request: of(OF_REQUEST), response: of(OF_RESPONSE) };
         (!(named.request.is_empty() && named.response.is_empty())).then(|| Box::new(named))
     }
 }
 
-impl Values {
+impl HeaderValues {
     /// Replaces the values by those of `names` in `head`, the bytes of a complete head.
-    pub fn become_those_of(&mut self, head: &[u8], names: &Names) {
+    pub fn become_those_of(&mut self, head: &[u8], names: &HeaderNames) {
         self.text.clear();
         self.lines.clear();
         if names.is_empty() {
@@ -93,7 +93,7 @@ impl Values {
     }
 
     /// Writes the columns of the fields that were present.
-    pub fn write(&self, names: &Names, w: &mut TupleWriter) {
+    pub fn write(&self, names: &HeaderNames, w: &mut TupleWriter) {
         for (i, (id, _)) in names.iter().enumerate() {
             let mut values = self.lines.iter().filter(|(name, _)| usize::from(*name) == i).map(|(_, at)| {
                 let [begin, end] = at.map(|at| at as usize);
@@ -122,7 +122,7 @@ mod tests {
     use tuple::Schema;
 
     use crate::Direction;
-    use crate::dialogue::Dialogue;
+    use crate::dialogue::ParserDialogue;
     use crate::http::{ALL, PROTOCOL, schema};
 
     const FIELDS: &[&str] = &[
@@ -137,7 +137,7 @@ mod tests {
         let mut with_fields: Schema = schema();
         FIELDS.iter().for_each(|field| with_fields.add_member(field));
         for piece in [1, 7, 1 << 20] {
-            let mut talk = Dialogue::new(&PROTOCOL, with_fields.clone(), ALL, FIELDS);
+            let mut talk = ParserDialogue::new(&PROTOCOL, with_fields.clone(), ALL, FIELDS);
             for (direction, said) in
                 [(Direction::ClientToServer, request), (Direction::ServerToClient, response)]
             {

@@ -1,34 +1,34 @@
 //! Missing bytes, invalid bytes, and ends of streams in an HTTP/1 connection.
 
-use super::body::{Body, Skip};
-use super::connection::Connection;
-use super::lane::{Extent, State};
-use crate::{Direction, Gap, Output};
+use super::body::{HttpBody, HttpBodySkip};
+use super::byte_stream::{HttpMessageExtent, HttpStreamState};
+use super::connection::HttpConnection;
+use crate::{Direction, ParserOutput, StreamGap};
 
-impl Connection {
+impl HttpConnection {
     /// Handles a gap in `direction`.
     #[cold]
-    pub(super) fn miss(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    pub(super) fn miss(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         match self.lane(direction).state {
-            State::Between => self.lose_to_gap(direction, out),
-            State::Head => {
+            HttpStreamState::Between => self.lose_to_gap(direction, out),
+            HttpStreamState::Head => {
                 self.lane(direction).clear();
                 self.lose_to_gap(direction, out);
             }
-            State::Body(body) => self.skip(direction, body, gap, out),
-            State::Lost => {
+            HttpStreamState::Body(body) => self.skip(direction, body, gap, out),
+            HttpStreamState::Lost => {
                 // A head may have begun.
                 self.lane(direction).resync().start_anew(out);
                 self.transactions.miss(direction);
             }
-            State::Over => return,
+            HttpStreamState::Over => return,
         }
         self.flush(out);
     }
 
     /// Handles bytes that do not begin the expected message.
     #[cold]
-    pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let joined = direction == Direction::ServerToClient && out.flow.midstream && !self.server_seen;
         out.counters.malformed_messages += u64::from(!joined && !self.lane(direction).found());
         self.lose(direction, out);
@@ -36,27 +36,27 @@ impl Connection {
 
     /// Enters the state in which the start of the next message is unknown, after invalid bytes.
     #[cold]
-    pub(super) fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub(super) fn lose(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         out.counters.resyncs += 1;
-        self.lane(direction).state = State::Lost;
+        self.lane(direction).state = HttpStreamState::Lost;
         self.transactions.lose(direction);
     }
 
     /// Same after missing bytes.
-    fn lose_to_gap(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn lose_to_gap(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         out.counters.resyncs += 1;
         self.transactions.miss(direction);
-        self.lane(direction).state = State::Lost;
+        self.lane(direction).state = HttpStreamState::Lost;
         if direction == Direction::ServerToClient {
             self.interim = 0;
         }
     }
 
     /// Handles a gap in a body. The arrival of the missing bytes is unknown.
-    fn skip(&mut self, direction: Direction, mut body: Body, gap: Gap, out: &mut Output<'_>) {
+    fn skip(&mut self, direction: Direction, mut body: HttpBody, gap: StreamGap, out: &mut ParserOutput<'_>) {
         let skip = body.skip(gap.len);
         let missing = match skip {
-            Skip::EndedInside(over) => gap.len - over,
+            HttpBodySkip::EndedInside(over) => gap.len - over,
             _ => gap.len,
         };
         if direction == Direction::ServerToClient
@@ -70,23 +70,23 @@ impl Connection {
         message.gap = true;
         // Bytes cut by the snaplen arrived with the bytes before them.
         message.last_lost = gap.ts != message.last;
-        if matches!(skip, Skip::Ended | Skip::EndedInside(_)) {
+        if matches!(skip, HttpBodySkip::Ended | HttpBodySkip::EndedInside(_)) {
             message.last = message.last.max(gap.ts);
         }
         message.body_bytes = message.body_bytes.saturating_add(missing);
         match skip {
-            Skip::Inside => self.lane(direction).state = State::Body(body),
-            Skip::Ended => self.finish(direction, Some(gap.after(missing)), out),
-            Skip::EndedInside(_) => {
+            HttpBodySkip::Inside => self.lane(direction).state = HttpStreamState::Body(body),
+            HttpBodySkip::Ended => self.finish(direction, Some(gap.after(missing)), out),
+            HttpBodySkip::EndedInside(_) => {
                 self.finish(direction, Some(gap.after(missing)), out);
                 self.lose_to_gap(direction, out);
             }
-            Skip::Lost => self.lose_end(direction, gap, out),
+            HttpBodySkip::Lost => self.lose_end(direction, gap, out),
         }
     }
 
     /// Ends the message in progress at an unknown position in a gap.
-    fn lose_end(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn lose_end(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         let message = &mut self.lane(direction).message;
         (message.gap, message.end_lost) = (true, true);
         message.last = message.last.max(gap.ts);
@@ -96,7 +96,7 @@ impl Connection {
 
     /// Ends the response in progress when it is unknown whether it has a body.
     #[cold]
-    pub(super) fn lose_end_to_doubt(&mut self, out: &mut Output<'_>) {
+    pub(super) fn lose_end_to_doubt(&mut self, out: &mut ParserOutput<'_>) {
         (self.server.message.gap, self.server.message.end_lost) = (true, true);
         self.finish(Direction::ServerToClient, None, out);
         self.lose(Direction::ServerToClient, out);
@@ -105,21 +105,21 @@ impl Connection {
     /// Handles the end of the connection when `direction` had no FIN.
     pub(super) fn break_off(&mut self, direction: Direction) {
         let lane = self.lane(direction);
-        if matches!(lane.state, State::Body(_)) {
+        if matches!(lane.state, HttpStreamState::Body(_)) {
             (lane.message.gap, lane.message.end_lost) = (true, true);
         }
     }
 
     /// Handles an idle connection with a message in progress: it is written as cut.
     #[cold]
-    pub(super) fn pause(&mut self, out: &mut Output<'_>) {
-        let cut = |message: Extent| Extent { gap: true, end_lost: true, ..message };
-        if matches!(self.server.state, State::Body(_))
+    pub(super) fn pause(&mut self, out: &mut ParserOutput<'_>) {
+        let cut = |message: HttpMessageExtent| HttpMessageExtent { gap: true, end_lost: true, ..message };
+        if matches!(self.server.state, HttpStreamState::Body(_))
             && let Some(response) = self.transactions.finish_response(self.response, None)
         {
             response.extent = cut(self.server.message);
         }
-        if matches!(self.client.state, State::Body(_))
+        if matches!(self.client.state, HttpStreamState::Body(_))
             && let Some(request) = self.transactions.request_mut(self.request)
         {
             request.extent = cut(self.client.message);
@@ -129,21 +129,21 @@ impl Connection {
     }
 
     /// Ends `direction`.
-    pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub(super) fn end(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         match self.lane(direction).state {
-            State::Body(body) => {
+            HttpStreamState::Body(body) => {
                 // The announced body is incomplete; a client may omit the body of a rejected request (RFC
                 // 9110 section 10.1.1).
                 let refused = direction == Direction::ClientToServer && self.body_doubtful;
-                self.lane(direction).message.gap |= body != Body::UntilEnd && !refused;
+                self.lane(direction).message.gap |= body != HttpBody::UntilEnd && !refused;
                 self.finish(direction, None, out);
             }
-            State::Lost => _ = self.lane(direction).resync().start_anew(out),
-            State::Between | State::Head => {}
-            State::Over => return,
+            HttpStreamState::Lost => _ = self.lane(direction).resync().start_anew(out),
+            HttpStreamState::Between | HttpStreamState::Head => {}
+            HttpStreamState::Over => return,
         }
         let lane = self.lane(direction);
         lane.clear();
-        lane.state = State::Between;
+        lane.state = HttpStreamState::Between;
     }
 }

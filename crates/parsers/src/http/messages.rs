@@ -1,39 +1,39 @@
 //! Messages of an HTTP/1 connection: what follows a head, which response answers which request, and when both
 //! are complete.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::TcpSeq;
 
-use super::body::Body;
-use super::connection::{Behind, Connection};
-use super::head::{self, Coding, Head, RequestHead, RequestLine, ResponseHead};
-use super::lane::{self, Extent, State};
+use super::body::HttpBody;
+use super::byte_stream::{self, HttpMessageExtent, HttpStreamState};
+use super::connection::{HttpConnection, HttpSuccessor};
+use super::head::{self, HeadParseResult, RequestHead, RequestLine, ResponseHead, TransferCoding};
+use super::head_tail::HttpHeadTruncation;
 use super::probe;
-use super::tail::Cut;
-use super::transaction::{self, Method, Request, Wanted};
-use crate::pairing::{Expects, Fit, Spot};
-use crate::{Direction, Output, Segment, Span};
+use super::transaction::{self, HttpMethod, HttpProjection, HttpRequest};
+use crate::pairing::{ResponseExpectation, ResponseMatch, ResponseSlot};
+use crate::{Direction, MessageSpan, ParserOutput, StreamSegment};
 
 /// Maximum bytes of text of outstanding requests, besides borrowed memory.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// How a head was obtained.
 #[derive(Clone, Copy)]
-pub struct Collection {
+pub struct HeadOrigin {
     /// By a search.
     found: bool,
     /// Parts that were not kept.
-    cut: Cut,
+    cut: HttpHeadTruncation,
     /// Position of its start.
-    place: Place,
+    place: StreamPlace,
     /// Its length, unless all of it is available.
     len: Option<u32>,
 }
 
-impl Collection {
+impl HeadOrigin {
     /// A complete head at the expected position.
-    pub fn whole(place: Place) -> Collection {
-        Collection { found: false, cut: Cut::default(), place, len: None }
+    pub fn whole(place: StreamPlace) -> HeadOrigin {
+        HeadOrigin { found: false, cut: HttpHeadTruncation::default(), place, len: None }
     }
 
     /// End of the head, of which `len` bytes are available.
@@ -47,14 +47,14 @@ impl Collection {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Handles the collected head.
     #[cold]
-    pub(super) fn begin_collected(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub(super) fn begin_collected(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let fields = self.wanted(out).fields;
-        let lane::Head { bytes, span, place, found, len, cut } = self.lane(direction).take();
-        let how = Collection { found, cut, place, len: Some(len) };
-        out.counters.oversized_heads += u64::from(cut != Cut::default());
+        let byte_stream::CollectedHead { bytes, span, place, found, len, cut } = self.lane(direction).take();
+        let how = HeadOrigin { found, cut, place, len: Some(len) };
+        out.counters.oversized_heads += u64::from(cut != HttpHeadTruncation::default());
         let mut unfolded = Vec::new();
         match direction {
             Direction::ClientToServer => match whole(&bytes, &mut unfolded, |b| head::request(b, fields)) {
@@ -74,14 +74,14 @@ impl Connection {
         &mut self,
         head: &RequestHead<'_>,
         bytes: &[u8],
-        span: Span,
-        how: Collection,
-        out: &mut Output<'_>,
+        span: MessageSpan,
+        how: HeadOrigin,
+        out: &mut ParserOutput<'_>,
     ) {
-        let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out));
-        self.transactions.make_room(out, Request::text_bytes);
+        let wanted = self.wanted.get_or_insert_with(|| HttpProjection::new(out));
+        self.transactions.make_room(out, HttpRequest::text_bytes);
         let (number, request) =
-            self.transactions.request(span.first, how.place, Expects::Response, how.found);
+            self.transactions.request(span.first, how.place, ResponseExpectation::Response, how.found);
         request.become_one(head, wanted);
         if let Some(named) = &wanted.headers {
             request.keep_headers(bytes, named);
@@ -89,7 +89,7 @@ impl Connection {
         self.simple |= request.is_simple();
         self.waiting_bytes += request.text_bytes();
         self.request = number;
-        self.client.message = Extent::at(span.last);
+        self.client.message = HttpMessageExtent::at(span.last);
         self.client.message.gap = how.is_cut(wanted.headers.is_some());
         self.body_doubtful = false;
         if head.expects_continue {
@@ -99,11 +99,12 @@ impl Connection {
         self.bound(out);
         let framing = head.framing;
         let body = match framing.coding {
-            Coding::Chunked => Body::CHUNKED,
-            Coding::Other => Body::Length(0),
-            Coding::None => Body::Length(framing.content_length.unwrap_or(0)),
+            TransferCoding::Chunked => HttpBody::CHUNKED,
+            TransferCoding::Other => HttpBody::Length(0),
+            TransferCoding::None => HttpBody::Length(framing.content_length.unwrap_or(0)),
         };
-        out.counters.malformed_messages += u64::from(framing.bad_length || framing.coding == Coding::Other);
+        out.counters.malformed_messages +=
+            u64::from(framing.bad_length || framing.coding == TransferCoding::Other);
         self.enter(Direction::ClientToServer, body, Some(how.end(bytes.len())), out);
     }
 
@@ -112,38 +113,38 @@ impl Connection {
         &mut self,
         head: &ResponseHead<'_>,
         bytes: &[u8],
-        span: Span,
-        how: Collection,
-        out: &mut Output<'_>,
+        span: MessageSpan,
+        how: HeadOrigin,
+        out: &mut ParserOutput<'_>,
     ) {
         let status = head.status;
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
             self.transactions.allow_unsolicited_messages();
             self.transactions.pass(Direction::ServerToClient, how.place.seq, Some(how.end(bytes.len())));
-            self.server.state = State::Between;
+            self.server.state = HttpStreamState::Between;
             return;
         }
         let interim = std::mem::take(&mut self.interim);
-        let (spot, response) = self.transactions.response(span.first, how.place, |_| Fit::Maybe);
+        let (spot, response) = self.transactions.response(span.first, how.place, |_| ResponseMatch::Maybe);
         response.become_one(head, interim);
         let named = self.wanted.as_ref().and_then(|wanted| wanted.headers.as_ref());
         if let Some(named) = named {
             response.keep_headers(bytes, named);
         }
         self.response = spot;
-        self.server.message = Extent::at(span.last);
+        self.server.message = HttpMessageExtent::at(span.last);
         self.server.message.gap = how.is_cut(named.is_some());
         let request = self.transactions.request_of(spot);
         let method = request.map(|r| r.method);
         self.body_doubtful = request.is_some_and(|r| r.expects_continue)
-            && spot == Spot::With(self.request)
-            && matches!(self.client.state, State::Body(_))
+            && spot == ResponseSlot::With(self.request)
+            && matches!(self.client.state, HttpStreamState::Body(_))
             && self.client.message.body_bytes == 0;
         out.counters.malformed_messages += u64::from(head.framing.bad_length);
-        let is_tunnel = method == Some(Method::Connect) && (200..300).contains(&status);
+        let is_tunnel = method == Some(HttpMethod::Connect) && (200..300).contains(&status);
         if status == 101 || is_tunnel {
-            self.behind = if is_tunnel { Behind::Tunnelled } else { Behind::Unread };
+            self.behind = if is_tunnel { HttpSuccessor::Tunnelled } else { HttpSuccessor::Unread };
             self.switch_protocols(Some(how.end(bytes.len())), out);
         } else {
             let body = response_body(head, method);
@@ -153,12 +154,12 @@ impl Connection {
 
     /// Ends HTTP/1 on the connection.
     #[cold]
-    fn switch_protocols(&mut self, end: Option<TcpSeq>, out: &mut Output<'_>) {
+    fn switch_protocols(&mut self, end: Option<TcpSeq>, out: &mut ParserOutput<'_>) {
         self.finish(Direction::ServerToClient, end, out);
         self.end(Direction::ClientToServer, out);
         self.transactions.close();
         self.flush(out);
-        (self.client.state, self.server.state) = (State::Over, State::Over);
+        (self.client.state, self.server.state) = (HttpStreamState::Over, HttpStreamState::Over);
     }
 
     /// Enters the body of a message whose head ended at `end`.
@@ -166,20 +167,20 @@ impl Connection {
     pub(super) fn enter(
         &mut self,
         direction: Direction,
-        body: Body,
+        body: HttpBody,
         end: Option<TcpSeq>,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
         match body {
-            Body::Length(0) => self.finish(direction, end, out),
-            _ => self.lane(direction).state = State::Body(body),
+            HttpBody::Length(0) => self.finish(direction, end, out),
+            _ => self.lane(direction).state = HttpStreamState::Body(body),
         }
     }
 
     /// Completes the message in progress; it ended at `end`, if known.
     #[inline]
-    pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut Output<'_>) {
-        self.lane(direction).state = State::Between;
+    pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut ParserOutput<'_>) {
+        self.lane(direction).state = HttpStreamState::Between;
         match direction {
             Direction::ClientToServer => {
                 if let Some(request) = self.transactions.finish_request(self.request, end) {
@@ -198,34 +199,34 @@ impl Connection {
 
     /// Writes finished transactions.
     #[inline]
-    pub(super) fn flush(&mut self, out: &mut Output<'_>) {
-        let Connection { transactions, wanted, emitted, waiting_bytes, .. } = self;
+    pub(super) fn flush(&mut self, out: &mut ParserOutput<'_>) {
+        let HttpConnection { transactions, wanted, emitted, waiting_bytes, .. } = self;
         transactions.hand_out(|transaction| {
             if transaction.is_separated() {
                 out.counters.separated_halves += 1;
                 return;
             }
-            let wanted = wanted.get_or_insert_with(|| Wanted::new(out));
+            let wanted = wanted.get_or_insert_with(|| HttpProjection::new(out));
             out.request = transaction.request_seq();
             transaction::emit(transaction, !*emitted, wanted, out);
             *emitted = true;
-            *waiting_bytes -= transaction.request().map_or(0, Request::text_bytes);
+            *waiting_bytes -= transaction.request().map_or(0, HttpRequest::text_bytes);
             transaction::trim(transaction);
         });
     }
 
     /// Evicts the oldest requests if their number or text exceeds the limits.
     #[inline]
-    fn bound(&mut self, out: &mut Output<'_>) {
+    fn bound(&mut self, out: &mut ParserOutput<'_>) {
         if self.waiting_bytes > WAITING_BYTES_MAX || self.transactions.has_evicted() {
             self.evict(out);
         }
     }
 
     #[cold]
-    fn evict(&mut self, out: &mut Output<'_>) {
+    fn evict(&mut self, out: &mut ParserOutput<'_>) {
         // The response in progress may answer the oldest request.
-        if matches!(self.server.state, State::Body(_))
+        if matches!(self.server.state, HttpStreamState::Body(_))
             && let Some(response) = self.transactions.response_mut(self.response)
         {
             response.extent = self.server.message;
@@ -241,20 +242,20 @@ impl Connection {
     /// Whether the response in progress, of which only the head was received, may answer HEAD, if its request
     /// is still held.
     pub(super) fn may_answer_head(&self) -> bool {
-        self.transactions.request_of(self.response).is_none_or(|r| r.method == Method::Head)
+        self.transactions.request_of(self.response).is_none_or(|r| r.method == HttpMethod::Head)
     }
 
     /// Completes an HTTP/0.9 request: one line without a version, after which the client waits.
     #[inline]
-    pub(super) fn complete_simple_request(&mut self, out: &mut Output<'_>) {
-        if self.client.state == State::Head && self.client.at_line_start() && !self.client.found() {
+    pub(super) fn complete_simple_request(&mut self, out: &mut ParserOutput<'_>) {
+        if self.client.state == HttpStreamState::Head && self.client.at_line_start() && !self.client.found() {
             self.try_simple_request(out);
         }
     }
 
     #[cold]
-    fn try_simple_request(&mut self, out: &mut Output<'_>) {
-        let lane::Head { bytes, span, place, .. } = self.client.take();
+    fn try_simple_request(&mut self, out: &mut ParserOutput<'_>) {
+        let byte_stream::CollectedHead { bytes, span, place, .. } = self.client.take();
         let line = bytes.strip_suffix(b"\n").map(head::without_cr).and_then(head::request_line);
         match line.filter(probe::is_simple) {
             Some(line) => {
@@ -263,10 +264,10 @@ impl Connection {
                     line,
                     host: None,
                     user_agent: None,
-                    framing: head::Framing::default(),
+                    framing: head::HttpFraming::default(),
                     expects_continue: false,
                 };
-                self.begin_request(&head, &bytes, span, Collection::whole(place), out);
+                self.begin_request(&head, &bytes, span, HeadOrigin::whole(place), out);
                 self.client.give_back(bytes);
             }
             None => self.client.resume(bytes),
@@ -274,47 +275,54 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn answers_simple(&self, segment: Segment<'_>) -> bool {
+    pub(super) fn answers_simple(&self, segment: StreamSegment<'_>) -> bool {
         let bytes = segment.bytes;
         self.simple
-            && self.transactions.next_to_answer(segment.place).is_some_and(Request::is_simple)
+            && self.transactions.next_to_answer(segment.place).is_some_and(HttpRequest::is_simple)
             && !bytes.starts_with(&b"HTTP/"[..bytes.len().min(5)])
     }
 
     #[cold]
-    pub(super) fn begin_simple_response(&mut self, segment: Segment<'_>, out: &mut Output<'_>) {
-        let (spot, response) = self.transactions.response(segment.ts, segment.place, |_| Fit::Maybe);
+    pub(super) fn begin_simple_response(&mut self, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+        let (spot, response) =
+            self.transactions.response(segment.ts, segment.place, |_| ResponseMatch::Maybe);
         response.become_simple();
         self.response = spot;
-        self.server.message = Extent::at(segment.ts);
-        self.enter(Direction::ServerToClient, Body::UntilEnd, None, out);
+        self.server.message = HttpMessageExtent::at(segment.ts);
+        self.enter(Direction::ServerToClient, HttpBody::UntilEnd, None, out);
     }
 }
 
 /// Parses the head in `bytes`, with folded fields joined.
-fn whole<'a, H>(bytes: &'a [u8], unfolded: &'a mut Vec<u8>, read: impl Fn(&'a [u8]) -> Head<H>) -> Option<H> {
+fn whole<'a, H>(
+    bytes: &'a [u8],
+    unfolded: &'a mut Vec<u8>,
+    read: impl Fn(&'a [u8]) -> HeadParseResult<H>,
+) -> Option<H> {
     match read(bytes) {
-        Head::Complete { head, folded: false, .. } | Head::Partial(Some(head)) => Some(head),
-        Head::Complete { head, .. } => {
+        HeadParseResult::Complete { head, folded: false, .. } | HeadParseResult::Partial(Some(head)) => {
+            Some(head)
+        }
+        HeadParseResult::Complete { head, .. } => {
             *unfolded = head::unfold(bytes);
             match read(unfolded) {
-                Head::Complete { head, .. } => Some(head),
-                Head::Partial(_) | Head::Invalid => Some(head),
+                HeadParseResult::Complete { head, .. } => Some(head),
+                HeadParseResult::Partial(_) | HeadParseResult::Invalid => Some(head),
             }
         }
-        Head::Partial(None) | Head::Invalid => None,
+        HeadParseResult::Partial(None) | HeadParseResult::Invalid => None,
     }
 }
 
 /// Body of a response by RFC 9112 section 6.3.
 #[inline]
-fn response_body(head: &ResponseHead<'_>, method: Option<Method>) -> Body {
-    if matches!(head.status, 204 | 304) || method == Some(Method::Head) {
-        return Body::Length(0);
+fn response_body(head: &ResponseHead<'_>, method: Option<HttpMethod>) -> HttpBody {
+    if matches!(head.status, 204 | 304) || method == Some(HttpMethod::Head) {
+        return HttpBody::Length(0);
     }
     match (head.framing.coding, head.framing.content_length) {
-        (Coding::Chunked, _) => Body::CHUNKED,
-        (Coding::None, Some(n)) => Body::Length(n),
-        _ => Body::UntilEnd,
+        (TransferCoding::Chunked, _) => HttpBody::CHUNKED,
+        (TransferCoding::None, Some(n)) => HttpBody::Length(n),
+        _ => HttpBody::UntilEnd,
     }
 }

@@ -5,26 +5,26 @@
 //! because it may be an encoded URL with a query. In case of doubt, values are hashed.
 
 use memchr::memchr;
-use tuple::{Fold, Secret};
+use tuple::{RedactionSecret, TextFold};
 
 /// For `[user@]host/path?query`, or the first part alone.
-pub const URL_VALUES: Fold = Fold { name: "url", fold: url };
+pub const URL_VALUES: TextFold = TextFold { name: "url", fold: url };
 
 /// For the part after `?`.
-pub const QUERY_VALUES: Fold = Fold { name: "url query", fold: query };
+pub const QUERY_VALUES: TextFold = TextFold { name: "url query", fold: query };
 
 /// For a path: parameters of its segments (RFC 3986 section 3.3), as in `/cart;jsessionid=1234`, and the part
 /// after an encoded `?`.
-pub const PATH_VALUES: Fold = Fold { name: "url path", fold: path };
+pub const PATH_VALUES: TextFold = TextFold { name: "url path", fold: path };
 
 /// For `type/subtype; name=value`.
-pub const MEDIA_TYPE_VALUES: Fold = Fold { name: "media type", fold: media_type };
+pub const MEDIA_TYPE_VALUES: TextFold = TextFold { name: "media type", fold: media_type };
 
 /// Values of `charset` that are not redacted.
 const CHARSETS: [&str; 8] =
     ["utf-8", "utf8", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252", "gbk", "shift_jis"];
 
-fn url(secret: &Secret, url: &[u8], out: &mut Vec<u8>) {
+fn url(secret: &RedactionSecret, url: &[u8], out: &mut Vec<u8>) {
     let (target, values) = match memchr(b'?', url) {
         Some(at) => (&url[..at], Some(&url[at + 1..])),
         None => (url, None),
@@ -45,7 +45,7 @@ fn url(secret: &Secret, url: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn path(secret: &Secret, path: &[u8], out: &mut Vec<u8>) {
+fn path(secret: &RedactionSecret, path: &[u8], out: &mut Vec<u8>) {
     let (path, mark, values) = split(path, b"?#");
     for (i, segment) in path.split(|b| *b == b'/').enumerate() {
         if i > 0 {
@@ -65,7 +65,7 @@ fn path(secret: &Secret, path: &[u8], out: &mut Vec<u8>) {
     query(secret, values, out);
 }
 
-fn query(secret: &Secret, query: &[u8], out: &mut Vec<u8>) {
+fn query(secret: &RedactionSecret, query: &[u8], out: &mut Vec<u8>) {
     for part in query.split_inclusive(|b| matches!(b, b'&' | b';')) {
         let (parameter, end) = match part {
             [parameter @ .., b'&' | b';'] => (parameter, &part[parameter.len()..]),
@@ -77,7 +77,7 @@ fn query(secret: &Secret, query: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Redacts a parameter; one without a name is a value. An encoded delimiter ends a name.
-fn pair(secret: &Secret, parameter: &[u8], out: &mut Vec<u8>) {
+fn pair(secret: &RedactionSecret, parameter: &[u8], out: &mut Vec<u8>) {
     let (name, mark, value) = match split(parameter, b"=&;?#") {
         (value, [], _) => (&[][..], &[][..], value),
         parts => parts,
@@ -89,7 +89,7 @@ fn pair(secret: &Secret, parameter: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn media_type(secret: &Secret, text: &[u8], out: &mut Vec<u8>) {
+fn media_type(secret: &RedactionSecret, text: &[u8], out: &mut Vec<u8>) {
     let mut parts = text.split(|b| *b == b';');
     let media_type = parts.next().unwrap_or_default();
     let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+/*".contains(b);
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn values_are_hashes() {
-        let secret = Secret::new(&[7; 16]);
-        let check = |fold: Fold, text: &str, expected: &str| {
+        let secret = RedactionSecret::new(&[7; 16]);
+        let check = |fold: TextFold, text: &str, expected: &str| {
             let (mut got, mut want) = (Vec::new(), Vec::new());
             (fold.fold)(&secret, text.as_bytes(), &mut got);
             for (i, part) in expected.split(['<', '>']).enumerate() {

@@ -5,26 +5,26 @@ use memchr::{memchr, memmem};
 use wire::TcpSeq;
 
 use super::head;
-use super::transaction::{Request, Response};
+use super::transaction::{HttpRequest, HttpResponse};
 use crate::Direction;
-use crate::pairing::Transactions;
-use crate::resync::{self, Beginning, Candidate, Verdict};
+use crate::pairing::TransactionQueue;
+use crate::resync::{self, CandidateVerdict, MessageCandidate, SegmentBeginning};
 
 /// Prefix of every status line.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
 /// Search for heads in one direction.
-pub struct Heads<'a> {
+pub struct HttpHeadLocator<'a> {
     pub direction: Direction,
     /// Position of the next head, if known.
     pub at: Option<TcpSeq>,
     /// A write ends directly before the current segment.
     pub begins_write: bool,
     /// Transactions so far.
-    pub transactions: &'a Transactions<Request, Response>,
+    pub transactions: &'a TransactionQueue<HttpRequest, HttpResponse>,
 }
 
-impl resync::Heads for Heads<'_> {
+impl resync::MessageLocator for HttpHeadLocator<'_> {
     const HEAD_BYTES_MAX: usize = 8192;
 
     /// A request begins a line; a response may begin anywhere.
@@ -38,40 +38,40 @@ impl resync::Heads for Heads<'_> {
             .or_else(|| (tail..bytes.len()).find(|at| RESPONSE.starts_with(&bytes[*at..])))
     }
 
-    fn begins_segment(&self, beginning: Beginning) -> bool {
+    fn begins_segment(&self, beginning: SegmentBeginning) -> bool {
         self.begins_write || self.transactions.begins_message(self.direction, beginning)
     }
 
     /// Accepts a start line followed by fields only, at a position where a message may begin: bodies may
     /// quote heads.
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         if !self.at.map_or_else(|| self.may_begin(candidate), |at| candidate.place.seq == at) {
-            return Verdict::No;
+            return CandidateVerdict::No;
         }
         let mut rest = candidate.bytes;
         let mut begun = false;
         while let Some(nl) = memchr(b'\n', rest) {
             let line = head::without_cr(&rest[..nl]);
             match line {
-                [] if begun => return Verdict::Message,
+                [] if begun => return CandidateVerdict::Message,
                 [b' ' | b'\t', ..] if begun => {}
                 _ if if begun { head::is_field(line) } else { self.is_start_line(line, false) } => {}
-                _ => return Verdict::No,
+                _ => return CandidateVerdict::No,
             }
             begun = true;
             rest = &rest[nl + 1..];
         }
         match () {
-            () if !begun && !self.is_start_line(head::without_cr(rest), true) => Verdict::No,
+            () if !begun && !self.is_start_line(head::without_cr(rest), true) => CandidateVerdict::No,
             // Beyond the examined length.
-            () if candidate.bytes.len() == Self::HEAD_BYTES_MAX => Verdict::Message,
-            () => Verdict::More,
+            () if candidate.bytes.len() == Self::HEAD_BYTES_MAX => CandidateVerdict::Message,
+            () => CandidateVerdict::More,
         }
     }
 }
 
-impl Heads<'_> {
-    fn may_begin(&self, candidate: &Candidate<'_>) -> bool {
+impl HttpHeadLocator<'_> {
+    fn may_begin(&self, candidate: &MessageCandidate<'_>) -> bool {
         candidate.begins_segment
             || self.direction == Direction::ServerToClient
                 && self.transactions.answered_from(candidate.place).is_some()

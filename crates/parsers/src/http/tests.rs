@@ -3,69 +3,69 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::dialogue::Dialogue;
-use crate::{Counters, Direction, Limits};
+use crate::dialogue::ParserDialogue;
+use crate::{Direction, ParserCounters, ParserLimits};
 
 const FIELDS: &[&str] = &["method", "host", "path", "status", "response_time_ns", "quality"];
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 
-fn dialogue(fields: &[&'static str]) -> Dialogue {
-    Dialogue::new(&PROTOCOL, schema(), ALL, fields)
+fn dialogue(fields: &[&'static str]) -> ParserDialogue {
+    ParserDialogue::new(&PROTOCOL, schema(), ALL, fields)
 }
 
 /// One event; each takes a microsecond.
 #[derive(Clone, Debug)]
-enum Step {
+enum HttpTestStep {
     Bytes(Direction, Vec<u8>),
     Gap(Direction, u64),
     End(Direction),
 }
 
-fn c(text: impl AsRef<[u8]>) -> Step {
-    Step::Bytes(C, text.as_ref().to_vec())
+fn c(text: impl AsRef<[u8]>) -> HttpTestStep {
+    HttpTestStep::Bytes(C, text.as_ref().to_vec())
 }
 
-fn s(text: impl AsRef<[u8]>) -> Step {
-    Step::Bytes(S, text.as_ref().to_vec())
+fn s(text: impl AsRef<[u8]>) -> HttpTestStep {
+    HttpTestStep::Bytes(S, text.as_ref().to_vec())
 }
 
 /// Description of the steps for failures.
-fn tell(steps: &[Step]) -> String {
+fn tell(steps: &[HttpTestStep]) -> String {
     let who = |d: &Direction| if *d == C { 'C' } else { 'S' };
-    let tell = |step: &Step| match step {
-        Step::Bytes(d, bytes) => format!("{} {:?}", who(d), String::from_utf8_lossy(bytes)),
-        Step::Gap(d, len) => format!("{} misses {len}", who(d)),
-        Step::End(d) => format!("{} ends", who(d)),
+    let tell = |step: &HttpTestStep| match step {
+        HttpTestStep::Bytes(d, bytes) => format!("{} {:?}", who(d), String::from_utf8_lossy(bytes)),
+        HttpTestStep::Gap(d, len) => format!("{} misses {len}", who(d)),
+        HttpTestStep::End(d) => format!("{} ends", who(d)),
     };
     steps.iter().map(tell).collect::<Vec<_>>().join("\n")
 }
 
-fn play(mut talk: Dialogue, steps: &[Step]) -> (Vec<String>, crate::Counters) {
+fn play(mut talk: ParserDialogue, steps: &[HttpTestStep]) -> (Vec<String>, crate::ParserCounters) {
     for step in steps {
         match step {
-            Step::Bytes(d, bytes) => talk.bytes(*d, bytes),
-            Step::Gap(d, len) => talk.gap(*d, *len),
-            Step::End(d) => talk.end(*d),
+            HttpTestStep::Bytes(d, bytes) => talk.bytes(*d, bytes),
+            HttpTestStep::Gap(d, len) => talk.gap(*d, *len),
+            HttpTestStep::End(d) => talk.end(*d),
         };
     }
     let rows = talk.rows();
     (rows, talk.counters)
 }
 
-fn check(steps: &[Step], rows: &[&str]) {
+fn check(steps: &[HttpTestStep], rows: &[&str]) {
     assert_eq!(play(dialogue(FIELDS), steps).0, rows, "{}", tell(steps));
 }
 
-fn check_fields(fields: &[&'static str], steps: &[Step], rows: &[&str]) {
+fn check_fields(fields: &[&'static str], steps: &[HttpTestStep], rows: &[&str]) {
     assert_eq!(play(dialogue(fields), steps).0, rows, "{}", tell(steps));
 }
 
-fn get(path: &str) -> Step {
+fn get(path: &str) -> HttpTestStep {
     c(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"))
 }
 
-fn ok(body: &str) -> Step {
+fn ok(body: &str) -> HttpTestStep {
     s(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
 }
 
@@ -101,11 +101,11 @@ fn request_and_response() {
 
 #[test]
 fn only_get() {
-    let mut talk = Dialogue::new(&PROTOCOL, schema_get(), GET_ONLY, &["method", "url"]);
+    let mut talk = ParserDialogue::new(&PROTOCOL, schema_get(), GET_ONLY, &["method", "url"]);
     for step in
         [get("/a"), ok(""), c("PUT /b HTTP/1.1\r\n\r\n"), ok(""), ok("nobody asked"), get("/c"), ok("")]
     {
-        let Step::Bytes(d, bytes) = step else { continue };
+        let HttpTestStep::Bytes(d, bytes) = step else { continue };
         talk.bytes(d, &bytes);
     }
     assert_eq!(talk.rows(), ["GET h/a", "GET h/c"]);
@@ -166,7 +166,7 @@ fn early_final_responses() {
         &[ask.clone(), refused.clone(), get("/b"), ok("")],
         &["POST - /a 417 1000 exact", "GET h /b 200 1000 exact"],
     );
-    check(&[ask.clone(), refused, Step::End(S), Step::End(C)], &["POST - /a 417 1000 exact"]);
+    check(&[ask.clone(), refused, HttpTestStep::End(S), HttpTestStep::End(C)], &["POST - /a 417 1000 exact"]);
     check(
         &[
             c("POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\n12"),
@@ -183,7 +183,7 @@ fn bodies() {
     let check = |response: &[&str], end: bool, bytes: &str| {
         let mut steps = vec![get("/")];
         steps.extend(response.iter().map(s));
-        steps.extend(end.then_some(Step::End(S)));
+        steps.extend(end.then_some(HttpTestStep::End(S)));
         check_fields(&["status", "response_bytes"], &steps, &[bytes]);
     };
     check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"], false, "200 15");
@@ -263,12 +263,15 @@ fn other_protocols_take_over() {
 fn http_09() {
     check_fields(
         &["method", "path", "http_version", "status", "response_bytes", "response_time_ns", "quality"],
-        &[c("GET /zeek.html\r\n"), s("<html>"), s("</html>"), Step::End(S)],
+        &[c("GET /zeek.html\r\n"), s("<html>"), s("</html>"), HttpTestStep::End(S)],
         &["GET /zeek.html 0.9 - 13 1000 exact"],
     );
-    check(&[c("GET /x\r\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), Step::End(S)], &["GET - /x 400 1000 exact"]);
     check(
-        &[c("GET /HTTP/1.1\nHost: h\n\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), Step::End(S)],
+        &[c("GET /x\r\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), HttpTestStep::End(S)],
+        &["GET - /x 400 1000 exact"],
+    );
+    check(
+        &[c("GET /HTTP/1.1\nHost: h\n\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), HttpTestStep::End(S)],
         &["GET h /HTTP/1.1 400 1000 exact"],
     );
 }
@@ -277,7 +280,7 @@ fn http_09() {
 fn halves() {
     check(&[get("/a"), get("/b"), ok("")], &["GET h /a 200 2000 exact", "GET h /b - - half"]);
     check(&[ok("")], &["- - - 200 - half"]);
-    check(&[get("/a"), Step::End(S), get("/b")], &["GET h /a - - half", "GET h /b - - half"]);
+    check(&[get("/a"), HttpTestStep::End(S), get("/b")], &["GET h /a - - half", "GET h /b - - half"]);
     check(&[c("GET /a HTTP/1.1\r\nHost: ")], &[]);
     check(&[c("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")], &["POST - /a - - half"]);
 }
@@ -314,7 +317,7 @@ fn a_response_that_nobody_asked_for() {
 
 #[test]
 fn midstream() {
-    let play = |steps: &[Step]| play(dialogue(FIELDS).midstream(), steps).0;
+    let play = |steps: &[HttpTestStep]| play(dialogue(FIELDS).midstream(), steps).0;
     assert_eq!(
         play(&[get("/a"), ok(""), get("/b"), ok("")]),
         ["GET h /a 200 1000 midstream", "GET h /b 200 1000 exact"]
@@ -330,38 +333,57 @@ fn midstream() {
 fn gaps_in_bodies() {
     let head = s("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789");
     let fields = &["path", "status", "response_bytes", "transfer_time_ns", "quality"];
-    let check = |steps: &[Step], rows: &[&str]| check_fields(fields, steps, rows);
+    let check = |steps: &[HttpTestStep], rows: &[&str]| check_fields(fields, steps, rows);
     let tail = [get("/b"), ok("")];
-    let with = |middle: &[Step]| [&[get("/a"), head.clone()], middle, &tail].concat();
-    check(&with(&[Step::Gap(S, 80), s("0123456789")]), &["/a 200 100 2000 gap_body", "/b 200 0 0 exact"]);
-    check(&with(&[Step::Gap(S, 90)]), &["/a 200 100 - gap_body", "/b 200 0 0 exact"]);
+    let with = |middle: &[HttpTestStep]| [&[get("/a"), head.clone()], middle, &tail].concat();
     check(
-        &[get("/0"), ok(""), get("/a"), head.clone(), get("/b"), Step::Gap(S, 128), get("/c"), ok("")],
+        &with(&[HttpTestStep::Gap(S, 80), s("0123456789")]),
+        &["/a 200 100 2000 gap_body", "/b 200 0 0 exact"],
+    );
+    check(&with(&[HttpTestStep::Gap(S, 90)]), &["/a 200 100 - gap_body", "/b 200 0 0 exact"]);
+    check(
+        &[
+            get("/0"),
+            ok(""),
+            get("/a"),
+            head.clone(),
+            get("/b"),
+            HttpTestStep::Gap(S, 128),
+            get("/c"),
+            ok(""),
+        ],
         &["/0 200 0 0 exact", "/a 200 100 - gap_body", "/b - - - half", "/c 200 0 0 resync"],
     );
     let chunked = s("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n0123456789");
     check(
-        &[get("/a"), chunked.clone(), Step::Gap(S, 90), s("\r\n0\r\n\r\n"), get("/b"), ok("")],
+        &[get("/a"), chunked.clone(), HttpTestStep::Gap(S, 90), s("\r\n0\r\n\r\n"), get("/b"), ok("")],
         &["/a 200 111 2000 gap_body", "/b 200 0 0 exact"],
     );
     check(
-        &[get("/0"), ok(""), get("/a"), chunked, Step::Gap(S, 95), s("x\r\n\r\n"), get("/b"), ok("")],
+        &[get("/0"), ok(""), get("/a"), chunked, HttpTestStep::Gap(S, 95), s("x\r\n\r\n"), get("/b"), ok("")],
         &["/0 200 0 0 exact", "/a 200 - - gap_body", "/b 200 0 0 resync"],
     );
     check(
-        &[get("/a"), s("HTTP/1.0 200 OK\r\n\r\nabc"), Step::Gap(S, 7), s("def"), Step::End(S)],
+        &[
+            get("/a"),
+            s("HTTP/1.0 200 OK\r\n\r\nabc"),
+            HttpTestStep::Gap(S, 7),
+            s("def"),
+            HttpTestStep::End(S),
+        ],
         &["/a 200 13 2000 gap_body"],
     );
     check(
-        &[c("PUT /a HTTP/1.1\r\nContent-Length: 10\r\n\r\n"), Step::Gap(C, 10), ok("")],
+        &[c("PUT /a HTTP/1.1\r\nContent-Length: 10\r\n\r\n"), HttpTestStep::Gap(C, 10), ok("")],
         &["/a 200 0 0 gap_body"],
     );
 }
 
 #[test]
 fn a_lost_response_is_not_replaced_by_the_next_one() {
-    let paths =
-        |steps: &[Step], rows: &[&str]| check_fields(&["path", "response_bytes", "quality"], steps, rows);
+    let paths = |steps: &[HttpTestStep], rows: &[&str]| {
+        check_fields(&["path", "response_bytes", "quality"], steps, rows)
+    };
     // The client has always waited for responses.
     paths(
         &[
@@ -370,7 +392,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             get("/b"),
             ok("22"),
             get("/c"),
-            Step::Gap(S, 41),
+            HttpTestStep::Gap(S, 41),
             get("/d"),
             ok("4444"),
             get("/e"),
@@ -387,7 +409,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             ok("22"),
             get("/c"),
             get("/d"),
-            Step::Gap(S, 41),
+            HttpTestStep::Gap(S, 41),
             ok("4444"),
             get("/e"),
             ok(""),
@@ -404,7 +426,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             ok("22"),
             batch("c d e"),
             ok("333"),
-            Step::Gap(S, 41),
+            HttpTestStep::Gap(S, 41),
             ok("55555"),
             batch("f g"),
             ok("6"),
@@ -422,7 +444,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             ok("1"),
             ok("22"),
             batch("c d e"),
-            Step::Gap(S, 41),
+            HttpTestStep::Gap(S, 41),
             ok("55555"),
             batch("f g"),
             ok("6"),
@@ -441,31 +463,44 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
         ],
     );
     // Only the head is lost, but the client's behavior and further requests are unknown.
-    paths(&[get("/a"), Step::Gap(S, 38), s("rest"), get("/b"), ok("22")], &["/a - half", "/b 2 resync"]);
+    paths(
+        &[get("/a"), HttpTestStep::Gap(S, 38), s("rest"), get("/b"), ok("22")],
+        &["/a - half", "/b 2 resync"],
+    );
 }
 
 #[test]
 fn a_lost_request_does_not_take_the_next_ones_response() {
-    let paths =
-        |steps: &[Step], rows: &[&str]| check_fields(&["path", "response_bytes", "quality"], steps, rows);
+    let paths = |steps: &[HttpTestStep], rows: &[&str]| {
+        check_fields(&["path", "response_bytes", "quality"], steps, rows)
+    };
     paths(
-        &[get("/a"), ok("1"), get("/b"), ok("22"), Step::Gap(C, 40), ok("333"), get("/d"), ok("4444")],
+        &[
+            get("/a"),
+            ok("1"),
+            get("/b"),
+            ok("22"),
+            HttpTestStep::Gap(C, 40),
+            ok("333"),
+            get("/d"),
+            ok("4444"),
+        ],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
     );
     // The gap is shorter than a packet: `/d` begins a write. The gap has room for one request only.
     let long = || c(format!("GET /a HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "a".repeat(80)));
     paths(
-        &[long(), get("/b"), Step::Gap(C, 30), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &[long(), get("/b"), HttpTestStep::Gap(C, 30), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
     );
     // It has room for more; requests before it keep their order.
     paths(
-        &[long(), get("/b"), Step::Gap(C, 80), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &[long(), get("/b"), HttpTestStep::Gap(C, 80), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "- 4 half", "/d - half"],
     );
     // After a longer gap, a message at a packet start may belong to the body of a missing request.
     paths(
-        &[long(), get("/b"), Step::Gap(C, 200), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &[long(), get("/b"), HttpTestStep::Gap(C, 200), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "- 4 half"],
     );
 }
@@ -473,7 +508,7 @@ fn a_lost_request_does_not_take_the_next_ones_response() {
 #[test]
 fn heads_in_pieces() {
     let request = "GET /path HTTP/1.1\r\nHost: h\r\n\r\n";
-    let mut steps: Vec<Step> = request.as_bytes().chunks(1).map(c).collect();
+    let mut steps: Vec<HttpTestStep> = request.as_bytes().chunks(1).map(c).collect();
     steps.extend([ok("x")]);
     check(&steps, &["GET h /path 200 1000 exact"]);
 }
@@ -486,9 +521,9 @@ fn heads_that_are_too_long() {
         for piece in [1, 1400, 65_000, 1 << 20] {
             let said = [(C, request), (S, response)];
             let pieces = said.iter().flat_map(|(direction, text)| {
-                text.as_bytes().chunks(piece).map(|bytes| Step::Bytes(*direction, bytes.to_vec()))
+                text.as_bytes().chunks(piece).map(|bytes| HttpTestStep::Bytes(*direction, bytes.to_vec()))
             });
-            let steps: Vec<Step> = pieces.chain([get("/b"), ok("")]).collect();
+            let steps: Vec<HttpTestStep> = pieces.chain([get("/b"), ok("")]).collect();
             let (got, counters) =
                 play(dialogue(&["path", "host", "http_version", "status", "quality"]), &steps);
             assert_eq!(
@@ -514,11 +549,16 @@ fn heads_that_are_too_long() {
     let at = |n: usize| {
         format!("GET /a HTTP/1.1\r\nX: {}\r\nContent-Length: 12\r\n\r\nGET / HTTP/1", "a".repeat(n))
     };
-    for n in super::lane::HEAD_BYTES_MAX - 60..super::lane::HEAD_BYTES_MAX {
-        check(&at(n), plain, ["/a - 1.1 200 exact", last], u64::from(n + 22 > super::lane::HEAD_BYTES_MAX));
+    for n in super::byte_stream::HEAD_BYTES_MAX - 60..super::byte_stream::HEAD_BYTES_MAX {
+        check(
+            &at(n),
+            plain,
+            ["/a - 1.1 200 exact", last],
+            u64::from(n + 22 > super::byte_stream::HEAD_BYTES_MAX),
+        );
     }
     // A cut path is not exact.
-    let path = format!("/{}", &long[..super::lane::HEAD_BYTES_MAX - 5]);
+    let path = format!("/{}", &long[..super::byte_stream::HEAD_BYTES_MAX - 5]);
     let cut = format!("{path} - 1.1 200 gap_body");
     check(&format!("GET /{long} HTTP/1.1\r\n\r\n"), plain, [&cut, last], 1);
     let agents = format!("User-Agent: {long}\r\n");
@@ -534,17 +574,17 @@ fn bodies_that_a_fin_cuts_short() {
         (chunked, "gap_body"),
         ("HTTP/1.1 200 OK\r\n\r\nhello", "exact"),
     ] {
-        check(&[get("/"), s(response), Step::End(S)], &[&format!("GET h / 200 1000 {quality}")]);
+        check(&[get("/"), s(response), HttpTestStep::End(S)], &[&format!("GET h / 200 1000 {quality}")]);
     }
     let post = |more: &str| c(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n{more}\r\n"));
-    check(&[post(""), c("hello"), Step::End(C), ok("")], &["POST h / 200 2000 gap_body"]);
+    check(&[post(""), c("hello"), HttpTestStep::End(C), ok("")], &["POST h / 200 2000 gap_body"]);
     // The body of a rejected request may be omitted.
-    check(&[post("Expect: 100-continue\r\n"), ok(""), Step::End(C)], &["POST h / 200 1000 exact"]);
+    check(&[post("Expect: 100-continue\r\n"), ok(""), HttpTestStep::End(C)], &["POST h / 200 1000 exact"]);
 }
 
 #[test]
 fn requests_without_responses_are_bounded() {
-    let steps: Vec<Step> = (0..3000).map(|_| get("/")).collect();
+    let steps: Vec<HttpTestStep> = (0..3000).map(|_| get("/")).collect();
     let mut limited = dialogue(FIELDS);
     limited.limits.outstanding_max = 2000;
     let (rows, counters) = play(limited, &steps);
@@ -552,7 +592,7 @@ fn requests_without_responses_are_bounded() {
 }
 
 /// `n` pipelined requests and their responses.
-fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, Counters) {
+fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, ParserCounters) {
     let requests: String = (0..n).map(|i| format!("GET /{i} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
     let response = |i| format!("HTTP/1.1 {} OK\r\nContent-Length: 2\r\n\r\nab", 200 + i % 4);
     let responses: String = (0..n).map(response).collect();
@@ -564,8 +604,8 @@ fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, Counters) {
 
 #[test]
 fn a_pipeline_of_100_000_requests() {
-    let (rows, counters) = pipeline(100_000, Limits::default().outstanding_max);
-    assert_eq!((rows.len(), counters), (100_000, Counters::default()));
+    let (rows, counters) = pipeline(100_000, ParserLimits::default().outstanding_max);
+    assert_eq!((rows.len(), counters), (100_000, ParserCounters::default()));
     assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("/{i} {} exact", 200 + i % 4)));
 }
 
@@ -580,7 +620,7 @@ fn evicted_requests_are_counted_once() {
 }
 
 /// A conversation of complete messages, in order, with all kinds of framing.
-fn conversation() -> impl Strategy<Value = Vec<Step>> {
+fn conversation() -> impl Strategy<Value = Vec<HttpTestStep>> {
     let request = prop_oneof![
         "GET /[a-z]{0,5}(\\?[a-z]{0,3})? HTTP/1\\.[01]\r\n(Host: [a-z]{1,5}\r\n)?(X: y\r\n)?\r\n",
         "POST / HTTP/1\\.1\nContent-Length: 5\n\n[a-z\n]{5}",
@@ -606,7 +646,7 @@ fn conversation() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HttpTestStep> {
     let direction = || prop_oneof![Just(C), Just(S)];
     let piece = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..40),
@@ -614,9 +654,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(String::into_bytes),
     ];
     prop_oneof![
-        8 => (direction(), piece).prop_map(|(d, p)| Step::Bytes(d, p)),
-        2 => (direction(), prop_oneof![0..100u64, Just(u64::MAX)]).prop_map(|(d, n)| Step::Gap(d, n)),
-        1 => direction().prop_map(Step::End),
+        8 => (direction(), piece).prop_map(|(d, p)| HttpTestStep::Bytes(d, p)),
+        2 => (direction(), prop_oneof![0..100u64, Just(u64::MAX)]).prop_map(|(d, n)| HttpTestStep::Gap(d, n)),
+        1 => direction().prop_map(HttpTestStep::End),
     ]
 }
 
@@ -630,11 +670,11 @@ proptest! {
         let mut cuts = cuts.into_iter().cycle();
         let mut cut = Vec::new();
         for step in &steps {
-            let Step::Bytes(d, bytes) = step else { continue };
+            let HttpTestStep::Bytes(d, bytes) = step else { continue };
             let mut rest = &bytes[..];
             while !rest.is_empty() {
                 let n = cuts.next().expect("the cuts go round").min(rest.len());
-                cut.push(Step::Bytes(*d, rest[..n].to_vec()));
+                cut.push(HttpTestStep::Bytes(*d, rest[..n].to_vec()));
                 rest = &rest[n..];
             }
         }
@@ -659,8 +699,8 @@ proptest! {
         let mut lost = lost.into_iter().cycle();
         let mut number = 0;
         let mut say = |d: Direction, bytes: String| match lost.next() {
-            Some(0..30) => Step::Gap(d, bytes.len() as u64),
-            _ => Step::Bytes(d, bytes.into_bytes()),
+            Some(0..30) => HttpTestStep::Gap(d, bytes.len() as u64),
+            _ => HttpTestStep::Bytes(d, bytes.into_bytes()),
         };
         // Some connections pipeline from the start; the others never.
         let pipelines = batches[0] > 1;
@@ -691,12 +731,12 @@ fn a_hole_too_small_for_a_message() {
     let start = [get("/a"), ok("hello")];
     let rest = [get("/b"), ok("x"), get("/c"), ok("y")];
     for direction in [C, S] {
-        let steps = [&start[..], &[Step::Gap(direction, 2)], &rest].concat();
+        let steps = [&start[..], &[HttpTestStep::Gap(direction, 2)], &rest].concat();
         check_fields(fields, &steps, &["/a 200", "/b 200", "/c 200"]);
     }
     // The missing bytes begin the next message.
     let cut = s("TP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    let steps = [&start[..], &[get("/b"), Step::Gap(S, 2), cut]].concat();
+    let steps = [&start[..], &[get("/b"), HttpTestStep::Gap(S, 2), cut]].concat();
     check_fields(fields, &steps, &["/a 200", "/b -"]);
 }
 

@@ -2,12 +2,12 @@
 
 use tuple::TupleWriter;
 
-use super::head::{RequestHead, ResponseHead, Version, kind};
-use super::headers::{Named, Values};
-use super::lane::Extent;
+use super::byte_stream::HttpMessageExtent;
+use super::head::{HttpVersion, RequestHead, ResponseHead, kind};
+use super::headers::{HeaderValues, RequestedHeaders};
 use super::{fields, url};
-use crate::pairing::{Answers, Transaction};
-use crate::{Columns, Output, Quality};
+use crate::pairing::{PairedTransaction, RequestMatcher};
+use crate::{ColumnSet, ParserOutput, TupleQuality};
 use wire::Timestamp;
 
 /// Maximum memory for text that a queue slot keeps for the next request.
@@ -15,10 +15,10 @@ const KEPT_BYTES: usize = 1024;
 
 /// A request, as far as wanted columns need it.
 #[derive(Debug)]
-pub struct Request {
-    pub extent: Extent,
-    pub method: Method,
-    pub version: Option<Version>,
+pub struct HttpRequest {
+    pub extent: HttpMessageExtent,
+    pub method: HttpMethod,
+    pub version: Option<HttpVersion>,
     /// Waits for `100 Continue` before it sends its body.
     pub expects_continue: bool,
     has_host: bool,
@@ -29,26 +29,26 @@ pub struct Request {
     text: Vec<u8>,
     ends: [u32; 6],
     /// Fields named by a query, if any.
-    headers: Option<Box<Values>>,
+    headers: Option<Box<HeaderValues>>,
 }
 
 /// A response.
 #[derive(Debug)]
-pub struct Response {
-    pub extent: Extent,
-    pub version: Version,
+pub struct HttpResponse {
+    pub extent: HttpMessageExtent,
+    pub version: HttpVersion,
     /// 0: none, as in HTTP/0.9.
     pub status: u16,
     /// Status of the last interim response before it; 0: none.
     pub interim: u16,
     has_type: bool,
     content_type: Vec<u8>,
-    headers: Option<Box<Values>>,
+    headers: Option<Box<HeaderValues>>,
 }
 
 /// Methods that affect framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum HttpMethod {
     Get,
     Head,
     Connect,
@@ -57,21 +57,21 @@ pub enum Method {
 
 /// Requirements of the queries, computed once per connection.
 #[derive(Debug)]
-pub struct Wanted {
-    columns: Columns,
+pub struct HttpProjection {
+    columns: ColumnSet,
     /// Kinds of header fields.
     pub fields: u8,
     /// Whether any text of a request is needed.
     texts: bool,
     /// Named header fields.
-    pub headers: Option<Box<Named>>,
+    pub headers: Option<Box<RequestedHeaders>>,
 }
 
 /// Columns derived from a request's host, path, and query, and from any of its text.
-const OF_HOST: Columns = Columns::of(&[fields::HOST, fields::URL]);
-const OF_PATH: Columns = Columns::of(&[fields::PATH, fields::URL]);
-const OF_QUERY: Columns = Columns::of(&[fields::URL_QUERY, fields::URL]);
-const OF_TEXT: Columns = Columns::of(&[
+const OF_HOST: ColumnSet = ColumnSet::of(&[fields::HOST, fields::URL]);
+const OF_PATH: ColumnSet = ColumnSet::of(&[fields::PATH, fields::URL]);
+const OF_QUERY: ColumnSet = ColumnSet::of(&[fields::URL_QUERY, fields::URL]);
+const OF_TEXT: ColumnSet = ColumnSet::of(&[
     fields::METHOD,
     fields::HOST,
     fields::PATH,
@@ -81,26 +81,26 @@ const OF_TEXT: Columns = Columns::of(&[
     fields::USER_AGENT,
 ]);
 
-impl Wanted {
-    pub fn new(out: &Output<'_>) -> Wanted {
+impl HttpProjection {
+    pub fn new(out: &ParserOutput<'_>) -> HttpProjection {
         let columns = out.columns();
         let field = |wanted: bool, kind: u8| if wanted { kind } else { 0 };
-        Wanted {
+        HttpProjection {
             columns,
             fields: field(columns.has_any(OF_HOST), kind::HOST)
                 | field(columns.has(fields::USER_AGENT), kind::USER_AGENT)
                 | field(columns.has(fields::CONTENT_TYPE), kind::CONTENT_TYPE),
             texts: columns.has_any(OF_TEXT),
-            headers: Named::of(out),
+            headers: RequestedHeaders::of(out),
         }
     }
 }
 
-impl Default for Request {
+impl Default for HttpRequest {
     fn default() -> Self {
-        Request {
-            extent: Extent::at(Timestamp::MIN),
-            method: Method::Other,
+        HttpRequest {
+            extent: HttpMessageExtent::at(Timestamp::MIN),
+            method: HttpMethod::Other,
             version: None,
             expects_continue: false,
             has_host: false,
@@ -114,11 +114,11 @@ impl Default for Request {
     }
 }
 
-impl Request {
+impl HttpRequest {
     /// Replaces the contents by the request of `head`, as far as wanted.
     #[inline]
-    pub fn become_one(&mut self, head: &RequestHead<'_>, wanted: &Wanted) {
-        self.method = Method::of(head.line.method);
+    pub fn become_one(&mut self, head: &RequestHead<'_>, wanted: &HttpProjection) {
+        self.method = HttpMethod::of(head.line.method);
         self.version = head.line.version;
         self.expects_continue = head.expects_continue;
         self.text.clear();
@@ -127,7 +127,7 @@ impl Request {
         }
     }
 
-    fn keep_texts(&mut self, head: &RequestHead<'_>, columns: Columns) {
+    fn keep_texts(&mut self, head: &RequestHead<'_>, columns: ColumnSet) {
         let line = &head.line;
         let target = url::target(line.method, line.target);
         let host = target.authority.or(head.host).filter(|h| !h.is_empty());
@@ -139,7 +139,7 @@ impl Request {
         self.keep(3, columns.has_any(OF_QUERY), target.query.unwrap_or_default());
         self.keep(4, columns.has(fields::USER_AGENT), head.user_agent.unwrap_or_default());
         // CONNECT has no path.
-        self.has_path = self.method != Method::Connect || !target.path.is_empty();
+        self.has_path = self.method != HttpMethod::Connect || !target.path.is_empty();
         if columns.has(fields::URL_TEMPLATE) && self.has_path {
             url::template(target.path, &mut self.text);
         }
@@ -147,7 +147,7 @@ impl Request {
     }
 
     #[cold]
-    pub fn keep_headers(&mut self, head: &[u8], named: &Named) {
+    pub fn keep_headers(&mut self, head: &[u8], named: &RequestedHeaders) {
         self.headers.get_or_insert_default().become_those_of(head, &named.request);
     }
 
@@ -175,7 +175,7 @@ impl Request {
         &self.text[start..self.ends[i] as usize]
     }
 
-    fn write_texts(&self, columns: Columns, w: &mut TupleWriter) {
+    fn write_texts(&self, columns: ColumnSet, w: &mut TupleWriter) {
         let mut put = |field, i| {
             if columns.has(field) {
                 w.text(field, self.part(i));
@@ -202,17 +202,17 @@ impl Request {
     }
 }
 
-impl Answers<Request> for Response {
+impl RequestMatcher<HttpRequest> for HttpResponse {
     /// The end of the body depends on the request's method.
     fn doubt(&mut self) {
         self.extent.end_lost = true;
     }
 }
 
-impl Default for Response {
+impl Default for HttpResponse {
     fn default() -> Self {
-        Response {
-            extent: Extent::at(Timestamp::MIN),
+        HttpResponse {
+            extent: HttpMessageExtent::at(Timestamp::MIN),
             version: *b"0.9",
             status: 0,
             interim: 0,
@@ -223,7 +223,7 @@ impl Default for Response {
     }
 }
 
-impl Response {
+impl HttpResponse {
     /// Replaces the contents by the response of `head`.
     #[inline]
     pub fn become_one(&mut self, head: &ResponseHead<'_>, interim: u16) {
@@ -237,17 +237,17 @@ impl Response {
     }
 
     #[cold]
-    pub fn keep_headers(&mut self, head: &[u8], named: &Named) {
+    pub fn keep_headers(&mut self, head: &[u8], named: &RequestedHeaders) {
         self.headers.get_or_insert_default().become_those_of(head, &named.response);
     }
 
     /// Resets to an HTTP/0.9 response, which has a body only.
     pub fn become_simple(&mut self) {
-        *self = Response::default();
+        *self = HttpResponse::default();
     }
 
     #[inline]
-    fn write(&self, columns: Columns, first: Timestamp, to_head: bool, w: &mut TupleWriter) {
+    fn write(&self, columns: ColumnSet, first: Timestamp, to_head: bool, w: &mut TupleWriter) {
         if self.status != 0 {
             w.u64(fields::STATUS, u64::from(self.status));
         }
@@ -270,20 +270,20 @@ impl Response {
     }
 }
 
-impl Method {
+impl HttpMethod {
     #[inline]
-    fn of(name: &[u8]) -> Method {
+    fn of(name: &[u8]) -> HttpMethod {
         match name {
-            b"GET" => Method::Get,
-            b"HEAD" => Method::Head,
-            b"CONNECT" => Method::Connect,
-            _ => Method::Other,
+            b"GET" => HttpMethod::Get,
+            b"HEAD" => HttpMethod::Head,
+            b"CONNECT" => HttpMethod::Connect,
+            _ => HttpMethod::Other,
         }
     }
 }
 
 /// Frees the memory of a written transaction above the limit.
-pub fn trim(transaction: &mut Transaction<Request, Response>) {
+pub fn trim(transaction: &mut PairedTransaction<HttpRequest, HttpResponse>) {
     let (request, response) = transaction.parts_mut();
     for text in [&mut request.text, &mut response.content_type] {
         if text.capacity() > KEPT_BYTES {
@@ -300,12 +300,12 @@ pub fn trim(transaction: &mut Transaction<Request, Response>) {
 /// Writes the tuple of `transaction`. `first`: it is the first of its connection.
 #[inline]
 pub fn emit(
-    transaction: &Transaction<Request, Response>,
+    transaction: &PairedTransaction<HttpRequest, HttpResponse>,
     first: bool,
-    wanted: &Wanted,
-    out: &mut Output<'_>,
+    wanted: &HttpProjection,
+    out: &mut ParserOutput<'_>,
 ) {
-    let is_get = transaction.request().is_some_and(|r| r.method == Method::Get);
+    let is_get = transaction.request().is_some_and(|r| r.method == HttpMethod::Get);
     let quality = quality(transaction, first && out.flow.midstream);
     out.emit(
         (transaction.first(), complete_at(transaction)),
@@ -315,7 +315,11 @@ pub fn emit(
     );
 }
 
-fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut TupleWriter) {
+fn write(
+    transaction: &PairedTransaction<HttpRequest, HttpResponse>,
+    wanted: &HttpProjection,
+    w: &mut TupleWriter,
+) {
     let (request, response) = (transaction.request(), transaction.response());
     let columns = wanted.columns;
     if let Some(request) = request {
@@ -327,7 +331,7 @@ fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut 
         }
     }
     if let Some(response) = response {
-        let to_head = request.is_some_and(|r| r.method == Method::Head);
+        let to_head = request.is_some_and(|r| r.method == HttpMethod::Head);
         response.write(columns, transaction.response_first(), to_head, w);
     }
     if let Some(named) = &wanted.headers {
@@ -344,7 +348,12 @@ fn write(transaction: &Transaction<Request, Response>, wanted: &Wanted, w: &mut 
 }
 
 #[cold]
-fn write_headers(request: Option<&Request>, response: Option<&Response>, named: &Named, w: &mut TupleWriter) {
+fn write_headers(
+    request: Option<&HttpRequest>,
+    response: Option<&HttpResponse>,
+    named: &RequestedHeaders,
+    w: &mut TupleWriter,
+) {
     if let Some(values) = request.and_then(|request| request.headers.as_ref()) {
         values.write(&named.request, w);
     }
@@ -355,7 +364,7 @@ fn write_headers(request: Option<&Request>, response: Option<&Response>, named: 
 
 /// Time from the last byte of the request to the first byte of the response, if both were seen. Negative if
 /// the response began before the request was complete, or timestamps are wrong.
-fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
+fn response_time(transaction: &PairedTransaction<HttpRequest, HttpResponse>) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
     let seen = !(request.extent.end_lost || request.extent.last_lost);
     seen.then(|| transaction.response_first().since(request.extent.last))
@@ -363,7 +372,7 @@ fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
 
 /// Time of the last byte. `None`: now, for a body without a known end, whose connection neither ended nor
 /// lost bytes there.
-fn complete_at(transaction: &Transaction<Request, Response>) -> Option<Timestamp> {
+fn complete_at(transaction: &PairedTransaction<HttpRequest, HttpResponse>) -> Option<Timestamp> {
     if transaction.response().is_some_and(|response| response.extent.end_lost && !response.extent.last_lost) {
         return None;
     }
@@ -372,15 +381,15 @@ fn complete_at(transaction: &Transaction<Request, Response>) -> Option<Timestamp
     transaction.complete_at(asked, told.max(transaction.response_first()))
 }
 
-fn quality(transaction: &Transaction<Request, Response>, midstream: bool) -> Quality {
+fn quality(transaction: &PairedTransaction<HttpRequest, HttpResponse>, midstream: bool) -> TupleQuality {
     let (Some(request), Some(response)) = (transaction.request(), transaction.response()) else {
-        return Quality::Half;
+        return TupleQuality::Half;
     };
     match () {
-        () if midstream => Quality::Midstream,
-        () if transaction.resynchronised() => Quality::Resync,
-        () if request.extent.gap || response.extent.gap => Quality::GapBody,
-        () if response_time(transaction).is_some_and(|time| time < 0) => Quality::Untimed,
-        () => Quality::Exact,
+        () if midstream => TupleQuality::Midstream,
+        () if transaction.resynchronised() => TupleQuality::Resync,
+        () if request.extent.gap || response.extent.gap => TupleQuality::GapBody,
+        () if response_time(transaction).is_some_and(|time| time < 0) => TupleQuality::Untimed,
+        () => TupleQuality::Exact,
     }
 }

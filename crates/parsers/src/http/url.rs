@@ -10,7 +10,7 @@ const EXTENSION_MAX: usize = 5;
 
 /// The parts of a request target; all borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target<'a> {
+pub struct RequestTarget<'a> {
     /// Host and port, if present.
     pub authority: Option<&'a [u8]>,
     pub path: &'a [u8],
@@ -19,7 +19,7 @@ pub struct Target<'a> {
 }
 
 /// Splits a target in any of the four forms.
-pub fn target<'a>(method: &[u8], target: &'a [u8]) -> Target<'a> {
+pub fn target<'a>(method: &[u8], target: &'a [u8]) -> RequestTarget<'a> {
     if target.first() == Some(&b'/') {
         return origin(None, target);
     }
@@ -28,15 +28,15 @@ pub fn target<'a>(method: &[u8], target: &'a [u8]) -> Target<'a> {
         return origin(Some(&rest[..end]), &rest[end..]);
     }
     if method == b"CONNECT" {
-        return Target { authority: Some(target), path: b"", query: None };
+        return RequestTarget { authority: Some(target), path: b"", query: None };
     }
     origin(None, target)
 }
 
-fn origin<'a>(authority: Option<&'a [u8]>, rest: &'a [u8]) -> Target<'a> {
+fn origin<'a>(authority: Option<&'a [u8]>, rest: &'a [u8]) -> RequestTarget<'a> {
     match memchr(b'?', rest) {
-        Some(at) => Target { authority, path: &rest[..at], query: Some(&rest[at + 1..]) },
-        None => Target { authority, path: rest, query: None },
+        Some(at) => RequestTarget { authority, path: &rest[..at], query: Some(&rest[at + 1..]) },
+        None => RequestTarget { authority, path: rest, query: None },
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn targets() {
         let check = |method: &str, text: &str, authority: Option<&str>, path: &str, query: Option<&str>| {
-            let expected = Target {
+            let expected = RequestTarget {
                 authority: authority.map(str::as_bytes),
                 path: path.as_bytes(),
                 query: query.map(str::as_bytes),

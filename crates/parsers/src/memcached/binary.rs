@@ -2,16 +2,18 @@
 //!
 //! Big-endian; magic 0x80 marks requests and 0x81 responses (memcached's protocol_binary.h).
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::TcpSeq;
 
-use super::command::{Class, Command, OPCODE_QUITQ, OPCODE_STAT, Status};
-use super::connection::Connection;
-use super::lane::State;
-use super::messages::Ends;
-use super::transaction::{self, Asked, KEY_MAX, Label, Request, Said};
-use crate::pairing::{Expects, Spot};
-use crate::{Direction, Output, Segment, Span};
+use super::byte_stream::MemcachedStreamState;
+use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedStatus, OPCODE_QUITQ, OPCODE_STAT};
+use super::connection::MemcachedConnection;
+use super::messages::MemcachedResponseEnd;
+use super::transaction::{
+    self, KEY_MAX, MemcachedRequest, MemcachedRequestHead, MemcachedRequestLabel, MemcachedResponseSummary,
+};
+use crate::pairing::{ResponseExpectation, ResponseSlot};
+use crate::{Direction, MessageSpan, ParserOutput, StreamSegment};
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 24;
@@ -26,7 +28,7 @@ const PLAUSIBLE_BODY_MAX: u32 = 128 << 20;
 
 /// A header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct MemcachedBinaryHeader {
     /// The command.
     pub opcode: u8,
     /// Length of the key.
@@ -43,12 +45,12 @@ pub struct Header {
     pub opaque: u32,
 }
 
-impl Header {
+impl MemcachedBinaryHeader {
     /// Parses a header; `None`: too short, wrong magic, or contradictory lengths.
     #[inline]
-    pub fn read(bytes: &[u8], magic: u8) -> Option<Header> {
+    pub fn read(bytes: &[u8], magic: u8) -> Option<MemcachedBinaryHeader> {
         let h: &[u8; HEADER_LEN] = bytes.first_chunk()?;
-        let header = Header {
+        let header = MemcachedBinaryHeader {
             opcode: h[1],
             key_len: usize::from(u16::from_be_bytes([h[2], h[3]])),
             extras_len: usize::from(h[4]),
@@ -66,7 +68,7 @@ impl Header {
             && self.key_len <= KEY_MAX
             && self.extras_len <= EXTRAS_MAX
             && self.body_len <= PLAUSIBLE_BODY_MAX
-            && Command::is_known_opcode(self.opcode);
+            && MemcachedCommand::is_known_opcode(self.opcode);
         match magic {
             0x80 => sane && self.request_shape_is_right(),
             _ => {
@@ -102,7 +104,7 @@ impl Header {
         HEADER_LEN + if self.key_len <= KEY_MAX { self.extras_len + self.key_len } else { 0 }
     }
 
-    /// Bytes after those of [`Header::head_len`].
+    /// Bytes after those of [`MemcachedBinaryHeader::head_len`].
     #[inline]
     fn rest_len(&self) -> u64 {
         (u64::from(self.body_len) + HEADER_LEN as u64).saturating_sub(self.head_len() as u64)
@@ -116,19 +118,19 @@ impl Header {
 }
 
 /// A header with extras and key, and its position.
-struct Head<'a> {
-    header: Header,
+struct MemcachedBinaryHead<'a> {
+    header: MemcachedBinaryHeader,
     bytes: &'a [u8],
-    span: Span,
-    place: Place,
+    span: MessageSpan,
+    place: StreamPlace,
     /// Position after its end.
     end: TcpSeq,
 }
 
-impl Head<'_> {
+impl MemcachedBinaryHead<'_> {
     /// The cache key, if any.
     fn key(&self) -> &[u8] {
-        let Header { opcode, key_len, extras_len, .. } = self.header;
+        let MemcachedBinaryHeader { opcode, key_len, extras_len, .. } = self.header;
         if key_len > KEY_MAX || !has_cache_key(opcode) {
             return b"";
         }
@@ -145,26 +147,32 @@ pub fn magic(direction: Direction) -> u8 {
     }
 }
 
-impl Connection {
+impl MemcachedConnection {
     /// Handles the next binary bytes of one direction, which begin or continue a head; returns the number
     /// consumed.
     #[inline]
     pub(super) fn read_binary(
         &mut self,
         direction: Direction,
-        segment: Segment<'_>,
-        out: &mut Output<'_>,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> usize {
-        let Segment { bytes, ts, place } = segment;
+        let StreamSegment { bytes, ts, place } = segment;
         let magic = magic(direction);
         let lane = self.lane(direction);
-        if lane.state != State::Between {
+        if lane.state != MemcachedStreamState::Between {
             return self.fill_head(direction, segment, out);
         }
-        match Header::read(bytes, magic) {
+        match MemcachedBinaryHeader::read(bytes, magic) {
             Some(header) if bytes.len() >= header.head_len() => {
                 let head = segment.first(header.head_len());
-                let head = Head { header, bytes: head.bytes, span: Span::at(ts), place, end: head.end() };
+                let head = MemcachedBinaryHead {
+                    header,
+                    bytes: head.bytes,
+                    span: MessageSpan::at(ts),
+                    place,
+                    end: head.end(),
+                };
                 self.on_head(direction, &head, out);
                 header.head_len()
             }
@@ -181,22 +189,31 @@ impl Connection {
 
     /// Adds to a head that is split over segments.
     #[cold]
-    fn fill_head(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn fill_head(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let magic = magic(direction);
         let lane = self.lane(direction);
-        let need = Header::read(&lane.head, magic).map_or(HEADER_LEN, |h| h.head_len());
+        let need = MemcachedBinaryHeader::read(&lane.head, magic).map_or(HEADER_LEN, |h| h.head_len());
         let n = need.saturating_sub(lane.head.len()).min(segment.bytes.len());
         let more = segment.first(n);
         lane.hold(more, HEAD_MAX, out);
         if lane.head.len() < HEADER_LEN {
             return n;
         }
-        match Header::read(&lane.head, magic) {
+        match MemcachedBinaryHeader::read(&lane.head, magic) {
             None => self.not_a_head(direction, out),
             Some(header) if lane.head.len() >= header.head_len() => {
                 let place = lane.place;
                 let (bytes, span) = lane.take(segment.ts);
-                self.on_head(direction, &Head { header, bytes: &bytes, span, place, end: more.end() }, out);
+                self.on_head(
+                    direction,
+                    &MemcachedBinaryHead { header, bytes: &bytes, span, place, end: more.end() },
+                    out,
+                );
                 self.lane(direction).give_back(bytes);
             }
             Some(_) => {}
@@ -205,31 +222,33 @@ impl Connection {
     }
 
     #[inline]
-    fn on_head(&mut self, direction: Direction, head: &Head<'_>, out: &mut Output<'_>) {
+    fn on_head(&mut self, direction: Direction, head: &MemcachedBinaryHead<'_>, out: &mut ParserOutput<'_>) {
         match direction {
             Direction::ClientToServer => self.on_request_head(head, out),
             Direction::ServerToClient => self.on_response_head(head, out),
         }
     }
 
-    fn on_request_head(&mut self, head: &Head<'_>, out: &mut Output<'_>) {
-        let Header { opcode, opaque, .. } = head.header;
-        let command = Command::Binary(opcode);
+    fn on_request_head(&mut self, head: &MemcachedBinaryHead<'_>, out: &mut ParserOutput<'_>) {
+        let MemcachedBinaryHeader { opcode, opaque, .. } = head.header;
+        let command = MemcachedCommand::Binary(opcode);
         let name = format_name(command, opcode);
         let expects = match opcode {
-            OPCODE_QUITQ => Expects::Nothing,
-            _ if Command::is_quiet_opcode(opcode) => Expects::Perhaps,
-            _ => Expects::Response,
+            OPCODE_QUITQ => ResponseExpectation::Nothing,
+            _ if MemcachedCommand::is_quiet_opcode(opcode) => ResponseExpectation::Perhaps,
+            _ => ResponseExpectation::Response,
         };
-        let stores = Status::of_binary(opcode, 0) == Status::Stored;
-        let asked = Asked {
+        let stores = MemcachedStatus::of_binary(opcode, 0) == MemcachedStatus::Stored;
+        let asked = MemcachedRequestHead {
             command,
-            class: Class::Binary,
+            class: MemcachedCommandClass::Binary,
             expects,
             opaque,
             value_bytes: stores.then(|| head.header.value_len()),
-            label: name.as_ref().map_or((Label::None, &b""[..]), |name| (Label::Name, name.as_bytes())),
-            ..Asked::default()
+            label: name.as_ref().map_or((MemcachedRequestLabel::None, &b""[..]), |name| {
+                (MemcachedRequestLabel::Name, name.as_bytes())
+            }),
+            ..MemcachedRequestHead::default()
         };
         self.note_opaque(opaque);
         let request = self.begin_request(&asked, head.span, head.place);
@@ -250,7 +269,7 @@ impl Connection {
         }
     }
 
-    fn on_response_head(&mut self, head: &Head<'_>, out: &mut Output<'_>) {
+    fn on_response_head(&mut self, head: &MemcachedBinaryHead<'_>, out: &mut ParserOutput<'_>) {
         let header = &head.header;
         let is_stat = header.opcode == OPCODE_STAT;
         if !self.continues_stat(head) {
@@ -266,22 +285,23 @@ impl Connection {
         if let Some(answering) = &mut self.answering {
             // The last response to a stat has no key; an error is the only response.
             let goes_on = is_stat && header.key_len > 0 && header.status == 0;
-            answering.ends = if goes_on { Ends::Later } else { Ends::WithValue };
+            answering.ends =
+                if goes_on { MemcachedResponseEnd::Later } else { MemcachedResponseEnd::WithValue };
         }
         self.pass_behind(header.rest_len(), head.end, out);
     }
 
     /// Skips the rest of a response's value after `end`.
     #[inline]
-    fn pass_behind(&mut self, bytes: u64, end: TcpSeq, out: &mut Output<'_>) {
+    fn pass_behind(&mut self, bytes: u64, end: TcpSeq, out: &mut ParserOutput<'_>) {
         match bytes {
             0 => self.pass_value(Direction::ServerToClient, 0, None, end, out),
-            bytes => self.server.state = State::Value(bytes),
+            bytes => self.server.state = MemcachedStreamState::Value(bytes),
         }
     }
 
-    fn begin_binary_response(&mut self, head: &Head<'_>, out: &mut Output<'_>) {
-        let Header { opcode, opaque, status, .. } = head.header;
+    fn begin_binary_response(&mut self, head: &MemcachedBinaryHead<'_>, out: &mut ParserOutput<'_>) {
+        let MemcachedBinaryHeader { opcode, opaque, status, .. } = head.header;
         let (key, first, place) = (head.key(), head.span.first, head.place);
         let named = self.opaques.are_unique();
         let number = if named {
@@ -293,7 +313,7 @@ impl Connection {
         let spot = match number {
             Some(number) => {
                 self.transactions.response_to(number, first, place);
-                Spot::With(number)
+                ResponseSlot::With(number)
             }
             None if named && self.evicted.contains(opaque, self.opaques) => {
                 self.transactions.response_to_evicted(first, place)
@@ -303,12 +323,12 @@ impl Connection {
                 self.transactions.response(first, place, fit).0
             }
         };
-        let status = Status::of_binary(opcode, status);
-        let value_bytes = (status == Status::Hit).then(|| head.header.value_len());
+        let status = MemcachedStatus::of_binary(opcode, status);
+        let value_bytes = (status == MemcachedStatus::Hit).then(|| head.header.value_len());
         if let Some(response) = self.transactions.response_mut(spot) {
-            response.become_one(Said::Binary { opcode, opaque, status }, head.span.last);
+            response.become_one(MemcachedResponseSummary::Binary { opcode, opaque, status }, head.span.last);
             response.value_bytes = value_bytes;
-            if let Spot::Apart(_) = spot {
+            if let ResponseSlot::Apart(_) = spot {
                 if !key.is_empty() {
                     response.keep_key(key, value_bytes);
                 }
@@ -332,7 +352,7 @@ impl Connection {
         let mut is_later = false;
         let (number, _) = waiting.find(|(_, request)| {
             let is_named = request.is_named(opcode, opaque, key);
-            is_later |= !is_named && request.expects == Expects::Response;
+            is_later |= !is_named && request.expects == ResponseExpectation::Response;
             is_named
         })?;
         let is_only = is_later
@@ -343,10 +363,9 @@ impl Connection {
     }
 
     /// Whether this is a further response of the stat in progress.
-    fn continues_stat(&mut self, head: &Head<'_>) -> bool {
-        let Header { opcode, opaque, .. } = head.header;
-        let same =
-            |said| matches!(said, Said::Binary { opcode: o, opaque: n, .. } if o == opcode && n == opaque);
+    fn continues_stat(&mut self, head: &MemcachedBinaryHead<'_>) -> bool {
+        let MemcachedBinaryHeader { opcode, opaque, .. } = head.header;
+        let same = |said| matches!(said, MemcachedResponseSummary::Binary { opcode: o, opaque: n, .. } if o == opcode && n == opaque);
         let Some(response) = self.response_mut().filter(|r| opcode == OPCODE_STAT && same(r.said)) else {
             return false;
         };
@@ -355,9 +374,9 @@ impl Connection {
     }
 
     /// Whether the first response to a stat may begin here.
-    fn is_stat_awaited(&self, head: &Head<'_>) -> bool {
-        let Header { opcode, opaque, .. } = head.header;
-        let is_asked = |request: &Request| request.is_named(opcode, opaque, b"");
+    fn is_stat_awaited(&self, head: &MemcachedBinaryHead<'_>) -> bool {
+        let MemcachedBinaryHeader { opcode, opaque, .. } = head.header;
+        let is_asked = |request: &MemcachedRequest| request.is_named(opcode, opaque, b"");
         self.transactions
             .next_to_answer(head.place)
             .or(self.transactions.answered_from(head.place))
@@ -367,7 +386,7 @@ impl Connection {
 
 /// Name of an opcode without one.
 #[inline]
-fn format_name(command: Command, opcode: u8) -> Option<String> {
+fn format_name(command: MemcachedCommand, opcode: u8) -> Option<String> {
     command.name().is_none().then(|| format!("0x{opcode:02x}"))
 }
 
@@ -405,10 +424,10 @@ mod tests {
             (0x81, 0x00, 0, 4, 9, true, true),
         ] {
             let bytes = header(magic, opcode, key, extras, body);
-            let read = Header::read(&bytes, magic);
+            let read = MemcachedBinaryHeader::read(&bytes, magic);
             assert_eq!(read.is_some(), readable, "{bytes:02x?}");
             assert_eq!(read.is_some_and(|h| h.is_plausible(magic)), plausible, "{bytes:02x?}");
-            assert!(Header::read(&bytes, magic ^ 1).is_none());
+            assert!(MemcachedBinaryHeader::read(&bytes, magic ^ 1).is_none());
         }
     }
 }

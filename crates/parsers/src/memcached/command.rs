@@ -5,7 +5,7 @@
 
 /// Command of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Command {
+pub enum MemcachedCommand {
     /// The request was not seen.
     #[default]
     Unseen,
@@ -19,7 +19,7 @@ pub enum Command {
 
 /// Possible replies of a command, and their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Class {
+pub enum MemcachedCommandClass {
     /// `VALUE` lines up to `END`.
     Retrieval,
     /// `STORED`, `NOT_STORED`, `EXISTS`, `NOT_FOUND`.
@@ -60,138 +60,142 @@ pub enum Class {
 }
 
 /// A text command.
-pub struct Word {
+pub struct MemcachedTextCommand {
     /// Name as sent.
     pub name: &'static [u8],
     /// Possible replies.
-    pub class: Class,
+    pub class: MemcachedCommandClass,
     /// Words between the command and its (first) key; `None`: it has no key.
     pub key_after: Option<u8>,
 }
 
-const fn word(name: &'static str, class: Class, key_after: Option<u8>) -> Word {
-    Word { name: name.as_bytes(), class, key_after }
+const fn word(
+    name: &'static str,
+    class: MemcachedCommandClass,
+    key_after: Option<u8>,
+) -> MemcachedTextCommand {
+    MemcachedTextCommand { name: name.as_bytes(), class, key_after }
 }
 
 /// All text commands, the most frequent ones first.
-pub const WORDS: &[Word] = &[
-    word("get", Class::Retrieval, Some(0)),
-    word("set", Class::Storage, Some(0)),
-    word("mg", Class::MetaGet, Some(0)),
-    word("ms", Class::MetaSet, Some(0)),
-    word("gets", Class::Retrieval, Some(0)),
-    word("delete", Class::Deletion, Some(0)),
-    word("incr", Class::Arithmetic, Some(0)),
-    word("touch", Class::Touch, Some(0)),
-    word("add", Class::Storage, Some(0)),
-    word("cas", Class::Storage, Some(0)),
-    word("gat", Class::Retrieval, Some(1)),
-    word("gats", Class::Retrieval, Some(1)),
-    word("decr", Class::Arithmetic, Some(0)),
-    word("replace", Class::Storage, Some(0)),
-    word("append", Class::Storage, Some(0)),
-    word("prepend", Class::Storage, Some(0)),
-    word("md", Class::MetaDelete, Some(0)),
-    word("ma", Class::MetaArithmetic, Some(0)),
-    word("mn", Class::MetaNoop, None),
-    word("me", Class::MetaDebug, Some(0)),
-    word("bget", Class::Retrieval, Some(0)),
-    word("version", Class::Version, None),
-    word("stats", Class::Lines, None),
-    word("quit", Class::Farewell, None),
-    word("flush_all", Class::Admin, None),
-    word("verbosity", Class::Admin, None),
-    word("cache_memlimit", Class::Admin, None),
-    word("slabs", Class::Admin, None),
-    word("lru", Class::Admin, None),
-    word("lru_crawler", Class::Admin, None),
-    word("watch", Class::Watch, None),
-    word("shutdown", Class::Admin, None),
-    word("refresh_certs", Class::Admin, None),
-    word("extstore", Class::Admin, None),
-    word("misbehave", Class::Admin, None),
-    word("debugtime", Class::Admin, None),
+pub const WORDS: &[MemcachedTextCommand] = &[
+    word("get", MemcachedCommandClass::Retrieval, Some(0)),
+    word("set", MemcachedCommandClass::Storage, Some(0)),
+    word("mg", MemcachedCommandClass::MetaGet, Some(0)),
+    word("ms", MemcachedCommandClass::MetaSet, Some(0)),
+    word("gets", MemcachedCommandClass::Retrieval, Some(0)),
+    word("delete", MemcachedCommandClass::Deletion, Some(0)),
+    word("incr", MemcachedCommandClass::Arithmetic, Some(0)),
+    word("touch", MemcachedCommandClass::Touch, Some(0)),
+    word("add", MemcachedCommandClass::Storage, Some(0)),
+    word("cas", MemcachedCommandClass::Storage, Some(0)),
+    word("gat", MemcachedCommandClass::Retrieval, Some(1)),
+    word("gats", MemcachedCommandClass::Retrieval, Some(1)),
+    word("decr", MemcachedCommandClass::Arithmetic, Some(0)),
+    word("replace", MemcachedCommandClass::Storage, Some(0)),
+    word("append", MemcachedCommandClass::Storage, Some(0)),
+    word("prepend", MemcachedCommandClass::Storage, Some(0)),
+    word("md", MemcachedCommandClass::MetaDelete, Some(0)),
+    word("ma", MemcachedCommandClass::MetaArithmetic, Some(0)),
+    word("mn", MemcachedCommandClass::MetaNoop, None),
+    word("me", MemcachedCommandClass::MetaDebug, Some(0)),
+    word("bget", MemcachedCommandClass::Retrieval, Some(0)),
+    word("version", MemcachedCommandClass::Version, None),
+    word("stats", MemcachedCommandClass::Lines, None),
+    word("quit", MemcachedCommandClass::Farewell, None),
+    word("flush_all", MemcachedCommandClass::Admin, None),
+    word("verbosity", MemcachedCommandClass::Admin, None),
+    word("cache_memlimit", MemcachedCommandClass::Admin, None),
+    word("slabs", MemcachedCommandClass::Admin, None),
+    word("lru", MemcachedCommandClass::Admin, None),
+    word("lru_crawler", MemcachedCommandClass::Admin, None),
+    word("watch", MemcachedCommandClass::Watch, None),
+    word("shutdown", MemcachedCommandClass::Admin, None),
+    word("refresh_certs", MemcachedCommandClass::Admin, None),
+    word("extstore", MemcachedCommandClass::Admin, None),
+    word("misbehave", MemcachedCommandClass::Admin, None),
+    word("debugtime", MemcachedCommandClass::Admin, None),
 ];
 
 /// A binary command.
-struct Opcode {
+struct MemcachedOpcode {
     name: &'static str,
     quiet: bool,
     read: bool,
-    success: Status,
+    success: MemcachedStatus,
 }
 
-const fn opcode(name: &'static str, success: Status) -> Opcode {
-    Opcode { name, quiet: false, read: false, success }
+const fn opcode(name: &'static str, success: MemcachedStatus) -> MemcachedOpcode {
+    MemcachedOpcode { name, quiet: false, read: false, success }
 }
 
-const fn quiet(name: &'static str, success: Status) -> Opcode {
-    Opcode { name, quiet: true, read: false, success }
+const fn quiet(name: &'static str, success: MemcachedStatus) -> MemcachedOpcode {
+    MemcachedOpcode { name, quiet: true, read: false, success }
 }
 
-const fn read(name: &'static str, quiet: bool) -> Opcode {
-    Opcode { name, quiet, read: true, success: Status::Hit }
+const fn read(name: &'static str, quiet: bool) -> MemcachedOpcode {
+    MemcachedOpcode { name, quiet, read: true, success: MemcachedStatus::Hit }
 }
 
 /// Opcodes 0x00 to 0x24; 0x1f is not assigned.
-const OPCODES: [Opcode; 0x25] = [
+const OPCODES: [MemcachedOpcode; 0x25] = [
     read("get", false),
-    opcode("set", Status::Stored),
-    opcode("add", Status::Stored),
-    opcode("replace", Status::Stored),
-    opcode("delete", Status::Deleted),
-    opcode("increment", Status::Ok),
-    opcode("decrement", Status::Ok),
-    opcode("quit", Status::Ok),
-    opcode("flush", Status::Ok),
+    opcode("set", MemcachedStatus::Stored),
+    opcode("add", MemcachedStatus::Stored),
+    opcode("replace", MemcachedStatus::Stored),
+    opcode("delete", MemcachedStatus::Deleted),
+    opcode("increment", MemcachedStatus::Ok),
+    opcode("decrement", MemcachedStatus::Ok),
+    opcode("quit", MemcachedStatus::Ok),
+    opcode("flush", MemcachedStatus::Ok),
     read("getq", true),
-    opcode("noop", Status::Ok),
-    opcode("version", Status::Ok),
+    opcode("noop", MemcachedStatus::Ok),
+    opcode("version", MemcachedStatus::Ok),
     read("getk", false),
     read("getkq", true),
-    opcode("append", Status::Stored),
-    opcode("prepend", Status::Stored),
-    opcode("stat", Status::Ok),
-    quiet("setq", Status::Stored),
-    quiet("addq", Status::Stored),
-    quiet("replaceq", Status::Stored),
-    quiet("deleteq", Status::Deleted),
-    quiet("incrementq", Status::Ok),
-    quiet("decrementq", Status::Ok),
-    quiet("quitq", Status::Ok),
-    quiet("flushq", Status::Ok),
-    quiet("appendq", Status::Stored),
-    quiet("prependq", Status::Stored),
-    opcode("verbosity", Status::Ok),
-    opcode("touch", Status::Touched),
+    opcode("append", MemcachedStatus::Stored),
+    opcode("prepend", MemcachedStatus::Stored),
+    opcode("stat", MemcachedStatus::Ok),
+    quiet("setq", MemcachedStatus::Stored),
+    quiet("addq", MemcachedStatus::Stored),
+    quiet("replaceq", MemcachedStatus::Stored),
+    quiet("deleteq", MemcachedStatus::Deleted),
+    quiet("incrementq", MemcachedStatus::Ok),
+    quiet("decrementq", MemcachedStatus::Ok),
+    quiet("quitq", MemcachedStatus::Ok),
+    quiet("flushq", MemcachedStatus::Ok),
+    quiet("appendq", MemcachedStatus::Stored),
+    quiet("prependq", MemcachedStatus::Stored),
+    opcode("verbosity", MemcachedStatus::Ok),
+    opcode("touch", MemcachedStatus::Touched),
     read("gat", false),
     read("gatq", true),
-    opcode("", Status::Ok),
-    opcode("sasl_list", Status::Ok),
-    opcode("sasl_auth", Status::Ok),
-    opcode("sasl_step", Status::Ok),
+    opcode("", MemcachedStatus::Ok),
+    opcode("sasl_list", MemcachedStatus::Ok),
+    opcode("sasl_auth", MemcachedStatus::Ok),
+    opcode("sasl_step", MemcachedStatus::Ok),
     read("gatk", false),
     read("gatkq", true),
 ];
 
 /// Opcodes 0x30 to 0x3c: range operations, named in protocol_binary.h, rarely implemented.
-const RANGE_OPCODES: [Opcode; 13] = [
-    opcode("rget", Status::Ok),
-    opcode("rset", Status::Ok),
-    quiet("rsetq", Status::Ok),
-    opcode("rappend", Status::Ok),
-    quiet("rappendq", Status::Ok),
-    opcode("rprepend", Status::Ok),
-    quiet("rprependq", Status::Ok),
-    opcode("rdelete", Status::Ok),
-    quiet("rdeleteq", Status::Ok),
-    opcode("rincr", Status::Ok),
-    quiet("rincrq", Status::Ok),
-    opcode("rdecr", Status::Ok),
-    quiet("rdecrq", Status::Ok),
+const RANGE_OPCODES: [MemcachedOpcode; 13] = [
+    opcode("rget", MemcachedStatus::Ok),
+    opcode("rset", MemcachedStatus::Ok),
+    quiet("rsetq", MemcachedStatus::Ok),
+    opcode("rappend", MemcachedStatus::Ok),
+    quiet("rappendq", MemcachedStatus::Ok),
+    opcode("rprepend", MemcachedStatus::Ok),
+    quiet("rprependq", MemcachedStatus::Ok),
+    opcode("rdelete", MemcachedStatus::Ok),
+    quiet("rdeleteq", MemcachedStatus::Ok),
+    opcode("rincr", MemcachedStatus::Ok),
+    quiet("rincrq", MemcachedStatus::Ok),
+    opcode("rdecr", MemcachedStatus::Ok),
+    quiet("rdecrq", MemcachedStatus::Ok),
 ];
 
-fn known(opcode: u8) -> Option<&'static Opcode> {
+fn known(opcode: u8) -> Option<&'static MemcachedOpcode> {
     match opcode {
         0x1f => None,
         0x00..=0x24 => OPCODES.get(usize::from(opcode)),
@@ -205,17 +209,17 @@ pub const OPCODE_STAT: u8 = 0x10;
 /// `QUITQ`, the only binary command that is never answered.
 pub const OPCODE_QUITQ: u8 = 0x17;
 
-impl Command {
+impl MemcachedCommand {
     /// The text command with this name.
     #[inline]
-    pub fn of_word(word: &[u8]) -> Option<Command> {
-        WORDS.iter().position(|w| w.name == word).map(|i| Command::Text(i as u8))
+    pub fn of_word(word: &[u8]) -> Option<MemcachedCommand> {
+        WORDS.iter().position(|w| w.name == word).map(|i| MemcachedCommand::Text(i as u8))
     }
 
     /// The table entry of a text command.
-    pub fn word(self) -> Option<&'static Word> {
+    pub fn word(self) -> Option<&'static MemcachedTextCommand> {
         match self {
-            Command::Text(i) => WORDS.get(usize::from(i)),
+            MemcachedCommand::Text(i) => WORDS.get(usize::from(i)),
             _ => None,
         }
     }
@@ -223,9 +227,9 @@ impl Command {
     /// Command name; `None` if only the request contains it.
     pub fn name(self) -> Option<&'static [u8]> {
         match self {
-            Command::Text(i) => WORDS.get(usize::from(i)).map(|w| w.name),
-            Command::Binary(op) => known(op).map(|o| o.name.as_bytes()),
-            Command::Unseen | Command::Other => None,
+            MemcachedCommand::Text(i) => WORDS.get(usize::from(i)).map(|w| w.name),
+            MemcachedCommand::Binary(op) => known(op).map(|o| o.name.as_bytes()),
+            MemcachedCommand::Unseen | MemcachedCommand::Other => None,
         }
     }
 
@@ -233,11 +237,11 @@ impl Command {
     #[inline]
     pub fn is_read(self) -> bool {
         match self {
-            Command::Text(i) => WORDS
-                .get(usize::from(i))
-                .is_some_and(|w| matches!(w.class, Class::Retrieval | Class::MetaGet)),
-            Command::Binary(op) => known(op).is_some_and(|o| o.read),
-            Command::Unseen | Command::Other => false,
+            MemcachedCommand::Text(i) => WORDS.get(usize::from(i)).is_some_and(|w| {
+                matches!(w.class, MemcachedCommandClass::Retrieval | MemcachedCommandClass::MetaGet)
+            }),
+            MemcachedCommand::Binary(op) => known(op).is_some_and(|o| o.read),
+            MemcachedCommand::Unseen | MemcachedCommand::Other => false,
         }
     }
 
@@ -252,19 +256,19 @@ impl Command {
     }
 
     /// Status implied by a missing response to a quiet command.
-    pub fn silence(self) -> Status {
+    pub fn silence(self) -> MemcachedStatus {
         match self {
-            Command::Binary(op) => match known(op) {
-                Some(o) if o.read => Status::Miss,
+            MemcachedCommand::Binary(op) => match known(op) {
+                Some(o) if o.read => MemcachedStatus::Miss,
                 Some(o) => o.success,
-                None => Status::Unknown,
+                None => MemcachedStatus::Unknown,
             },
             _ => match self.word().map(|w| w.class) {
-                Some(Class::MetaGet) => Status::Miss,
-                Some(Class::MetaSet) => Status::Stored,
-                Some(Class::MetaDelete) => Status::Deleted,
-                Some(Class::MetaArithmetic) => Status::Ok,
-                _ => Status::Unknown,
+                Some(MemcachedCommandClass::MetaGet) => MemcachedStatus::Miss,
+                Some(MemcachedCommandClass::MetaSet) => MemcachedStatus::Stored,
+                Some(MemcachedCommandClass::MetaDelete) => MemcachedStatus::Deleted,
+                Some(MemcachedCommandClass::MetaArithmetic) => MemcachedStatus::Ok,
+                _ => MemcachedStatus::Unknown,
             },
         }
     }
@@ -272,7 +276,7 @@ impl Command {
 
 /// Result of a command, in one vocabulary for the three protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Status {
+pub enum MemcachedStatus {
     /// Not seen; null in the tuple.
     #[default]
     Unknown,
@@ -308,39 +312,39 @@ pub enum Status {
     Binary(u16),
 }
 
-impl Status {
+impl MemcachedStatus {
     /// Status of a binary response to `opcode` (protocol_binary.h, section 3.2).
-    pub fn of_binary(opcode: u8, status: u16) -> Status {
+    pub fn of_binary(opcode: u8, status: u16) -> MemcachedStatus {
         match status {
-            0 => known(opcode).map_or(Status::Ok, |o| o.success),
-            1 if known(opcode).is_some_and(|o| o.read) => Status::Miss,
-            1 => Status::NotFound,
-            2 => Status::Exists,
-            5 => Status::NotStored,
-            0x85 => Status::Busy,
-            other => Status::Binary(other),
+            0 => known(opcode).map_or(MemcachedStatus::Ok, |o| o.success),
+            1 if known(opcode).is_some_and(|o| o.read) => MemcachedStatus::Miss,
+            1 => MemcachedStatus::NotFound,
+            2 => MemcachedStatus::Exists,
+            5 => MemcachedStatus::NotStored,
+            0x85 => MemcachedStatus::Busy,
+            other => MemcachedStatus::Binary(other),
         }
     }
 
     /// Value of the `status` column; empty for an unnamed binary status.
     pub fn name(self) -> &'static str {
         match self {
-            Status::Unknown => "",
-            Status::Hit => "hit",
-            Status::Miss => "miss",
-            Status::Stored => "stored",
-            Status::NotStored => "not_stored",
-            Status::Exists => "exists",
-            Status::NotFound => "not_found",
-            Status::Deleted => "deleted",
-            Status::Touched => "touched",
-            Status::Ok => "ok",
-            Status::Error => "error",
-            Status::ClientError => "client_error",
-            Status::ServerError => "server_error",
-            Status::Busy => "busy",
-            Status::Refused => "refused",
-            Status::Binary(code) => binary_status_name(code),
+            MemcachedStatus::Unknown => "",
+            MemcachedStatus::Hit => "hit",
+            MemcachedStatus::Miss => "miss",
+            MemcachedStatus::Stored => "stored",
+            MemcachedStatus::NotStored => "not_stored",
+            MemcachedStatus::Exists => "exists",
+            MemcachedStatus::NotFound => "not_found",
+            MemcachedStatus::Deleted => "deleted",
+            MemcachedStatus::Touched => "touched",
+            MemcachedStatus::Ok => "ok",
+            MemcachedStatus::Error => "error",
+            MemcachedStatus::ClientError => "client_error",
+            MemcachedStatus::ServerError => "server_error",
+            MemcachedStatus::Busy => "busy",
+            MemcachedStatus::Refused => "refused",
+            MemcachedStatus::Binary(code) => binary_status_name(code),
         }
     }
 }
@@ -364,7 +368,7 @@ fn binary_status_name(code: u16) -> &'static str {
 
 /// Whether a command of the text or binary protocol has this name.
 pub fn is_known_name(name: &[u8]) -> bool {
-    let is_opcode = |opcode| Command::Binary(opcode).name() == Some(name);
+    let is_opcode = |opcode| MemcachedCommand::Binary(opcode).name() == Some(name);
     WORDS.iter().any(|word| word.name == name) || (0..=u8::MAX).any(is_opcode)
 }
 
@@ -389,18 +393,25 @@ mod tests {
             (0x24, "gatkq"),
             (0x3c, "rdecrq"),
         ] {
-            assert_eq!(Command::Binary(op).name(), Some(name.as_bytes()));
+            assert_eq!(MemcachedCommand::Binary(op).name(), Some(name.as_bytes()));
         }
-        assert!(Command::Binary(0x1f).name().is_none() && Command::Binary(0x42).name().is_none());
+        assert!(
+            MemcachedCommand::Binary(0x1f).name().is_none()
+                && MemcachedCommand::Binary(0x42).name().is_none()
+        );
     }
 
     #[test]
     fn reads_are_reads_in_every_protocol() {
-        let text = |w: &str| Command::of_word(w.as_bytes()).expect("a word of the table");
+        let text = |w: &str| MemcachedCommand::of_word(w.as_bytes()).expect("a word of the table");
         for w in ["get", "gets", "gat", "gats", "mg"] {
             assert!(text(w).is_read(), "{w}");
         }
-        assert!(!text("set").is_read() && !text("me").is_read() && !Command::Binary(1).is_read());
-        assert!([0, 9, 0x0c, 0x0d, 0x1d, 0x1e, 0x23, 0x24].iter().all(|op| Command::Binary(*op).is_read()));
+        assert!(!text("set").is_read() && !text("me").is_read() && !MemcachedCommand::Binary(1).is_read());
+        assert!(
+            [0, 9, 0x0c, 0x0d, 0x1d, 0x1e, 0x23, 0x24]
+                .iter()
+                .all(|op| MemcachedCommand::Binary(*op).is_read())
+        );
     }
 }

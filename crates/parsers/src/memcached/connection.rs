@@ -6,21 +6,21 @@
 use wire::Timestamp;
 
 use super::binary;
-use super::lane::{Lane, State};
-use super::messages::Answering;
-use super::opaques::{Evicted, Opaques};
-use super::recognise::Search;
-use super::transaction::{Request, Response};
-use crate::pairing::{Seen, Transactions};
-use crate::writes::Packets;
-use crate::{Direction, Gap, Output, Segment};
+use super::byte_stream::{MemcachedByteStream, MemcachedStreamState};
+use super::messages::MemcachedOpenResponse;
+use super::opaques::{EvictedOpaques, OpaqueSequence};
+use super::recognition::MemcachedMessageLocator;
+use super::transaction::{MemcachedRequest, MemcachedResponse};
+use crate::pairing::{MessageCompleteness, TransactionQueue};
+use crate::write_boundaries::ConnectionWrites;
+use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
 /// `mn` or `EN` and a line end.
 const MESSAGE_BYTES_MIN: u32 = 4;
 
 /// Protocol of the connection, determined by its first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum MemcachedProtocol {
     #[default]
     Unknown,
     Text,
@@ -29,7 +29,7 @@ pub enum Form {
 
 /// Whether the next pair is the first of a connection joined midway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Start {
+pub enum MemcachedJoinState {
     /// No message yet.
     #[default]
     Unknown,
@@ -40,45 +40,45 @@ pub enum Start {
 }
 
 /// Both directions.
-pub struct Connection {
-    pub(super) form: Form,
-    pub(super) start: Start,
-    pub(super) client: Lane,
-    pub(super) server: Lane,
+pub struct MemcachedConnection {
+    pub(super) form: MemcachedProtocol,
+    pub(super) start: MemcachedJoinState,
+    pub(super) client: MemcachedByteStream,
+    pub(super) server: MemcachedByteStream,
     /// The current or last request.
     pub(super) request: u64,
     /// The current response.
-    pub(super) answering: Option<Answering>,
+    pub(super) answering: Option<MemcachedOpenResponse>,
     /// Memory of the keys and texts of held requests.
     pub(super) weight: usize,
-    pub(super) opaques: Opaques,
-    pub(super) evicted: Evicted,
-    packets: Packets,
-    pub(super) transactions: Transactions<Request, Response>,
+    pub(super) opaques: OpaqueSequence,
+    pub(super) evicted: EvictedOpaques,
+    packets: ConnectionWrites,
+    pub(super) transactions: TransactionQueue<MemcachedRequest, MemcachedResponse>,
 }
 
-impl Default for Connection {
+impl Default for MemcachedConnection {
     fn default() -> Self {
-        Connection {
-            form: Form::Unknown,
-            start: Start::Unknown,
-            client: Lane::default(),
-            server: Lane::default(),
+        MemcachedConnection {
+            form: MemcachedProtocol::Unknown,
+            start: MemcachedJoinState::Unknown,
+            client: MemcachedByteStream::default(),
+            server: MemcachedByteStream::default(),
             request: 0,
             answering: None,
             weight: 0,
-            opaques: Opaques::default(),
-            evicted: Evicted::default(),
-            packets: Packets::default(),
-            transactions: Transactions::of_messages_from(MESSAGE_BYTES_MIN).with_silent_requests(),
+            opaques: OpaqueSequence::default(),
+            evicted: EvictedOpaques::default(),
+            packets: ConnectionWrites::default(),
+            transactions: TransactionQueue::of_messages_from(MESSAGE_BYTES_MIN).with_silent_requests(),
         }
     }
 }
 
-impl Connection {
+impl MemcachedConnection {
     /// Handles the next bytes of one direction.
-    pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
-        if self.form == Form::Unknown && !segment.bytes.is_empty() {
+    pub fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+        if self.form == MemcachedProtocol::Unknown && !segment.bytes.is_empty() {
             self.begin(out);
             self.set_form(segment.bytes[0]);
         }
@@ -86,7 +86,7 @@ impl Connection {
         self.read(direction, segment, out);
     }
 
-    fn read(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+    fn read(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let used = self.step(direction, rest, out);
@@ -95,15 +95,15 @@ impl Connection {
     }
 
     /// Handles a gap in one direction.
-    pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    pub fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.begin(out);
         self.packets.miss(direction, gap);
         let mut beyond = gap;
-        if let State::Value(left) = self.lane(direction).state {
+        if let MemcachedStreamState::Value(left) = self.lane(direction).state {
             let inside = left.min(gap.len);
             self.miss_in_value(direction, gap.ts);
             self.pass_value(direction, left - inside, None, gap.after(inside), out);
-            beyond = Gap { seq: gap.after(inside), len: gap.len - inside, ..gap };
+            beyond = StreamGap { seq: gap.after(inside), len: gap.len - inside, ..gap };
         }
         if beyond.len > 0 && !(direction == Direction::ServerToClient && self.ends_in_gap(beyond, out)) {
             self.lose_to_gap(direction, out);
@@ -111,9 +111,9 @@ impl Connection {
     }
 
     /// Handles the end of one direction.
-    pub fn on_end(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub fn on_end(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         if direction == Direction::ServerToClient {
-            if self.server.state == State::Lost {
+            if self.server.state == MemcachedStreamState::Lost {
                 self.transactions.miss(direction);
             }
             self.cut_response();
@@ -123,15 +123,15 @@ impl Connection {
     }
 
     /// Ends the connection: everything is written.
-    pub fn close(&mut self, out: &mut Output<'_>) {
+    pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         self.cut_response();
         self.transactions.close();
         self.flush(out);
     }
 
     /// Handles an idle connection: held transactions are written. Returns whether parsing can continue.
-    pub fn rest(&mut self, out: &mut Output<'_>) -> bool {
-        let is_between = |lane: &Lane| lane.state == State::Between;
+    pub fn rest(&mut self, out: &mut ParserOutput<'_>) -> bool {
+        let is_between = |lane: &MemcachedByteStream| lane.state == MemcachedStreamState::Between;
         let is_between = is_between(&self.client) && is_between(&self.server) && self.answering.is_none();
         if is_between && self.transactions.rest() {
             self.flush(out);
@@ -139,17 +139,18 @@ impl Connection {
                 return true;
             }
         }
-        if self.client.state == State::Over || self.server.state == State::Over {
+        if self.client.state == MemcachedStreamState::Over || self.server.state == MemcachedStreamState::Over
+        {
             self.close(out);
             return false;
         }
         let answering = self.answering;
         self.cut_response();
         self.answering = answering;
-        if matches!(self.client.state, State::Value(_))
+        if matches!(self.client.state, MemcachedStreamState::Value(_))
             && let Some(request) = self.transactions.request_mut(self.request)
         {
-            request.seen = Seen::Cut;
+            request.seen = MessageCompleteness::Cut;
         }
         self.transactions.pause();
         self.flush(out);
@@ -161,63 +162,87 @@ impl Connection {
         self.transactions.held() == 0
             && self.transactions.is_exact()
             && self.answering.is_none()
-            && [&self.client, &self.server].iter().all(|lane| lane.state == State::Between)
+            && [&self.client, &self.server].iter().all(|lane| lane.state == MemcachedStreamState::Between)
     }
 
     /// The next bytes begin another conversation, possibly in the other protocol.
     pub fn reset_form(&mut self) {
-        self.form = Form::Unknown;
+        self.form = MemcachedProtocol::Unknown;
     }
 
-    fn begin(&mut self, out: &Output<'_>) {
-        if self.start != Start::Unknown {
+    fn begin(&mut self, out: &ParserOutput<'_>) {
+        if self.start != MemcachedJoinState::Unknown {
             return;
         }
-        self.start = Start::Behind;
+        self.start = MemcachedJoinState::Behind;
         if out.flow.midstream {
-            self.start = Start::Midway;
+            self.start = MemcachedJoinState::Midway;
             self.transactions.join_midway();
-            (self.client.state, self.server.state) = (State::Lost, State::Lost);
+            (self.client.state, self.server.state) = (MemcachedStreamState::Lost, MemcachedStreamState::Lost);
         }
     }
 
     fn set_form(&mut self, first: u8) {
-        self.form = if matches!(first, 0x80 | 0x81) { Form::Binary } else { Form::Text };
-        let smallest = if self.form == Form::Binary { binary::HEADER_LEN as u32 } else { MESSAGE_BYTES_MIN };
+        self.form =
+            if matches!(first, 0x80 | 0x81) { MemcachedProtocol::Binary } else { MemcachedProtocol::Text };
+        let smallest = if self.form == MemcachedProtocol::Binary {
+            binary::HEADER_LEN as u32
+        } else {
+            MESSAGE_BYTES_MIN
+        };
         self.transactions.set_smallest_message(smallest);
     }
 
     /// Consumes bytes, or changes the state so that the next step does; returns their number.
     #[inline]
-    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn step(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         match self.lane(direction).state {
-            State::Value(left) => {
+            MemcachedStreamState::Value(left) => {
                 let n = usize::try_from(left).unwrap_or(usize::MAX).min(segment.bytes.len());
                 let end = segment.first(n).end();
                 self.pass_value(direction, left - n as u64, Some(segment.ts), end, out);
                 n
             }
-            State::Between | State::Head | State::LongHead => match self.form {
-                Form::Binary => self.read_binary(direction, segment, out),
-                Form::Text | Form::Unknown => self.read_text(direction, segment, out),
-            },
-            State::Lost => self.search(direction, segment, out),
-            State::Over => segment.bytes.len(),
+            MemcachedStreamState::Between | MemcachedStreamState::Head | MemcachedStreamState::LongHead => {
+                match self.form {
+                    MemcachedProtocol::Binary => self.read_binary(direction, segment, out),
+                    MemcachedProtocol::Text | MemcachedProtocol::Unknown => {
+                        self.read_text(direction, segment, out)
+                    }
+                }
+            }
+            MemcachedStreamState::Lost => self.search(direction, segment, out),
+            MemcachedStreamState::Over => segment.bytes.len(),
         }
     }
 
     /// Searches for the next message; returns the number of bytes before its remaining part.
     #[cold]
-    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let Connection { form, client, server, transactions, packets, .. } = self;
+    fn search(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
+        let MemcachedConnection { form, client, server, transactions, packets, .. } = self;
         let begins_write = packets.begins_write(direction, segment);
         let lane = if direction == Direction::ClientToServer { client } else { server };
         if direction == Direction::ServerToClient {
             transactions.search(segment.place);
         }
-        let heads = Search { transactions, direction, begins_write, is_binary: *form == Form::Binary };
+        let heads = MemcachedMessageLocator {
+            transactions,
+            direction,
+            begins_write,
+            is_binary: *form == MemcachedProtocol::Binary,
+        };
         let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
-        (lane.state, lane.found) = (State::Between, true);
+        (lane.state, lane.found) = (MemcachedStreamState::Between, true);
         if found.skipped && direction == Direction::ClientToServer {
             // The skipped bytes may be the end of a request, or several requests.
             transactions.lose(direction);
@@ -227,8 +252,8 @@ impl Connection {
 
     /// Handles missing bytes that may have contained heads.
     #[cold]
-    fn lose_to_gap(&mut self, direction: Direction, out: &mut Output<'_>) {
-        if self.lane(direction).state == State::Over {
+    fn lose_to_gap(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
+        if self.lane(direction).state == MemcachedStreamState::Over {
             return;
         }
         self.lane(direction).lose(out);
@@ -241,7 +266,7 @@ impl Connection {
 
     /// Handles bytes that are not the expected head.
     #[cold]
-    pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         out.counters.malformed_messages += 1;
         self.lane(direction).lose(out);
         if direction == Direction::ServerToClient {
@@ -252,7 +277,7 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn lane(&mut self, direction: Direction) -> &mut Lane {
+    pub(super) fn lane(&mut self, direction: Direction) -> &mut MemcachedByteStream {
         match direction {
             Direction::ClientToServer => &mut self.client,
             Direction::ServerToClient => &mut self.server,

@@ -4,18 +4,20 @@
 use tuple::TupleWriter;
 use wire::Timestamp;
 
-use super::command::{Class, Command, Status};
-use super::keys::Cursor;
-use super::transaction::{KeyForm, Request, Response, Said};
+use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedStatus};
+use super::keys::MemcachedKeyCursor;
+use super::transaction::{
+    MemcachedKeyEncoding, MemcachedRequest, MemcachedResponse, MemcachedResponseSummary,
+};
 use super::words::base64;
 use super::{ALL, field};
-use crate::pairing::Seen;
-use crate::pairing::{Expects, Outcome, Transaction};
-use crate::{Output, Quality};
+use crate::pairing::MessageCompleteness;
+use crate::pairing::{PairedTransaction, ResponseExpectation, TransactionOutcome};
+use crate::{ParserOutput, TupleQuality};
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum MemcachedTupleKind {
     /// A request with its response.
     Pair,
     /// Anything else.
@@ -23,24 +25,28 @@ pub enum Written {
 }
 
 /// Fields common to the tuples of a transaction.
-struct Row<'a> {
+struct MemcachedRow<'a> {
     /// Start time, and the time of the last byte.
     times: (Timestamp, Option<Timestamp>),
-    quality: Quality,
+    quality: TupleQuality,
     /// Whether `memcached_get` has the tuple, too.
     read: bool,
     command: Option<&'a [u8]>,
     key: Option<&'a [u8]>,
-    key_form: KeyForm,
+    key_form: MemcachedKeyEncoding,
     value_bytes: Option<u64>,
-    status: Status,
+    status: MemcachedStatus,
     response_time: Option<i64>,
     transfer_time: Option<i64>,
 }
 
 /// Writes the tuples of `transaction`; `midway`: a pair is marked as the first of a connection joined midway.
 #[inline]
-pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out: &mut Output<'_>) -> Written {
+pub fn emit(
+    transaction: &mut PairedTransaction<MemcachedRequest, MemcachedResponse>,
+    midway: bool,
+    out: &mut ParserOutput<'_>,
+) -> MemcachedTupleKind {
     let quality = quality(transaction, midway);
     let response_time = response_time(transaction).filter(|ns| *ns >= 0);
     let transfer_time = transfer_time(transaction);
@@ -50,7 +56,7 @@ pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out:
     let times =
         (transaction.first(), transaction.complete_at(asked_last, last.max(transaction.response_first())));
     let told = (transaction.response_first(), Some(last.max(transaction.response_first())));
-    let silent = transaction.outcome() == Outcome::Silent && transaction.request_ended();
+    let silent = transaction.outcome() == TransactionOutcome::Silent && transaction.request_ended();
     let (request, response) = transaction.parts_mut();
     let mut rest = 0;
     if has_response && !response.came.is_empty() {
@@ -60,75 +66,85 @@ pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out:
         (true, true) => {
             let status = response.status(request.class);
             let value_bytes = response.value_bytes.or(request.value_bytes);
-            let row =
-                Row { response_time, transfer_time, ..Row::of(request, times, quality, status, value_bytes) };
+            let row = MemcachedRow {
+                response_time,
+                transfer_time,
+                ..MemcachedRow::of(request, times, quality, status, value_bytes)
+            };
             emit_each_key(request, row, out);
-            Written::Pair
+            MemcachedTupleKind::Pair
         }
         // Not answered like an unknown command: a part of another message.
-        (true, false) if request.command == Command::Other => {
+        (true, false) if request.command == MemcachedCommand::Other => {
             out.counters.malformed_messages += 1;
-            Written::Other
+            MemcachedTupleKind::Other
         }
         (true, false) => {
-            let hushed = silent && request.expects == Expects::Perhaps;
-            let status = if hushed { request.command.silence() } else { Status::Unknown };
-            emit_each_key(request, Row::of(request, times, quality, status, request.value_bytes), out);
-            Written::Other
+            let hushed = silent && request.expects == ResponseExpectation::Perhaps;
+            let status = if hushed { request.command.silence() } else { MemcachedStatus::Unknown };
+            emit_each_key(
+                request,
+                MemcachedRow::of(request, times, quality, status, request.value_bytes),
+                out,
+            );
+            MemcachedTupleKind::Other
         }
         _ => {
             if rest == 0 {
-                write(&Row::of_stray(response, None, told, transfer_time), out);
+                write(&MemcachedRow::of_stray(response, None, told, transfer_time), out);
             }
-            Written::Other
+            MemcachedTupleKind::Other
         }
     }
 }
 
-fn quality(transaction: &Transaction<Request, Response>, midway: bool) -> Quality {
-    let Some(request) = transaction.request() else { return Quality::Half };
+fn quality(
+    transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>,
+    midway: bool,
+) -> TupleQuality {
+    let Some(request) = transaction.request() else { return TupleQuality::Half };
     let response = match transaction.response() {
         Some(response) => Some(response),
-        None if transaction.outcome() == Outcome::Silent && transaction.request_ended() => None,
-        None => return Quality::Half,
+        None if transaction.outcome() == TransactionOutcome::Silent && transaction.request_ended() => None,
+        None => return TupleQuality::Half,
     };
     let is_whole = transaction.request_ended()
-        && request.seen == Seen::Whole
-        && response.is_none_or(|r| r.seen == Seen::Whole && transaction.response_ended());
+        && request.seen == MessageCompleteness::Whole
+        && response.is_none_or(|r| r.seen == MessageCompleteness::Whole && transaction.response_ended());
     match () {
-        () if midway && response.is_some() => Quality::Midstream,
-        () if transaction.resynchronised() && response.is_some() => Quality::Resync,
-        () if !is_whole => Quality::GapBody,
-        () if response_time(transaction).is_some_and(|ns| ns < 0) => Quality::Untimed,
-        () if transfer_time(transaction).is_some_and(|ns| ns < 0) => Quality::Untimed,
-        () => Quality::Exact,
+        () if midway && response.is_some() => TupleQuality::Midstream,
+        () if transaction.resynchronised() && response.is_some() => TupleQuality::Resync,
+        () if !is_whole => TupleQuality::GapBody,
+        () if response_time(transaction).is_some_and(|ns| ns < 0) => TupleQuality::Untimed,
+        () if transfer_time(transaction).is_some_and(|ns| ns < 0) => TupleQuality::Untimed,
+        () => TupleQuality::Exact,
     }
 }
 
 /// Time from the last byte of the request to the first byte of the response, if both were seen. Negative if
 /// the response began before the request was complete, or timestamps are wrong.
-fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
+fn response_time(transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
     let seen = request.seen.has_end() && transaction.request_ended();
     seen.then(|| transaction.response_first().since(request.last))
 }
 
 /// Time from the first to the last byte of the response, if both were seen.
-fn transfer_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
+fn transfer_time(transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>) -> Option<i64> {
     let response = transaction.response()?;
     let seen = response.seen.has_end() && transaction.response_ended();
     seen.then(|| response.last.since(transaction.response_first()))
 }
 
-impl<'a> Row<'a> {
+impl<'a> MemcachedRow<'a> {
     fn of(
-        request: &'a Request,
+        request: &'a MemcachedRequest,
         times: (Timestamp, Option<Timestamp>),
-        quality: Quality,
-        status: Status,
+        quality: TupleQuality,
+        status: MemcachedStatus,
         value_bytes: Option<u64>,
-    ) -> Row<'a> {
-        Row {
+    ) -> MemcachedRow<'a> {
+        MemcachedRow {
             times,
             quality,
             read: request.command.is_read(),
@@ -144,23 +160,23 @@ impl<'a> Row<'a> {
 
     /// A row for a response without a request.
     fn of_stray(
-        response: &Response,
+        response: &MemcachedResponse,
         value: Option<(&'a [u8], Option<u64>)>,
         times: (Timestamp, Option<Timestamp>),
         transfer_time: Option<i64>,
-    ) -> Row<'a> {
+    ) -> MemcachedRow<'a> {
         let command = response.command();
         let status = match (response.said, value) {
-            (Said::Text { .. }, Some(_)) => Status::Hit,
-            _ => response.status(Class::Any),
+            (MemcachedResponseSummary::Text { .. }, Some(_)) => MemcachedStatus::Hit,
+            _ => response.status(MemcachedCommandClass::Any),
         };
-        Row {
+        MemcachedRow {
             times,
-            quality: Quality::Half,
-            read: command.is_read() || matches!(status, Status::Hit | Status::Miss),
+            quality: TupleQuality::Half,
+            read: command.is_read() || matches!(status, MemcachedStatus::Hit | MemcachedStatus::Miss),
             command: command.name(),
             key: value.map(|(key, _)| key),
-            key_form: KeyForm::Plain,
+            key_form: MemcachedKeyEncoding::Plain,
             value_bytes: value.map_or(response.value_bytes, |(_, bytes)| bytes),
             status,
             response_time: None,
@@ -173,21 +189,23 @@ impl<'a> Row<'a> {
 /// returns their number.
 #[cold]
 fn emit_strays(
-    mut request: Option<&mut Request>,
-    response: &Response,
+    mut request: Option<&mut MemcachedRequest>,
+    response: &MemcachedResponse,
     times: (Timestamp, Option<Timestamp>),
     transfer_time: Option<i64>,
-    out: &mut Output<'_>,
+    out: &mut ParserOutput<'_>,
 ) -> usize {
-    let (mut written, mut cursor) = (0, Cursor::default());
+    let (mut written, mut cursor) = (0, MemcachedKeyCursor::default());
     for (key, value_bytes) in response.came.iter() {
         let was_asked = request.as_mut().is_some_and(|request| match response.said {
-            Said::Text { .. } => request.keys.came(key, value_bytes.unwrap_or(0), &mut cursor),
+            MemcachedResponseSummary::Text { .. } => {
+                request.keys.came(key, value_bytes.unwrap_or(0), &mut cursor)
+            }
             // It repeats the request's key.
             _ => true,
         });
         if !was_asked {
-            write(&Row::of_stray(response, Some((key, value_bytes)), times, transfer_time), out);
+            write(&MemcachedRow::of_stray(response, Some((key, value_bytes)), times, transfer_time), out);
             written += 1;
         }
     }
@@ -197,39 +215,40 @@ fn emit_strays(
 /// Writes one row per key of a request with the length of its value, if returned; one row without a key if
 /// the command has none.
 #[inline]
-fn emit_each_key<'a>(request: &'a Request, mut row: Row<'a>, out: &mut Output<'_>) {
+fn emit_each_key<'a>(request: &'a MemcachedRequest, mut row: MemcachedRow<'a>, out: &mut ParserOutput<'_>) {
     if request.keys.is_empty() {
         return write(&row, out);
     }
-    let (status, told) = (row.status, row.quality != Quality::Half && request.class == Class::Retrieval);
+    let (status, told) =
+        (row.status, row.quality != TupleQuality::Half && request.class == MemcachedCommandClass::Retrieval);
     for (key, value_bytes) in request.keys.iter() {
         row.key = Some(key);
         if told {
             row.value_bytes = value_bytes;
-            row.status = if value_bytes.is_some() { Status::Hit } else { status };
+            row.status = if value_bytes.is_some() { MemcachedStatus::Hit } else { status };
         }
         write(&row, out);
     }
 }
 
 #[inline]
-fn write(row: &Row<'_>, out: &mut Output<'_>) {
+fn write(row: &MemcachedRow<'_>, out: &mut ParserOutput<'_>) {
     out.emit(row.times, row.quality, |variant| variant == ALL || row.read, |w| fill(row, w));
 }
 
 #[inline]
-fn fill(row: &Row<'_>, w: &mut TupleWriter) {
+fn fill(row: &MemcachedRow<'_>, w: &mut TupleWriter) {
     if let Some(name) = row.command {
         w.text(field::COMMAND, name);
     }
     match row.key {
-        Some(key) if row.key_form == KeyForm::Base64 => decode_key(key, w),
+        Some(key) if row.key_form == MemcachedKeyEncoding::Base64 => decode_key(key, w),
         Some(key) => w.text(field::CACHE_KEY, key),
         None => {}
     }
     match row.status {
-        Status::Hit => w.bool(field::HIT, true),
-        Status::Miss => w.bool(field::HIT, false),
+        MemcachedStatus::Hit => w.bool(field::HIT, true),
+        MemcachedStatus::Miss => w.bool(field::HIT, false),
         _ => {}
     }
     if let Some(bytes) = row.value_bytes {
@@ -237,8 +256,8 @@ fn fill(row: &Row<'_>, w: &mut TupleWriter) {
     }
     if w.wants(field::STATUS) {
         match (row.status, row.status.name()) {
-            (Status::Unknown, _) => {}
-            (Status::Binary(code), "") => w.text(field::STATUS, &hex(code)),
+            (MemcachedStatus::Unknown, _) => {}
+            (MemcachedStatus::Binary(code), "") => w.text(field::STATUS, &hex(code)),
             (_, name) => w.text(field::STATUS, name.as_bytes()),
         }
     }

@@ -7,7 +7,7 @@ const KEPT_BYTES: usize = 1 << 12;
 
 /// A key and the length of its value.
 #[derive(Clone, Copy, Debug)]
-struct Key {
+struct MemcachedKey {
     /// End in the buffer.
     end: u32,
     value_bytes: Option<u64>,
@@ -15,32 +15,32 @@ struct Key {
 
 /// Keys of one message.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub struct MemcachedKeys {
     bytes: Vec<u8>,
-    keys: Vec<Key>,
+    keys: Vec<MemcachedKey>,
 }
 
 /// Expected position of the next returned key: servers respond in the requested order, proxies in any.
 #[derive(Clone, Copy, Debug)]
-pub struct Cursor {
+pub struct MemcachedKeyCursor {
     next: usize,
     left: u32,
 }
 
-impl Default for Cursor {
+impl Default for MemcachedKeyCursor {
     fn default() -> Self {
-        Cursor { next: 0, left: COMPARISONS_MAX }
+        MemcachedKeyCursor { next: 0, left: COMPARISONS_MAX }
     }
 }
 
-impl Cursor {
+impl MemcachedKeyCursor {
     /// Whether the last requested key has been returned, and was the last one returned.
-    pub fn is_behind(self, keys: &Keys) -> bool {
+    pub fn is_behind(self, keys: &MemcachedKeys) -> bool {
         self.next > 0 && self.next == keys.len()
     }
 }
 
-impl Keys {
+impl MemcachedKeys {
     #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -50,15 +50,15 @@ impl Keys {
     /// Frees memory above the limit.
     #[inline]
     pub fn trim(&mut self) {
-        if self.bytes.capacity() + self.keys.capacity() * size_of::<Key>() > KEPT_BYTES {
-            *self = Keys::default();
+        if self.bytes.capacity() + self.keys.capacity() * size_of::<MemcachedKey>() > KEPT_BYTES {
+            *self = MemcachedKeys::default();
         }
     }
 
     #[inline]
     pub fn push(&mut self, key: &[u8], value_bytes: Option<u64>) {
         self.bytes.extend_from_slice(key);
-        self.keys.push(Key { end: self.bytes.len() as u32, value_bytes });
+        self.keys.push(MemcachedKey { end: self.bytes.len() as u32, value_bytes });
     }
 
     #[inline]
@@ -74,7 +74,7 @@ impl Keys {
     /// Memory in use, in bytes.
     #[inline]
     pub fn weight(&self) -> usize {
-        self.bytes.len() + self.keys.len() * size_of::<Key>()
+        self.bytes.len() + self.keys.len() * size_of::<MemcachedKey>()
     }
 
     /// Key `i` with the length of its value.
@@ -93,7 +93,12 @@ impl Keys {
 
     /// Index of `key`.
     #[inline]
-    fn find(&self, key: &[u8], cursor: &mut Cursor, skips: impl Fn(Option<u64>) -> bool) -> Option<usize> {
+    fn find(
+        &self,
+        key: &[u8],
+        cursor: &mut MemcachedKeyCursor,
+        skips: impl Fn(Option<u64>) -> bool,
+    ) -> Option<usize> {
         let n = self.len();
         for step in 0..n {
             let i = if cursor.next + step < n { cursor.next + step } else { cursor.next + step - n };
@@ -109,7 +114,7 @@ impl Keys {
 
     /// Records that `key` was returned with a value of `value_bytes`. Returns whether it was requested.
     #[inline]
-    pub fn came(&mut self, key: &[u8], value_bytes: u64, cursor: &mut Cursor) -> bool {
+    pub fn came(&mut self, key: &[u8], value_bytes: u64, cursor: &mut MemcachedKeyCursor) -> bool {
         let Some(i) = self.find(key, cursor, |value_bytes| value_bytes.is_some()) else { return false };
         self.keys[i].value_bytes = Some(value_bytes);
         true
@@ -118,12 +123,12 @@ impl Keys {
     /// Whether it contains `key`.
     #[inline]
     pub fn has(&self, key: &[u8]) -> bool {
-        self.find(key, &mut Cursor::default(), |_| false).is_some()
+        self.find(key, &mut MemcachedKeyCursor::default(), |_| false).is_some()
     }
 
     /// Whether it contains all of `others`.
-    pub fn has_all(&self, others: &Keys) -> bool {
-        let mut cursor = Cursor::default();
+    pub fn has_all(&self, others: &MemcachedKeys) -> bool {
+        let mut cursor = MemcachedKeyCursor::default();
         others.iter().all(|(key, _)| self.find(key, &mut cursor, |_| false).is_some())
     }
 }
@@ -132,15 +137,15 @@ impl Keys {
 mod tests {
     use super::*;
 
-    fn keys(all: &[&str]) -> Keys {
-        let mut keys = Keys::default();
+    fn keys(all: &[&str]) -> MemcachedKeys {
+        let mut keys = MemcachedKeys::default();
         all.iter().for_each(|key| keys.push(key.as_bytes(), None));
         keys
     }
 
     #[test]
     fn keys_come_back_in_any_order_and_once_each() {
-        let (mut asked, mut cursor) = (keys(&["a", "", "bb", "a"]), Cursor::default());
+        let (mut asked, mut cursor) = (keys(&["a", "", "bb", "a"]), MemcachedKeyCursor::default());
         for (key, bytes, was_asked) in
             [("bb", 1, true), ("a", 2, true), ("a", 3, true), ("a", 4, false), ("c", 5, false)]
         {
@@ -156,7 +161,7 @@ mod tests {
     fn work_and_memory_are_bounded() {
         let many: Vec<String> = (0..2000).map(|i| i.to_string()).collect();
         let mut asked = keys(&many.iter().map(String::as_str).collect::<Vec<_>>());
-        let mut cursor = Cursor::default();
+        let mut cursor = MemcachedKeyCursor::default();
         assert!((0..100).all(|_| !asked.came(b"x", 1, &mut cursor)) && cursor.left == 0);
         asked.clear();
         asked.trim();

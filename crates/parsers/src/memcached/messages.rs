@@ -1,45 +1,50 @@
 //! Start, continuation, and end of requests and responses, independent of the protocol.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::command::{Class, Status};
-use super::connection::{Connection, Start};
+use super::byte_stream::MemcachedStreamState;
+use super::command::{MemcachedCommandClass, MemcachedStatus};
+use super::connection::{MemcachedConnection, MemcachedJoinState};
 use super::emit;
-use super::keys::Cursor;
-use super::lane::State;
-use super::transaction::{Asked, Refused, Request, Response};
-use crate::pairing::Seen;
-use crate::pairing::{Expects, Outcome, Spot};
-use crate::{Direction, Gap, Output, Span};
+use super::keys::MemcachedKeyCursor;
+use super::transaction::{MemcachedRequest, MemcachedRequestHead, MemcachedResponse, RefusedValuePolicy};
+use crate::pairing::MessageCompleteness;
+use crate::pairing::{ResponseExpectation, ResponseSlot, TransactionOutcome};
+use crate::{Direction, MessageSpan, ParserOutput, StreamGap};
 
 /// Maximum memory of keys and texts of held requests, besides borrowed memory.
 const WEIGHT_MAX: usize = 512 * 1024;
 
 /// The response in progress.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answering {
-    pub spot: Spot,
+pub(super) struct MemcachedOpenResponse {
+    pub spot: ResponseSlot,
     /// Class of its request, if known.
-    pub class: Class,
+    pub class: MemcachedCommandClass,
     /// Expected position of the next key in the request.
-    pub cursor: Cursor,
-    pub ends: Ends,
+    pub cursor: MemcachedKeyCursor,
+    pub ends: MemcachedResponseEnd,
 }
 
 /// Where a response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum MemcachedResponseEnd {
     /// With the value being skipped.
     WithValue,
     /// After it.
     Later,
 }
 
-impl Connection {
+impl MemcachedConnection {
     /// Begins a request at `place`. Its keys and then its value follow.
     #[inline]
-    pub(super) fn begin_request(&mut self, asked: &Asked<'_>, span: Span, place: Place) -> &mut Request {
+    pub(super) fn begin_request(
+        &mut self,
+        asked: &MemcachedRequestHead<'_>,
+        span: MessageSpan,
+        place: StreamPlace,
+    ) -> &mut MemcachedRequest {
         let found = std::mem::take(&mut self.client.found);
         let (number, request) = self.transactions.request(span.first, place, asked.expects, found);
         self.request = number;
@@ -49,20 +54,20 @@ impl Connection {
 
     /// Completes the stored part of the request; `value` bytes follow the part that ends at `end`.
     #[inline]
-    pub(super) fn read_request(&mut self, value: u64, end: TcpSeq, out: &mut Output<'_>) {
-        self.transactions.make_room(out, Request::weight);
+    pub(super) fn read_request(&mut self, value: u64, end: TcpSeq, out: &mut ParserOutput<'_>) {
+        self.transactions.make_room(out, MemcachedRequest::weight);
         self.weight += self.transactions.request_mut(self.request).map_or(0, |request| request.weight());
         if self.weight > WEIGHT_MAX || self.transactions.has_evicted() {
             self.evict(out);
         }
         match value {
             0 => self.finish_request(end, out),
-            bytes => self.client.state = State::Value(bytes),
+            bytes => self.client.state = MemcachedStreamState::Value(bytes),
         }
     }
 
     #[cold]
-    fn evict(&mut self, out: &mut Output<'_>) {
+    fn evict(&mut self, out: &mut ParserOutput<'_>) {
         self.flush(out);
         let max = WEIGHT_MAX + self.transactions.text_bytes_borrowed();
         while self.weight > max && self.transactions.held() > 1 && self.transactions.evict_oldest() {
@@ -72,10 +77,10 @@ impl Connection {
     }
 
     #[inline]
-    fn finish_request(&mut self, end: TcpSeq, out: &mut Output<'_>) {
+    fn finish_request(&mut self, end: TcpSeq, out: &mut ParserOutput<'_>) {
         let Some(request) = self.transactions.finish_request(self.request, Some(end)) else { return };
         match request.expects {
-            Expects::Nothing => self.write_silent(out),
+            ResponseExpectation::Nothing => self.write_silent(out),
             // Its response may have arrived.
             _ if request.value_bytes.is_some() => {}
             _ => return,
@@ -84,25 +89,31 @@ impl Connection {
     }
 
     /// Writes the current request, which is finished because it is never answered.
-    fn write_silent(&mut self, out: &mut Output<'_>) {
-        let Connection { transactions, weight, .. } = self;
+    fn write_silent(&mut self, out: &mut ParserOutput<'_>) {
+        let MemcachedConnection { transactions, weight, .. } = self;
         transactions.hand_out_silent(self.request, |transaction| {
-            *weight -= transaction.request().map_or(0, Request::weight);
+            *weight -= transaction.request().map_or(0, MemcachedRequest::weight);
             emit::emit(transaction, false, out);
         });
     }
 
     /// Begins a response at `spot`.
     #[inline]
-    pub(super) fn begin_answering(&mut self, spot: Spot) -> Answering {
-        let class = self.transactions.request_of(spot).map_or(Class::Any, |request| request.class);
+    pub(super) fn begin_answering(&mut self, spot: ResponseSlot) -> MemcachedOpenResponse {
+        let class =
+            self.transactions.request_of(spot).map_or(MemcachedCommandClass::Any, |request| request.class);
         self.server.found = false;
-        Answering { spot, class, cursor: Cursor::default(), ends: Ends::WithValue }
+        MemcachedOpenResponse {
+            spot,
+            class,
+            cursor: MemcachedKeyCursor::default(),
+            ends: MemcachedResponseEnd::WithValue,
+        }
     }
 
     /// The response in progress, if it is still held.
     #[inline]
-    pub(super) fn response_mut(&mut self) -> Option<&mut Response> {
+    pub(super) fn response_mut(&mut self) -> Option<&mut MemcachedResponse> {
         self.transactions.response_mut(self.answering?.spot)
     }
 
@@ -110,7 +121,7 @@ impl Connection {
     #[inline]
     pub(super) fn key_came(&mut self, key: &[u8], value_bytes: u64) {
         let Some(answering) = &mut self.answering else { return };
-        if let Spot::With(number) = answering.spot
+        if let ResponseSlot::With(number) = answering.spot
             && let Some(request) = self.transactions.request_mut(number)
             && request.keys.came(key, value_bytes, &mut answering.cursor)
         {
@@ -122,16 +133,22 @@ impl Connection {
     }
 
     /// Ends the response in progress.
-    pub(super) fn finish_response(&mut self, end: TcpSeq, out: &mut Output<'_>) {
-        let Some(Answering { spot, class, .. }) = self.answering.take() else { return };
+    pub(super) fn finish_response(&mut self, end: TcpSeq, out: &mut ParserOutput<'_>) {
+        let Some(MemcachedOpenResponse { spot, class, .. }) = self.answering.take() else { return };
         let status =
             self.transactions.finish_response(spot, Some(end)).map(|response| response.status(class));
         match (class, status) {
-            (Class::Watch, Some(Status::Ok)) => self.server.state = State::Over,
+            (MemcachedCommandClass::Watch, Some(MemcachedStatus::Ok)) => {
+                self.server.state = MemcachedStreamState::Over
+            }
             (
-                Class::Storage | Class::MetaSet,
-                Some(Status::Error | Status::ClientError | Status::ServerError),
-            ) if self.transactions.request_of(spot).is_some_and(|r| r.refused == Refused::MayBeRead) => {
+                MemcachedCommandClass::Storage | MemcachedCommandClass::MetaSet,
+                Some(MemcachedStatus::Error | MemcachedStatus::ClientError | MemcachedStatus::ServerError),
+            ) if self
+                .transactions
+                .request_of(spot)
+                .is_some_and(|r| r.refused == RefusedValuePolicy::MayBeRead) =>
+            {
                 // Each line of the value may be answered.
                 self.transactions.lose(Direction::ServerToClient);
             }
@@ -144,7 +161,7 @@ impl Connection {
     pub(super) fn cut_response(&mut self) {
         let Some(answering) = self.answering.take() else { return };
         if let Some(response) = self.transactions.finish_response(answering.spot, None) {
-            response.seen = Seen::Cut;
+            response.seen = MessageCompleteness::Cut;
         }
     }
 
@@ -156,9 +173,10 @@ impl Connection {
         left: u64,
         ts: Option<Timestamp>,
         end: TcpSeq,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
-        self.lane(direction).state = if left == 0 { State::Between } else { State::Value(left) };
+        self.lane(direction).state =
+            if left == 0 { MemcachedStreamState::Between } else { MemcachedStreamState::Value(left) };
         match direction {
             Direction::ClientToServer => {
                 if let (Some(ts), Some(request)) = (ts, self.transactions.request_mut(self.request)) {
@@ -172,7 +190,7 @@ impl Connection {
                 if let (Some(ts), Some(response)) = (ts, self.response_mut()) {
                     response.extend(ts);
                 }
-                if left == 0 && self.answering.is_some_and(|a| a.ends == Ends::WithValue) {
+                if left == 0 && self.answering.is_some_and(|a| a.ends == MemcachedResponseEnd::WithValue) {
                     self.finish_response(end, out);
                 }
             }
@@ -181,21 +199,23 @@ impl Connection {
 
     /// Whether the gap after a value is exactly the end of its response: only `END\r\n` can follow the last
     /// requested key.
-    pub(super) fn ends_in_gap(&mut self, gap: Gap, out: &mut Output<'_>) -> bool {
+    pub(super) fn ends_in_gap(&mut self, gap: StreamGap, out: &mut ParserOutput<'_>) -> bool {
         const END: &[u8] = b"END\r\n";
         let head = &self.server.head;
-        let Some(answering) = self.answering.filter(|a| a.class == Class::Retrieval) else { return false };
+        let Some(answering) = self.answering.filter(|a| a.class == MemcachedCommandClass::Retrieval) else {
+            return false;
+        };
         let all_came =
             self.transactions.request_of(answering.spot).is_some_and(|r| answering.cursor.is_behind(&r.keys));
         if !all_came || !END.starts_with(head) || gap.len != (END.len() - head.len()) as u64 {
             return false;
         }
         self.server.head.clear();
-        (self.server.span, self.server.state) = (None, State::Between);
+        (self.server.span, self.server.state) = (None, MemcachedStreamState::Between);
         if let Some(response) = self.response_mut() {
             response.seen.miss(gap.ts != response.last);
             response.last = response.last.max(gap.ts);
-            response.end_with(super::reply::Kind::End);
+            response.end_with(super::reply::MemcachedReplyKind::End);
         }
         self.finish_response(gap.after(gap.len), out);
         true
@@ -203,19 +223,21 @@ impl Connection {
 
     /// Writes finished transactions.
     #[inline]
-    pub(super) fn flush(&mut self, out: &mut Output<'_>) {
-        let Connection { transactions, weight, start, opaques, evicted, .. } = self;
+    pub(super) fn flush(&mut self, out: &mut ParserOutput<'_>) {
+        let MemcachedConnection { transactions, weight, start, opaques, evicted, .. } = self;
         transactions.hand_out(|transaction| {
             if transaction.is_separated() {
                 out.counters.separated_halves += 1;
                 return;
             }
-            *weight -= transaction.request().map_or(0, Request::weight);
+            *weight -= transaction.request().map_or(0, MemcachedRequest::weight);
             out.request = transaction.request_seq();
-            if emit::emit(transaction, *start == Start::Midway, out) == emit::Written::Pair {
-                *start = Start::Behind;
+            if emit::emit(transaction, *start == MemcachedJoinState::Midway, out)
+                == emit::MemcachedTupleKind::Pair
+            {
+                *start = MemcachedJoinState::Behind;
             }
-            if transaction.outcome() == Outcome::BrokenOff
+            if transaction.outcome() == TransactionOutcome::BrokenOff
                 && opaques.are_unique()
                 && let Some(request) = transaction.request()
             {

@@ -9,14 +9,14 @@ const RISING_MIN: u8 = 4;
 
 /// Opaques of a client so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Opaques {
+pub struct OpaqueSequence {
     last: Option<u32>,
     seen: u8,
     rises: bool,
     rises_swapped: bool,
 }
 
-impl Opaques {
+impl OpaqueSequence {
     /// Records the next request's opaque.
     #[inline]
     pub fn note(&mut self, opaque: u32) {
@@ -44,9 +44,9 @@ impl Opaques {
 
 /// The opaques of the last requests that were evicted while opaques were unique, ascending.
 #[derive(Debug, Default)]
-pub struct Evicted(VecDeque<u32>);
+pub struct EvictedOpaques(VecDeque<u32>);
 
-impl Evicted {
+impl EvictedOpaques {
     /// Adds an evicted request.
     #[cold]
     pub fn push(&mut self, opaque: u32) {
@@ -58,7 +58,7 @@ impl Evicted {
 
     /// Whether a request with this opaque was evicted.
     #[inline]
-    pub fn contains(&self, opaque: u32, all: Opaques) -> bool {
+    pub fn contains(&self, opaque: u32, all: OpaqueSequence) -> bool {
         !self.0.is_empty()
             && self.0.binary_search_by_key(&all.order(opaque), |other| all.order(*other)).is_ok()
     }

@@ -1,13 +1,13 @@
 //! Redaction of unknown commands: the first word of a line may be anything, including part of a value.
 
-use tuple::{Fold, Secret};
+use tuple::{RedactionSecret, TextFold};
 
 use super::command::is_known_name;
 
 /// Redaction of command names: a name that is not a memcached command becomes a hash.
-pub const COMMAND_WORDS: Fold = Fold { name: "command", fold: command };
+pub const COMMAND_WORDS: TextFold = TextFold { name: "command", fold: command };
 
-fn command(secret: &Secret, name: &[u8], out: &mut Vec<u8>) {
+fn command(secret: &RedactionSecret, name: &[u8], out: &mut Vec<u8>) {
     match is_known_name(name) {
         true => out.extend_from_slice(name),
         false => secret.push_hash(name, out),
@@ -20,7 +20,7 @@ mod tests {
 
     #[test]
     fn unknown_words_are_hashes() {
-        let secret = Secret::new(&[7; 16]);
+        let secret = RedactionSecret::new(&[7; 16]);
         for (name, is_kept) in
             [("get", true), ("mg", true), ("getkq", true), ("GET", false), ("alice@example.org", false)]
         {

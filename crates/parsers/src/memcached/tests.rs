@@ -1,11 +1,11 @@
 //! Conversations with the complete parser: text and meta commands here; the binary protocol, UDP, and missing
 //! or hostile bytes in separate files.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::Timestamp;
 
 use super::*;
-use crate::dialogue::Dialogue;
+use crate::dialogue::ParserDialogue;
 use Direction::{ClientToServer as C, ServerToClient as S};
 
 mod binary;
@@ -14,12 +14,12 @@ mod udp;
 
 const FIELDS: &[&str] = &["command", "cache_key", "hit", "value_bytes", "status", "quality"];
 
-fn dialogue(fields: &[&'static str]) -> Dialogue {
-    Dialogue::new(&PROTOCOL, schema(), ALL, fields)
+fn dialogue(fields: &[&'static str]) -> ParserDialogue {
+    ParserDialogue::new(&PROTOCOL, schema(), ALL, fields)
 }
 
 /// A dialogue whose client has waited for each response, and the number of tuples so far.
-fn waiting_client(fields: &[&'static str]) -> (Dialogue, usize) {
+fn waiting_client(fields: &[&'static str]) -> (ParserDialogue, usize) {
     let mut d = dialogue(fields);
     for _ in 0..4 {
         d.client("mn\r\n").server("MN\r\n");
@@ -363,7 +363,7 @@ fn waiting_requests_are_bounded() {
 }
 
 /// `n` pipelined requests and their responses.
-fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) {
+fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::ParserCounters) {
     let requests: String = (0..n).map(|i| format!("get k{i}\r\n")).collect();
     let response =
         |i| if i % 3 == 0 { "END\r\n".to_owned() } else { format!("VALUE k{i} 0 1\r\nx\r\nEND\r\n") };
@@ -376,8 +376,8 @@ fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) 
 
 #[test]
 fn a_pipeline_of_100_000_requests() {
-    let (rows, counters) = pipeline(100_000, crate::Limits::default().outstanding_max);
-    assert_eq!((rows.len(), counters), (100_000, crate::Counters::default()));
+    let (rows, counters) = pipeline(100_000, crate::ParserLimits::default().outstanding_max);
+    assert_eq!((rows.len(), counters), (100_000, crate::ParserCounters::default()));
     assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("k{i} {} exact", i % 3 > 0)));
 }
 
@@ -396,7 +396,7 @@ fn evicted_requests_are_counted_once() {
 
 #[test]
 fn only_reads_where_only_reads_are_wanted() {
-    let mut d = Dialogue::new(&PROTOCOL, schema_get(), GET_ONLY, &["command"]);
+    let mut d = ParserDialogue::new(&PROTOCOL, schema_get(), GET_ONLY, &["command"]);
     d.client("set a 0 0 1\r\nx\r\nget a\r\nmg a\r\nversion\r\n")
         .server("STORED\r\nEND\r\nEN\r\nVERSION 1\r\n");
     assert_eq!(d.rows(), ["get", "mg"]);
@@ -424,7 +424,7 @@ fn times_are_those_of_first_and_last_bytes() {
 /// Not a measurement: the run time shows that a long connection needs only a few buffers.
 #[test]
 fn a_long_connection() {
-    let mut parser = Parser::default();
+    let mut parser = MemcachedParser::default();
     let flow_end = |n| wire::Endpoint { addr: wire::Addr::v4([10, 0, 0, n]), port: 11211 };
     let flow = crate::FlowContext {
         id: 1,
@@ -438,9 +438,10 @@ fn a_long_connection() {
         vlan: None,
         proxied: None,
     };
-    let mut counters = crate::Counters::default();
+    let mut counters = crate::ParserCounters::default();
     let schema = std::sync::Arc::new(schema());
-    let mut taps = [crate::Tap::new(ALL, tuple::TupleWriter::new(schema.clone(), &[field::HIT]))];
+    let mut taps =
+        [crate::ParserSubscription::new(ALL, tuple::TupleWriter::new(schema.clone(), &[field::HIT]))];
     let mut rows = 0;
     let (asked, told) = (
         b"get some:key:of:usual:length\r\n",
@@ -449,9 +450,12 @@ fn a_long_connection() {
     let [mut client, mut server] = [wire::TcpSeq(1), wire::TcpSeq(1)];
     for i in 0..20_000 {
         let now = Timestamp(i * 1000);
-        let mut out = Output::new(&flow, now, &mut counters, &mut taps);
-        let segment =
-            |bytes, seq, ack| crate::Segment { bytes, ts: now, place: Place { seq, ack: Some(ack) } };
+        let mut out = ParserOutput::new(&flow, now, &mut counters, &mut taps);
+        let segment = |bytes, seq, ack| crate::StreamSegment {
+            bytes,
+            ts: now,
+            place: StreamPlace { seq, ack: Some(ack) },
+        };
         let question = segment(asked, client, server);
         client = question.end();
         parser.on_bytes(C, question, &mut out);
@@ -463,5 +467,5 @@ fn a_long_connection() {
         }
     }
     assert_eq!(rows + taps[0].writer.finish().rows(), 20_000);
-    assert_eq!(counters, crate::Counters::default());
+    assert_eq!(counters, crate::ParserCounters::default());
 }

@@ -3,19 +3,23 @@
 //! Parses lines as the server does (memcached's proto_text.c and proto_parser.c): a command rejected before
 //! its value length is known has no value, so the next line is a command.
 
-use flow::Place;
+use flow::StreamPlace;
 use memchr::memchr;
 use wire::TcpSeq;
 
-use super::command::{Class, Command, Word};
-use super::connection::Connection;
-use super::lane::State;
-use super::messages::{Answering, Ends};
-use super::reply::{Kind, Reply};
-use super::transaction::{self, Asked, KEY_MAX, Label, Refused, Said};
-use super::words::{MetaFlags, Words, block_length, is_signed_number, meta_flags, number, without_end};
-use crate::pairing::{Expects, Spot};
-use crate::{Direction, Output, Segment, Span};
+use super::byte_stream::MemcachedStreamState;
+use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedTextCommand};
+use super::connection::MemcachedConnection;
+use super::messages::{MemcachedOpenResponse, MemcachedResponseEnd};
+use super::reply::{MemcachedReply, MemcachedReplyKind};
+use super::transaction::{
+    self, KEY_MAX, MemcachedRequestHead, MemcachedRequestLabel, MemcachedResponseSummary, RefusedValuePolicy,
+};
+use super::words::{
+    MemcachedWords, MetaFlags, block_length, is_signed_number, meta_flags, number, without_end,
+};
+use crate::pairing::{ResponseExpectation, ResponseSlot};
+use crate::{Direction, MessageSpan, ParserOutput, StreamSegment};
 
 /// Maximum bytes of a line that are read; servers accept more only for `get` and `gets`.
 const LINE_MAX: usize = 64 * 1024;
@@ -24,34 +28,38 @@ const NAME_MAX: usize = 64;
 
 /// A line without its line end, and its position.
 #[derive(Clone, Copy)]
-struct Line<'a> {
+struct MemcachedTextLine<'a> {
     text: &'a [u8],
-    span: Span,
-    place: Place,
+    span: MessageSpan,
+    place: StreamPlace,
     /// Position after its end.
     end: TcpSeq,
 }
 
-impl Connection {
+impl MemcachedConnection {
     /// Handles the next text bytes of one direction, which begin or continue a line; returns the number
     /// consumed.
     #[inline]
     pub(super) fn read_text(
         &mut self,
         direction: Direction,
-        segment: Segment<'_>,
-        out: &mut Output<'_>,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> usize {
-        let Segment { bytes, ts, place } = segment;
+        let StreamSegment { bytes, ts, place } = segment;
         let lane = self.lane(direction);
         let Some(end) = memchr(b'\n', bytes) else {
             lane.hold(segment, LINE_MAX, out);
             return bytes.len();
         };
         let line = segment.first(end + 1);
-        if lane.state == State::Between && line.bytes.len() <= LINE_MAX {
+        if lane.state == MemcachedStreamState::Between && line.bytes.len() <= LINE_MAX {
             let text = without_end(line.bytes);
-            self.on_line(direction, Line { text, span: Span::at(ts), place, end: line.end() }, out);
+            self.on_line(
+                direction,
+                MemcachedTextLine { text, span: MessageSpan::at(ts), place, end: line.end() },
+                out,
+            );
         } else {
             self.on_held_line(direction, line, out);
         }
@@ -60,21 +68,25 @@ impl Connection {
 
     /// Handles the rest of a partly held line, or a line that is too long.
     #[cold]
-    fn on_held_line(&mut self, direction: Direction, rest: Segment<'_>, out: &mut Output<'_>) {
+    fn on_held_line(&mut self, direction: Direction, rest: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         let lane = self.lane(direction);
         lane.hold(rest, LINE_MAX, out);
-        let (is_cut, place) = (lane.state == State::LongHead, lane.place);
+        let (is_cut, place) = (lane.state == MemcachedStreamState::LongHead, lane.place);
         let (mut head, span) = lane.take(rest.ts);
         if is_cut {
             // The last word is incomplete.
             head.truncate(head.iter().rposition(|b| *b == b' ').unwrap_or(head.len()));
         }
-        self.on_line(direction, Line { text: without_end(&head), span, place, end: rest.end() }, out);
+        self.on_line(
+            direction,
+            MemcachedTextLine { text: without_end(&head), span, place, end: rest.end() },
+            out,
+        );
         self.lane(direction).give_back(head);
     }
 
     #[inline]
-    fn on_line(&mut self, direction: Direction, line: Line<'_>, out: &mut Output<'_>) {
+    fn on_line(&mut self, direction: Direction, line: MemcachedTextLine<'_>, out: &mut ParserOutput<'_>) {
         match direction {
             Direction::ClientToServer => self.on_request_line(line, out),
             Direction::ServerToClient => self.on_reply_line(line, out),
@@ -82,32 +94,38 @@ impl Connection {
     }
 
     #[inline]
-    fn on_request_line(&mut self, line: Line<'_>, out: &mut Output<'_>) {
-        let mut words = Words(line.text);
+    fn on_request_line(&mut self, line: MemcachedTextLine<'_>, out: &mut ParserOutput<'_>) {
+        let mut words = MemcachedWords(line.text);
         let name = words.next().unwrap_or_default();
-        let Some((command, word)) = Command::of_word(name).and_then(|c| Some((c, c.word()?))) else {
+        let Some((command, word)) = MemcachedCommand::of_word(name).and_then(|c| Some((c, c.word()?))) else {
             return self.on_unknown(name, line, out);
         };
-        let mut asked = Asked { command, class: word.class, ..Asked::default() };
+        let mut asked =
+            MemcachedRequestHead { command, class: word.class, ..MemcachedRequestHead::default() };
         let mut value = 0;
         match word.class {
-            Class::Retrieval => {
+            MemcachedCommandClass::Retrieval => {
                 let request = self.begin_request(&asked, line.span, line.place);
                 words
                     .skip(usize::from(word.key_after.unwrap_or(0)))
                     .for_each(|key| request.keys.push(key, None));
             }
-            Class::Storage => value = self.on_storage(asked, words, line),
-            Class::MetaGet
-            | Class::MetaSet
-            | Class::MetaDelete
-            | Class::MetaArithmetic
-            | Class::MetaDebug => value = self.on_meta(asked, words, line),
+            MemcachedCommandClass::Storage => value = self.on_storage(asked, words, line),
+            MemcachedCommandClass::MetaGet
+            | MemcachedCommandClass::MetaSet
+            | MemcachedCommandClass::MetaDelete
+            | MemcachedCommandClass::MetaArithmetic
+            | MemcachedCommandClass::MetaDebug => value = self.on_meta(asked, words, line),
             class => {
-                let may_be_silent =
-                    matches!(class, Class::Deletion | Class::Arithmetic | Class::Touch | Class::Admin);
-                if class == Class::Farewell || may_be_silent && says_noreply(line.text) {
-                    asked.expects = Expects::Nothing;
+                let may_be_silent = matches!(
+                    class,
+                    MemcachedCommandClass::Deletion
+                        | MemcachedCommandClass::Arithmetic
+                        | MemcachedCommandClass::Touch
+                        | MemcachedCommandClass::Admin
+                );
+                if class == MemcachedCommandClass::Farewell || may_be_silent && says_noreply(line.text) {
+                    asked.expects = ResponseExpectation::Nothing;
                 }
                 asked.class = class_of_subcommand(word, words);
                 let request = self.begin_request(&asked, line.span, line.place);
@@ -124,7 +142,12 @@ impl Connection {
     /// Handles `set key flags exptime bytes [cas] [noreply]` and similar commands; returns the number of
     /// bytes after the line.
     #[inline]
-    fn on_storage(&mut self, mut asked: Asked<'_>, mut words: Words<'_>, line: Line<'_>) -> u64 {
+    fn on_storage(
+        &mut self,
+        mut asked: MemcachedRequestHead<'_>,
+        mut words: MemcachedWords<'_>,
+        line: MemcachedTextLine<'_>,
+    ) -> u64 {
         let [key, flags, exptime, bytes] = std::array::from_fn(|_| words.next());
         asked.value_bytes = bytes.and_then(block_length);
         let needs_cas = asked.command.name() == Some(b"cas");
@@ -135,7 +158,7 @@ impl Connection {
         asked.refused = refused(sound);
         // Too few words give `ERROR`, regardless of the last one.
         if bytes.is_some() && says_noreply(line.text) {
-            asked.expects = Expects::Nothing;
+            asked.expects = ResponseExpectation::Nothing;
         }
         let request = self.begin_request(&asked, line.span, line.place);
         if let Some(key) = key {
@@ -145,9 +168,14 @@ impl Connection {
     }
 
     /// Handles `mg key flags…`, `ms key bytes flags…`; returns the number of bytes after the line.
-    fn on_meta<'a>(&mut self, mut asked: Asked<'a>, mut words: Words<'a>, line: Line<'_>) -> u64 {
+    fn on_meta<'a>(
+        &mut self,
+        mut asked: MemcachedRequestHead<'a>,
+        mut words: MemcachedWords<'a>,
+        line: MemcachedTextLine<'_>,
+    ) -> u64 {
         let key = words.next();
-        if asked.class == Class::MetaSet {
+        if asked.class == MemcachedCommandClass::MetaSet {
             let mut ahead = words;
             let first = ahead.next().unwrap_or_default();
             // Versions 1.6.0 to 1.6.8 had the length as a flag: `ms key S5 T0`.
@@ -158,7 +186,8 @@ impl Connection {
         }
         let MetaFlags { expects, key_form, echo, tag } = meta_flags(words);
         (asked.expects, asked.key_form, asked.echo) = (expects, key_form, echo);
-        asked.label = tag.map_or((Label::None, &b""[..]), |tag| (Label::Tag, tag));
+        asked.label =
+            tag.map_or((MemcachedRequestLabel::None, &b""[..]), |tag| (MemcachedRequestLabel::Tag, tag));
         let request = self.begin_request(&asked, line.span, line.place);
         if let Some(key) = key {
             request.keys.push(key, None);
@@ -168,16 +197,21 @@ impl Connection {
 
     /// Handles an unknown command, which is answered with `ERROR`.
     #[cold]
-    fn on_unknown(&mut self, name: &[u8], line: Line<'_>, out: &mut Output<'_>) {
-        let label = (Label::Name, &name[..name.len().min(NAME_MAX)]);
-        let asked = Asked { command: Command::Other, class: Class::Any, label, ..Asked::default() };
+    fn on_unknown(&mut self, name: &[u8], line: MemcachedTextLine<'_>, out: &mut ParserOutput<'_>) {
+        let label = (MemcachedRequestLabel::Name, &name[..name.len().min(NAME_MAX)]);
+        let asked = MemcachedRequestHead {
+            command: MemcachedCommand::Other,
+            class: MemcachedCommandClass::Any,
+            label,
+            ..MemcachedRequestHead::default()
+        };
         self.begin_request(&asked, line.span, line.place);
         self.read_request(0, line.end, out);
     }
 
     #[inline]
-    fn on_reply_line(&mut self, line: Line<'_>, out: &mut Output<'_>) {
-        let reply = Reply::read(line.text);
+    fn on_reply_line(&mut self, line: MemcachedTextLine<'_>, out: &mut ParserOutput<'_>) {
+        let reply = MemcachedReply::read(line.text);
         if self.answering.is_none() {
             self.answering = self.begin_reply(&reply, line, out);
         } else if let Some(response) = self.response_mut() {
@@ -187,14 +221,14 @@ impl Connection {
             return self.not_a_head(Direction::ServerToClient, out);
         };
         match reply.kind {
-            Kind::Value => {
-                answering.ends = Ends::Later;
-                self.server.state = State::Value(reply.bytes.saturating_add(2));
+            MemcachedReplyKind::Value => {
+                answering.ends = MemcachedResponseEnd::Later;
+                self.server.state = MemcachedStreamState::Value(reply.bytes.saturating_add(2));
                 self.key_came(reply.key, reply.bytes);
             }
-            Kind::Va => {
-                answering.ends = Ends::WithValue;
-                self.server.state = State::Value(reply.bytes.saturating_add(2));
+            MemcachedReplyKind::Va => {
+                answering.ends = MemcachedResponseEnd::WithValue;
+                self.server.state = MemcachedStreamState::Value(reply.bytes.saturating_add(2));
                 if let Some(response) = self.response_mut() {
                     response.value_bytes = Some(reply.bytes);
                     response.end_with(reply.kind);
@@ -212,16 +246,21 @@ impl Connection {
 
     /// Handles the first line of a response. `None`: it cannot be one.
     #[inline]
-    fn begin_reply(&mut self, reply: &Reply<'_>, line: Line<'_>, out: &mut Output<'_>) -> Option<Answering> {
-        if reply.kind == Kind::Other {
+    fn begin_reply(
+        &mut self,
+        reply: &MemcachedReply<'_>,
+        line: MemcachedTextLine<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> Option<MemcachedOpenResponse> {
+        if reply.kind == MemcachedReplyKind::Other {
             let asked = self.transactions.next_to_answer(line.place)?;
             reply.kind.answers(asked.class).then_some(())?;
         }
         let was_exact = self.transactions.is_exact();
         let fit = |request: &_| transaction::fit_reply(request, reply);
         let (spot, response) = self.transactions.response(line.span.first, line.place, fit);
-        response.become_one(Said::Text { first: reply.kind, last: None }, line.span.last);
-        if let Spot::Apart(_) = spot {
+        response.become_one(MemcachedResponseSummary::Text { first: reply.kind, last: None }, line.span.last);
+        if let ResponseSlot::Apart(_) = spot {
             response.keep_flags(reply.flags);
             out.counters.malformed_messages += u64::from(was_exact && !self.transactions.is_exact());
         }
@@ -229,8 +268,8 @@ impl Connection {
     }
 }
 
-fn refused(sound: bool) -> Refused {
-    if sound { Refused::Skipped } else { Refused::MayBeRead }
+fn refused(sound: bool) -> RefusedValuePolicy {
+    if sound { RefusedValuePolicy::Skipped } else { RefusedValuePolicy::MayBeRead }
 }
 
 /// Whether `noreply` is the last word.
@@ -240,9 +279,9 @@ fn says_noreply(text: &[u8]) -> bool {
 }
 
 /// Class of a command with a subcommand: dumps of `lru_crawler` have many lines.
-fn class_of_subcommand(word: &Word, mut words: Words<'_>) -> Class {
+fn class_of_subcommand(word: &MemcachedTextCommand, mut words: MemcachedWords<'_>) -> MemcachedCommandClass {
     match (word.name, words.next()) {
-        (b"lru_crawler", Some(b"metadump" | b"mgdump")) => Class::Lines,
+        (b"lru_crawler", Some(b"metadump" | b"mgdump")) => MemcachedCommandClass::Lines,
         _ => word.class,
     }
 }

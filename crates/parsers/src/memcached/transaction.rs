@@ -2,11 +2,11 @@
 
 use wire::Timestamp;
 
-use super::command::{Class, Command, Status};
-use super::keys::Keys;
-use super::reply::{Kind, Reply};
-use super::words::Words;
-use crate::pairing::{Answers, Expects, Fit, Seen};
+use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedStatus};
+use super::keys::MemcachedKeys;
+use super::reply::{MemcachedReply, MemcachedReplyKind};
+use super::words::MemcachedWords;
+use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseExpectation, ResponseMatch};
 
 /// Maximum keys stored of a response without a known request.
 const CAME_MAX: usize = 1024;
@@ -17,7 +17,7 @@ const KEPT_BYTES: usize = 256;
 
 /// Encoding of a request's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyForm {
+pub enum MemcachedKeyEncoding {
     #[default]
     Plain,
     Base64,
@@ -25,7 +25,7 @@ pub enum KeyForm {
 
 /// Parts of a meta command that its response repeats, besides its opaque token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Echo {
+pub enum MetaKeyEcho {
     #[default]
     Nothing,
     Key,
@@ -33,7 +33,7 @@ pub enum Echo {
 
 /// Treatment of the value of a rejected request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedValuePolicy {
     /// It is skipped.
     #[default]
     Skipped,
@@ -43,7 +43,7 @@ pub enum Refused {
 
 /// Kind of the text stored besides the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Label {
+pub enum MemcachedRequestLabel {
     #[default]
     None,
     /// Name of an unknown command.
@@ -54,15 +54,15 @@ pub enum Label {
 
 /// One request.
 #[derive(Debug, Default)]
-pub struct Request {
-    pub command: Command,
-    pub class: Class,
-    pub expects: Expects,
-    pub key_form: KeyForm,
-    pub echo: Echo,
-    pub refused: Refused,
-    pub seen: Seen,
-    label: Label,
+pub struct MemcachedRequest {
+    pub command: MemcachedCommand,
+    pub class: MemcachedCommandClass,
+    pub expects: ResponseExpectation,
+    pub key_form: MemcachedKeyEncoding,
+    pub echo: MetaKeyEcho,
+    pub refused: RefusedValuePolicy,
+    pub seen: MessageCompleteness,
+    label: MemcachedRequestLabel,
     /// Binary: number repeated in its response.
     pub opaque: u32,
     /// Length of its value.
@@ -70,32 +70,43 @@ pub struct Request {
     /// Arrival of its last byte so far.
     pub last: Timestamp,
     /// Requested keys, with the lengths of returned values.
-    pub keys: Keys,
+    pub keys: MemcachedKeys,
     text: Vec<u8>,
 }
 
 /// Contents of a request's line or header.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
-    pub command: Command,
-    pub class: Class,
-    pub expects: Expects,
-    pub key_form: KeyForm,
-    pub echo: Echo,
-    pub refused: Refused,
+pub struct MemcachedRequestHead<'a> {
+    pub command: MemcachedCommand,
+    pub class: MemcachedCommandClass,
+    pub expects: ResponseExpectation,
+    pub key_form: MemcachedKeyEncoding,
+    pub echo: MetaKeyEcho,
+    pub refused: RefusedValuePolicy,
     pub opaque: u32,
     pub value_bytes: Option<u64>,
-    pub label: (Label, &'a [u8]),
+    pub label: (MemcachedRequestLabel, &'a [u8]),
 }
 
-impl Request {
+impl MemcachedRequest {
     /// Replaces the contents by `asked`, without keys.
     #[inline]
-    pub fn become_one(&mut self, asked: &Asked<'_>, last: Timestamp) {
-        let Asked { command, class, expects, key_form, echo, refused, opaque, value_bytes, label } = *asked;
+    pub fn become_one(&mut self, asked: &MemcachedRequestHead<'_>, last: Timestamp) {
+        let MemcachedRequestHead {
+            command,
+            class,
+            expects,
+            key_form,
+            echo,
+            refused,
+            opaque,
+            value_bytes,
+            label,
+        } = *asked;
         (self.command, self.class, self.expects) = (command, class, expects);
         (self.key_form, self.echo, self.refused) = (key_form, echo, refused);
-        (self.seen, self.opaque, self.value_bytes, self.last) = (Seen::Whole, opaque, value_bytes, last);
+        (self.seen, self.opaque, self.value_bytes, self.last) =
+            (MessageCompleteness::Whole, opaque, value_bytes, last);
         self.keys.clear();
         self.text.clear();
         self.label = label.0;
@@ -111,11 +122,15 @@ impl Request {
 
     /// Name of the command.
     pub fn name(&self) -> &[u8] {
-        self.command.name().unwrap_or(if self.label == Label::Name { &self.text } else { b"" })
+        self.command.name().unwrap_or(if self.label == MemcachedRequestLabel::Name {
+            &self.text
+        } else {
+            b""
+        })
     }
 
     fn tag(&self) -> Option<&[u8]> {
-        (self.label == Label::Tag).then_some(&self.text)
+        (self.label == MemcachedRequestLabel::Tag).then_some(&self.text)
     }
 
     /// Memory in use, in bytes.
@@ -126,14 +141,14 @@ impl Request {
 
     /// Whether its response, unless an error, repeats a part of it.
     fn has_mark(&self) -> bool {
-        self.label == Label::Tag || self.echo == Echo::Key
+        self.label == MemcachedRequestLabel::Tag || self.echo == MetaKeyEcho::Key
     }
 
     /// Whether it matches this binary command.
     #[inline]
     pub fn is_named(&self, opcode: u8, opaque: u32, key: &[u8]) -> bool {
         let has_key = || key.is_empty() || self.keys.get(0).is_none_or(|(asked, _)| asked == key);
-        self.command == Command::Binary(opcode) && self.opaque == opaque && has_key()
+        self.command == MemcachedCommand::Binary(opcode) && self.opaque == opaque && has_key()
     }
 
     /// Frees memory above the limit.
@@ -148,42 +163,42 @@ impl Request {
 
 /// Contents of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Said {
+pub enum MemcachedResponseSummary {
     /// Not seen.
     #[default]
     Nothing,
     /// Its first and last line.
-    Text { first: Kind, last: Option<Kind> },
+    Text { first: MemcachedReplyKind, last: Option<MemcachedReplyKind> },
     /// A header.
-    Binary { opcode: u8, opaque: u32, status: Status },
+    Binary { opcode: u8, opaque: u32, status: MemcachedStatus },
 }
 
 /// One response.
 #[derive(Debug, Default)]
-pub struct Response {
-    pub said: Said,
-    pub seen: Seen,
+pub struct MemcachedResponse {
+    pub said: MemcachedResponseSummary,
+    pub seen: MessageCompleteness,
     /// Length of its value, if not stored per key.
     pub value_bytes: Option<u64>,
     /// Arrival of its last byte so far.
     pub last: Timestamp,
     /// Returned keys, while the request is unknown.
-    pub came: Keys,
+    pub came: MemcachedKeys,
     /// Flags of a meta response, while the request is unknown.
     flags: Vec<u8>,
 }
 
-impl Response {
+impl MemcachedResponse {
     /// Resets to an empty response.
     #[inline]
-    pub fn become_one(&mut self, said: Said, last: Timestamp) {
-        (self.said, self.seen, self.value_bytes, self.last) = (said, Seen::Whole, None, last);
+    pub fn become_one(&mut self, said: MemcachedResponseSummary, last: Timestamp) {
+        (self.said, self.seen, self.value_bytes, self.last) = (said, MessageCompleteness::Whole, None, last);
         self.came.clear();
         self.flags.clear();
     }
 
     /// Stores the flags that identify the request.
-    pub fn keep_flags(&mut self, flags: Words<'_>) {
+    pub fn keep_flags(&mut self, flags: MemcachedWords<'_>) {
         self.flags.extend_from_slice(flags.0);
     }
 
@@ -203,27 +218,29 @@ impl Response {
 
     /// Records its last line.
     #[inline]
-    pub fn end_with(&mut self, kind: Kind) {
-        if let Said::Text { last, .. } = &mut self.said {
+    pub fn end_with(&mut self, kind: MemcachedReplyKind) {
+        if let MemcachedResponseSummary::Text { last, .. } = &mut self.said {
             *last = Some(kind);
         }
     }
 
     /// Status for a command of this class; for a retrieval, of the keys that were not returned.
-    pub fn status(&self, class: Class) -> Status {
+    pub fn status(&self, class: MemcachedCommandClass) -> MemcachedStatus {
         match self.said {
-            Said::Text { last: Some(kind), .. } => kind.status(class),
-            Said::Binary { status, .. } => status,
-            Said::Text { last: None, .. } | Said::Nothing => Status::Unknown,
+            MemcachedResponseSummary::Text { last: Some(kind), .. } => kind.status(class),
+            MemcachedResponseSummary::Binary { status, .. } => status,
+            MemcachedResponseSummary::Text { last: None, .. } | MemcachedResponseSummary::Nothing => {
+                MemcachedStatus::Unknown
+            }
         }
     }
 
     /// The command it names or implies.
-    pub fn command(&self) -> Command {
+    pub fn command(&self) -> MemcachedCommand {
         match self.said {
-            Said::Binary { opcode, .. } => Command::Binary(opcode),
-            Said::Text { first, .. } => first.command().unwrap_or_default(),
-            Said::Nothing => Command::Unseen,
+            MemcachedResponseSummary::Binary { opcode, .. } => MemcachedCommand::Binary(opcode),
+            MemcachedResponseSummary::Text { first, .. } => first.command().unwrap_or_default(),
+            MemcachedResponseSummary::Nothing => MemcachedCommand::Unseen,
         }
     }
 
@@ -237,68 +254,81 @@ impl Response {
     }
 }
 
-impl Answers<Request> for Response {
-    fn fit(&self, request: &Request) -> Fit {
+impl RequestMatcher<MemcachedRequest> for MemcachedResponse {
+    fn fit(&self, request: &MemcachedRequest) -> ResponseMatch {
         match self.said {
             // Keys beyond the limit cannot be compared.
-            _ if self.came.len() >= CAME_MAX => Fit::No,
-            Said::Binary { opcode, opaque, .. } => {
+            _ if self.came.len() >= CAME_MAX => ResponseMatch::No,
+            MemcachedResponseSummary::Binary { opcode, opaque, .. } => {
                 let key = self.came.get(0).map_or(&b""[..], |(key, _)| key);
                 fit_binary(request, opcode, opaque, key)
             }
-            Said::Text { first: Kind::Value, .. } if !request.keys.has_all(&self.came) => Fit::No,
-            Said::Text { first, .. } => fit_text(request, first, Words(&self.flags)),
-            Said::Nothing => Fit::Maybe,
+            MemcachedResponseSummary::Text { first: MemcachedReplyKind::Value, .. }
+                if !request.keys.has_all(&self.came) =>
+            {
+                ResponseMatch::No
+            }
+            MemcachedResponseSummary::Text { first, .. } => {
+                fit_text(request, first, MemcachedWords(&self.flags))
+            }
+            MemcachedResponseSummary::Nothing => ResponseMatch::Maybe,
         }
     }
 }
 
 /// Whether a reply can be the first line of the response to `request`.
 #[inline]
-pub fn fit_reply(request: &Request, reply: &Reply<'_>) -> Fit {
+pub fn fit_reply(request: &MemcachedRequest, reply: &MemcachedReply<'_>) -> ResponseMatch {
     match reply.kind {
-        Kind::Value if !request.keys.has(reply.key) => Fit::No,
+        MemcachedReplyKind::Value if !request.keys.has(reply.key) => ResponseMatch::No,
         kind => fit_text(request, kind, reply.flags),
     }
 }
 
 #[inline]
-fn fit_text(request: &Request, kind: Kind, flags: Words<'_>) -> Fit {
-    let quiet = request.expects == Expects::Perhaps;
+fn fit_text(
+    request: &MemcachedRequest,
+    kind: MemcachedReplyKind,
+    flags: MemcachedWords<'_>,
+) -> ResponseMatch {
+    let quiet = request.expects == ResponseExpectation::Perhaps;
     if !kind.answers(request.class) || quiet && kind.is_hushed(request.class) {
-        return Fit::No;
+        return ResponseMatch::No;
     }
     if !flags.0.is_empty() {
         return fit_flags(request, flags);
     }
     // If the request has a token or wants its key repeated, only an error comes without it.
-    if quiet && request.has_mark() && !kind.is_error() { Fit::No } else { Fit::Maybe }
+    if quiet && request.has_mark() && !kind.is_error() { ResponseMatch::No } else { ResponseMatch::Maybe }
 }
 
-fn fit_flags(request: &Request, flags: Words<'_>) -> Fit {
-    let mut fit =
-        if request.expects == Expects::Perhaps && request.has_mark() { Fit::No } else { Fit::Maybe };
+fn fit_flags(request: &MemcachedRequest, flags: MemcachedWords<'_>) -> ResponseMatch {
+    let mut fit = if request.expects == ResponseExpectation::Perhaps && request.has_mark() {
+        ResponseMatch::No
+    } else {
+        ResponseMatch::Maybe
+    };
     for word in flags {
         let expected = match word[0] {
             b'O' => request.tag(),
-            b'k' if request.echo == Echo::Key => request.keys.get(0).map(|(key, _)| key),
+            b'k' if request.echo == MetaKeyEcho::Key => request.keys.get(0).map(|(key, _)| key),
             b'k' => None,
             _ => continue,
         };
         if expected != Some(&word[1..]) {
-            return Fit::No;
+            return ResponseMatch::No;
         }
-        fit = Fit::Sure;
+        fit = ResponseMatch::Sure;
     }
     fit
 }
 
 /// Whether a binary response can answer `request`.
 #[inline]
-pub fn fit_binary(request: &Request, opcode: u8, opaque: u32, key: &[u8]) -> Fit {
+pub fn fit_binary(request: &MemcachedRequest, opcode: u8, opaque: u32, key: &[u8]) -> ResponseMatch {
     match request.is_named(opcode, opaque, key) {
-        false => Fit::No,
-        true if key.is_empty() || request.keys.is_empty() => Fit::Maybe,
-        true => Fit::Sure,
+        false => ResponseMatch::No,
+        true if key.is_empty() || request.keys.is_empty() => ResponseMatch::Maybe,
+        true => ResponseMatch::Sure,
     }
 }

@@ -12,11 +12,11 @@
 
 use std::cmp::Ordering;
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::connection::Connection;
-use crate::{Direction, Gap, Output, Segment};
+use super::connection::MemcachedConnection;
+use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
 /// Length of the frame header.
 pub const FRAME_LEN: usize = 8;
@@ -39,7 +39,7 @@ const LIFETIME_NS: i64 = 1_000_000_000;
 
 /// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct MemcachedUdpFrame {
     /// Request id.
     pub id: u16,
     /// Number of the datagram in its message, from 0.
@@ -48,12 +48,12 @@ pub struct Frame {
     pub total: u16,
 }
 
-impl Frame {
+impl MemcachedUdpFrame {
     /// Parses a plausible header; also returns the bytes after it.
-    pub fn read(datagram: &[u8]) -> Option<(Frame, &[u8])> {
+    pub fn read(datagram: &[u8]) -> Option<(MemcachedUdpFrame, &[u8])> {
         let (h, rest) = datagram.split_first_chunk::<FRAME_LEN>()?;
         let word = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
-        let frame = Frame { id: word(0), number: word(2), total: word(4) };
+        let frame = MemcachedUdpFrame { id: word(0), number: word(2), total: word(4) };
         // The last word is reserved; servers ignore it, and some clients leave stale data in it.
         (frame.number < frame.total).then_some((frame, rest))
     }
@@ -61,28 +61,28 @@ impl Frame {
 
 /// The requests of one flow.
 #[derive(Default)]
-pub struct Exchanges {
-    open: Vec<Exchange>,
-    spare: Vec<Stream>,
-    ids: Ids,
+pub struct MemcachedUdpExchanges {
+    open: Vec<MemcachedUdpExchange>,
+    spare: Vec<MemcachedUdpStream>,
+    ids: MemcachedRequestIds,
 }
 
 /// Conversation of one request id.
-struct Exchange {
+struct MemcachedUdpExchange {
     id: u16,
-    stage: Stage,
-    stream: Stream,
+    stage: MemcachedUdpStage,
+    stream: MemcachedUdpStream,
     /// Number of the next datagram of the response.
     next: u16,
     /// Arrival of the last datagram.
     last: Timestamp,
-    later: Vec<Later>,
+    later: Vec<OutOfOrderDatagram>,
     later_bytes: usize,
 }
 
 /// State of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum MemcachedUdpStage {
     /// It has a request, or never will.
     Asked,
     /// Responses were captured before their request; holds the number of requests at that time.
@@ -93,12 +93,12 @@ enum Stage {
 
 /// The datagrams of one exchange as two streams.
 #[derive(Default)]
-struct Stream {
-    connection: Connection,
+struct MemcachedUdpStream {
+    connection: MemcachedConnection,
     next: [TcpSeq; 2],
 }
 
-struct Later {
+struct OutOfOrderDatagram {
     number: u16,
     total: u16,
     ts: Timestamp,
@@ -108,7 +108,7 @@ struct Later {
 
 /// Use of ids by the client.
 #[derive(Default)]
-struct Ids {
+struct MemcachedRequestIds {
     /// Ring of recent ids.
     last: Vec<u16>,
     requests: u64,
@@ -116,7 +116,7 @@ struct Ids {
     again: bool,
 }
 
-impl Ids {
+impl MemcachedRequestIds {
     fn note(&mut self, id: u16) {
         self.again |= self.last.contains(&id);
         let at = (self.requests % RECENT as u64) as usize;
@@ -133,7 +133,7 @@ impl Ids {
     }
 }
 
-impl Exchanges {
+impl MemcachedUdpExchanges {
     /// Handles a datagram, the last `cut` bytes of which were not captured.
     pub fn on_datagram(
         &mut self,
@@ -141,13 +141,14 @@ impl Exchanges {
         datagram: &[u8],
         cut: u32,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
-        let Some((frame, bytes)) = Frame::read(datagram).filter(|(_, b)| !b.is_empty()) else {
+        let Some((frame, bytes)) = MemcachedUdpFrame::read(datagram).filter(|(_, b)| !b.is_empty()) else {
             out.counters.malformed_messages += 1;
             return;
         };
-        let piece = Later { number: frame.number, total: frame.total, ts, cut, bytes: Vec::new() };
+        let piece =
+            OutOfOrderDatagram { number: frame.number, total: frame.total, ts, cut, bytes: Vec::new() };
         match direction {
             Direction::ClientToServer => self.on_request(frame.id, piece, bytes, out),
             Direction::ServerToClient => self.on_response(frame.id, piece, bytes, out),
@@ -155,27 +156,27 @@ impl Exchanges {
     }
 
     /// The flow has ended.
-    pub fn close(&mut self, out: &mut Output<'_>) {
+    pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         for mut exchange in self.open.drain(..) {
             exchange.close(out);
         }
     }
 
     /// Handles a request, which must fit one datagram (memcached rejects others).
-    fn on_request(&mut self, id: u16, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
+    fn on_request(&mut self, id: u16, piece: OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
         if piece.number > 0 {
             out.counters.skipped_bytes += bytes.len() as u64;
             return;
         }
         self.ids.note(id);
-        let mut stage = Stage::Asked;
+        let mut stage = MemcachedUdpStage::Asked;
         if let Some(place) = self.place(id) {
             let before = &self.open[place];
             match before.stage {
-                Stage::Early(_) => {}
+                MemcachedUdpStage::Early(_) => {}
                 // The id is reused: the earlier request is unanswered, and may still be answered.
                 _ if self.ids.again && piece.ts.since(before.last) < LIFETIME_NS => {
-                    stage = Stage::Doubtful;
+                    stage = MemcachedUdpStage::Doubtful;
                     self.end(place, out);
                 }
                 _ => self.end(place, out),
@@ -186,18 +187,18 @@ impl Exchanges {
         (exchange.stage, exchange.last) = (stage, piece.ts);
         exchange.stream.feed(Direction::ClientToServer, bytes, piece.cut, piece.ts, out);
         match stage {
-            Stage::Doubtful => exchange.stream.forget(out),
+            MemcachedUdpStage::Doubtful => exchange.stream.forget(out),
             _ => exchange.read_later(out),
         }
         self.end_if_idle(place, out);
         self.end_late(out);
     }
 
-    fn on_response(&mut self, id: u16, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
+    fn on_response(&mut self, id: u16, piece: OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
         let place = match self.place(id) {
             Some(place) => place,
-            None if self.ids.is_fresh(id) => self.start(id, Stage::Early(self.ids.requests), out),
-            None if piece.number == 0 => self.start(id, Stage::Asked, out),
+            None if self.ids.is_fresh(id) => self.start(id, MemcachedUdpStage::Early(self.ids.requests), out),
+            None if piece.number == 0 => self.start(id, MemcachedUdpStage::Asked, out),
             None => {
                 out.counters.skipped_bytes += bytes.len() as u64;
                 return;
@@ -206,14 +207,14 @@ impl Exchanges {
         let exchange = &mut self.open[place];
         exchange.last = piece.ts;
         match (exchange.stage, piece.number.cmp(&exchange.next)) {
-            (Stage::Early(_), _) | (_, Ordering::Greater) => exchange.keep(piece, bytes, out),
+            (MemcachedUdpStage::Early(_), _) | (_, Ordering::Greater) => exchange.keep(piece, bytes, out),
             (_, Ordering::Equal) => {
                 exchange.read(&piece, bytes, out);
                 exchange.read_later(out);
             }
             (_, Ordering::Less) => {}
         }
-        if self.open[place].stage == Stage::Doubtful && self.open[place].next == 0 {
+        if self.open[place].stage == MemcachedUdpStage::Doubtful && self.open[place].next == 0 {
             self.open[place].stream.forget(out);
         }
         self.end_if_idle(place, out);
@@ -223,34 +224,42 @@ impl Exchanges {
         self.open.iter().position(|e| e.id == id)
     }
 
-    fn start(&mut self, id: u16, stage: Stage, out: &mut Output<'_>) -> usize {
+    fn start(&mut self, id: u16, stage: MemcachedUdpStage, out: &mut ParserOutput<'_>) -> usize {
         if self.open.len() >= EXCHANGES_MAX {
             out.counters.evicted_requests += 1;
             self.end(0, out);
         }
         let stream = self.spare.pop().unwrap_or_default();
         let last = Timestamp::MIN;
-        self.open.push(Exchange { id, stage, stream, next: 0, last, later: Vec::new(), later_bytes: 0 });
+        self.open.push(MemcachedUdpExchange {
+            id,
+            stage,
+            stream,
+            next: 0,
+            last,
+            later: Vec::new(),
+            later_bytes: 0,
+        });
         self.open.len() - 1
     }
 
-    fn end_if_idle(&mut self, place: usize, out: &mut Output<'_>) {
+    fn end_if_idle(&mut self, place: usize, out: &mut ParserOutput<'_>) {
         let exchange = &self.open[place];
-        if exchange.stage == Stage::Asked && exchange.stream.connection.is_idle() {
+        if exchange.stage == MemcachedUdpStage::Asked && exchange.stream.connection.is_idle() {
             self.end(place, out);
         }
     }
 
     /// Removes early responses whose requests have not followed.
-    fn end_late(&mut self, out: &mut Output<'_>) {
+    fn end_late(&mut self, out: &mut ParserOutput<'_>) {
         let requests = self.ids.requests;
-        let is_late = |e: &Exchange| matches!(e.stage, Stage::Early(then) if requests - then > EARLY_MAX);
+        let is_late = |e: &MemcachedUdpExchange| matches!(e.stage, MemcachedUdpStage::Early(then) if requests - then > EARLY_MAX);
         while let Some(place) = self.open.iter().position(is_late) {
             self.end(place, out);
         }
     }
 
-    fn end(&mut self, place: usize, out: &mut Output<'_>) {
+    fn end(&mut self, place: usize, out: &mut ParserOutput<'_>) {
         let mut exchange = self.open.remove(place);
         if exchange.stream.connection.is_idle() && exchange.later.is_empty() {
             exchange.stream.connection.reset_form();
@@ -263,14 +272,14 @@ impl Exchanges {
     }
 }
 
-impl Exchange {
-    fn read(&mut self, piece: &Later, bytes: &[u8], out: &mut Output<'_>) {
+impl MemcachedUdpExchange {
+    fn read(&mut self, piece: &OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
         self.stream.feed(Direction::ServerToClient, bytes, piece.cut, piece.ts, out);
         // After a message's last datagram, the next message of the same id begins.
         self.next = if self.next + 1 >= piece.total { 0 } else { self.next + 1 };
     }
 
-    fn read_later(&mut self, out: &mut Output<'_>) {
+    fn read_later(&mut self, out: &mut ParserOutput<'_>) {
         while let Some(i) = self.later.iter().position(|l| l.number == self.next) {
             let later = self.later.remove(i);
             self.later_bytes -= later.bytes.len();
@@ -279,7 +288,7 @@ impl Exchange {
     }
 
     /// Holds a datagram until its predecessors have arrived.
-    fn keep(&mut self, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
+    fn keep(&mut self, piece: OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
         // A server may send several messages of one datagram each.
         let known = piece.total > 1 && self.later.iter().any(|l| l.number == piece.number);
         if known || self.later.len() >= LATER_MAX || self.later_bytes + bytes.len() > LATER_BYTES_MAX {
@@ -287,34 +296,41 @@ impl Exchange {
             return;
         }
         self.later_bytes += bytes.len();
-        self.later.push(Later { bytes: bytes.to_vec(), ..piece });
+        self.later.push(OutOfOrderDatagram { bytes: bytes.to_vec(), ..piece });
     }
 
-    fn close(&mut self, out: &mut Output<'_>) {
-        if let Stage::Early(_) = self.stage {
+    fn close(&mut self, out: &mut ParserOutput<'_>) {
+        if let MemcachedUdpStage::Early(_) = self.stage {
             self.read_later(out);
         }
         self.stream.connection.close(out);
     }
 }
 
-impl Stream {
+impl MemcachedUdpStream {
     /// Passes on a datagram of one side, which has received all earlier ones of the other.
-    fn feed(&mut self, direction: Direction, bytes: &[u8], cut: u32, ts: Timestamp, out: &mut Output<'_>) {
+    fn feed(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        cut: u32,
+        ts: Timestamp,
+        out: &mut ParserOutput<'_>,
+    ) {
         let [at, other] = [direction as usize, 1 - direction as usize];
-        let place = Place { seq: self.next[at], ack: Some(self.next[other]) };
-        let segment = Segment { bytes, ts, place };
+        let place = StreamPlace { seq: self.next[at], ack: Some(self.next[other]) };
+        let segment = StreamSegment { bytes, ts, place };
         self.next[at] = segment.end();
         self.connection.on_bytes(direction, segment, out);
         if cut > 0 {
-            let gap = Gap { seq: self.next[at], len: cut.into(), ts };
+            let gap = StreamGap { seq: self.next[at], len: cut.into(), ts };
             self.next[at] = gap.after(gap.len);
             self.connection.on_gap(direction, gap, out);
         }
     }
 
     /// Writes pending transactions as halves.
-    fn forget(&mut self, out: &mut Output<'_>) {
+    fn forget(&mut self, out: &mut ParserOutput<'_>) {
         std::mem::take(self).connection.close(out);
     }
 }

@@ -1,13 +1,13 @@
 //! Words of a text line: split at blanks as the server does, numbers, meta flags, and Base64 keys.
 
-use super::transaction::{Echo, KeyForm};
-use crate::pairing::Expects;
+use super::transaction::{MemcachedKeyEncoding, MetaKeyEcho};
+use crate::pairing::ResponseExpectation;
 
 /// The words of a line, separated by one or more blanks.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a>(pub &'a [u8]);
+pub struct MemcachedWords<'a>(pub &'a [u8]);
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for MemcachedWords<'a> {
     type Item = &'a [u8];
 
     #[inline]
@@ -82,21 +82,21 @@ pub fn block_length(word: &[u8]) -> Option<u64> {
 /// Effect of a meta command's flags on its response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaFlags<'a> {
-    pub expects: Expects,
-    pub key_form: KeyForm,
-    pub echo: Echo,
+    pub expects: ResponseExpectation,
+    pub key_form: MemcachedKeyEncoding,
+    pub echo: MetaKeyEcho,
     /// Opaque token, repeated in the response.
     pub tag: Option<&'a [u8]>,
 }
 
 /// Parses the flags of a meta command.
-pub fn meta_flags(words: Words<'_>) -> MetaFlags<'_> {
+pub fn meta_flags(words: MemcachedWords<'_>) -> MetaFlags<'_> {
     let mut flags = MetaFlags::default();
     for word in words {
         match word[0] {
-            b'q' => flags.expects = Expects::Perhaps,
-            b'b' => flags.key_form = KeyForm::Base64,
-            b'k' => flags.echo = Echo::Key,
+            b'q' => flags.expects = ResponseExpectation::Perhaps,
+            b'b' => flags.key_form = MemcachedKeyEncoding::Base64,
+            b'k' => flags.echo = MetaKeyEcho::Key,
             b'O' => flags.tag = Some(&word[1..]),
             _ => {}
         }
@@ -155,7 +155,7 @@ mod tests {
             [("get  a b ", vec!["get", "a", "b"]), ("", vec![]), ("  ", vec![]), ("x", vec!["x"])]
         {
             let got: Vec<_> =
-                Words(line.as_bytes()).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+                MemcachedWords(line.as_bytes()).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
             assert_eq!(got, words, "{line:?}");
         }
     }

@@ -2,7 +2,7 @@
 //! value" in the MySQL source documentation.)
 
 use super::command::is_sql;
-use super::fields::Fields;
+use super::fields::MysqlFieldReader;
 use super::login::capability;
 
 const ATTRIBUTES_MAX: u64 = 4096;
@@ -21,7 +21,7 @@ pub fn behind(body: &[u8], capabilities: Option<u64>) -> &[u8] {
 }
 
 fn read(body: &[u8]) -> Option<&[u8]> {
-    let mut f = Fields(body);
+    let mut f = MysqlFieldReader(body);
     let count = f.lenenc().filter(|n| *n <= ATTRIBUTES_MAX)? as usize;
     f.lenenc()?;
     if count == 0 {
@@ -45,7 +45,7 @@ fn read(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// Skips a binary value of a type.
-fn skip_value(f: &mut Fields<'_>, kind: u64) -> Option<()> {
+fn skip_value(f: &mut MysqlFieldReader<'_>, kind: u64) -> Option<()> {
     match kind {
         0x01 => f.take(1),
         0x02 | 0x0d => f.take(2),

@@ -24,7 +24,7 @@ const STMT_BULK_EXECUTE: u8 = 0xfa;
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MysqlRequestKind {
     /// The client's first packet: login.
     Login,
     /// Request for TLS: nothing after it can be parsed.
@@ -39,7 +39,7 @@ pub enum Kind {
 
 /// Form of a command's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub enum MysqlResponseForm {
     /// No response.
     Nothing,
     /// OK, ERR, EOF, result sets, or file requests.
@@ -81,46 +81,51 @@ impl DefaultDatabase {
     }
 }
 
-impl Kind {
+impl MysqlRequestKind {
     /// Value of the `command` column.
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Kind::Login => Some("login"),
-            Kind::TlsRequest => Some("ssl_request"),
-            Kind::Connect => Some("connect"),
-            Kind::Command(code) => Some(name_of(code)),
-            Kind::Unseen => None,
+            MysqlRequestKind::Login => Some("login"),
+            MysqlRequestKind::TlsRequest => Some("ssl_request"),
+            MysqlRequestKind::Connect => Some("connect"),
+            MysqlRequestKind::Command(code) => Some(name_of(code)),
+            MysqlRequestKind::Unseen => None,
         }
     }
 
     /// Form of the server's response.
-    pub fn awaited(self) -> Awaited {
+    pub fn awaited(self) -> MysqlResponseForm {
         match self {
-            Kind::Login | Kind::Command(CHANGE_USER) => Awaited::Auth,
-            Kind::TlsRequest | Kind::Command(QUIT | STMT_CLOSE | STMT_SEND_LONG_DATA) => Awaited::Nothing,
-            Kind::Command(STMT_PREPARE) => Awaited::Statement,
-            Kind::Command(STMT_FETCH) => Awaited::Rows,
-            Kind::Command(0x04) => Awaited::Columns,
-            Kind::Command(0x09) => Awaited::Text,
-            Kind::Command(0x12 | 0x13 | 0x1e | 0x20 | 0x21) => Awaited::Stream,
-            Kind::Connect | Kind::Command(_) | Kind::Unseen => Awaited::Result,
+            MysqlRequestKind::Login | MysqlRequestKind::Command(CHANGE_USER) => MysqlResponseForm::Auth,
+            MysqlRequestKind::TlsRequest
+            | MysqlRequestKind::Command(QUIT | STMT_CLOSE | STMT_SEND_LONG_DATA) => {
+                MysqlResponseForm::Nothing
+            }
+            MysqlRequestKind::Command(STMT_PREPARE) => MysqlResponseForm::Statement,
+            MysqlRequestKind::Command(STMT_FETCH) => MysqlResponseForm::Rows,
+            MysqlRequestKind::Command(0x04) => MysqlResponseForm::Columns,
+            MysqlRequestKind::Command(0x09) => MysqlResponseForm::Text,
+            MysqlRequestKind::Command(0x12 | 0x13 | 0x1e | 0x20 | 0x21) => MysqlResponseForm::Stream,
+            MysqlRequestKind::Connect | MysqlRequestKind::Command(_) | MysqlRequestKind::Unseen => {
+                MysqlResponseForm::Result
+            }
         }
     }
 
     /// Whether the payload is text to show: SQL or a database name.
     pub fn has_text(self) -> bool {
-        matches!(self, Kind::Command(QUERY | STMT_PREPARE | INIT_DB))
+        matches!(self, MysqlRequestKind::Command(QUERY | STMT_PREPARE | INIT_DB))
     }
 
     /// Whether it refers to a prepared statement, whose id follows the command byte.
     pub fn has_statement(self) -> bool {
         let of_statement = |c| matches!(c, STMT_EXECUTE..=STMT_RESET | STMT_FETCH | STMT_BULK_EXECUTE);
-        matches!(self, Kind::Command(c) if of_statement(c))
+        matches!(self, MysqlRequestKind::Command(c) if of_statement(c))
     }
 
     /// Whether its response may request a file from the client.
     pub fn may_upload(self) -> bool {
-        matches!(self, Kind::Command(QUERY | STMT_EXECUTE | STMT_BULK_EXECUTE))
+        matches!(self, MysqlRequestKind::Command(QUERY | STMT_EXECUTE | STMT_BULK_EXECUTE))
     }
 }
 
@@ -357,15 +362,15 @@ mod tests {
     #[test]
     fn what_is_awaited_follows_from_the_command() {
         for (code, awaited, name) in [
-            (QUIT, Awaited::Nothing, "quit"),
-            (STMT_CLOSE, Awaited::Nothing, "stmt_close"),
-            (QUERY, Awaited::Result, "query"),
-            (CHANGE_USER, Awaited::Auth, "change_user"),
-            (0x1c, Awaited::Rows, "stmt_fetch"),
-            (0xfa, Awaited::Result, "stmt_bulk_execute"),
-            (0x77, Awaited::Result, "unknown"),
+            (QUIT, MysqlResponseForm::Nothing, "quit"),
+            (STMT_CLOSE, MysqlResponseForm::Nothing, "stmt_close"),
+            (QUERY, MysqlResponseForm::Result, "query"),
+            (CHANGE_USER, MysqlResponseForm::Auth, "change_user"),
+            (0x1c, MysqlResponseForm::Rows, "stmt_fetch"),
+            (0xfa, MysqlResponseForm::Result, "stmt_bulk_execute"),
+            (0x77, MysqlResponseForm::Result, "unknown"),
         ] {
-            let kind = Kind::Command(code);
+            let kind = MysqlRequestKind::Command(code);
             assert_eq!((kind.awaited(), kind.name()), (awaited, Some(name)));
         }
     }

@@ -9,7 +9,7 @@ const HEADER: usize = 7;
 
 /// Output of decompression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum DecompressedPiece<'a> {
     /// Bytes of the inner protocol.
     Bytes(&'a [u8]),
     /// Nothing can be read from here on.
@@ -18,7 +18,7 @@ pub enum Piece<'a> {
 
 /// Compression method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum MysqlCompression {
     /// zlib, detected by the payload.
     Zlib,
     /// zstd.
@@ -27,7 +27,7 @@ pub enum Method {
 
 /// One direction.
 #[derive(Default)]
-pub struct Unpacking {
+pub struct MysqlDecompressor {
     header: [u8; HEADER],
     header_len: usize,
     /// Remaining payload bytes.
@@ -38,12 +38,16 @@ pub struct Unpacking {
     broken: bool,
     zlib: Option<Box<Decompress>>,
     /// Detected method.
-    pub method: Option<Method>,
+    pub method: Option<MysqlCompression>,
 }
 
-impl Unpacking {
+impl MysqlDecompressor {
     /// Returns the next piece in `bytes`; `None` when they are consumed.
-    pub fn next<'a, 'b: 'a>(&mut self, bytes: &mut &'b [u8], scratch: &'a mut [u8]) -> Option<Piece<'a>> {
+    pub fn next<'a, 'b: 'a>(
+        &mut self,
+        bytes: &mut &'b [u8],
+        scratch: &'a mut [u8],
+    ) -> Option<DecompressedPiece<'a>> {
         loop {
             if self.header_len < HEADER && !self.take_header(bytes) {
                 return None;
@@ -63,7 +67,7 @@ impl Unpacking {
             *bytes = rest;
             self.left -= n as u64;
             if !self.broken {
-                return Some(Piece::Bytes(here));
+                return Some(DecompressedPiece::Bytes(here));
             }
         }
     }
@@ -106,14 +110,17 @@ impl Unpacking {
     }
 
     /// Decompresses a piece of the next `n` bytes of a payload.
-    fn inflate<'a>(&mut self, bytes: &mut &[u8], n: usize, scratch: &'a mut [u8]) -> Piece<'a> {
+    fn inflate<'a>(&mut self, bytes: &mut &[u8], n: usize, scratch: &'a mut [u8]) -> DecompressedPiece<'a> {
         if self.method.is_none() && n > 0 {
             // zstd frames begin with 28 b5 2f fd, zlib streams with x8 for window size x.
-            self.method =
-                Some(if bytes[0] & 0x0f == 8 && bytes[0] != 0x28 { Method::Zlib } else { Method::Zstd });
+            self.method = Some(if bytes[0] & 0x0f == 8 && bytes[0] != 0x28 {
+                MysqlCompression::Zlib
+            } else {
+                MysqlCompression::Zstd
+            });
         }
-        if self.method != Some(Method::Zlib) {
-            return Piece::Unreadable;
+        if self.method != Some(MysqlCompression::Zlib) {
+            return DecompressedPiece::Unreadable;
         }
         let inside = self.inside.unwrap_or(0);
         let zlib = self.zlib.get_or_insert_with(|| Box::new(Decompress::new(true)));
@@ -129,9 +136,9 @@ impl Unpacking {
         self.broken = inside == 0;
         let stuck = matches!(status, Ok(Status::StreamEnd)) || read == 0 && made == 0;
         if status.is_err() || stuck && inside > 0 {
-            Piece::Unreadable
+            DecompressedPiece::Unreadable
         } else {
-            Piece::Bytes(&scratch[..made])
+            DecompressedPiece::Bytes(&scratch[..made])
         }
     }
 }
@@ -153,11 +160,11 @@ mod tests {
         [len(body.len()), vec![0], len(inside), body].concat()
     }
 
-    fn unpack(u: &mut Unpacking, mut bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    fn unpack(u: &mut MysqlDecompressor, mut bytes: &[u8], out: &mut Vec<u8>) -> bool {
         let mut scratch = [0; 64];
         while let Some(piece) = u.next(&mut bytes, &mut scratch) {
             match piece {
-                Piece::Bytes(b) => out.extend_from_slice(b),
+                DecompressedPiece::Bytes(b) => out.extend_from_slice(b),
                 _ => return false,
             }
         }
@@ -171,7 +178,7 @@ mod tests {
             [packet(b"hello", false), packet(&long, true), packet(b"", false), packet(b"end", true)].concat();
         let expected = [&b"hello"[..], &long, b"end"].concat();
         for cut in [1, 2, 3, 7, 100, 100_000] {
-            let (mut u, mut out) = (Unpacking::default(), Vec::new());
+            let (mut u, mut out) = (MysqlDecompressor::default(), Vec::new());
             assert!(wire.chunks(cut).all(|chunk| unpack(&mut u, chunk, &mut out)), "{cut}");
             assert!(out == expected, "{cut}");
         }
@@ -179,7 +186,7 @@ mod tests {
 
     #[test]
     fn gaps_have_a_known_length_inside() {
-        let (mut u, mut out) = (Unpacking::default(), Vec::new());
+        let (mut u, mut out) = (MysqlDecompressor::default(), Vec::new());
         let first = packet(&[b'a'; 1000], true);
         assert!(unpack(&mut u, &first[..9], &mut out));
         let made = out.len() as u64;
@@ -195,7 +202,7 @@ mod tests {
     fn other_bytes_are_unreadable() {
         for body in [&b"\x28\xb5\x2f\xfd1234"[..], b"\x78\x9c\xff\xff\xff\xff\xff", b"\x00\x01"] {
             let wire = [&[body.len() as u8, 0, 0, 0, 99, 0, 0], body].concat();
-            assert!(!unpack(&mut Unpacking::default(), &wire, &mut Vec::new()), "{body:?}");
+            assert!(!unpack(&mut MysqlDecompressor::default(), &wire, &mut Vec::new()), "{body:?}");
         }
     }
 }

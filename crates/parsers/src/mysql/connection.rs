@@ -4,22 +4,22 @@
 //! after receiving more bytes, which begins a request, or at any header followed by SQL. The server is found
 //! where its bytes are the first that a client received after a command and match the expected response.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::compression::{self, Method, Unpacking};
-use super::framing::Framing;
-use super::search::{self, Commands, Responses};
-use super::session::{Expected, Session};
-use crate::resync::Resync;
-use crate::{Direction, End, Gap, Output, Segment, StreamParser};
+use super::compression::{self, MysqlCompression, MysqlDecompressor};
+use super::framing::MysqlFraming;
+use super::search::{self, MysqlCommandLocator, MysqlResponseLocator};
+use super::session::{MysqlExpectedResponse, MysqlSession};
+use crate::resync::ResyncSearch;
+use crate::{Direction, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 /// Bytes decompressed at a time.
 const SCRATCH: usize = 1 << 13;
 
 /// Whether packet boundaries are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sync {
+enum MysqlSyncState {
     /// Known.
     Reading,
     /// Unknown; the next segment may begin a packet.
@@ -29,10 +29,10 @@ enum Sync {
 }
 
 /// One direction.
-struct Lane {
-    framing: Framing,
-    sync: Sync,
-    resync: Resync,
+struct MysqlByteStream {
+    framing: MysqlFraming,
+    sync: MysqlSyncState,
+    resync: ResyncSearch,
     /// Arrival of the last bytes, and their acknowledgment.
     arrived: Timestamp,
     heard: Option<TcpSeq>,
@@ -40,43 +40,43 @@ struct Lane {
     end: TcpSeq,
 }
 
-impl Lane {
-    fn new() -> Lane {
-        Lane {
-            framing: Framing::default(),
-            sync: Sync::Reading,
-            resync: Resync::default(),
+impl MysqlByteStream {
+    fn new() -> MysqlByteStream {
+        MysqlByteStream {
+            framing: MysqlFraming::default(),
+            sync: MysqlSyncState::Reading,
+            resync: ResyncSearch::default(),
             arrived: Timestamp::MIN,
             heard: None,
             end: TcpSeq(0),
         }
     }
 
-    fn lose(&mut self, out: &mut Output<'_>) {
+    fn lose(&mut self, out: &mut ParserOutput<'_>) {
         self.framing.reset();
         self.resync.start_anew(out);
-        self.sync = Sync::Lost;
+        self.sync = MysqlSyncState::Lost;
     }
 }
 
 /// One connection: packets of both directions, and their meaning.
-pub struct Connection {
-    lanes: [Lane; 2],
-    session: Session,
-    packed: Option<Box<Packed>>,
+pub struct MysqlConnection {
+    lanes: [MysqlByteStream; 2],
+    session: MysqlSession,
+    packed: Option<Box<MysqlCompressedLayer>>,
     started: bool,
 }
 
 /// State of the compressed protocol. Decompressed bytes continue the sequence numbers of the uncompressed
 /// ones.
-struct Packed {
-    unpacking: [Unpacking; 2],
+struct MysqlCompressedLayer {
+    unpacking: [MysqlDecompressor; 2],
     next: [TcpSeq; 2],
     scratch: Vec<u8>,
 }
 
-impl StreamParser for Connection {
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+impl StreamParser for MysqlConnection {
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         if !self.started {
             self.start(out);
         }
@@ -85,7 +85,7 @@ impl StreamParser for Connection {
         (lane.arrived, lane.heard) = (segment.ts, segment.place.ack.or(lane.heard));
     }
 
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.start(out);
         if self.session.done {
             return;
@@ -96,7 +96,7 @@ impl StreamParser for Connection {
         match packed.unpacking[direction as usize].gap(gap.len) {
             Some(inside) => {
                 let next = &mut packed.next[direction as usize];
-                let gap = Gap { seq: *next, len: inside, ..gap };
+                let gap = StreamGap { seq: *next, len: inside, ..gap };
                 *next = gap.after(inside);
                 self.gap(direction, gap, cut, out);
             }
@@ -105,18 +105,19 @@ impl StreamParser for Connection {
         }
     }
 
-    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
-        if (direction, end) == (Direction::ServerToClient, End::Fin) && !self.session.done {
+    fn on_end(&mut self, direction: Direction, end: StreamEnd, out: &mut ParserOutput<'_>) {
+        if (direction, end) == (Direction::ServerToClient, StreamEnd::Fin) && !self.session.done {
             self.session.end_responses(out);
         }
     }
 
-    fn on_close(&mut self, out: &mut Output<'_>) {
+    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
         self.give_up(out);
     }
 
-    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
-        let is_between = |lane: &Lane| lane.sync == Sync::Reading && lane.framing.is_between();
+    fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
+        let is_between =
+            |lane: &MysqlByteStream| lane.sync == MysqlSyncState::Reading && lane.framing.is_between();
         let goes_on = self.packed.is_none() && self.lanes.iter().all(is_between) && self.session.rest(out);
         if !goes_on {
             self.on_close(out);
@@ -129,29 +130,29 @@ impl StreamParser for Connection {
     }
 }
 
-impl Connection {
+impl MysqlConnection {
     /// A connection without any bytes so far.
-    pub fn new() -> Connection {
-        Connection {
-            lanes: [Lane::new(), Lane::new()],
-            session: Session::new(),
+    pub fn new() -> MysqlConnection {
+        MysqlConnection {
+            lanes: [MysqlByteStream::new(), MysqlByteStream::new()],
+            session: MysqlSession::new(),
             packed: None,
             started: false,
         }
     }
 
-    fn start(&mut self, out: &Output<'_>) {
+    fn start(&mut self, out: &ParserOutput<'_>) {
         if !self.started {
             self.started = true;
             self.session.start(out);
             if out.flow.midstream {
-                self.lanes.iter_mut().for_each(|lane| lane.sync = Sync::Joining);
+                self.lanes.iter_mut().for_each(|lane| lane.sync = MysqlSyncState::Joining);
             }
         }
     }
 
     /// Handles bytes as on the wire.
-    fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+    fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         let mut rest = segment;
         while !rest.bytes.is_empty() && !self.session.done {
             match self.packed.take() {
@@ -170,9 +171,9 @@ impl Connection {
     fn plain_bytes<'a>(
         &mut self,
         direction: Direction,
-        segment: Segment<'a>,
-        out: &mut Output<'_>,
-    ) -> Segment<'a> {
+        segment: StreamSegment<'a>,
+        out: &mut ParserOutput<'_>,
+    ) -> StreamSegment<'a> {
         self.lanes[direction as usize].end = segment.end();
         match direction {
             Direction::ClientToServer => self.client_bytes(segment, out),
@@ -181,16 +182,16 @@ impl Connection {
     }
 
     /// Handles missing bytes of the uncompressed protocol; `cut`: they arrived with those before them.
-    fn gap(&mut self, direction: Direction, gap: Gap, cut: bool, out: &mut Output<'_>) {
+    fn gap(&mut self, direction: Direction, gap: StreamGap, cut: bool, out: &mut ParserOutput<'_>) {
         if gap.len == 0 {
             return;
         }
         let lane = &mut self.lanes[direction as usize];
-        if lane.sync != Sync::Reading || !lane.framing.gap(gap.len, cut) {
+        if lane.sync != MysqlSyncState::Reading || !lane.framing.gap(gap.len, cut) {
             return self.lose(direction, out);
         }
-        let place = Place { seq: gap.after(gap.len), ack: lane.heard };
-        let ended = Segment { bytes: &[], ts: lane.arrived, place };
+        let place = StreamPlace { seq: gap.after(gap.len), ack: lane.heard };
+        let ended = StreamSegment { bytes: &[], ts: lane.arrived, place };
         match direction {
             Direction::ClientToServer => self.client_packets(ended, out),
             Direction::ServerToClient => self.server_packets(ended, out),
@@ -198,9 +199,9 @@ impl Connection {
     }
 
     /// Enters slow mode in one direction.
-    fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn lose(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let lane = &mut self.lanes[direction as usize];
-        let first = lane.sync == Sync::Reading;
+        let first = lane.sync == MysqlSyncState::Reading;
         out.counters.resyncs += u64::from(first);
         match direction {
             Direction::ClientToServer if first => self.session.client_lost(lane.framing.partial(), out),
@@ -211,23 +212,27 @@ impl Connection {
     }
 
     /// Ends parsing: pending transactions are written.
-    fn give_up(&mut self, out: &mut Output<'_>) {
+    fn give_up(&mut self, out: &mut ParserOutput<'_>) {
         if !self.session.done {
             self.session.adopt(self.lanes[Direction::ClientToServer as usize].framing.partial(), out);
             self.session.close(out);
         }
     }
 
-    fn client_bytes<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+    fn client_bytes<'a>(
+        &mut self,
+        segment: StreamSegment<'a>,
+        out: &mut ParserOutput<'_>,
+    ) -> StreamSegment<'a> {
         let lane = &mut self.lanes[Direction::ClientToServer as usize];
-        if lane.sync == Sync::Reading {
+        if lane.sync == MysqlSyncState::Reading {
             return self.client_packets(segment, out);
         }
         let has_heard = segment.place.ack.is_some() && segment.place.ack != lane.heard;
-        let expected = lane.sync == Sync::Joining || has_heard;
-        lane.sync = Sync::Lost;
+        let expected = lane.sync == MysqlSyncState::Joining || has_heard;
+        lane.sync = MysqlSyncState::Lost;
         let may_be_packed = self.packed.is_none();
-        let found = lane.resync.find(&Commands { expected, may_be_packed }, segment, out);
+        let found = lane.resync.find(&MysqlCommandLocator { expected, may_be_packed }, segment, out);
         let Some(found) = found else {
             self.session.miss_requests();
             return segment.behind(segment.bytes.len());
@@ -235,7 +240,7 @@ impl Connection {
         let packed = may_be_packed && search::is_packed(found.first(segment.bytes));
         match packed {
             true => self.join_packed(out),
-            false => lane.sync = Sync::Reading,
+            false => lane.sync = MysqlSyncState::Reading,
         }
         if found.skipped {
             self.session.miss_requests();
@@ -246,7 +251,11 @@ impl Connection {
     }
 
     #[inline]
-    fn client_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+    fn client_packets<'a>(
+        &mut self,
+        segment: StreamSegment<'a>,
+        out: &mut ParserOutput<'_>,
+    ) -> StreamSegment<'a> {
         let mut rest = segment.bytes;
         while !self.session.done {
             let keep = self.session.client_keep();
@@ -266,17 +275,21 @@ impl Connection {
     }
 
     #[inline]
-    fn server_bytes<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+    fn server_bytes<'a>(
+        &mut self,
+        segment: StreamSegment<'a>,
+        out: &mut ParserOutput<'_>,
+    ) -> StreamSegment<'a> {
         let lane = &mut self.lanes[Direction::ServerToClient as usize];
         let is_first = !self.session.server_spoke();
-        if is_first && lane.sync == Sync::Reading && lane.framing.is_between() {
+        if is_first && lane.sync == MysqlSyncState::Reading && lane.framing.is_between() {
             // A server's first packet has number 0, or was not seen.
             let begins = segment.bytes.get(3).is_none_or(|seq| *seq == 0);
-            lane.sync = if begins { Sync::Reading } else { Sync::Joining };
-        } else if lane.sync == Sync::Joining && self.session.is_opening(segment.bytes) {
-            lane.sync = Sync::Reading;
+            lane.sync = if begins { MysqlSyncState::Reading } else { MysqlSyncState::Joining };
+        } else if lane.sync == MysqlSyncState::Joining && self.session.is_opening(segment.bytes) {
+            lane.sync = MysqlSyncState::Reading;
         }
-        if lane.sync == Sync::Reading {
+        if lane.sync == MysqlSyncState::Reading {
             let [client, server] = &mut self.lanes;
             if server.framing.is_between() && !client.framing.is_between() {
                 // It may be answered before it is complete.
@@ -292,24 +305,28 @@ impl Connection {
 
     /// Searches for a response; returns the number of bytes before its remaining part.
     #[cold]
-    fn find_response(&mut self, segment: Segment<'_>, out: &mut Output<'_>) -> Option<usize> {
+    fn find_response(&mut self, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) -> Option<usize> {
         let lane = &mut self.lanes[Direction::ServerToClient as usize];
         let place = lane.resync.candidate().map_or(segment.place, |candidate| candidate.place);
         // In a connection joined midway, the first response may answer an earlier request.
-        let joining = (lane.sync == Sync::Joining).then_some(Expected::ANY);
+        let joining = (lane.sync == MysqlSyncState::Joining).then_some(MysqlExpectedResponse::ANY);
         let Some(expected) = self.session.expected_at(place).or(joining) else {
             lane.resync.start_anew(out);
             out.counters.skipped_bytes += segment.bytes.len() as u64;
             return None;
         };
-        lane.sync = Sync::Lost;
-        let found = lane.resync.find(&Responses(expected), segment, out)?;
-        lane.sync = Sync::Reading;
+        lane.sync = MysqlSyncState::Lost;
+        let found = lane.resync.find(&MysqlResponseLocator(expected), segment, out)?;
+        lane.sync = MysqlSyncState::Reading;
         Some(found.replay(|held| _ = self.server_packets(held, out)))
     }
 
     #[inline]
-    fn server_packets<'a>(&mut self, segment: Segment<'a>, out: &mut Output<'_>) -> Segment<'a> {
+    fn server_packets<'a>(
+        &mut self,
+        segment: StreamSegment<'a>,
+        out: &mut ParserOutput<'_>,
+    ) -> StreamSegment<'a> {
         let mut rest = segment.bytes;
         while !self.session.done {
             if self.session.in_rows() {
@@ -351,42 +368,44 @@ impl Connection {
     }
 
     /// Starts decompression in both directions; the server's next byte is `server`.
-    fn begin_packed(&mut self, server: TcpSeq, out: &mut Output<'_>) {
+    fn begin_packed(&mut self, server: TcpSeq, out: &mut ParserOutput<'_>) {
         out.counters.compressed_flows += 1;
         let next = [self.lanes[Direction::ClientToServer as usize].end, server];
-        let unpacking = [Unpacking::default(), Unpacking::default()];
-        self.packed = Some(Box::new(Packed { unpacking, next, scratch: vec![0; SCRATCH] }));
+        let unpacking = [MysqlDecompressor::default(), MysqlDecompressor::default()];
+        self.packed = Some(Box::new(MysqlCompressedLayer { unpacking, next, scratch: vec![0; SCRATCH] }));
     }
 
     /// Handles a connection joined midway that turns out to be compressed.
-    fn join_packed(&mut self, out: &mut Output<'_>) {
-        self.lanes.iter_mut().for_each(|lane| lane.sync = Sync::Reading);
+    fn join_packed(&mut self, out: &mut ParserOutput<'_>) {
+        self.lanes.iter_mut().for_each(|lane| lane.sync = MysqlSyncState::Reading);
         self.session.join_packed();
         self.begin_packed(TcpSeq(0), out);
     }
 
     fn packed_bytes(
         &mut self,
-        packed: &mut Packed,
+        packed: &mut MysqlCompressedLayer,
         direction: Direction,
-        segment: Segment<'_>,
-        out: &mut Output<'_>,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
-        let Packed { unpacking, next, scratch } = packed;
+        let MysqlCompressedLayer { unpacking, next, scratch } = packed;
         let unpacking = &mut unpacking[direction as usize];
         let mut rest = segment.bytes;
         while !self.session.done {
             match unpacking.next(&mut rest, scratch) {
-                Some(compression::Piece::Bytes(bytes)) => {
+                Some(compression::DecompressedPiece::Bytes(bytes)) => {
                     // Its sender had received everything decompressed before.
-                    let place =
-                        Place { seq: next[direction as usize], ack: Some(next[1 - direction as usize]) };
-                    let piece = Segment { bytes, place, ..segment };
+                    let place = StreamPlace {
+                        seq: next[direction as usize],
+                        ack: Some(next[1 - direction as usize]),
+                    };
+                    let piece = StreamSegment { bytes, place, ..segment };
                     next[direction as usize] = piece.end();
                     self.plain_bytes(direction, piece, out);
                 }
-                Some(compression::Piece::Unreadable) => {
-                    if unpacking.method == Some(Method::Zstd) {
+                Some(compression::DecompressedPiece::Unreadable) => {
+                    if unpacking.method == Some(MysqlCompression::Zstd) {
                         self.session.is_zstd();
                     }
                     self.give_up(out);

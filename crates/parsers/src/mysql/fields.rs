@@ -3,9 +3,9 @@
 
 /// Remaining bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields<'a>(pub &'a [u8]);
+pub struct MysqlFieldReader<'a>(pub &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> MysqlFieldReader<'a> {
     /// The next `n` bytes.
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(n)?;
@@ -66,13 +66,13 @@ mod tests {
             (&[0xfe, 1], None),
             (&[], None),
         ] {
-            assert_eq!(Fields(bytes).lenenc(), value, "{bytes:?}");
+            assert_eq!(MysqlFieldReader(bytes).lenenc(), value, "{bytes:?}");
         }
     }
 
     #[test]
     fn strings() {
-        let mut f = Fields(b"ab\0\x02cdrest");
+        let mut f = MysqlFieldReader(b"ab\0\x02cdrest");
         assert_eq!(f.nul_str(), Some(&b"ab"[..]));
         assert_eq!(f.lenenc_str(), Some(&b"cd"[..]));
         assert_eq!(f.nul_str(), None);

@@ -8,7 +8,9 @@
 use std::ops::Range;
 
 use super::shorten::string_end;
-use super::tokens::{CLASS, Class, FALSE, KEYWORD_MAX, NULL, SPACES, Space, TRUE, Token, word_of};
+use super::tokens::{
+    CLASS, FALSE, KEYWORD_MAX, NULL, SPACES, SqlByteClass, SqlToken, TRUE, TokenSpacing, word_of,
+};
 
 /// Maximum length; the rest is replaced with `...`.
 pub const FINGERPRINT_MAX: usize = 4096;
@@ -20,7 +22,7 @@ const LISTED: u32 = 1 << 31;
 /// Appends the fingerprint of `sql` to `out`.
 pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    let mut folder = Folder::new(sql, out);
+    let mut folder = SqlFingerprinter::new(sql, out);
     while folder.len() - start <= FINGERPRINT_MAX && folder.token() {}
     folder.flush();
     folder.drop_open_row();
@@ -37,16 +39,16 @@ pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-struct Folder<'a> {
+struct SqlFingerprinter<'a> {
     sql: &'a [u8],
     at: usize,
     out: &'a mut Vec<u8>,
     /// Pending output: the range of the text that is unchanged.
     run: Range<usize>,
     /// The last token, and the two before it.
-    last: Token,
-    before: Token,
-    earlier: Token,
+    last: SqlToken,
+    before: SqlToken,
+    earlier: SqlToken,
     /// White space or a comment precedes the next token.
     spaced: bool,
     /// Position in `out` of every open bracket, with [`LISTED`] if it holds a value list.
@@ -60,13 +62,13 @@ struct Folder<'a> {
     versioned: bool,
 }
 
-impl<'a> Folder<'a> {
+impl<'a> SqlFingerprinter<'a> {
     fn new(sql: &'a [u8], out: &'a mut Vec<u8>) -> Self {
-        let (last, before, earlier) = (Token::Start, Token::Start, Token::Start);
+        let (last, before, earlier) = (SqlToken::Start, SqlToken::Start, SqlToken::Start);
         let (spaced, closed_list, versioned) = (false, false, false);
         let (run, open, depth) = (0..0, [0; DEPTH_MAX], 0);
         let (at, rows_from) = (0, out.len());
-        Folder {
+        SqlFingerprinter {
             sql,
             at,
             out,
@@ -88,12 +90,12 @@ impl<'a> Folder<'a> {
     fn token(&mut self) -> bool {
         let Some(&b) = self.sql.get(self.at) else { return false };
         match CLASS[b as usize] {
-            Class::Word => self.word(),
-            Class::Space => self.space(self.count(Class::Space)),
-            Class::Digit => self.number_or_word(),
-            Class::Quote => self.string(b),
-            Class::Comparison => self.put(Token::Comparison, self.count(Class::Comparison)),
-            Class::Other => self.sign(b),
+            SqlByteClass::Word => self.word(),
+            SqlByteClass::Space => self.space(self.count(SqlByteClass::Space)),
+            SqlByteClass::Digit => self.number_or_word(),
+            SqlByteClass::Quote => self.string(b),
+            SqlByteClass::Comparison => self.put(SqlToken::Comparison, self.count(SqlByteClass::Comparison)),
+            SqlByteClass::Other => self.sign(b),
         }
         true
     }
@@ -116,14 +118,14 @@ impl<'a> Folder<'a> {
             b'?' => self.value(1),
             b'(' => self.bracket_opens(),
             b')' => self.bracket_closes(),
-            b',' => self.put(Token::Comma, 1),
-            b'.' if self.last.ends_operand() => self.put(Token::Dot, 1),
-            b';' => self.put(Token::Semicolon, 1),
+            b',' => self.put(SqlToken::Comma, 1),
+            b'.' if self.last.ends_operand() => self.put(SqlToken::Dot, 1),
+            b';' => self.put(SqlToken::Semicolon, 1),
             b'-' if next == b'>' => {
-                self.put(Token::Operator, 2 + usize::from(self.sql.get(self.at + 2) == Some(&b'>')))
+                self.put(SqlToken::Operator, 2 + usize::from(self.sql.get(self.at + 2) == Some(&b'>')))
             }
-            b':' if next == b'=' => self.put(Token::Comparison, 2),
-            _ => self.put(Token::Operator, 1),
+            b':' if next == b'=' => self.put(SqlToken::Comparison, 2),
+            _ => self.put(SqlToken::Operator, 1),
         }
     }
 
@@ -133,7 +135,7 @@ impl<'a> Folder<'a> {
     }
 
     /// Number of bytes of `class` from here on.
-    fn count(&self, class: Class) -> usize {
+    fn count(&self, class: SqlByteClass) -> usize {
         self.sql[self.at..].iter().take_while(|b| CLASS[**b as usize] == class).count()
     }
 
@@ -152,7 +154,7 @@ impl<'a> Folder<'a> {
 
     /// Appends the next `n` bytes as `token`.
     #[inline]
-    fn put(&mut self, token: Token, n: usize) {
+    fn put(&mut self, token: SqlToken, n: usize) {
         let space = self.is_separate(token);
         let between = &self.sql[self.run.end..self.at];
         if self.run.is_empty() || !(between == b" " && space || between.is_empty() && !space) {
@@ -168,7 +170,7 @@ impl<'a> Folder<'a> {
     }
 
     #[inline]
-    fn becomes(&mut self, token: Token) {
+    fn becomes(&mut self, token: SqlToken) {
         self.earlier = std::mem::replace(&mut self.before, self.last);
         self.last = token;
         self.spaced = false;
@@ -176,13 +178,15 @@ impl<'a> Folder<'a> {
 
     /// Whether white space separates the last token and `next`.
     #[inline]
-    fn is_separate(&mut self, next: Token) -> bool {
+    fn is_separate(&mut self, next: SqlToken) -> bool {
         match SPACES[self.last as usize][next as usize] {
-            Space::Never => false,
-            Space::Always => true,
-            Space::Kept if self.spaced => true,
+            TokenSpacing::Never => false,
+            TokenSpacing::Always => true,
+            TokenSpacing::Kept if self.spaced => true,
             // Two signs must not become a comment.
-            Space::Kept => next == Token::Operator && self.last == Token::Operator && self.ends_with_minus(),
+            TokenSpacing::Kept => {
+                next == SqlToken::Operator && self.last == SqlToken::Operator && self.ends_with_minus()
+            }
         }
     }
 
@@ -194,23 +198,23 @@ impl<'a> Folder<'a> {
     /// A literal of `n` bytes.
     fn value(&mut self, n: usize) {
         self.at += n;
-        if self.last == Token::Value {
+        if self.last == SqlToken::Value {
             return; // 'a' 'b' is one string
         }
         self.flush();
         self.drop_sign();
         let listed = self.in_list();
-        if listed && self.last == Token::Comma && self.before == Token::Value {
+        if listed && self.last == SqlToken::Comma && self.before == SqlToken::Value {
             self.out.pop();
-            self.last = Token::Value;
+            self.last = SqlToken::Value;
             self.spaced = false;
             return;
         }
-        if self.is_separate(Token::Value) {
+        if self.is_separate(SqlToken::Value) {
             self.out.push(b' ');
         }
         self.out.push(b'?');
-        self.becomes(Token::Value);
+        self.becomes(SqlToken::Value);
     }
 
     /// Removes a sign that belongs to the literal because it is not between two operands; one of several
@@ -219,7 +223,7 @@ impl<'a> Folder<'a> {
         let unary = !self.before.ends_operand();
         let [before @ .., b'-' | b'+'] = self.out.as_slice() else { return };
         let several = matches!(before.trim_ascii_end().last(), Some(b'-' | b'+'));
-        if self.last == Token::Operator && unary && !several {
+        if self.last == SqlToken::Operator && unary && !several {
             self.out.pop();
             self.spaced = self.out.last() == Some(&b' ');
             if self.spaced {
@@ -237,7 +241,7 @@ impl<'a> Folder<'a> {
     fn quoted_name(&mut self) {
         let rest = &self.sql[self.at + 1..];
         let n = memchr::memchr(b'`', rest).map_or(rest.len(), |n| n + 1);
-        self.put(Token::Word, n + 1);
+        self.put(SqlToken::Word, n + 1);
     }
 
     fn line_comment(&mut self) {
@@ -280,9 +284,9 @@ impl<'a> Folder<'a> {
                 n += if exponent > 0 { 1 + sign + exponent } else { 0 };
             }
         }
-        let named =
-            rest.get(n).is_some_and(|b| CLASS[*b as usize] <= Class::Digit) && !rest[..n].contains(&b'.');
-        if named || self.last == Token::Dot {
+        let named = rest.get(n).is_some_and(|b| CLASS[*b as usize] <= SqlByteClass::Digit)
+            && !rest[..n].contains(&b'.');
+        if named || self.last == SqlToken::Dot {
             self.word();
         } else {
             self.value(n);
@@ -293,7 +297,7 @@ impl<'a> Folder<'a> {
         let rest = &self.sql[self.at..];
         let (mut n, mut key) = (0, 0);
         while let Some(&b) = rest.get(n)
-            && CLASS[b as usize] <= Class::Digit
+            && CLASS[b as usize] <= SqlByteClass::Digit
         {
             key = key << 8 | u64::from(b | 0x20);
             n += 1;
@@ -307,24 +311,24 @@ impl<'a> Folder<'a> {
             self.at += n;
             return self.string(quote);
         }
-        let valued = matches!(self.last, Token::Open | Token::Comma | Token::Comparison);
+        let valued = matches!(self.last, SqlToken::Open | SqlToken::Comma | SqlToken::Comparison);
         if valued && matches!(key, NULL | TRUE | FALSE) {
             return self.value(n);
         }
-        let kind = if self.last == Token::Dot { Token::Word } else { word_of(key) };
+        let kind = if self.last == SqlToken::Dot { SqlToken::Word } else { word_of(key) };
         self.put(kind, word.len());
     }
 
     fn bracket_opens(&mut self) {
         let inside_list = self.in_list();
         let listed = match self.last {
-            Token::ListWord => true,
-            Token::Open => inside_list,
-            Token::Comma => inside_list || self.before == Token::Close && self.closed_list,
+            SqlToken::ListWord => true,
+            SqlToken::Open => inside_list,
+            SqlToken::Comma => inside_list || self.before == SqlToken::Close && self.closed_list,
             _ => false,
         };
-        let is_first = self.last == Token::ListWord;
-        self.put(Token::Open, 1);
+        let is_first = self.last == SqlToken::ListWord;
+        self.put(SqlToken::Open, 1);
         if is_first {
             self.rows_from = self.len() - 1;
         }
@@ -340,7 +344,7 @@ impl<'a> Folder<'a> {
     }
 
     fn bracket_closes(&mut self) {
-        self.put(Token::Close, 1);
+        self.put(SqlToken::Close, 1);
         self.closed_list = self.in_list();
         self.depth = self.depth.saturating_sub(1);
         if self.closed_list {
@@ -372,7 +376,7 @@ impl<'a> Folder<'a> {
             self.out.truncate(end);
         } else if self.closed_list
             && self.depth == 0
-            && self.last == Token::Comma
+            && self.last == SqlToken::Comma
             && self.out.ends_with(b"),")
         {
             self.out.pop();

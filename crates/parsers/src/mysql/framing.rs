@@ -5,10 +5,10 @@
 //! a gap inside a payload; a gap that contains a header is reported. The contents of packets are not
 //! interpreted.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use crate::Span;
+use crate::MessageSpan;
 
 /// Length of a packet that continues in the next one.
 pub const PACKET_MAX: u32 = 0xff_ffff;
@@ -16,7 +16,7 @@ const HEADER: usize = 4;
 
 /// A complete packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
+pub struct MysqlPacket<'a> {
     /// Sequence number.
     pub seq: u8,
     /// Length of the payload.
@@ -24,16 +24,16 @@ pub struct Packet<'a> {
     /// First bytes of the payload: all, or as many as were wanted or captured.
     pub head: &'a [u8],
     /// Arrival of its first and last byte.
-    pub span: Span,
+    pub span: MessageSpan,
     /// Bytes are missing.
     pub holed: bool,
     /// The last byte is missing, and its arrival is unknown: `span` ends with the last byte captured.
     pub open_end: bool,
     /// Position of its start.
-    pub place: Place,
+    pub place: StreamPlace,
 }
 
-impl Packet<'_> {
+impl MysqlPacket<'_> {
     /// Length including the header.
     pub fn wire_len(&self) -> u64 {
         u64::from(self.len) + HEADER as u64
@@ -56,7 +56,7 @@ impl Packet<'_> {
 }
 
 /// The packet in progress.
-pub struct Framing {
+pub struct MysqlFraming {
     header: [u8; HEADER],
     header_len: u8,
     /// Remaining payload bytes.
@@ -64,17 +64,17 @@ pub struct Framing {
     /// Payload bytes to keep; known with the first of them.
     keep: Option<usize>,
     kept: Vec<u8>,
-    span: Span,
+    span: MessageSpan,
     holed: bool,
     open_end: bool,
     /// Start of the current or next packet.
-    place: Place,
+    place: StreamPlace,
 }
 
-impl Default for Framing {
+impl Default for MysqlFraming {
     fn default() -> Self {
-        let span = Span::at(Timestamp::MIN);
-        Framing {
+        let span = MessageSpan::at(Timestamp::MIN);
+        MysqlFraming {
             header: [0; HEADER],
             header_len: 0,
             left: 0,
@@ -83,15 +83,15 @@ impl Default for Framing {
             span,
             holed: false,
             open_end: false,
-            place: Place::default(),
+            place: StreamPlace::default(),
         }
     }
 }
 
-impl Framing {
+impl MysqlFraming {
     /// Sets the position of the next bytes.
     #[inline]
-    pub fn set_place(&mut self, place: Place) {
+    pub fn set_place(&mut self, place: StreamPlace) {
         if self.is_between() {
             self.place = place;
         }
@@ -105,16 +105,16 @@ impl Framing {
         bytes: &mut &'b [u8],
         ts: Timestamp,
         keep: impl Fn(u8) -> usize,
-    ) -> Option<Packet<'a>> {
+    ) -> Option<MysqlPacket<'a>> {
         if self.header_len == 0 {
             if let Some((len, seq)) = header_of(bytes) {
                 if let Some(payload) = bytes.get(HEADER..HEADER + len as usize) {
                     *bytes = &bytes[HEADER + len as usize..];
-                    return Some(Packet {
+                    return Some(MysqlPacket {
                         seq,
                         len,
                         head: payload,
-                        span: Span::at(ts),
+                        span: MessageSpan::at(ts),
                         holed: false,
                         open_end: false,
                         place: self.place,
@@ -149,7 +149,7 @@ impl Framing {
     }
 
     /// Handles `len` missing bytes. Returns whether the position of the next header is still known; a packet
-    /// that ended in the gap is returned by the next [`Framing::next`]. `cut`: they arrived with the last
+    /// that ended in the gap is returned by the next [`MysqlFraming::next`]. `cut`: they arrived with the last
     /// bytes captured.
     pub fn gap(&mut self, len: u64, cut: bool) -> bool {
         if self.header_len as usize != HEADER || len > u64::from(self.left) {
@@ -174,8 +174,8 @@ impl Framing {
     }
 
     /// The packet in progress as if it ended here, once its header is complete.
-    pub fn partial(&self) -> Option<Packet<'_>> {
-        (self.header_len as usize == HEADER).then(|| Packet {
+    pub fn partial(&self) -> Option<MysqlPacket<'_>> {
+        (self.header_len as usize == HEADER).then(|| MysqlPacket {
             seq: self.header[3],
             len: self.len(),
             head: &self.kept,
@@ -196,7 +196,7 @@ impl Framing {
         bytes: &mut &'b [u8],
         ts: Timestamp,
         keep: impl Fn(u8) -> usize,
-    ) -> Option<Packet<'a>> {
+    ) -> Option<MysqlPacket<'a>> {
         if (self.header_len as usize) < HEADER {
             if bytes.is_empty() {
                 return None;
@@ -219,7 +219,7 @@ impl Framing {
             return None;
         }
         self.header_len = 0;
-        Some(Packet {
+        Some(MysqlPacket {
             seq: self.header[3],
             len: self.len(),
             head: &self.kept,
@@ -232,7 +232,7 @@ impl Framing {
 
     fn take_header(&mut self, bytes: &mut &[u8], ts: Timestamp) {
         if self.header_len == 0 {
-            self.span = Span::at(ts);
+            self.span = MessageSpan::at(ts);
             self.kept.clear();
             self.keep = None;
             (self.holed, self.open_end) = (false, false);
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     fn packets(chunks: &[&[u8]], keep: usize) -> Vec<(u8, u32, Vec<u8>, i64, i64)> {
-        let mut framing = Framing::default();
+        let mut framing = MysqlFraming::default();
         let mut out = Vec::new();
         for (i, chunk) in chunks.iter().enumerate() {
             let mut bytes = *chunk;
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn gaps_in_a_payload_are_stepped_over() {
-        let mut framing = Framing::default();
+        let mut framing = MysqlFraming::default();
         assert!(framing.next(&mut &b"\x08\0\0\x01ab"[..], Timestamp(0), |_| 8).is_none());
         assert!(framing.gap(3, false));
         let mut bytes = &b"cde\x01\0"[..];
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn rows_are_counted_without_being_read() {
-        let mut framing = Framing::default();
+        let mut framing = MysqlFraming::default();
         let mut bytes = &b"\x01\0\0\x01a\x02\0\0\x02bb\x01\0\0\x03\xfe\x01\0\0\x04a"[..];
         assert_eq!(framing.skip_rows(&mut bytes, |_, b| b < 0xfe), (2, 11));
         assert_eq!(bytes.len(), 10);

@@ -1,7 +1,7 @@
 //! The connection phase: greeting, login in both forms, TLS request, and the negotiated capabilities.
 //! ("Connection phase" in the MySQL source documentation.)
 
-use super::fields::Fields;
+use super::fields::MysqlFieldReader;
 
 /// Capability flags; MariaDB's own are in the upper half.
 pub mod capability {
@@ -35,7 +35,7 @@ pub mod capability {
 
 /// A login, borrowed from its packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Login<'a> {
+pub struct MysqlLogin<'a> {
     /// Client capabilities, including MariaDB's, if captured.
     pub capabilities: Option<u64>,
     /// User name, if captured.
@@ -46,7 +46,7 @@ pub struct Login<'a> {
 
 /// Capabilities offered by a greeting, all if it is truncated; `None`: not a greeting.
 pub fn greeting(payload: &[u8]) -> Option<u64> {
-    let mut f = Fields(payload);
+    let mut f = MysqlFieldReader(payload);
     let version = f.int(1)?;
     Some(f.nul_str_or_rest()).filter(|v| is_version(v))?;
     match version {
@@ -60,8 +60,8 @@ pub fn greeting(payload: &[u8]) -> Option<u64> {
 /// Whether the first client packet is a TLS request.
 pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
     match len {
-        32 => Fields(payload).int(4).is_some_and(|c| c & capability::SSL != 0),
-        5 => Fields(payload)
+        32 => MysqlFieldReader(payload).int(4).is_some_and(|c| c & capability::SSL != 0),
+        5 => MysqlFieldReader(payload)
             .int(2)
             .is_some_and(|c| c & capability::SSL != 0 && c & capability::PROTOCOL_41 == 0),
         _ => false,
@@ -69,9 +69,9 @@ pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
 }
 
 /// Parses the client's login; `payload` is complete if `is_whole`, otherwise its first bytes.
-pub fn login(payload: &[u8], is_whole: bool) -> Login<'_> {
-    let mut login = Login::default();
-    let Some(first) = Fields(payload).int(2) else { return login };
+pub fn login(payload: &[u8], is_whole: bool) -> MysqlLogin<'_> {
+    let mut login = MysqlLogin::default();
+    let Some(first) = MysqlFieldReader(payload).int(2) else { return login };
     // Missing fields stay empty.
     let _ = if first & capability::PROTOCOL_41 == 0 {
         login.capabilities = Some(first);
@@ -83,14 +83,14 @@ pub fn login(payload: &[u8], is_whole: bool) -> Login<'_> {
 }
 
 /// Parses `COM_CHANGE_USER` after the command byte.
-pub fn change_user(payload: &[u8], capabilities: Option<u64>) -> Login<'_> {
-    let mut f = Fields(payload);
+pub fn change_user(payload: &[u8], capabilities: Option<u64>) -> MysqlLogin<'_> {
+    let mut f = MysqlFieldReader(payload);
     let agreed = capabilities.unwrap_or(capability::SECURE_CONNECTION);
     let user = f.nul_str();
     let secure = agreed & (capability::SECURE_CONNECTION | capability::PLUGIN_AUTH_LENENC) != 0;
     let auth = if secure { f.int(1).and_then(|n| f.take(n as usize)) } else { f.nul_str() };
     let database = auth.and_then(|_| f.nul_str()).filter(|d| !d.is_empty());
-    Login { capabilities, user, database }
+    MysqlLogin { capabilities, user, database }
 }
 
 /// Whether this is a plausible server version: printable and 1 to 128 bytes.
@@ -99,7 +99,7 @@ pub fn is_version(v: &[u8]) -> bool {
 }
 
 /// Stores user and database in their request's text.
-pub fn write_account(text: &mut Vec<u8>, login: Login<'_>) {
+pub fn write_account(text: &mut Vec<u8>, login: MysqlLogin<'_>) {
     if let Some(user) = login.user {
         text.extend_from_slice(user);
         text.push(0);
@@ -113,7 +113,7 @@ pub fn read_account(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&text[..end], &text[end + 1..]))
 }
 
-fn offered(mut f: Fields<'_>) -> Option<u64> {
+fn offered(mut f: MysqlFieldReader<'_>) -> Option<u64> {
     f.take(4 + 8 + 1)?;
     let low = f.int(2)?;
     f.take(1 + 2);
@@ -123,17 +123,17 @@ fn offered(mut f: Fields<'_>) -> Option<u64> {
 }
 
 /// MariaDB's own capabilities, present if the MySQL bit is clear.
-fn mariadb_part(low: u64, f: &mut Fields<'_>) -> u64 {
+fn mariadb_part(low: u64, f: &mut MysqlFieldReader<'_>) -> u64 {
     let own = f.int(4).unwrap_or(0);
     if low & capability::MYSQL == 0 { own } else { 0 }
 }
 
-fn login_41<'a>(payload: &'a [u8], is_whole: bool, login: &mut Login<'a>) -> Option<()> {
-    let mut f = Fields(payload);
+fn login_41<'a>(payload: &'a [u8], is_whole: bool, login: &mut MysqlLogin<'a>) -> Option<()> {
+    let mut f = MysqlFieldReader(payload);
     let low = f.int(4)?;
     login.capabilities = Some(low);
     f.take(4 + 1 + 19)?;
-    let capabilities = low | mariadb_part(low, &mut Fields(f.take(4)?)) << 32;
+    let capabilities = low | mariadb_part(low, &mut MysqlFieldReader(f.take(4)?)) << 32;
     login.capabilities = Some(capabilities);
     login.user = Some(f.nul_str()?);
     if capabilities & capability::PLUGIN_AUTH_LENENC != 0 {
@@ -149,8 +149,8 @@ fn login_41<'a>(payload: &'a [u8], is_whole: bool, login: &mut Login<'a>) -> Opt
     Some(())
 }
 
-fn login_320<'a>(payload: &'a [u8], is_whole: bool, login: &mut Login<'a>) -> Option<()> {
-    let mut f = Fields(payload);
+fn login_320<'a>(payload: &'a [u8], is_whole: bool, login: &mut MysqlLogin<'a>) -> Option<()> {
+    let mut f = MysqlFieldReader(payload);
     f.take(2 + 3)?;
     login.user = Some(f.nul_str()?);
     f.nul_str()?;
@@ -161,7 +161,7 @@ fn login_320<'a>(payload: &'a [u8], is_whole: bool, login: &mut Login<'a>) -> Op
 }
 
 /// A string ended by NUL or by the end of the packet, if captured.
-fn last_str(mut f: Fields<'_>, is_whole: bool) -> Option<&[u8]> {
+fn last_str(mut f: MysqlFieldReader<'_>, is_whole: bool) -> Option<&[u8]> {
     f.nul_str().or(is_whole.then_some(f.0)).filter(|s| !s.is_empty())
 }
 

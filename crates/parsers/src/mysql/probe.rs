@@ -3,9 +3,9 @@
 //! port.
 
 use super::command::{self, is_plausible, is_sql};
-use super::fields::Fields;
+use super::fields::MysqlFieldReader;
 use super::login::{self, capability};
-use crate::{Direction, Probe, ProbeContext};
+use crate::{Direction, ProbeContext, ProbeResult};
 
 /// Maximum packets examined.
 const PACKETS_MAX: usize = 16;
@@ -13,33 +13,33 @@ const PACKETS_MAX: usize = 16;
 const VERSION_MAX: usize = 128;
 
 /// Examines the first bytes of one end.
-pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     if bytes.is_empty() {
-        return Probe::NeedMore;
+        return ProbeResult::NeedMore;
     }
     let client = if context.speaker == Some(Direction::ServerToClient) {
-        Probe::NotForUs
+        ProbeResult::NotForUs
     } else {
         of_client(bytes, context)
     };
-    if client == Probe::Request {
+    if client == ProbeResult::Request {
         return client;
     }
     let server = if context.speaker == Some(Direction::ClientToServer) {
-        Probe::NotForUs
+        ProbeResult::NotForUs
     } else {
         of_server(bytes, context)
     };
     match (client, server) {
-        (_, Probe::Response) => Probe::Response,
-        (Probe::NeedMore, _) | (_, Probe::NeedMore) => Probe::NeedMore,
-        _ => Probe::NotForUs,
+        (_, ProbeResult::Response) => ProbeResult::Response,
+        (ProbeResult::NeedMore, _) | (_, ProbeResult::NeedMore) => ProbeResult::NeedMore,
+        _ => ProbeResult::NotForUs,
     }
 }
 
 /// Evidence of a packet for MySQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Evidence {
+enum MysqlEvidence {
     Against,
     /// Too few bytes.
     Open,
@@ -47,33 +47,37 @@ enum Evidence {
     Strong,
 }
 
-fn of_client(bytes: &[u8], context: ProbeContext) -> Probe {
-    verdict(bytes, context.usual_port, Probe::Request, |len, seq, payload| match seq {
+fn of_client(bytes: &[u8], context: ProbeContext) -> ProbeResult {
+    verdict(bytes, context.usual_port, ProbeResult::Request, |len, seq, payload| match seq {
         0 => command_evidence(len, payload),
         1 => login_evidence(len, payload),
-        _ => Evidence::Against,
+        _ => MysqlEvidence::Against,
     })
 }
 
-fn of_server(bytes: &[u8], context: ProbeContext) -> Probe {
-    verdict(bytes, context.usual_port, Probe::Response, |len, seq, payload| match (seq, payload.first()) {
-        (_, None) => Evidence::Open,
-        (0, Some(9 | 10)) => greeting_evidence(len, payload),
-        // Rejected: too many connections, host blocked or not allowed.
-        (0, Some(0xff)) if len > 3 && len < 512 => match Fields(&payload[1..]).int(2) {
-            Some(1040 | 1129 | 1130 | 1203 | 1226) if context.usual_port || is_text(len, &payload[3..]) => {
-                Evidence::Strong
-            }
-            None => Evidence::Open,
-            Some(_) => Evidence::Against,
-        },
-        (1, Some(0)) if len == 7 => match payload {
-            // OK with few or no changed rows, plausible status, no warnings.
-            [0, 0..=0xfa, 0..=0xfa, _, 0..=0x7f, 0, 0, ..] => Evidence::Weak,
-            _ if payload.len() < 7 => Evidence::Open,
-            _ => Evidence::Against,
-        },
-        _ => Evidence::Against,
+fn of_server(bytes: &[u8], context: ProbeContext) -> ProbeResult {
+    verdict(bytes, context.usual_port, ProbeResult::Response, |len, seq, payload| {
+        match (seq, payload.first()) {
+            (_, None) => MysqlEvidence::Open,
+            (0, Some(9 | 10)) => greeting_evidence(len, payload),
+            // Rejected: too many connections, host blocked or not allowed.
+            (0, Some(0xff)) if len > 3 && len < 512 => match MysqlFieldReader(&payload[1..]).int(2) {
+                Some(1040 | 1129 | 1130 | 1203 | 1226)
+                    if context.usual_port || is_text(len, &payload[3..]) =>
+                {
+                    MysqlEvidence::Strong
+                }
+                None => MysqlEvidence::Open,
+                Some(_) => MysqlEvidence::Against,
+            },
+            (1, Some(0)) if len == 7 => match payload {
+                // OK with few or no changed rows, plausible status, no warnings.
+                [0, 0..=0xfa, 0..=0xfa, _, 0..=0x7f, 0, 0, ..] => MysqlEvidence::Weak,
+                _ if payload.len() < 7 => MysqlEvidence::Open,
+                _ => MysqlEvidence::Against,
+            },
+            _ => MysqlEvidence::Against,
+        }
     })
 }
 
@@ -86,18 +90,18 @@ fn is_text(len: usize, text: &[u8]) -> bool {
 fn verdict(
     bytes: &[u8],
     usual_port: bool,
-    yes: Probe,
-    evidence: impl Fn(usize, u8, &[u8]) -> Evidence,
-) -> Probe {
+    yes: ProbeResult,
+    evidence: impl Fn(usize, u8, &[u8]) -> MysqlEvidence,
+) -> ProbeResult {
     let (mut rest, mut weak) = (bytes, 0);
     for _ in 0..PACKETS_MAX {
         let Some((header, payload)) = rest.split_at_checked(4) else { break };
         let len = header[0] as usize | (header[1] as usize) << 8 | (header[2] as usize) << 16;
         match evidence(len, header[3], payload) {
-            Evidence::Against => return Probe::NotForUs,
-            Evidence::Open => return Probe::NeedMore,
-            Evidence::Strong => return yes,
-            Evidence::Weak => weak += 1,
+            MysqlEvidence::Against => return ProbeResult::NotForUs,
+            MysqlEvidence::Open => return ProbeResult::NeedMore,
+            MysqlEvidence::Strong => return yes,
+            MysqlEvidence::Weak => weak += 1,
         }
         if weak >= if usual_port { 1 } else { 2 } {
             return yes;
@@ -107,21 +111,21 @@ fn verdict(
             None => break,
         }
     }
-    Probe::NeedMore
+    ProbeResult::NeedMore
 }
 
-fn command_evidence(len: usize, bytes: &[u8]) -> Evidence {
+fn command_evidence(len: usize, bytes: &[u8]) -> MysqlEvidence {
     let payload = &bytes[..len.min(bytes.len())];
     let Some(&code) = payload.first() else {
-        return if len > 0 { Evidence::Open } else { Evidence::Against };
+        return if len > 0 { MysqlEvidence::Open } else { MysqlEvidence::Against };
     };
     if code == 0 && is_packed(len, bytes) {
-        return Evidence::Strong;
+        return MysqlEvidence::Strong;
     }
     if !is_plausible(code, len as u32) {
         let undecided =
             code == 0 && (8..1 << 20).contains(&len) && payload.len() < 9 && payload.iter().all(|b| *b == 0);
-        return if undecided { Evidence::Open } else { Evidence::Against };
+        return if undecided { MysqlEvidence::Open } else { MysqlEvidence::Against };
     }
     let body = &payload[1..];
     match code {
@@ -130,26 +134,30 @@ fn command_evidence(len: usize, bytes: &[u8]) -> Evidence {
             // PostgreSQL's Query of 17 characters begins like COM_STMT_PREPARE, but ends with a NUL.
             let clean = !sql.iter().take(64).any(|b| *b == 0);
             match () {
-                () if clean && is_sql(sql) && (sql.len() >= 6 || payload.len() == len) => Evidence::Strong,
-                () if clean && body.len() < 16 && payload.len() < len => Evidence::Open,
-                () if clean && sql.iter().take(16).all(|b| (b' '..0x7f).contains(b)) && sql.len() > 1 => {
-                    Evidence::Weak
+                () if clean && is_sql(sql) && (sql.len() >= 6 || payload.len() == len) => {
+                    MysqlEvidence::Strong
                 }
-                () => Evidence::Against,
+                () if clean && body.len() < 16 && payload.len() < len => MysqlEvidence::Open,
+                () if clean && sql.iter().take(16).all(|b| (b' '..0x7f).contains(b)) && sql.len() > 1 => {
+                    MysqlEvidence::Weak
+                }
+                () => MysqlEvidence::Against,
             }
         }
         command::STMT_EXECUTE => match body {
             // Statement, flags, iteration count 1.
-            [_, _, _, 0, 0..=0x0f, 1, 0, 0, 0, ..] => Evidence::Strong,
-            _ if body.len() < 9 => Evidence::Open,
-            _ => Evidence::Against,
+            [_, _, _, 0, 0..=0x0f, 1, 0, 0, 0, ..] => MysqlEvidence::Strong,
+            _ if body.len() < 9 => MysqlEvidence::Open,
+            _ => MysqlEvidence::Against,
         },
-        command::STMT_CLOSE | 0x1a if body.len() < 4 => Evidence::Open,
-        command::STMT_CLOSE | 0x1a if body[3] != 0 => Evidence::Against,
-        command::INIT_DB if len > 65 || !body.iter().all(|b| (b'!'..0x7f).contains(b)) => Evidence::Against,
+        command::STMT_CLOSE | 0x1a if body.len() < 4 => MysqlEvidence::Open,
+        command::STMT_CLOSE | 0x1a if body[3] != 0 => MysqlEvidence::Against,
+        command::INIT_DB if len > 65 || !body.iter().all(|b| (b'!'..0x7f).contains(b)) => {
+            MysqlEvidence::Against
+        }
         // Too short to be evidence alone.
-        _ if len <= 9 || code == command::INIT_DB => Evidence::Weak,
-        _ => Evidence::Against,
+        _ if len <= 9 || code == command::INIT_DB => MysqlEvidence::Weak,
+        _ => MysqlEvidence::Against,
     }
 }
 
@@ -173,35 +181,41 @@ pub fn is_packed_head(len: usize, payload: &[u8]) -> bool {
 
 /// Whether this is a login of 4.1: consistent capabilities and the filler's zeros.
 pub fn is_login(len: usize, payload: &[u8]) -> bool {
-    login_evidence(len, payload) == Evidence::Strong
+    login_evidence(len, payload) == MysqlEvidence::Strong
 }
 
-fn login_evidence(len: usize, payload: &[u8]) -> Evidence {
+fn login_evidence(len: usize, payload: &[u8]) -> MysqlEvidence {
     if !(32..8192).contains(&len) {
-        return Evidence::Against;
+        return MysqlEvidence::Against;
     }
-    let Some((head, _)) = payload.split_at_checked(28) else { return Evidence::Open };
-    let speaks_41 = Fields(head).int(4).is_some_and(|c| c & capability::PROTOCOL_41 != 0);
-    if speaks_41 && head[9..].iter().all(|b| *b == 0) { Evidence::Strong } else { Evidence::Against }
+    let Some((head, _)) = payload.split_at_checked(28) else { return MysqlEvidence::Open };
+    let speaks_41 = MysqlFieldReader(head).int(4).is_some_and(|c| c & capability::PROTOCOL_41 != 0);
+    if speaks_41 && head[9..].iter().all(|b| *b == 0) {
+        MysqlEvidence::Strong
+    } else {
+        MysqlEvidence::Against
+    }
 }
 
-fn greeting_evidence(len: usize, payload: &[u8]) -> Evidence {
+fn greeting_evidence(len: usize, payload: &[u8]) -> MysqlEvidence {
     let version = &payload[1..];
     let numbered = version.first().is_none_or(u8::is_ascii_digit);
     if !(16..1024).contains(&len) || !numbered {
-        return Evidence::Against;
+        return MysqlEvidence::Against;
     }
     match memchr::memchr(0, &version[..version.len().min(VERSION_MAX)]) {
         // After the version: thread id, scramble, and in version 10 a zero.
         Some(n) if login::is_version(&version[..n]) => match version.get(n + 13) {
-            Some(0) => Evidence::Strong,
-            Some(_) if payload[0] == 10 => Evidence::Against,
-            _ => Evidence::Strong,
+            Some(0) => MysqlEvidence::Strong,
+            Some(_) if payload[0] == 10 => MysqlEvidence::Against,
+            _ => MysqlEvidence::Strong,
         },
         // Truncated by the capture.
-        None if version.len() >= 16 && login::is_version(version) => Evidence::Strong,
-        None if payload.len() < len && (version.is_empty() || login::is_version(version)) => Evidence::Open,
-        _ => Evidence::Against,
+        None if version.len() >= 16 && login::is_version(version) => MysqlEvidence::Strong,
+        None if payload.len() < len && (version.is_empty() || login::is_version(version)) => {
+            MysqlEvidence::Open
+        }
+        _ => MysqlEvidence::Against,
     }
 }
 
@@ -211,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    fn check(bytes: &[u8], usual_port: bool, expected: Probe) {
+    fn check(bytes: &[u8], usual_port: bool, expected: ProbeResult) {
         let context = ProbeContext {
             transport: IpProtocol::TCP,
             usual_port,
@@ -224,21 +238,21 @@ mod tests {
 
     #[test]
     fn first_bytes() {
-        check(b"\x43\0\0\0\x0aBEGIN\0Z\0\0\0\x05T", false, Probe::NotForUs);
-        check(b"\x28\0\0\0\x0a8.0.33\0\x01\0\0\0abcdefgh\0", false, Probe::Response);
-        check(b"\x28\0\0\0\x0a8.0", false, Probe::NeedMore);
-        check(b"\x13\0\0\0\x03SELECT 'hello' AS a", false, Probe::Request);
-        check(b"\x13\0\0\0\x16SELECT ", false, Probe::Request);
-        check(b"\x09\0\0\0\x03\0\x01COMMIT", false, Probe::Request);
-        check(b"\x01\0\0\0\x0e", false, Probe::NeedMore);
-        check(b"\x01\0\0\0\x0e", true, Probe::Request);
-        check(b"\x01\0\0\0\x0e\x01\0\0\0\x0e", false, Probe::Request);
-        check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", true, Probe::Response);
-        check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", false, Probe::NeedMore);
-        check(b"\x16\0\0\0\x17\x01\0\0\0\0\x01\0\0\0", false, Probe::Request);
-        check(b"\x0d\0\0\0\0\0\0\x09\0\0\0\x03SELECT 1", false, Probe::Request);
-        check(b"\x17\0\0\0\xff\x10\x04Too many connections", true, Probe::Response);
-        check(b"\x51\0\0\0\x16SELECT 1 FROM t_1\0", false, Probe::NotForUs);
+        check(b"\x43\0\0\0\x0aBEGIN\0Z\0\0\0\x05T", false, ProbeResult::NotForUs);
+        check(b"\x28\0\0\0\x0a8.0.33\0\x01\0\0\0abcdefgh\0", false, ProbeResult::Response);
+        check(b"\x28\0\0\0\x0a8.0", false, ProbeResult::NeedMore);
+        check(b"\x13\0\0\0\x03SELECT 'hello' AS a", false, ProbeResult::Request);
+        check(b"\x13\0\0\0\x16SELECT ", false, ProbeResult::Request);
+        check(b"\x09\0\0\0\x03\0\x01COMMIT", false, ProbeResult::Request);
+        check(b"\x01\0\0\0\x0e", false, ProbeResult::NeedMore);
+        check(b"\x01\0\0\0\x0e", true, ProbeResult::Request);
+        check(b"\x01\0\0\0\x0e\x01\0\0\0\x0e", false, ProbeResult::Request);
+        check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", true, ProbeResult::Response);
+        check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", false, ProbeResult::NeedMore);
+        check(b"\x16\0\0\0\x17\x01\0\0\0\0\x01\0\0\0", false, ProbeResult::Request);
+        check(b"\x0d\0\0\0\0\0\0\x09\0\0\0\x03SELECT 1", false, ProbeResult::Request);
+        check(b"\x17\0\0\0\xff\x10\x04Too many connections", true, ProbeResult::Response);
+        check(b"\x51\0\0\0\x16SELECT 1 FROM t_1\0", false, ProbeResult::NotForUs);
         for other in [
             &b"GET / HTTP/1.1\r\n"[..],
             b"*1\r\n$4\r\nPING\r\n",
@@ -247,7 +261,7 @@ mod tests {
             b"\0\0\0\x08\x04\xd2\x16\x2f",
             b"\0\0\0\0\0\0\0\0",
         ] {
-            check(other, false, Probe::NotForUs);
+            check(other, false, ProbeResult::NotForUs);
         }
     }
 }

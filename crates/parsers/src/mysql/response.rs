@@ -4,11 +4,11 @@
 //! and column definitions are counted but not parsed. If the login was not captured, the use of EOF packets
 //! is learned from the first result set. ("Text resultset", "OK_Packet" … in the MySQL source documentation.)
 
-use super::command::{Awaited, DefaultDatabase, Kind};
-use super::fields::Fields;
-use super::framing::{PACKET_MAX, Packet};
+use super::command::{DefaultDatabase, MysqlRequestKind, MysqlResponseForm};
+use super::fields::MysqlFieldReader;
+use super::framing::{MysqlPacket, PACKET_MAX};
 use super::login::capability;
-use crate::Span;
+use crate::MessageSpan;
 
 const STATUS_MORE_RESULTS: u64 = 0x0008;
 const STATUS_CURSOR_EXISTS: u64 = 0x0040;
@@ -22,7 +22,7 @@ const COLUMNS_MAX: u64 = 65_535;
 
 /// Variant of the result format on a connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Dialect {
+pub struct MysqlDialect {
     /// No EOF packets; `None`: unknown.
     pub deprecate_eof: Option<bool>,
     /// Column definitions may be missing, indicated by a byte before the count (MySQL).
@@ -35,11 +35,11 @@ pub struct Dialect {
     pub unordered: bool,
 }
 
-impl Dialect {
+impl MysqlDialect {
     /// Dialect of the negotiated capabilities.
-    pub fn of(capabilities: u64) -> Dialect {
+    pub fn of(capabilities: u64) -> MysqlDialect {
         let has = |flag| capabilities & flag != 0;
-        Dialect {
+        MysqlDialect {
             deprecate_eof: Some(has(capability::DEPRECATE_EOF)),
             optional_metadata: has(capability::OPTIONAL_METADATA),
             cached_metadata: has(capability::MARIADB_CACHE_METADATA),
@@ -51,7 +51,7 @@ impl Dialect {
 
 /// Whether a response is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum MysqlResponseProgress {
     /// More packets follow.
     More,
     /// Complete, unless an EOF packet follows.
@@ -64,7 +64,7 @@ pub enum Progress {
 
 /// Contents of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct MysqlOutcome {
     /// Rows of all result sets.
     pub rows: Option<u64>,
     /// Rows changed by all results.
@@ -80,7 +80,7 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum MysqlResponseStage {
     /// The first packet of a result.
     First,
     /// Column definitions of a result set.
@@ -114,18 +114,18 @@ pub const UNREAD_ERROR: u64 = 0;
 
 /// A response in progress.
 #[derive(Debug)]
-pub struct Response {
-    awaited: Awaited,
-    stage: Stage,
+pub struct MysqlResponse {
+    awaited: MysqlResponseForm,
+    stage: MysqlResponseStage,
     /// Sequence number of the next packet, unless the client sends in between.
     next_seq: Option<u8>,
     /// Sequence number of its first packet, and whether such numbers are meaningless.
     pub first_seq: u8,
     pub unordered: bool,
     /// Contents so far.
-    pub outcome: Outcome,
+    pub outcome: MysqlOutcome,
     /// Arrival of its first and last byte; `None` before its first packet.
-    pub span: Option<Span>,
+    pub span: Option<MessageSpan>,
     /// Bytes of its packets.
     pub wire_bytes: u64,
     /// Bytes are missing.
@@ -140,19 +140,19 @@ pub struct Response {
     pub refused: bool,
 }
 
-impl Default for Response {
+impl Default for MysqlResponse {
     fn default() -> Self {
-        Response::new(Awaited::Result)
+        MysqlResponse::new(MysqlResponseForm::Result)
     }
 }
 
-impl Response {
+impl MysqlResponse {
     /// The response to a command with this form.
-    pub fn new(awaited: Awaited) -> Response {
-        let outcome = Outcome::default();
-        Response {
+    pub fn new(awaited: MysqlResponseForm) -> MysqlResponse {
+        let outcome = MysqlOutcome::default();
+        MysqlResponse {
             awaited,
-            stage: Stage::First,
+            stage: MysqlResponseStage::First,
             next_seq: None,
             first_seq: 0,
             unordered: false,
@@ -168,23 +168,23 @@ impl Response {
     }
 
     /// Kind of its request if that was not captured.
-    pub fn unseen_kind(&self) -> Kind {
-        if self.refused { Kind::Connect } else { Kind::Unseen }
+    pub fn unseen_kind(&self) -> MysqlRequestKind {
+        if self.refused { MysqlRequestKind::Connect } else { MysqlRequestKind::Unseen }
     }
 
     /// Form it was parsed as.
-    pub fn awaited(&self) -> Awaited {
+    pub fn awaited(&self) -> MysqlResponseForm {
         self.awaited
     }
 
     /// Whether it is complete unless an EOF packet follows.
     pub fn may_be_over(&self) -> bool {
-        self.stage == Stage::MaybeOver
+        self.stage == MysqlResponseStage::MaybeOver
     }
 
     /// Whether the next packet is a row or ends the rows.
     pub fn in_rows(&self) -> bool {
-        self.stage == Stage::Rows
+        self.stage == MysqlResponseStage::Rows
     }
 
     /// Required sequence number of the next packet, if any.
@@ -203,22 +203,24 @@ impl Response {
     }
 
     /// Whether `p` is the optional EOF packet at the end of a response.
-    pub fn is_belated_eof(&self, p: &Packet<'_>) -> bool {
+    pub fn is_belated_eof(&self, p: &MysqlPacket<'_>) -> bool {
         is_eof(p) && self.next_seq.is_none_or(|n| n == p.seq)
     }
 
     /// Handles the next packet.
-    pub fn on_packet(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
+    pub fn on_packet(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
         if self.next_seq.is_some_and(|n| n != p.seq) {
-            return Progress::Malformed;
+            return MysqlResponseProgress::Malformed;
         }
         let progress = self.progress(p, dialect);
-        let alone = self.stage != Stage::Upload && self.awaited != Awaited::Auth && !dialect.unordered;
+        let alone = self.stage != MysqlResponseStage::Upload
+            && self.awaited != MysqlResponseForm::Auth
+            && !dialect.unordered;
         self.next_seq = alone.then(|| p.seq.wrapping_add(1));
         progress
     }
 
-    fn progress(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
+    fn progress(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
         self.wire_bytes += p.wire_len();
         self.holed |= p.holed;
         // A request for another authentication method does not end it.
@@ -228,96 +230,106 @@ impl Response {
         let span = self.span.get_or_insert(p.span);
         span.extend(p.span.last);
         if p.head.is_empty() && p.holed && self.reads_next() {
-            return Progress::Malformed;
+            return MysqlResponseProgress::Malformed;
         }
         match self.stage {
-            Stage::First | Stage::Upload => self.first(p, dialect),
-            Stage::Columns { left: 1 } => self.go(Stage::ColumnsEnd),
-            Stage::Columns { left } => self.go(Stage::Columns { left: left - 1 }),
-            Stage::ColumnsEnd => self.columns_end(p, dialect),
-            Stage::Rows => self.row(p, dialect),
-            Stage::RowGoesOn if p.len == PACKET_MAX => Progress::More,
-            Stage::RowGoesOn => self.go(Stage::Rows),
-            Stage::Definitions { left: 1, then } => self.definitions_over(then, dialect),
-            Stage::Definitions { left, then } => self.go(Stage::Definitions { left: left - 1, then }),
-            Stage::DefinitionsEnd { then } => self.definitions_end(p, then, dialect),
-            Stage::Fields if ends_rows(p) => Progress::Done,
-            Stage::Fields => self.error(p).unwrap_or(Progress::More),
-            Stage::MaybeOver => {
+            MysqlResponseStage::First | MysqlResponseStage::Upload => self.first(p, dialect),
+            MysqlResponseStage::Columns { left: 1 } => self.go(MysqlResponseStage::ColumnsEnd),
+            MysqlResponseStage::Columns { left } => self.go(MysqlResponseStage::Columns { left: left - 1 }),
+            MysqlResponseStage::ColumnsEnd => self.columns_end(p, dialect),
+            MysqlResponseStage::Rows => self.row(p, dialect),
+            MysqlResponseStage::RowGoesOn if p.len == PACKET_MAX => MysqlResponseProgress::More,
+            MysqlResponseStage::RowGoesOn => self.go(MysqlResponseStage::Rows),
+            MysqlResponseStage::Definitions { left: 1, then } => self.definitions_over(then, dialect),
+            MysqlResponseStage::Definitions { left, then } => {
+                self.go(MysqlResponseStage::Definitions { left: left - 1, then })
+            }
+            MysqlResponseStage::DefinitionsEnd { then } => self.definitions_end(p, then, dialect),
+            MysqlResponseStage::Fields if ends_rows(p) => MysqlResponseProgress::Done,
+            MysqlResponseStage::Fields => self.error(p).unwrap_or(MysqlResponseProgress::More),
+            MysqlResponseStage::MaybeOver => {
                 dialect.deprecate_eof = Some(false);
-                Progress::Done
+                MysqlResponseProgress::Done
             }
         }
     }
 
     /// Whether the first byte of the next packet is needed.
     fn reads_next(&self) -> bool {
-        !matches!(self.stage, Stage::Columns { .. } | Stage::Definitions { .. } | Stage::RowGoesOn)
-            && self.awaited != Awaited::Text
+        !matches!(
+            self.stage,
+            MysqlResponseStage::Columns { .. }
+                | MysqlResponseStage::Definitions { .. }
+                | MysqlResponseStage::RowGoesOn
+        ) && self.awaited != MysqlResponseForm::Text
     }
 
-    fn go(&mut self, stage: Stage) -> Progress {
+    fn go(&mut self, stage: MysqlResponseStage) -> MysqlResponseProgress {
         self.stage = stage;
-        Progress::More
+        MysqlResponseProgress::More
     }
 
     /// Handles the first packet of a result.
-    fn first(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
+    fn first(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
         if let Some(progress) = self.error(p) {
             return progress;
         }
         match self.awaited {
-            Awaited::Nothing | Awaited::Text => Progress::Done,
-            Awaited::Stream => {
+            MysqlResponseForm::Nothing | MysqlResponseForm::Text => MysqlResponseProgress::Done,
+            MysqlResponseForm::Stream => {
                 self.outcome.endless = true;
-                Progress::Done
+                MysqlResponseProgress::Done
             }
-            Awaited::Auth => match p.first() {
+            MysqlResponseForm::Auth => match p.first() {
                 // AuthSwitchRequest in both forms, AuthMoreData, AuthNextFactor.
-                Some(0xfe | 0x01 | 0x02) => Progress::More,
+                Some(0xfe | 0x01 | 0x02) => MysqlResponseProgress::More,
                 Some(0x00) => self.ok(p, dialect),
-                _ => Progress::Done,
+                _ => MysqlResponseProgress::Done,
             },
-            Awaited::Rows => {
+            MysqlResponseForm::Rows => {
                 self.outcome.rows = Some(0);
-                self.stage = Stage::Rows;
+                self.stage = MysqlResponseStage::Rows;
                 self.row(p, dialect)
             }
-            Awaited::Columns => {
-                self.stage = Stage::Fields;
-                if ends_rows(p) { Progress::Done } else { Progress::More }
+            MysqlResponseForm::Columns => {
+                self.stage = MysqlResponseStage::Fields;
+                if ends_rows(p) { MysqlResponseProgress::Done } else { MysqlResponseProgress::More }
             }
-            Awaited::Statement => self.prepared(p, dialect),
-            Awaited::Result => self.result(p, dialect),
+            MysqlResponseForm::Statement => self.prepared(p, dialect),
+            MysqlResponseForm::Result => self.result(p, dialect),
         }
     }
 
-    fn result(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
-        let mut f = Fields(p.head);
+    fn result(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
+        let mut f = MysqlFieldReader(p.head);
         let mut defined = true;
         match p.first() {
-            None => return Progress::Malformed,
+            None => return MysqlResponseProgress::Malformed,
             // An OK packet is longer than a column count.
             Some(0x00 | 0x01) if dialect.optional_metadata && (2..7).contains(&p.len) => {
                 defined = f.int(1) == Some(1);
             }
             Some(0x00) => return self.ok(p, dialect),
             Some(0xfe) => return self.after(p),
-            Some(0xfb) => return self.go(Stage::Upload),
+            Some(0xfb) => return self.go(MysqlResponseStage::Upload),
             Some(_) => {}
         }
         let Some(columns) = f.lenenc().filter(|n| (1..=COLUMNS_MAX).contains(n)) else {
-            return Progress::Malformed;
+            return MysqlResponseProgress::Malformed;
         };
         if dialect.cached_metadata && f.int(1) == Some(0) {
             defined = false;
         }
         self.outcome.rows.get_or_insert(0);
-        self.go(if defined { Stage::Columns { left: columns } } else { Stage::ColumnsEnd })
+        self.go(if defined {
+            MysqlResponseStage::Columns { left: columns }
+        } else {
+            MysqlResponseStage::ColumnsEnd
+        })
     }
 
-    fn columns_end(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
-        self.stage = Stage::Rows;
+    fn columns_end(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
+        self.stage = MysqlResponseStage::Rows;
         if !is_eof(p) || dialect.deprecate_eof == Some(true) {
             if p.first() != Some(0xff) {
                 dialect.deprecate_eof.get_or_insert(true);
@@ -325,10 +337,14 @@ impl Response {
             return self.row(p, dialect);
         }
         dialect.deprecate_eof = Some(false);
-        if status(p).unwrap_or(0) & STATUS_CURSOR_EXISTS != 0 { Progress::Done } else { Progress::More }
+        if status(p).unwrap_or(0) & STATUS_CURSOR_EXISTS != 0 {
+            MysqlResponseProgress::Done
+        } else {
+            MysqlResponseProgress::More
+        }
     }
 
-    fn row(&mut self, p: &Packet<'_>, dialect: &Dialect) -> Progress {
+    fn row(&mut self, p: &MysqlPacket<'_>, dialect: &MysqlDialect) -> MysqlResponseProgress {
         if let Some(progress) = self.error(p) {
             return progress;
         }
@@ -337,15 +353,15 @@ impl Response {
             return self.after(p);
         }
         *self.outcome.rows.get_or_insert(0) += 1;
-        if p.len == PACKET_MAX { self.go(Stage::RowGoesOn) } else { Progress::More }
+        if p.len == PACKET_MAX { self.go(MysqlResponseStage::RowGoesOn) } else { MysqlResponseProgress::More }
     }
 
-    fn ok(&mut self, p: &Packet<'_>, dialect: &Dialect) -> Progress {
+    fn ok(&mut self, p: &MysqlPacket<'_>, dialect: &MysqlDialect) -> MysqlResponseProgress {
         if self.unasked && !is_bare_ok(p) {
             self.doubtful = true;
-            return Progress::Done;
+            return MysqlResponseProgress::Done;
         }
-        let mut f = Fields(p.head.get(1..).unwrap_or_default());
+        let mut f = MysqlFieldReader(p.head.get(1..).unwrap_or_default());
         if let Some(n) = f.lenenc() {
             let sum = self.outcome.affected_rows.get_or_insert(0);
             *sum = sum.saturating_add(n);
@@ -355,74 +371,81 @@ impl Response {
     }
 
     /// Ends a result with `p`, whose status shows whether another follows.
-    fn after(&mut self, p: &Packet<'_>) -> Progress {
+    fn after(&mut self, p: &MysqlPacket<'_>) -> MysqlResponseProgress {
         match status(p) {
-            Some(status) if status & STATUS_MORE_RESULTS != 0 => self.go(Stage::First),
+            Some(status) if status & STATUS_MORE_RESULTS != 0 => self.go(MysqlResponseStage::First),
             None if p.holed => {
                 // It is unknown whether another result follows, and its rows.
                 (self.outcome.rows, self.outcome.affected_rows) = (None, None);
                 self.open_end = true;
-                Progress::Done
+                MysqlResponseProgress::Done
             }
-            _ => Progress::Done,
+            _ => MysqlResponseProgress::Done,
         }
     }
 
     /// Handles an error packet; `None` if `p` is none. MariaDB's progress reports have the same format.
-    fn error(&mut self, p: &Packet<'_>) -> Option<Progress> {
+    fn error(&mut self, p: &MysqlPacket<'_>) -> Option<MysqlResponseProgress> {
         if p.first() != Some(0xff) {
             return None;
         }
-        let code = Fields(&p.head[1..]).int(2).unwrap_or(UNREAD_ERROR);
+        let code = MysqlFieldReader(&p.head[1..]).int(2).unwrap_or(UNREAD_ERROR);
         if code == 0xffff {
-            return Some(Progress::More);
+            return Some(MysqlResponseProgress::More);
         }
         self.outcome.error = Some(code);
-        Some(Progress::Done)
+        Some(MysqlResponseProgress::Done)
     }
 
-    fn prepared(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
-        let mut f = Fields(p.head);
-        let (Some(0), Some(id)) = (f.int(1), f.int(4)) else { return Progress::Malformed };
-        let (Some(columns), Some(parameters)) = (f.int(2), f.int(2)) else { return Progress::Malformed };
+    fn prepared(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
+        let mut f = MysqlFieldReader(p.head);
+        let (Some(0), Some(id)) = (f.int(1), f.int(4)) else { return MysqlResponseProgress::Malformed };
+        let (Some(columns), Some(parameters)) = (f.int(2), f.int(2)) else {
+            return MysqlResponseProgress::Malformed;
+        };
         self.outcome.statement = Some(id as u32);
         f.take(1 + 2);
         if dialect.optional_metadata && f.int(1) == Some(0) {
-            return Progress::Done;
+            return MysqlResponseProgress::Done;
         }
         match (parameters, columns) {
-            (0, 0) => Progress::Done,
-            (0, left) => self.go(Stage::Definitions { left, then: 0 }),
-            (left, then) => self.go(Stage::Definitions { left, then }),
+            (0, 0) => MysqlResponseProgress::Done,
+            (0, left) => self.go(MysqlResponseStage::Definitions { left, then: 0 }),
+            (left, then) => self.go(MysqlResponseStage::Definitions { left, then }),
         }
     }
 
     /// Handles the last definition of a group.
-    fn definitions_over(&mut self, then: u64, dialect: &Dialect) -> Progress {
+    fn definitions_over(&mut self, then: u64, dialect: &MysqlDialect) -> MysqlResponseProgress {
         match (dialect.deprecate_eof, then) {
-            (Some(true), 0) => Progress::Done,
-            (Some(true), left) => self.go(Stage::Definitions { left, then: 0 }),
-            (Some(false), _) | (None, 1..) => self.go(Stage::DefinitionsEnd { then }),
+            (Some(true), 0) => MysqlResponseProgress::Done,
+            (Some(true), left) => self.go(MysqlResponseStage::Definitions { left, then: 0 }),
+            (Some(false), _) | (None, 1..) => self.go(MysqlResponseStage::DefinitionsEnd { then }),
             (None, 0) => {
-                self.stage = Stage::MaybeOver;
-                Progress::Maybe
+                self.stage = MysqlResponseStage::MaybeOver;
+                MysqlResponseProgress::Maybe
             }
         }
     }
 
-    fn definitions_end(&mut self, p: &Packet<'_>, then: u64, dialect: &mut Dialect) -> Progress {
+    fn definitions_end(
+        &mut self,
+        p: &MysqlPacket<'_>,
+        then: u64,
+        dialect: &mut MysqlDialect,
+    ) -> MysqlResponseProgress {
         let eof = is_eof(p);
         dialect.deprecate_eof.get_or_insert(!eof);
         match (eof, then) {
-            (_, 0) => Progress::Done,
-            (true, left) => self.go(Stage::Definitions { left, then: 0 }),
+            (_, 0) => MysqlResponseProgress::Done,
+            (true, left) => self.go(MysqlResponseStage::Definitions { left, then: 0 }),
             (false, 1) => self.definitions_over(0, dialect),
-            (false, left) => self.go(Stage::Definitions { left: left - 1, then: 0 }),
+            (false, left) => self.go(MysqlResponseStage::Definitions { left: left - 1, then: 0 }),
         }
     }
 
     /// Records a change of the default database in a packet.
-    fn note_state(&mut self, p: &Packet<'_>, dialect: &Dialect) {
+    fn note_state(&mut self, p: &MysqlPacket<'_>, dialect: &MysqlDialect) {
         if !dialect.session_track || p.len <= EOF_LEN_MAX {
             return;
         }
@@ -430,41 +453,43 @@ impl Response {
             // Empty name: no default database.
             Ok(Some(b"")) => self.outcome.database = DefaultDatabase::Unread,
             Ok(Some(name)) => self.outcome.database = DefaultDatabase::Is(name.to_vec()),
-            Err(Unread) if !p.is_whole() => self.outcome.database = DefaultDatabase::Unread,
-            Ok(None) | Err(Unread) => {}
+            Err(MysqlUnreadablePacket) if !p.is_whole() => self.outcome.database = DefaultDatabase::Unread,
+            Ok(None) | Err(MysqlUnreadablePacket) => {}
         }
     }
 }
 
 /// Whether a response can begin with a packet that begins with `head`: header and first byte.
-pub fn can_begin(awaited: Awaited, head: [u8; 5]) -> bool {
+pub fn can_begin(awaited: MysqlResponseForm, head: [u8; 5]) -> bool {
     let len = u32::from_le_bytes([head[0], head[1], head[2], 0]);
     match (awaited, head[4]) {
         (_, 0xff) => (3..2048).contains(&len),
-        (Awaited::Statement, 0) => (12..=13).contains(&len),
-        (Awaited::Text, _) => (1..4096).contains(&len),
-        (Awaited::Stream | Awaited::Rows, _) | (Awaited::Columns, 1..=0xfa) => len > 0,
-        (Awaited::Result | Awaited::Auth, 0) => (3..4096).contains(&len),
+        (MysqlResponseForm::Statement, 0) => (12..=13).contains(&len),
+        (MysqlResponseForm::Text, _) => (1..4096).contains(&len),
+        (MysqlResponseForm::Stream | MysqlResponseForm::Rows, _) | (MysqlResponseForm::Columns, 1..=0xfa) => {
+            len > 0
+        }
+        (MysqlResponseForm::Result | MysqlResponseForm::Auth, 0) => (3..4096).contains(&len),
         (_, 0xfe) => len < 512,
-        (Awaited::Result, 0xfb) => (2..2048).contains(&len),
-        (Awaited::Result, 1..=0xfa) => len <= 2,
-        (Awaited::Result, 0xfc) => (3..=4).contains(&len),
+        (MysqlResponseForm::Result, 0xfb) => (2..2048).contains(&len),
+        (MysqlResponseForm::Result, 1..=0xfa) => len <= 2,
+        (MysqlResponseForm::Result, 0xfc) => (3..=4).contains(&len),
         _ => false,
     }
 }
 
 /// Whether a packet ends the rows: EOF or its OK form. Rows with this first byte are over 16 MiB.
-fn ends_rows(p: &Packet<'_>) -> bool {
+fn ends_rows(p: &MysqlPacket<'_>) -> bool {
     p.first() == Some(0xfe) && p.len < PACKET_MAX
 }
 
-fn is_eof(p: &Packet<'_>) -> bool {
+fn is_eof(p: &MysqlPacket<'_>) -> bool {
     p.first() == Some(0xfe) && p.len <= EOF_LEN_MAX
 }
 
 /// Server status in an OK or EOF packet, if present (from 4.1 on) and captured.
-fn status(p: &Packet<'_>) -> Option<u64> {
-    let mut f = Fields(p.head.get(1..)?);
+fn status(p: &MysqlPacket<'_>) -> Option<u64> {
+    let mut f = MysqlFieldReader(p.head.get(1..)?);
     if is_eof(p) {
         return f.take(2).and_then(|_| f.int(2));
     }
@@ -473,18 +498,18 @@ fn status(p: &Packet<'_>) -> Option<u64> {
 
 /// The relevant part of a packet is missing or invalid.
 #[derive(Debug, PartialEq, Eq)]
-struct Unread;
+struct MysqlUnreadablePacket;
 
 /// Session state of an OK packet: the name of the schema, if changed.
-fn changed_database(payload: &[u8]) -> Result<Option<&[u8]>, Unread> {
-    let mut changes = match state_changes(payload).ok_or(Unread)? {
-        Some(changes) => Fields(changes),
+fn changed_database(payload: &[u8]) -> Result<Option<&[u8]>, MysqlUnreadablePacket> {
+    let mut changes = match state_changes(payload).ok_or(MysqlUnreadablePacket)? {
+        Some(changes) => MysqlFieldReader(changes),
         None => return Ok(None),
     };
     while let Some(kind) = changes.int(1) {
-        let change = changes.lenenc_str().ok_or(Unread)?;
+        let change = changes.lenenc_str().ok_or(MysqlUnreadablePacket)?;
         if kind == SCHEMA_CHANGED {
-            return Fields(change).lenenc_str().map(Some).ok_or(Unread);
+            return MysqlFieldReader(change).lenenc_str().map(Some).ok_or(MysqlUnreadablePacket);
         }
     }
     Ok(None)
@@ -492,7 +517,7 @@ fn changed_database(payload: &[u8]) -> Result<Option<&[u8]>, Unread> {
 
 /// State changes in an OK packet, if indicated.
 fn state_changes(payload: &[u8]) -> Option<Option<&[u8]>> {
-    let mut f = Fields(payload.get(1..)?);
+    let mut f = MysqlFieldReader(payload.get(1..)?);
     f.lenenc()?;
     f.lenenc()?;
     if f.int(2)? & STATUS_SESSION_CHANGED == 0 {
@@ -504,10 +529,10 @@ fn state_changes(payload: &[u8]) -> Option<Option<&[u8]>> {
 }
 
 /// Whether this is an OK packet without text, distinguishable by length from the response to a preparation.
-fn is_bare_ok(p: &Packet<'_>) -> bool {
+fn is_bare_ok(p: &MysqlPacket<'_>) -> bool {
     const PREPARED_LEN: u32 = 12;
     const STATUS_AND_WARNINGS: usize = 4;
-    let mut f = Fields(p.head.get(1..).unwrap_or_default());
+    let mut f = MysqlFieldReader(p.head.get(1..).unwrap_or_default());
     let counts = f.lenenc().and(f.lenenc());
     p.len != PREPARED_LEN && counts.is_some() && f.0.len() == STATUS_AND_WARNINGS
 }
@@ -519,21 +544,26 @@ mod tests {
     use super::*;
 
     /// Handles payloads; checks the last progress and the outcome.
-    fn check(awaited: Awaited, capabilities: Option<u64>, payloads: &[&[u8]], expected: (Progress, Outcome)) {
-        let mut dialect = capabilities.map(Dialect::of).unwrap_or_default();
-        let mut response = Response::new(awaited);
-        let mut progress = Progress::More;
+    fn check(
+        awaited: MysqlResponseForm,
+        capabilities: Option<u64>,
+        payloads: &[&[u8]],
+        expected: (MysqlResponseProgress, MysqlOutcome),
+    ) {
+        let mut dialect = capabilities.map(MysqlDialect::of).unwrap_or_default();
+        let mut response = MysqlResponse::new(awaited);
+        let mut progress = MysqlResponseProgress::More;
         for (i, head) in payloads.iter().enumerate() {
-            assert_eq!(progress, Progress::More, "before packet {i} of {payloads:?}");
-            let span = Span::at(Timestamp(0));
-            let p = Packet {
+            assert_eq!(progress, MysqlResponseProgress::More, "before packet {i} of {payloads:?}");
+            let span = MessageSpan::at(Timestamp(0));
+            let p = MysqlPacket {
                 seq: i as u8 + 1,
                 len: head.len() as u32,
                 head,
                 span,
                 holed: false,
                 open_end: false,
-                place: flow::Place::default(),
+                place: flow::StreamPlace::default(),
             };
             progress = response.on_packet(&p, &mut dialect);
         }
@@ -554,103 +584,203 @@ mod tests {
 
     #[test]
     fn results() {
-        let rows = |n| Outcome { rows: Some(n), ..Outcome::default() };
-        let error = Outcome { error: Some(1064), ..Outcome::default() };
-        let affected = |n| Outcome { affected_rows: Some(n), ..Outcome::default() };
+        let rows = |n| MysqlOutcome { rows: Some(n), ..MysqlOutcome::default() };
+        let error = MysqlOutcome { error: Some(1064), ..MysqlOutcome::default() };
+        let affected = |n| MysqlOutcome { affected_rows: Some(n), ..MysqlOutcome::default() };
         for known in [Some(0), None] {
-            check(Awaited::Result, known, &[&[2], DEF, DEF, EOF, ROW, ROW, EOF], (Progress::Done, rows(2)));
-            check(Awaited::Result, known, &[&[1], DEF, EOF, EOF], (Progress::Done, rows(0)));
-            check(Awaited::Result, known, &[&[1], DEF, EOF_CURSOR], (Progress::Done, rows(0)));
+            check(
+                MysqlResponseForm::Result,
+                known,
+                &[&[2], DEF, DEF, EOF, ROW, ROW, EOF],
+                (MysqlResponseProgress::Done, rows(2)),
+            );
+            check(
+                MysqlResponseForm::Result,
+                known,
+                &[&[1], DEF, EOF, EOF],
+                (MysqlResponseProgress::Done, rows(0)),
+            );
+            check(
+                MysqlResponseForm::Result,
+                known,
+                &[&[1], DEF, EOF_CURSOR],
+                (MysqlResponseProgress::Done, rows(0)),
+            );
         }
         for known in [Some(NO_EOF), None] {
-            check(Awaited::Result, known, &[&[1], DEF, ROW, END], (Progress::Done, rows(1)));
-            check(Awaited::Result, known, &[&[1], DEF, END], (Progress::Done, rows(0)));
+            check(
+                MysqlResponseForm::Result,
+                known,
+                &[&[1], DEF, ROW, END],
+                (MysqlResponseProgress::Done, rows(1)),
+            );
+            check(
+                MysqlResponseForm::Result,
+                known,
+                &[&[1], DEF, END],
+                (MysqlResponseProgress::Done, rows(0)),
+            );
         }
-        check(Awaited::Result, None, &[OK], (Progress::Done, affected(2)));
-        check(Awaited::Result, None, &[ERR], (Progress::Done, error.clone()));
-        check(Awaited::Result, None, &[PROGRESS, PROGRESS, OK], (Progress::Done, affected(2)));
+        check(MysqlResponseForm::Result, None, &[OK], (MysqlResponseProgress::Done, affected(2)));
+        check(MysqlResponseForm::Result, None, &[ERR], (MysqlResponseProgress::Done, error.clone()));
         check(
-            Awaited::Result,
+            MysqlResponseForm::Result,
+            None,
+            &[PROGRESS, PROGRESS, OK],
+            (MysqlResponseProgress::Done, affected(2)),
+        );
+        check(
+            MysqlResponseForm::Result,
             None,
             &[&[1], DEF, EOF, ROW, ERR],
-            (Progress::Done, Outcome { rows: Some(1), ..error }),
+            (MysqlResponseProgress::Done, MysqlOutcome { rows: Some(1), ..error }),
         );
-        let both = Outcome { rows: Some(1), affected_rows: Some(5), ..Outcome::default() };
+        let both = MysqlOutcome { rows: Some(1), affected_rows: Some(5), ..MysqlOutcome::default() };
         check(
-            Awaited::Result,
+            MysqlResponseForm::Result,
             Some(0),
             &[&[1], DEF, EOF, ROW, EOF_MORE, OK_MORE, OK],
-            (Progress::Done, both),
+            (MysqlResponseProgress::Done, both),
         );
-        check(Awaited::Result, None, &[&[0xfb, b'f'], OK], (Progress::Done, affected(2)));
-        check(Awaited::Result, None, &[b""], (Progress::Malformed, Outcome::default()));
+        check(
+            MysqlResponseForm::Result,
+            None,
+            &[&[0xfb, b'f'], OK],
+            (MysqlResponseProgress::Done, affected(2)),
+        );
+        check(
+            MysqlResponseForm::Result,
+            None,
+            &[b""],
+            (MysqlResponseProgress::Malformed, MysqlOutcome::default()),
+        );
     }
 
     #[test]
     fn column_definitions_may_be_left_out() {
-        let rows = Outcome { rows: Some(1), ..Outcome::default() };
+        let rows = MysqlOutcome { rows: Some(1), ..MysqlOutcome::default() };
         let mysql = Some(NO_EOF | capability::OPTIONAL_METADATA);
-        check(Awaited::Result, mysql, &[&[0, 1], ROW, END], (Progress::Done, rows.clone()));
-        check(Awaited::Result, mysql, &[&[1, 1], DEF, ROW, END], (Progress::Done, rows.clone()));
+        check(
+            MysqlResponseForm::Result,
+            mysql,
+            &[&[0, 1], ROW, END],
+            (MysqlResponseProgress::Done, rows.clone()),
+        );
+        check(
+            MysqlResponseForm::Result,
+            mysql,
+            &[&[1, 1], DEF, ROW, END],
+            (MysqlResponseProgress::Done, rows.clone()),
+        );
         let mariadb = Some(capability::MARIADB_CACHE_METADATA);
-        check(Awaited::Result, mariadb, &[&[2, 0], EOF, ROW, EOF], (Progress::Done, rows.clone()));
-        check(Awaited::Result, mariadb, &[&[1, 1], DEF, EOF, ROW, EOF], (Progress::Done, rows));
+        check(
+            MysqlResponseForm::Result,
+            mariadb,
+            &[&[2, 0], EOF, ROW, EOF],
+            (MysqlResponseProgress::Done, rows.clone()),
+        );
+        check(
+            MysqlResponseForm::Result,
+            mariadb,
+            &[&[1, 1], DEF, EOF, ROW, EOF],
+            (MysqlResponseProgress::Done, rows),
+        );
     }
 
     #[test]
     fn prepared_statements() {
         let of = |columns, parameters| [0, 7, 0, 0, 0, columns, 0, parameters, 0, 0, 0, 0];
-        let outcome = || Outcome { statement: Some(7), ..Outcome::default() };
-        check(Awaited::Statement, None, &[&of(0, 0)], (Progress::Done, outcome()));
-        check(Awaited::Statement, Some(0), &[&of(1, 1), DEF, EOF, DEF, EOF], (Progress::Done, outcome()));
-        check(Awaited::Statement, None, &[&of(1, 1), DEF, EOF, DEF, EOF], (Progress::Done, outcome()));
-        check(Awaited::Statement, None, &[&of(2, 1), DEF, DEF, DEF], (Progress::Done, outcome()));
-        check(Awaited::Statement, None, &[&of(1, 0), DEF], (Progress::Maybe, outcome()));
-        check(Awaited::Statement, Some(NO_EOF), &[&of(1, 1), DEF, DEF], (Progress::Done, outcome()));
+        let outcome = || MysqlOutcome { statement: Some(7), ..MysqlOutcome::default() };
+        check(MysqlResponseForm::Statement, None, &[&of(0, 0)], (MysqlResponseProgress::Done, outcome()));
+        check(
+            MysqlResponseForm::Statement,
+            Some(0),
+            &[&of(1, 1), DEF, EOF, DEF, EOF],
+            (MysqlResponseProgress::Done, outcome()),
+        );
+        check(
+            MysqlResponseForm::Statement,
+            None,
+            &[&of(1, 1), DEF, EOF, DEF, EOF],
+            (MysqlResponseProgress::Done, outcome()),
+        );
+        check(
+            MysqlResponseForm::Statement,
+            None,
+            &[&of(2, 1), DEF, DEF, DEF],
+            (MysqlResponseProgress::Done, outcome()),
+        );
+        check(
+            MysqlResponseForm::Statement,
+            None,
+            &[&of(1, 0), DEF],
+            (MysqlResponseProgress::Maybe, outcome()),
+        );
+        check(
+            MysqlResponseForm::Statement,
+            Some(NO_EOF),
+            &[&of(1, 1), DEF, DEF],
+            (MysqlResponseProgress::Done, outcome()),
+        );
     }
 
     #[test]
     fn other_forms() {
-        let none = Outcome::default;
-        check(Awaited::Text, None, &[b"Uptime: 1"], (Progress::Done, none()));
-        check(Awaited::Columns, None, &[DEF, DEF, EOF], (Progress::Done, none()));
+        let none = MysqlOutcome::default;
+        check(MysqlResponseForm::Text, None, &[b"Uptime: 1"], (MysqlResponseProgress::Done, none()));
+        check(MysqlResponseForm::Columns, None, &[DEF, DEF, EOF], (MysqlResponseProgress::Done, none()));
         check(
-            Awaited::Rows,
+            MysqlResponseForm::Rows,
             None,
             &[&[0, 0, 1], &[0, 0, 1], EOF],
-            (Progress::Done, Outcome { rows: Some(2), ..none() }),
+            (MysqlResponseProgress::Done, MysqlOutcome { rows: Some(2), ..none() }),
         );
-        let ok = Outcome { affected_rows: Some(2), ..none() };
-        check(Awaited::Auth, None, &[&[0xfe], &[1, 3], &[1, 4], OK], (Progress::Done, ok));
-        check(Awaited::Stream, None, &[&[0, 1]], (Progress::Done, Outcome { endless: true, ..none() }));
+        let ok = MysqlOutcome { affected_rows: Some(2), ..none() };
+        check(
+            MysqlResponseForm::Auth,
+            None,
+            &[&[0xfe], &[1, 3], &[1, 4], OK],
+            (MysqlResponseProgress::Done, ok),
+        );
+        check(
+            MysqlResponseForm::Stream,
+            None,
+            &[&[0, 1]],
+            (MysqlResponseProgress::Done, MysqlOutcome { endless: true, ..none() }),
+        );
     }
 
     #[test]
     fn session_state_tells_the_database() {
         let ok = b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04shop";
-        let outcome = Outcome {
+        let outcome = MysqlOutcome {
             affected_rows: Some(0),
             database: DefaultDatabase::Is(b"shop".to_vec()),
-            ..Outcome::default()
+            ..MysqlOutcome::default()
         };
-        check(Awaited::Result, Some(capability::SESSION_TRACK), &[ok], (Progress::Done, outcome));
+        check(
+            MysqlResponseForm::Result,
+            Some(capability::SESSION_TRACK),
+            &[ok],
+            (MysqlResponseProgress::Done, outcome),
+        );
     }
 
     #[test]
     fn a_row_of_many_packets_is_one() {
-        let mut response = Response::new(Awaited::Rows);
+        let mut response = MysqlResponse::new(MysqlResponseForm::Rows);
         let parts = [(PACKET_MAX, &[0xfb_u8][..]), (PACKET_MAX, &[0xfe]), (3, &[0xff, 0, 0]), (5, EOF)];
         for (seq, (len, head)) in (1..).zip(parts) {
-            let p = Packet {
+            let p = MysqlPacket {
                 seq,
                 len,
                 head,
-                span: Span::at(Timestamp(0)),
+                span: MessageSpan::at(Timestamp(0)),
                 holed: false,
                 open_end: false,
-                place: flow::Place::default(),
+                place: flow::StreamPlace::default(),
             };
-            response.on_packet(&p, &mut Dialect::default());
+            response.on_packet(&p, &mut MysqlDialect::default());
         }
         assert_eq!(response.outcome.rows, Some(1));
     }

@@ -2,9 +2,9 @@
 
 use memchr::memchr;
 
-use super::session::Expected;
+use super::session::MysqlExpectedResponse;
 use super::{command, probe};
-use crate::resync::{Beginning, Candidate, Heads, Verdict};
+use crate::resync::{CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning};
 
 /// Header and first byte of a payload.
 pub const HEAD: usize = 5;
@@ -16,14 +16,14 @@ const LOGIN_LEN_MIN: u32 = 32;
 const SQL: usize = 256;
 
 /// Search for the client's commands.
-pub struct Commands {
+pub struct MysqlCommandLocator {
     /// The current segment begins a command if plausible. Elsewhere only SQL is accepted.
     pub expected: bool,
     /// It may be a packet of the compressed protocol.
     pub may_be_packed: bool,
 }
 
-impl Heads for Commands {
+impl MessageLocator for MysqlCommandLocator {
     const HEAD_BYTES_MAX: usize = HEAD + SQL;
 
     /// A command's packet has sequence number 0.
@@ -34,26 +34,26 @@ impl Heads for Commands {
         }
     }
 
-    fn begins_segment(&self, _: Beginning) -> bool {
+    fn begins_segment(&self, _: SegmentBeginning) -> bool {
         self.expected
     }
 
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         let bytes = candidate.bytes;
-        let Some([a, b, c, number, code]) = bytes.first_chunk() else { return Verdict::More };
+        let Some([a, b, c, number, code]) = bytes.first_chunk() else { return CandidateVerdict::More };
         let len = u32::from_le_bytes([*a, *b, *c, 0]);
         let is_command = *number == 0 && command::is_plausible(*code, len);
         let is_text = is_command && matches!(*code, command::QUERY | command::STMT_PREPARE);
         let (expected, sql) = (candidate.begins_segment, &bytes[HEAD..]);
         let may_be_packed = expected && self.may_be_packed && (*number, *code) == (0, 0);
         let found = match () {
-            () if may_be_packed && bytes.len() < PACKED_HEAD => return Verdict::More,
+            () if may_be_packed && bytes.len() < PACKED_HEAD => return CandidateVerdict::More,
             () if may_be_packed => is_packed(bytes.iter().copied()),
             () if expected => is_command || *number == 1 && len >= LOGIN_LEN_MIN,
-            () if is_text && sql.len() < SQL.min(len as usize - 1) => return Verdict::More,
+            () if is_text && sql.len() < SQL.min(len as usize - 1) => return CandidateVerdict::More,
             () => is_text && len > 6 && command::is_sql(sql),
         };
-        if found { Verdict::Message } else { Verdict::No }
+        if found { CandidateVerdict::Message } else { CandidateVerdict::No }
     }
 }
 
@@ -66,24 +66,24 @@ pub fn is_packed(bytes: impl Iterator<Item = u8>) -> bool {
 }
 
 /// A response: it begins a segment and matches the outstanding request.
-pub struct Responses(pub Expected);
+pub struct MysqlResponseLocator(pub MysqlExpectedResponse);
 
-impl Heads for Responses {
+impl MessageLocator for MysqlResponseLocator {
     const HEAD_BYTES_MAX: usize = HEAD;
 
     fn next(&self, _: &[u8], _: usize) -> Option<usize> {
         None
     }
 
-    fn begins_segment(&self, _: Beginning) -> bool {
+    fn begins_segment(&self, _: SegmentBeginning) -> bool {
         true
     }
 
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         match candidate.bytes.first_chunk() {
-            Some(head) if self.0.can_begin(*head) => Verdict::Message,
-            Some(_) => Verdict::No,
-            None => Verdict::More,
+            Some(head) if self.0.can_begin(*head) => CandidateVerdict::Message,
+            Some(_) => CandidateVerdict::No,
+            None => CandidateVerdict::More,
         }
     }
 }

@@ -4,7 +4,7 @@
 use memchr::{memchr, memchr2};
 use wide::u8x16;
 
-use super::tokens::{CLASS, Class};
+use super::tokens::{CLASS, SqlByteClass};
 
 /// Appends `sql` to `out` with `0` for every separate number and two quotes for every string; the fingerprint
 /// is the same. Returns false, with arbitrary contents in `out`, if `sql` has comments or unterminated
@@ -42,7 +42,7 @@ pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
             b'-' if next == b'-' => return false,
             b'/' if next == b'*' => return false,
             // A following number would become a name.
-            b'.' if CLASS[usize::from(next)] == Class::Space => return false,
+            b'.' if CLASS[usize::from(next)] == SqlByteClass::Space => return false,
             _ => {}
         }
     }
@@ -65,7 +65,7 @@ pub fn string_end(sql: &[u8], from: usize, quote: u8) -> Option<usize> {
 /// Whether digits next to this byte are part of a word.
 #[inline]
 fn goes_on(beside: Option<u8>) -> bool {
-    beside.is_some_and(|b| b == b'.' || CLASS[usize::from(b)] <= Class::Digit)
+    beside.is_some_and(|b| b == b'.' || CLASS[usize::from(b)] <= SqlByteClass::Digit)
 }
 
 /// Number of bytes before the first special one.

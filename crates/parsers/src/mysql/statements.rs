@@ -13,7 +13,7 @@ const OVERHEAD_BYTES: usize = 128;
 
 /// A prepared statement.
 #[derive(Default)]
-pub struct Statement {
+pub struct PreparedStatement {
     /// Its text.
     pub text: Vec<u8>,
     /// Whether the text is truncated.
@@ -23,7 +23,7 @@ pub struct Statement {
     used: bool,
 }
 
-impl Statement {
+impl PreparedStatement {
     /// Memory in bytes; a fingerprint is about as long as the text.
     fn bytes(&self) -> usize {
         OVERHEAD_BYTES + 2 * self.text.len()
@@ -46,8 +46,8 @@ impl Statement {
 
 /// Prepared statements by id.
 #[derive(Default)]
-pub struct Statements {
-    by_id: HashMap<u32, Statement, BuildHasherDefault<IdHasher>>,
+pub struct PreparedStatements {
+    by_id: HashMap<u32, PreparedStatement, BuildHasherDefault<StatementIdHasher>>,
     /// Ids and serial numbers in eviction order: preparation, or the last check after use. May contain
     /// removed statements.
     order: VecDeque<(u32, u64)>,
@@ -56,17 +56,18 @@ pub struct Statements {
     last: Option<u32>,
 }
 
-impl Statements {
+impl PreparedStatements {
     /// Adds a statement; returns the number of others evicted to stay within `bytes_max`.
     pub fn insert(&mut self, id: u32, text: Vec<u8>, shortened: bool, bytes_max: usize) -> u64 {
         self.remove(id);
         self.serial += 1;
         self.last = Some(id);
-        let statement = Statement { text, shortened, fingerprint: None, serial: self.serial, used: false };
+        let statement =
+            PreparedStatement { text, shortened, fingerprint: None, serial: self.serial, used: false };
         self.bytes += statement.bytes();
         self.by_id.insert(id, statement);
         if self.order.len() > 2 * self.by_id.len() {
-            let Statements { by_id, order, .. } = self;
+            let PreparedStatements { by_id, order, .. } = self;
             order.retain(|(id, serial)| by_id.get(id).is_some_and(|statement| statement.serial == *serial));
         }
         self.order.push_back((id, self.serial));
@@ -101,7 +102,7 @@ impl Statements {
 
     /// Removes all statements.
     pub fn clear(&mut self) {
-        *self = Statements::default();
+        *self = PreparedStatements::default();
     }
 
     /// Records a failed preparation.
@@ -110,7 +111,7 @@ impl Statements {
     }
 
     /// The statement that the client refers to as `id`.
-    pub fn find(&mut self, id: u32) -> Option<&mut Statement> {
+    pub fn find(&mut self, id: u32) -> Option<&mut PreparedStatement> {
         let id = if id == LAST { self.last? } else { id };
         let statement = self.by_id.get_mut(&id)?;
         statement.used = true;
@@ -138,9 +139,9 @@ impl Statements {
 /// Servers number their statements; chosen collisions slow down only the sender's own connection, up to the
 /// limit.
 #[derive(Default)]
-struct IdHasher(u64);
+struct StatementIdHasher(u64);
 
-impl Hasher for IdHasher {
+impl Hasher for StatementIdHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|b| self.write_u32(u32::from(*b)));
     }
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn statements_are_bounded() {
-        let (mut s, max) = (Statements::default(), 1 << 20);
+        let (mut s, max) = (PreparedStatements::default(), 1 << 20);
         let text = || vec![b'x'; 36];
         let fit = max as u64 / 200;
         let evicted: u64 = (0..2 * fit as u32).map(|id| s.insert(id, text(), false, max)).sum();
@@ -181,13 +182,13 @@ mod tests {
             s.remove(id);
         }
         assert!(s.order.len() <= 2 * s.by_id.len() + 3);
-        let bytes: usize = s.by_id.values().map(Statement::bytes).sum();
+        let bytes: usize = s.by_id.values().map(PreparedStatement::bytes).sum();
         assert_eq!(s.bytes, bytes);
     }
 
     #[test]
     fn the_last_one_has_a_name() {
-        let mut s = Statements::default();
+        let mut s = PreparedStatements::default();
         assert!(s.find(LAST).is_none());
         s.insert(3, b"a".to_vec(), false, 1 << 20);
         s.insert(4, b"b = 1".to_vec(), false, 1 << 20);

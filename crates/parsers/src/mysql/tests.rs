@@ -5,8 +5,8 @@ use testkit::mysql::packet;
 
 use super::{ALL, PROTOCOL, schema};
 use crate::Direction::{ClientToServer, ServerToClient};
-use crate::dialogue::Dialogue;
-use crate::{Counters, Direction};
+use crate::dialogue::ParserDialogue;
+use crate::{Direction, ParserCounters};
 
 const SHOWN: &[&str] = &[
     "quality",
@@ -23,23 +23,23 @@ const SHOWN: &[&str] = &[
 
 /// Bytes of one end; some may be missing.
 #[derive(Clone, Debug)]
-enum Say {
+enum MysqlTestStep {
     Client(Vec<u8>),
     Server(Vec<u8>),
     Gap(Direction, u64),
 }
 
-use Say::{Client, Gap, Server};
+use MysqlTestStep::{Client, Gap, Server};
 
-fn packets(payloads: &[&[u8]]) -> Say {
+fn packets(payloads: &[&[u8]]) -> MysqlTestStep {
     Server(payloads.iter().enumerate().flat_map(|(i, p)| packet(i as u8 + 1, p)).collect())
 }
 
-fn ask(code: u8, body: impl AsRef<[u8]>) -> Say {
+fn ask(code: u8, body: impl AsRef<[u8]>) -> MysqlTestStep {
     Client(packet(0, [&[code], body.as_ref()].concat()))
 }
 
-fn query(sql: &str) -> Say {
+fn query(sql: &str) -> MysqlTestStep {
     ask(3, sql)
 }
 
@@ -49,15 +49,15 @@ const DEF: &[u8] = b"\x03def";
 const ROW: &[u8] = b"\x01a\x01b";
 const ERR: &[u8] = b"\xff\x7a\x04#42S02no such table";
 
-fn two_rows() -> Say {
+fn two_rows() -> MysqlTestStep {
     packets(&[&[2], DEF, DEF, EOF, ROW, ROW, EOF])
 }
 
-fn greeting(capabilities: u32) -> Say {
+fn greeting(capabilities: u32) -> MysqlTestStep {
     Server(testkit::mysql::greeting(capabilities))
 }
 
-fn login(capabilities: u32) -> Say {
+fn login(capabilities: u32) -> MysqlTestStep {
     let mut p = capabilities.to_le_bytes().to_vec();
     p.extend([0, 0, 0, 1, 45]);
     p.extend([0; 23]);
@@ -68,11 +68,11 @@ fn login(capabilities: u32) -> Say {
 /// Protocol 4.1 with a database and passwords of 4.1.
 const PLAIN: u32 = 0x828d;
 
-fn opening(capabilities: u32) -> Vec<Say> {
+fn opening(capabilities: u32) -> Vec<MysqlTestStep> {
     vec![greeting(capabilities), login(capabilities), Server(packet(2, OK))]
 }
 
-fn play(d: &mut Dialogue, says: &[Say]) -> (Vec<String>, Counters) {
+fn play(d: &mut ParserDialogue, says: &[MysqlTestStep]) -> (Vec<String>, ParserCounters) {
     for say in says {
         match say {
             Client(bytes) => d.client(bytes),
@@ -83,23 +83,23 @@ fn play(d: &mut Dialogue, says: &[Say]) -> (Vec<String>, Counters) {
     (d.rows(), d.counters)
 }
 
-fn dialogue() -> Dialogue {
-    Dialogue::new(&PROTOCOL, schema(), ALL, SHOWN)
+fn dialogue() -> ParserDialogue {
+    ParserDialogue::new(&PROTOCOL, schema(), ALL, SHOWN)
 }
 
 #[track_caller]
-fn check(says: &[Say], expected: &[&str]) {
+fn check(says: &[MysqlTestStep], expected: &[&str]) {
     assert_eq!(play(&mut dialogue(), says).0, expected);
 }
 
 #[track_caller]
-fn check_midstream(says: &[Say], expected: &[&str]) {
+fn check_midstream(says: &[MysqlTestStep], expected: &[&str]) {
     assert_eq!(play(&mut dialogue().midstream(), says).0, expected);
 }
 
 /// Plays a login and then `says`; checks all tuples.
 #[track_caller]
-fn check_commands(says: &[Say], expected: &[&str]) {
+fn check_commands(says: &[MysqlTestStep], expected: &[&str]) {
     let (rows, _) = play(&mut dialogue(), &[opening(PLAIN), says.to_vec()].concat());
     assert_eq!(rows[0], "exact login app shop - - 1 - 1000 0");
     assert_eq!(rows[1..], *expected);
@@ -367,7 +367,7 @@ fn joined_late() {
 fn a_lost_command_may_have_changed_the_database() {
     const DONE: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
     let lost = |answer: &[u8]| [Gap(ClientToServer, 20), packets(&[answer])];
-    let check = |says: &[Say], databases: &[&str]| {
+    let check = |says: &[MysqlTestStep], databases: &[&str]| {
         let (rows, _) = play(&mut dialogue(), &[opening(PLAIN), says.to_vec()].concat());
         let selects = rows.iter().filter(|row| row.contains("SELECT")).map(|row| row.split(' ').nth(3));
         assert_eq!(selects.collect::<Vec<_>>(), databases.iter().map(|name| Some(*name)).collect::<Vec<_>>());
@@ -518,7 +518,7 @@ fn waiting_requests_are_bounded() {
 }
 
 /// A long and varied conversation in complete steps.
-fn conversation() -> Vec<Say> {
+fn conversation() -> Vec<MysqlTestStep> {
     let mut says = opening(PLAIN);
     says.extend([
         query("SELECT a FROM t WHERE b IN (1, 2, 3)"),
@@ -543,14 +543,14 @@ fn conversation() -> Vec<Say> {
 }
 
 /// Columns of the tuples other than times.
-fn untimed(d: &mut Dialogue, says: &[Say]) -> Vec<String> {
+fn untimed(d: &mut ParserDialogue, says: &[MysqlTestStep]) -> Vec<String> {
     let rows = play(d, says).0;
     rows.iter().map(|r| r.rsplitn(3, ' ').nth(2).unwrap_or_default().to_owned()).collect()
 }
 
-fn cut(says: &[Say], sizes: &[usize]) -> Vec<Say> {
+fn cut(says: &[MysqlTestStep], sizes: &[usize]) -> Vec<MysqlTestStep> {
     let mut sizes = sizes.iter().cycle();
-    let mut pieces = |bytes: &[u8], say: fn(Vec<u8>) -> Say| -> Vec<Say> {
+    let mut pieces = |bytes: &[u8], say: fn(Vec<u8>) -> MysqlTestStep| -> Vec<MysqlTestStep> {
         let mut rest = bytes;
         let mut out = Vec::new();
         while !rest.is_empty() {
@@ -560,7 +560,7 @@ fn cut(says: &[Say], sizes: &[usize]) -> Vec<Say> {
         }
         out
     };
-    let cut_one = |say: &Say| match say {
+    let cut_one = |say: &MysqlTestStep| match say {
         Client(bytes) => pieces(bytes, Client),
         Server(bytes) => pieces(bytes, Server),
         gap => vec![gap.clone()],
@@ -568,7 +568,7 @@ fn cut(says: &[Say], sizes: &[usize]) -> Vec<Say> {
     says.iter().flat_map(cut_one).collect()
 }
 
-fn noise() -> impl Strategy<Value = Vec<Say>> {
+fn noise() -> impl Strategy<Value = Vec<MysqlTestStep>> {
     let bytes = || {
         prop_oneof![
             prop::collection::vec(any::<u8>(), 0..60),

@@ -4,7 +4,7 @@
 
 /// Role of a token for its neighbors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
+pub enum SqlToken {
     /// None yet.
     Start,
     /// A name or a keyword.
@@ -25,31 +25,31 @@ pub enum Token {
     Operator,
 }
 
-impl Token {
-    const ALL: [Token; 12] = [
-        Token::Start,
-        Token::Word,
-        Token::ListWord,
-        Token::ValueWord,
-        Token::Value,
-        Token::Open,
-        Token::Close,
-        Token::Comma,
-        Token::Dot,
-        Token::Semicolon,
-        Token::Comparison,
-        Token::Operator,
+impl SqlToken {
+    const ALL: [SqlToken; 12] = [
+        SqlToken::Start,
+        SqlToken::Word,
+        SqlToken::ListWord,
+        SqlToken::ValueWord,
+        SqlToken::Value,
+        SqlToken::Open,
+        SqlToken::Close,
+        SqlToken::Comma,
+        SqlToken::Dot,
+        SqlToken::Semicolon,
+        SqlToken::Comparison,
+        SqlToken::Operator,
     ];
 
     /// Whether it ends an operand, so that a following sign or dot does not begin one.
     pub fn ends_operand(self) -> bool {
-        matches!(self, Token::Word | Token::Value | Token::Close)
+        matches!(self, SqlToken::Word | SqlToken::Value | SqlToken::Close)
     }
 }
 
 /// White space between two tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum TokenSpacing {
     Never,
     Always,
     /// As in the text.
@@ -57,20 +57,22 @@ pub enum Space {
 }
 
 /// White space between two tokens, the earlier one first.
-pub static SPACES: [[Space; 12]; 12] = {
-    let mut table = [[Space::Kept; 12]; 12];
+pub static SPACES: [[TokenSpacing; 12]; 12] = {
+    let mut table = [[TokenSpacing::Kept; 12]; 12];
     let mut i = 0;
     while i < 144 {
-        let (last, next) = (Token::ALL[i / 12], Token::ALL[i % 12]);
+        let (last, next) = (SqlToken::ALL[i / 12], SqlToken::ALL[i % 12]);
         assert!(last as usize == i / 12, "all tokens in their order");
         table[i / 12][i % 12] = match (last, next) {
-            (Token::Start | Token::Open | Token::Dot, _)
-            | (_, Token::Comma | Token::Close | Token::Dot | Token::Semicolon) => Space::Never,
-            (Token::Comma | Token::Semicolon | Token::Comparison, _) | (_, Token::Comparison) => {
-                Space::Always
+            (SqlToken::Start | SqlToken::Open | SqlToken::Dot, _)
+            | (_, SqlToken::Comma | SqlToken::Close | SqlToken::Dot | SqlToken::Semicolon) => {
+                TokenSpacing::Never
             }
-            (Token::ListWord, Token::Open) => Space::Always,
-            _ => Space::Kept,
+            (SqlToken::Comma | SqlToken::Semicolon | SqlToken::Comparison, _) | (_, SqlToken::Comparison) => {
+                TokenSpacing::Always
+            }
+            (SqlToken::ListWord, SqlToken::Open) => TokenSpacing::Always,
+            _ => TokenSpacing::Kept,
         };
         i += 1;
     }
@@ -79,19 +81,19 @@ pub static SPACES: [[Space; 12]; 12] = {
 
 /// Role of the word with this [`keyword`].
 #[inline]
-pub fn word_of(key: u64) -> Token {
+pub fn word_of(key: u64) -> SqlToken {
     let (known, word) = WORDS[place(key)];
-    if known == key { word } else { Token::Word }
+    if known == key { word } else { SqlToken::Word }
 }
 
 /// Hash table of relevant words.
-static WORDS: [(u64, Token); 1 << PLACE_BITS] = {
-    let mut table = [(0, Token::Word); 1 << PLACE_BITS];
+static WORDS: [(u64, SqlToken); 1 << PLACE_BITS] = {
+    let mut table = [(0, SqlToken::Word); 1 << PLACE_BITS];
     let mut i = 0;
     while i < LISTS.len() + BEFORE_VALUES.len() {
         let (key, word) = match i.checked_sub(LISTS.len()) {
-            None => (LISTS[i], Token::ListWord),
-            Some(i) => (BEFORE_VALUES[i], Token::ValueWord),
+            None => (LISTS[i], SqlToken::ListWord),
+            Some(i) => (BEFORE_VALUES[i], SqlToken::ValueWord),
         };
         assert!(table[place(key)].0 == 0, "two words at one place: another factor is needed");
         table[place(key)] = (key, word);
@@ -138,8 +140,8 @@ keywords! {
 
 /// Class of a byte that begins a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// Part of a name, as is [`Class::Digit`].
+pub enum SqlByteClass {
+    /// Part of a name, as is [`SqlByteClass::Digit`].
     Word,
     Digit,
     Space,
@@ -149,17 +151,17 @@ pub enum Class {
 }
 
 /// The class of every byte.
-pub static CLASS: [Class; 256] = {
-    let mut table = [Class::Other; 256];
+pub static CLASS: [SqlByteClass; 256] = {
+    let mut table = [SqlByteClass::Other; 256];
     let mut b = 0;
     while b < 256 {
         table[b] = match b as u8 {
-            b'0'..=b'9' => Class::Digit,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'@' | 0x80.. => Class::Word,
-            0..=b' ' | 0x7f => Class::Space,
-            b'\'' | b'"' => Class::Quote,
-            b'=' | b'<' | b'>' | b'!' => Class::Comparison,
-            _ => Class::Other,
+            b'0'..=b'9' => SqlByteClass::Digit,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'@' | 0x80.. => SqlByteClass::Word,
+            0..=b' ' | 0x7f => SqlByteClass::Space,
+            b'\'' | b'"' => SqlByteClass::Quote,
+            b'=' | b'<' | b'>' | b'!' => SqlByteClass::Comparison,
+            _ => SqlByteClass::Other,
         };
         b += 1;
     }
@@ -173,18 +175,18 @@ mod tests {
     #[test]
     fn words_are_at_their_places() {
         for (word, token) in [
-            ("in", Token::ListWord),
-            ("VALUES", Token::ListWord),
-            ("Select", Token::ValueWord),
-            ("rlike", Token::ValueWord),
-            ("selec", Token::Word),
-            ("null", Token::Word),
-            ("", Token::Word),
-            ("distinct", Token::ValueWord),
+            ("in", SqlToken::ListWord),
+            ("VALUES", SqlToken::ListWord),
+            ("Select", SqlToken::ValueWord),
+            ("rlike", SqlToken::ValueWord),
+            ("selec", SqlToken::Word),
+            ("null", SqlToken::Word),
+            ("", SqlToken::Word),
+            ("distinct", SqlToken::ValueWord),
         ] {
             assert_eq!(word_of(keyword(word.as_bytes())), token, "{word}");
         }
-        assert!(LISTS.iter().all(|key| word_of(*key) == Token::ListWord));
-        assert!(BEFORE_VALUES.iter().all(|key| word_of(*key) == Token::ValueWord));
+        assert!(LISTS.iter().all(|key| word_of(*key) == SqlToken::ListWord));
+        assert!(BEFORE_VALUES.iter().all(|key| word_of(*key) == SqlToken::ValueWord));
     }
 }

@@ -2,11 +2,11 @@
 
 use wire::Timestamp;
 
-use super::command::{self, Awaited, DefaultDatabase, Kind};
-use super::framing::Packet;
-use super::response::Response;
-use crate::Span;
-use crate::pairing::{Answers, Expects, Fit, Seen};
+use super::command::{self, DefaultDatabase, MysqlRequestKind, MysqlResponseForm};
+use super::framing::MysqlPacket;
+use super::response::MysqlResponse;
+use crate::MessageSpan;
+use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseExpectation, ResponseMatch};
 
 /// MariaDB: the last prepared statement, for a client that does not wait for its id.
 pub const LAST_STATEMENT: u32 = u32::MAX;
@@ -15,8 +15,8 @@ pub const KEPT_BYTES: usize = 1 << 14;
 
 /// One request.
 #[derive(Debug)]
-pub struct Request {
-    pub kind: Kind,
+pub struct MysqlRequest {
+    pub kind: MysqlRequestKind,
     /// Its text, up to a limit, if wanted.
     pub text: Vec<u8>,
     /// Part of the text within the limit was not captured.
@@ -26,98 +26,105 @@ pub struct Request {
     /// Id of its prepared statement.
     pub statement: u32,
     /// Arrival of its first and last byte.
-    pub span: Span,
+    pub span: MessageSpan,
     /// Bytes on the wire.
     pub wire_bytes: u64,
     /// Sequence number of its response.
     pub answer_seq: u8,
-    pub seen: Seen,
+    pub seen: MessageCompleteness,
     /// Number of request losses before it.
     pub losses: u32,
 }
 
-impl Default for Request {
+impl Default for MysqlRequest {
     fn default() -> Self {
-        Request {
-            kind: Kind::Unseen,
+        MysqlRequest {
+            kind: MysqlRequestKind::Unseen,
             text: Vec::new(),
             text_cut: false,
             shortened: false,
             statement: 0,
-            span: Span::at(Timestamp::MIN),
+            span: MessageSpan::at(Timestamp::MIN),
             wire_bytes: 0,
             answer_seq: 0,
-            seen: Seen::Whole,
+            seen: MessageCompleteness::Whole,
             losses: 0,
         }
     }
 }
 
-impl Request {
+impl MysqlRequest {
     /// Replaces the contents by the request of `kind` that begins with packet `p`.
-    pub fn become_one(&mut self, kind: Kind, p: &Packet<'_>) {
+    pub fn become_one(&mut self, kind: MysqlRequestKind, p: &MysqlPacket<'_>) {
         self.text.clear();
         let text = std::mem::take(&mut self.text);
         let seen = match (p.holed, p.open_end) {
-            (_, true) => Seen::OpenEnd,
-            (true, false) => Seen::Holed,
-            (false, false) => Seen::Whole,
+            (_, true) => MessageCompleteness::OpenEnd,
+            (true, false) => MessageCompleteness::Holed,
+            (false, false) => MessageCompleteness::Whole,
         };
-        *self = Request {
+        *self = MysqlRequest {
             kind,
             text,
             span: p.span,
             wire_bytes: p.wire_len(),
             answer_seq: p.seq.wrapping_add(1),
             seen,
-            ..Request::default()
+            ..MysqlRequest::default()
         };
     }
 
     /// Adds a packet that continues it.
-    pub fn extend(&mut self, p: &Packet<'_>) {
+    pub fn extend(&mut self, p: &MysqlPacket<'_>) {
         self.span.extend(p.span.last);
         self.wire_bytes += p.wire_len();
         self.answer_seq = self.answer_seq.wrapping_add(1);
         self.seen = match (self.seen, p.holed, p.open_end) {
-            (Seen::Cut, ..) => Seen::Cut,
-            (_, _, true) => Seen::OpenEnd,
-            (Seen::Whole, false, _) => Seen::Whole,
-            _ => Seen::Holed,
+            (MessageCompleteness::Cut, ..) => MessageCompleteness::Cut,
+            (_, _, true) => MessageCompleteness::OpenEnd,
+            (MessageCompleteness::Whole, false, _) => MessageCompleteness::Whole,
+            _ => MessageCompleteness::Holed,
         };
     }
 
     /// What its success does to the default database.
     pub fn database_after(&self) -> DefaultDatabase {
         match self.kind {
-            Kind::Command(command::INIT_DB) if self.text_cut => DefaultDatabase::Unread,
-            Kind::Command(command::INIT_DB) if self.text.is_empty() => DefaultDatabase::Unchanged,
-            Kind::Command(command::INIT_DB) => DefaultDatabase::Is(self.text.clone()),
-            Kind::Command(command::QUERY) => command::database_after(&self.text, self.text_cut),
+            MysqlRequestKind::Command(command::INIT_DB) if self.text_cut => DefaultDatabase::Unread,
+            MysqlRequestKind::Command(command::INIT_DB) if self.text.is_empty() => DefaultDatabase::Unchanged,
+            MysqlRequestKind::Command(command::INIT_DB) => DefaultDatabase::Is(self.text.clone()),
+            MysqlRequestKind::Command(command::QUERY) => command::database_after(&self.text, self.text_cut),
             _ => DefaultDatabase::Unchanged,
         }
     }
 
     /// Form of the response.
-    pub fn awaited(&self) -> Awaited {
+    pub fn awaited(&self) -> MysqlResponseForm {
         self.kind.awaited()
     }
 
     /// Whether its response can begin with a packet of this number; `unordered`: numbers are meaningless.
     pub fn can_get(&self, seq: u8, unordered: bool) -> bool {
-        unordered || self.seen == Seen::Cut || self.awaited() == Awaited::Auth || self.answer_seq == seq
+        unordered
+            || self.seen == MessageCompleteness::Cut
+            || self.awaited() == MysqlResponseForm::Auth
+            || self.answer_seq == seq
     }
 }
 
 /// Whether a request of `kind` is answered.
-pub fn expects(kind: Kind) -> Expects {
-    if kind.awaited() == Awaited::Nothing { Expects::Nothing } else { Expects::Response }
+pub fn expects(kind: MysqlRequestKind) -> ResponseExpectation {
+    if kind.awaited() == MysqlResponseForm::Nothing {
+        ResponseExpectation::Nothing
+    } else {
+        ResponseExpectation::Response
+    }
 }
 
-impl Answers<Request> for Response {
+impl RequestMatcher<MysqlRequest> for MysqlResponse {
     /// It was parsed as the response to one form of command; other forms do not match.
-    fn fit(&self, request: &Request) -> Fit {
+    fn fit(&self, request: &MysqlRequest) -> ResponseMatch {
         let fits = self.awaited() == request.awaited() && request.can_get(self.first_seq, self.unordered);
-        if fits { Fit::Maybe } else { Fit::No }
+        if fits { ResponseMatch::Maybe } else { ResponseMatch::No }
     }
 }

@@ -2,17 +2,17 @@
 
 use tuple::{FieldId, TupleWriter};
 
-use super::command::Kind;
-use super::response::{Response, UNREAD_ERROR};
-use super::transaction::Request;
+use super::command::MysqlRequestKind;
+use super::response::{MysqlResponse, UNREAD_ERROR};
+use super::transaction::MysqlRequest;
 use super::{
     AFFECTED_ROWS, COMMAND, DATABASE, ENCODING, ERROR_CODE, FINGERPRINT, QUERY, REQUEST_BYTES,
     RESPONSE_BYTES, RESPONSE_TIME, ROWS, TRANSFER_TIME, USER,
 };
-use crate::pairing::Seen;
+use crate::pairing::MessageCompleteness;
 
 /// Other columns of the tuple.
-pub struct Context<'a> {
+pub struct MysqlTupleContext<'a> {
     /// Text of the statement.
     pub query: Option<&'a [u8]>,
     /// Its fingerprint.
@@ -26,24 +26,24 @@ pub struct Context<'a> {
 }
 
 /// Input of a tuple.
-pub struct Tuple<'a> {
+pub struct MysqlTupleSource<'a> {
     /// The request, if captured.
-    pub request: Option<&'a Request>,
+    pub request: Option<&'a MysqlRequest>,
     /// Its kind, if known.
-    pub kind: Kind,
+    pub kind: MysqlRequestKind,
     /// The response, and whether its contents are complete.
-    pub response: Option<(&'a Response, bool)>,
+    pub response: Option<(&'a MysqlResponse, bool)>,
 }
 
 /// Writes the columns specific to the parser.
-pub fn write(w: &mut TupleWriter, tuple: &Tuple<'_>, context: &Context<'_>) {
+pub fn write(w: &mut TupleWriter, tuple: &MysqlTupleSource<'_>, context: &MysqlTupleContext<'_>) {
     set_text(w, QUERY, context.query);
     set_text(w, FINGERPRINT, context.fingerprint);
     set_text(w, COMMAND, tuple.kind.name().map(str::as_bytes));
     set_text(w, DATABASE, context.database);
     set_text(w, USER, context.user);
     set_text(w, ENCODING, context.encoding.map(str::as_bytes));
-    if let Some(request) = tuple.request.filter(|r| r.seen != Seen::Cut) {
+    if let Some(request) = tuple.request.filter(|r| r.seen != MessageCompleteness::Cut) {
         w.u64(REQUEST_BYTES, request.wire_bytes);
     }
     let Some((response, over)) = tuple.response else { return };
@@ -60,7 +60,7 @@ pub fn write(w: &mut TupleWriter, tuple: &Tuple<'_>, context: &Context<'_>) {
 }
 
 /// Time from the request's last byte to the response's first, if both were captured.
-pub fn response_time(request: &Request, response: &Response) -> Option<i64> {
+pub fn response_time(request: &MysqlRequest, response: &MysqlResponse) -> Option<i64> {
     Some(response.span.filter(|_| request.seen.has_end())?.first.since(request.span.last))
 }
 
@@ -71,7 +71,7 @@ fn set_text(w: &mut TupleWriter, field: FieldId, value: Option<&[u8]>) {
     }
 }
 
-fn write_outcome(w: &mut TupleWriter, response: &Response) {
+fn write_outcome(w: &mut TupleWriter, response: &MysqlResponse) {
     let outcome = &response.outcome;
     let error = outcome.error.filter(|code| *code != UNREAD_ERROR);
     for (field, value) in [(ROWS, outcome.rows), (AFFECTED_ROWS, outcome.affected_rows), (ERROR_CODE, error)]

@@ -1,10 +1,10 @@
 //! File attributes in NFSv3 (RFC 1813 section 2.3) and NFSv2 (RFC 1094 section 2.3.5).
 
-use super::xdr::Xdr;
+use super::xdr::XdrReader;
 
 /// `fattr3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct NfsAttributes {
     /// `ftype3`.
     pub kind: u32,
     /// Protection bits.
@@ -29,7 +29,7 @@ pub struct Attributes {
 
 /// `wcc_attr`: attributes of a file before it was changed.
 #[derive(Clone, Copy, Debug)]
-pub struct Weak {
+pub struct WccAttributes {
     /// Size in bytes.
     pub size: u64,
     /// Last data change: ns since the epoch.
@@ -38,7 +38,7 @@ pub struct Weak {
 
 /// `sattr3`: the attributes to set.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct NfsSetAttributes {
     /// Protection bits.
     pub mode: Option<u32>,
     /// Owner id.
@@ -49,27 +49,27 @@ pub struct Settings {
     pub size: Option<u64>,
 }
 
-impl Attributes {
+impl NfsAttributes {
     /// `fattr3`.
-    pub fn read(x: &mut Xdr<'_>) -> Option<Attributes> {
+    pub fn read(x: &mut XdrReader<'_>) -> Option<NfsAttributes> {
         let [kind, mode, links, uid, gid] = words(x)?;
         let (size, used, _rdev, fsid, fileid) = (x.u64()?, x.u64()?, x.u64()?, x.u64()?, x.u64()?);
         let times = [time(x, 1)?, time(x, 1)?, time(x, 1)?];
-        Some(Attributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
+        Some(NfsAttributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
     }
 
     /// `post_op_attr`.
-    pub fn read_optional(x: &mut Xdr<'_>) -> Option<Option<Attributes>> {
+    pub fn read_optional(x: &mut XdrReader<'_>) -> Option<Option<NfsAttributes>> {
         Some(if x.bool()? { Some(Self::read(x)?) } else { None })
     }
 
     /// NFSv2's `fattr`.
-    pub fn read_v2(x: &mut Xdr<'_>) -> Option<Attributes> {
+    pub fn read_v2(x: &mut XdrReader<'_>) -> Option<NfsAttributes> {
         let [kind, mode, links, uid, gid, size, block_size, _rdev, blocks, fsid, fileid] = words(x)?;
         let times = [time(x, 1000)?, time(x, 1000)?, time(x, 1000)?];
         let used = u64::from(blocks) * u64::from(block_size.min(512));
         let (size, fsid, fileid) = (size.into(), fsid.into(), fileid.into());
-        Some(Attributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
+        Some(NfsAttributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
     }
 
     /// Name of the file type, as in find and stat.
@@ -87,22 +87,22 @@ impl Attributes {
     }
 }
 
-impl Weak {
+impl WccAttributes {
     /// `pre_op_attr`.
-    pub fn read_optional(x: &mut Xdr<'_>) -> Option<Option<Weak>> {
+    pub fn read_optional(x: &mut XdrReader<'_>) -> Option<Option<WccAttributes>> {
         if !x.bool()? {
             return Some(None);
         }
-        let weak = Weak { size: x.u64()?, mtime: time(x, 1)? };
+        let weak = WccAttributes { size: x.u64()?, mtime: time(x, 1)? };
         let _ctime = time(x, 1)?;
         Some(Some(weak))
     }
 }
 
-impl Settings {
+impl NfsSetAttributes {
     /// `sattr3`.
-    pub fn read(x: &mut Xdr<'_>) -> Option<Settings> {
-        let word = |x: &mut Xdr<'_>| Some(if x.bool()? { Some(x.u32()?) } else { None });
+    pub fn read(x: &mut XdrReader<'_>) -> Option<NfsSetAttributes> {
+        let word = |x: &mut XdrReader<'_>| Some(if x.bool()? { Some(x.u32()?) } else { None });
         let (mode, uid, gid) = (word(x)?, word(x)?, word(x)?);
         let size = if x.bool()? { Some(x.u64()?) } else { None };
         for _ in 0..2 {
@@ -111,11 +111,11 @@ impl Settings {
                 x.u64()?;
             }
         }
-        Some(Settings { mode, uid, gid, size })
+        Some(NfsSetAttributes { mode, uid, gid, size })
     }
 }
 
-fn words<const N: usize>(x: &mut Xdr<'_>) -> Option<[u32; N]> {
+fn words<const N: usize>(x: &mut XdrReader<'_>) -> Option<[u32; N]> {
     let mut words = [0; N];
     for word in &mut words {
         *word = x.u32()?;
@@ -124,7 +124,7 @@ fn words<const N: usize>(x: &mut Xdr<'_>) -> Option<[u32; N]> {
 }
 
 /// Seconds, and fractions of a second in units of `scale` nanoseconds.
-fn time(x: &mut Xdr<'_>, scale: i64) -> Option<i64> {
+fn time(x: &mut XdrReader<'_>, scale: i64) -> Option<i64> {
     // Servers encode times before 1970, and after 2038, in 32 bits; current times are unambiguous.
     Some(i64::from(x.u32()?) * 1_000_000_000 + i64::from(x.u32()?) * scale)
 }

@@ -2,9 +2,9 @@
 //! `None`. Borrowed from the message. Parsed as far as the bytes go, so that the available part of a cut
 //! message is known.
 
-use super::attributes::{Attributes, Settings, Weak};
-use super::rpc::Target;
-use super::xdr::Xdr;
+use super::attributes::{NfsAttributes, NfsSetAttributes, WccAttributes};
+use super::rpc::RpcTarget;
+use super::xdr::XdrReader;
 use super::{mount, portmap, programs, v2, v3, v4};
 
 /// Maximum length of a file handle (RFC 7530; NFSv3 allows 64).
@@ -14,7 +14,7 @@ pub const NAME_BYTES_MAX: usize = 4096;
 
 /// Arguments of a call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Args<'a> {
+pub struct NfsArguments<'a> {
     /// The file or directory operated on.
     pub handle: Option<&'a [u8]>,
     /// The name in the directory; the path of a MNT.
@@ -32,22 +32,22 @@ pub struct Args<'a> {
     /// Access rights requested.
     pub access: Option<u32>,
     /// Attributes to set.
-    pub settings: Settings,
+    pub settings: NfsSetAttributes,
     /// Other arguments.
-    pub more: More<'a>,
+    pub more: NfsExtraFields<'a>,
     /// Length of the file data at the end of the parsed part.
     pub data: Option<u32>,
 }
 
 /// Results of a reply.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Results<'a> {
+pub struct NfsResults<'a> {
     /// NFS status.
     pub status: Option<u32>,
     /// Attributes of the object found or created, otherwise of the one operated on.
-    pub attributes: Option<Attributes>,
+    pub attributes: Option<NfsAttributes>,
     /// Attributes of a changed file before the change.
-    pub before: Option<Weak>,
+    pub before: Option<WccAttributes>,
     /// Handle of the object found or created.
     pub object: Option<&'a [u8]>,
     /// Target of a symbolic link.
@@ -63,16 +63,16 @@ pub struct Results<'a> {
     /// Number of names in a part of a directory.
     pub entries: Option<u64>,
     /// Position of these names.
-    pub list: Option<Xdr<'a>>,
+    pub list: Option<XdrReader<'a>>,
     /// Other results.
-    pub more: More<'a>,
+    pub more: NfsExtraFields<'a>,
     /// Length of the file data at the end of the parsed part.
     pub data: Option<u32>,
 }
 
 /// Rare fields, printed as `name=value` and separated by blanks.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum More<'a> {
+pub enum NfsExtraFields<'a> {
     /// Nothing.
     #[default]
     Nothing,
@@ -81,12 +81,12 @@ pub enum More<'a> {
     /// A named text.
     Text(&'static str, &'a [u8]),
     /// The operations of an NFSv4 COMPOUND.
-    Compound(Xdr<'a>),
+    Compound(XdrReader<'a>),
 }
 
-impl<'a> Args<'a> {
+impl<'a> NfsArguments<'a> {
     /// Parses arguments; `None`: incomplete. Leaves the rest after the relevant part in `x`.
-    pub fn read(&mut self, target: &Target, x: &mut Xdr<'a>) -> Option<()> {
+    pub fn read(&mut self, target: &RpcTarget, x: &mut XdrReader<'a>) -> Option<()> {
         match (target.program, target.version) {
             _ if target.protected => Some(()),
             (programs::NFS, 3) => v3::args(target.procedure, x, self),
@@ -103,18 +103,18 @@ impl<'a> Args<'a> {
     }
 }
 
-impl Args<'_> {
+impl NfsArguments<'_> {
     /// Clears fields that missing operations of a truncated COMPOUND could have changed.
     pub fn forget_unsettled(&mut self) {
-        if let More::Compound(_) = self.more {
-            *self = Args { handle: self.handle, ..Args::default() };
+        if let NfsExtraFields::Compound(_) = self.more {
+            *self = NfsArguments { handle: self.handle, ..NfsArguments::default() };
         }
     }
 }
 
-impl<'a> Results<'a> {
+impl<'a> NfsResults<'a> {
     /// Parses results; `None`: incomplete. `listing`: also the names of a directory.
-    pub fn read(&mut self, target: &Target, listing: bool, x: &mut Xdr<'a>) -> Option<()> {
+    pub fn read(&mut self, target: &RpcTarget, listing: bool, x: &mut XdrReader<'a>) -> Option<()> {
         match (target.program, target.version) {
             _ if target.protected => Some(()),
             (programs::NFS, 3) => v3::results(target.procedure, listing, x, self),
@@ -123,7 +123,7 @@ impl<'a> Results<'a> {
             (programs::MOUNT, 1..=3) => mount::results(target, x, self),
             (programs::NFSACL, 3) if target.procedure != 0 => {
                 self.status = Some(x.u32()?);
-                self.attributes = Attributes::read_optional(x)?;
+                self.attributes = NfsAttributes::read_optional(x)?;
                 Some(())
             }
             (programs::PORTMAP, 2..=4) => portmap::results(target, x, self),
@@ -132,13 +132,13 @@ impl<'a> Results<'a> {
     }
 }
 
-impl More<'_> {
+impl NfsExtraFields<'_> {
     /// Appends the fields as text.
     pub fn push(&self, parts: &mut Vec<Vec<u8>>) {
         match self {
-            More::Nothing | More::Compound(_) => {}
-            More::Text(name, value) => parts.push([name.as_bytes(), b"=", value].concat()),
-            More::Numbers(names, values) => {
+            NfsExtraFields::Nothing | NfsExtraFields::Compound(_) => {}
+            NfsExtraFields::Text(name, value) => parts.push([name.as_bytes(), b"=", value].concat()),
+            NfsExtraFields::Numbers(names, values) => {
                 parts.extend(
                     names.iter().zip(values).map(|(name, value)| format!("{name}={value}").into_bytes()),
                 );

@@ -1,21 +1,21 @@
 //! Calls and replies of one flow, matched by xid; the parts of a message to parse; state learned from both.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::body::{Args, Results};
-use super::early::Early;
-use super::emit::{self, Reply};
-use super::lane::{Kind, Message};
-use super::learned::Names;
+use super::body::{NfsArguments, NfsResults};
+use super::byte_stream::{RpcMessage, RpcMessageKind};
+use super::early_replies::NfsEarlyReplies;
+use super::emit::{self, NfsReply};
+use super::handle_names::FileHandleNames;
+use super::pending_calls::{RpcPendingCall, RpcPendingCalls};
 use super::scan::{MARK, word};
-use super::suspects::{Suspect, Suspects};
-use super::waiting::{Call, Waiting};
-use super::xdr::Xdr;
-use super::{blocks::Blocks, early, field, programs, rpc, scan, search};
-use crate::output::Columns;
+use super::suspected_calls::{SuspectedCall, SuspectedCalls};
+use super::xdr::XdrReader;
+use super::{block_checksums::BlockChecksums, early_replies, field, programs, rpc, scan, search};
+use crate::output::ColumnSet;
 use crate::pairing::can_answer;
-use crate::{Direction, Output, Quality, Segment, Span};
+use crate::{Direction, MessageSpan, ParserOutput, StreamSegment, TupleQuality};
 
 /// Maximum bytes of a call, without file data, that are parsed and stored.
 pub const CALL_BYTES_MAX: usize = 4 * 1024;
@@ -24,11 +24,11 @@ pub const REPLY_BYTES_MAX: usize = 64 * 1024;
 /// Answered calls remembered to detect repeated replies and, over UDP, repeated calls.
 const ANSWERED_MAX: usize = 64;
 /// Columns that need the names in directories.
-pub const LISTING: Columns = Columns::of(&[field::ENTRIES, field::PATH, field::EOF]);
+pub const LISTING: ColumnSet = ColumnSet::of(&[field::ENTRIES, field::PATH, field::EOF]);
 
 /// File data in a message.
 #[derive(Clone, Copy, Debug)]
-pub struct FileData {
+pub struct NfsFileData {
     /// Offset in the file; `u64::MAX`: unknown.
     pub offset: u64,
     /// Length in bytes.
@@ -36,7 +36,7 @@ pub struct FileData {
 }
 
 /// The part of a message to parse, and what follows.
-pub enum Layout {
+pub enum RpcMessageLayout {
     /// More bytes are needed.
     NeedMore,
     /// Not a message.
@@ -44,11 +44,11 @@ pub enum Layout {
     /// A head, then optional file data, then nothing relevant.
     Head {
         /// Call or reply.
-        kind: Kind,
+        kind: RpcMessageKind,
         /// Bytes to parse.
         at: usize,
         /// File data after the head.
-        data: Option<FileData>,
+        data: Option<NfsFileData>,
         /// A reply whose call is unknown: parsed as far as possible.
         early: bool,
     },
@@ -56,18 +56,18 @@ pub enum Layout {
 
 /// Calls and replies.
 #[derive(Default)]
-pub struct Calls {
+pub struct RpcCalls {
     /// Union of the wanted columns of all queries.
-    pub wanted: Columns,
+    pub wanted: ColumnSet,
     /// Messages are datagrams: they may be retransmitted, and answered again.
     pub is_udp: bool,
     /// Calls of the client, and of the server.
-    waiting: [Waiting; 2],
+    waiting: [RpcPendingCalls; 2],
     /// Suspected calls of each.
-    suspects: [Suspects; 2],
+    suspects: [SuspectedCalls; 2],
     /// Replies captured before their calls.
-    early: Early,
-    names: Names,
+    early: NfsEarlyReplies,
+    names: FileHandleNames,
     /// Program of the last call.
     program: Option<u32>,
     /// Ring of recently answered xids.
@@ -82,78 +82,78 @@ pub fn index(direction: Direction) -> usize {
 }
 
 /// Bytes to parse, and the data after them.
-type Read = (usize, Option<FileData>);
+type RpcReadPlan = (usize, Option<NfsFileData>);
 
-impl Calls {
+impl RpcCalls {
     /// Layout of a message by its first bytes; `whole`: there are no more.
     #[inline]
-    pub fn layout(&mut self, direction: Direction, message: &[u8], whole: bool) -> Layout {
+    pub fn layout(&mut self, direction: Direction, message: &[u8], whole: bool) -> RpcMessageLayout {
         let (kind, max) = match (scan::is_call(message, false), scan::is_reply(message)) {
-            (Some(true), _) => (Kind::Call, CALL_BYTES_MAX),
-            (_, Some(true)) => (Kind::Reply, REPLY_BYTES_MAX),
-            (None, _) | (_, None) if !whole => return Layout::NeedMore,
-            _ => return Layout::NoMessage,
+            (Some(true), _) => (RpcMessageKind::Call, CALL_BYTES_MAX),
+            (_, Some(true)) => (RpcMessageKind::Reply, REPLY_BYTES_MAX),
+            (None, _) | (_, None) if !whole => return RpcMessageLayout::NeedMore,
+            _ => return RpcMessageLayout::NoMessage,
         };
         let whole = whole || message.len() >= max;
         let mut early = false;
         let read = match kind {
-            Kind::Call => of_call(message),
+            RpcMessageKind::Call => of_call(message),
             _ => self.of_reply(direction, message, &mut early),
         };
         match read {
-            Some((at, data)) => Layout::Head { kind, at, data, early },
-            None if !whole => Layout::NeedMore,
+            Some((at, data)) => RpcMessageLayout::Head { kind, at, data, early },
+            None if !whole => RpcMessageLayout::NeedMore,
             // Truncated or invalid: parsed as far as possible.
-            None => Layout::Head { kind, at: message.len(), data: None, early },
+            None => RpcMessageLayout::Head { kind, at: message.len(), data: None, early },
         }
     }
 
-    fn of_reply(&mut self, direction: Direction, message: &[u8], early: &mut bool) -> Option<Read> {
+    fn of_reply(&mut self, direction: Direction, message: &[u8], early: &mut bool) -> Option<RpcReadPlan> {
         let reply = rpc::reply(message)?;
         let mut x = reply.results;
         let waiting = &mut self.waiting[1 - index(direction)];
-        let place = waiting.find(Xdr::new(message).u32()?).filter(|_| reply.status.is_success());
+        let place = waiting.find(XdrReader::new(message).u32()?).filter(|_| reply.status.is_success());
         let mut data = None;
         if place.is_none() && reply.status.is_success() {
             *early = true;
-            return early::layout(message, x);
+            return early_replies::layout(message, x);
         }
         if let Some(place) = place {
-            let (call, mut results) = (waiting.get(place), Results::default());
+            let (call, mut results) = (waiting.get(place), NfsResults::default());
             results.read(&call.target, self.wanted.has_any(LISTING), &mut x)?;
             // The offset of the data is in the call; parsed only if needed.
             let wanted = self.wanted.has(field::BLOCK_CHECKSUMS);
             let offset = || if wanted { offset(call) } else { None }.unwrap_or(u64::MAX);
-            data = results.data.map(|len| FileData { offset: offset(), len });
+            data = results.data.map(|len| NfsFileData { offset: offset(), len });
         }
         Some((message.len() - x.left(), data))
     }
 
     /// The data if their checksums are wanted and possible.
     #[inline]
-    pub fn to_be_checked(&self, data: Option<FileData>) -> Option<FileData> {
+    pub fn to_be_checked(&self, data: Option<NfsFileData>) -> Option<NfsFileData> {
         data.filter(|d| self.wanted.has(field::BLOCK_CHECKSUMS) && d.len > 0 && d.offset < u64::MAX)
     }
 
     /// The waiting call that a reply with this xid at `place` answers.
-    pub fn asked(&self, direction: Direction, xid: u32, place: Place) -> Option<&Call> {
+    pub fn asked(&self, direction: Direction, xid: u32, place: StreamPlace) -> Option<&RpcPendingCall> {
         let waiting = &self.waiting[1 - index(direction)];
         let call = waiting.peek(waiting.find(xid)?);
         call.place.is_none_or(|asked| can_answer(asked, place)).then_some(call)
     }
 
     /// Whether several later calls have been answered: its reply may be lost.
-    pub fn is_overtaken(&self, direction: Direction, call: &Call) -> bool {
+    pub fn is_overtaken(&self, direction: Direction, call: &RpcPendingCall) -> bool {
         self.waiting[1 - index(direction)].is_overtaken(call)
     }
 
     /// The suspected call that a reply with this xid at `place` answers.
-    pub fn suspected(&self, direction: Direction, xid: u32, place: Place) -> Option<&Suspect> {
+    pub fn suspected(&self, direction: Direction, xid: u32, place: StreamPlace) -> Option<&SuspectedCall> {
         self.suspects[1 - index(direction)].find(xid, place)
     }
 
     /// Whether the record of a reply answers a waiting or suspected call.
-    pub fn is_awaited(&self, direction: Direction, record: &[u8], place: Place) -> bool {
+    pub fn is_awaited(&self, direction: Direction, record: &[u8], place: StreamPlace) -> bool {
         let Some(xid) = word(record, 1) else { return false };
         self.asked(direction, xid, place).is_some() || self.suspected(direction, xid, place).is_some()
     }
@@ -169,10 +169,10 @@ impl Calls {
         &mut self,
         direction: Direction,
         record: &[u8],
-        (ts, place, begins_segment): (Timestamp, Place, bool),
+        (ts, place, begins_segment): (Timestamp, StreamPlace, bool),
         (to, last): (TcpSeq, Timestamp),
-        cause: Quality,
-        out: &mut Output<'_>,
+        cause: TupleQuality,
+        out: &mut ParserOutput<'_>,
     ) {
         let (message, end) = (&record[MARK..], search::end(record, place.seq));
         let (Some(xid), Some(known)) = (word(message, 0), rpc::target(message)) else { return };
@@ -181,22 +181,23 @@ impl Calls {
         let head = read.map_or(message, |(at, _)| &message[..at]);
         let rest = end.distance(to);
         let (bytes, ended) = (end.distance(place.seq) as u64 - MARK as u64, rest <= 0);
-        let mut span = Span::at(ts);
+        let mut span = MessageSpan::at(ts);
         if ended {
             span.extend(last);
         }
         let gap = read.is_none();
-        let mut call = Call { target, gap, span, place: Some(place), ended, ..Call::default() };
+        let mut call =
+            RpcPendingCall { target, gap, span, place: Some(place), ended, ..RpcPendingCall::default() };
         (call.found, call.bytes, call.head) = (Some(cause), Some(bytes), head.to_vec());
         out.counters.copied_bytes += head.len() as u64;
         let fills_segments = begins_segment && rest == 0;
-        let suspect = Suspect { call, xid, place, end, begins_segment, fills_segments };
+        let suspect = SuspectedCall { call, xid, place, end, begins_segment, fills_segments };
         let evicted = self.suspects[index(direction)].push(suspect, out.limits.rpc_bytes_max / 4);
         out.counters.evicted_requests += evicted;
     }
 
     /// Handles bytes of a direction in search mode.
-    pub fn extend_suspects(&mut self, direction: Direction, segment: Segment<'_>) {
+    pub fn extend_suspects(&mut self, direction: Direction, segment: StreamSegment<'_>) {
         self.suspects[index(direction)].extend(segment);
     }
 
@@ -216,8 +217,8 @@ impl Calls {
         &mut self,
         direction: Direction,
         xid: u32,
-        reply: &Message,
-        out: &mut Output<'_>,
+        reply: &RpcMessage,
+        out: &mut ParserOutput<'_>,
     ) -> Option<TcpSeq> {
         let caller = match direction {
             Direction::ClientToServer => Direction::ServerToClient,
@@ -237,7 +238,7 @@ impl Calls {
         Some(end)
     }
 
-    /// Stores the head of a call until [`Calls::call`].
+    /// Stores the head of a call until [`RpcCalls::call`].
     #[inline]
     pub fn keep(&mut self, direction: Direction, head: &[u8]) {
         let call = self.waiting[index(direction)].coming();
@@ -249,14 +250,14 @@ impl Calls {
     pub fn call(
         &mut self,
         direction: Direction,
-        message: &Message,
+        message: &RpcMessage,
         ended: bool,
-        blocks: &mut Blocks,
-        out: &mut Output<'_>,
+        blocks: &mut BlockChecksums,
+        out: &mut ParserOutput<'_>,
     ) {
         let call = self.waiting[index(direction)].coming();
         let (Some(xid), Some(known), Some(span)) =
-            (Xdr::new(&call.head).u32(), rpc::target(&call.head), message.span)
+            (XdrReader::new(&call.head).u32(), rpc::target(&call.head), message.span)
         else {
             return;
         };
@@ -271,7 +272,7 @@ impl Calls {
     }
 
     /// Adds the new call to the waiting ones, unless it is a retransmission.
-    fn wait(&mut self, direction: Direction, xid: u32, out: &mut Output<'_>) {
+    fn wait(&mut self, direction: Direction, xid: u32, out: &mut ParserOutput<'_>) {
         let target = self.waiting[index(direction)].coming().target;
         out.counters.protected_messages += u64::from(target.protected);
         self.program = Some(target.program);
@@ -308,8 +309,13 @@ impl Calls {
     }
 
     /// Handles a reply. Returns the end of the last suspect that it confirms, if any.
-    pub fn reply(&mut self, direction: Direction, reply: &Reply<'_>, out: &mut Output<'_>) -> Option<TcpSeq> {
-        let xid = Xdr::new(reply.head).u32()?;
+    pub fn reply(
+        &mut self,
+        direction: Direction,
+        reply: &NfsReply<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> Option<TcpSeq> {
+        let xid = XdrReader::new(reply.head).u32()?;
         let mut end = None;
         let caller = 1 - index(direction);
         if !self.suspects[caller].is_empty() && self.waiting[caller].find(xid).is_none() {
@@ -335,7 +341,13 @@ impl Calls {
     /// because the call of the oldest comes first. `is_repeated`: a call with its xid has been answered;
     /// without another call, this is a repeated reply.
     #[cold]
-    fn hold(&mut self, direction: Direction, reply: &Reply<'_>, is_repeated: bool, out: &mut Output<'_>) {
+    fn hold(
+        &mut self,
+        direction: Direction,
+        reply: &NfsReply<'_>,
+        is_repeated: bool,
+        out: &mut ParserOutput<'_>,
+    ) {
         if self.early.has_room(out.limits.rpc_bytes_max / 4) {
             out.counters.copied_bytes += reply.head.len() as u64;
             self.early.hold(direction, reply, is_repeated);
@@ -350,9 +362,9 @@ impl Calls {
     pub fn come_to(
         &mut self,
         direction: Direction,
-        place: Option<Place>,
+        place: Option<StreamPlace>,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
         while self.early.is_overdue(direction, place, ts) {
             self.give_up_early(out);
@@ -360,13 +372,13 @@ impl Calls {
     }
 
     #[cold]
-    fn give_up_early(&mut self, out: &mut Output<'_>) {
+    fn give_up_early(&mut self, out: &mut ParserOutput<'_>) {
         if let Some(reply) = self.early.take_oldest() {
             self.unasked(&reply.reply(), reply.is_repeated, out);
         }
     }
 
-    fn unasked(&self, reply: &Reply<'_>, is_repeated: bool, out: &mut Output<'_>) {
+    fn unasked(&self, reply: &NfsReply<'_>, is_repeated: bool, out: &mut ParserOutput<'_>) {
         if is_repeated {
             out.counters.repeated_replies += 1;
             return;
@@ -375,7 +387,7 @@ impl Calls {
     }
 
     /// Ends the flow.
-    pub fn close(&mut self, out: &mut Output<'_>) {
+    pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         while !self.early.is_empty() {
             self.give_up_early(out);
         }
@@ -386,7 +398,7 @@ impl Calls {
         }
     }
 
-    fn give_up(&mut self, direction: Direction, place: usize, out: &mut Output<'_>) {
+    fn give_up(&mut self, direction: Direction, place: usize, out: &mut ParserOutput<'_>) {
         let waiting = &mut self.waiting[index(direction)];
         emit::tuple(waiting.get(place), None, self.wanted, &mut self.names, out);
         waiting.remove(place);
@@ -394,7 +406,7 @@ impl Calls {
 
     /// Writes the new call immediately, without a reply.
     #[cold]
-    fn refuse(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn refuse(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let waiting = &mut self.waiting[index(direction)];
         emit::tuple(waiting.coming(), None, self.wanted, &mut self.names, out);
         waiting.refuse();
@@ -410,18 +422,18 @@ impl Calls {
     }
 }
 
-fn of_call(message: &[u8]) -> Option<Read> {
+fn of_call(message: &[u8]) -> Option<RpcReadPlan> {
     let call = rpc::call(message)?;
-    let (mut x, mut args) = (call.args, Args::default());
+    let (mut x, mut args) = (call.args, NfsArguments::default());
     args.read(&call.target, &mut x)?;
     let offset = args.offset.unwrap_or(u64::MAX);
-    Some((message.len() - x.left(), args.data.map(|len| FileData { offset, len })))
+    Some((message.len() - x.left(), args.data.map(|len| NfsFileData { offset, len })))
 }
 
 /// File offset of a call.
-fn offset(call: &Call) -> Option<u64> {
+fn offset(call: &RpcPendingCall) -> Option<u64> {
     let header = rpc::call(&call.head)?;
-    let (mut x, mut args) = (header.args, Args::default());
+    let (mut x, mut args) = (header.args, NfsArguments::default());
     // The part after the offset may be missing.
     let _ = args.read(&header.target, &mut x);
     args.offset

@@ -1,4 +1,4 @@
-//! One flow: divides records into messages and passes them to [`Calls`]. Either end may call (NFSv4.1's back
+//! One flow: divides records into messages and passes them to [`RpcCalls`]. Either end may call (NFSv4.1's back
 //! channel).
 //!
 //! *Fast mode* uses lengths: only the relevant part of a message is parsed; file data is skipped or
@@ -7,28 +7,28 @@
 
 use wire::Timestamp;
 
-use super::calls::{Calls, FileData, Layout, index};
-use super::emit::Reply;
-use super::lane::{Chain, Expects, Kind, Lane, Stage};
+use super::byte_stream::{RpcByteStream, RpcMessageChain, RpcMessageKind, RpcMessageStart, RpcStreamStage};
+use super::calls::{NfsFileData, RpcCalls, RpcMessageLayout, index};
+use super::emit::NfsReply;
 use super::scan::{self, MARK};
-use super::search::{self, Messages};
-use crate::resync::{Found, Heads};
-use crate::{Direction, Gap, Output, Quality, Segment};
+use super::search::{self, RpcMessageLocator};
+use crate::resync::{MessageLocator, ResyncedMessage};
+use crate::{Direction, ParserOutput, StreamGap, StreamSegment, TupleQuality};
 
 /// Minimum bytes of a split head copied before it is examined again.
 const COPY_BYTES: usize = 512;
 
 /// A flow.
 #[derive(Default)]
-pub struct Connection {
+pub struct NfsConnection {
     started: bool,
-    lanes: [Lane; 2],
-    calls: Calls,
+    lanes: [RpcByteStream; 2],
+    calls: RpcCalls,
 }
 
-impl Connection {
+impl NfsConnection {
     /// Handles the next bytes of one direction.
-    pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+    pub fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         self.start(out);
         out.counters.parsed_bytes += segment.bytes.len() as u64;
         let lane = &mut self.lanes[index(direction)];
@@ -38,13 +38,15 @@ impl Connection {
     }
 
     /// Handles a gap in one direction.
-    pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    pub fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.start(out);
-        let Gap { len, ts, seq } = gap;
+        let StreamGap { len, ts, seq } = gap;
         self.lanes[index(direction)].has_gap = true;
         // A gap reported with the arrival of its segment was cut by the snaplen: these bytes arrived, too.
         let came = self.lanes[index(direction)].last_ts == ts;
-        if self.lanes[index(direction)].stage == Stage::Lost && !self.is_cut_message(direction, gap, out) {
+        if self.lanes[index(direction)].stage == RpcStreamStage::Lost
+            && !self.is_cut_message(direction, gap, out)
+        {
             let lane = &mut self.lanes[index(direction)];
             lane.resync.start_anew(out);
             lane.lose();
@@ -54,7 +56,7 @@ impl Connection {
         let lane = &mut self.lanes[index(direction)];
         let inside = len.min(lane.left.into());
         if inside > 0 {
-            if lane.stage == Stage::Head {
+            if lane.stage == RpcStreamStage::Head {
                 self.freeze_head(direction, out);
             }
             let lane = &mut self.lanes[index(direction)];
@@ -75,7 +77,7 @@ impl Connection {
         bytes: &[u8],
         cut: u32,
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) {
         self.start(out);
         self.calls.is_udp = true;
@@ -84,7 +86,7 @@ impl Connection {
         let lane = &mut self.lanes[index(direction)];
         lane.begin_datagram(bytes.len() as u64 + u64::from(cut), cut > 0, ts);
         match self.calls.layout(direction, bytes, true) {
-            Layout::Head { kind, at, data, early } => {
+            RpcMessageLayout::Head { kind, at, data, early } => {
                 lane.message.early = early;
                 self.message_in_place(direction, kind, bytes, (at, data), out);
             }
@@ -94,11 +96,11 @@ impl Connection {
     }
 
     /// Ends the flow: everything is written.
-    pub fn close(&mut self, out: &mut Output<'_>) {
+    pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         for direction in [Direction::ClientToServer, Direction::ServerToClient] {
             let lane = &mut self.lanes[index(direction)];
-            if lane.stage != Stage::Lost && lane.message.span.is_some() {
-                if lane.stage == Stage::Head {
+            if lane.stage != RpcStreamStage::Lost && lane.message.span.is_some() {
+                if lane.stage == RpcStreamStage::Head {
                     self.freeze_head(direction, out);
                 }
                 self.lanes[index(direction)].break_off();
@@ -110,22 +112,22 @@ impl Connection {
 
     /// Whether no message is in progress.
     pub fn is_between(&self) -> bool {
-        self.lanes.iter().all(Lane::is_between)
+        self.lanes.iter().all(RpcByteStream::is_between)
     }
 
-    fn start(&mut self, out: &Output<'_>) {
+    fn start(&mut self, out: &ParserOutput<'_>) {
         if !self.started {
             self.started = true;
             self.calls.wanted = out.columns();
             if out.flow.midstream {
                 for lane in &mut self.lanes {
-                    (lane.stage, lane.cause) = (Stage::Lost, Quality::Midstream);
+                    (lane.stage, lane.cause) = (RpcStreamStage::Lost, TupleQuality::Midstream);
                 }
             }
         }
     }
 
-    fn feed(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+    fn feed(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let lane = &mut self.lanes[index(direction)];
@@ -138,10 +140,15 @@ impl Connection {
     }
 
     /// Consumes bytes of `segment`, or changes the state so that the next step does.
-    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let Segment { bytes, ts, .. } = segment;
+    fn step(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
+        let StreamSegment { bytes, ts, .. } = segment;
         let lane = &mut self.lanes[index(direction)];
-        if lane.stage == Stage::Lost {
+        if lane.stage == RpcStreamStage::Lost {
             return self.search(direction, segment, out);
         }
         if lane.left == 0 {
@@ -149,10 +156,12 @@ impl Connection {
         }
         let piece = &bytes[..bytes.len().min(lane.left as usize)];
         let used = match lane.stage {
-            Stage::Head if lane.head.is_empty() => return self.head_in_place(direction, piece, ts, out),
-            Stage::Head => return self.split_head(direction, piece, ts, out),
-            Stage::Data => lane.read_data(piece),
-            Stage::Rest | Stage::Lost => piece.len(),
+            RpcStreamStage::Head if lane.head.is_empty() => {
+                return self.head_in_place(direction, piece, ts, out);
+            }
+            RpcStreamStage::Head => return self.split_head(direction, piece, ts, out),
+            RpcStreamStage::Data => lane.read_data(piece),
+            RpcStreamStage::Rest | RpcStreamStage::Lost => piece.len(),
         };
         self.pass(direction, used, ts, out);
         used
@@ -160,7 +169,7 @@ impl Connection {
 
     /// Advances over parsed bytes.
     #[inline]
-    fn pass(&mut self, direction: Direction, n: usize, ts: Timestamp, out: &mut Output<'_>) {
+    fn pass(&mut self, direction: Direction, n: usize, ts: Timestamp, out: &mut ParserOutput<'_>) {
         let lane = &mut self.lanes[index(direction)];
         lane.pass(n, ts);
         if lane.is_over() {
@@ -175,31 +184,31 @@ impl Connection {
         direction: Direction,
         piece: &[u8],
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> usize {
         let lane = &mut self.lanes[index(direction)];
         let whole = lane.last && piece.len() == lane.left as usize;
         match self.calls.layout(direction, piece, whole) {
-            Layout::Head { kind, at, data, early } if whole => {
+            RpcMessageLayout::Head { kind, at, data, early } if whole => {
                 lane.message.early = early;
                 lane.pass(piece.len(), ts);
                 self.message_in_place(direction, kind, piece, (at, data), out);
                 self.lanes[index(direction)].next_message();
                 piece.len()
             }
-            Layout::Head { kind, at, data, early } => {
+            RpcMessageLayout::Head { kind, at, data, early } => {
                 lane.message.early = early;
                 self.begin(direction, kind, &piece[..at], data, out);
                 self.pass(direction, at, ts, out);
                 at
             }
-            Layout::NeedMore => {
+            RpcMessageLayout::NeedMore => {
                 out.counters.copied_bytes += piece.len() as u64;
                 lane.head.extend_from_slice(piece);
                 self.pass(direction, piece.len(), ts, out);
                 piece.len()
             }
-            Layout::NoMessage => self.no_message(direction, out),
+            RpcMessageLayout::NoMessage => self.no_message(direction, out),
         }
     }
 
@@ -209,7 +218,7 @@ impl Connection {
         direction: Direction,
         piece: &[u8],
         ts: Timestamp,
-        out: &mut Output<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> usize {
         let lane = &mut self.lanes[index(direction)];
         let before = lane.head.len();
@@ -218,14 +227,14 @@ impl Connection {
         out.counters.copied_bytes += piece.len() as u64;
         let whole = lane.last && piece.len() == lane.left as usize;
         let used = match self.calls.layout(direction, &lane.head, whole) {
-            Layout::Head { kind, at, data, early } => {
+            RpcMessageLayout::Head { kind, at, data, early } => {
                 lane.message.early = early;
                 let head = std::mem::take(&mut lane.head);
                 self.begin(direction, kind, &head[..at], data, out);
                 at.saturating_sub(before)
             }
-            Layout::NeedMore => piece.len(),
-            Layout::NoMessage => return self.no_message(direction, out),
+            RpcMessageLayout::NeedMore => piece.len(),
+            RpcMessageLayout::NoMessage => return self.no_message(direction, out),
         };
         self.pass(direction, used, ts, out);
         used
@@ -235,26 +244,26 @@ impl Connection {
     fn begin(
         &mut self,
         direction: Direction,
-        kind: Kind,
+        kind: RpcMessageKind,
         head: &[u8],
-        data: Option<FileData>,
-        out: &mut Output<'_>,
+        data: Option<NfsFileData>,
+        out: &mut ParserOutput<'_>,
     ) {
         let lane = &mut self.lanes[index(direction)];
         lane.message.kind = kind;
-        lane.stage = Stage::Rest;
+        lane.stage = RpcStreamStage::Rest;
         out.counters.copied_bytes += head.len() as u64;
         match kind {
-            Kind::Call => self.calls.keep(direction, head),
+            RpcMessageKind::Call => self.calls.keep(direction, head),
             _ => {
                 lane.head.clear();
                 lane.head.extend_from_slice(head);
             }
         }
         match self.calls.to_be_checked(data) {
-            Some(FileData { offset, len }) => {
+            Some(NfsFileData { offset, len }) => {
                 out.counters.unchecked_blocks += lane.blocks.begin(offset, len.into());
-                (lane.stage, lane.data_left) = (Stage::Data, len);
+                (lane.stage, lane.data_left) = (RpcStreamStage::Data, len);
             }
             None => lane.blocks.clear(),
         }
@@ -264,21 +273,21 @@ impl Connection {
     fn message_in_place(
         &mut self,
         direction: Direction,
-        kind: Kind,
+        kind: RpcMessageKind,
         bytes: &[u8],
-        (at, data): (usize, Option<FileData>),
-        out: &mut Output<'_>,
+        (at, data): (usize, Option<NfsFileData>),
+        out: &mut ParserOutput<'_>,
     ) {
         let lane = &mut self.lanes[index(direction)];
         lane.message.kind = kind;
         lane.blocks.clear();
-        if let Some(FileData { offset, len }) = self.calls.to_be_checked(data) {
+        if let Some(NfsFileData { offset, len }) = self.calls.to_be_checked(data) {
             out.counters.unchecked_blocks += lane.blocks.begin(offset, len.into());
             let here = (bytes.len() - at).min(len as usize);
             lane.blocks.push(&bytes[at..at + here]);
             lane.blocks.gap(u64::from(len) - here as u64);
         }
-        if kind == Kind::Call {
+        if kind == RpcMessageKind::Call {
             out.counters.copied_bytes += at as u64;
             self.calls.keep(direction, &bytes[..at]);
         }
@@ -286,7 +295,7 @@ impl Connection {
     }
 
     /// Completes the message at its last byte, or without it if not `ended`.
-    fn end_message(&mut self, direction: Direction, ended: bool, out: &mut Output<'_>) {
+    fn end_message(&mut self, direction: Direction, ended: bool, out: &mut ParserOutput<'_>) {
         let head = std::mem::take(&mut self.lanes[index(direction)].head);
         self.hand_over(direction, &head, ended, out);
         let lane = &mut self.lanes[index(direction)];
@@ -295,31 +304,33 @@ impl Connection {
     }
 
     /// Passes a message to the calls.
-    fn hand_over(&mut self, direction: Direction, head: &[u8], ended: bool, out: &mut Output<'_>) {
+    fn hand_over(&mut self, direction: Direction, head: &[u8], ended: bool, out: &mut ParserOutput<'_>) {
         let lane = &mut self.lanes[index(direction)];
         out.counters.copied_bytes += std::mem::take(&mut lane.blocks.copied);
         match lane.message.kind {
-            Kind::Unknown => {}
-            Kind::Call => {
+            RpcMessageKind::Unknown => {}
+            RpcMessageKind::Call => {
                 self.calls.call(direction, &lane.message, ended, &mut lane.blocks, out);
             }
-            Kind::Reply => {
+            RpcMessageKind::Reply => {
                 let checksums = lane.blocks.finish();
-                let reply = Reply { head, message: lane.message, ended, checksums };
+                let reply = NfsReply { head, message: lane.message, ended, checksums };
                 if let Some(end) = self.calls.reply(direction, &reply, out) {
                     let caller = &mut self.lanes[1 - index(direction)];
-                    caller.follows = Some(end).filter(|_| caller.stage == Stage::Lost);
-                    caller.cause = Quality::Resync;
+                    caller.follows = Some(end).filter(|_| caller.stage == RpcStreamStage::Lost);
+                    caller.cause = TupleQuality::Resync;
                 }
             }
         }
     }
 
     /// Handles missing bytes in a head: parses the bytes before them.
-    fn freeze_head(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn freeze_head(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let lane = &mut self.lanes[index(direction)];
-        lane.stage = Stage::Rest;
-        if let Layout::Head { kind, at, data, early } = self.calls.layout(direction, &lane.head, true) {
+        lane.stage = RpcStreamStage::Rest;
+        if let RpcMessageLayout::Head { kind, at, data, early } =
+            self.calls.layout(direction, &lane.head, true)
+        {
             lane.message.early = early;
             let head = std::mem::take(&mut lane.head);
             self.begin(direction, kind, &head[..at], data, out);
@@ -328,18 +339,18 @@ impl Connection {
 
     /// Handles bytes that are not the expected message.
     #[cold]
-    fn no_message(&mut self, direction: Direction, out: &mut Output<'_>) -> usize {
+    fn no_message(&mut self, direction: Direction, out: &mut ParserOutput<'_>) -> usize {
         out.counters.malformed_messages += 1;
-        self.lanes[index(direction)].message.kind = Kind::Unknown;
+        self.lanes[index(direction)].message.kind = RpcMessageKind::Unknown;
         self.lose(direction, out);
         0
     }
 
     /// Enters slow mode.
-    fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn lose(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let lane = &mut self.lanes[index(direction)];
-        out.counters.resyncs += u64::from(lane.stage != Stage::Lost);
-        if lane.message.kind != Kind::Unknown {
+        out.counters.resyncs += u64::from(lane.stage != RpcStreamStage::Lost);
+        if lane.message.kind != RpcMessageKind::Unknown {
             lane.break_off();
             self.end_message(direction, false, out);
         }
@@ -348,11 +359,16 @@ impl Connection {
 
     /// Searches for the next message.
     #[cold]
-    fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn search(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         // The other side has sent bytes, but none were captured.
         let other = &self.lanes[1 - index(direction)];
         let alone = other.last_ts == Timestamp::MIN && other.has_gap;
-        let Connection { lanes, calls, .. } = self;
+        let NfsConnection { lanes, calls, .. } = self;
         calls.extend_suspects(direction, segment);
         let lane = &mut lanes[index(direction)];
         if lane.follows == Some(segment.place.seq) && lane.resync.candidate().is_none() {
@@ -362,15 +378,16 @@ impl Connection {
         }
         let begins_segment = lane.segment == segment.place.seq;
         // A call is confirmed by its reply; a reply has nothing before it to confirm it.
-        if lane.expects == Expects::First {
+        if lane.expects == RpcMessageStart::First {
             let replies = direction == Direction::ServerToClient;
             let seq = segment.place.seq;
-            let here = Expects::Behind(Chain { start: seq, end: seq, begins_segment: true });
-            lane.expects = if replies { here } else { Expects::Nothing };
+            let here =
+                RpcMessageStart::Behind(RpcMessageChain { start: seq, end: seq, begins_segment: true });
+            lane.expects = if replies { here } else { RpcMessageStart::Nothing };
         }
-        let messages = Messages { calls, direction, begins_segment, alone };
+        let messages = RpcMessageLocator { calls, direction, begins_segment, alone };
         let Some(found) = lane.resync.find(&messages, segment, out) else { return segment.bytes.len() };
-        let head: Vec<u8> = found.first(segment.bytes).take(Messages::HEAD_BYTES_MAX).collect();
+        let head: Vec<u8> = found.first(segment.bytes).take(RpcMessageLocator::HEAD_BYTES_MAX).collect();
         if self.is_message(direction, &found, &head, alone) {
             return found.replay(|held| self.feed(direction, held, out));
         }
@@ -399,7 +416,7 @@ impl Connection {
     /// Handles a candidate cut by a gap, if it begins a segment: a call becomes a suspect, a reply to a
     /// waiting call is parsed. Returns whether it was such a reply.
     #[cold]
-    fn is_cut_message(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) -> bool {
+    fn is_cut_message(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) -> bool {
         let lane = &mut self.lanes[index(direction)];
         let candidate = lane.resync.candidate().filter(|c| c.place.seq == lane.segment && c.begins_segment);
         let Some(candidate) = candidate.filter(|c| c.bytes.len() >= scan::SIGNATURE) else { return false };
@@ -411,7 +428,7 @@ impl Connection {
             }
             lane.resync.start_anew(out);
             lane.find();
-            self.feed(direction, Segment { bytes: &head, ts, place }, out);
+            self.feed(direction, StreamSegment { bytes: &head, ts, place }, out);
             return true;
         }
         if scan::is_call(&head[MARK..], true) != Some(true) {
@@ -426,7 +443,13 @@ impl Connection {
     }
 
     /// Whether the match is certainly a message, which ends the search in its direction.
-    fn is_message(&mut self, direction: Direction, found: &Found, head: &[u8], alone: bool) -> bool {
+    fn is_message(
+        &mut self,
+        direction: Direction,
+        found: &ResyncedMessage,
+        head: &[u8],
+        alone: bool,
+    ) -> bool {
         let (seq, begins) = (found.place.seq, found.begins_segment());
         let lane = &mut self.lanes[index(direction)];
         if lane.follows == Some(seq) {

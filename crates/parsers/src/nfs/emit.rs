@@ -2,53 +2,53 @@
 
 use tuple::{FieldId, TupleWriter};
 
-use super::attributes::Attributes;
-use super::body::{Args, More, Results};
+use super::attributes::NfsAttributes;
+use super::body::{NfsArguments, NfsExtraFields, NfsResults};
+use super::byte_stream::RpcMessage;
 use super::calls::{LISTING, REPLY_BYTES_MAX};
-use super::lane::Message;
-use super::learned::Names;
-use super::rpc::{self, Credentials, Target};
-use super::waiting::Call;
+use super::handle_names::FileHandleNames;
+use super::pending_calls::RpcPendingCall;
+use super::rpc::{self, RpcCredentials, RpcTarget};
 use super::{field, mount, programs, v3, v4};
-use crate::output::Columns;
-use crate::{Output, Quality, Span};
+use crate::output::ColumnSet;
+use crate::{MessageSpan, ParserOutput, TupleQuality};
 
 /// A reply.
 #[derive(Clone, Copy)]
-pub struct Reply<'a> {
+pub struct NfsReply<'a> {
     /// Header and results, without file data.
     pub head: &'a [u8],
     /// Metadata of the message.
-    pub message: Message,
+    pub message: RpcMessage,
     /// Whether its last byte was captured.
     pub ended: bool,
     /// Checksums of its data.
     pub checksums: &'a [u64],
 }
 
-impl Reply<'_> {
+impl NfsReply<'_> {
     fn xid(&self) -> Option<u32> {
         word(self.head)
     }
 
     /// Time from the end of `call` to its start, in ns.
-    fn came_after(&self, call: &Call) -> i64 {
+    fn came_after(&self, call: &RpcPendingCall) -> i64 {
         self.span().first.since(call.span.last)
     }
 
-    fn span(&self) -> Span {
-        self.message.span.unwrap_or(Span::at(wire::Timestamp::MIN))
+    fn span(&self) -> MessageSpan {
+        self.message.span.unwrap_or(MessageSpan::at(wire::Timestamp::MIN))
     }
 }
 
 /// All facts about one call.
-struct Tuple<'a> {
-    call: Option<&'a Call>,
-    reply: Option<&'a Reply<'a>>,
-    credentials: Option<Credentials<'a>>,
-    args: Args<'a>,
+struct NfsTupleSource<'a> {
+    call: Option<&'a RpcPendingCall>,
+    reply: Option<&'a NfsReply<'a>>,
+    credentials: Option<RpcCredentials<'a>>,
+    args: NfsArguments<'a>,
     rpc_status: Option<rpc::RpcStatus>,
-    results: Results<'a>,
+    results: NfsResults<'a>,
     /// Results are incomplete: the reply was parsed before its call was known.
     cut: bool,
     /// Arguments or results for `details` are missing.
@@ -57,23 +57,23 @@ struct Tuple<'a> {
 }
 
 /// Columns with paths, and what they require.
-const PATH: Columns = Columns::of(&[field::PATH]);
+const PATH: ColumnSet = ColumnSet::of(&[field::PATH]);
 
 /// Writes a call, with its reply if any.
 pub fn tuple(
-    call: &Call,
-    reply: Option<&Reply<'_>>,
-    wanted: Columns,
-    names: &mut Names,
-    out: &mut Output<'_>,
+    call: &RpcPendingCall,
+    reply: Option<&NfsReply<'_>>,
+    wanted: ColumnSet,
+    names: &mut FileHandleNames,
+    out: &mut ParserOutput<'_>,
 ) {
-    let mut tuple = Tuple {
+    let mut tuple = NfsTupleSource {
         call: Some(call),
         reply,
         credentials: None,
-        args: Args::default(),
+        args: NfsArguments::default(),
         rpc_status: None,
-        results: Results::default(),
+        results: NfsResults::default(),
         cut: false,
         lacks_details: false,
         path: &[],
@@ -111,42 +111,42 @@ pub fn tuple(
         find_path(&call.target, &tuple.args, names, &mut path);
         tuple.path = &path;
     }
-    let quality = reply.map_or(Quality::Half, |reply| quality(call, reply, tuple.cut));
+    let quality = reply.map_or(TupleQuality::Half, |reply| quality(call, reply, tuple.cut));
     let nfs = call.target.program == programs::NFS;
     let times = (call.span.first, reply.map(|reply| call.span.last.max(reply.span().last)));
     out.emit(times, quality, |variant| variant != super::NFS_ONLY || nfs, |w| tuple.write(w));
 }
 
 /// Writes a reply without a call; `nfs`: it may be an NFS reply.
-pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
-    let tuple = Tuple {
+pub fn unasked(reply: &NfsReply<'_>, nfs: bool, out: &mut ParserOutput<'_>) {
+    let tuple = NfsTupleSource {
         call: None,
         reply: Some(reply),
         credentials: None,
-        args: Args::default(),
+        args: NfsArguments::default(),
         rpc_status: rpc::reply(reply.head).map(|header| header.status),
-        results: Results::default(),
+        results: NfsResults::default(),
         cut: false,
         lacks_details: false,
         path: &[],
     };
     out.emit(
         (reply.span().first, None),
-        Quality::Half,
+        TupleQuality::Half,
         |variant| variant != super::NFS_ONLY || nfs,
         |w| tuple.write(w),
     );
 }
 
-fn quality(call: &Call, reply: &Reply<'_>, cut: bool) -> Quality {
-    let gap = if call.gap || reply.message.gap || cut { Quality::GapBody } else { Quality::Exact };
+fn quality(call: &RpcPendingCall, reply: &NfsReply<'_>, cut: bool) -> TupleQuality {
+    let gap = if call.gap || reply.message.gap || cut { TupleQuality::GapBody } else { TupleQuality::Exact };
     // The clocks of the packets differ, or a clock was set: the duration is unknown.
-    let gap = if reply.came_after(call) < 0 { gap.max(Quality::Untimed) } else { gap };
-    [call.found, reply.message.found].into_iter().flatten().fold(gap, Quality::max)
+    let gap = if reply.came_after(call) < 0 { gap.max(TupleQuality::Untimed) } else { gap };
+    [call.found, reply.message.found].into_iter().flatten().fold(gap, TupleQuality::max)
 }
 
 /// Learns names from a call and its reply.
-fn learn(target: &Target, args: &Args<'_>, results: &Results<'_>, names: &mut Names) {
+fn learn(target: &RpcTarget, args: &NfsArguments<'_>, results: &NfsResults<'_>, names: &mut FileHandleNames) {
     match (target.program, target.procedure) {
         (programs::MOUNT, mount::MNT) => {
             if let (Some(path), Some(object)) = (args.name, results.object) {
@@ -178,7 +178,7 @@ fn learn(target: &Target, args: &Args<'_>, results: &Results<'_>, names: &mut Na
 }
 
 /// Appends the path of the object operated on.
-fn find_path(target: &Target, args: &Args<'_>, names: &mut Names, path: &mut Vec<u8>) {
+fn find_path(target: &RpcTarget, args: &NfsArguments<'_>, names: &mut FileHandleNames, path: &mut Vec<u8>) {
     match target.program {
         programs::MOUNT => path.extend_from_slice(args.name.unwrap_or_default()),
         // A COMPOUND has names and handles of several operations.
@@ -187,10 +187,10 @@ fn find_path(target: &Target, args: &Args<'_>, names: &mut Names, path: &mut Vec
     }
 }
 
-impl Tuple<'_> {
+impl NfsTupleSource<'_> {
     #[inline]
     fn write(&self, w: &mut TupleWriter) {
-        let xid = self.call.map_or_else(|| self.reply.and_then(Reply::xid), |call| word(&call.head));
+        let xid = self.call.map_or_else(|| self.reply.and_then(NfsReply::xid), |call| word(&call.head));
         number(w, field::XID, xid);
         if let Some(call) = self.call {
             write_target(w, &call.target);
@@ -249,8 +249,9 @@ impl Tuple<'_> {
     /// Whether the call or reply contained file data, parsed at the correct block offset.
     fn has_data(&self) -> bool {
         let Some(offset) = self.args.offset else { return false };
-        let sound =
-            self.reply.is_none_or(|r| !r.message.early || offset.is_multiple_of(super::blocks::BLOCK));
+        let sound = self
+            .reply
+            .is_none_or(|r| !r.message.early || offset.is_multiple_of(super::block_checksums::BLOCK));
         self.call.is_some() && (self.args.data.is_some() || self.results.data.is_some() && sound)
     }
 
@@ -258,7 +259,7 @@ impl Tuple<'_> {
     fn write_args(&self, w: &mut TupleWriter) {
         if let Some(credentials) = &self.credentials {
             w.text(field::AUTH, credentials.name().as_bytes());
-            if let Credentials::Sys { machine, uid, gid } = *credentials {
+            if let RpcCredentials::Sys { machine, uid, gid } = *credentials {
                 w.u64(field::UID, uid.into());
                 w.u64(field::GID, gid.into());
                 w.text(field::MACHINE, machine);
@@ -281,9 +282,9 @@ impl Tuple<'_> {
         number(w, field::SET_MODE, args.settings.mode);
         number(w, field::SET_SIZE, args.settings.size);
         if let (true, Some(offset), Some(count)) = (self.moves_data(), args.offset, args.count) {
-            w.bool(field::ALIGNED, (offset | count).is_multiple_of(super::blocks::BLOCK));
+            w.bool(field::ALIGNED, (offset | count).is_multiple_of(super::block_checksums::BLOCK));
         }
-        if let More::Compound(operations) = args.more
+        if let NfsExtraFields::Compound(operations) = args.more
             && w.wants(field::OPERATIONS)
         {
             w.text(field::OPERATIONS, v4::names(operations).as_bytes());
@@ -293,7 +294,7 @@ impl Tuple<'_> {
     /// Whether it is a READ or WRITE of versions 2 and 3.
     fn moves_data(&self) -> bool {
         self.call.is_some_and(|call| {
-            let Target { program, version, procedure, .. } = call.target;
+            let RpcTarget { program, version, procedure, .. } = call.target;
             program == programs::NFS && matches!((version, procedure), (3, 6 | 7) | (2, 6 | 8))
         })
     }
@@ -327,7 +328,7 @@ impl Tuple<'_> {
     }
 }
 
-fn write_target(w: &mut TupleWriter, target: &Target) {
+fn write_target(w: &mut TupleWriter, target: &RpcTarget) {
     if w.wants(field::PROGRAM) {
         match programs::program(target.program) {
             Some(name) => w.text(field::PROGRAM, name.as_bytes()),
@@ -343,7 +344,7 @@ fn write_target(w: &mut TupleWriter, target: &Target) {
     }
 }
 
-fn write_attributes(w: &mut TupleWriter, a: &Attributes) {
+fn write_attributes(w: &mut TupleWriter, a: &NfsAttributes) {
     w.text(field::FILE_TYPE, a.kind_name().as_bytes());
     w.u64(field::FILE_MODE, a.mode.into());
     w.u64(field::FILE_LINKS, a.links.into());

@@ -1,6 +1,6 @@
 //! Names of programs, procedures, and statuses, as in their RFCs and tshark.
 
-use super::rpc::Target;
+use super::rpc::RpcTarget;
 
 /// portmap, later rpcbind (RFC 1833).
 pub const PORTMAP: u32 = 100_000;
@@ -13,14 +13,14 @@ pub const MOUNT: u32 = 100_005;
 pub const NFSACL: u32 = 100_227;
 
 /// A program version with known procedures.
-struct Known {
+struct RpcProgramVersion {
     program: u32,
     version: u32,
     procedures: &'static [&'static str],
 }
 
-const fn known(program: u32, version: u32, procedures: &'static [&'static str]) -> Known {
-    Known { program, version, procedures }
+const fn known(program: u32, version: u32, procedures: &'static [&'static str]) -> RpcProgramVersion {
+    RpcProgramVersion { program, version, procedures }
 }
 
 const PORTMAP_2: &[&str] = &["NULL", "SET", "UNSET", "GETPORT", "DUMP", "CALLIT"];
@@ -48,7 +48,7 @@ const NLM: &[&str] = &[
     "PROC_16", "PROC_17", "PROC_18", "PROC_19", "SHARE", "UNSHARE", "NM_LOCK", "FREE_ALL",
 ];
 
-const KNOWN: &[Known] = &[
+const KNOWN: &[RpcProgramVersion] = &[
     known(NFS, 3, NFS_3),
     known(NFS, 4, &["NULL", "COMPOUND"]),
     known(NFS, 2, NFS_2),
@@ -85,7 +85,7 @@ pub fn program(number: u32) -> Option<&'static str> {
 }
 
 /// A procedure's name.
-pub fn procedure(target: &Target) -> Option<&'static str> {
+pub fn procedure(target: &RpcTarget) -> Option<&'static str> {
     let known = KNOWN.iter().find(|k| k.program == target.program && k.version == target.version)?;
     known.procedures.get(target.procedure as usize).copied()
 }

@@ -1,6 +1,6 @@
 //! Headers of ONC-RPC messages (RFC 5531): target, credentials, and reply status.
 
-use super::xdr::Xdr;
+use super::xdr::XdrReader;
 
 /// Maximum bytes of credentials and of a verifier (section 8.2).
 const AUTH_BYTES_MAX: usize = 400;
@@ -11,7 +11,7 @@ pub const RPC_VERSION: u32 = 2;
 
 /// Target of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct RpcTarget {
     /// Program.
     pub program: u32,
     /// Its version.
@@ -24,18 +24,18 @@ pub struct Target {
 
 /// A call's header.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct RpcCallHeader<'a> {
     /// What is called.
-    pub target: Target,
+    pub target: RpcTarget,
     /// Credentials of the caller.
-    pub credentials: Credentials<'a>,
+    pub credentials: RpcCredentials<'a>,
     /// The arguments.
-    pub args: Xdr<'a>,
+    pub args: XdrReader<'a>,
 }
 
 /// Credentials of a call.
 #[derive(Clone, Copy, Debug)]
-pub enum Credentials<'a> {
+pub enum RpcCredentials<'a> {
     /// `AUTH_SYS`: a user as stated by the client machine.
     Sys {
         /// Machine name.
@@ -53,11 +53,11 @@ pub enum Credentials<'a> {
 
 /// A reply's header.
 #[derive(Clone, Copy, Debug)]
-pub struct Reply<'a> {
+pub struct RpcReplyHeader<'a> {
     /// Reply status.
     pub status: RpcStatus,
     /// The results, if successful.
-    pub results: Xdr<'a>,
+    pub results: XdrReader<'a>,
 }
 
 /// Reply status: `accept_stat`, or 16 plus `reject_stat`.
@@ -65,40 +65,40 @@ pub struct Reply<'a> {
 pub struct RpcStatus(u32);
 
 /// Target of a message that begins like a call, without its credentials.
-pub fn target(message: &[u8]) -> Option<Target> {
-    let mut x = Xdr::new(message);
+pub fn target(message: &[u8]) -> Option<RpcTarget> {
+    let mut x = XdrReader::new(message);
     let _xid_type_version = x.fixed(12)?;
-    Some(Target { program: x.u32()?, version: x.u32()?, procedure: x.u32()?, protected: false })
+    Some(RpcTarget { program: x.u32()?, version: x.u32()?, procedure: x.u32()?, protected: false })
 }
 
 /// Whether a message that begins like a call uses RPCSEC_GSS.
 pub fn is_gss(message: &[u8]) -> bool {
-    let mut x = Xdr::new(message);
+    let mut x = XdrReader::new(message);
     x.fixed(24).and_then(|_| x.u32()) == Some(GSS)
 }
 
 /// Parses the header of a call; `None`: incomplete or invalid.
-pub fn call(message: &[u8]) -> Option<Call<'_>> {
-    let mut x = Xdr::new(message);
+pub fn call(message: &[u8]) -> Option<RpcCallHeader<'_>> {
+    let mut x = XdrReader::new(message);
     let (_xid, _type, _rpc_version) = (x.u32()?, x.u32()?, x.u32()?);
     let (program, version, procedure) = (x.u32()?, x.u32()?, x.u32()?);
     let (flavor, body) = (x.u32()?, x.opaque(AUTH_BYTES_MAX)?);
-    let credentials = credentials(flavor, body).unwrap_or(Credentials::Other(flavor));
+    let credentials = credentials(flavor, body).unwrap_or(RpcCredentials::Other(flavor));
     let _verifier = (x.u32()?, x.opaque(AUTH_BYTES_MAX)?);
-    let protected = matches!(credentials, Credentials::Gss(service) if service != GSS_NONE);
-    let target = Target { program, version, procedure, protected };
-    Some(Call { target, credentials, args: x })
+    let protected = matches!(credentials, RpcCredentials::Gss(service) if service != GSS_NONE);
+    let target = RpcTarget { program, version, procedure, protected };
+    Some(RpcCallHeader { target, credentials, args: x })
 }
 
 /// Parses the header of a reply.
-pub fn reply(message: &[u8]) -> Option<Reply<'_>> {
-    let mut x = Xdr::new(message);
+pub fn reply(message: &[u8]) -> Option<RpcReplyHeader<'_>> {
+    let mut x = XdrReader::new(message);
     let (_xid, _type) = (x.u32()?, x.u32()?);
     if x.u32()? != 0 {
-        return Some(Reply { status: RpcStatus(REJECTED + x.u32()?), results: x });
+        return Some(RpcReplyHeader { status: RpcStatus(REJECTED + x.u32()?), results: x });
     }
     let _verifier = (x.u32()?, x.opaque(AUTH_BYTES_MAX)?);
-    Some(Reply { status: RpcStatus(x.u32()?), results: x })
+    Some(RpcReplyHeader { status: RpcStatus(x.u32()?), results: x })
 }
 
 /// RPCSEC_GSS service without protection of bodies.
@@ -107,23 +107,23 @@ const REJECTED: u32 = 16;
 /// RPCSEC_GSS flavor.
 const GSS: u32 = 6;
 
-fn credentials(flavor: u32, body: &[u8]) -> Option<Credentials<'_>> {
-    let mut x = Xdr::new(body);
+fn credentials(flavor: u32, body: &[u8]) -> Option<RpcCredentials<'_>> {
+    let mut x = XdrReader::new(body);
     Some(match flavor {
         1 => {
             let _stamp = x.u32()?;
             let machine = x.opaque(MACHINE_BYTES_MAX)?;
-            Credentials::Sys { machine, uid: x.u32()?, gid: x.u32()? }
+            RpcCredentials::Sys { machine, uid: x.u32()?, gid: x.u32()? }
         }
         GSS => {
             let (_version, control, _number, service) = (x.u32()?, x.u32()?, x.u32()?, x.u32()?);
-            Credentials::Gss(if control == 0 { service } else { 0 })
+            RpcCredentials::Gss(if control == 0 { service } else { 0 })
         }
-        other => Credentials::Other(other),
+        other => RpcCredentials::Other(other),
     })
 }
 
-impl Credentials<'_> {
+impl RpcCredentials<'_> {
     /// Name of the flavor, with its service.
     pub fn name(&self) -> &'static str {
         match self {

@@ -5,8 +5,8 @@ use wire::IpProtocol;
 
 use super::programs;
 use super::rpc::{self, RPC_VERSION};
-use crate::resync::{self, Candidate, Heads, Verdict};
-use crate::{Direction, Probe, ProbeContext};
+use crate::resync::{self, CandidateVerdict, MessageCandidate, MessageLocator};
+use crate::{Direction, ProbeContext, ProbeResult};
 
 /// Length of a record mark (RFC 5531 section 11).
 pub const MARK: usize = 4;
@@ -81,51 +81,55 @@ pub fn next(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Search for a record with a call of a known program, or a reply accepted by the function.
-pub struct Search<F>(pub F);
+pub struct RpcRecordLocator<F>(pub F);
 
-impl<F: Fn(u32) -> bool> Heads for Search<F> {
+impl<F: Fn(u32) -> bool> MessageLocator for RpcRecordLocator<F> {
     const HEAD_BYTES_MAX: usize = SIGNATURE;
 
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
         next(bytes, from)
     }
 
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         let record = candidate.bytes;
-        let Some(mark) = word(record, 0) else { return Verdict::More };
+        let Some(mark) = word(record, 0) else { return CandidateVerdict::More };
         let message = &record[MARK..];
         let awaits = || word(message, 0).is_some_and(&self.0);
         match (is_call(message, true), is_reply(message)) {
-            _ if !is_plausible_mark(mark) || mark & 0x7fff_ffff < (SIGNATURE - MARK) as u32 => Verdict::No,
-            (Some(false), Some(false)) => Verdict::No,
-            (_, Some(true)) if !awaits() => Verdict::No,
-            (Some(true), _) | (_, Some(true)) if record.len() == SIGNATURE => Verdict::Message,
-            _ => Verdict::More,
+            _ if !is_plausible_mark(mark) || mark & 0x7fff_ffff < (SIGNATURE - MARK) as u32 => {
+                CandidateVerdict::No
+            }
+            (Some(false), Some(false)) => CandidateVerdict::No,
+            (_, Some(true)) if !awaits() => CandidateVerdict::No,
+            (Some(true), _) | (_, Some(true)) if record.len() == SIGNATURE => CandidateVerdict::Message,
+            _ => CandidateVerdict::More,
         }
     }
 }
 
 /// Recognizes a call of a known program, a reply, or in a connection joined midway a later call.
-pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
+pub fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     if context.transport == IpProtocol::UDP {
         return match verdict(bytes) {
-            Probe::NeedMore => Probe::NotForUs,
+            ProbeResult::NeedMore => ProbeResult::NotForUs,
             // Mostly zeros: DHCP, for example, has them in the same positions.
-            Probe::Response if !context.usual_port => Probe::NotForUs,
+            ProbeResult::Response if !context.usual_port => ProbeResult::NotForUs,
             probe => probe,
         };
     }
     let begins = match word(bytes, 0) {
         Some(mark) if is_plausible_mark(mark) => verdict(&bytes[MARK..]),
-        Some(_) => Probe::NotForUs,
-        None if bytes.first().is_some_and(|b| matches!(b, 0 | 0x80)) => Probe::NeedMore,
-        None => Probe::NotForUs,
+        Some(_) => ProbeResult::NotForUs,
+        None if bytes.first().is_some_and(|b| matches!(b, 0 | 0x80)) => ProbeResult::NeedMore,
+        None => ProbeResult::NotForUs,
     };
     // File data may contain calls: those of the side with the usual port are not requests.
     let may_ask = context.speaker == Some(Direction::ClientToServer) || !context.usual_port;
     match begins {
-        Probe::NotForUs if context.midstream && may_ask && resync::is_in(&Search(|_| false), bytes) => {
-            Probe::Request
+        ProbeResult::NotForUs
+            if context.midstream && may_ask && resync::is_in(&RpcRecordLocator(|_| false), bytes) =>
+        {
+            ProbeResult::Request
         }
         probe => probe,
     }
@@ -133,25 +137,25 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
 
 /// Whether the call of an unknown program is plausible: its numbers are small, and procedure 0 has no
 /// arguments. Other protocols have zeros and a timestamp in these positions.
-fn is_sensible(call: &rpc::Call<'_>, message: &[u8]) -> bool {
-    let rpc::Target { program, version, procedure, .. } = call.target;
+fn is_sensible(call: &rpc::RpcCallHeader<'_>, message: &[u8]) -> bool {
+    let rpc::RpcTarget { program, version, procedure, .. } = call.target;
     let is_numbered =
         (1..=VERSION_MAX).contains(&version) && procedure < PROCEDURES_MAX && program < PROGRAM_MAX;
     let without = matches!(word(message, 6), Some(0)).then(|| word(message, 7));
     is_numbered && without.is_none_or(|len| len == Some(0)) && (procedure > 0 || call.args.left() == 0)
 }
 
-fn verdict(message: &[u8]) -> Probe {
+fn verdict(message: &[u8]) -> ProbeResult {
     match (is_call(message, false), is_reply(message)) {
-        (Some(true), _) if is_call(message, true) == Some(true) => Probe::Request,
+        (Some(true), _) if is_call(message, true) == Some(true) => ProbeResult::Request,
         // Another program: its complete header must be plausible.
         (Some(true), _) => match rpc::call(message) {
-            Some(call) if is_sensible(&call, message) => Probe::Request,
-            None if message.len() < HEADER_BYTES_MAX => Probe::NeedMore,
-            _ => Probe::NotForUs,
+            Some(call) if is_sensible(&call, message) => ProbeResult::Request,
+            None if message.len() < HEADER_BYTES_MAX => ProbeResult::NeedMore,
+            _ => ProbeResult::NotForUs,
         },
-        (_, Some(true)) => Probe::Response,
-        (Some(false), Some(false)) => Probe::NotForUs,
-        _ => Probe::NeedMore,
+        (_, Some(true)) => ProbeResult::Response,
+        (Some(false), Some(false)) => ProbeResult::NotForUs,
+        _ => ProbeResult::NeedMore,
     }
 }

@@ -2,13 +2,13 @@
 
 use wire::TcpSeq;
 
-use super::body::{Args, Results};
-use super::calls::Calls;
-use super::rpc::{self, Credentials, Target};
+use super::body::{NfsArguments, NfsResults};
+use super::calls::RpcCalls;
+use super::rpc::{self, RpcCredentials, RpcTarget};
 use super::scan::{self, MARK, word};
-use super::xdr::Xdr;
+use super::xdr::XdrReader;
 use crate::Direction;
-use crate::resync::{Beginning, Candidate, Heads, Verdict};
+use crate::resync::{CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning};
 
 /// Maximum length of a message whose contents do not determine it.
 const UNREAD_BYTES_MAX: usize = 4 << 20;
@@ -17,9 +17,9 @@ const LAST: u32 = 1 << 31;
 
 /// Records with a call of a known program, or a reply to a waiting call. Their lengths must match their
 /// contents.
-pub struct Messages<'a> {
+pub struct RpcMessageLocator<'a> {
     /// The waiting calls.
-    pub calls: &'a Calls,
+    pub calls: &'a RpcCalls,
     /// Direction of the bytes.
     pub direction: Direction,
     /// Whether the current bytes begin a segment.
@@ -28,46 +28,46 @@ pub struct Messages<'a> {
     pub alone: bool,
 }
 
-impl Heads for Messages<'_> {
+impl MessageLocator for RpcMessageLocator<'_> {
     const HEAD_BYTES_MAX: usize = MARK + super::calls::CALL_BYTES_MAX;
 
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
         scan::next(bytes, from)
     }
 
-    fn begins_segment(&self, _: Beginning) -> bool {
+    fn begins_segment(&self, _: SegmentBeginning) -> bool {
         self.begins_segment
     }
 
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
-        let Some(mark) = word(candidate.bytes, 0) else { return Verdict::More };
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
+        let Some(mark) = word(candidate.bytes, 0) else { return CandidateVerdict::More };
         let len = (mark & !LAST) as usize;
         if mark & LAST == 0 || len < scan::SIGNATURE - MARK || !scan::is_plausible_mark(mark) {
-            return Verdict::No;
+            return CandidateVerdict::No;
         }
         let message = &candidate.bytes[MARK..candidate.bytes.len().min(MARK + len)];
         let range = match (scan::is_call(message, true), scan::is_reply(message)) {
             (Some(true), _) => call_len(message, self.calls.machine(self.direction)),
             (_, Some(true)) => match self.is_awaited(candidate, message, len) {
                 true => self.reply_len(candidate, message),
-                false => return Verdict::No,
+                false => return CandidateVerdict::No,
             },
-            (Some(false), Some(false)) => return Verdict::No,
+            (Some(false), Some(false)) => return CandidateVerdict::No,
             _ => None,
         };
         match range {
-            Some((least, most)) if (least..=most).contains(&len) => Verdict::Message,
-            None if message.len() < len => Verdict::More,
-            _ => Verdict::No,
+            Some((least, most)) if (least..=most).contains(&len) => CandidateVerdict::Message,
+            None if message.len() < len => CandidateVerdict::More,
+            _ => CandidateVerdict::No,
         }
     }
 }
 
-impl Messages<'_> {
+impl RpcMessageLocator<'_> {
     /// Whether a reply answers a waiting call. If the reply may have been lost, so that this one may be part
     /// of file data, it must begin a segment. If the call was itself found by search, one of them must be
     /// alone in its segments, or both must begin one, which calls and replies in file data rarely do.
-    fn is_awaited(&self, candidate: &Candidate<'_>, message: &[u8], len: usize) -> bool {
+    fn is_awaited(&self, candidate: &MessageCandidate<'_>, message: &[u8], len: usize) -> bool {
         let Some(xid) = word(message, 0) else { return false };
         let begins = candidate.begins_segment;
         if let Some(call) = self.calls.asked(self.direction, xid, candidate.place) {
@@ -82,7 +82,7 @@ impl Messages<'_> {
         }
     }
 
-    fn reply_len(&self, candidate: &Candidate<'_>, message: &[u8]) -> Option<(usize, usize)> {
+    fn reply_len(&self, candidate: &MessageCandidate<'_>, message: &[u8]) -> Option<(usize, usize)> {
         let xid = word(message, 0)?;
         let asked = self.calls.asked(self.direction, xid, candidate.place);
         let suspected = self.calls.suspected(self.direction, xid, candidate.place).map(|s| &s.call);
@@ -95,21 +95,21 @@ impl Messages<'_> {
 /// machine name in the connection's other calls, if known.
 fn call_len(message: &[u8], machine: Option<&[u8]>) -> Option<(usize, usize)> {
     let header = rpc::call(message)?;
-    if let (Credentials::Sys { machine: named, .. }, Some(machine)) = (header.credentials, machine)
+    if let (RpcCredentials::Sys { machine: named, .. }, Some(machine)) = (header.credentials, machine)
         && named != machine
     {
         return None;
     }
-    let (mut x, mut args) = (header.args, Args::default());
+    let (mut x, mut args) = (header.args, NfsArguments::default());
     args.read(&header.target, &mut x)?;
     let least = read(message, x, args.data);
     Some((least, least + header.target.unread_args_max()))
 }
 
 /// Minimum and maximum length of a reply to a call of `target`.
-fn reply_len(message: &[u8], target: Option<Target>) -> Option<(usize, usize)> {
+fn reply_len(message: &[u8], target: Option<RpcTarget>) -> Option<(usize, usize)> {
     let reply = rpc::reply(message)?;
-    let (mut x, mut results) = (reply.results, Results::default());
+    let (mut x, mut results) = (reply.results, NfsResults::default());
     let unread = match target {
         // Supported versions may follow.
         _ if !reply.status.is_success() => 8,
@@ -124,7 +124,7 @@ fn reply_len(message: &[u8], target: Option<Target>) -> Option<(usize, usize)> {
 }
 
 /// Parsed bytes of a message, with `x` after them, and of the file data that follows.
-fn read(message: &[u8], x: Xdr<'_>, data: Option<u32>) -> usize {
+fn read(message: &[u8], x: XdrReader<'_>, data: Option<u32>) -> usize {
     message.len() - x.left() + data.map_or(0, |len| (len as usize).next_multiple_of(4))
 }
 
@@ -133,7 +133,7 @@ pub fn end(record: &[u8], seq: TcpSeq) -> TcpSeq {
     seq.plus(MARK as u32 + (word(record, 0).unwrap_or_default() & !LAST))
 }
 
-impl Target {
+impl RpcTarget {
     /// Maximum bytes of arguments that are not parsed.
     fn unread_args_max(&self) -> usize {
         match (self.program, self.version) {

@@ -1,63 +1,63 @@
 //! Conversations in bytes and the expected tuples.
 
 use proptest::prelude::*;
-use testkit::Xdr;
+use testkit::XdrWriter;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::*;
-use crate::dialogue::Dialogue;
-use crate::{Probe, ProbeContext};
+use crate::dialogue::ParserDialogue;
+use crate::{ProbeContext, ProbeResult};
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 
-fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> Xdr {
-    let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-    Xdr::default().words(&[xid, 0, 2, program, version, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> XdrWriter {
+    let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+    XdrWriter::default().words(&[xid, 0, 2, program, version, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
 }
 
-fn call(xid: u32, procedure: u32) -> Xdr {
+fn call(xid: u32, procedure: u32) -> XdrWriter {
     call_of(xid, programs::NFS, 3, procedure)
 }
 
-fn reply(xid: u32) -> Xdr {
-    Xdr::default().words(&[xid, 1, 0, 0, 0, 0])
+fn reply(xid: u32) -> XdrWriter {
+    XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0])
 }
 
-fn read(xid: u32, offset: u64, count: u32) -> Xdr {
+fn read(xid: u32, offset: u64, count: u32) -> XdrWriter {
     call(xid, 6).opaque(b"FILE").u64(offset).u32(count)
 }
 
-fn read_reply(xid: u32, data: &[u8]) -> Xdr {
+fn read_reply(xid: u32, data: &[u8]) -> XdrWriter {
     reply(xid).words(&[0, 1]).attributes(1 << 20).words(&[data.len() as u32, 0]).opaque(data)
 }
 
-fn write(xid: u32, offset: u64, data: &[u8]) -> Xdr {
+fn write(xid: u32, offset: u64, data: &[u8]) -> XdrWriter {
     call(xid, 7).opaque(b"FILE").u64(offset).words(&[data.len() as u32, 2]).opaque(data)
 }
 
-fn write_reply(xid: u32, count: u32) -> Xdr {
+fn write_reply(xid: u32, count: u32) -> XdrWriter {
     reply(xid).words(&[0, 1]).u64(5).words(&[1, 2, 3, 4, 1]).attributes(6).words(&[count, 2]).u64(0)
 }
 
-fn getattr(xid: u32) -> Xdr {
+fn getattr(xid: u32) -> XdrWriter {
     call(xid, 1).opaque(b"FILE")
 }
 
-fn getattr_reply(xid: u32) -> Xdr {
+fn getattr_reply(xid: u32) -> XdrWriter {
     reply(xid).u32(0).attributes(3)
 }
 
-fn lookup(xid: u32, directory: &[u8], name: &str) -> Xdr {
+fn lookup(xid: u32, directory: &[u8], name: &str) -> XdrWriter {
     call(xid, 3).opaque(directory).opaque(name.as_bytes())
 }
 
-fn lookup_reply(xid: u32, handle: &[u8]) -> Xdr {
+fn lookup_reply(xid: u32, handle: &[u8]) -> XdrWriter {
     reply(xid).u32(0).opaque(handle).words(&[0, 0])
 }
 
-fn talk(fields: &[&'static str]) -> Dialogue {
-    Dialogue::new(&PROTOCOL, schema_rpc(), ALL, fields)
+fn talk(fields: &[&'static str]) -> ParserDialogue {
+    ParserDialogue::new(&PROTOCOL, schema_rpc(), ALL, fields)
 }
 
 fn data(len: usize) -> Vec<u8> {
@@ -159,7 +159,7 @@ fn data_are_checked_on_the_way() {
 fn data_are_not_checked_if_nobody_asks() {
     let schema = std::sync::Arc::new(schema_rpc());
     let wanted = [schema.find("xid").expect("a field")];
-    let mut taps = [crate::Tap::new(ALL, tuple::TupleWriter::new(schema, &wanted))];
+    let mut taps = [crate::ParserSubscription::new(ALL, tuple::TupleWriter::new(schema, &wanted))];
     let end = |n| wire::Endpoint { addr: wire::Addr::v4([10, 0, 0, n]), port: 2049 };
     let flow = crate::FlowContext {
         id: 1,
@@ -173,24 +173,24 @@ fn data_are_not_checked_if_nobody_asks() {
         vlan: None,
         proxied: None,
     };
-    let mut counters = crate::Counters::default();
-    let mut out = Output::new(&flow, Timestamp(1), &mut counters, &mut taps);
-    let mut parser = Parser::default();
+    let mut counters = crate::ParserCounters::default();
+    let mut out = ParserOutput::new(&flow, Timestamp(1), &mut counters, &mut taps);
+    let mut parser = NfsParser::default();
     parser.on_bytes(
         C,
-        crate::Segment {
+        crate::StreamSegment {
             bytes: &write(1, 0, &data(60_000)).record(),
             ts: Timestamp(1),
-            place: flow::Place::default(),
+            place: flow::StreamPlace::default(),
         },
         &mut out,
     );
     parser.on_bytes(
         S,
-        crate::Segment {
+        crate::StreamSegment {
             bytes: &write_reply(1, 60_000).record(),
             ts: Timestamp(1),
-            place: flow::Place::default(),
+            place: flow::StreamPlace::default(),
         },
         &mut out,
     );
@@ -232,8 +232,9 @@ fn names_are_learned() {
 #[test]
 fn what_is_refused() {
     let mut t = talk(&["procedure", "rpc_status", "status", "quality"]);
-    t.client(getattr(1).record()).server(Xdr::default().words(&[1, 1, 1, 1, 5]).record());
-    t.client(call_of(2, 100_227, 3, 1).record()).server(Xdr::default().words(&[2, 1, 0, 0, 0, 1]).record());
+    t.client(getattr(1).record()).server(XdrWriter::default().words(&[1, 1, 1, 1, 5]).record());
+    t.client(call_of(2, 100_227, 3, 1).record())
+        .server(XdrWriter::default().words(&[2, 1, 0, 0, 0, 1]).record());
     t.client(getattr(3).record()).server(reply(3).u32(70).record());
     t.client(call_of(4, 200_000, 1, 9).record()).server(reply(4).words(&[1, 2, 3]).record());
     assert_eq!(
@@ -445,7 +446,7 @@ fn midstream() {
 
 #[test]
 fn replies_alone() {
-    let check = |mut t: Dialogue, at: usize| {
+    let check = |mut t: ParserDialogue, at: usize| {
         let replies: Vec<Vec<u8>> = (1..5)
             .map(|xid| [getattr_reply(xid), read_reply(xid, &data(3000))][xid as usize % 2].clone().record())
             .collect();
@@ -499,7 +500,7 @@ fn a_second_reply_is_counted() {
 
 #[test]
 fn details_of_a_cut_call() {
-    let settings = |x: Xdr| x.words(&[1, 0o600, 1, 5, 1, 6, 0, 0, 0]);
+    let settings = |x: XdrWriter| x.words(&[1, 0o600, 1, 5, 1, 6, 0, 0, 0]);
     let whole = settings(call(1, 11).opaque(b"ROOT").opaque(b"disk").u32(3)).words(&[8, 9]).record();
     let check = |len: usize, expected: &str| {
         let mut t = talk(&["procedure", "details", "quality"]);
@@ -517,11 +518,12 @@ fn details_of_a_cut_call() {
 
 #[test]
 fn bodies_that_are_protected_are_not_read() {
-    let gss = Xdr::default().words(&[1, 0, 1, 3]).opaque(b"ctx");
-    let ask = Xdr::default().words(&[1, 0, 2, programs::NFS, 3, 6]).u32(6).opaque(&gss.0).words(&[0, 0]);
+    let gss = XdrWriter::default().words(&[1, 0, 1, 3]).opaque(b"ctx");
+    let ask =
+        XdrWriter::default().words(&[1, 0, 2, programs::NFS, 3, 6]).u32(6).opaque(&gss.0).words(&[0, 0]);
     let mut t = talk(&["procedure", "auth", "file_handle", "rpc_status", "status", "quality"]);
     t.client(ask.opaque(&[9; 60]).record());
-    t.server(Xdr::default().words(&[1, 1, 0, 6]).opaque(&[1; 28]).u32(0).opaque(&[9; 99]).record());
+    t.server(XdrWriter::default().words(&[1, 1, 0, 6]).opaque(&[1; 28]).u32(0).opaque(&[9; 99]).record());
     assert_eq!(t.counters.protected_messages, 2);
     assert_eq!(t.rows(), ["READ gss_privacy - success - exact"]);
 }
@@ -550,22 +552,22 @@ fn probing() {
         assert_eq!(scan::probe(bytes, context), expected, "{}", bytes.escape_ascii());
     };
     let (ask, answer) = (getattr(1).record(), getattr_reply(1).record());
-    check(&ask, false, false, Probe::Request);
-    check(&ask[..20], false, false, Probe::NeedMore);
-    check(&ask[..2], false, false, Probe::NeedMore);
-    check(&answer, false, false, Probe::Response);
-    check(&ask[4..], true, false, Probe::Request);
-    check(&answer[4..], true, false, Probe::NotForUs);
-    check(&ask[4..20], true, false, Probe::NotForUs);
-    check(&[&[7; 99], &ask[..]].concat(), false, false, Probe::NotForUs);
-    check(&[&[7; 99], &ask[..]].concat(), false, true, Probe::Request);
-    check(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", false, false, Probe::NotForUs);
-    check(&[0; 64], false, false, Probe::NotForUs);
-    check(&[0; 64], true, false, Probe::NotForUs);
+    check(&ask, false, false, ProbeResult::Request);
+    check(&ask[..20], false, false, ProbeResult::NeedMore);
+    check(&ask[..2], false, false, ProbeResult::NeedMore);
+    check(&answer, false, false, ProbeResult::Response);
+    check(&ask[4..], true, false, ProbeResult::Request);
+    check(&answer[4..], true, false, ProbeResult::NotForUs);
+    check(&ask[4..20], true, false, ProbeResult::NotForUs);
+    check(&[&[7; 99], &ask[..]].concat(), false, false, ProbeResult::NotForUs);
+    check(&[&[7; 99], &ask[..]].concat(), false, true, ProbeResult::Request);
+    check(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", false, false, ProbeResult::NotForUs);
+    check(&[0; 64], false, false, ProbeResult::NotForUs);
+    check(&[0; 64], true, false, ProbeResult::NotForUs);
 }
 
 /// One operation of a random conversation: call and reply; `len` is the data length.
-fn operation(xid: u32, kind: u8, len: usize) -> (Xdr, Xdr) {
+fn operation(xid: u32, kind: u8, len: usize) -> (XdrWriter, XdrWriter) {
     let data = data(len);
     match kind {
         0 => (read(xid, 100 * len as u64, 4096), read_reply(xid, &data)),
@@ -575,9 +577,9 @@ fn operation(xid: u32, kind: u8, len: usize) -> (Xdr, Xdr) {
     }
 }
 
-type Sent = (Direction, Vec<u8>);
+type NfsTestMessage = (Direction, Vec<u8>);
 
-fn conversation(operations: &[(u8, usize, usize)]) -> Vec<Sent> {
+fn conversation(operations: &[(u8, usize, usize)]) -> Vec<NfsTestMessage> {
     let each = operations.iter().enumerate().flat_map(|(i, (kind, len, fragment))| {
         let (ask, answer) = operation(i as u32, *kind, *len);
         [(C, ask.fragments(*fragment)), (S, answer.fragments(*fragment))]

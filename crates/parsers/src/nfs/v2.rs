@@ -1,14 +1,14 @@
 //! NFSv2 (RFC 1094 section 2.2): handles, names, and status.
 
-use super::attributes::Attributes;
-use super::body::{Args, NAME_BYTES_MAX, Results};
-use super::xdr::Xdr;
+use super::attributes::NfsAttributes;
+use super::body::{NAME_BYTES_MAX, NfsArguments, NfsResults};
+use super::xdr::XdrReader;
 
 /// Length of every handle.
 const HANDLE_BYTES: usize = 32;
 
 /// Parses the arguments of a procedure.
-pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
+pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>) -> Option<()> {
     if !matches!(procedure, 1 | 2 | 4..=6 | 8..=17) {
         return Some(());
     }
@@ -47,7 +47,7 @@ pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<
 }
 
 /// Parses the results of a procedure.
-pub fn results<'a>(procedure: u32, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
+pub fn results<'a>(procedure: u32, x: &mut XdrReader<'a>, r: &mut NfsResults<'a>) -> Option<()> {
     if !matches!(procedure, 1 | 2 | 4..=6 | 8..=17) {
         return Some(());
     }
@@ -59,12 +59,12 @@ pub fn results<'a>(procedure: u32, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Opti
     match procedure {
         4 | 9 | 14 => {
             r.object = Some(x.fixed(HANDLE_BYTES)?);
-            r.attributes = Some(Attributes::read_v2(x)?);
+            r.attributes = Some(NfsAttributes::read_v2(x)?);
         }
-        1 | 2 | 8 => r.attributes = Some(Attributes::read_v2(x)?),
+        1 | 2 | 8 => r.attributes = Some(NfsAttributes::read_v2(x)?),
         5 => r.target = Some(x.opaque(NAME_BYTES_MAX)?),
         6 => {
-            r.attributes = Some(Attributes::read_v2(x)?);
+            r.attributes = Some(NfsAttributes::read_v2(x)?);
             let len = x.u32()?;
             (r.count, r.data) = (Some(len.into()), Some(len));
         }

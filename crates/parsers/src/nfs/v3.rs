@@ -1,18 +1,18 @@
 //! The 22 procedures of NFSv3 (RFC 1813 section 3.3).
 
-use super::attributes::{Attributes, Settings, Weak};
-use super::body::{Args, HANDLE_BYTES_MAX, More, NAME_BYTES_MAX, Results};
-use super::xdr::Xdr;
+use super::attributes::{NfsAttributes, NfsSetAttributes, WccAttributes};
+use super::body::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, NfsArguments, NfsExtraFields, NfsResults};
+use super::xdr::XdrReader;
 
 /// Parses the arguments of a procedure.
-pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
+pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>) -> Option<()> {
     if !matches!(procedure, 1..=21) {
         return Some(());
     }
     args.handle = Some(x.opaque(HANDLE_BYTES_MAX)?);
     match procedure {
         2 => {
-            args.settings = Settings::read(x)?;
+            args.settings = NfsSetAttributes::read(x)?;
             if x.bool()? {
                 let _guard = x.u64()?;
             }
@@ -32,25 +32,25 @@ pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<
         8 => {
             args.name = Some(x.opaque(NAME_BYTES_MAX)?);
             if x.u32()? < 2 {
-                args.settings = Settings::read(x)?;
+                args.settings = NfsSetAttributes::read(x)?;
             } else {
                 let _verifier = x.u64()?;
             }
         }
         9 => {
             args.name = Some(x.opaque(NAME_BYTES_MAX)?);
-            args.settings = Settings::read(x)?;
+            args.settings = NfsSetAttributes::read(x)?;
         }
         10 => {
             args.name = Some(x.opaque(NAME_BYTES_MAX)?);
-            args.settings = Settings::read(x)?;
+            args.settings = NfsSetAttributes::read(x)?;
             args.to_name = Some(x.opaque(NAME_BYTES_MAX)?);
         }
         11 => {
             args.name = Some(x.opaque(NAME_BYTES_MAX)?);
             let kind = x.u32()?;
             if matches!(kind, 3 | 4 | 6 | 7) {
-                args.settings = Settings::read(x)?;
+                args.settings = NfsSetAttributes::read(x)?;
             }
             if matches!(kind, 3 | 4) {
                 let (major, minor) = (x.u32()?.into(), x.u32()?.into());
@@ -77,7 +77,12 @@ pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<
 }
 
 /// Parses the results of a procedure.
-pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
+pub fn results<'a>(
+    procedure: u32,
+    listing: bool,
+    x: &mut XdrReader<'a>,
+    r: &mut NfsResults<'a>,
+) -> Option<()> {
     if !matches!(procedure, 1..=21) {
         return Some(());
     }
@@ -86,31 +91,31 @@ pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Resul
     let ok = status == 0;
     match procedure {
         1 if !ok => {}
-        1 => r.attributes = Some(Attributes::read(x)?),
+        1 => r.attributes = Some(NfsAttributes::read(x)?),
         3 if ok => {
             r.object = Some(x.opaque(HANDLE_BYTES_MAX)?);
-            r.attributes = Attributes::read_optional(x)?;
+            r.attributes = NfsAttributes::read_optional(x)?;
         }
         8..=11 if ok => {
             r.object = if x.bool()? { Some(x.opaque(HANDLE_BYTES_MAX)?) } else { None };
-            r.attributes = Attributes::read_optional(x)?;
+            r.attributes = NfsAttributes::read_optional(x)?;
             // Attributes of the directory before and after.
-            r.before = Weak::read_optional(x)?;
+            r.before = WccAttributes::read_optional(x)?;
         }
         2 | 7..=14 | 21 => {
-            r.before = Weak::read_optional(x)?;
-            r.attributes = Attributes::read_optional(x)?;
+            r.before = WccAttributes::read_optional(x)?;
+            r.attributes = NfsAttributes::read_optional(x)?;
             if ok && procedure == 7 {
                 r.count = Some(x.u32()?.into());
                 r.stable = Some(x.u32()?);
             }
         }
         15 => {
-            r.attributes = Attributes::read_optional(x)?;
-            r.before = Weak::read_optional(x)?;
+            r.attributes = NfsAttributes::read_optional(x)?;
+            r.before = WccAttributes::read_optional(x)?;
         }
         _ => {
-            r.attributes = Attributes::read_optional(x)?;
+            r.attributes = NfsAttributes::read_optional(x)?;
             if ok {
                 of_success(procedure, listing, x, r)?;
             }
@@ -120,7 +125,12 @@ pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Resul
 }
 
 /// Parses the results after the attributes, for a successful procedure that changes nothing.
-fn of_success<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
+fn of_success<'a>(
+    procedure: u32,
+    listing: bool,
+    x: &mut XdrReader<'a>,
+    r: &mut NfsResults<'a>,
+) -> Option<()> {
     match procedure {
         4 => r.access = Some(x.u32()?),
         5 => r.target = Some(x.opaque(NAME_BYTES_MAX)?),
@@ -177,18 +187,18 @@ fn of_success<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Result
 }
 
 /// A directory entry: its name, and its handle if present.
-pub fn entry<'a>(plus: bool, x: &mut Xdr<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+pub fn entry<'a>(plus: bool, x: &mut XdrReader<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
     let (_fileid, name, _cookie) = (x.u64()?, x.opaque(NAME_BYTES_MAX)?, x.u64()?);
     let mut handle = None;
     if plus {
-        let _attributes = Attributes::read_optional(x)?;
+        let _attributes = NfsAttributes::read_optional(x)?;
         handle = if x.bool()? { Some(x.opaque(HANDLE_BYTES_MAX)?) } else { None };
     }
     Some((name, handle))
 }
 
-fn numbers(names: &'static [&'static str], values: &[u64]) -> More<'static> {
+fn numbers(names: &'static [&'static str], values: &[u64]) -> NfsExtraFields<'static> {
     let mut all = [0; 9];
     all.iter_mut().zip(values).for_each(|(to, from)| *to = *from);
-    More::Numbers(names, all)
+    NfsExtraFields::Numbers(names, all)
 }

@@ -1,8 +1,8 @@
 //! NFSv4 COMPOUND (RFC 7530, RFC 8881): the listed operations, as far as their arguments are known, and the
 //! overall status. File data in it is skipped.
 
-use super::body::{Args, HANDLE_BYTES_MAX, More, NAME_BYTES_MAX, Results};
-use super::xdr::Xdr;
+use super::body::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, NfsArguments, NfsExtraFields, NfsResults};
+use super::xdr::XdrReader;
 
 /// Maximum number of operations listed.
 const OPERATIONS_MAX: u32 = 64;
@@ -23,26 +23,30 @@ const NAMES: [&str; 60] = [
 ];
 
 /// Parses the arguments of a COMPOUND as far as they are known.
-pub fn args<'a>(x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
-    args.more = More::Compound(*x);
+pub fn args<'a>(x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>) -> Option<()> {
+    args.more = NfsExtraFields::Compound(*x);
     each(x, args, |_| {})
 }
 
 /// Parses the status of a COMPOUND.
-pub fn results(x: &mut Xdr<'_>, r: &mut Results<'_>) -> Option<()> {
+pub fn results(x: &mut XdrReader<'_>, r: &mut NfsResults<'_>) -> Option<()> {
     r.status = Some(x.u32()?);
     Some(())
 }
 
 /// Operations of a COMPOUND, separated by blanks; `...` if the rest is unknown.
-pub fn names(mut x: Xdr<'_>) -> String {
+pub fn names(mut x: XdrReader<'_>) -> String {
     let mut list = Vec::new();
     // For truncated arguments, the operations before are known.
-    let _ = each(&mut x, &mut Args::default(), |name| list.push(name));
+    let _ = each(&mut x, &mut NfsArguments::default(), |name| list.push(name));
     list.join(" ")
 }
 
-fn each<'a>(x: &mut Xdr<'a>, args: &mut Args<'a>, mut seen: impl FnMut(&'static str)) -> Option<()> {
+fn each<'a>(
+    x: &mut XdrReader<'a>,
+    args: &mut NfsArguments<'a>,
+    mut seen: impl FnMut(&'static str),
+) -> Option<()> {
     let (_tag, _minor, operations) = (x.opaque(OPAQUE_MAX)?, x.u32()?, x.u32()?);
     for _ in 0..operations.min(OPERATIONS_MAX) {
         let number = x.u32()?;
@@ -57,7 +61,7 @@ fn each<'a>(x: &mut Xdr<'a>, args: &mut Args<'a>, mut seen: impl FnMut(&'static 
 }
 
 /// Parses the arguments of an operation; `false`: unknown format.
-fn operation<'a>(number: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<bool> {
+fn operation<'a>(number: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>) -> Option<bool> {
     match number {
         10 | 16 | 23 | 24 | 27 | 31 | 32 => {}
         3 => args.access = Some(x.u32()?),
@@ -113,13 +117,13 @@ fn operation<'a>(number: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<bo
 }
 
 /// `fattr4`.
-fn attributes(x: &mut Xdr<'_>) -> Option<()> {
+fn attributes(x: &mut XdrReader<'_>) -> Option<()> {
     x.skip_words(16)?;
     x.opaque(OPAQUE_MAX)?;
     Some(())
 }
 
-fn open<'a>(x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
+fn open<'a>(x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>) -> Option<()> {
     let _seqid_access_deny_clientid = x.fixed(4 + 4 + 4 + 8)?;
     let _owner = x.opaque(OPAQUE_MAX)?;
     if x.u32()? == 1 {

@@ -3,12 +3,12 @@
 
 /// Remaining bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Xdr<'a>(&'a [u8]);
+pub struct XdrReader<'a>(&'a [u8]);
 
-impl<'a> Xdr<'a> {
+impl<'a> XdrReader<'a> {
     /// A cursor at the start of `bytes`.
-    pub fn new(bytes: &'a [u8]) -> Xdr<'a> {
-        Xdr(bytes)
+    pub fn new(bytes: &'a [u8]) -> XdrReader<'a> {
+        XdrReader(bytes)
     }
 
     /// Number of remaining bytes.
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn words_and_opaques() {
-        let mut x = Xdr::new(b"\0\0\0\x05hello\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02");
+        let mut x = XdrReader::new(b"\0\0\0\x05hello\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02");
         assert_eq!(x.opaque(5), Some(&b"hello"[..]));
         assert_eq!((x.bool(), x.u64(), x.left()), (Some(true), Some(2), 0));
         assert_eq!((x.u32(), x.u64(), x.opaque(9)), (None, None, None));
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn lengths_that_are_too_long() {
-        assert_eq!(Xdr::new(b"\0\0\0\x05hello\0\0\0").opaque(4), None);
-        assert_eq!(Xdr::new(b"\0\0\0\x05hello").opaque(5), None);
-        assert_eq!(Xdr::new(b"\xff\xff\xff\xff").opaque(usize::MAX), None);
-        assert_eq!(Xdr::new(b"\xff\xff\xff\xff").skip_words(usize::MAX / 4), None);
+        assert_eq!(XdrReader::new(b"\0\0\0\x05hello\0\0\0").opaque(4), None);
+        assert_eq!(XdrReader::new(b"\0\0\0\x05hello").opaque(5), None);
+        assert_eq!(XdrReader::new(b"\xff\xff\xff\xff").opaque(usize::MAX), None);
+        assert_eq!(XdrReader::new(b"\xff\xff\xff\xff").skip_words(usize::MAX / 4), None);
     }
 }

@@ -4,7 +4,7 @@
 
 /// Model of one client.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Client {
+pub struct ClientModel {
     /// It has sent a request while an earlier one was unanswered: there are no rounds.
     asks_any_time: bool,
     /// It has sent several requests in one round.
@@ -13,10 +13,10 @@ pub struct Client {
     must_wait: bool,
 }
 
-impl Client {
+impl ClientModel {
     /// A client whose protocol requires it to wait.
-    pub fn that_waits() -> Client {
-        Client { must_wait: true, ..Client::default() }
+    pub fn that_waits() -> ClientModel {
+        ClientModel { must_wait: true, ..ClientModel::default() }
     }
 
     /// Whether it has always waited for all responses.

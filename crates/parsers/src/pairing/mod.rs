@@ -4,10 +4,10 @@
 //!
 //! Rules:
 //!
-//! 1. **Segments have a [`flow::Place`]**: `seq`, the position of their bytes in the stream, and `ack`, the bytes of
+//! 1. **Segments have a [`flow::StreamPlace`]**: `seq`, the position of their bytes in the stream, and `ack`, the bytes of
 //!    the other side that the sender had received. The flow table delivers a segment after all bytes that its sender had
 //!    received. Times and file order are not used.
-//! 2. **The n-th response answers the n-th request**, while nothing is missing (`queue::Counting::Exact`).
+//! 2. **The n-th response answers the n-th request**, while nothing is missing (`queue::CountValidity::Exact`).
 //! 3. **Bounds.** A response answers no request that its sender had not received, and none before requests already
 //!    answered, including the minimum number hidden in gaps. If that leaves one request, the pair is proven.
 //! 4. **Rounds.** Requests with the same `ack` form a round. A client that sends only after all responses ends a round
@@ -15,8 +15,8 @@
 //!    whatever else is missing. Requests and responses of a round are numbered from both ends (`numbering`); equal numbers
 //!    belong together. Nothing on the wire proves that a client waits unless its protocol requires it: pairs that rely on
 //!    it are held until enough later rounds agree, and become halves when one does not (`trial`).
-//! 5. **A name** overrides any count: a response that names its request answers it ([`Transactions::response_to`]).
-//!    While every response does, nothing is counted and there are no rounds (`queue::Naming::Unique`).
+//! 5. **A name** overrides any count: a response that names its request answers it ([`TransactionQueue::response_to`]).
+//!    While every response does, nothing is counted and there are no rounds (`queue::IdMatching::Unique`).
 //!
 //! Uncertain pairs are returned as halves: two halves are true, a wrong pair is not.
 //!
@@ -46,9 +46,9 @@
 //!   and it was the only possible one, or the round ended and request and response have the same number in it
 //!   (`recounted`).
 //! - **Half.** Counting was lost and the round ended without a pair for it; or the client keeps no rounds
-//!   (`client::Client::waits`); or the server's stream ended.
+//!   (`client::ClientModel::waits`); or the server's stream ended.
 //!
-//! `queue::Counting` is the state of counting on a connection:
+//! `queue::CountValidity` is the state of counting on a connection:
 //!
 //! ```text
 //!            bytes of the client are missing            a response comes beyond those below
@@ -62,24 +62,26 @@
 //! ```
 
 mod client;
+mod completeness;
 mod count;
 mod eviction;
 mod missing;
 mod names;
 mod numbering;
+mod outstanding_budget;
 mod places;
 mod queue;
-mod room;
 mod rounds;
-mod seen;
-mod slots;
+mod slot_queue;
 #[cfg(test)]
 mod tests;
 mod transaction;
 mod trial;
 
-pub use self::queue::{RESPONSES_HELD_MAX, Spot, TRANSACTIONS_MAX, Transactions};
-pub use self::room::{OUTSTANDING_MIN, Room};
-pub use self::seen::Seen;
+pub use self::completeness::MessageCompleteness;
+pub use self::outstanding_budget::{OUTSTANDING_MIN, OutstandingBudget};
+pub use self::queue::{RESPONSES_HELD_MAX, ResponseSlot, TRANSACTIONS_MAX, TransactionQueue};
 pub(crate) use self::transaction::can_answer;
-pub use self::transaction::{Answers, Expects, Fit, Outcome, Transaction};
+pub use self::transaction::{
+    PairedTransaction, RequestMatcher, ResponseExpectation, ResponseMatch, TransactionOutcome,
+};

@@ -1,27 +1,27 @@
 //! Responses that name their requests, and searches for a request by its contents.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::Timestamp;
 
-use super::queue::{Counting, Naming, Transactions};
-use super::transaction::{Answers, Part, Transaction};
+use super::queue::{CountValidity, IdMatching, TransactionQueue};
+use super::transaction::{MessageProgress, PairedTransaction, RequestMatcher};
 
 /// Total requests that searches by name may visit, per request sent.
 const SEARCHED_PER_REQUEST: u64 = 64;
 /// Requests that any search by name may visit.
 const SEARCHED_MIN: u64 = 256;
 
-impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Begins the response to request `number`, which it names; returns its slot. Earlier optional requests
     /// have had no response; after missing messages, no earlier request can be answered any more.
-    pub fn response_to(&mut self, number: u64, first: Timestamp, place: Place) -> Option<&mut R> {
+    pub fn response_to(&mut self, number: u64, first: Timestamp, place: StreamPlace) -> Option<&mut R> {
         let hole = self.begin_answer(place);
         self.doubt_responses(hole);
         self.at(number).filter(|t| t.waits())?;
         let exact = match self.counting {
-            Counting::Exact => true,
-            Counting::ExactBelow(limit) => number < limit,
-            Counting::Lost(_) => false,
+            CountValidity::Exact => true,
+            CountValidity::ExactBelow(limit) => number < limit,
+            CountValidity::Lost(_) => false,
         };
         if exact {
             self.pass_over_silent(number);
@@ -30,25 +30,25 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             self.count_from(number + 1);
         }
         let transaction = self.at(number)?;
-        (transaction.answered, transaction.response_first) = (Part::Begun, first);
+        (transaction.answered, transaction.response_first) = (MessageProgress::Begun, first);
         transaction.recounted = !exact;
         Some(&mut transaction.response)
     }
 
     /// Disables counting: from here on every response names its request, and names of waiting requests are
-    /// unique. A response without [`Transactions::response_to`] answers no request.
+    /// unique. A response without [`TransactionQueue::response_to`] answers no request.
     pub fn name_requests(&mut self) {
-        if self.naming == Naming::None {
-            self.naming = Naming::Unique;
+        if self.naming == IdMatching::None {
+            self.naming = IdMatching::Unique;
             self.end_rounds();
         }
     }
 
     /// Enables counting again: from here on requests are matched by order.
     pub fn count_requests(&mut self) {
-        if self.naming == Naming::Unique {
-            self.naming = Naming::None;
-            let waits = |n: &u64| self.get(*n).is_some_and(Transaction::waits);
+        if self.naming == IdMatching::Unique {
+            self.naming = IdMatching::None;
+            let waits = |n: &u64| self.get(*n).is_some_and(PairedTransaction::waits);
             self.next_response = (self.base..self.next_request).find(waits).unwrap_or(self.next_request);
         }
     }

@@ -12,49 +12,53 @@
 
 /// Bounds of the number of messages missing at one position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Hole {
+pub(super) struct MissingRange {
     pub least: u32,
     pub most: u32,
 }
 
-impl Hole {
+impl MissingRange {
     /// Nothing is missing.
-    pub const NONE: Hole = Hole { least: 0, most: 0 };
+    pub const NONE: MissingRange = MissingRange { least: 0, most: 0 };
     /// Any number may be missing.
-    pub const ANY: Hole = Hole { least: 0, most: u32::MAX };
+    pub const ANY: MissingRange = MissingRange { least: 0, most: u32::MAX };
 
     /// Missing bytes that consist of whole messages, each at least `smallest` bytes long.
-    pub fn of_whole_messages(bytes: u32, smallest: u32) -> Hole {
+    pub fn of_whole_messages(bytes: u32, smallest: u32) -> MissingRange {
         let most = bytes / smallest.max(1);
-        Hole { least: most.min(1), most }
+        MissingRange { least: most.min(1), most }
     }
 
     /// Sum of two holes at the same position.
-    pub fn and(self, other: Hole) -> Hole {
-        Hole { least: self.least.saturating_add(other.least), most: self.most.saturating_add(other.most) }
+    pub fn and(self, other: MissingRange) -> MissingRange {
+        MissingRange {
+            least: self.least.saturating_add(other.least),
+            most: self.most.saturating_add(other.most),
+        }
     }
 
     /// Any part of the hole, possibly none.
-    pub fn in_part(self) -> Hole {
-        Hole { least: 0, ..self }
+    pub fn in_part(self) -> MissingRange {
+        MissingRange { least: 0, ..self }
     }
 }
 
 /// Lower and upper bound of a number.
-type Range = (u64, u64);
+type NumberRange = (u64, u64);
 
 /// Returns the pairs with proven equal numbers, as indices of requests and responses that were seen. The
 /// holes are those before each message, and one after the last. `None`: the two sides cannot belong to one
 /// round.
-pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize, usize)>> {
+pub(super) fn pairs(requests: &[MissingRange], responses: &[MissingRange]) -> Option<Vec<(usize, usize)>> {
     let (asked, told) = (total(requests), total(responses));
     let all = (asked.0.max(told.0), asked.1.min(told.1));
     if all.0 > all.1 {
         return None;
     }
     let (asked, told) = (numbers(requests, all), numbers(responses, all));
-    let is_one = |range: Range| range.0 == range.1;
-    let same = |a: &[Range; 2], b: &[Range; 2]| (0..2).any(|end| is_one(a[end]) && a[end] == b[end]);
+    let is_one = |range: NumberRange| range.0 == range.1;
+    let same =
+        |a: &[NumberRange; 2], b: &[NumberRange; 2]| (0..2).any(|end| is_one(a[end]) && a[end] == b[end]);
     let mut pairs = Vec::new();
     let mut next = 0;
     for (q, question) in asked.iter().enumerate() {
@@ -73,7 +77,7 @@ pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize,
 }
 
 /// Bounds of the number of messages of one side.
-fn total(holes: &[Hole]) -> Range {
+fn total(holes: &[MissingRange]) -> NumberRange {
     let seen = holes.len().saturating_sub(1) as u64;
     holes.iter().fold((seen, seen), |(least, most), hole| {
         (least + u64::from(hole.least), most + u64::from(hole.most))
@@ -81,16 +85,16 @@ fn total(holes: &[Hole]) -> Range {
 }
 
 /// Bounds of the number of each message seen, counted from the front and from the end, in a round of `all`.
-fn numbers(holes: &[Hole], all: Range) -> Vec<[Range; 2]> {
-    let (_, seen) = holes.split_last().unwrap_or((&Hole::NONE, &[]));
+fn numbers(holes: &[MissingRange], all: NumberRange) -> Vec<[NumberRange; 2]> {
+    let (_, seen) = holes.split_last().unwrap_or((&MissingRange::NONE, &[]));
     let whole = total(holes);
     let mut before = (0, 0);
     let mut numbers = Vec::with_capacity(seen.len());
     for hole in seen {
         before = (before.0 + u64::from(hole.least), before.1 + u64::from(hole.most));
         let after = (whole.0 - before.0 - 1, whole.1 - before.1 - 1);
-        let rest = |of: Range| (all.0.saturating_sub(of.1 + 1), all.1 - of.0 - 1);
-        let within = |range: Range, bound: Range| (range.0.max(bound.0), range.1.min(bound.1));
+        let rest = |of: NumberRange| (all.0.saturating_sub(of.1 + 1), all.1 - of.0 - 1);
+        let within = |range: NumberRange, bound: NumberRange| (range.0.max(bound.0), range.1.min(bound.1));
         numbers.push([within(before, rest(after)), within(after, rest(before))]);
         before = (before.0 + 1, before.1 + 1);
     }
@@ -104,7 +108,7 @@ mod tests {
     use super::*;
 
     /// All distributions of `missing` messages over these holes.
-    fn worlds(holes: &[Hole], missing: u32) -> Vec<Vec<u32>> {
+    fn worlds(holes: &[MissingRange], missing: u32) -> Vec<Vec<u32>> {
         let Some((first, rest)) = holes.split_first() else {
             return if missing == 0 { vec![Vec::new()] } else { Vec::new() };
         };
@@ -132,10 +136,10 @@ mod tests {
     }
 
     /// Reference implementation: pairs that are pairs in every world.
-    fn obvious(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize, usize)>> {
+    fn obvious(requests: &[MissingRange], responses: &[MissingRange]) -> Option<Vec<(usize, usize)>> {
         let mut certain: Option<Vec<(usize, usize)>> = None;
         for all in 0..40 {
-            let of = |holes: &[Hole]| {
+            let of = |holes: &[MissingRange]| {
                 let seen = holes.len() as u32 - 1;
                 if all < seen { Vec::new() } else { worlds(holes, all - seen) }
             };
@@ -157,10 +161,10 @@ mod tests {
         certain
     }
 
-    fn holes() -> impl Strategy<Value = Vec<Hole>> {
+    fn holes() -> impl Strategy<Value = Vec<MissingRange>> {
         let hole = prop_oneof![
-            3 => Just(Hole::NONE),
-            1 => (0u32..2, 0u32..3).prop_map(|(least, more)| Hole { least, most: least + more }),
+            3 => Just(MissingRange::NONE),
+            1 => (0u32..2, 0u32..3).prop_map(|(least, more)| MissingRange { least, most: least + more }),
         ];
         proptest::collection::vec(hole, 1..6)
     }
@@ -186,9 +190,10 @@ mod tests {
 
     #[test]
     fn counts_from_both_ends() {
-        let (o, hole) = (Hole::NONE, Hole { least: 1, most: 9 });
-        let pairs =
-            |requests: &[Hole], responses: &[Hole]| super::pairs(requests, responses).unwrap_or_default();
+        let (o, hole) = (MissingRange::NONE, MissingRange { least: 1, most: 9 });
+        let pairs = |requests: &[MissingRange], responses: &[MissingRange]| {
+            super::pairs(requests, responses).unwrap_or_default()
+        };
         // The third of four responses is missing, and nothing else.
         assert_eq!(pairs(&[o; 5], &[o, o, hole, o]), [(0, 0), (1, 1), (3, 2)]);
         // Two holes hide one message each, because two are missing.

@@ -1,28 +1,28 @@
 //! Positions at which messages begin, and the request answered there, as far as acknowledgments prove it.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::TcpSeq;
 
-use super::queue::{Counting, Missing, SCAN_MAX, Spot, Transactions};
-use super::transaction::{Answers, Edge, Transaction, can_answer};
+use super::queue::{CountValidity, MissingSide, ResponseSlot, SCAN_MAX, TransactionQueue};
+use super::transaction::{LastMessageEnd, PairedTransaction, RequestMatcher, can_answer};
 use crate::Direction;
-use crate::resync::Beginning;
+use crate::resync::SegmentBeginning;
 
-impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// The request answered by the response at `spot`.
     #[must_use]
-    pub fn request_of(&self, spot: Spot) -> Option<&Q> {
-        let Spot::With(number) = spot else { return None };
+    pub fn request_of(&self, spot: ResponseSlot) -> Option<&Q> {
+        let ResponseSlot::With(number) = spot else { return None };
         self.get(number)?.request()
     }
 
     /// The request that a response beginning at `place` would be attributed to in the current state.
     #[must_use]
-    pub fn next_to_answer(&self, place: Place) -> Option<&Q> {
+    pub fn next_to_answer(&self, place: StreamPlace) -> Option<&Q> {
         let number = match self.counting {
             _ if self.lacks_oldest() => return None,
-            Counting::Lost(_) if self.round.heard != Some(place.seq) => return None,
-            Counting::Lost(_) => self.round.first,
+            CountValidity::Lost(_) if self.round.heard != Some(place.seq) => return None,
+            CountValidity::Lost(_) => self.round.first,
             _ => self.next_response,
         };
         let mut later = (number..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
@@ -32,10 +32,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// The request whose client had received everything up to `place` and nothing more. A message at `place`
     /// answers it if the client waits for responses.
     #[must_use]
-    pub fn answered_from(&self, place: Place) -> Option<&Q> {
+    pub fn answered_from(&self, place: StreamPlace) -> Option<&Q> {
         let to = self.next_request.min(self.next_response + SCAN_MAX);
         let mut waiting = (self.next_response..to).filter_map(|n| self.get(n));
-        let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
+        let heard =
+            |t: &&PairedTransaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
         waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
     }
 
@@ -45,12 +46,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// received everything; without a known request, between two segments that acknowledge different requests
     /// of a client that waits.
     #[must_use]
-    pub fn begins_message(&self, direction: Direction, beginning: Beginning) -> bool {
-        let Beginning { place, first, heard_more } = beginning;
+    pub fn begins_message(&self, direction: Direction, beginning: SegmentBeginning) -> bool {
+        let SegmentBeginning { place, first, heard_more } = beginning;
         // The missing bytes are too few for a message, so no message began there.
         let hole = match self.edges[direction as usize] {
-            Edge::At(end) | Edge::Missing(end) => u32::try_from(place.seq.distance(end)).ok(),
-            Edge::Start | Edge::Within | Edge::Unknown => None,
+            LastMessageEnd::At(end) | LastMessageEnd::Missing(end) => {
+                u32::try_from(place.seq.distance(end)).ok()
+            }
+            LastMessageEnd::Start | LastMessageEnd::Within | LastMessageEnd::Unknown => None,
         };
         if hole.is_some_and(|bytes| bytes < self.message_bytes_min) {
             return true;
@@ -59,7 +62,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             return self.answered_from(place).is_some()
                 || heard_more && self.client.waits() && self.waiting().next().is_none();
         }
-        let is_answered = |last: Place| {
+        let is_answered = |last: StreamPlace| {
             last.ack == Some(place.seq) && place.ack.is_some_and(|ack| ack.distance(last.seq) > 0)
         };
         // No evidence exists at the position where a connection was joined.
@@ -69,7 +72,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     }
 
     /// Records that a response is searched for in bytes of the server from `place` on.
-    pub fn search(&mut self, place: Place) {
+    pub fn search(&mut self, place: StreamPlace) {
         self.searched = Some(place);
     }
 
@@ -78,7 +81,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     #[must_use]
     pub fn next_response_seq(&self) -> Option<TcpSeq> {
         if self.lacks_oldest()
-            || matches!(self.counting, Counting::ExactBelow(_) | Counting::Lost(Missing::Requests))
+            || matches!(
+                self.counting,
+                CountValidity::ExactBelow(_) | CountValidity::Lost(MissingSide::Requests)
+            )
         {
             return None;
         }

@@ -4,19 +4,22 @@
 //! finished transactions. Holds at most [`TRANSACTIONS_MAX`] requests, and as many responses without a known
 //! request, or [`RESPONSES_HELD_MAX`] if that is more.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::client::Client;
-use super::numbering::Hole;
-use super::rounds::{Loose, Opening, Round};
-use super::slots::Slots;
-use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction};
-use super::trial::Trial;
+use super::client::ClientModel;
+use super::numbering::MissingRange;
+use super::rounds::{RequestRound, RoundOpening, UnpairedResponses};
+use super::slot_queue::SlotQueue;
+use super::transaction::{
+    LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation, ResponseMatch,
+    TransactionOutcome,
+};
+use super::trial::PairingTrial;
 use crate::Direction;
 
 /// Maximum number of requests held; beyond it the oldest is returned unfinished. Default of
-/// [`crate::Limits::outstanding_max`].
+/// [`crate::ParserLimits::outstanding_max`].
 pub const TRANSACTIONS_MAX: usize = 131_072;
 /// Responses that may always be held until their round ends; more are held as long as they are fewer than the
 /// requests.
@@ -27,19 +30,19 @@ pub(super) const SCAN_MAX: u64 = 1024;
 
 /// Range in which the n-th response answers the n-th request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Counting {
+pub(super) enum CountValidity {
     /// All requests: nothing is missing.
     #[default]
     Exact,
     /// Requests below this number; requests may be missing directly before it.
     ExactBelow(u64),
     /// None until a round begins; with the kind of missing messages.
-    Lost(Missing),
+    Lost(MissingSide),
 }
 
 /// Messages missing when counting is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum MissingSide {
     /// Responses only.
     Responses,
     /// Requests, possibly responses too.
@@ -48,22 +51,22 @@ pub(super) enum Missing {
 
 /// Where a response is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spot {
+pub enum ResponseSlot {
     /// With the request of this number.
     With(u64),
     /// Separately: its request is unknown, possibly only for now.
     Apart(u64),
 }
 
-impl Default for Spot {
+impl Default for ResponseSlot {
     fn default() -> Self {
-        Spot::Apart(u64::MAX)
+        ResponseSlot::Apart(u64::MAX)
     }
 }
 
 /// How responses are matched with requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Naming {
+pub(super) enum IdMatching {
     /// By order only.
     #[default]
     None,
@@ -73,7 +76,7 @@ pub(super) enum Naming {
 
 /// Which requests are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Answered {
+enum AnswerCoverage {
     #[default]
     All,
     /// Not all.
@@ -82,7 +85,7 @@ enum Answered {
 
 /// Whether the server sends unsolicited messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Unasked {
+enum UnsolicitedResponses {
     #[default]
     Never,
     /// It may.
@@ -92,24 +95,24 @@ enum Unasked {
 /// The transactions of one connection. `repr(C)` order: the fields used by every message come first.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Transactions<Q, R> {
+pub struct TransactionQueue<Q, R> {
     /// Number of the oldest transaction held.
     pub(super) base: u64,
     pub(super) next_request: u64,
     /// The oldest request that no response has been counted to.
     pub(super) next_response: u64,
-    pub(super) counting: Counting,
+    pub(super) counting: CountValidity,
     /// End of the last message of each direction.
-    pub(super) edges: [Edge; 2],
-    pub(super) round: Round,
-    pub(super) client: Client,
+    pub(super) edges: [LastMessageEnd; 2],
+    pub(super) round: RequestRound,
+    pub(super) client: ClientModel,
     /// The connection was joined midway, and messages before that still matter.
     pub(super) joined: bool,
     /// Bytes of the client are missing before its first request.
     pub(super) lacks_first: bool,
-    pub(super) naming: Naming,
-    answered: Answered,
-    unasked: Unasked,
+    pub(super) naming: IdMatching,
+    answered: AnswerCoverage,
+    unasked: UnsolicitedResponses,
     /// Smallest message of the protocol, in bytes.
     pub(super) message_bytes_min: u32,
     pub(super) evicted: u32,
@@ -121,51 +124,51 @@ pub struct Transactions<Q, R> {
     /// The request at which counting resumed.
     pub(super) anew: u64,
     /// Requests that may be missing before the next one, besides those directly before it.
-    carried: Hole,
+    carried: MissingRange,
     /// Position of the last response.
-    pub(super) last_response: Option<Place>,
+    pub(super) last_response: Option<StreamPlace>,
     /// Position of the last bytes of the server in which a response was searched for.
-    pub(super) searched: Option<Place>,
+    pub(super) searched: Option<StreamPlace>,
     /// End of server bytes that the parser has received but not yet recognized as a message.
     pub(super) spoken: Option<TcpSeq>,
-    pub(super) queue: Slots<Transaction<Q, R>>,
+    pub(super) queue: SlotQueue<PairedTransaction<Q, R>>,
     /// First transaction on trial: from here on none is returned.
     pub(super) held_from: u64,
-    pub(super) trial: Option<Box<Trial>>,
+    pub(super) trial: Option<Box<PairingTrial>>,
     /// Responses without known requests.
-    pub(super) loose: Option<Box<Loose<Q, R>>>,
+    pub(super) loose: Option<Box<UnpairedResponses<Q, R>>>,
     /// Requests visited by searches by name.
     pub(super) searched_by_name: u64,
 }
 
-impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Creates a queue for a protocol whose smallest message has `bytes` bytes; this bounds the number of
     /// messages that missing bytes can hide.
     #[must_use]
     pub fn of_messages_from(bytes: u32) -> Self {
-        Transactions {
+        TransactionQueue {
             base: 0,
             next_request: 0,
             next_response: 0,
-            counting: Counting::Exact,
-            edges: [Edge::Start; 2],
-            round: Round::default(),
-            client: Client::default(),
+            counting: CountValidity::Exact,
+            edges: [LastMessageEnd::Start; 2],
+            round: RequestRound::default(),
+            client: ClientModel::default(),
             joined: false,
             lacks_first: false,
-            naming: Naming::None,
-            answered: Answered::All,
-            unasked: Unasked::Never,
+            naming: IdMatching::None,
+            answered: AnswerCoverage::All,
+            unasked: UnsolicitedResponses::Never,
             message_bytes_min: bytes,
             evicted: 0,
             smallest_request: u32::MAX,
             anchored: true,
             anew: u64::MAX,
-            carried: Hole::NONE,
+            carried: MissingRange::NONE,
             last_response: None,
             searched: None,
             spoken: None,
-            queue: Slots::default(),
+            queue: SlotQueue::default(),
             held_from: u64::MAX,
             trial: None,
             loose: None,
@@ -176,19 +179,19 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// For protocols that require clients to wait for each response.
     #[must_use]
     pub fn of_clients_that_wait(self) -> Self {
-        Transactions { client: Client::that_waits(), ..self }
+        TransactionQueue { client: ClientModel::that_waits(), ..self }
     }
 
     /// For protocols with requests that remain unanswered: missing bytes may hide no answered request.
     #[must_use]
     pub fn with_silent_requests(self) -> Self {
-        Transactions { answered: Answered::Some, ..self }
+        TransactionQueue { answered: AnswerCoverage::Some, ..self }
     }
 
     /// For protocols with unsolicited server messages: missing bytes may hide no response.
     #[must_use]
     pub fn with_unsolicited_messages(self) -> Self {
-        Transactions { unasked: Unasked::Sometimes, ..self }
+        TransactionQueue { unasked: UnsolicitedResponses::Sometimes, ..self }
     }
 
     /// Sets the smallest message once the protocol is known.
@@ -198,14 +201,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// Allows unsolicited server messages from here on.
     pub fn allow_unsolicited_messages(&mut self) {
-        self.unasked = Unasked::Sometimes;
+        self.unasked = UnsolicitedResponses::Sometimes;
     }
 
     /// Marks the connection as joined midway: messages may precede the first one seen.
     pub fn join_midway(&mut self) {
         (self.joined, self.anchored) = (true, false);
-        self.edges = [Edge::Unknown; 2];
-        self.counting = Counting::Lost(Missing::Requests);
+        self.edges = [LastMessageEnd::Unknown; 2];
+        self.counting = CountValidity::Lost(MissingSide::Requests);
     }
 
     /// Begins a request. Returns its number and its slot, which contains an earlier request. `found`: it was
@@ -213,31 +216,33 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     pub fn request(
         &mut self,
         first: Timestamp,
-        place: Place,
-        expects: Expects,
+        place: StreamPlace,
+        expects: ResponseExpectation,
         found: bool,
     ) -> (u64, &mut Q) {
         if self.queue.len() >= TRANSACTIONS_MAX {
             self.evict_oldest();
         }
         let mut hole = self.hole_before(Direction::ClientToServer, place.seq);
-        self.edges[Direction::ClientToServer as usize] = Edge::Within;
-        let by_order = self.naming == Naming::None;
+        self.edges[Direction::ClientToServer as usize] = LastMessageEnd::Within;
+        let by_order = self.naming == IdMatching::None;
         let begins_round = by_order && place.ack.is_some() && place.ack != self.round.heard;
-        if hole != Hole::NONE {
+        if hole != MissingRange::NONE {
             hole = self.miss_requests(hole, place, begins_round);
-        } else if self.counting == Counting::ExactBelow(self.next_request) {
+        } else if self.counting == CountValidity::ExactBelow(self.next_request) {
             // The missing bytes were too few for a message.
-            self.counting = Counting::Exact;
+            self.counting = CountValidity::Exact;
         }
         hole = hole.and(std::mem::take(&mut self.carried));
         if begins_round {
             hole = self.begin_round(place, hole);
-        } else if place.ack.is_none() && self.edges[Direction::ServerToClient as usize] == Edge::Start {
+        } else if place.ack.is_none()
+            && self.edges[Direction::ServerToClient as usize] == LastMessageEnd::Start
+        {
             // The position of the server's first response is unknown.
-            self.counting = Counting::Lost(Missing::Responses);
+            self.counting = CountValidity::Lost(MissingSide::Responses);
         }
-        if expects != Expects::Nothing {
+        if expects != ResponseExpectation::Nothing {
             self.round.asked += 1;
             if self.round.asked > 1 {
                 self.client.asked_several();
@@ -249,10 +254,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let transaction = self.queue.push();
         transaction.begin_request(first, place, expects);
         (transaction.hole, transaction.found) = (hole, found);
-        if expects == Expects::Nothing {
-            transaction.outcome = Outcome::Silent;
+        if expects == ResponseExpectation::Nothing {
+            transaction.outcome = TransactionOutcome::Silent;
         } else if hopeless {
-            transaction.outcome = Outcome::Half;
+            transaction.outcome = TransactionOutcome::Half;
         }
         (number, &mut transaction.request)
     }
@@ -260,15 +265,16 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// The request `number`, if it is still held.
     #[inline]
     pub fn request_mut(&mut self, number: u64) -> Option<&mut Q> {
-        self.at(number).filter(|t| t.asked != Part::Unseen).map(|t| &mut t.request)
+        self.at(number).filter(|t| t.asked != MessageProgress::Unseen).map(|t| &mut t.request)
     }
 
     /// Ends request `number`, at `end` if known. Returns it for final changes if it is still held.
     #[inline]
     pub fn finish_request(&mut self, number: u64, end: Option<TcpSeq>) -> Option<&mut Q> {
-        self.edges[Direction::ClientToServer as usize] = end.map_or(Edge::Unknown, Edge::At);
-        let transaction = self.at(number).filter(|t| t.asked != Part::Unseen)?;
-        transaction.asked = Part::Ended;
+        self.edges[Direction::ClientToServer as usize] =
+            end.map_or(LastMessageEnd::Unknown, LastMessageEnd::At);
+        let transaction = self.at(number).filter(|t| t.asked != MessageProgress::Unseen)?;
+        transaction.asked = MessageProgress::Ended;
         let size = end.map_or(u32::MAX, |end| end.distance(transaction.place.seq) as u32);
         if size < self.smallest_request {
             self.smallest_request = size;
@@ -278,14 +284,19 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// Begins a response; `fits` decides by its head whether it can answer a request. Returns its location
     /// and its slot, which contains an earlier response.
-    pub fn response(&mut self, first: Timestamp, place: Place, fits: impl Fn(&Q) -> Fit) -> (Spot, &mut R) {
+    pub fn response(
+        &mut self,
+        first: Timestamp,
+        place: StreamPlace,
+        fits: impl Fn(&Q) -> ResponseMatch,
+    ) -> (ResponseSlot, &mut R) {
         let hole = self.begin_answer(place);
-        if self.naming == Naming::Unique {
+        if self.naming == IdMatching::Unique {
             self.doubt_responses(hole);
             return self.put_apart(first, place, hole);
         }
-        let uncounted = if hole == Hole::NONE { hole } else { self.miss_responses(hole) };
-        if self.lacks_oldest() && !matches!(self.counting, Counting::Lost(_)) {
+        let uncounted = if hole == MissingRange::NONE { hole } else { self.miss_responses(hole) };
+        if self.lacks_oldest() && !matches!(self.counting, CountValidity::Lost(_)) {
             return self.separate(first, place);
         }
         let Some((number, recounted)) = self.attribute(place, uncounted, fits) else {
@@ -293,31 +304,32 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
         let is_anew = number == self.anew;
         let transaction = self.at(number).expect("only requests that are held are answered");
-        (transaction.answered, transaction.response_first) = (Part::Begun, first);
-        transaction.recounted = recounted || hole != Hole::NONE || is_anew;
-        (Spot::With(number), &mut transaction.response)
+        (transaction.answered, transaction.response_first) = (MessageProgress::Begun, first);
+        transaction.recounted = recounted || hole != MissingRange::NONE || is_anew;
+        (ResponseSlot::With(number), &mut transaction.response)
     }
 
     /// The response at `spot`, if it is still held.
     #[inline]
-    pub fn response_mut(&mut self, spot: Spot) -> Option<&mut R> {
+    pub fn response_mut(&mut self, spot: ResponseSlot) -> Option<&mut R> {
         self.answered(spot).map(|t| &mut t.response)
     }
 
     /// Ends the response at `spot`, at `end` if known. Returns it for final changes if it is still held.
     #[inline]
-    pub fn finish_response(&mut self, spot: Spot, end: Option<TcpSeq>) -> Option<&mut R> {
-        self.edges[Direction::ServerToClient as usize] = end.map_or(Edge::Unknown, Edge::At);
+    pub fn finish_response(&mut self, spot: ResponseSlot, end: Option<TcpSeq>) -> Option<&mut R> {
+        self.edges[Direction::ServerToClient as usize] =
+            end.map_or(LastMessageEnd::Unknown, LastMessageEnd::At);
         let transaction = self.answered(spot)?;
-        transaction.answered = Part::Ended;
+        transaction.answered = MessageProgress::Ended;
         Some(&mut transaction.response)
     }
 
     /// Skips bytes of `direction` from `begin` to `end` that lie between two messages.
     pub fn pass(&mut self, direction: Direction, begin: TcpSeq, end: Option<TcpSeq>) {
         let edge = &mut self.edges[direction as usize];
-        if matches!(edge, Edge::Start) || *edge == Edge::At(begin) {
-            *edge = end.map_or(Edge::Unknown, Edge::At);
+        if matches!(edge, LastMessageEnd::Start) || *edge == LastMessageEnd::At(begin) {
+            *edge = end.map_or(LastMessageEnd::Unknown, LastMessageEnd::At);
         }
     }
 
@@ -332,8 +344,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     pub fn miss(&mut self, direction: Direction) {
         let edge = &mut self.edges[direction as usize];
         *edge = match *edge {
-            Edge::At(end) | Edge::Missing(end) => Edge::Missing(end),
-            Edge::Start | Edge::Within | Edge::Unknown => Edge::Unknown,
+            LastMessageEnd::At(end) | LastMessageEnd::Missing(end) => LastMessageEnd::Missing(end),
+            LastMessageEnd::Start | LastMessageEnd::Within | LastMessageEnd::Unknown => {
+                LastMessageEnd::Unknown
+            }
         };
         if direction == Direction::ClientToServer {
             self.lacks_first |= self.next_request == 0;
@@ -343,19 +357,19 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// Records bytes of `direction` that were not understood and may contain messages.
     pub fn lose(&mut self, direction: Direction) {
-        self.edges[direction as usize] = Edge::Unknown;
+        self.edges[direction as usize] = LastMessageEnd::Unknown;
         self.miss(direction);
     }
 
     /// Whether no message is missing and no response to an evicted request will follow.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.counting == Counting::Exact && !self.lacks_oldest()
+        self.counting == CountValidity::Exact && !self.lacks_oldest()
     }
 
     /// Concludes request `number` without a response: silent by definition, or the response was not seen.
-    pub fn conclude(&mut self, number: u64, outcome: Outcome) {
-        if let Some(transaction) = self.at(number).filter(|t| t.answered == Part::Unseen) {
+    pub fn conclude(&mut self, number: u64, outcome: TransactionOutcome) {
+        if let Some(transaction) = self.at(number).filter(|t| t.answered == MessageProgress::Unseen) {
             transaction.outcome = outcome;
         }
     }
@@ -363,8 +377,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// Ends the server's stream: unanswered requests get no response.
     pub fn end_responses(&mut self) {
         let missing = self.hole_at_end(Direction::ServerToClient);
-        if self.counting == Counting::Exact && missing == Hole::NONE {
-            let owed = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && t.expects == Expects::Response);
+        if self.counting == CountValidity::Exact && missing == MissingRange::NONE {
+            let owed = |n: &u64| {
+                self.get(*n).is_some_and(|t| t.waits() && t.expects == ResponseExpectation::Response)
+            };
             let to = (self.base..self.next_request).find(owed).unwrap_or(self.next_request);
             self.pass_over_silent(to);
         }
@@ -375,13 +391,15 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// Handles an idle connection: held transactions are settled as at its end. Returns whether counting can
     /// continue, which requires that no request waits for a response.
     pub fn rest(&mut self) -> bool {
-        let owes = self.counting == Counting::Exact && self.waiting().next().is_some();
-        if self.lacks_oldest() || self.carried != Hole::NONE || owes {
+        let owes = self.counting == CountValidity::Exact && self.waiting().next().is_some();
+        if self.lacks_oldest() || self.carried != MissingRange::NONE || owes {
             return false;
         }
-        self.settle_last_round(Hole::ANY);
+        self.settle_last_round(MissingRange::ANY);
         (0..self.queue.len()).all(|i| {
-            self.queue.get(i).is_none_or(|t| t.answered == Part::Ended || t.outcome == Outcome::Silent)
+            self.queue.get(i).is_none_or(|t| {
+                t.answered == MessageProgress::Ended || t.outcome == TransactionOutcome::Silent
+            })
         })
     }
 
@@ -390,21 +408,24 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     pub fn pause(&mut self) {
         let open = || (self.next_response..self.next_request).filter_map(|n| self.get(n));
         // With optional requests or unsolicited messages, the number of outstanding responses is unknown.
-        let is_known = self.unasked == Unasked::Never
-            && open().all(|t| t.waits() && t.expects == Expects::Response && t.asked == Part::Ended);
-        let is_counted = self.counting == Counting::Exact && (is_known || !open().any(Transaction::waits));
+        let is_known = self.unasked == UnsolicitedResponses::Never
+            && open().all(|t| {
+                t.waits() && t.expects == ResponseExpectation::Response && t.asked == MessageProgress::Ended
+            });
+        let is_counted =
+            self.counting == CountValidity::Exact && (is_known || !open().any(PairedTransaction::waits));
         let most = open().fold(0u32, |most, t| most.saturating_add(1).saturating_add(t.hole.most));
         self.close();
         if !is_counted {
-            (self.counting, self.anchored) = (Counting::Lost(Missing::Requests), false);
-            self.round.opening = Opening::Holed;
-            self.carried = self.carried.and(Hole { least: 0, most });
+            (self.counting, self.anchored) = (CountValidity::Lost(MissingSide::Requests), false);
+            self.round.opening = RoundOpening::Holed;
+            self.carried = self.carried.and(MissingRange { least: 0, most });
         }
     }
 
     /// Ends the connection: all transactions are returned as they are.
     pub fn close(&mut self) {
-        self.settle_last_round(Hole::ANY);
+        self.settle_last_round(MissingRange::ANY);
         for i in 0..self.queue.len() {
             if let Some(transaction) = self.queue.get_mut(i) {
                 transaction.break_off();
@@ -417,7 +438,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// Passes the finished transactions to `take`, oldest first.
     #[inline]
-    pub fn hand_out(&mut self, mut take: impl FnMut(&mut Transaction<Q, R>)) {
+    pub fn hand_out(&mut self, mut take: impl FnMut(&mut PairedTransaction<Q, R>)) {
         if let Some(loose) = &mut self.loose
             && loose.hand_out(&mut take)
         {
@@ -433,24 +454,25 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 take(front);
             }
             // The response to an evicted request will follow and must be counted.
-            let is_counted = front.outcome != Outcome::BrokenOff
-                || front.expects == Expects::Nothing
-                || self.naming == Naming::Unique;
+            let is_counted = front.outcome != TransactionOutcome::BrokenOff
+                || front.expects == ResponseExpectation::Nothing
+                || self.naming == IdMatching::Unique;
             let hole = front.unsettled_hole();
-            let is_silent = front.outcome == Outcome::Silent;
-            let is_missing = front.asked == Part::Unseen && front.answered == Part::Unseen;
+            let is_silent = front.outcome == TransactionOutcome::Silent;
+            let is_missing =
+                front.asked == MessageProgress::Unseen && front.answered == MessageProgress::Unseen;
             if self.next_response == self.base && is_counted {
                 self.next_response += 1;
             } else if !is_counted && is_missing {
                 // It has no row: the row of its response is the only one.
-                self.counting = Counting::Lost(Missing::Requests);
+                self.counting = CountValidity::Lost(MissingSide::Requests);
             } else if is_silent && self.lacks_oldest() {
                 // The number of evicted requests with a response is no longer known.
-                self.counting = Counting::Lost(Missing::Requests);
+                self.counting = CountValidity::Lost(MissingSide::Requests);
             }
             self.base += 1;
             self.queue.pop();
-            if hole != Hole::NONE {
+            if hole != MissingRange::NONE {
                 let next = self.queue.get_mut(0).map_or(&mut self.carried, |next| &mut next.hole);
                 *next = next.and(hole);
             }
@@ -459,12 +481,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// Returns the request `number` if it is complete and never answered: it is finished even if others
     /// before it are not.
-    pub fn hand_out_silent(&mut self, number: u64, take: impl FnOnce(&mut Transaction<Q, R>)) {
-        let is_over = |t: &&mut Transaction<Q, R>| t.expects == Expects::Nothing && t.asked == Part::Ended;
+    pub fn hand_out_silent(&mut self, number: u64, take: impl FnOnce(&mut PairedTransaction<Q, R>)) {
+        let is_over = |t: &&mut PairedTransaction<Q, R>| {
+            t.expects == ResponseExpectation::Nothing && t.asked == MessageProgress::Ended
+        };
         if let Some(transaction) = self.at(number).filter(is_over) {
             take(transaction);
             // Only its slot in the queue remains.
-            transaction.asked = Part::Unseen;
+            transaction.asked = MessageProgress::Unseen;
         }
     }
 
@@ -481,118 +505,134 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     }
 
     #[inline]
-    pub(super) fn at(&mut self, number: u64) -> Option<&mut Transaction<Q, R>> {
+    pub(super) fn at(&mut self, number: u64) -> Option<&mut PairedTransaction<Q, R>> {
         self.queue.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
     #[inline]
-    pub(super) fn get(&self, number: u64) -> Option<&Transaction<Q, R>> {
+    pub(super) fn get(&self, number: u64) -> Option<&PairedTransaction<Q, R>> {
         self.queue.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
     #[inline]
-    fn answered(&mut self, spot: Spot) -> Option<&mut Transaction<Q, R>> {
+    fn answered(&mut self, spot: ResponseSlot) -> Option<&mut PairedTransaction<Q, R>> {
         let transaction = match spot {
-            Spot::With(number) => self.at(number),
-            Spot::Apart(number) => self.loose.as_mut()?.get_mut(number),
+            ResponseSlot::With(number) => self.at(number),
+            ResponseSlot::Apart(number) => self.loose.as_mut()?.get_mut(number),
         };
-        transaction.filter(|t| t.answered != Part::Unseen)
+        transaction.filter(|t| t.answered != MessageProgress::Unseen)
     }
 
     /// Messages that may be missing in `direction` before one that begins at `seq`.
     #[inline]
-    pub(super) fn hole_before(&self, direction: Direction, seq: TcpSeq) -> Hole {
+    pub(super) fn hole_before(&self, direction: Direction, seq: TcpSeq) -> MissingRange {
         match self.edges[direction as usize] {
-            Edge::At(end) if end == seq => Hole::NONE,
-            Edge::At(end) | Edge::Missing(end) => {
+            LastMessageEnd::At(end) if end == seq => MissingRange::NONE,
+            LastMessageEnd::At(end) | LastMessageEnd::Missing(end) => {
                 let hole = self.hole_of(seq.distance(end));
                 let may_be_none = match direction {
-                    Direction::ClientToServer => self.answered == Answered::Some,
-                    Direction::ServerToClient => self.unasked == Unasked::Sometimes,
+                    Direction::ClientToServer => self.answered == AnswerCoverage::Some,
+                    Direction::ServerToClient => self.unasked == UnsolicitedResponses::Sometimes,
                 };
                 if may_be_none { hole.in_part() } else { hole }
             }
-            Edge::Start => Hole::NONE,
-            Edge::Within | Edge::Unknown => Hole::ANY,
+            LastMessageEnd::Start => MissingRange::NONE,
+            LastMessageEnd::Within | LastMessageEnd::Unknown => MissingRange::ANY,
         }
     }
 
     /// Number of messages that `bytes` missing bytes between two messages may hide.
-    pub(super) fn hole_of(&self, bytes: i32) -> Hole {
+    pub(super) fn hole_of(&self, bytes: i32) -> MissingRange {
         match u32::try_from(bytes) {
-            Ok(bytes) => Hole::of_whole_messages(bytes, self.message_bytes_min),
-            Err(_) => Hole::ANY,
+            Ok(bytes) => MissingRange::of_whole_messages(bytes, self.message_bytes_min),
+            Err(_) => MissingRange::ANY,
         }
     }
 
     /// Messages that may be missing after the last one if `direction` ends here.
-    pub(super) fn hole_at_end(&self, direction: Direction) -> Hole {
+    pub(super) fn hole_at_end(&self, direction: Direction) -> MissingRange {
         match self.edges[direction as usize] {
-            Edge::At(_) | Edge::Start => Hole::NONE,
-            Edge::Missing(_) | Edge::Within | Edge::Unknown => Hole::ANY,
+            LastMessageEnd::At(_) | LastMessageEnd::Start => MissingRange::NONE,
+            LastMessageEnd::Missing(_) | LastMessageEnd::Within | LastMessageEnd::Unknown => {
+                MissingRange::ANY
+            }
         }
     }
 
     /// Begins a response. Returns the messages that may be missing before it.
     #[inline]
-    pub(super) fn begin_answer(&mut self, place: Place) -> Hole {
+    pub(super) fn begin_answer(&mut self, place: StreamPlace) -> MissingRange {
         let hole = self.hole_before(Direction::ServerToClient, place.seq);
-        self.edges[Direction::ServerToClient as usize] = Edge::Within;
+        self.edges[Direction::ServerToClient as usize] = LastMessageEnd::Within;
         self.last_response = Some(place);
         hole
     }
 
     /// Stores a response separately until its round ends, or permanently.
     #[cold]
-    fn put_apart(&mut self, first: Timestamp, place: Place, hole: Hole) -> (Spot, &mut R) {
-        let is_held =
-            matches!(self.counting, Counting::Lost(_)) && self.naming == Naming::None && !self.is_hopeless();
+    fn put_apart(
+        &mut self,
+        first: Timestamp,
+        place: StreamPlace,
+        hole: MissingRange,
+    ) -> (ResponseSlot, &mut R) {
+        let is_held = matches!(self.counting, CountValidity::Lost(_))
+            && self.naming == IdMatching::None
+            && !self.is_hopeless();
         let max = RESPONSES_HELD_MAX.max(self.queue.len());
         let held_max = if is_held { max } else { 0 };
         let (number, response) = self.loose.get_or_insert_default().push(first, place, hole, held_max);
-        (Spot::Apart(number), response)
+        (ResponseSlot::Apart(number), response)
     }
 
     /// Returns the unanswered requests `from..to` as halves.
     pub(super) fn give_up(&mut self, from: u64, to: u64) {
         for number in from.max(self.base)..to {
-            if let Some(transaction) = self.at(number).filter(|t| t.answered == Part::Unseen) {
-                let silent = transaction.outcome == Outcome::Silent;
-                transaction.outcome = if silent { Outcome::Silent } else { Outcome::Half };
+            if let Some(transaction) = self.at(number).filter(|t| t.answered == MessageProgress::Unseen) {
+                let silent = transaction.outcome == TransactionOutcome::Silent;
+                transaction.outcome =
+                    if silent { TransactionOutcome::Silent } else { TransactionOutcome::Half };
             }
         }
     }
 }
 
-impl<Q: Default, R: Default + Answers<Q>> Transaction<Q, R> {
+impl<Q: Default, R: Default + RequestMatcher<Q>> PairedTransaction<Q, R> {
     /// Returns request and response as halves.
     #[cold]
-    fn part(&mut self, take: &mut impl FnMut(&mut Transaction<Q, R>)) {
-        if self.asked != Part::Unseen && self.answered != Part::Unseen {
-            let mut told =
-                Transaction { answered: self.answered, outcome: self.outcome, ..Transaction::default() };
+    fn part(&mut self, take: &mut impl FnMut(&mut PairedTransaction<Q, R>)) {
+        if self.asked != MessageProgress::Unseen && self.answered != MessageProgress::Unseen {
+            let mut told = PairedTransaction {
+                answered: self.answered,
+                outcome: self.outcome,
+                ..PairedTransaction::default()
+            };
             told.response_first = self.response_first;
             std::mem::swap(&mut told.response, &mut self.response);
             told.response.doubt();
-            self.answered = Part::Unseen;
+            self.answered = MessageProgress::Unseen;
             take(self);
             return take(&mut told);
         }
-        if self.asked != Part::Unseen || self.answered != Part::Unseen {
+        if self.asked != MessageProgress::Unseen || self.answered != MessageProgress::Unseen {
             take(self);
         }
     }
 }
 
-impl<Q, R> Transaction<Q, R> {
+impl<Q, R> PairedTransaction<Q, R> {
     /// Messages that may be missing before an unanswered request carry over to the next one.
-    fn unsettled_hole(&self) -> Hole {
-        if self.outcome == Outcome::Silent && self.answered == Part::Unseen { self.hole } else { Hole::NONE }
+    fn unsettled_hole(&self) -> MissingRange {
+        if self.outcome == TransactionOutcome::Silent && self.answered == MessageProgress::Unseen {
+            self.hole
+        } else {
+            MissingRange::NONE
+        }
     }
 
     /// Marks the transaction to be returned as it is.
     pub(super) fn break_off(&mut self) {
-        let silent = self.outcome == Outcome::Silent && self.asked == Part::Ended;
-        self.outcome = if silent { Outcome::Silent } else { Outcome::BrokenOff };
+        let silent = self.outcome == TransactionOutcome::Silent && self.asked == MessageProgress::Ended;
+        self.outcome = if silent { TransactionOutcome::Silent } else { TransactionOutcome::BrokenOff };
     }
 }

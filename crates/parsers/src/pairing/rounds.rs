@@ -4,37 +4,40 @@
 //! A round ends when the client sends a request that acknowledges more than the one before. If the client sends only
 //! after all responses, the server's bytes between the two acknowledgments are exactly the responses of the round. That
 //! is proven if at least as many responses were seen or are missing as there are requests
-//! ([`Transactions::is_answered_by_count`]); otherwise the pairs are on trial (`trial`).
+//! ([`TransactionQueue::is_answered_by_count`]); otherwise the pairs are on trial (`trial`).
 //!
-//! Sequence: [`Transactions::begin_round`] ends the previous round with [`Transactions::settle`], which numbers it
-//! ([`Transactions::pair_round`]) and counts from the first request of the new round ([`Transactions::count_anew`]).
-//! [`Transactions::attribute_in_round`] handles the two cases in which a response need not wait for the end of its
+//! Sequence: [`TransactionQueue::begin_round`] ends the previous round with [`TransactionQueue::settle`], which numbers it
+//! ([`TransactionQueue::pair_round`]) and counts from the first request of the new round ([`TransactionQueue::count_anew`]).
+//! [`TransactionQueue::attribute_in_round`] handles the two cases in which a response need not wait for the end of its
 //! round.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::numbering::{self, Hole};
-use super::queue::{Counting, Missing, Naming, SCAN_MAX, Transactions};
-use super::slots::Slots;
-use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction, can_answer};
+use super::numbering::{self, MissingRange};
+use super::queue::{CountValidity, IdMatching, MissingSide, SCAN_MAX, TransactionQueue};
+use super::slot_queue::SlotQueue;
+use super::transaction::{
+    LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation, ResponseMatch,
+    TransactionOutcome, can_answer,
+};
 use crate::Direction;
 
 /// Requests sent with the same acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
+pub(super) struct RequestRound {
     /// Number of its first request.
     pub first: u64,
     /// The client's acknowledgment at its start.
     pub heard: Option<TcpSeq>,
     /// Number of requests that may be answered.
     pub asked: u32,
-    pub opening: Opening,
+    pub opening: RoundOpening,
 }
 
 /// Whether the first request seen of a round is its first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum RoundOpening {
     /// It is the first.
     #[default]
     Whole,
@@ -44,7 +47,7 @@ pub(super) enum Opening {
 
 /// A request and a separate response, by number, that belong together if the client waits for responses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair {
+pub(super) struct PairCandidate {
     request: u64,
     response: u64,
     /// Nothing is missing in their round.
@@ -53,9 +56,9 @@ pub(super) struct Pair {
 
 /// Responses without a known request.
 #[derive(Debug)]
-pub(super) struct Loose<Q, R> {
+pub(super) struct UnpairedResponses<Q, R> {
     base: u64,
-    responses: Slots<Transaction<Q, R>>,
+    responses: SlotQueue<PairedTransaction<Q, R>>,
     /// Responses below this number belong to finished rounds.
     settled: u64,
     /// Minimum number of responses in the current round: those held, and those missing before them.
@@ -64,15 +67,27 @@ pub(super) struct Loose<Q, R> {
     overflowed: bool,
 }
 
-impl<Q: Default, R: Default> Default for Loose<Q, R> {
+impl<Q: Default, R: Default> Default for UnpairedResponses<Q, R> {
     fn default() -> Self {
-        Loose { base: 0, responses: Slots::default(), settled: 0, least: 0, overflowed: false }
+        UnpairedResponses {
+            base: 0,
+            responses: SlotQueue::default(),
+            settled: 0,
+            least: 0,
+            overflowed: false,
+        }
     }
 }
 
-impl<Q: Default, R: Default> Loose<Q, R> {
+impl<Q: Default, R: Default> UnpairedResponses<Q, R> {
     /// Adds a response. At most `held_max` are held because their requests may become known.
-    pub fn push(&mut self, first: Timestamp, place: Place, hole: Hole, held_max: usize) -> (u64, &mut R) {
+    pub fn push(
+        &mut self,
+        first: Timestamp,
+        place: StreamPlace,
+        hole: MissingRange,
+        held_max: usize,
+    ) -> (u64, &mut R) {
         let is_held = self.responses.len() < held_max;
         self.overflowed |= held_max > 0 && !is_held;
         self.least += if is_held { 1 + u64::from(hole.least) } else { 0 };
@@ -80,25 +95,25 @@ impl<Q: Default, R: Default> Loose<Q, R> {
         let response = self.responses.push();
         response.begin_alone(first, place, hole);
         if !is_held {
-            response.outcome = Outcome::Half;
+            response.outcome = TransactionOutcome::Half;
         }
         (number, &mut response.response)
     }
 
     /// Adds a response to an evicted request.
-    pub fn push_separated(&mut self, first: Timestamp, place: Place) -> (u64, &mut R) {
+    pub fn push_separated(&mut self, first: Timestamp, place: StreamPlace) -> (u64, &mut R) {
         let number = self.end();
         let response = self.responses.push();
-        response.begin_alone(first, place, Hole::NONE);
-        (response.outcome, response.separated) = (Outcome::Half, true);
+        response.begin_alone(first, place, MissingRange::NONE);
+        (response.outcome, response.separated) = (TransactionOutcome::Half, true);
         (number, &mut response.response)
     }
 
-    pub fn get(&self, number: u64) -> Option<&Transaction<Q, R>> {
+    pub fn get(&self, number: u64) -> Option<&PairedTransaction<Q, R>> {
         self.responses.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Transaction<Q, R>> {
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut PairedTransaction<Q, R>> {
         self.responses.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
@@ -112,10 +127,10 @@ impl<Q: Default, R: Default> Loose<Q, R> {
     }
 
     /// Passes the finished responses to `take`, oldest first. Returns whether none is left.
-    pub fn hand_out(&mut self, mut take: impl FnMut(&mut Transaction<Q, R>)) -> bool {
+    pub fn hand_out(&mut self, mut take: impl FnMut(&mut PairedTransaction<Q, R>)) -> bool {
         while let Some(front) = self.responses.get_mut(0) {
             // A response of the current round waits for its request.
-            if front.outcome == Outcome::Open || !front.is_over() {
+            if front.outcome == TransactionOutcome::Open || !front.is_over() {
                 return false;
             }
             if front.response().is_some() {
@@ -132,19 +147,19 @@ impl<Q: Default, R: Default> Loose<Q, R> {
     }
 
     /// Responses of the current round.
-    fn of_round(&self) -> impl Iterator<Item = (u64, &Transaction<Q, R>)> {
+    fn of_round(&self) -> impl Iterator<Item = (u64, &PairedTransaction<Q, R>)> {
         let held = (self.settled.max(self.base)..self.end()).filter_map(|n| Some((n, self.get(n)?)));
-        held.filter(|(_, response)| response.outcome == Outcome::Open)
+        held.filter(|(_, response)| response.outcome == TransactionOutcome::Open)
     }
 
     /// Ends the current round; its responses outside of `pairs` answer no known request. `pairs` are in the
     /// order of their responses.
-    fn end_round(&mut self, pairs: &[Pair]) {
+    fn end_round(&mut self, pairs: &[PairCandidate]) {
         let alone: Vec<u64> = self.of_round().map(|(n, _)| n).collect();
         let is_alone = |n: &u64| pairs.binary_search_by_key(n, |pair| pair.response).is_err();
         for number in alone.into_iter().filter(is_alone) {
             if let Some(response) = self.get_mut(number) {
-                response.outcome = Outcome::Half;
+                response.outcome = TransactionOutcome::Half;
             }
         }
         self.settled = self.end();
@@ -152,24 +167,28 @@ impl<Q: Default, R: Default> Loose<Q, R> {
     }
 }
 
-impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Handles a request at `place` that starts a round, with `hole` missing before it; settles the previous
     /// round. Returns the missing messages that may belong to the new round.
-    pub(super) fn begin_round(&mut self, place: Place, hole: Hole) -> Hole {
+    pub(super) fn begin_round(&mut self, place: StreamPlace, hole: MissingRange) -> MissingRange {
         let Some(heard) = place.ack else { return hole };
         // A request that the server had received before the client received this response belongs to the
         // previous round.
-        let is_of_round_before = hole != Hole::NONE
+        let is_of_round_before = hole != MissingRange::NONE
             && self.last_response.is_some_and(|last| {
                 last.ack.is_some_and(|ack| ack.distance(place.seq) >= 0) && last.seq.distance(heard) < 0
             });
-        let opening = if hole == Hole::NONE || is_of_round_before { Opening::Whole } else { Opening::Holed };
+        let opening = if hole == MissingRange::NONE || is_of_round_before {
+            RoundOpening::Whole
+        } else {
+            RoundOpening::Holed
+        };
         let (before, within) = match opening {
-            Opening::Whole => (hole, Hole::NONE),
-            Opening::Holed => (hole.in_part(), hole.in_part()),
+            RoundOpening::Whole => (hole, MissingRange::NONE),
+            RoundOpening::Holed => (hole.in_part(), hole.in_part()),
         };
         match self.counting {
-            Counting::Exact => self.learn(heard),
+            CountValidity::Exact => self.learn(heard),
             _ => {
                 if self.has_said_more_than(heard) || self.has_left_unanswered(heard) {
                     self.contradict();
@@ -179,13 +198,13 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 }
             }
         }
-        if matches!(self.counting, Counting::Lost(_)) && !self.counts_on() {
+        if matches!(self.counting, CountValidity::Lost(_)) && !self.counts_on() {
             self.count_anew(opening);
         }
-        if self.edges[Direction::ServerToClient as usize] == Edge::Start {
-            self.edges[Direction::ServerToClient as usize] = Edge::At(heard);
+        if self.edges[Direction::ServerToClient as usize] == LastMessageEnd::Start {
+            self.edges[Direction::ServerToClient as usize] = LastMessageEnd::At(heard);
         }
-        self.round = Round { first: self.next_request, heard: Some(heard), asked: 0, opening };
+        self.round = RequestRound { first: self.next_request, heard: Some(heard), asked: 0, opening };
         within
     }
 
@@ -195,9 +214,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     fn learn(&mut self, heard: TcpSeq) {
         let owed = self.owes(self.next_request);
         match self.edges[Direction::ServerToClient as usize] {
-            Edge::Start => {}
-            Edge::Within => self.contradict(),
-            Edge::At(end) | Edge::Missing(end) => match heard.distance(end) {
+            LastMessageEnd::Start => {}
+            LastMessageEnd::Within => self.contradict(),
+            LastMessageEnd::At(end) | LastMessageEnd::Missing(end) => match heard.distance(end) {
                 0 if !owed && self.trial.is_some() => self.agree(self.round.first, self.round.asked, true),
                 0 if !owed => {}
                 ..=0 => self.contradict(),
@@ -205,61 +224,61 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 _ if owed => self.miss_answers(heard, self.unheard(heard)),
                 _ => {}
             },
-            Edge::Unknown if owed => self.miss_answers(heard, Hole::ANY),
-            Edge::Unknown => {}
+            LastMessageEnd::Unknown if owed => self.miss_answers(heard, MissingRange::ANY),
+            LastMessageEnd::Unknown => {}
         }
     }
 
     /// Handles `responses` hidden in missing server bytes that the client has received (up to `heard`):
     /// unanswered requests are marked.
-    fn miss_answers(&mut self, heard: TcpSeq, responses: Hole) {
+    fn miss_answers(&mut self, heard: TcpSeq, responses: MissingRange) {
         if self.client.waits() {
-            self.counting = Counting::Lost(Missing::Responses);
-            self.settle(Some(heard), Hole::NONE, responses);
+            self.counting = CountValidity::Lost(MissingSide::Responses);
+            self.settle(Some(heard), MissingRange::NONE, responses);
         }
     }
 
     /// Whether counting can continue without rounds: the client keeps none, and no request is missing, or
     /// none so far.
     pub(super) fn counts_on(&self) -> bool {
-        let by_bounds = self.counting == Counting::Lost(Missing::Responses) && self.anchored;
-        !self.client.waits() && (by_bounds || matches!(self.counting, Counting::ExactBelow(_)))
+        let by_bounds = self.counting == CountValidity::Lost(MissingSide::Responses) && self.anchored;
+        !self.client.waits() && (by_bounds || matches!(self.counting, CountValidity::ExactBelow(_)))
     }
 
     /// Whether the server's last message ended after the client's acknowledgment `heard`: it answers an
     /// earlier request.
     fn has_said_more_than(&self, heard: TcpSeq) -> bool {
         let edge = self.edges[Direction::ServerToClient as usize];
-        matches!(edge, Edge::At(end) | Edge::Missing(end) if heard.distance(end) < 0)
+        matches!(edge, LastMessageEnd::At(end) | LastMessageEnd::Missing(end) if heard.distance(end) < 0)
     }
 
     /// Whether the client had `heard` no more than the responses seen, when requests before the missing ones were not answered: it
     /// sent those while responses were outstanding.
     fn has_left_unanswered(&self, heard: TcpSeq) -> bool {
-        let Counting::ExactBelow(limit) = self.counting else { return false };
+        let CountValidity::ExactBelow(limit) = self.counting else { return false };
         let edge = self.edges[Direction::ServerToClient as usize];
-        let is_seen = matches!(edge, Edge::At(end) | Edge::Missing(end) if heard.distance(end) <= 0);
+        let is_seen = matches!(edge, LastMessageEnd::At(end) | LastMessageEnd::Missing(end) if heard.distance(end) <= 0);
         is_seen && self.owes(limit)
     }
 
     /// Responses that may be missing after the last one, up to the client's acknowledgment `heard`.
-    fn unheard(&self, heard: TcpSeq) -> Hole {
+    fn unheard(&self, heard: TcpSeq) -> MissingRange {
         self.hole_before(Direction::ServerToClient, heard)
     }
 
     /// Resumes counting with a round before which the client had received everything.
-    fn count_anew(&mut self, opening: Opening) {
+    fn count_anew(&mut self, opening: RoundOpening) {
         self.counting = match opening {
-            Opening::Whole if self.client.waits() => {
+            RoundOpening::Whole if self.client.waits() => {
                 if !self.anchored && self.trial.is_none() && !self.client.must_wait() {
                     self.begin_trial(self.next_request);
                 }
                 // A connection joined midway is marked at its first transaction.
                 self.anew = if std::mem::take(&mut self.joined) { u64::MAX } else { self.next_request };
-                Counting::Exact
+                CountValidity::Exact
             }
-            Opening::Whole => Counting::Lost(Missing::Responses),
-            Opening::Holed => Counting::Lost(Missing::Requests),
+            RoundOpening::Whole => CountValidity::Lost(MissingSide::Responses),
+            RoundOpening::Holed => CountValidity::Lost(MissingSide::Requests),
         };
     }
 
@@ -267,16 +286,16 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     #[cold]
     pub(super) fn attribute_in_round(
         &mut self,
-        place: Place,
-        hole: Hole,
-        fits: impl Fn(&Q) -> Fit,
+        place: StreamPlace,
+        hole: MissingRange,
+        fits: impl Fn(&Q) -> ResponseMatch,
     ) -> Option<(u64, bool)> {
         if self.is_of_earlier_round(place) {
             self.contradict();
         }
         let number = self.only_candidate(place, hole).or_else(|| self.first_of_round(place))?;
         let fit = self.get(number).map(|t| fits(&t.request));
-        if fit.is_none_or(|fit| fit == Fit::No) {
+        if fit.is_none_or(|fit| fit == ResponseMatch::No) {
             return None;
         }
         self.give_up(self.next_response, number);
@@ -290,18 +309,18 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// Whether the response at `place` belongs to an earlier round: the client had not received it when the
     /// current round began, and the server had not received the round's first request when it sent the
     /// response.
-    fn is_of_earlier_round(&self, place: Place) -> bool {
+    fn is_of_earlier_round(&self, place: StreamPlace) -> bool {
         let Some((heard, ack)) = self.round.heard.zip(place.ack) else { return false };
-        let first = self.get(self.round.first).filter(|_| self.round.opening == Opening::Whole);
-        let unheard = |first: &Transaction<Q, R>| first.place.seq.distance(ack) >= 0;
+        let first = self.get(self.round.first).filter(|_| self.round.opening == RoundOpening::Whole);
+        let unheard = |first: &PairedTransaction<Q, R>| first.place.seq.distance(ack) >= 0;
         place.seq.distance(heard) >= 0 && first.is_some_and(unheard)
     }
 
     /// The only request that the sender of the response at `place` had received and that cannot have been
     /// answered before.
-    fn only_candidate(&self, place: Place, hole: Hole) -> Option<u64> {
+    fn only_candidate(&self, place: StreamPlace, hole: MissingRange) -> Option<u64> {
         let is_bounded = self.next_request - self.next_response <= SCAN_MAX;
-        if self.counting != Counting::Lost(Missing::Responses)
+        if self.counting != CountValidity::Lost(MissingSide::Responses)
             || !(self.anchored || self.client.waits())
             || !is_bounded
         {
@@ -313,7 +332,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let from = self.next_response + held + u64::from(hole.least);
         let may = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && can_answer(t.place, place));
         let every = (self.next_response..self.next_request)
-            .all(|n| self.get(n).is_some_and(|t| t.expects == Expects::Response));
+            .all(|n| self.get(n).is_some_and(|t| t.expects == ResponseExpectation::Response));
         let mut candidates = (from..self.next_request).filter(may);
         let only = candidates.next().filter(|_| candidates.next().is_none() && every)?;
         self.get(only)?.request().map(|_| only)
@@ -321,16 +340,19 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// The first request of the current round, if the response at `place` begins where the round's
     /// acknowledgment ends.
-    fn first_of_round(&self, place: Place) -> Option<u64> {
+    fn first_of_round(&self, place: StreamPlace) -> Option<u64> {
         let known = self.client.waits()
-            && self.round.opening == Opening::Whole
+            && self.round.opening == RoundOpening::Whole
             && self.round.heard == Some(place.seq)
             && !self.lacks_oldest();
         let mut asked = (self.round.first..self.next_request).filter_map(|n| Some((n, self.get(n)?)));
-        let (number, first) = asked.find(|(_, t)| t.expects != Expects::Nothing).filter(|_| known)?;
-        let must = first.expects == Expects::Response && first.waits() && first.request().is_some();
+        let (number, first) =
+            asked.find(|(_, t)| t.expects != ResponseExpectation::Nothing).filter(|_| known)?;
+        let must =
+            first.expects == ResponseExpectation::Response && first.waits() && first.request().is_some();
         // After requests that remain unanswered, others may be missing.
-        let is_first = (self.round.first..=number).filter_map(|n| self.get(n)).all(|t| t.hole == Hole::NONE);
+        let is_first =
+            (self.round.first..=number).filter_map(|n| self.get(n)).all(|t| t.hole == MissingRange::NONE);
         (must && is_first && can_answer(first.place, place)).then_some(number)
     }
 
@@ -343,8 +365,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     }
 
     /// Settles the last round when the connection ends; `missing` responses may follow at the end.
-    pub(super) fn settle_last_round(&mut self, missing: Hole) {
-        if self.counting != Counting::Exact && self.naming == Naming::None {
+    pub(super) fn settle_last_round(&mut self, missing: MissingRange) {
+        if self.counting != CountValidity::Exact && self.naming == IdMatching::None {
             self.settle(None, self.hole_at_end(Direction::ClientToServer), missing);
         }
         self.end_trial();
@@ -353,7 +375,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// Ends the current round: the client has received everything up to `heard`, or the connection ends.
     /// Requests and responses may be missing after the last ones seen.
     #[cold]
-    fn settle(&mut self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) {
+    fn settle(&mut self, heard: Option<TcpSeq>, requests: MissingRange, responses: MissingRange) {
         let (from, to) = (self.next_response.max(self.base), self.next_request);
         let counted = self.is_answered_by_count(requests, responses);
         let proven = counted && self.anchored || self.client.must_wait();
@@ -384,94 +406,103 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.give_up(from, to);
         self.next_response = to;
         if let Some(heard) = heard {
-            self.edges[Direction::ServerToClient as usize] = Edge::At(heard);
+            self.edges[Direction::ServerToClient as usize] = LastMessageEnd::At(heard);
         }
-        if self.counting != Counting::Exact {
-            self.counting = Counting::Lost(Missing::Responses);
+        if self.counting != CountValidity::Exact {
+            self.counting = CountValidity::Lost(MissingSide::Responses);
         }
     }
 
     /// Whether at least as many responses as requests were counted, so that no others are missing.
-    fn is_answered_by_count(&self, requests: Hole, responses: Hole) -> bool {
-        if self.counting != Counting::Lost(Missing::Responses) {
+    fn is_answered_by_count(&self, requests: MissingRange, responses: MissingRange) -> bool {
+        if self.counting != CountValidity::Lost(MissingSide::Responses) {
             return false;
         }
         let asked = (self.next_response..self.next_request).map(|n| self.get(n));
-        let is_known =
-            |t: &Transaction<Q, R>| t.hole == Hole::NONE && t.waits() && t.expects == Expects::Response;
+        let is_known = |t: &PairedTransaction<Q, R>| {
+            t.hole == MissingRange::NONE && t.waits() && t.expects == ResponseExpectation::Response
+        };
         let mut all = asked.map(|t| t.is_some_and(is_known));
         let held = self.loose.iter().flat_map(|loose| loose.of_round().map(|(_, response)| response.hole));
         let least = held.fold(u64::from(responses.least), |least, hole| least + 1 + u64::from(hole.least));
         let overflowed = self.loose.as_ref().is_some_and(|loose| loose.overflowed);
         let asked = self.next_request - self.next_response;
-        requests == Hole::NONE && !overflowed && all.all(|known| known) && least == asked
+        requests == MissingRange::NONE && !overflowed && all.all(|known| known) && least == asked
     }
 
     /// Returns the pairs of the current round, by the numbers of request and response; `None` if request and
     /// response counts cannot match.
-    fn pair_round(&self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) -> Option<Vec<Pair>> {
+    fn pair_round(
+        &self,
+        heard: Option<TcpSeq>,
+        requests: MissingRange,
+        responses: MissingRange,
+    ) -> Option<Vec<PairCandidate>> {
         let (mut numbers, mut asked) = (Vec::new(), Vec::new());
         // Evicted requests.
-        let mut missing = Hole { least: 0, most: self.base.saturating_sub(self.next_response) as u32 };
+        let mut missing =
+            MissingRange { least: 0, most: self.base.saturating_sub(self.next_response) as u32 };
         for number in self.next_response.max(self.base)..self.next_request {
             let transaction = self.get(number)?;
             // A connection joined midway is assumed to begin between two rounds if its first round has one
             // request.
             let is_joined_between = number == 0 && self.joined && !self.lacks_first && self.round.asked == 1;
-            missing = missing.and(if is_joined_between { Hole::NONE } else { transaction.hole });
+            missing = missing.and(if is_joined_between { MissingRange::NONE } else { transaction.hole });
             match transaction.expects {
-                Expects::Nothing => {}
-                _ if transaction.answered != Part::Unseen => return None,
-                Expects::Perhaps => missing = missing.and(Hole { least: 0, most: 1 }),
-                Expects::Response => {
+                ResponseExpectation::Nothing => {}
+                _ if transaction.answered != MessageProgress::Unseen => return None,
+                ResponseExpectation::Perhaps => missing = missing.and(MissingRange { least: 0, most: 1 }),
+                ResponseExpectation::Response => {
                     numbers.push(number);
-                    asked.push(std::mem::replace(&mut missing, Hole::NONE));
+                    asked.push(std::mem::replace(&mut missing, MissingRange::NONE));
                 }
             }
         }
         asked.push(missing.and(requests));
         let held: Vec<_> = self.loose.iter().flat_map(|loose| loose.of_round()).collect();
         let overflowed = self.loose.as_ref().is_some_and(|loose| loose.overflowed);
-        let too_late = |t: &Transaction<Q, R>| heard.is_some_and(|heard| t.place.seq.distance(heard) >= 0);
-        if overflowed || held.iter().any(|(_, t)| too_late(t) || t.answered != Part::Ended) {
+        let too_late =
+            |t: &PairedTransaction<Q, R>| heard.is_some_and(|heard| t.place.seq.distance(heard) >= 0);
+        if overflowed || held.iter().any(|(_, t)| too_late(t) || t.answered != MessageProgress::Ended) {
             return None;
         }
-        let told: Vec<Hole> = held.iter().map(|(_, t)| t.hole).chain([responses]).collect();
+        let told: Vec<MissingRange> = held.iter().map(|(_, t)| t.hole).chain([responses]).collect();
         let pairs = numbering::pairs(&asked, &told)?;
         let pair = |(q, r): (usize, usize)| {
             // If only the start of the connection is missing, messages after a pair do not affect it.
             let (asked, told) =
                 if self.joined { (&asked[..=q], &told[..=r]) } else { (&asked[..], &told[..]) };
-            let is_whole = asked.iter().chain(told).all(|hole| *hole == Hole::NONE);
-            Pair { request: numbers[q], response: held[r].0, is_whole }
+            let is_whole = asked.iter().chain(told).all(|hole| *hole == MissingRange::NONE);
+            PairCandidate { request: numbers[q], response: held[r].0, is_whole }
         };
         let pairs = pairs.into_iter().map(pair).collect::<Vec<_>>();
-        let can_be = |pair: &Pair| {
+        let can_be = |pair: &PairCandidate| {
             let told = self.loose.as_ref().and_then(|loose| loose.get(pair.response));
             let asked = self.get(pair.request);
             asked.zip(told).is_some_and(|(asked, told)| {
                 can_answer(asked.place, told.place)
-                    && (asked.asked == Part::Unseen || told.response.fit(&asked.request) != Fit::No)
+                    && (asked.asked == MessageProgress::Unseen
+                        || told.response.fit(&asked.request) != ResponseMatch::No)
             })
         };
         pairs.iter().all(can_be).then_some(pairs)
     }
 
     /// Moves responses to their requests.
-    fn make(&mut self, pairs: &[Pair]) {
+    fn make(&mut self, pairs: &[PairCandidate]) {
         let Some(loose) = &mut self.loose else { return };
-        for Pair { request, response, is_whole } in pairs {
+        for PairCandidate { request, response, is_whole } in pairs {
             let index = usize::try_from(request.wrapping_sub(self.base)).unwrap_or(usize::MAX);
             let Some(asked) = self.queue.get_mut(index) else { continue };
             let Some(told) = loose.get_mut(*response) else { continue };
-            if asked.waits() && asked.asked != Part::Unseen {
+            if asked.waits() && asked.asked != MessageProgress::Unseen {
                 std::mem::swap(&mut asked.response, &mut told.response);
                 (asked.answered, asked.response_first) = (told.answered, told.response_first);
                 asked.recounted = !is_whole;
-                (told.answered, told.outcome) = (Part::Unseen, Outcome::BrokenOff);
+                (told.answered, told.outcome) = (MessageProgress::Unseen, TransactionOutcome::BrokenOff);
             } else {
-                told.outcome = Outcome::Half;
-                asked.outcome = Outcome::Half;
+                told.outcome = TransactionOutcome::Half;
+                asked.outcome = TransactionOutcome::Half;
             }
         }
     }

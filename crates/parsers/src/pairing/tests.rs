@@ -1,6 +1,6 @@
 //! Scripts of requests, responses, and losses of both, with the expected pairs.
 
-use flow::Place;
+use flow::StreamPlace;
 use proptest::prelude::*;
 use wire::{TcpSeq, Timestamp};
 
@@ -10,12 +10,12 @@ use crate::Direction;
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 
-impl Answers<char> for char {}
+impl RequestMatcher<char> for char {}
 
 /// Both ends of a connection with their sequence numbers and acknowledgments, and a queue that receives a
 /// part of the messages.
-struct Ends {
-    transactions: Transactions<char, char>,
+struct PairingTestEnds {
+    transactions: TransactionQueue<char, char>,
     next: [u32; 2],
     heard: [u32; 2],
     lost: [bool; 2],
@@ -23,13 +23,13 @@ struct Ends {
     out: Vec<String>,
 }
 
-impl Ends {
-    fn new() -> Ends {
-        Ends::with(Transactions::of_messages_from(10))
+impl PairingTestEnds {
+    fn new() -> PairingTestEnds {
+        PairingTestEnds::with(TransactionQueue::of_messages_from(10))
     }
 
-    fn with(transactions: Transactions<char, char>) -> Ends {
-        Ends {
+    fn with(transactions: TransactionQueue<char, char>) -> PairingTestEnds {
+        PairingTestEnds {
             transactions,
             next: [1000, 5000],
             heard: [5000, 1000],
@@ -46,7 +46,7 @@ impl Ends {
         if heard {
             self.heard[at] = self.next[other];
         }
-        let place = Place { seq: TcpSeq(self.next[at]), ack: Some(TcpSeq(self.heard[at])) };
+        let place = StreamPlace { seq: TcpSeq(self.next[at]), ack: Some(TcpSeq(self.heard[at])) };
         self.next[at] += bytes;
         self.now += 1000;
         let (ts, end) = (Timestamp(self.now), Some(TcpSeq(self.next[at])));
@@ -62,12 +62,13 @@ impl Ends {
         }
         match direction {
             C => {
-                let (number, request) = self.transactions.request(ts, place, Expects::Response, false);
+                let (number, request) =
+                    self.transactions.request(ts, place, ResponseExpectation::Response, false);
                 *request = name;
                 self.transactions.finish_request(number, end);
             }
             S => {
-                let (spot, response) = self.transactions.response(ts, place, |_| Fit::Maybe);
+                let (spot, response) = self.transactions.response(ts, place, |_| ResponseMatch::Maybe);
                 *response = name;
                 self.transactions.finish_response(spot, end);
             }
@@ -88,7 +89,7 @@ impl Ends {
 
 /// Finished transactions as text: `12` is request 1 with response 2, `'` marks one found after missing
 /// messages.
-fn hand_out(transactions: &mut Transactions<char, char>, out: &mut Vec<String>) {
+fn hand_out(transactions: &mut TransactionQueue<char, char>, out: &mut Vec<String>) {
     transactions.hand_out(|t| {
         let resync =
             if t.resynchronised() && t.request().is_some() && t.response().is_some() { "'" } else { "" };
@@ -100,7 +101,7 @@ fn hand_out(transactions: &mut Transactions<char, char>, out: &mut Vec<String>) 
 /// nothing since its last request, `r1` the response to request 1. `Q`, `P`, and `R`: the same message is
 /// missing.
 fn check(script: &str, expected: &str) {
-    let mut ends = Ends::new();
+    let mut ends = PairingTestEnds::new();
     for step in script.split(' ') {
         let name = step.chars().nth(1).expect("a step has a name");
         match &step[..1] {
@@ -176,8 +177,8 @@ fn what_a_client_is_taken_for_is_on_trial() {
 
 #[test]
 fn what_is_missing_may_not_have_been_answered() {
-    let play = |transactions: Transactions<char, char>| {
-        let mut ends = Ends::with(transactions);
+    let play = |transactions: TransactionQueue<char, char>| {
+        let mut ends = PairingTestEnds::with(transactions);
         for name in ['1', '2', '3'] {
             ends.say(C, name, 10, true, true);
             ends.say(S, name, 10, true, true);
@@ -190,9 +191,9 @@ fn what_is_missing_may_not_have_been_answered() {
         ends.say(S, '5', 10, true, true);
         ends
     };
-    let all: Transactions<char, char> = Transactions::of_messages_from(10);
+    let all: TransactionQueue<char, char> = TransactionQueue::of_messages_from(10);
     assert_eq!(play(all).close().join(" "), "11 22 33 44 -5 5-");
-    let mut some = play(Transactions::of_messages_from(10).with_silent_requests());
+    let mut some = play(TransactionQueue::of_messages_from(10).with_silent_requests());
     some.say(C, '6', 10, true, true);
     some.say(S, '6', 10, true, true);
     // Too few rounds agree that the client waits.
@@ -201,10 +202,14 @@ fn what_is_missing_may_not_have_been_answered() {
 
 #[test]
 fn who_is_never_answered_waits_for_nobody() {
-    let mut transactions = Transactions::<char, char>::of_messages_from(10);
+    let mut transactions = TransactionQueue::<char, char>::of_messages_from(10);
     let mut out: Vec<char> = Vec::new();
-    let place = |seq, ack| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
-    for (i, expects) in [Expects::Response, Expects::Nothing, Expects::Response].into_iter().enumerate() {
+    let place = |seq, ack| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
+    for (i, expects) in
+        [ResponseExpectation::Response, ResponseExpectation::Nothing, ResponseExpectation::Response]
+            .into_iter()
+            .enumerate()
+    {
         let at = 100 + 10 * i as u32;
         let (number, request) = transactions.request(Timestamp(0), place(at, 500), expects, false);
         *request = ['a', 'b', 'c'][i];
@@ -215,7 +220,7 @@ fn who_is_never_answered_waits_for_nobody() {
     }
     assert_eq!(out, ['b']);
     for (seq, name) in [(500, 'a'), (510, 'c')] {
-        let (spot, response) = transactions.response(Timestamp(0), place(seq, 130), |_| Fit::Maybe);
+        let (spot, response) = transactions.response(Timestamp(0), place(seq, 130), |_| ResponseMatch::Maybe);
         *response = name;
         transactions.finish_response(spot, Some(TcpSeq(seq + 10)));
     }
@@ -226,7 +231,7 @@ fn who_is_never_answered_waits_for_nobody() {
 
 #[test]
 fn silence_means_something_when_all_was_seen() {
-    use Outcome::{Half, Open, Silent};
+    use TransactionOutcome::{Half, Open, Silent};
     // Requests by name, optional ones in upper case; the requests that each response can answer; and the
     // outcomes.
     for (asked, told, expected) in [
@@ -240,10 +245,14 @@ fn silence_means_something_when_all_was_seen() {
         ("AbC", None, [Silent, Half, Half]),
         ("ABC", None, [Silent, Silent, Silent]),
     ] {
-        let mut transactions = Transactions::<char, char>::of_messages_from(10);
-        let place = |seq| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(500)) };
+        let mut transactions = TransactionQueue::<char, char>::of_messages_from(10);
+        let place = |seq| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(500)) };
         for (i, name) in asked.chars().enumerate() {
-            let expects = if name.is_uppercase() { Expects::Perhaps } else { Expects::Response };
+            let expects = if name.is_uppercase() {
+                ResponseExpectation::Perhaps
+            } else {
+                ResponseExpectation::Response
+            };
             let at = 100 + 10 * i as u32;
             let (number, request) = transactions.request(Timestamp(0), place(at), expects, false);
             *request = name;
@@ -251,11 +260,11 @@ fn silence_means_something_when_all_was_seen() {
         }
         for (i, told) in told.into_iter().flat_map(|told: &str| told.split(' ').enumerate()) {
             let at = 500 + 10 * i as u32;
-            let place = Place { seq: TcpSeq(at), ack: Some(TcpSeq(130)) };
+            let place = StreamPlace { seq: TcpSeq(at), ack: Some(TcpSeq(130)) };
             let fit = |name: &char| match told.contains(*name) {
-                true if told.len() == 1 => Fit::Sure,
-                true => Fit::Maybe,
-                false => Fit::No,
+                true if told.len() == 1 => ResponseMatch::Sure,
+                true => ResponseMatch::Maybe,
+                false => ResponseMatch::No,
             };
             let (spot, _) = transactions.response(Timestamp(0), place, fit);
             transactions.finish_response(spot, Some(TcpSeq(at + 10)));
@@ -277,19 +286,20 @@ fn responses_that_name_their_requests() {
         ("q1 Q q3 r1 r2 r3 q4 r4", "11 -2 33' 44"),
         ("q1 q2 r1 R q3 r3 q4 r4", "11 2- 33' 44"),
     ] {
-        let mut transactions = Transactions::<char, char>::of_messages_from(10);
+        let mut transactions = TransactionQueue::<char, char>::of_messages_from(10);
         transactions.name_requests();
         let (mut next, mut out) = ([100, 500], Vec::new());
         for step in script.split(' ') {
             let direction = if step.starts_with(['q', 'Q']) { C } else { S };
             let [at, other] = [direction as usize, 1 - direction as usize];
-            let place = Place { seq: TcpSeq(next[at]), ack: Some(TcpSeq(next[other])) };
+            let place = StreamPlace { seq: TcpSeq(next[at]), ack: Some(TcpSeq(next[other])) };
             next[at] += 10;
             let (end, now) = (Some(TcpSeq(next[at])), Timestamp(0));
             match (direction, step.chars().nth(1)) {
                 (direction, None) => transactions.miss(direction),
                 (C, Some(name)) => {
-                    let (number, request) = transactions.request(now, place, Expects::Response, false);
+                    let (number, request) =
+                        transactions.request(now, place, ResponseExpectation::Response, false);
                     *request = name;
                     transactions.finish_request(number, end);
                 }
@@ -298,9 +308,9 @@ fn responses_that_name_their_requests() {
                     let spot = match named {
                         Some(number) => {
                             transactions.response_to(number, now, place);
-                            Spot::With(number)
+                            ResponseSlot::With(number)
                         }
-                        None => transactions.response(now, place, |_| Fit::Maybe).0,
+                        None => transactions.response(now, place, |_| ResponseMatch::Maybe).0,
                     };
                     transactions.response_mut(spot).into_iter().for_each(|response| *response = name);
                     transactions.finish_response(spot, end);
@@ -316,7 +326,7 @@ fn responses_that_name_their_requests() {
 
 #[test]
 fn a_hole_is_counted_once() {
-    let mut ends = Ends::with(Transactions::of_messages_from(10).of_clients_that_wait());
+    let mut ends = PairingTestEnds::with(TransactionQueue::of_messages_from(10).of_clients_that_wait());
     let asked = [('1', 10, true), ('2', 10, false), ('3', 10, false), ('4', 10, true), ('5', 10, true)];
     asked.into_iter().for_each(|(name, bytes, seen)| ends.say(C, name, bytes, name == '1', seen));
     // The hole before the second response contains the first.
@@ -331,13 +341,14 @@ fn a_hole_is_counted_once() {
 
 #[test]
 fn a_request_that_need_not_be_answered_gets_no_answer_that_may_be_to_a_missing_one() {
-    let mut transactions = Transactions::<char, char>::of_messages_from(10).with_silent_requests();
-    let at = |seq, ack| Place { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
-    let (number, request) = transactions.request(Timestamp(0), at(100, 500), Expects::Perhaps, false);
+    let mut transactions = TransactionQueue::<char, char>::of_messages_from(10).with_silent_requests();
+    let at = |seq, ack| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
+    let (number, request) =
+        transactions.request(Timestamp(0), at(100, 500), ResponseExpectation::Perhaps, false);
     *request = '1';
     transactions.finish_request(number, None);
     transactions.miss(C);
-    let (spot, response) = transactions.response(Timestamp(0), at(500, 150), |_| Fit::Maybe);
+    let (spot, response) = transactions.response(Timestamp(0), at(500, 150), |_| ResponseMatch::Maybe);
     *response = '2';
     transactions.finish_response(spot, Some(TcpSeq(510)));
     transactions.close();
@@ -348,7 +359,7 @@ fn a_request_that_need_not_be_answered_gets_no_answer_that_may_be_to_a_missing_o
 
 #[test]
 fn more_requests_than_are_held() {
-    let mut ends = Ends::new();
+    let mut ends = PairingTestEnds::new();
     for name in ['1', '2', '3'] {
         ends.say(C, name, 30, true, true);
         ends.say(S, name, 100, true, true);
@@ -365,21 +376,21 @@ fn more_requests_than_are_held() {
 
 /// A generated round of requests.
 #[derive(Clone, Debug)]
-struct Round {
+struct PairingTestRound {
     requests: usize,
     lost: Vec<bool>,
 }
 
-fn rounds(size: usize) -> impl Strategy<Value = Vec<Round>> {
+fn rounds(size: usize) -> impl Strategy<Value = Vec<PairingTestRound>> {
     let round = (1..=size, proptest::collection::vec(proptest::bool::weighted(0.15), 2 * size));
-    let round = round.prop_map(|(requests, lost)| Round { requests, lost });
+    let round = round.prop_map(|(requests, lost)| PairingTestRound { requests, lost });
     proptest::collection::vec(round, 1..20)
 }
 
 /// Runs rounds, after two complete ones, and checks the pairs. Returns the number found and the number
 /// findable.
-fn play(rounds: &[Round], whole: usize) -> Result<(usize, usize), TestCaseError> {
-    let mut ends = Ends::new();
+fn play(rounds: &[PairingTestRound], whole: usize) -> Result<(usize, usize), TestCaseError> {
+    let mut ends = PairingTestEnds::new();
     let mut name = 'a';
     let mut findable = 0;
     for (i, round) in rounds.iter().enumerate() {
@@ -416,8 +427,8 @@ proptest! {
     fn all_is_found_where_one_direction_loses(mut rounds in rounds(1), direction in 0..2usize) {
         rounds.iter_mut().for_each(|round| round.lost[direction] = false);
         // The end of the last round has no evidence.
-        rounds.push(Round { requests: 1, lost: vec![false; 2] });
-        rounds.push(Round { requests: 1, lost: vec![false; 2] });
+        rounds.push(PairingTestRound { requests: 1, lost: vec![false; 2] });
+        rounds.push(PairingTestRound { requests: 1, lost: vec![false; 2] });
         let (found, findable) = play(&rounds, 3)?;
         prop_assert!(found == findable, "{found} of {findable}");
     }

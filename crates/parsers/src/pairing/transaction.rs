@@ -1,13 +1,13 @@
 //! A request with its response, and the state of the transaction.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::numbering::Hole;
+use super::numbering::MissingRange;
 
 /// Whether a request is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expects {
+pub enum ResponseExpectation {
     /// Always.
     #[default]
     Response,
@@ -19,7 +19,7 @@ pub enum Expects {
 
 /// Whether a response can answer a request, by their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
+pub enum ResponseMatch {
     /// It names the request.
     Sure,
     /// No contradiction.
@@ -29,11 +29,11 @@ pub enum Fit {
 }
 
 /// Evidence in a response about its request, used for held responses.
-pub trait Answers<Q> {
+pub trait RequestMatcher<Q> {
     /// Whether it can answer this request.
-    fn fit(&self, request: &Q) -> Fit {
+    fn fit(&self, request: &Q) -> ResponseMatch {
         let _ = request;
-        Fit::Maybe
+        ResponseMatch::Maybe
     }
 
     /// Discards what was derived from a request that may not be its own.
@@ -42,7 +42,7 @@ pub trait Answers<Q> {
 
 /// How much of a message has been seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum MessageProgress {
     /// Nothing.
     #[default]
     Unseen,
@@ -54,7 +54,7 @@ pub(super) enum Part {
 
 /// Meaning of a missing response to an optional request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Silence {
+pub(super) enum NoResponseMeaning {
     /// The request was carried out silently.
     #[default]
     Done,
@@ -64,12 +64,12 @@ pub(super) enum Silence {
 
 /// What may still follow in a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TransactionOutcome {
     /// Its remaining messages.
     #[default]
     Open,
-    /// No response: the request has none ([`Expects::Nothing`]), or was carried out silently
-    /// ([`Expects::Perhaps`]).
+    /// No response: the request has none ([`ResponseExpectation::Nothing`]), or was carried out silently
+    /// ([`ResponseExpectation::Perhaps`]).
     Silent,
     /// The other half was not seen or is ambiguous. The half that has begun continues.
     Half,
@@ -81,12 +81,12 @@ pub enum Outcome {
 /// `repr(C)` order.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Transaction<Q, R> {
-    pub(super) asked: Part,
-    pub(super) answered: Part,
-    pub(super) outcome: Outcome,
-    pub(super) expects: Expects,
-    pub(super) silence: Silence,
+pub struct PairedTransaction<Q, R> {
+    pub(super) asked: MessageProgress,
+    pub(super) answered: MessageProgress,
+    pub(super) outcome: TransactionOutcome,
+    pub(super) expects: ResponseExpectation,
+    pub(super) silence: NoResponseMeaning,
     /// The pair was found although messages are missing before it.
     pub(super) recounted: bool,
     /// The request was found by a search.
@@ -96,26 +96,26 @@ pub struct Transaction<Q, R> {
     /// A response to an evicted request.
     pub(super) separated: bool,
     /// Start of the request, or of the response while there is no request.
-    pub(super) place: Place,
+    pub(super) place: StreamPlace,
     pub(super) request_first: Timestamp,
     pub(super) response_first: Timestamp,
     /// Messages of the same direction that may be missing directly before.
-    pub(super) hole: Hole,
+    pub(super) hole: MissingRange,
     pub(super) request: Q,
     pub(super) response: R,
 }
 
-impl<Q, R> Transaction<Q, R> {
+impl<Q, R> PairedTransaction<Q, R> {
     /// The request, if it was seen.
     #[inline]
     pub fn request(&self) -> Option<&Q> {
-        (self.asked != Part::Unseen).then_some(&self.request)
+        (self.asked != MessageProgress::Unseen).then_some(&self.request)
     }
 
     /// The response, if there is one that could be attributed.
     #[inline]
     pub fn response(&self) -> Option<&R> {
-        (self.answered != Part::Unseen).then_some(&self.response)
+        (self.answered != MessageProgress::Unseen).then_some(&self.response)
     }
 
     /// Both slots, to change them or free memory, whether or not the halves are present.
@@ -127,13 +127,13 @@ impl<Q, R> Transaction<Q, R> {
     /// Time of the first byte of the request, or of the response if there is no request.
     #[inline]
     pub fn first(&self) -> Timestamp {
-        if self.asked != Part::Unseen { self.request_first } else { self.response_first }
+        if self.asked != MessageProgress::Unseen { self.request_first } else { self.response_first }
     }
 
     /// Sequence number of the request, if it was seen.
     #[inline]
     pub fn request_seq(&self) -> Option<TcpSeq> {
-        (self.asked != Part::Unseen).then_some(self.place.seq)
+        (self.asked != MessageProgress::Unseen).then_some(self.place.seq)
     }
 
     /// Time of the first byte of the response, if there is one.
@@ -153,8 +153,14 @@ impl<Q, R> Transaction<Q, R> {
     #[inline]
     pub fn complete_at(&self, asked: Timestamp, told: Timestamp) -> Option<Timestamp> {
         match (self.asked, self.answered) {
-            (Part::Ended, Part::Unseen) if self.expects == Expects::Nothing => Some(asked),
-            (Part::Begun | Part::Ended, Part::Ended) => Some(asked.max(told)),
+            (MessageProgress::Ended, MessageProgress::Unseen)
+                if self.expects == ResponseExpectation::Nothing =>
+            {
+                Some(asked)
+            }
+            (MessageProgress::Begun | MessageProgress::Ended, MessageProgress::Ended) => {
+                Some(asked.max(told))
+            }
             _ => None,
         }
     }
@@ -167,56 +173,64 @@ impl<Q, R> Transaction<Q, R> {
 
     /// Reason for a missing response.
     #[inline]
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> TransactionOutcome {
         self.outcome
     }
 
     /// Whether the request is complete.
     #[inline]
     pub fn request_ended(&self) -> bool {
-        self.asked == Part::Ended
+        self.asked == MessageProgress::Ended
     }
 
     /// Whether the response is complete.
     #[inline]
     pub fn response_ended(&self) -> bool {
-        self.answered == Part::Ended
+        self.answered == MessageProgress::Ended
     }
 
     #[inline]
-    pub(super) fn begin_request(&mut self, first: Timestamp, place: Place, expects: Expects) {
-        (self.asked, self.answered, self.outcome) = (Part::Begun, Part::Unseen, Outcome::Open);
-        (self.expects, self.silence) = (expects, Silence::Done);
+    pub(super) fn begin_request(
+        &mut self,
+        first: Timestamp,
+        place: StreamPlace,
+        expects: ResponseExpectation,
+    ) {
+        (self.asked, self.answered, self.outcome) =
+            (MessageProgress::Begun, MessageProgress::Unseen, TransactionOutcome::Open);
+        (self.expects, self.silence) = (expects, NoResponseMeaning::Done);
         (self.recounted, self.found, self.apart, self.separated) = (false, false, false, false);
-        (self.place, self.hole) = (place, Hole::NONE);
+        (self.place, self.hole) = (place, MissingRange::NONE);
         (self.request_first, self.response_first) = (first, first);
     }
 
-    pub(super) fn begin_alone(&mut self, first: Timestamp, place: Place, hole: Hole) {
-        self.begin_request(first, place, Expects::Response);
-        (self.asked, self.answered, self.hole) = (Part::Unseen, Part::Begun, hole);
+    pub(super) fn begin_alone(&mut self, first: Timestamp, place: StreamPlace, hole: MissingRange) {
+        self.begin_request(first, place, ResponseExpectation::Response);
+        (self.asked, self.answered, self.hole) = (MessageProgress::Unseen, MessageProgress::Begun, hole);
     }
 
     /// Initializes the placeholder of a missing request, which counts.
-    pub(super) fn begin_missing(&mut self, place: Place) {
-        self.begin_request(Timestamp::MIN, place, Expects::Response);
-        self.asked = Part::Unseen;
+    pub(super) fn begin_missing(&mut self, place: StreamPlace) {
+        self.begin_request(Timestamp::MIN, place, ResponseExpectation::Response);
+        self.asked = MessageProgress::Unseen;
     }
 
     /// Whether a response may still follow.
     #[inline]
     pub(super) fn waits(&self) -> bool {
-        self.answered == Part::Unseen && self.outcome == Outcome::Open && self.expects != Expects::Nothing
+        self.answered == MessageProgress::Unseen
+            && self.outcome == TransactionOutcome::Open
+            && self.expects != ResponseExpectation::Nothing
     }
 
     /// Whether the transaction is finished.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         match self.outcome {
-            Outcome::BrokenOff => true,
-            _ if self.asked == Part::Begun || self.answered == Part::Begun => false,
-            Outcome::Open => self.answered == Part::Ended,
-            Outcome::Silent | Outcome::Half => true,
+            TransactionOutcome::BrokenOff => true,
+            _ if self.asked == MessageProgress::Begun || self.answered == MessageProgress::Begun => false,
+            TransactionOutcome::Open => self.answered == MessageProgress::Ended,
+            TransactionOutcome::Silent | TransactionOutcome::Half => true,
         }
     }
 }
@@ -224,7 +238,7 @@ impl<Q, R> Transaction<Q, R> {
 /// Whether a response at `answer` can answer a request at `question`: its sender had received the request,
 /// and the client had not yet received the response.
 #[inline]
-pub(crate) fn can_answer(question: Place, answer: Place) -> bool {
+pub(crate) fn can_answer(question: StreamPlace, answer: StreamPlace) -> bool {
     let heard_question = answer.ack.is_none_or(|ack| ack.distance(question.seq) > 0);
     let news = question.ack.is_none_or(|ack| answer.seq.distance(ack) >= 0);
     heard_question && news
@@ -232,7 +246,7 @@ pub(crate) fn can_answer(question: Place, answer: Place) -> bool {
 
 /// End of the last message of a direction. If the next one begins elsewhere, messages are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Edge {
+pub(super) enum LastMessageEnd {
     /// No message yet: the next one may begin anywhere.
     #[default]
     Start,

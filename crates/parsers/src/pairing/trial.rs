@@ -5,8 +5,8 @@
 //! where several requests may have been outstanding, a round of one request is weak evidence, and a round of
 //! several is strong.
 
-use super::queue::{Counting, Missing, Transactions};
-use super::transaction::{Answers, Expects, Outcome};
+use super::queue::{CountValidity, MissingSide, TransactionQueue};
+use super::transaction::{RequestMatcher, ResponseExpectation, TransactionOutcome};
 
 /// Sufficient evidence, in rounds of one request where several may have been outstanding.
 const ENOUGH: usize = 32;
@@ -17,7 +17,7 @@ const STRONG: usize = 4;
 
 /// Rounds of a trial.
 #[derive(Debug)]
-pub(super) struct Trial {
+pub(super) struct PairingTrial {
     /// Ring of the first requests of the last rounds, each repeated by its weight.
     starts: [u64; ENOUGH],
     oldest: usize,
@@ -31,12 +31,18 @@ pub(super) struct Trial {
     hidden: u32,
 }
 
-impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Starts a trial: pairs of request `from` and later ones rely on the client's behavior.
     #[cold]
     pub(super) fn begin_trial(&mut self, from: u64) {
-        let trial =
-            Trial { starts: [from; ENOUGH], oldest: 0, of_several: 0, singly: true, whole: 0, hidden: 0 };
+        let trial = PairingTrial {
+            starts: [from; ENOUGH],
+            oldest: 0,
+            of_several: 0,
+            singly: true,
+            whole: 0,
+            hidden: 0,
+        };
         match &mut self.trial {
             Some(trial) => trial.whole = 0,
             None => (self.held_from, self.trial) = (from, Some(Box::new(trial))),
@@ -81,7 +87,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// Ends the trial with the connection.
     pub(super) fn end_trial(&mut self) {
-        if self.counting == Counting::Exact && !self.owes(self.next_request) {
+        if self.counting == CountValidity::Exact && !self.owes(self.next_request) {
             self.agree(self.round.first, self.round.asked, true);
         }
         let Some(trial) = &self.trial else { return };
@@ -105,9 +111,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         for number in self.held_from.max(self.base)..self.next_request {
             let Some(transaction) = self.at(number) else { continue };
             transaction.apart = true;
-            let is_guess = transaction.outcome == Outcome::Silent && transaction.expects == Expects::Perhaps;
-            if transaction.outcome == Outcome::Open || is_guess {
-                transaction.outcome = Outcome::Half;
+            let is_guess = transaction.outcome == TransactionOutcome::Silent
+                && transaction.expects == ResponseExpectation::Perhaps;
+            if transaction.outcome == TransactionOutcome::Open || is_guess {
+                transaction.outcome = TransactionOutcome::Half;
             }
         }
         self.pass_trial();
@@ -119,7 +126,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.client.asked_unanswered();
         if !self.anchored {
             self.fail_trial();
-            self.counting = Counting::Lost(Missing::Requests);
+            self.counting = CountValidity::Lost(MissingSide::Requests);
         }
     }
 }

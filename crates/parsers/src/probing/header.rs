@@ -1,38 +1,38 @@
 //! A PROXY protocol header in front of a connection's bytes: recognized, checked, and removed.
 
-use wire::{IpProtocol, Side};
+use wire::{FlowSide, IpProtocol};
 
-use super::{Held, ProbeFlow, Probing};
-use crate::proxy_header::{self, Begin, CHECKED_BYTES_MAX, Header, Proxied};
-use crate::{Gap, Segment};
+use super::{ProbeBuffer, ProbeChunk, ProbeFlow};
+use crate::proxy_header::{self, CHECKED_BYTES_MAX, ProxiedEndpoints, ProxyHeader, ProxyHeaderProbe};
+use crate::{StreamGap, StreamSegment};
 
 /// State of the header.
 #[derive(Default)]
-pub struct Preamble {
+pub struct ProxyPreamble {
     /// Whether the first bytes of each side have been examined.
     judged: [bool; 2],
-    sender: Option<Side>,
+    sender: Option<FlowSide>,
     /// Bytes of the sender that still belong to the header.
     left: u64,
-    proxied: Option<Proxied>,
+    proxied: Option<ProxiedEndpoints>,
 }
 
-impl Preamble {
+impl ProxyPreamble {
     /// No header: the first bytes of the connection have passed.
-    pub fn absent() -> Preamble {
-        Preamble { judged: [true; 2], ..Preamble::default() }
+    pub fn absent() -> ProxyPreamble {
+        ProxyPreamble { judged: [true; 2], ..ProxyPreamble::default() }
     }
 
     /// The side that sent a header: the client.
-    pub fn sender(&self) -> Option<Side> {
+    pub fn sender(&self) -> Option<FlowSide> {
         self.sender
     }
 }
 
-impl Probing {
+impl ProbeBuffer {
     /// Contents of the PROXY protocol header.
     #[must_use]
-    pub fn proxied(&self) -> Option<Proxied> {
+    pub fn proxied(&self) -> Option<ProxiedEndpoints> {
         self.preamble.proxied
     }
 
@@ -45,10 +45,10 @@ impl Probing {
     /// The part of a segment after the header. `None`: nothing, or a possible header is held.
     pub fn behind_header<'a>(
         &mut self,
-        side: Side,
-        segment: Segment<'a>,
+        side: FlowSide,
+        segment: StreamSegment<'a>,
         flow: ProbeFlow,
-    ) -> Option<Segment<'a>> {
+    ) -> Option<StreamSegment<'a>> {
         let preamble = &mut self.preamble;
         if preamble.sender == Some(side) {
             let inside = preamble.left.min(segment.bytes.len() as u64);
@@ -68,16 +68,18 @@ impl Probing {
         }
         let seen = [&held, segment.bytes].concat();
         match proxy_header::read(&seen) {
-            Begin::Open => self.hold_start(side, segment),
-            Begin::Header(header) if seen.len() < header.len && header.len <= CHECKED_BYTES_MAX => {
+            ProxyHeaderProbe::Open => self.hold_start(side, segment),
+            ProxyHeaderProbe::Header(header)
+                if seen.len() < header.len && header.len <= CHECKED_BYTES_MAX =>
+            {
                 self.hold_start(side, segment)
             }
-            Begin::Header(header) if seen.get(..header.len).is_none_or(proxy_header::is_sound) => {
+            ProxyHeaderProbe::Header(header) if seen.get(..header.len).is_none_or(proxy_header::is_sound) => {
                 self.accept(side, header, seen.len());
                 let rest = seen.len().saturating_sub(header.len);
                 return (rest > 0).then(|| segment.behind(segment.bytes.len() - rest));
             }
-            Begin::Header(_) | Begin::Other => {
+            ProxyHeaderProbe::Header(_) | ProxyHeaderProbe::Other => {
                 self.preamble.judged[side.index()] = true;
                 return Some(segment);
             }
@@ -86,14 +88,14 @@ impl Probing {
     }
 
     /// The part of a gap after the header. The rest of a header is skipped if its length is known.
-    pub(super) fn behind_header_gap(&mut self, side: Side, gap: Gap) -> Option<Gap> {
+    pub(super) fn behind_header_gap(&mut self, side: FlowSide, gap: StreamGap) -> Option<StreamGap> {
         if !self.preamble.judged[side.index()] {
             let seen = self.held_of(side);
             match proxy_header::read(&seen) {
-                Begin::Header(header) => self.accept(side, header, seen.len()),
+                ProxyHeaderProbe::Header(header) => self.accept(side, header, seen.len()),
                 _ => match proxy_header::v2_len(&seen) {
                     Some(len) => {
-                        self.accept(side, Header { len, proxied: None }, seen.len());
+                        self.accept(side, ProxyHeader { len, proxied: None }, seen.len());
                         // The addresses are missing.
                         self.midstream = true;
                     }
@@ -106,18 +108,18 @@ impl Probing {
         }
         let inside = self.preamble.left.min(gap.len);
         self.preamble.left -= inside;
-        let rest = Gap { seq: gap.after(inside), len: gap.len - inside, ..gap };
+        let rest = StreamGap { seq: gap.after(inside), len: gap.len - inside, ..gap };
         (rest.len > 0).then_some(rest)
     }
 
-    fn hold_start(&mut self, side: Side, segment: Segment<'_>) {
-        let Segment { bytes, ts, place } = segment;
-        self.held.push(Held { side, ts, place, missing: 0, bytes: bytes.to_vec() });
+    fn hold_start(&mut self, side: FlowSide, segment: StreamSegment<'_>) {
+        let StreamSegment { bytes, ts, place } = segment;
+        self.held.push(ProbeChunk { side, ts, place, missing: 0, bytes: bytes.to_vec() });
     }
 
-    fn accept(&mut self, side: Side, header: Header, seen: usize) {
+    fn accept(&mut self, side: FlowSide, header: ProxyHeader, seen: usize) {
         self.held.retain(|held| held.side != side);
-        self.preamble = Preamble {
+        self.preamble = ProxyPreamble {
             judged: [true; 2],
             sender: Some(side),
             left: header.len.saturating_sub(seen) as u64,

@@ -2,42 +2,42 @@
 //! determines their sender, but the bytes may be the inside of something else. So a claim that contradicts
 //! the usual port needs a second one, and every claim is reviewed by later messages.
 
-use wire::{IpProtocol, Side, Timestamp};
+use wire::{FlowSide, IpProtocol, Timestamp};
 
-use super::{Asked, ProbeFlow, Probing, Recognised};
-use crate::Protocol;
+use super::{ProbeBuffer, ProbeFlow, ProbeInput, RecognizedProtocol};
+use crate::ProtocolDefinition;
 
 /// Result of recognition for some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
-    pub found: Recognised,
+pub struct ProtocolClaim {
+    pub found: RecognizedProtocol,
     /// Sender of the bytes.
-    pub side: Side,
+    pub side: FlowSide,
     /// By its port, the other side would be the client.
     pub against_port: bool,
 }
 
 impl ProbeFlow {
     /// The client by port, if no SYN was seen and exactly one end has a usual port of the protocol.
-    pub(super) fn client_by_port(&self, ports: &[u16]) -> Option<Side> {
+    pub(super) fn client_by_port(&self, ports: &[u16]) -> Option<FlowSide> {
         if self.client.is_some() || self.transport != IpProtocol::TCP {
             return None;
         }
-        match [Side::A, Side::B].map(|side| ports.contains(&self.ports[side.index()])) {
-            [true, false] => Some(Side::B),
-            [false, true] => Some(Side::A),
+        match [FlowSide::A, FlowSide::B].map(|side| ports.contains(&self.ports[side.index()])) {
+            [true, false] => Some(FlowSide::B),
+            [false, true] => Some(FlowSide::A),
             _ => None,
         }
     }
 }
 
-impl Probing {
+impl ProbeBuffer {
     /// Decides whether to accept a claim. `is_new`: it is based on bytes that no other claim is based on.
     pub(super) fn settle(
         &mut self,
-        claim: Result<Claim, bool>,
+        claim: Result<ProtocolClaim, bool>,
         (is_new, ts): (bool, Timestamp),
-    ) -> Result<Recognised, bool> {
+    ) -> Result<RecognizedProtocol, bool> {
         let claim = claim?;
         match self.claim {
             // Repeated for the same bytes.
@@ -56,13 +56,13 @@ impl Probing {
     }
 
     /// Whether bytes of `side` are held for an unconfirmed claim.
-    pub(super) fn has_claimed(&self, side: Side) -> bool {
+    pub(super) fn has_claimed(&self, side: FlowSide) -> bool {
         self.claim.is_some_and(|claim| claim.side == side)
     }
 
     /// The unconfirmed claim. It is used at the end of the flow.
     #[must_use]
-    pub fn claimed(&self) -> Option<Recognised> {
+    pub fn claimed(&self) -> Option<RecognizedProtocol> {
         self.claim.map(|claim| claim.found)
     }
 }
@@ -74,7 +74,7 @@ const LEAD: u8 = 2;
 
 /// Evidence for and against the assumed client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Doubt {
+pub struct RoleDoubt {
     /// Segments left to review.
     left: u8,
     confirmed: u8,
@@ -83,18 +83,18 @@ pub struct Doubt {
 
 /// Result of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Review {
+pub enum RoleReview {
     /// No change.
     Same,
     /// The assumed server is the client.
     Exchanged,
 }
 
-impl Doubt {
+impl RoleDoubt {
     /// Opens the review of roles determined by one message.
     #[must_use]
-    pub fn open() -> Doubt {
-        Doubt { left: REVIEWED_MAX, confirmed: 1, contradicted: 0 }
+    pub fn open() -> RoleDoubt {
+        RoleDoubt { left: REVIEWED_MAX, confirmed: 1, contradicted: 0 }
     }
 
     /// Whether more messages may change the roles.
@@ -107,27 +107,27 @@ impl Doubt {
     /// Reviews the next bytes of `side`.
     pub fn review(
         &mut self,
-        protocol: &'static Protocol,
-        asker: Side,
-        (side, bytes): (Side, &[u8]),
+        protocol: &'static ProtocolDefinition,
+        asker: FlowSide,
+        (side, bytes): (FlowSide, &[u8]),
         flow: ProbeFlow,
-    ) -> Review {
+    ) -> RoleReview {
         self.left -= 1;
         let flow = ProbeFlow { client: None, ..flow };
-        let asked = Asked { side, flow, protocols: &[protocol], other: &[] };
-        let Ok(claim) = asked.probe(bytes, true) else { return Review::Same };
+        let asked = ProbeInput { side, flow, protocols: &[protocol], other: &[] };
+        let Ok(claim) = asked.probe(bytes, true) else { return RoleReview::Same };
         if claim.found.asker == asker {
             self.confirmed += 1;
         } else {
             self.contradicted += 1;
         }
         if self.contradicted >= self.confirmed + LEAD {
-            *self = Doubt::default();
-            return Review::Exchanged;
+            *self = RoleDoubt::default();
+            return RoleReview::Exchanged;
         }
         if self.confirmed > self.contradicted + LEAD {
             self.left = 0;
         }
-        Review::Same
+        RoleReview::Same
     }
 }

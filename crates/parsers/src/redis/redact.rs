@@ -1,22 +1,22 @@
 //! Redaction of commands and errors: recordings keep the vocabulary of Redis, not user input.
 
-use tuple::{Fold, Secret};
+use tuple::{RedactionSecret, TextFold};
 
 use super::commands::is_known;
 
 /// Redaction of command names: a name that is not a Redis command becomes a hash.
-pub const COMMAND_WORDS: Fold = Fold { name: "command", fold: command };
+pub const COMMAND_WORDS: TextFold = TextFold { name: "command", fold: command };
 /// Redaction of errors: keeps the code, `ERR` or `WRONGTYPE`; the text after it may repeat the request.
-pub const ERROR_CODE: Fold = Fold { name: "error_code", fold: error };
+pub const ERROR_CODE: TextFold = TextFold { name: "error_code", fold: error };
 
-fn command(secret: &Secret, name: &[u8], out: &mut Vec<u8>) {
+fn command(secret: &RedactionSecret, name: &[u8], out: &mut Vec<u8>) {
     match is_known(name) {
         true => out.extend_from_slice(name),
         false => secret.push_hash(name, out),
     }
 }
 
-fn error(secret: &Secret, text: &[u8], out: &mut Vec<u8>) {
+fn error(secret: &RedactionSecret, text: &[u8], out: &mut Vec<u8>) {
     let code = text.split(|b| *b == b' ').next().unwrap_or_default();
     match code.iter().all(u8::is_ascii_uppercase) {
         true => out.extend_from_slice(code),
@@ -30,8 +30,8 @@ mod tests {
 
     #[test]
     fn what_people_typed_is_hashed() {
-        let secret = Secret::new(&[7; 16]);
-        let check = |fold: Fold, text: &str, kept: Option<&str>| {
+        let secret = RedactionSecret::new(&[7; 16]);
+        let check = |fold: TextFold, text: &str, kept: Option<&str>| {
             let (mut got, mut hash) = (Vec::new(), Vec::new());
             (fold.fold)(&secret, text.as_bytes(), &mut got);
             secret.push_hash(text.as_bytes(), &mut hash);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use crate::Direction;
-use crate::request_response::Cut;
+use crate::request_response::MessageBoundary;
 
 /// Strings inside a message that exceed this are skipped.
 pub const LONG_BYTES: usize = 1024;
@@ -26,95 +26,95 @@ const INLINE_BYTES_MAX: usize = 64 * 1024;
 const NAME_BYTES_MAX: u64 = 64;
 
 /// The value at the start of some bytes.
-enum Value {
+enum RespValue {
     /// Too few bytes.
     More,
     /// Not a value.
     No,
     /// A value with a head of `head` bytes, `body` bytes that are skipped, and `inner` values inside.
-    Yes { head: usize, body: u64, inner: u64, counts: Counts },
+    Yes { head: usize, body: u64, inner: u64, counts: RespAggregateMember },
 }
 
 /// Whether a value counts toward its aggregate.
 #[derive(PartialEq, Eq)]
-enum Counts {
+enum RespAggregateMember {
     Yes,
     /// An attribute: the value that it belongs to follows it.
     No,
 }
 
 /// Cuts a command: an array of strings, or a line.
-pub fn cut_command(bytes: &[u8]) -> Cut {
+pub fn cut_command(bytes: &[u8]) -> MessageBoundary {
     match bytes {
-        [] | [b'\r'] => Cut::NeedMore,
-        [b'\n', ..] => Cut::Filler(1),
-        [b'\r', b'\n', ..] => Cut::Filler(2),
+        [] | [b'\r'] => MessageBoundary::NeedMore,
+        [b'\n', ..] => MessageBoundary::Filler(1),
+        [b'\r', b'\n', ..] => MessageBoundary::Filler(2),
         [b'*', ..] => cut_array(bytes),
         [first, ..] if first.is_ascii_alphabetic() => cut_inline(bytes),
-        _ => Cut::NoMessage,
+        _ => MessageBoundary::NoMessage,
     }
 }
 
-fn cut_array(bytes: &[u8]) -> Cut {
+fn cut_array(bytes: &[u8]) -> MessageBoundary {
     let (mut head, mut rest) = match number(&bytes[1..]) {
-        Number::Is(n, len) => (1 + len, n),
-        Number::More => return Cut::NeedMore,
-        Number::No => return Cut::NoMessage,
+        RespNumber::Is(n, len) => (1 + len, n),
+        RespNumber::More => return MessageBoundary::NeedMore,
+        RespNumber::No => return MessageBoundary::NoMessage,
     };
     if rest <= 0 {
-        return Cut::Filler(head);
+        return MessageBoundary::Filler(head);
     }
     for _ in 0..WORDS_MAX {
         match string(&bytes[head..], LONG_BYTES) {
-            Value::Yes { head: len, body, .. } => {
+            RespValue::Yes { head: len, body, .. } => {
                 (head, rest) = (head + len, rest - 1);
                 if body > 0 || rest == 0 {
                     return part(head, body, rest as u64);
                 }
             }
-            Value::More => return Cut::NeedMore,
-            Value::No => return Cut::NoMessage,
+            RespValue::More => return MessageBoundary::NeedMore,
+            RespValue::No => return MessageBoundary::NoMessage,
         }
     }
     part(head, 0, rest as u64)
 }
 
-fn cut_inline(bytes: &[u8]) -> Cut {
+fn cut_inline(bytes: &[u8]) -> MessageBoundary {
     match memchr(b'\n', bytes) {
         Some(end) if bytes[..end].iter().all(|b| !b.is_ascii_control() || matches!(b, b'\r' | b'\t')) => {
-            Cut::Message { head: end + 1, body: 0 }
+            MessageBoundary::Message { head: end + 1, body: 0 }
         }
-        None if bytes.len() < INLINE_BYTES_MAX => Cut::NeedMore,
-        _ => Cut::NoMessage,
+        None if bytes.len() < INLINE_BYTES_MAX => MessageBoundary::NeedMore,
+        _ => MessageBoundary::NoMessage,
     }
 }
 
 /// Cuts a reply or an unsolicited message. The first values of a possible confirmation or published message
 /// are examined together, because they identify it.
-pub fn cut_reply(bytes: &[u8]) -> Cut {
+pub fn cut_reply(bytes: &[u8]) -> MessageBoundary {
     if let [b'\n', ..] = bytes {
         // Sent by a master during the preparation of a replica's data.
-        return Cut::Filler(1);
+        return MessageBoundary::Filler(1);
     }
     let (mut head, mut rest) = (0, 1);
     for nth in 0..PARTS_MAX {
         // The value of a single string is not needed; an error is.
         let long = if nth == 0 && bytes.first() == Some(&b'$') { 0 } else { LONG_BYTES };
         match value(&bytes[head..], long) {
-            Value::Yes { head: len, body, inner, counts } => {
+            RespValue::Yes { head: len, body, inner, counts } => {
                 head += len;
-                rest = rest + inner - u64::from(counts == Counts::Yes);
+                rest = rest + inner - u64::from(counts == RespAggregateMember::Yes);
                 if body > 0 || rest == 0 {
                     return part(head, body, rest);
                 }
             }
-            Value::More => return Cut::NeedMore,
-            Value::No => return Cut::NoMessage,
+            RespValue::More => return MessageBoundary::NeedMore,
+            RespValue::No => return MessageBoundary::NoMessage,
         }
         let is_telling = match nth {
             0 if !matches!(bytes[0], b'*' | b'>') => false,
             0 => match bytes.get(head) {
-                None => return Cut::NeedMore,
+                None => return MessageBoundary::NeedMore,
                 Some(sign) => *sign == b'$',
             },
             1 => name(&bytes[..head]).is_some_and(|kind| KINDS.contains(&kind)),
@@ -128,16 +128,16 @@ pub fn cut_reply(bytes: &[u8]) -> Cut {
 }
 
 /// Cuts a line: an error, or the line before a replica's data.
-pub fn cut_line(bytes: &[u8]) -> Cut {
+pub fn cut_line(bytes: &[u8]) -> MessageBoundary {
     match memchr(b'\n', bytes) {
-        Some(0) => Cut::Filler(1),
-        Some(end) => Cut::Message { head: end + 1, body: 0 },
-        None => Cut::NeedMore,
+        Some(0) => MessageBoundary::Filler(1),
+        Some(end) => MessageBoundary::Message { head: end + 1, body: 0 },
+        None => MessageBoundary::NeedMore,
     }
 }
 
 /// Cuts the next part of a message that lacks `rest` values.
-pub fn go_on(direction: Direction, mut rest: u64, bytes: &[u8]) -> Cut {
+pub fn go_on(direction: Direction, mut rest: u64, bytes: &[u8]) -> MessageBoundary {
     let mut head = 0;
     while rest > 0 {
         let next = match direction {
@@ -145,42 +145,48 @@ pub fn go_on(direction: Direction, mut rest: u64, bytes: &[u8]) -> Cut {
             Direction::ServerToClient => value(&bytes[head..], LONG_BYTES),
         };
         match next {
-            Value::Yes { head: len, body, inner, counts } => {
+            RespValue::Yes { head: len, body, inner, counts } => {
                 head += len;
-                rest = rest.saturating_add(inner) - u64::from(counts == Counts::Yes);
+                rest = rest.saturating_add(inner) - u64::from(counts == RespAggregateMember::Yes);
                 if body > 0 {
                     return part(head, body, rest);
                 }
             }
-            Value::More if head == 0 => return Cut::NeedMore,
-            Value::More => break,
-            Value::No => return Cut::NoMessage,
+            RespValue::More if head == 0 => return MessageBoundary::NeedMore,
+            RespValue::More => break,
+            RespValue::No => return MessageBoundary::NoMessage,
         }
     }
     part(head, 0, rest)
 }
 
-fn part(head: usize, body: u64, rest: u64) -> Cut {
-    if rest == 0 { Cut::Message { head, body } } else { Cut::Part { head, body, rest } }
+fn part(head: usize, body: u64, rest: u64) -> MessageBoundary {
+    if rest == 0 {
+        MessageBoundary::Message { head, body }
+    } else {
+        MessageBoundary::Part { head, body, rest }
+    }
 }
 
 /// Parses any value of RESP2 or RESP3.
-fn value(bytes: &[u8], long: usize) -> Value {
+fn value(bytes: &[u8], long: usize) -> RespValue {
     let aggregate = |each: u64, counts| match number(&bytes[1..]) {
         // Only an array can be null.
-        Number::Is(-1, len) if bytes[0] == b'*' => Value::Yes { head: 1 + len, body: 0, inner: 0, counts },
-        Number::Is(n @ 0.., len) if n as u64 <= VALUES_MAX => {
-            Value::Yes { head: 1 + len, body: 0, inner: n as u64 * each, counts }
+        RespNumber::Is(-1, len) if bytes[0] == b'*' => {
+            RespValue::Yes { head: 1 + len, body: 0, inner: 0, counts }
         }
-        Number::More => Value::More,
-        Number::Is(..) | Number::No => Value::No,
+        RespNumber::Is(n @ 0.., len) if n as u64 <= VALUES_MAX => {
+            RespValue::Yes { head: 1 + len, body: 0, inner: n as u64 * each, counts }
+        }
+        RespNumber::More => RespValue::More,
+        RespNumber::Is(..) | RespNumber::No => RespValue::No,
     };
     match bytes.first() {
-        None => Value::More,
+        None => RespValue::More,
         Some(b'$' | b'=' | b'!') => string(bytes, long),
-        Some(b'*' | b'~' | b'>') => aggregate(1, Counts::Yes),
-        Some(b'%') => aggregate(2, Counts::Yes),
-        Some(b'|') => aggregate(2, Counts::No),
+        Some(b'*' | b'~' | b'>') => aggregate(1, RespAggregateMember::Yes),
+        Some(b'%') => aggregate(2, RespAggregateMember::Yes),
+        Some(b'|') => aggregate(2, RespAggregateMember::No),
         Some(b'+' | b'-') => line(bytes, |_| true),
         Some(b':') => line(bytes, |n| is_number(n, b"")),
         Some(b'(') => line(bytes, |n| is_number(n, b"")),
@@ -189,7 +195,7 @@ fn value(bytes: &[u8], long: usize) -> Value {
         }
         Some(b'_') => line(bytes, <[u8]>::is_empty),
         Some(b'#') => line(bytes, |b| matches!(b, b"t" | b"f")),
-        Some(_) => Value::No,
+        Some(_) => RespValue::No,
     }
 }
 
@@ -199,43 +205,45 @@ fn is_number(text: &[u8], others: &[u8]) -> bool {
 }
 
 /// Parses a line with a valid line end whose text satisfies `right`.
-fn line(bytes: &[u8], right: impl Fn(&[u8]) -> bool) -> Value {
+fn line(bytes: &[u8], right: impl Fn(&[u8]) -> bool) -> RespValue {
     match memchr(b'\n', bytes) {
-        None => Value::More,
+        None => RespValue::More,
         Some(end) => match bytes[1..end].strip_suffix(b"\r") {
-            Some(text) if right(text) => Value::Yes { head: end + 1, body: 0, inner: 0, counts: Counts::Yes },
-            _ => Value::No,
+            Some(text) if right(text) => {
+                RespValue::Yes { head: end + 1, body: 0, inner: 0, counts: RespAggregateMember::Yes }
+            }
+            _ => RespValue::No,
         },
     }
 }
 
 /// Parses a length-prefixed string; one above `long` is skipped.
-fn string(bytes: &[u8], long: usize) -> Value {
+fn string(bytes: &[u8], long: usize) -> RespValue {
     if !bytes.first().is_none_or(|b| matches!(b, b'$' | b'=' | b'!')) {
-        return Value::No;
+        return RespValue::No;
     }
     let (n, head) = match number(bytes.get(1..).unwrap_or_default()) {
-        Number::Is(n, len) => (n, 1 + len),
-        Number::More => return Value::More,
-        Number::No => return Value::No,
+        RespNumber::Is(n, len) => (n, 1 + len),
+        RespNumber::More => return RespValue::More,
+        RespNumber::No => return RespValue::No,
     };
-    let yes = |head, body| Value::Yes { head, body, inner: 0, counts: Counts::Yes };
+    let yes = |head, body| RespValue::Yes { head, body, inner: 0, counts: RespAggregateMember::Yes };
     match u64::try_from(n) {
         Ok(n) if n <= long as u64 && long > 0 => {
             let end = head + n as usize;
             match bytes.get(end..end + 2) {
                 Some(b"\r\n") => yes(end + 2, 0),
-                Some(_) => Value::No,
-                None => Value::More,
+                Some(_) => RespValue::No,
+                None => RespValue::More,
             }
         }
         Ok(n) if n <= STRING_BYTES_MAX => yes(head, n + 2),
         Err(_) if n == -1 && bytes[0] == b'$' => yes(head, 0),
-        _ => Value::No,
+        _ => RespValue::No,
     }
 }
 
-enum Number {
+enum RespNumber {
     More,
     No,
     /// The number, and the length of its line.
@@ -243,18 +251,18 @@ enum Number {
 }
 
 /// Parses a line that is a number.
-fn number(bytes: &[u8]) -> Number {
+fn number(bytes: &[u8]) -> RespNumber {
     let seen = &bytes[..bytes.len().min(NUMBER_BYTES_MAX)];
     let digits = seen.strip_prefix(b"-").unwrap_or(seen);
     let len = digits.iter().take_while(|b| b.is_ascii_digit()).count();
     let text = &seen[..seen.len() - digits.len() + len];
     match (&seen[text.len()..], len) {
-        ([] | [b'\r'], _) if seen.len() < NUMBER_BYTES_MAX => Number::More,
+        ([] | [b'\r'], _) if seen.len() < NUMBER_BYTES_MAX => RespNumber::More,
         ([b'\r', b'\n', ..], 1..) => match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
-            Some(n) => Number::Is(n, text.len() + 2),
-            None => Number::No,
+            Some(n) => RespNumber::Is(n, text.len() + 2),
+            None => RespNumber::No,
         },
-        _ => Number::No,
+        _ => RespNumber::No,
     }
 }
 
@@ -267,13 +275,13 @@ pub fn may_be_command(bytes: &[u8]) -> bool {
 pub fn is_command(bytes: &[u8]) -> Option<bool> {
     let b'*' = *bytes.first()? else { return Some(false) };
     let (n, head) = match number(&bytes[1..]) {
-        Number::Is(n, len) => (n, 1 + len),
-        Number::More => return None,
-        Number::No => return Some(false),
+        RespNumber::Is(n, len) => (n, 1 + len),
+        RespNumber::More => return None,
+        RespNumber::No => return Some(false),
     };
     let b'$' = *bytes.get(head)? else { return Some(false) };
     match number(&bytes[head + 1..]) {
-        Number::Is(len, digits) if n > 0 && (1..=NAME_BYTES_MAX as i64).contains(&len) => {
+        RespNumber::Is(len, digits) if n > 0 && (1..=NAME_BYTES_MAX as i64).contains(&len) => {
             let name = &bytes[head + 1 + digits..];
             let seen = &name[..name.len().min(len as usize)];
             if !seen.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'|')) {
@@ -282,7 +290,7 @@ pub fn is_command(bytes: &[u8]) -> Option<bool> {
             let end = name.get(len as usize..len as usize + 2)?;
             Some(end == b"\r\n" && name[0].is_ascii_alphabetic())
         }
-        Number::More => None,
+        RespNumber::More => None,
         _ => Some(false),
     }
 }
@@ -335,7 +343,7 @@ pub fn is_monitor_line(head: &[u8]) -> bool {
 pub fn count(head: &[u8]) -> u64 {
     match head {
         [b'*' | b'>', rest @ ..] => match number(rest) {
-            Number::Is(n, _) => n.max(0) as u64,
+            RespNumber::Is(n, _) => n.max(0) as u64,
             _ => 0,
         },
         _ => words(head).count() as u64,
@@ -344,36 +352,38 @@ pub fn count(head: &[u8]) -> u64 {
 
 /// The first strings of an aggregate, or the words of an inline command; `None`: too long to be stored, or
 /// not a string.
-pub fn words(head: &[u8]) -> Words<'_> {
+pub fn words(head: &[u8]) -> RespWords<'_> {
     match head {
         [b'*' | b'>', rest @ ..] => match number(rest) {
-            Number::Is(_, len) => Words::Strings(&rest[len..]),
-            _ => Words::Line(b""),
+            RespNumber::Is(_, len) => RespWords::Strings(&rest[len..]),
+            _ => RespWords::Line(b""),
         },
-        _ => Words::Line(head),
+        _ => RespWords::Line(head),
     }
 }
 
 /// Iterator returned by [`words`].
-pub enum Words<'a> {
+pub enum RespWords<'a> {
     Strings(&'a [u8]),
     Line(&'a [u8]),
 }
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for RespWords<'a> {
     type Item = Option<Cow<'a, [u8]>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Words::Strings(bytes) => {
-                let Value::Yes { head, body, inner: 0, .. } = value(bytes, LONG_BYTES) else { return None };
+            RespWords::Strings(bytes) => {
+                let RespValue::Yes { head, body, inner: 0, .. } = value(bytes, LONG_BYTES) else {
+                    return None;
+                };
                 let (this, rest) = bytes.split_at(head);
                 *bytes = rest;
                 let is_kept = body == 0 && matches!(this[0], b'$' | b'+' | b'=');
                 let begin = if this[0] == b'+' { 1 } else { memchr(b'\n', this)? + 1 };
                 Some(this.get(begin..head - 2).filter(|_| is_kept).map(Cow::Borrowed))
             }
-            Words::Line(line) => Some(Some(next_word(line)?)),
+            RespWords::Line(line) => Some(Some(next_word(line)?)),
         }
     }
 }

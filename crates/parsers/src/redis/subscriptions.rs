@@ -3,8 +3,8 @@
 //! A subscription is confirmed per channel, with the current total. In RESP2 a confirmation or a published
 //! message looks like an array reply: the request and the subscriptions distinguish them.
 
-use crate::pairing::Fit;
-use crate::request_response::Role;
+use crate::pairing::ResponseMatch;
+use crate::request_response::ServerMessageRole;
 
 use super::resp;
 
@@ -16,17 +16,17 @@ const PUBLISHED: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
 
 /// Subscriptions of one connection.
 #[derive(Default)]
-pub struct Subscriptions {
+pub struct RedisSubscriptions {
     /// Number of channels, patterns, and shard channels; the server reports the sum of channels and patterns.
     counts: [u64; 3],
-    knowledge: Knowledge,
-    form: Form,
+    knowledge: SubscriptionKnowledge,
+    form: RespVersion,
     /// Remaining confirmations of the current reply.
     to_come: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Knowledge {
+enum SubscriptionKnowledge {
     #[default]
     Exact,
     /// Bytes are missing: any subscriptions are possible.
@@ -35,7 +35,7 @@ enum Knowledge {
 
 /// Format of published messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
+enum RespVersion {
     /// As arrays.
     #[default]
     Resp2,
@@ -43,33 +43,36 @@ enum Form {
     Resp3,
 }
 
-impl Subscriptions {
+impl RedisSubscriptions {
     /// Role of the message that begins with `head`; `asked` is the request it answers, if any.
-    pub fn role(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
+    pub fn role(&mut self, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
         let is_push = head.first() == Some(&b'>');
         if is_push {
-            self.form = Form::Resp3;
+            self.form = RespVersion::Resp3;
         }
-        let Some(kind) = kind(head) else { return if is_push { Role::Unsolicited } else { Role::Answer } };
+        let Some(kind) = kind(head) else {
+            return if is_push { ServerMessageRole::Unsolicited } else { ServerMessageRole::Answer };
+        };
         if let Some(nth) = CONFIRMED.iter().position(|name| *name == kind) {
             return self.confirm(nth, head, asked);
         }
-        let may_be_subscribed = self.knowledge == Knowledge::None || self.counts.iter().any(|n| *n > 0);
-        let is_published = PUBLISHED.contains(&kind) && self.form == Form::Resp2 && may_be_subscribed;
-        if is_push || is_published { Role::Unsolicited } else { Role::Answer }
+        let may_be_subscribed =
+            self.knowledge == SubscriptionKnowledge::None || self.counts.iter().any(|n| *n > 0);
+        let is_published = PUBLISHED.contains(&kind) && self.form == RespVersion::Resp2 && may_be_subscribed;
+        if is_push || is_published { ServerMessageRole::Unsolicited } else { ServerMessageRole::Answer }
     }
 
     /// Handles missing bytes of the server.
     pub fn lose(&mut self) {
-        (self.knowledge, self.to_come) = (Knowledge::None, 0);
+        (self.knowledge, self.to_come) = (SubscriptionKnowledge::None, 0);
     }
 
     /// Role of a confirmation, or of a message that looks like one.
-    fn confirm(&mut self, nth: usize, head: &[u8], asked: Option<&[u8]>) -> Role {
+    fn confirm(&mut self, nth: usize, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
         let is_asked =
             asked.and_then(resp::name).is_some_and(|name| name.eq_ignore_ascii_case(CONFIRMED[nth]));
         if !is_asked && asked.is_some() && self.to_come == 0 && head.first() == Some(&b'*') {
-            return Role::Answer;
+            return ServerMessageRole::Answer;
         }
         let before = self.counts;
         if let Some(total) = total(head) {
@@ -79,13 +82,13 @@ impl Subscriptions {
             self.to_come -= 1;
         } else if let Some(asked) = asked.filter(|_| is_asked) {
             let named = resp::count(asked).saturating_sub(1);
-            let all = if self.knowledge == Knowledge::Exact { before[nth / 2] } else { 1 };
+            let all = if self.knowledge == SubscriptionKnowledge::Exact { before[nth / 2] } else { 1 };
             self.to_come = if named > 0 { named - 1 } else { all.saturating_sub(1) };
         } else {
             // Part of a reply whose start or request is unknown.
-            return Role::Fragment;
+            return ServerMessageRole::Fragment;
         }
-        if self.to_come == 0 { Role::Answer } else { Role::AnswerGoesOn }
+        if self.to_come == 0 { ServerMessageRole::Answer } else { ServerMessageRole::AnswerGoesOn }
     }
 
     /// Sets the number of subscriptions to channels and patterns, or to shard channels.
@@ -99,15 +102,15 @@ impl Subscriptions {
 }
 
 /// Whether a response can answer a request, by the stored heads of both.
-pub fn fit(request: &[u8], response: &[u8]) -> Fit {
+pub fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
     let asked = resp::name(request).unwrap_or_default();
     let is_confirmed = CONFIRMED.iter().any(|name| name.eq_ignore_ascii_case(asked));
     match (response.first(), kind(response)) {
-        (_, Some(kind)) if is_confirmed && kind.eq_ignore_ascii_case(asked) => Fit::Maybe,
-        (Some(b'>'), _) => Fit::No,
-        (Some(b'-' | b'!' | b'+' | b'|'), _) => Fit::Maybe,
-        _ if is_confirmed => Fit::No,
-        _ => Fit::Maybe,
+        (_, Some(kind)) if is_confirmed && kind.eq_ignore_ascii_case(asked) => ResponseMatch::Maybe,
+        (Some(b'>'), _) => ResponseMatch::No,
+        (Some(b'-' | b'!' | b'+' | b'|'), _) => ResponseMatch::Maybe,
+        _ if is_confirmed => ResponseMatch::No,
+        _ => ResponseMatch::Maybe,
     }
 }
 

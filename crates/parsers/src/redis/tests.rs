@@ -3,15 +3,15 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::dialogue::Dialogue;
-use crate::{Probe, ProbeContext};
+use crate::dialogue::ParserDialogue;
+use crate::{ProbeContext, ProbeResult};
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 const FIELDS: &[&str] = &["command", "key", "args", "hit", "error", "push", "response_time_ns", "quality"];
 
-fn dialogue() -> Dialogue {
-    Dialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
+fn dialogue() -> ParserDialogue {
+    ParserDialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
 }
 
 /// A command in array form.
@@ -299,7 +299,7 @@ fn probing() {
         assert_eq!(probe(bytes.as_bytes(), true, false), at_home, "{bytes:?} on a usual port");
         assert_eq!(probe(bytes.as_bytes(), false, false), away, "{bytes:?} elsewhere");
     };
-    use Probe::{NeedMore, NotForUs, Request, Response};
+    use ProbeResult::{NeedMore, NotForUs, Request, Response};
     check(&command("GET a"), Request, Request);
     check("*1\r\n$4\r\nPI", NeedMore, NeedMore);
     check("*1\r\n$4\r\nP I", NeedMore, NotForUs);
@@ -363,7 +363,7 @@ proptest! {
     #[test]
     fn any_cutting_gives_the_same_tuples(exchanges in proptest::collection::vec(exchange(), 1..8), n in 1..40usize) {
         let fields = &["command", "key", "args", "hit", "error", "push", "request_bytes", "response_bytes", "quality"];
-        let new = || Dialogue::new(&PROTOCOL, schema(), ALL, fields);
+        let new = || ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
         let (mut whole, mut cut) = (new(), new());
         for (request, response) in &exchanges {
             whole.client(request).server(response);
@@ -394,10 +394,10 @@ proptest! {
 }
 
 /// `n` pipelined commands and their replies.
-fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) {
+fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::ParserCounters) {
     let commands: String = (0..n).map(|i| command(&format!("GET {i}"))).collect();
     let replies: String = (0..n).map(|i| if i % 3 == 0 { s("$-1\r\n") } else { s("$1\r\nx\r\n") }).collect();
-    let mut d = Dialogue::new(&PROTOCOL, schema(), ALL, &["key", "hit", "quality"]);
+    let mut d = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["key", "hit", "quality"]);
     d.limits.outstanding_max = outstanding_max;
     let rows = d.pipeline(commands.as_bytes(), replies.as_bytes()).rows();
     (rows, d.counters)
@@ -405,8 +405,8 @@ fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) 
 
 #[test]
 fn a_pipeline_of_100_000_commands() {
-    let (rows, counters) = pipeline(100_000, crate::Limits::default().outstanding_max);
-    assert_eq!((rows.len(), counters), (100_000, crate::Counters::default()));
+    let (rows, counters) = pipeline(100_000, crate::ParserLimits::default().outstanding_max);
+    assert_eq!((rows.len(), counters), (100_000, crate::ParserCounters::default()));
     assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("{i} {} exact", i % 3 > 0)));
 }
 
@@ -424,7 +424,7 @@ fn evicted_commands_are_counted_once() {
 #[test]
 fn losses_in_a_long_pipeline() {
     let n = 100_000;
-    let mut d = Dialogue::new(&PROTOCOL, schema(), ALL, &["key", "response_bytes", "quality"]);
+    let mut d = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["key", "response_bytes", "quality"]);
     let commands: String = (0..n).map(|i| command(&format!("GET {i}"))).collect();
     d.pipeline(commands.as_bytes(), b"");
     for i in 0..n {

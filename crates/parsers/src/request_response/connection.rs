@@ -3,67 +3,67 @@
 
 use wire::{TcpSeq, Timestamp};
 
-use super::lane::{Answering, Lane, Message, State};
-use super::{Cut, Messages, Role, Talk, Then};
-use crate::pairing::{Spot, Transactions};
-use crate::{Direction, End, Gap, Output, Segment, Span, StreamParser};
+use super::byte_stream::{MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget};
+use super::{ExchangePattern, MessageBoundary, MessageSuccessor, RequestResponseProtocol, ServerMessageRole};
+use crate::pairing::{ResponseSlot, TransactionQueue};
+use crate::{Direction, MessageSpan, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 /// Bytes of a split head copied before `cut` is first called again; after that the buffer doubles.
 const COPY_BYTES: usize = 512;
 
 /// The parser of protocol `M` for one flow.
-pub struct RequestResponse<M> {
+pub struct RequestResponseParser<M> {
     pub(super) protocol: M,
-    pub(super) client: Lane,
-    pub(super) server: Lane,
-    pub(super) transactions: Transactions<Message<M>, Message<M>>,
+    pub(super) client: MessageByteStream,
+    pub(super) server: MessageByteStream,
+    pub(super) transactions: TransactionQueue<ParsedMessage<M>, ParsedMessage<M>>,
     pub(super) request: u64,
-    pub(super) answering: Answering,
+    pub(super) answering: ServerMessageTarget,
     /// The response that the server's next message continues.
-    pub(super) open: Option<Spot>,
+    pub(super) open: Option<ResponseSlot>,
     /// The unsolicited message in progress.
-    pub(super) unsolicited: Message<M>,
-    pub(super) then: Then,
+    pub(super) unsolicited: ParsedMessage<M>,
+    pub(super) then: MessageSuccessor,
     started: bool,
     pub(super) emitted: bool,
 }
 
 /// A part of a message.
 #[derive(Clone, Copy)]
-struct Part {
+struct MessagePart {
     head: usize,
     body: u64,
     /// State for the parts that follow, if any.
     rest: Option<u64>,
 }
 
-impl<M: Messages> RequestResponse<M> {
-    /// For [`crate::Protocol::start`].
+impl<M: RequestResponseProtocol> RequestResponseParser<M> {
+    /// For [`crate::ProtocolDefinition::start`].
     #[must_use]
     pub fn start() -> Box<dyn StreamParser> {
-        let transactions = Transactions::of_messages_from(M::BYTES_MIN);
-        Box::new(RequestResponse::<M> {
+        let transactions = TransactionQueue::of_messages_from(M::BYTES_MIN);
+        Box::new(RequestResponseParser::<M> {
             protocol: M::default(),
-            client: Lane::default(),
-            server: Lane::default(),
+            client: MessageByteStream::default(),
+            server: MessageByteStream::default(),
             transactions: match M::TALK {
-                Talk::OneForOne => transactions,
-                Talk::Freely => transactions.with_silent_requests().with_unsolicited_messages(),
+                ExchangePattern::OneForOne => transactions,
+                ExchangePattern::Freely => transactions.with_silent_requests().with_unsolicited_messages(),
             },
             request: 0,
-            answering: Answering::Nothing,
+            answering: ServerMessageTarget::Nothing,
             open: None,
-            unsolicited: Message::default(),
-            then: Then::Messages,
+            unsolicited: ParsedMessage::default(),
+            then: MessageSuccessor::Messages,
             started: false,
             emitted: false,
         })
     }
 
-    fn begin_connection(&mut self, out: &Output<'_>) {
+    fn begin_connection(&mut self, out: &ParserOutput<'_>) {
         if !std::mem::replace(&mut self.started, true) && out.flow.midstream {
             self.transactions.join_midway();
-            (self.client.state, self.server.state) = (State::Lost, State::Lost);
+            (self.client.state, self.server.state) = (MessageStreamState::Lost, MessageStreamState::Lost);
             self.protocol.lose(Direction::ClientToServer);
             self.protocol.lose(Direction::ServerToClient);
         }
@@ -71,76 +71,94 @@ impl<M: Messages> RequestResponse<M> {
 
     /// Consumes bytes of `segment`, or changes the state so that the next step does. Returns the number of
     /// bytes consumed.
-    fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn step(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let lane = self.lane(direction);
         match lane.state {
-            State::Body { left, rest } => {
+            MessageStreamState::Body { left, rest } => {
                 let used = usize::try_from(left).unwrap_or(usize::MAX).min(segment.bytes.len());
                 self.extend(direction, segment.ts);
                 self.go_to(direction, left - used as u64, rest, out);
                 used
             }
-            State::Between | State::Inside(_) if lane.head.is_empty() => {
+            MessageStreamState::Between | MessageStreamState::Inside(_) if lane.head.is_empty() => {
                 self.in_place(direction, segment, out)
             }
-            State::Between | State::Inside(_) => self.split(direction, segment, out),
-            State::Lost => self.search(direction, segment, out),
-            State::Over => segment.bytes.len(),
+            MessageStreamState::Between | MessageStreamState::Inside(_) => {
+                self.split(direction, segment, out)
+            }
+            MessageStreamState::Lost => self.search(direction, segment, out),
+            MessageStreamState::Over => segment.bytes.len(),
         }
     }
 
     /// Parses a head in place.
-    fn in_place(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+    fn in_place(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let bytes = &segment.bytes[..segment.bytes.len().min(M::HEAD_BYTES_MAX)];
         let lane = self.lane(direction);
-        lane.span = Some(Span::at(segment.ts));
-        if lane.state == State::Between {
+        lane.span = Some(MessageSpan::at(segment.ts));
+        if lane.state == MessageStreamState::Between {
             lane.place = segment.place;
         }
         match self.cut(direction, bytes) {
-            Cut::Message { head, body } if (1..=bytes.len()).contains(&head) => {
-                self.take(direction, &bytes[..head], Part { head, body, rest: None }, out)
+            MessageBoundary::Message { head, body } if (1..=bytes.len()).contains(&head) => {
+                self.take(direction, &bytes[..head], MessagePart { head, body, rest: None }, out)
             }
-            Cut::Part { head, body, rest } if (1..=bytes.len()).contains(&head) => {
-                self.take(direction, &bytes[..head], Part { head, body, rest: Some(rest) }, out)
+            MessageBoundary::Part { head, body, rest } if (1..=bytes.len()).contains(&head) => {
+                self.take(direction, &bytes[..head], MessagePart { head, body, rest: Some(rest) }, out)
             }
-            Cut::Filler(len) if (1..=bytes.len()).contains(&len) => {
+            MessageBoundary::Filler(len) if (1..=bytes.len()).contains(&len) => {
                 self.transactions.pass(direction, segment.place.seq, segment.place.behind(len as u64));
                 len
             }
-            Cut::NeedMore => self.split(direction, segment, out),
+            MessageBoundary::NeedMore => self.split(direction, segment, out),
             _ => self.no_message(direction, segment, out),
         }
     }
 
     /// Collects a head that is split over segments.
-    fn split(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let Segment { bytes, ts, .. } = segment;
+    fn split(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
+        let StreamSegment { bytes, ts, .. } = segment;
         let lane = self.lane(direction);
         let before = lane.head.len();
         let n = bytes.len().min(before.max(COPY_BYTES)).min(M::HEAD_BYTES_MAX.saturating_sub(before));
         lane.head.extend_from_slice(&bytes[..n]);
-        lane.span.get_or_insert(Span::at(ts)).extend(ts);
+        lane.span.get_or_insert(MessageSpan::at(ts)).extend(ts);
         let held = std::mem::take(&mut lane.head);
         let fits = |head: usize| (before..=held.len()).contains(&head) && head > 0;
         let used = match self.cut(direction, &held) {
-            Cut::Message { head, body } if fits(head) => {
-                self.take(direction, &held[..head], Part { head, body, rest: None }, out) - before
+            MessageBoundary::Message { head, body } if fits(head) => {
+                self.take(direction, &held[..head], MessagePart { head, body, rest: None }, out) - before
             }
-            Cut::Part { head, body, rest } if fits(head) => {
-                self.take(direction, &held[..head], Part { head, body, rest: Some(rest) }, out) - before
+            MessageBoundary::Part { head, body, rest } if fits(head) => {
+                self.take(direction, &held[..head], MessagePart { head, body, rest: Some(rest) }, out)
+                    - before
             }
-            Cut::Filler(len) if fits(len) => {
-                let Lane { place, .. } = *self.lane_of(direction);
+            MessageBoundary::Filler(len) if fits(len) => {
+                let MessageByteStream { place, .. } = *self.lane_of(direction);
                 self.transactions.pass(direction, place.seq, place.behind(len as u64));
                 len - before
             }
-            Cut::NeedMore if held.len() < M::HEAD_BYTES_MAX => {
+            MessageBoundary::NeedMore if held.len() < M::HEAD_BYTES_MAX => {
                 self.lane(direction).head = held;
                 return n;
             }
             cut => {
-                out.counters.oversized_heads += u64::from(cut == Cut::NeedMore);
+                out.counters.oversized_heads += u64::from(cut == MessageBoundary::NeedMore);
                 out.counters.skipped_bytes += before as u64;
                 return self.no_message(direction, segment, out);
             }
@@ -151,19 +169,25 @@ impl<M: Messages> RequestResponse<M> {
         used
     }
 
-    fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut {
+    fn cut(&self, direction: Direction, bytes: &[u8]) -> MessageBoundary {
         match self.lane_of(direction).state {
-            State::Inside(rest) => self.protocol.go_on(direction, rest, bytes),
+            MessageStreamState::Inside(rest) => self.protocol.go_on(direction, rest, bytes),
             _ => self.protocol.cut(direction, bytes),
         }
     }
 
     /// Begins or continues a message with `head`, which is the complete head of the part.
-    fn take(&mut self, direction: Direction, head: &[u8], part: Part, out: &mut Output<'_>) -> usize {
+    fn take(
+        &mut self,
+        direction: Direction,
+        head: &[u8],
+        part: MessagePart,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
         let lane = self.lane(direction);
-        let span = lane.span.take().unwrap_or(Span::at(out.now));
+        let span = lane.span.take().unwrap_or(MessageSpan::at(out.now));
         let length = part.body.saturating_add(head.len() as u64);
-        if lane.state == State::Between {
+        if lane.state == MessageStreamState::Between {
             lane.bytes = length;
             if direction == Direction::ClientToServer {
                 self.transactions.make_room(out, |request| request.head.capacity());
@@ -181,14 +205,14 @@ impl<M: Messages> RequestResponse<M> {
         part.head
     }
 
-    fn begin(&mut self, direction: Direction, head: &[u8], span: Span, part: Part) {
-        let RequestResponse { protocol, transactions, .. } = self;
+    fn begin(&mut self, direction: Direction, head: &[u8], span: MessageSpan, part: MessagePart) {
+        let RequestResponseParser { protocol, transactions, .. } = self;
         if direction == Direction::ClientToServer {
             let (place, found) = (self.client.place, std::mem::take(&mut self.client.found));
             let expects = protocol.request(head);
             let (number, request) = transactions.request(span.first, place, expects, found);
             self.request = number;
-            return request.begin(span, Role::Answer);
+            return request.begin(span, ServerMessageRole::Answer);
         }
         let place = self.server.place;
         self.server.found = false;
@@ -198,65 +222,67 @@ impl<M: Messages> RequestResponse<M> {
         };
         let role = protocol.response(head, asked.map(|request| &request.head[..]));
         self.answering = match (role, self.open) {
-            (Role::Unsolicited, _) => Answering::Unsolicited,
-            (Role::Aside, _) => Answering::Aside,
-            (Role::Fragment, _) => Answering::Fragment,
-            (Role::Answer | Role::AnswerGoesOn, Some(spot)) => Answering::Request(spot),
-            (Role::Answer | Role::AnswerGoesOn, None) => {
+            (ServerMessageRole::Unsolicited, _) => ServerMessageTarget::Unsolicited,
+            (ServerMessageRole::Aside, _) => ServerMessageTarget::Aside,
+            (ServerMessageRole::Fragment, _) => ServerMessageTarget::Fragment,
+            (ServerMessageRole::Answer | ServerMessageRole::AnswerGoesOn, Some(spot)) => {
+                ServerMessageTarget::Request(spot)
+            }
+            (ServerMessageRole::Answer | ServerMessageRole::AnswerGoesOn, None) => {
                 let kept = &head[..head.len().min(M::KEPT_BYTES_MAX)];
                 let (spot, response) =
                     transactions.response(span.first, place, |request| M::fit(&request.head, kept));
                 response.begin(span, role);
-                Answering::Request(spot)
+                ServerMessageTarget::Request(spot)
             }
         };
-        if let Answering::Request(spot) = self.answering {
-            self.open = (role == Role::AnswerGoesOn).then_some(spot);
+        if let ServerMessageTarget::Request(spot) = self.answering {
+            self.open = (role == ServerMessageRole::AnswerGoesOn).then_some(spot);
         }
-        if !matches!(self.answering, Answering::Request(_)) {
+        if !matches!(self.answering, ServerMessageTarget::Request(_)) {
             self.unsolicited.begin(span, role);
-            if role != Role::Fragment && part.rest.is_none() {
+            if role != ServerMessageRole::Fragment && part.rest.is_none() {
                 transactions.pass(direction, place.seq, place.behind(self.server.bytes));
             }
         }
     }
 
     /// Sets the state: `left` bytes of body, then `rest` of the message, if any.
-    fn go_to(&mut self, direction: Direction, left: u64, rest: Option<u64>, out: &mut Output<'_>) {
+    fn go_to(&mut self, direction: Direction, left: u64, rest: Option<u64>, out: &mut ParserOutput<'_>) {
         match (left, rest) {
-            (1.., _) => self.lane(direction).state = State::Body { left, rest },
-            (0, Some(rest)) => self.lane(direction).state = State::Inside(rest),
+            (1.., _) => self.lane(direction).state = MessageStreamState::Body { left, rest },
+            (0, Some(rest)) => self.lane(direction).state = MessageStreamState::Inside(rest),
             (0, None) => {
-                let Lane { place, bytes, .. } = *self.lane_of(direction);
+                let MessageByteStream { place, bytes, .. } = *self.lane_of(direction);
                 self.finish(direction, place.behind(bytes), out);
             }
         }
     }
 
     /// Ends the message in progress, at `end` if known.
-    pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut Output<'_>) {
-        self.lane(direction).state = State::Between;
+    pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut ParserOutput<'_>) {
+        self.lane(direction).state = MessageStreamState::Between;
         match (direction, self.answering) {
             (Direction::ClientToServer, _) => {
                 self.transactions.finish_request(self.request, end);
                 self.emit_silent(out);
             }
-            (_, Answering::Request(_)) if self.open.is_some() => {}
-            (_, Answering::Request(spot)) => _ = self.transactions.finish_response(spot, end),
-            (_, Answering::Unsolicited) => {
+            (_, ServerMessageTarget::Request(_)) if self.open.is_some() => {}
+            (_, ServerMessageTarget::Request(spot)) => _ = self.transactions.finish_response(spot, end),
+            (_, ServerMessageTarget::Unsolicited) => {
                 self.transactions.pass(direction, self.server.place.seq, end);
                 self.emit_unsolicited(out);
             }
-            (_, Answering::Aside) => self.transactions.pass(direction, self.server.place.seq, end),
-            (_, Answering::Fragment) => self.transactions.lose(direction),
-            (_, Answering::Nothing) => {}
+            (_, ServerMessageTarget::Aside) => self.transactions.pass(direction, self.server.place.seq, end),
+            (_, ServerMessageTarget::Fragment) => self.transactions.lose(direction),
+            (_, ServerMessageTarget::Nothing) => {}
         }
         if direction == Direction::ServerToClient {
-            self.answering = Answering::Nothing;
+            self.answering = ServerMessageTarget::Nothing;
         }
         self.then = self.protocol.then();
-        if self.then != Then::Messages {
-            (self.client.state, self.server.state) = (State::Over, State::Over);
+        if self.then != MessageSuccessor::Messages {
+            (self.client.state, self.server.state) = (MessageStreamState::Over, MessageStreamState::Over);
         }
         self.flush(out);
     }
@@ -268,14 +294,14 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    pub(super) fn lane(&mut self, direction: Direction) -> &mut Lane {
+    pub(super) fn lane(&mut self, direction: Direction) -> &mut MessageByteStream {
         match direction {
             Direction::ClientToServer => &mut self.client,
             Direction::ServerToClient => &mut self.server,
         }
     }
 
-    pub(super) fn lane_of(&self, direction: Direction) -> &Lane {
+    pub(super) fn lane_of(&self, direction: Direction) -> &MessageByteStream {
         match direction {
             Direction::ClientToServer => &self.client,
             Direction::ServerToClient => &self.server,
@@ -283,19 +309,19 @@ impl<M: Messages> RequestResponse<M> {
     }
 
     /// The message in progress.
-    pub(super) fn message(&mut self, direction: Direction) -> Option<&mut Message<M>> {
+    pub(super) fn message(&mut self, direction: Direction) -> Option<&mut ParsedMessage<M>> {
         match direction {
             Direction::ClientToServer => self.transactions.request_mut(self.request),
             Direction::ServerToClient => match self.answering {
-                Answering::Request(spot) => self.transactions.response_mut(spot),
+                ServerMessageTarget::Request(spot) => self.transactions.response_mut(spot),
                 _ => Some(&mut self.unsolicited),
             },
         }
     }
 }
 
-impl<M: Messages> StreamParser for RequestResponse<M> {
-    fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+impl<M: RequestResponseProtocol> StreamParser for RequestResponseParser<M> {
+    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         self.begin_connection(out);
         let mut rest = segment;
         while !rest.bytes.is_empty() {
@@ -307,28 +333,29 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
         }
     }
 
-    fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.begin_connection(out);
         self.miss(direction, gap, out);
     }
 
-    fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>) {
+    fn on_end(&mut self, direction: Direction, end: StreamEnd, out: &mut ParserOutput<'_>) {
         self.end(direction, out);
-        if direction == Direction::ServerToClient && end == End::Fin {
+        if direction == Direction::ServerToClient && end == StreamEnd::Fin {
             self.transactions.end_responses();
         }
         self.flush(out);
     }
 
-    fn on_close(&mut self, out: &mut Output<'_>) {
+    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
         self.end(Direction::ServerToClient, out);
         self.end(Direction::ClientToServer, out);
         self.transactions.close();
         self.flush(out);
     }
 
-    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
-        let is_between = |lane: &Lane| lane.state == State::Between && lane.head.is_empty();
+    fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
+        let is_between =
+            |lane: &MessageByteStream| lane.state == MessageStreamState::Between && lane.head.is_empty();
         let is_between = is_between(&self.client) && is_between(&self.server) && self.open.is_none();
         if is_between && self.transactions.rest() {
             self.flush(out);
@@ -336,7 +363,7 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
                 return true;
             }
         }
-        if self.client.state == State::Over || self.server.state == State::Over {
+        if self.client.state == MessageStreamState::Over || self.server.state == MessageStreamState::Over {
             self.on_close(out);
             return false;
         }
@@ -345,10 +372,10 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
     }
 
     fn is_done(&self) -> bool {
-        self.then != Then::Messages
+        self.then != MessageSuccessor::Messages
     }
 
     fn hands_over(&self) -> bool {
-        self.then == Then::AnotherProtocol
+        self.then == MessageSuccessor::AnotherProtocol
     }
 }

@@ -2,70 +2,70 @@
 
 use std::marker::PhantomData;
 
-use super::connection::RequestResponse;
-use super::lane::{Answering, Lane, Message, State};
-use super::{Cut, Found, Messages};
-use crate::pairing::{Seen, Transactions};
-use crate::resync::{Beginning, Candidate, Heads, Verdict};
-use crate::{Direction, Gap, Output, Segment};
+use super::byte_stream::{MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget};
+use super::connection::RequestResponseParser;
+use super::{MessageBoundary, MessagePosition, RequestResponseProtocol};
+use crate::pairing::{MessageCompleteness, TransactionQueue};
+use crate::resync::{CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning};
+use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
 /// Search for the start of a message of `M`.
-struct Search<'a, M> {
+struct ProtocolMessageLocator<'a, M> {
     direction: Direction,
     protocol: &'a M,
-    transactions: &'a Transactions<Message<M>, Message<M>>,
+    transactions: &'a TransactionQueue<ParsedMessage<M>, ParsedMessage<M>>,
     of: PhantomData<M>,
 }
 
-impl<M: Messages> Heads for Search<'_, M> {
+impl<M: RequestResponseProtocol> MessageLocator for ProtocolMessageLocator<'_, M> {
     const HEAD_BYTES_MAX: usize = M::HEAD_BYTES_MAX;
 
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
         M::next(self.direction, bytes, from)
     }
 
-    fn begins_segment(&self, beginning: Beginning) -> bool {
+    fn begins_segment(&self, beginning: SegmentBeginning) -> bool {
         self.transactions.begins_message(self.direction, beginning)
     }
 
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         let answers = || self.transactions.answered_from(candidate.place).is_some();
         let found = match self.direction {
-            Direction::ServerToClient if answers() => Found::AnswerStart,
-            _ if candidate.begins_segment => Found::SegmentStart,
-            _ => Found::Anywhere,
+            Direction::ServerToClient if answers() => MessagePosition::AnswerStart,
+            _ if candidate.begins_segment => MessagePosition::SegmentStart,
+            _ => MessagePosition::Anywhere,
         };
         if !self.protocol.believe(self.direction, candidate.bytes, found) {
-            return Verdict::No;
+            return CandidateVerdict::No;
         }
         match self.protocol.cut(self.direction, candidate.bytes) {
-            Cut::Message { head, .. } | Cut::Part { head, .. }
+            MessageBoundary::Message { head, .. } | MessageBoundary::Part { head, .. }
                 if (1..=candidate.bytes.len()).contains(&head) =>
             {
-                Verdict::Message
+                CandidateVerdict::Message
             }
-            Cut::NeedMore => Verdict::More,
-            _ => Verdict::No,
+            MessageBoundary::NeedMore => CandidateVerdict::More,
+            _ => CandidateVerdict::No,
         }
     }
 }
 
-impl<M: Messages> RequestResponse<M> {
+impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     /// Searches for the next message.
     pub(super) fn search(
         &mut self,
         direction: Direction,
-        segment: Segment<'_>,
-        out: &mut Output<'_>,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> usize {
-        let RequestResponse { protocol, transactions, client, server, .. } = self;
+        let RequestResponseParser { protocol, transactions, client, server, .. } = self;
         if direction == Direction::ServerToClient {
             transactions.search(segment.place);
         }
-        let heads = Search { direction, protocol, transactions, of: PhantomData };
+        let heads = ProtocolMessageLocator { direction, protocol, transactions, of: PhantomData };
         let lane = if direction == Direction::ClientToServer { client } else { server };
         let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
-        *lane = Lane { found: true, ..Lane::default() };
+        *lane = MessageByteStream { found: true, ..MessageByteStream::default() };
         if found.skipped {
             transactions.lose(direction);
         }
@@ -77,8 +77,8 @@ impl<M: Messages> RequestResponse<M> {
     pub(super) fn no_message(
         &mut self,
         direction: Direction,
-        segment: Segment<'_>,
-        out: &mut Output<'_>,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
     ) -> usize {
         out.counters.malformed_messages += 1;
         // A message that was found by a search is not found again.
@@ -91,10 +91,10 @@ impl<M: Messages> RequestResponse<M> {
     }
 
     /// Handles a gap.
-    pub(super) fn miss(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    pub(super) fn miss(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         match self.lane(direction).state {
-            State::Over => return,
-            State::Body { left, rest } => {
+            MessageStreamState::Over => return,
+            MessageStreamState::Body { left, rest } => {
                 if let Some(message) = self.message(direction) {
                     // Bytes cut by the snaplen arrived with the bytes before them.
                     message.seen.miss(gap.ts != message.span.last);
@@ -103,21 +103,21 @@ impl<M: Messages> RequestResponse<M> {
                     }
                 }
                 if left > gap.len {
-                    self.lane(direction).state = State::Body { left: left - gap.len, rest };
+                    self.lane(direction).state = MessageStreamState::Body { left: left - gap.len, rest };
                     return;
                 }
                 let end = gap.after(left);
                 match rest {
-                    Some(rest) => self.lane(direction).state = State::Inside(rest),
+                    Some(rest) => self.lane(direction).state = MessageStreamState::Inside(rest),
                     None => self.finish(direction, Some(end), out),
                 }
                 if left == gap.len {
                     return;
                 }
             }
-            State::Between | State::Inside(_) | State::Lost => {}
+            MessageStreamState::Between | MessageStreamState::Inside(_) | MessageStreamState::Lost => {}
         }
-        if self.lane(direction).state != State::Over {
+        if self.lane(direction).state != MessageStreamState::Over {
             self.get_lost(direction, out);
             self.transactions.miss(direction);
             self.flush(out);
@@ -126,53 +126,56 @@ impl<M: Messages> RequestResponse<M> {
 
     /// Handles an idle connection with a message in progress: it is written as cut.
     #[cold]
-    pub(super) fn pause(&mut self, out: &mut Output<'_>) {
+    pub(super) fn pause(&mut self, out: &mut ParserOutput<'_>) {
         for direction in [Direction::ClientToServer, Direction::ServerToClient] {
             if self.lane_of(direction).is_within()
                 && let Some(message) = self.message(direction)
             {
-                message.seen = Seen::Cut;
+                message.seen = MessageCompleteness::Cut;
             }
         }
         let answering = match self.answering {
-            Answering::Request(spot) => Some(spot),
+            ServerMessageTarget::Request(spot) => Some(spot),
             _ => None,
         };
         if let Some(spot) = self.open.or(answering)
             && let Some(response) = self.transactions.finish_response(spot, None)
         {
-            response.seen = Seen::Cut;
+            response.seen = MessageCompleteness::Cut;
         }
         self.transactions.pause();
         self.flush(out);
     }
 
     /// Ends `direction`.
-    pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
+    pub(super) fn end(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         self.break_off(direction, out);
         self.lane(direction).resync.start_anew(out);
         let state = match self.lane(direction).state {
-            State::Over => State::Over,
-            _ => State::Between,
+            MessageStreamState::Over => MessageStreamState::Over,
+            _ => MessageStreamState::Between,
         };
-        *self.lane(direction) = Lane { state, ..Lane::default() };
+        *self.lane(direction) = MessageByteStream { state, ..MessageByteStream::default() };
     }
 
     /// Enters the state in which the start of the next message is unknown.
-    fn get_lost(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn get_lost(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         self.break_off(direction, out);
         let lane = self.lane(direction);
         lane.resync.start_anew(out);
-        out.counters.resyncs += u64::from(lane.state != State::Lost);
-        *lane = Lane { state: State::Lost, ..Lane::default() };
+        out.counters.resyncs += u64::from(lane.state != MessageStreamState::Lost);
+        *lane = MessageByteStream { state: MessageStreamState::Lost, ..MessageByteStream::default() };
         self.protocol.lose(direction);
     }
 
     /// Ends the message in progress, if any, without its end.
-    fn break_off(&mut self, direction: Direction, out: &mut Output<'_>) {
-        if matches!(self.lane(direction).state, State::Inside(_) | State::Body { .. }) {
+    fn break_off(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
+        if matches!(
+            self.lane(direction).state,
+            MessageStreamState::Inside(_) | MessageStreamState::Body { .. }
+        ) {
             if let Some(message) = self.message(direction) {
-                message.seen = Seen::Cut;
+                message.seen = MessageCompleteness::Cut;
             }
             self.finish(direction, None, out);
         }
@@ -181,7 +184,7 @@ impl<M: Messages> RequestResponse<M> {
             && let Some(spot) = self.open.take()
             && let Some(response) = self.transactions.finish_response(spot, None)
         {
-            response.seen = Seen::Cut;
+            response.seen = MessageCompleteness::Cut;
         }
     }
 }

@@ -10,9 +10,9 @@ use memchr::memchr;
 use tuple::{FieldId, Schema, TupleWriter};
 
 use super::*;
-use crate::dialogue::Dialogue;
+use crate::dialogue::ParserDialogue;
 use crate::resync::next_line;
-use crate::{Probe, Protocol};
+use crate::{ProbeResult, ProtocolDefinition};
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
@@ -26,75 +26,79 @@ tuple::fields! {
     TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "transfer time";
 }
 
-static PROTOCOL: Protocol = Protocol {
+static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     name: "toy",
     ports: &[],
     tcp: true,
     udp: false,
-    probe: |_, _| Probe::Request,
-    start: RequestResponse::<Toy>::start,
+    probe: |_, _| ProbeResult::Request,
+    start: RequestResponseParser::<ToyProtocol>::start,
 };
 
 #[derive(Default)]
-struct Toy {
-    then: Then,
+struct ToyProtocol {
+    then: MessageSuccessor,
 }
 
-impl Messages for Toy {
+impl RequestResponseProtocol for ToyProtocol {
     const RESPONSE_TIME_NS: FieldId = RESPONSE_TIME_NS;
     const TRANSFER_TIME_NS: Option<FieldId> = Some(TRANSFER_TIME_NS);
     const BYTES: [Option<FieldId>; 2] = [Some(REQUEST_BYTES), Some(RESPONSE_BYTES)];
     const BYTES_MIN: u32 = 3;
     const HEAD_BYTES_MAX: usize = 100;
     const KEPT_BYTES_MAX: usize = 12;
-    const TALK: Talk = Talk::Freely;
+    const TALK: ExchangePattern = ExchangePattern::Freely;
 
-    fn cut(&self, _: Direction, bytes: &[u8]) -> Cut {
+    fn cut(&self, _: Direction, bytes: &[u8]) -> MessageBoundary {
         match memchr(b'\n', bytes) {
-            None => Cut::NeedMore,
-            Some(0) => Cut::Filler(1),
+            None => MessageBoundary::NeedMore,
+            Some(0) => MessageBoundary::Filler(1),
             Some(end) => match bytes[..end].strip_prefix(b"LIST ").map(number) {
-                Some(0) | None => Cut::Message { head: end + 1, body: 0 },
-                Some(rest) => Cut::Part { head: end + 1, body: 0, rest },
+                Some(0) | None => MessageBoundary::Message { head: end + 1, body: 0 },
+                Some(rest) => MessageBoundary::Part { head: end + 1, body: 0, rest },
             },
         }
     }
 
-    fn go_on(&self, _: Direction, rest: u64, bytes: &[u8]) -> Cut {
-        let Some(end) = memchr(b'\n', bytes) else { return Cut::NeedMore };
+    fn go_on(&self, _: Direction, rest: u64, bytes: &[u8]) -> MessageBoundary {
+        let Some(end) = memchr(b'\n', bytes) else { return MessageBoundary::NeedMore };
         let (head, body) = (end + 1, number(&bytes[..end]));
-        if rest == 1 { Cut::Message { head, body } } else { Cut::Part { head, body, rest: rest - 1 } }
+        if rest == 1 {
+            MessageBoundary::Message { head, body }
+        } else {
+            MessageBoundary::Part { head, body, rest: rest - 1 }
+        }
     }
 
     fn next(_: Direction, bytes: &[u8], from: usize) -> Option<usize> {
         next_line(bytes, from)
     }
 
-    fn believe(&self, direction: Direction, _: &[u8], found: Found) -> bool {
-        direction == C || found == Found::AnswerStart
+    fn believe(&self, direction: Direction, _: &[u8], found: MessagePosition) -> bool {
+        direction == C || found == MessagePosition::AnswerStart
     }
 
-    fn request(&mut self, head: &[u8]) -> Expects {
-        if head.starts_with(b"TELL") { Expects::Nothing } else { Expects::Response }
+    fn request(&mut self, head: &[u8]) -> ResponseExpectation {
+        if head.starts_with(b"TELL") { ResponseExpectation::Nothing } else { ResponseExpectation::Response }
     }
 
-    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
+    fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
         if asked.is_some_and(|asked| asked.starts_with(b"BYE")) {
-            self.then = Then::AnotherProtocol;
+            self.then = MessageSuccessor::AnotherProtocol;
         }
         match head {
-            [b'!', b'!', ..] => Role::Aside,
-            [b'!', ..] => Role::Unsolicited,
-            [.., b'+', b'\n'] => Role::AnswerGoesOn,
-            _ => Role::Answer,
+            [b'!', b'!', ..] => ServerMessageRole::Aside,
+            [b'!', ..] => ServerMessageRole::Unsolicited,
+            [.., b'+', b'\n'] => ServerMessageRole::AnswerGoesOn,
+            _ => ServerMessageRole::Answer,
         }
     }
 
-    fn then(&self) -> Then {
+    fn then(&self) -> MessageSuccessor {
         self.then
     }
 
-    fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter) {
+    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter) {
         let line = |head: &[u8]| head.escape_ascii().to_string().replace("\\n", "/");
         if let Some(request) = request {
             w.text(REQUEST, request.head.split(u8::is_ascii_whitespace).next().unwrap_or_default());
@@ -109,7 +113,7 @@ fn number(text: &[u8]) -> u64 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn talk() -> Dialogue {
+fn talk() -> ParserDialogue {
     let schema = Schema::of_parser("toy", 1, "", FIELDS, None, None);
     let fields = &[
         "request",
@@ -120,7 +124,7 @@ fn talk() -> Dialogue {
         "transfer_time_ns",
         "quality",
     ];
-    Dialogue::new(&PROTOCOL, schema, 0, fields)
+    ParserDialogue::new(&PROTOCOL, schema, 0, fields)
 }
 
 #[test]

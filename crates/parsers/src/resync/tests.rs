@@ -1,103 +1,109 @@
 //! Comparison of the search with a reference implementation, for the heads of every protocol.
 
-use flow::Place;
+use flow::StreamPlace;
 use proptest::prelude::*;
 use wire::{TcpSeq, Timestamp};
 
-use super::{Beginning, Candidate, Heads, Resync, Verdict, next_line};
+use super::{CandidateVerdict, MessageCandidate, MessageLocator, ResyncSearch, SegmentBeginning, next_line};
 use crate::dialogue::flow;
-use crate::http::Heads as HttpHeads;
-use crate::memcached::Search as MemcachedHeads;
-use crate::mysql::Commands;
-use crate::nfs::Search as RpcHeads;
-use crate::pairing::Transactions;
-use crate::{Counters, Direction, Output, Segment};
+use crate::http::HttpHeadLocator as HttpHeads;
+use crate::memcached::MemcachedMessageLocator as MemcachedHeads;
+use crate::mysql::MysqlCommandLocator;
+use crate::nfs::RpcRecordLocator as RpcHeads;
+use crate::pairing::TransactionQueue;
+use crate::{Direction, ParserCounters, ParserOutput, StreamSegment};
 
 /// `<`, up to three digits, `>`.
-struct Tags;
+struct TagLocator;
 
-impl Heads for Tags {
+impl MessageLocator for TagLocator {
     const HEAD_BYTES_MAX: usize = 5;
 
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
         bytes[from..].iter().position(|b| *b == b'<').map(|at| from + at)
     }
 
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         let digits = candidate.bytes[1..].iter().take_while(|b| b.is_ascii_digit()).count();
         match candidate.bytes.get(1 + digits) {
-            _ if candidate.bytes[0] != b'<' => Verdict::No,
-            Some(b'>') => Verdict::Message,
-            None => Verdict::More,
-            Some(_) => Verdict::No,
+            _ if candidate.bytes[0] != b'<' => CandidateVerdict::No,
+            Some(b'>') => CandidateVerdict::Message,
+            None => CandidateVerdict::More,
+            Some(_) => CandidateVerdict::No,
         }
     }
 }
 
 /// `go`, at the start of a line or a segment.
-struct Lines;
+struct LineLocator;
 
-impl Heads for Lines {
+impl MessageLocator for LineLocator {
     const HEAD_BYTES_MAX: usize = 2;
 
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
         next_line(bytes, from)
     }
 
-    fn begins_segment(&self, _: Beginning) -> bool {
+    fn begins_segment(&self, _: SegmentBeginning) -> bool {
         true
     }
 
-    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+    fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         match candidate.bytes {
-            b"go" => Verdict::Message,
-            b"g" => Verdict::More,
-            _ => Verdict::No,
+            b"go" => CandidateVerdict::Message,
+            b"g" => CandidateVerdict::More,
+            _ => CandidateVerdict::No,
         }
     }
 }
 
 /// Reference implementation: message starts in `bytes`, which arrive in one piece; a message may start at
 /// each position in `segments`. The search continues after each message.
-fn slow<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
+fn slow<H: MessageLocator>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
     let (mut found, mut from) = (Vec::new(), 0);
     'search: loop {
         let begun = from;
         for at in begun..bytes.len() {
             let is_start = at == begun || segments.contains(&at);
             let begins_segment = is_start
-                && heads.begins_segment(Beginning {
+                && heads.begins_segment(SegmentBeginning {
                     place: place(at),
                     first: at == begun,
                     heard_more: at != begun,
                 });
             let rest = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
-            let candidate = Candidate { bytes: rest, ts: Timestamp(0), place: place(at), begins_segment };
+            let candidate =
+                MessageCandidate { bytes: rest, ts: Timestamp(0), place: place(at), begins_segment };
             if !begins_segment && heads.next(&bytes[begun..], at - begun) != Some(at - begun) {
                 continue;
             }
             match heads.judge(&candidate) {
-                Verdict::Message => {
+                CandidateVerdict::Message => {
                     found.push(at);
                     from = at + 1;
                     continue 'search;
                 }
-                Verdict::More if rest.len() < H::HEAD_BYTES_MAX => return found,
-                Verdict::No | Verdict::More => {}
+                CandidateVerdict::More if rest.len() < H::HEAD_BYTES_MAX => return found,
+                CandidateVerdict::No | CandidateVerdict::More => {}
             }
         }
         return found;
     }
 }
 
-/// Same with [`Resync`], segment by segment.
-fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resync) -> Vec<usize> {
+/// Same with [`ResyncSearch`], segment by segment.
+fn fast<H: MessageLocator>(
+    heads: &H,
+    bytes: &[u8],
+    segments: &[usize],
+    resync: &mut ResyncSearch,
+) -> Vec<usize> {
     let flow = flow();
     let (mut found, mut from) = (Vec::new(), 0);
-    let mut counters = Counters::default();
+    let mut counters = ParserCounters::default();
     'search: loop {
         let skipped_before = counters.skipped_bytes;
-        let mut out = Output::new(&flow, Timestamp(0), &mut counters, &mut []);
+        let mut out = ParserOutput::new(&flow, Timestamp(0), &mut counters, &mut []);
         resync.start_anew(&mut out);
         let skipped_at_first = out.counters.skipped_bytes;
         for (i, start) in segments.iter().enumerate() {
@@ -107,7 +113,7 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
                 continue;
             }
             let segment =
-                Segment { bytes: &bytes[start..end], ts: Timestamp(start as i64), place: place(start) };
+                StreamSegment { bytes: &bytes[start..end], ts: Timestamp(start as i64), place: place(start) };
             let Some(message) = resync.find(heads, segment, &mut out) else {
                 let held = resync.candidate().map_or(0, |c| c.bytes.len());
                 assert!(held < H::HEAD_BYTES_MAX);
@@ -121,10 +127,10 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
             let head: Vec<u8> = message.first(segment.bytes).collect();
             assert_eq!(head, bytes[at..end]);
             let mut replayed = Vec::new();
-            message.replay(|Segment { bytes: held, ts, place: there }| {
+            message.replay(|StreamSegment { bytes: held, ts, place: there }| {
                 let at = at + replayed.len();
                 let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
-                let there_too = Place { seq: TcpSeq(at as u32), ..place(began) };
+                let there_too = StreamPlace { seq: TcpSeq(at as u32), ..place(began) };
                 assert_eq!((ts, there), (Timestamp(began as i64), there_too));
                 replayed.extend_from_slice(held);
             });
@@ -138,13 +144,13 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
     }
 }
 
-fn place(at: usize) -> Place {
-    Place { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7 + at as u32)) }
+fn place(at: usize) -> StreamPlace {
+    StreamPlace { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7 + at as u32)) }
 }
 
 /// Checks that both agree between gaps; returns the number of messages.
-fn check<H: Heads>(heads: &H, runs: &[Vec<Vec<u8>>]) -> usize {
-    let mut resync = Resync::default();
+fn check<H: MessageLocator>(heads: &H, runs: &[Vec<Vec<u8>>]) -> usize {
+    let mut resync = ResyncSearch::default();
     let mut count = 0;
     for run in runs {
         let mut segments: Vec<usize> = Vec::new();
@@ -222,7 +228,7 @@ const RPC: &[&[u8]] = &[
 #[test]
 fn there_is_something_to_find() {
     let whole = |parts: &[&[u8]]| vec![vec![parts.concat()]];
-    assert_eq!(check(&Tags, &whole(TAGS)), 3);
+    assert_eq!(check(&TagLocator, &whole(TAGS)), 3);
     let segments = |parts: &[&[&[u8]]]| vec![parts.iter().map(|part| part.concat()).collect()];
     assert_eq!(check(&http(C, None), &segments(&[&[b"x\n"], &[HTTP[0], b"\r\n"]])), 1);
     let responses: &[&[&[u8]]] = &[&[b"{}"], &[HTTP[2], b"\r\n"], &[b"GET\n"], &[b"HTTP/1.0 404\n\n"]];
@@ -230,7 +236,7 @@ fn there_is_something_to_find() {
     // Inside a segment they may be quoted.
     assert_eq!(check(&http(C, None), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 0);
     assert_eq!(check(&http(S, None), &whole(&[b"{}", HTTP[2], b"\r\n"])), 0);
-    assert_eq!(check(&Commands { expected: false, may_be_packed: false }, &whole(SQL)), 1);
+    assert_eq!(check(&MysqlCommandLocator { expected: false, may_be_packed: false }, &whole(SQL)), 1);
     assert_eq!(check(&RpcHeads(|xid| xid == 7), &whole(RPC)), 2);
     // Inside a value, too.
     assert_eq!(check(&memcached(false), &whole(MEMCACHED)), 1);
@@ -242,12 +248,12 @@ fn http(direction: Direction, at: Option<TcpSeq>) -> HttpHeads<'static> {
         direction,
         at,
         begins_write: false,
-        transactions: Box::leak(Box::new(Transactions::of_messages_from(16))),
+        transactions: Box::leak(Box::new(TransactionQueue::of_messages_from(16))),
     }
 }
 
 fn memcached(is_binary: bool) -> MemcachedHeads<'static> {
-    let mut transactions = Transactions::of_messages_from(4);
+    let mut transactions = TransactionQueue::of_messages_from(4);
     transactions.join_midway();
     let transactions = Box::leak(Box::new(transactions));
     MemcachedHeads { transactions, direction: C, begins_write: false, is_binary }
@@ -261,14 +267,14 @@ proptest! {
         tags in runs(TAGS), lines in runs(LINES), heads in runs(HTTP), text in runs(MEMCACHED),
         binary in runs(MEMCACHED_BINARY), sql in runs(SQL), rpc in runs(RPC), expected in any::<bool>(),
     ) {
-        check(&Tags, &tags);
-        check(&Lines, &lines);
+        check(&TagLocator, &tags);
+        check(&LineLocator, &lines);
         check(&http(C, None), &heads);
         check(&http(S, None), &heads);
         check(&http(S, Some(TcpSeq(7))), &heads);
         check(&memcached(false), &text);
         check(&memcached(true), &binary);
-        check(&Commands { expected, may_be_packed: expected }, &sql);
+        check(&MysqlCommandLocator { expected, may_be_packed: expected }, &sql);
         check(&RpcHeads(|xid| xid == 7), &rpc);
     }
 }

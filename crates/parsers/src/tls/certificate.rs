@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Parsed fields of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Certificate {
+pub struct TlsCertificate {
     pub subject: Option<Vec<u8>>,
     /// Names and addresses, separated by commas.
     pub names: Option<Vec<u8>>,
@@ -38,9 +38,9 @@ const NAMES_BYTES_MAX: usize = 16 << 10;
 
 /// A sequence of DER values.
 #[derive(Clone, Copy, Debug)]
-struct Der<'a>(&'a [u8]);
+struct DerReader<'a>(&'a [u8]);
 
-impl<'a> Der<'a> {
+impl<'a> DerReader<'a> {
     /// The next value, with its tag.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
@@ -64,14 +64,14 @@ impl<'a> Der<'a> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, value)| value)
     }
 
-    fn inside(&mut self, tag: u8) -> Option<Der<'a>> {
-        self.value(tag).map(Der)
+    fn inside(&mut self, tag: u8) -> Option<DerReader<'a>> {
+        self.value(tag).map(DerReader)
     }
 }
 
 /// Parses a certificate.
-pub fn read(der: &[u8]) -> Option<Certificate> {
-    let mut body = Der(der).inside(tag::SEQUENCE)?.inside(tag::SEQUENCE)?;
+pub fn read(der: &[u8]) -> Option<TlsCertificate> {
+    let mut body = DerReader(der).inside(tag::SEQUENCE)?.inside(tag::SEQUENCE)?;
     let mut ahead = body;
     if ahead.next()?.0 == tag::VERSION {
         body = ahead;
@@ -85,10 +85,10 @@ pub fn read(der: &[u8]) -> Option<Certificate> {
     let mut names = None;
     while let Some((tag, value)) = body.next() {
         if tag == tag::EXTENSIONS {
-            names = alternative_names(Der(value));
+            names = alternative_names(DerReader(value));
         }
     }
-    Some(Certificate {
+    Some(TlsCertificate {
         subject: attribute(subject, COMMON_NAME),
         names,
         issuer: attribute(issuer, COMMON_NAME).or_else(|| attribute(issuer, ORGANIZATION)),
@@ -97,7 +97,7 @@ pub fn read(der: &[u8]) -> Option<Certificate> {
 }
 
 /// The value of an attribute of a name; of several the last, which is the most specific.
-fn attribute(mut name: Der<'_>, wanted: &[u8]) -> Option<Vec<u8>> {
+fn attribute(mut name: DerReader<'_>, wanted: &[u8]) -> Option<Vec<u8>> {
     let mut found = None;
     while let Some(mut set) = name.inside(tag::SET) {
         while let Some(mut pair) = set.inside(tag::SEQUENCE) {
@@ -122,7 +122,7 @@ fn text(tag: u8, value: &[u8]) -> Vec<u8> {
         .into_bytes()
 }
 
-fn alternative_names(mut extensions: Der<'_>) -> Option<Vec<u8>> {
+fn alternative_names(mut extensions: DerReader<'_>) -> Option<Vec<u8>> {
     let mut extensions = extensions.inside(tag::SEQUENCE)?;
     while let Some(mut extension) = extensions.inside(tag::SEQUENCE) {
         if extension.value(tag::OID)? != SUBJECT_ALTERNATIVE_NAME {
@@ -135,7 +135,7 @@ fn alternative_names(mut extensions: Der<'_>) -> Option<Vec<u8>> {
                 _ => continue,
             }
         };
-        let mut list = Der(octets).inside(tag::SEQUENCE)?;
+        let mut list = DerReader(octets).inside(tag::SEQUENCE)?;
         let mut names = Vec::new();
         while let Some((tag, name)) = list.next() {
             write_name(tag, name, &mut names);

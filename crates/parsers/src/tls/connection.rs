@@ -1,37 +1,37 @@
 //! A connection until the end of its handshake.
 
-use flow::Place;
+use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::certificate::{self, Certificate};
+use super::byte_stream::{self, TlsByteStream, TlsEvent};
+use super::certificate::{self, TlsCertificate};
 use super::codes;
 use super::emit;
 use super::hello::{self, ClientHello, ServerHello};
-use super::lane::{self, Event, Lane};
-use super::messages::{Message, kind};
-use super::reader::Reader;
-use crate::{Direction, Gap, Output, Segment, Span};
+use super::messages::{TlsHandshakeMessage, kind};
+use super::reader::TlsReader;
+use crate::{Direction, MessageSpan, ParserOutput, StreamGap, StreamSegment};
 
 /// Minimum length of a TLS 1.3 record with an encrypted Finished; an alert is shorter.
 const FINISHED_BYTES_MIN: usize = 32;
 
 /// State of a handshake.
 #[derive(Debug, Default)]
-pub struct Handshake {
+pub struct TlsHandshake {
     pub client: Option<ClientHello>,
     pub server: Option<ServerHello>,
     /// Arrival of the ClientHello, and whether its end is known.
-    pub asked: Option<(Span, bool)>,
+    pub asked: Option<(MessageSpan, bool)>,
     /// Start of the server's response.
     pub answered: Option<Timestamp>,
     /// The server sent a HelloRetryRequest.
     pub retried: bool,
-    pub certificate: Certificate,
+    pub certificate: TlsCertificate,
     /// Whether a session is resumed; `None`: unknown.
     pub resumed: Option<bool>,
     /// Whether the client sent a certificate; `None`: unknown.
     pub client_certificate: Option<bool>,
-    pub alert: Option<Alert>,
+    pub alert: Option<TlsAlert>,
     /// Time at which the client may send data.
     pub finished: Option<Timestamp>,
     /// Bytes are missing.
@@ -40,20 +40,20 @@ pub struct Handshake {
 
 /// The first alert.
 #[derive(Clone, Copy, Debug)]
-pub struct Alert {
+pub struct TlsAlert {
     pub by: Direction,
     /// Level and description; `None`: encrypted.
     pub what: Option<(u8, u8)>,
 }
 
-impl Alert {
+impl TlsAlert {
     /// Whether it is a warning other than close_notify.
     fn is_warning(self) -> bool {
         matches!(self.what, Some((1, description)) if description != 0)
     }
 }
 
-impl Handshake {
+impl TlsHandshake {
     pub fn version(&self) -> Option<u16> {
         self.server.as_ref().and_then(|server| server.version)
     }
@@ -65,7 +65,7 @@ impl Handshake {
 
 /// Progress of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum TlsHandshakeStage {
     /// More may follow.
     #[default]
     Open,
@@ -75,10 +75,10 @@ enum Stage {
 
 /// A connection.
 #[derive(Debug, Default)]
-pub struct Connection {
-    stage: Stage,
-    lanes: [Lane; 2],
-    handshake: Handshake,
+pub struct TlsConnection {
+    stage: TlsHandshakeStage,
+    lanes: [TlsByteStream; 2],
+    handshake: TlsHandshake,
     /// The server sent ServerHelloDone: a full handshake.
     hello_done: bool,
     /// The client has switched to encryption.
@@ -87,19 +87,19 @@ pub struct Connection {
     hello_end: Option<TcpSeq>,
 }
 
-impl Connection {
+impl TlsConnection {
     /// Whether no more tuples follow for this connection.
     pub fn is_over(&self) -> bool {
-        self.stage == Stage::Over
+        self.stage == TlsHandshakeStage::Over
     }
 
     /// Handles the next bytes of one direction.
-    pub fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+    pub fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         if self.is_before(direction, segment.bytes) {
             return;
         }
         let mut rest = segment;
-        while self.stage == Stage::Open && !rest.bytes.is_empty() {
+        while self.stage == TlsHandshakeStage::Open && !rest.bytes.is_empty() {
             let (used, event) = self.lanes[direction as usize].step(rest);
             rest = rest.behind(used);
             if let Some(event) = event {
@@ -112,13 +112,15 @@ impl Connection {
     fn is_before(&self, direction: Direction, bytes: &[u8]) -> bool {
         direction == Direction::ServerToClient
             && self.lanes.iter().all(|lane| !lane.spoke)
-            && bytes.first().is_some_and(|byte| !matches!(*byte, lane::kind::ALERT | lane::kind::HANDSHAKE))
+            && bytes
+                .first()
+                .is_some_and(|byte| !matches!(*byte, byte_stream::kind::ALERT | byte_stream::kind::HANDSHAKE))
     }
 
     /// Handles a gap in one direction.
-    pub fn gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
+    pub fn gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         // A gap before a hello precedes the TLS handshake.
-        if self.stage == Stage::Over || self.lanes.iter().all(|lane| !lane.spoke) {
+        if self.stage == TlsHandshakeStage::Over || self.lanes.iter().all(|lane| !lane.spoke) {
             return;
         }
         self.handshake.gap = true;
@@ -126,17 +128,17 @@ impl Connection {
         if let Some(event) = lane.gap(gap.len) {
             let lost = lane.is_lost();
             self.on_event(direction, event, None, out);
-            if lost && self.stage == Stage::Open {
-                self.on_event(direction, Event::Lost, None, out);
+            if lost && self.stage == TlsHandshakeStage::Open {
+                self.on_event(direction, TlsEvent::Lost, None, out);
             }
         }
     }
 
     /// Ends the connection.
-    pub fn close(&mut self, out: &mut Output<'_>) {
+    pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         for direction in [Direction::ClientToServer, Direction::ServerToClient] {
             let lane = &mut self.lanes[direction as usize];
-            if self.stage == Stage::Open
+            if self.stage == TlsHandshakeStage::Open
                 && lane.collector.is_within()
                 && let Some(message) = lane.collector.break_off()
             {
@@ -148,35 +150,41 @@ impl Connection {
     }
 
     /// Handles an event; `behind` is the position of the bytes after it.
-    fn on_event(&mut self, direction: Direction, event: Event, behind: Option<Place>, out: &mut Output<'_>) {
+    fn on_event(
+        &mut self,
+        direction: Direction,
+        event: TlsEvent,
+        behind: Option<StreamPlace>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let from_client = direction == Direction::ClientToServer;
         match event {
-            Event::Message(message) => self.on_message(direction, message, behind, out),
-            Event::ChangeCipherSpec => self.on_change(direction),
-            Event::Alert(ts, what) => self.on_alert(direction, ts, what, out),
-            Event::EncryptedMessage(ended) if !from_client => {
+            TlsEvent::Message(message) => self.on_message(direction, message, behind, out),
+            TlsEvent::ChangeCipherSpec => self.on_change(direction),
+            TlsEvent::Alert(ts, what) => self.on_alert(direction, ts, what, out),
+            TlsEvent::EncryptedMessage(ended) if !from_client => {
                 self.handshake.finished = ended;
                 self.finish(out);
             }
-            Event::EncryptedMessage(_) => {}
-            Event::Data { ts, place, len } if from_client => self.on_client_data(ts, place, len, out),
+            TlsEvent::EncryptedMessage(_) => {}
+            TlsEvent::Data { ts, place, len } if from_client => self.on_client_data(ts, place, len, out),
             // Before TLS 1.3 the handshake was complete by then; in TLS 1.3 the record contains the rest of
             // the server's part.
-            Event::Data { .. } => {
+            TlsEvent::Data { .. } => {
                 if !self.handshake.is_tls13() || self.lanes[0].is_lost() {
                     self.finish(out);
                 }
             }
-            Event::Lost => self.on_lost(direction, out),
+            TlsEvent::Lost => self.on_lost(direction, out),
         }
     }
 
     fn on_message(
         &mut self,
         direction: Direction,
-        message: Message,
-        behind: Option<Place>,
-        out: &mut Output<'_>,
+        message: TlsHandshakeMessage,
+        behind: Option<StreamPlace>,
+        out: &mut ParserOutput<'_>,
     ) {
         let body = self.lanes[direction as usize].collector.body();
         let whole = !message.cut;
@@ -193,13 +201,18 @@ impl Connection {
             }
             (Direction::ServerToClient, kind::SERVER_HELLO_DONE) => self.hello_done = true,
             (Direction::ClientToServer, kind::CERTIFICATE) => {
-                self.handshake.client_certificate = Reader(body).u24().map(|length| length > 0);
+                self.handshake.client_certificate = TlsReader(body).u24().map(|length| length > 0);
             }
             _ => {}
         }
     }
 
-    fn on_server_hello(&mut self, message: Message, behind: Option<Place>, out: &mut Output<'_>) {
+    fn on_server_hello(
+        &mut self,
+        message: TlsHandshakeMessage,
+        behind: Option<StreamPlace>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let body = self.lanes[Direction::ServerToClient as usize].collector.body();
         let Some(hello) = hello::server(body, !message.cut) else { return };
         self.handshake.answered.get_or_insert(message.span.first);
@@ -237,9 +250,9 @@ impl Connection {
         }
     }
 
-    fn on_alert(&mut self, by: Direction, ts: Timestamp, what: Option<(u8, u8)>, out: &mut Output<'_>) {
+    fn on_alert(&mut self, by: Direction, ts: Timestamp, what: Option<(u8, u8)>, out: &mut ParserOutput<'_>) {
         let handshake = &mut self.handshake;
-        let alert = Alert { by, what };
+        let alert = TlsAlert { by, what };
         // After a partly captured handshake, an encrypted alert may be a close_notify.
         if what.is_none() && (handshake.gap || handshake.server.is_none()) {
             return self.finish(out);
@@ -256,7 +269,7 @@ impl Connection {
         }
     }
 
-    fn on_client_data(&mut self, ts: Timestamp, place: Place, len: usize, out: &mut Output<'_>) {
+    fn on_client_data(&mut self, ts: Timestamp, place: StreamPlace, len: usize, out: &mut ParserOutput<'_>) {
         let server = &self.lanes[Direction::ServerToClient as usize];
         let early = self.handshake.client.as_ref().is_some_and(|client| client.early_data);
         if self.handshake.is_tls13() {
@@ -269,7 +282,7 @@ impl Connection {
                 return;
             }
             if len < FINISHED_BYTES_MIN {
-                let alert = Alert { by: Direction::ClientToServer, what: None };
+                let alert = TlsAlert { by: Direction::ClientToServer, what: None };
                 self.handshake.alert.get_or_insert(alert);
             } else {
                 self.handshake.finished = Some(ts);
@@ -282,7 +295,7 @@ impl Connection {
     }
 
     /// Handles the loss of message boundaries in one direction.
-    fn on_lost(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn on_lost(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let lane = &self.lanes[direction as usize];
         self.handshake.gap = true;
         match direction {
@@ -298,11 +311,11 @@ impl Connection {
     }
 
     /// Completes the handshake.
-    fn finish(&mut self, out: &mut Output<'_>) {
-        if self.stage == Stage::Over {
+    fn finish(&mut self, out: &mut ParserOutput<'_>) {
+        if self.stage == TlsHandshakeStage::Over {
             return;
         }
-        self.stage = Stage::Over;
+        self.stage = TlsHandshakeStage::Over;
         let mut handshake = std::mem::take(&mut self.handshake);
         // In TLS 1.3 it would be encrypted.
         if self.client_changed && handshake.version().is_some_and(|version| !codes::is_tls13(version)) {
@@ -314,8 +327,8 @@ impl Connection {
 }
 
 /// The first certificate of a list: the server's own.
-fn first_certificate(body: &[u8]) -> Option<Certificate> {
-    let mut list = Reader(body);
+fn first_certificate(body: &[u8]) -> Option<TlsCertificate> {
+    let mut list = TlsReader(body);
     list.u24()?;
     let length = list.u24()?;
     certificate::read(list.take(length)?)

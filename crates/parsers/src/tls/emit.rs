@@ -3,25 +3,25 @@
 use tuple::{FieldId, TupleWriter};
 
 use super::codes;
-use super::connection::{Alert, Handshake};
+use super::connection::{TlsAlert, TlsHandshake};
 use super::field;
-use crate::{Direction, Output, Quality};
+use crate::{Direction, ParserOutput, TupleQuality};
 
 /// Writes a finished or aborted handshake. A handshake without a hello has no tuple.
-pub fn tuple(handshake: &Handshake, out: &mut Output<'_>) {
+pub fn tuple(handshake: &TlsHandshake, out: &mut ParserOutput<'_>) {
     let asked = handshake.asked.map(|(span, _)| span.first);
     let Some(ts) = asked.or(handshake.answered) else { return };
-    let by_server = |alert: &Alert| alert.by == Direction::ServerToClient;
+    let by_server = |alert: &TlsAlert| alert.by == Direction::ServerToClient;
     let answered = handshake.answered.is_some() || handshake.alert.as_ref().is_some_and(by_server);
     let handshake_time = asked.zip(handshake.finished).map(|(asked, finished)| finished.since(asked));
     let response_time = handshake.asked.filter(|(_, ended)| *ended).zip(handshake.answered);
     let response_time = response_time.map(|((asked, _), answered)| answered.since(asked.last));
     let times = [handshake_time, response_time];
     let quality = match handshake.gap {
-        _ if asked.is_none() || !answered => Quality::Half,
-        _ if times.iter().flatten().any(|time| *time < 0) => Quality::Untimed,
-        true => Quality::GapBody,
-        false => Quality::Exact,
+        _ if asked.is_none() || !answered => TupleQuality::Half,
+        _ if times.iter().flatten().any(|time| *time < 0) => TupleQuality::Untimed,
+        true => TupleQuality::GapBody,
+        false => TupleQuality::Exact,
     };
     out.emit(
         (ts, None),
@@ -36,7 +36,7 @@ pub fn tuple(handshake: &Handshake, out: &mut Output<'_>) {
     );
 }
 
-fn write(w: &mut TupleWriter, handshake: &Handshake) {
+fn write(w: &mut TupleWriter, handshake: &TlsHandshake) {
     if let Some(client) = &handshake.client {
         text(w, field::SNI, client.sni.as_deref());
         text(w, field::ALPN_OFFERED, client.alpn.as_deref());
@@ -67,7 +67,7 @@ fn write(w: &mut TupleWriter, handshake: &Handshake) {
     }
 }
 
-fn write_alert(w: &mut TupleWriter, alert: Alert) {
+fn write_alert(w: &mut TupleWriter, alert: TlsAlert) {
     w.text(field::ALERT_BY, if alert.by == Direction::ClientToServer { b"client" } else { b"server" });
     let Some((level, description)) = alert.what else { return w.text(field::ALERT, b"encrypted") };
     match codes::alert(description) {

@@ -2,7 +2,7 @@
 //! extension is used only if complete.
 
 use super::codes::{TLS12, is_grease, is_tls13};
-use super::reader::Reader;
+use super::reader::TlsReader;
 
 /// Random value of a HelloRetryRequest: SHA-256 of `HelloRetryRequest`.
 const RETRY: [u8; 32] = [
@@ -45,7 +45,7 @@ pub struct ServerHello {
 
 /// Parses the body of a ClientHello; `whole`: no bytes are missing.
 pub fn client(body: &[u8], whole: bool) -> Option<ClientHello> {
-    let mut r = Reader(body);
+    let mut r = TlsReader(body);
     let legacy = r.u16()?;
     let mut hello = ClientHello::default();
     let mut versions = None;
@@ -62,11 +62,11 @@ pub fn client(body: &[u8], whole: bool) -> Option<ClientHello> {
 
 /// Parses the body of a ServerHello; `whole`: no bytes are missing.
 pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
-    let mut r = Reader(body);
+    let mut r = TlsReader(body);
     let legacy = r.u16()?;
     let mut hello = ServerHello { retry: body.get(2..34) == Some(&RETRY), ..ServerHello::default() };
     let (mut version, mut cipher) = (None, None);
-    let skip = |r: &mut Reader<'_>| {
+    let skip = |r: &mut TlsReader<'_>| {
         r.take(32)?;
         r.vector8()?;
         cipher = Some(r.u16()?);
@@ -86,7 +86,7 @@ pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
 }
 
 /// Skips the part before a ClientHello's extensions: random value, session, suites, compression.
-fn skip_offers(r: &mut Reader<'_>) -> Option<()> {
+fn skip_offers(r: &mut TlsReader<'_>) -> Option<()> {
     r.take(32)?;
     r.vector8()?;
     r.vector16()?;
@@ -95,9 +95,9 @@ fn skip_offers(r: &mut Reader<'_>) -> Option<()> {
 
 /// Passes each complete extension to `read`; returns whether there are no others.
 fn extensions<'a>(
-    r: &mut Reader<'a>,
-    skip: impl FnOnce(&mut Reader<'a>) -> Option<()>,
-    mut read: impl FnMut(u16, &mut Reader<'a>),
+    r: &mut TlsReader<'a>,
+    skip: impl FnOnce(&mut TlsReader<'a>) -> Option<()>,
+    mut read: impl FnMut(u16, &mut TlsReader<'a>),
 ) -> bool {
     if skip(r).is_none() {
         return false;
@@ -105,7 +105,7 @@ fn extensions<'a>(
     // SSL 3.0 and similar have no extensions.
     let Some(length) = r.u16() else { return r.is_empty() };
     let complete = r.0.len() >= length.into();
-    let mut list = Reader(&r.0[..r.0.len().min(length.into())]);
+    let mut list = TlsReader(&r.0[..r.0.len().min(length.into())]);
     while let (Some(kind), Some(mut data)) = (list.u16(), list.vector16()) {
         read(kind, &mut data);
     }
@@ -113,7 +113,7 @@ fn extensions<'a>(
 }
 
 /// The host name in a server name list (RFC 6066 section 3).
-fn host(data: &mut Reader<'_>) -> Option<Vec<u8>> {
+fn host(data: &mut TlsReader<'_>) -> Option<Vec<u8>> {
     let mut names = data.vector16()?;
     while let (Some(kind), Some(name)) = (names.u8(), names.vector16()) {
         if kind == 0 {
@@ -124,7 +124,7 @@ fn host(data: &mut Reader<'_>) -> Option<Vec<u8>> {
 }
 
 /// Protocol names, separated by commas (RFC 7301).
-fn protocols(data: &mut Reader<'_>) -> Option<Vec<u8>> {
+fn protocols(data: &mut TlsReader<'_>) -> Option<Vec<u8>> {
     const BYTES_MAX: usize = 1024;
     let mut names = data.vector16()?;
     let mut text = Vec::new();
@@ -142,7 +142,7 @@ fn protocols(data: &mut Reader<'_>) -> Option<Vec<u8>> {
 }
 
 /// The highest of some versions.
-fn highest(mut versions: Reader<'_>) -> Option<u16> {
+fn highest(mut versions: TlsReader<'_>) -> Option<u16> {
     let mut highest = None;
     while let Some(version) = versions.u16() {
         // Drafts have their own high numbers.

@@ -3,7 +3,7 @@
 
 use wire::Timestamp;
 
-use crate::Span;
+use crate::MessageSpan;
 
 /// Length of the message header: type and length.
 const HEAD: usize = 4;
@@ -20,9 +20,9 @@ pub mod kind {
 
 /// A complete message, as far as it was captured.
 #[derive(Clone, Copy, Debug)]
-pub struct Message {
+pub struct TlsHandshakeMessage {
     pub kind: u8,
-    pub span: Span,
+    pub span: MessageSpan,
     /// Whether the arrival of its last byte is known.
     pub ended: bool,
     /// Bytes of its body are missing or beyond the limit.
@@ -31,12 +31,12 @@ pub struct Message {
 
 /// The messages of one direction.
 #[derive(Debug, Default)]
-pub struct Collector {
+pub struct TlsMessageCollector {
     head: [u8; HEAD],
     held: usize,
     /// Remaining bytes of the body.
     left: usize,
-    span: Option<Span>,
+    span: Option<MessageSpan>,
     /// The last byte so far was captured.
     seen: bool,
     cut: bool,
@@ -45,7 +45,7 @@ pub struct Collector {
     lost: bool,
 }
 
-impl Collector {
+impl TlsMessageCollector {
     /// Whether message boundaries are lost.
     pub fn is_lost(&self) -> bool {
         self.lost
@@ -62,12 +62,12 @@ impl Collector {
     }
 
     /// Adds bytes. Returns the number used, and the message that they complete.
-    pub fn feed(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Option<Message>) {
+    pub fn feed(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Option<TlsHandshakeMessage>) {
         if self.lost || bytes.is_empty() {
             return (bytes.len(), None);
         }
         self.begin();
-        self.span.get_or_insert(Span::at(ts)).extend(ts);
+        self.span.get_or_insert(MessageSpan::at(ts)).extend(ts);
         self.seen = true;
         let n = bytes.len().min(HEAD - self.held);
         self.head[self.held..self.held + n].copy_from_slice(&bytes[..n]);
@@ -91,7 +91,7 @@ impl Collector {
     }
 
     /// Skips `missing` bytes. Returns the message that ends with them.
-    pub fn gap(&mut self, missing: usize) -> Option<Message> {
+    pub fn gap(&mut self, missing: usize) -> Option<TlsHandshakeMessage> {
         self.begin();
         if self.lost || self.held < HEAD || missing > self.left {
             self.lost = true;
@@ -104,7 +104,7 @@ impl Collector {
     }
 
     /// Ends the message in progress early.
-    pub fn break_off(&mut self) -> Option<Message> {
+    pub fn break_off(&mut self) -> Option<TlsHandshakeMessage> {
         if self.lost || self.held < HEAD {
             return None;
         }
@@ -121,12 +121,12 @@ impl Collector {
         }
     }
 
-    fn end(&mut self) -> Option<Message> {
+    fn end(&mut self) -> Option<TlsHandshakeMessage> {
         if self.left > 0 {
             return None;
         }
         let span = self.span.take()?;
         self.held = 0;
-        Some(Message { kind: self.head[0], span, ended: self.seen, cut: self.cut })
+        Some(TlsHandshakeMessage { kind: self.head[0], span, ended: self.seen, cut: self.cut })
     }
 }

@@ -2,9 +2,9 @@
 
 /// Remaining bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a>(pub &'a [u8]);
+pub struct TlsReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> TlsReader<'a> {
     /// The next `n` bytes.
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(n)?;
@@ -25,15 +25,15 @@ impl<'a> Reader<'a> {
     }
 
     /// A vector with a one-byte length.
-    pub fn vector8(&mut self) -> Option<Reader<'a>> {
+    pub fn vector8(&mut self) -> Option<TlsReader<'a>> {
         let length = self.u8()?;
-        self.take(length.into()).map(Reader)
+        self.take(length.into()).map(TlsReader)
     }
 
     /// A vector with a two-byte length.
-    pub fn vector16(&mut self) -> Option<Reader<'a>> {
+    pub fn vector16(&mut self) -> Option<TlsReader<'a>> {
         let length = self.u16()?;
-        self.take(length.into()).map(Reader)
+        self.take(length.into()).map(TlsReader)
     }
 
     pub fn is_empty(self) -> bool {

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use wire::IpProtocol;
 
-use super::lane::kind as record;
+use super::byte_stream::kind as record;
 use super::messages::kind;
 use super::*;
-use crate::dialogue::Dialogue;
-use crate::{Probe, ProbeContext};
+use crate::dialogue::ParserDialogue;
+use crate::{ProbeContext, ProbeResult};
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
@@ -102,8 +102,8 @@ fn alert(level: u8, description: u8) -> Vec<u8> {
     record_of(record::ALERT, &[level, description])
 }
 
-fn talk() -> Dialogue {
-    Dialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
+fn talk() -> ParserDialogue {
+    ParserDialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
 }
 
 /// A full handshake of TLS 1.2, direction by direction.
@@ -118,7 +118,7 @@ fn full13() -> Vec<(Direction, Vec<u8>)> {
     vec![(C, client_hello()), (S, greeting), (C, [change(), data(69)].concat()), (C, data(500))]
 }
 
-fn said(messages: &[(Direction, Vec<u8>)]) -> Dialogue {
+fn said(messages: &[(Direction, Vec<u8>)]) -> ParserDialogue {
     let mut talk = talk();
     for (direction, bytes) in messages {
         talk.bytes(*direction, bytes);
@@ -159,7 +159,7 @@ fn all_of_the_fields() {
         "certificate_not_after",
         "response_time_ns",
     ];
-    let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, fields);
+    let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
     for (direction, bytes) in full12() {
         talk.bytes(direction, &bytes);
     }
@@ -191,7 +191,7 @@ fn a_server_that_asks_again() {
     let messages =
         [(C, client_hello()), (S, retry), (C, again), (S, hello13(&[])), (S, data(900)), (C, data(69))];
     check(&messages, &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 5000 exact"]);
-    let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, &["hello_retry", "response_time_ns"]);
+    let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["hello_retry", "response_time_ns"]);
     for (direction, bytes) in &messages {
         talk.bytes(*direction, bytes);
     }
@@ -302,12 +302,12 @@ fn what_is_recognised() {
     };
     let hello = client_hello();
     for n in 1..11 {
-        check(&hello[..n], Probe::NeedMore);
+        check(&hello[..n], ProbeResult::NeedMore);
     }
-    check(&hello[..11], Probe::Request);
-    check(&hello, Probe::Request);
-    check(&hello12(), Probe::Response);
-    check(&record_of(record::HANDSHAKE, &hello[5..8]), Probe::Request);
+    check(&hello[..11], ProbeResult::Request);
+    check(&hello, ProbeResult::Request);
+    check(&hello12(), ProbeResult::Response);
+    check(&record_of(record::HANDSHAKE, &hello[5..8]), ProbeResult::Request);
     for other in [
         data(50),
         alert(2, 40),
@@ -316,7 +316,7 @@ fn what_is_recognised() {
         vec![22, 3, 9],
         vec![22, 3, 1, 0, 0],
     ] {
-        check(&other, Probe::NotForUs);
+        check(&other, ProbeResult::NotForUs);
     }
 }
 
@@ -329,7 +329,7 @@ proptest! {
     ) {
         let messages = if tls13 { full13() } else { full12() };
         let told = |sizes: &[usize]| {
-            let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, &[&FIELDS[..6], &["certificate_names", "quality"]].concat());
+            let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &[&FIELDS[..6], &["certificate_names", "quality"]].concat());
             let mut sizes = sizes.iter().cycle();
             for (i, (direction, bytes)) in messages.iter().enumerate() {
                 let (from, to) = match hole {

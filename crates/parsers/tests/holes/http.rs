@@ -1,16 +1,16 @@
 //! HTTP: requests with and without bodies, in both framings.
 
 use parsers::http;
-use testkit::Rng;
+use testkit::SeededRng;
 
 use crate::talk::{Script, text};
 
-pub fn script(rng: &mut Rng) -> Script {
+pub fn script(rng: &mut SeededRng) -> Script {
     let turns = (0..3 + rng.below(20)).map(|i| (request(rng, i), response(rng))).collect();
     Script::in_turns(&http::PROTOCOL, http::schema(), None, turns)
 }
 
-fn request(rng: &mut Rng, i: u64) -> Vec<u8> {
+fn request(rng: &mut SeededRng, i: u64) -> Vec<u8> {
     let (path, agent) = (rng.below(60), rng.below(80));
     let head = format!(
         "/{}/{i}?{} HTTP/1.1\r\nHost: {}.example\r\nUser-Agent: {}\r\n",
@@ -25,7 +25,7 @@ fn request(rng: &mut Rng, i: u64) -> Vec<u8> {
     }
 }
 
-fn response(rng: &mut Rng) -> Vec<u8> {
+fn response(rng: &mut SeededRng) -> Vec<u8> {
     let (status, kind) = (["200 OK", "404 Not Found", "500 Oh"][rng.below(3) as usize], text(rng, 8));
     match rng.below(8) {
         0 => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
@@ -33,7 +33,7 @@ fn response(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-fn with_body(rng: &mut Rng, head: String) -> Vec<u8> {
+fn with_body(rng: &mut SeededRng, head: String) -> Vec<u8> {
     let len = rng.below(3) * rng.below(1500);
     let body = text(rng, len);
     match rng.below(2) {

@@ -12,12 +12,12 @@ mod talk;
 
 use parsers::Direction;
 use talk::{Damage, Script, Side};
-use testkit::Rng;
+use testkit::SeededRng;
 
 /// Dialogues of each kind.
 const SEEDS: u64 = 400;
 
-fn any_damage(rng: &mut Rng) -> Damage {
+fn any_damage(rng: &mut SeededRng) -> Damage {
     let share = [0.01, 0.05, 0.2][rng.below(3) as usize];
     match rng.below(4) {
         0 => Damage::Cut(20 + rng.below(180) as usize),
@@ -27,9 +27,9 @@ fn any_damage(rng: &mut Rng) -> Damage {
     }
 }
 
-fn check(script: fn(&mut Rng) -> Script, damage: fn(&mut Rng) -> Damage) {
+fn check(script: fn(&mut SeededRng) -> Script, damage: fn(&mut SeededRng) -> Damage) {
     for seed in 0..SEEDS {
-        let mut rng = Rng::new(seed);
+        let mut rng = SeededRng::new(seed);
         let (script, damage) = (script(&mut rng), damage(&mut rng));
         if let Err(why) = talk::check(&script, damage, &mut rng) {
             panic!("seed {seed}, {damage:?}: {why}");
@@ -75,7 +75,7 @@ fn nfs_files_that_hold_rpc() {
 #[test]
 fn nfs_captured_in_another_order() {
     for seed in 0..SEEDS {
-        let mut rng = Rng::new(seed);
+        let mut rng = SeededRng::new(seed);
         let ns = rng.below(5_000) as i64 * 1000;
         let (script, side) = match seed % 3 {
             0 => (nfs::script(&mut rng), Direction::ServerToClient),

@@ -1,16 +1,16 @@
 //! memcached: the text protocol with its meta commands.
 
 use parsers::memcached;
-use testkit::Rng;
+use testkit::SeededRng;
 
 use crate::talk::{Script, text};
 
-pub fn script(rng: &mut Rng) -> Script {
+pub fn script(rng: &mut SeededRng) -> Script {
     let turns = (0..3 + rng.below(30)).map(|_| turn(rng)).collect();
     Script::in_turns(&memcached::PROTOCOL, memcached::schema(), None, turns)
 }
 
-fn turn(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
+fn turn(rng: &mut SeededRng) -> (Vec<u8>, Vec<u8>) {
     let len = 3 + rng.below(60);
     let key = text(rng, len);
     let len = rng.below(3) * rng.below(900);
@@ -32,7 +32,7 @@ fn turn(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     (question.into_bytes(), answer.into_bytes())
 }
 
-fn get(rng: &mut Rng) -> (String, String) {
+fn get(rng: &mut SeededRng) -> (String, String) {
     let keys: Vec<_> = (0..1 + rng.below(4)).map(|i| format!("{}{i}", text(rng, 5))).collect();
     let mut answer = String::new();
     for key in &keys {

@@ -1,7 +1,7 @@
 //! MySQL: a login, text and prepared statements, other databases, and other users.
 
 use parsers::mysql;
-use testkit::Rng;
+use testkit::SeededRng;
 use testkit::mysql::{greeting, packet};
 
 use crate::talk::{Script, text};
@@ -12,7 +12,7 @@ const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 const EOF: &[u8] = &[0xfe, 0, 0, 2, 0];
 const ERROR: &[u8] = b"\xff\x7a\x04#42S02no such table";
 
-pub fn script(rng: &mut Rng) -> Script {
+pub fn script(rng: &mut SeededRng) -> Script {
     let mut turns = vec![(login(rng), packet(2, OK))];
     for i in 0..2 + rng.below(20) {
         turn(rng, i as u32, &mut turns);
@@ -20,7 +20,7 @@ pub fn script(rng: &mut Rng) -> Script {
     Script::in_turns(&mysql::PROTOCOL, mysql::schema(), Some(greeting(CAPABILITIES)), turns)
 }
 
-fn turn(rng: &mut Rng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+fn turn(rng: &mut SeededRng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
     let len = rng.below(3) * rng.below(1500);
     let sql = format!("SELECT a, b FROM t{i} WHERE c = '{}' AND d = {i}", text(rng, len));
     let answer = if rng.chance(0.1) { packet(1, ERROR) } else { rows(rng) };
@@ -48,7 +48,7 @@ fn turn(rng: &mut Rng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
     }
 }
 
-fn rows(rng: &mut Rng) -> Vec<u8> {
+fn rows(rng: &mut SeededRng) -> Vec<u8> {
     let mut payloads =
         vec![vec![2], b"\x03def\x04shop\x01t".to_vec(), b"\x03def\x04shop\x01u".to_vec(), EOF.to_vec()];
     for _ in 0..rng.below(12) {
@@ -64,7 +64,7 @@ fn command(code: u8, rest: &[u8]) -> Vec<u8> {
     packet(0, [&[code], rest].concat())
 }
 
-fn login(rng: &mut Rng) -> Vec<u8> {
+fn login(rng: &mut SeededRng) -> Vec<u8> {
     let mut p = CAPABILITIES.to_le_bytes().to_vec();
     p.extend([0, 0, 0, 1, 45]);
     p.extend([0; 23]);

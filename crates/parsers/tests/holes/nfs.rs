@@ -2,26 +2,26 @@
 
 use parsers::Direction::{ClientToServer, ServerToClient};
 use parsers::nfs;
-use testkit::{Rng, Xdr};
+use testkit::{SeededRng, XdrWriter};
 
 use crate::talk::{Say, Script, text};
 
 /// Calls with unique numbers.
-pub fn script(rng: &mut Rng) -> Script {
+pub fn script(rng: &mut SeededRng) -> Script {
     with_numbers(rng, u32::MAX, false)
 }
 
 /// Calls with numbers that are soon reused.
-pub fn script_with_few_numbers(rng: &mut Rng) -> Script {
+pub fn script_with_few_numbers(rng: &mut SeededRng) -> Script {
     with_numbers(rng, 20, false)
 }
 
 /// Files and names that contain RPC messages.
-pub fn script_of_rpc_in_files(rng: &mut Rng) -> Script {
+pub fn script_of_rpc_in_files(rng: &mut SeededRng) -> Script {
     with_numbers(rng, u32::MAX, true)
 }
 
-fn with_numbers(rng: &mut Rng, xids: u32, has_rpc: bool) -> Script {
+fn with_numbers(rng: &mut SeededRng, xids: u32, has_rpc: bool) -> Script {
     let ahead = 1 + rng.below(12) as usize;
     let n = 5 + rng.below(40) as usize;
     let (mut says, mut asked, mut xid) = (Vec::new(), 0, 0);
@@ -46,18 +46,18 @@ fn with_numbers(rng: &mut Rng, xids: u32, has_rpc: bool) -> Script {
     Script { protocol, schema, says, unchecked: &["path"], begins_known: true }
 }
 
-fn call(xid: u32, procedure: u32) -> Xdr {
-    let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-    Xdr::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+fn call(xid: u32, procedure: u32) -> XdrWriter {
+    let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+    XdrWriter::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
 }
 
-fn reply(xid: u32) -> Xdr {
-    Xdr::default().words(&[xid, 1, 0, 0, 0, 0])
+fn reply(xid: u32) -> XdrWriter {
+    XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0])
 }
 
 /// Records of calls and replies, as one stream or with gaps between them, also nested; some with marks that claim too
 /// much data. Their numbers differ from those of the dialogue.
-fn rpc(rng: &mut Rng, depth: u32) -> Vec<u8> {
+fn rpc(rng: &mut SeededRng, depth: u32) -> Vec<u8> {
     let mut stream = vec![b'x'; 4 * rng.below(20) as usize];
     let (between, lies) = (rng.below(2) * 70, rng.chance(0.2));
     for _ in 0..rng.below(if depth == 0 { 40 } else { 5 }) {
@@ -89,7 +89,7 @@ fn rpc(rng: &mut Rng, depth: u32) -> Vec<u8> {
     stream
 }
 
-fn turn(rng: &mut Rng, xid: u32, i: usize, has_rpc: bool) -> (Vec<u8>, Vec<u8>) {
+fn turn(rng: &mut SeededRng, xid: u32, i: usize, has_rpc: bool) -> (Vec<u8>, Vec<u8>) {
     let call = |procedure| call(xid, procedure);
     let reply = reply(xid);
     let file = format!("FILE{i}");

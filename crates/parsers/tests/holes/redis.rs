@@ -1,16 +1,16 @@
 //! Redis: strings, lists, subscriptions, and push messages of the server.
 
 use parsers::redis;
-use testkit::Rng;
+use testkit::SeededRng;
 
 use crate::talk::{Script, text};
 
-pub fn script(rng: &mut Rng) -> Script {
+pub fn script(rng: &mut SeededRng) -> Script {
     let turns = (0..3 + rng.below(30)).map(|_| turn(rng)).collect();
     Script::in_turns(&redis::PROTOCOL, redis::schema(), None, turns)
 }
 
-fn turn(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
+fn turn(rng: &mut SeededRng) -> (Vec<u8>, Vec<u8>) {
     let len = 3 + rng.below(60);
     let key = text(rng, len);
     let len = rng.below(4) * rng.below(900);

@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::Array;
-use flow::Place;
-use parsers::{Counters, Direction, FlowContext, Gap, Output, Protocol, StreamParser, Tap};
-use testkit::Rng;
+use flow::StreamPlace;
+use parsers::{
+    Direction, FlowContext, ParserCounters, ParserOutput, ParserSubscription, ProtocolDefinition, StreamGap,
+    StreamParser,
+};
+use testkit::SeededRng;
 use tuple::{Batch, DataType, FieldId, Schema, TupleWriter, common};
 use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
@@ -14,7 +17,7 @@ use Direction::{ClientToServer, ServerToClient};
 
 /// A dialogue.
 pub struct Script {
-    pub protocol: &'static Protocol,
+    pub protocol: &'static ProtocolDefinition,
     pub schema: Schema,
     /// Messages in order, with the number of their transaction.
     pub says: Vec<Say>,
@@ -34,7 +37,7 @@ pub struct Say {
 impl Script {
     /// Consecutive requests, each with its response.
     pub fn in_turns(
-        protocol: &'static Protocol,
+        protocol: &'static ProtocolDefinition,
         schema: Schema,
         greeting: Option<Vec<u8>>,
         turns: Vec<(Vec<u8>, Vec<u8>)>,
@@ -75,7 +78,7 @@ struct Segment<'a> {
     transaction: Option<usize>,
     first: bool,
     bytes: &'a [u8],
-    place: Place,
+    place: StreamPlace,
     ts: Timestamp,
     seen: usize,
 }
@@ -88,7 +91,7 @@ struct Row {
 }
 
 /// Plays `script` complete and damaged, and compares the tuples.
-pub fn check(script: &Script, damage: Damage, rng: &mut Rng) -> Result<(), String> {
+pub fn check(script: &Script, damage: Damage, rng: &mut SeededRng) -> Result<(), String> {
     let mut segments = segments(script, rng);
     let whole = play(script, &segments);
     if let Some(row) = whole.iter().find(|row| row.quality != "exact") {
@@ -129,7 +132,7 @@ pub fn check(script: &Script, damage: Damage, rng: &mut Rng) -> Result<(), Strin
 
 /// Plays `script` with one side's clock shifted by `ns`, so that its packets are too early or too late in the file: all
 /// values except times between the sides must be unchanged.
-pub fn check_skewed(script: &Script, side: Direction, ns: i64, rng: &mut Rng) -> Result<(), String> {
+pub fn check_skewed(script: &Script, side: Direction, ns: i64, rng: &mut SeededRng) -> Result<(), String> {
     let mut segments = segments(script, rng);
     let whole = play(script, &segments);
     segments.iter_mut().filter(|s| s.direction == side).for_each(|s| s.ts = s.ts.plus(ns));
@@ -195,7 +198,7 @@ fn tell(segments: &[Segment<'_>], transaction: usize) -> String {
     segments.iter().filter(near).map(tell).collect::<Vec<_>>().join("\n")
 }
 
-fn segments<'a>(script: &'a Script, rng: &mut Rng) -> Vec<Segment<'a>> {
+fn segments<'a>(script: &'a Script, rng: &mut SeededRng) -> Vec<Segment<'a>> {
     let mut said = [rng.next_u64() as u32, u32::MAX - 3000].map(TcpSeq);
     let mut ts = 1_000_000_000;
     let mut segments = Vec::new();
@@ -207,7 +210,7 @@ fn segments<'a>(script: &'a Script, rng: &mut Rng) -> Vec<Segment<'a>> {
                 ClientToServer => [0, 1],
                 ServerToClient => [1, 0],
             };
-            let place = Place { seq: said[mine], ack: Some(said[other]) };
+            let place = StreamPlace { seq: said[mine], ack: Some(said[other]) };
             said[mine] = said[mine].plus(bytes.len() as u32);
             segments.push(Segment {
                 direction: say.direction,
@@ -226,8 +229,8 @@ fn segments<'a>(script: &'a Script, rng: &mut Rng) -> Vec<Segment<'a>> {
 /// A running parser.
 struct Player {
     parser: Box<dyn StreamParser>,
-    taps: Vec<Tap>,
-    counters: Counters,
+    taps: Vec<ParserSubscription>,
+    counters: ParserCounters,
     flow: FlowContext,
     /// Start and length of each direction's gap.
     missing: [Option<(TcpSeq, u64)>; 2],
@@ -239,8 +242,8 @@ fn play(script: &Script, segments: &[Segment<'_>]) -> Vec<Row> {
     let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
     let mut player = Player {
         parser: (script.protocol.start)(),
-        taps: vec![Tap::new(0, TupleWriter::new(schema, &wanted))],
-        counters: Counters::default(),
+        taps: vec![ParserSubscription::new(0, TupleWriter::new(schema, &wanted))],
+        counters: ParserCounters::default(),
         flow: FlowContext {
             id: 1,
             client: end(1, 40000),
@@ -284,10 +287,10 @@ impl Player {
             self.show_gap(other, s.ts);
         }
         let (bytes, cut) = s.bytes.split_at(s.seen);
-        let piece = parsers::Segment { bytes, ts: s.ts, place: s.place };
+        let piece = parsers::StreamSegment { bytes, ts: s.ts, place: s.place };
         self.act(s.ts, |parser, out| parser.on_bytes(s.direction, piece, out));
         if !cut.is_empty() {
-            let gap = Gap { seq: piece.end(), len: cut.len() as u64, ts: s.ts };
+            let gap = StreamGap { seq: piece.end(), len: cut.len() as u64, ts: s.ts };
             self.act(s.ts, |parser, out| parser.on_gap(s.direction, gap, out));
         }
     }
@@ -295,12 +298,12 @@ impl Player {
     fn show_gap(&mut self, direction: Direction, ts: Timestamp) {
         let missing = &mut self.missing[usize::from(direction == ServerToClient)];
         if let Some((seq, len)) = missing.take() {
-            self.act(ts, |parser, out| parser.on_gap(direction, Gap { seq, len, ts }, out));
+            self.act(ts, |parser, out| parser.on_gap(direction, StreamGap { seq, len, ts }, out));
         }
     }
 
-    fn act(&mut self, now: Timestamp, act: impl FnOnce(&mut dyn StreamParser, &mut Output<'_>)) {
-        let mut out = Output::new(&self.flow, now, &mut self.counters, &mut self.taps);
+    fn act(&mut self, now: Timestamp, act: impl FnOnce(&mut dyn StreamParser, &mut ParserOutput<'_>)) {
+        let mut out = ParserOutput::new(&self.flow, now, &mut self.counters, &mut self.taps);
         act(self.parser.as_mut(), &mut out);
     }
 }
@@ -330,6 +333,6 @@ fn show(batch: &Batch, id: FieldId, row: usize) -> Option<String> {
 }
 
 /// A text of `len` random letters.
-pub fn text(rng: &mut Rng, len: u64) -> String {
+pub fn text(rng: &mut SeededRng, len: u64) -> String {
     (0..len).map(|_| char::from(b'a' + rng.below(26) as u8)).collect()
 }

@@ -4,30 +4,30 @@
 use std::sync::Arc;
 
 use tuple::redact::{HASH, PATH};
-use tuple::{DataType, Field, Fold, Redact, Schema, Unit};
+use tuple::{DataType, Field, RedactionRule, Schema, TextFold, Unit};
 
+use super::column_names::{ColumnNames, ColumnPlaces};
+use super::enum_words::EnumWord;
 use super::expression::{read_value, value};
-use super::form;
-use super::places::{Names, Places};
-use super::refused::{Lacks, shortened};
-use super::words::Word;
-use crate::expr::{Column, Computed, Expr};
+use super::proto;
+use super::refusal::{UnmetRequirements, shortened};
+use crate::expr::{Column, ComputedField, Expr};
 
 /// Maximum computed columns of a plan, and of the selection of each pipeline.
 pub const COMPUTED_MAX: usize = 1024;
 
 /// Encodes the list.
-pub fn computed(list: &[Computed], names: Names<'_>) -> Vec<form::Computed> {
-    let one = |computed: &Computed| form::Computed {
+pub fn computed(list: &[ComputedField], names: ColumnNames<'_>) -> Vec<proto::ComputedProto> {
+    let one = |computed: &ComputedField| proto::ComputedProto {
         name: computed.field.name.to_string(),
         data_type: computed.field.data_type.word().to_owned(),
         unit: computed.field.unit.word().to_owned(),
         doc: computed.field.doc.to_string(),
         fold: match &computed.field.redact {
-            Redact::Keep => None,
-            Redact::Fold(fold) => Some(fold.name.to_owned()),
+            RedactionRule::Keep => None,
+            RedactionRule::Fold(fold) => Some(fold.name.to_owned()),
             // No query creates such a column; the whole text is hashed.
-            Redact::Where(..) => Some(HASH.name.to_owned()),
+            RedactionRule::Where(..) => Some(HASH.name.to_owned()),
         },
         text: computed.text.clone(),
         value: Some(value(&computed.expr, names)),
@@ -37,13 +37,13 @@ pub fn computed(list: &[Computed], names: Names<'_>) -> Vec<form::Computed> {
 
 /// Decodes a list; `field` returns the field of a column that is not computed.
 pub fn read_computed(
-    sent: &[form::Computed],
-    places: Places<'_>,
+    sent: &[proto::ComputedProto],
+    places: ColumnPlaces<'_>,
     field: &dyn Fn(Column) -> Option<Field>,
-    lacks: &mut Lacks,
-) -> Option<Vec<Computed>> {
+    lacks: &mut UnmetRequirements,
+) -> Option<Vec<ComputedField>> {
     lacks.at_most("computed columns", sent.len(), COMPUTED_MAX)?;
-    let mut read: Vec<Option<Computed>> = Vec::new();
+    let mut read: Vec<Option<ComputedField>> = Vec::new();
     for one in sent {
         let computed = {
             let known = |column: Column| match column.computed_place() {
@@ -58,11 +58,11 @@ pub fn read_computed(
 }
 
 fn read_one(
-    sent: &form::Computed,
-    places: Places<'_>,
+    sent: &proto::ComputedProto,
+    places: ColumnPlaces<'_>,
     field: &dyn Fn(Column) -> Option<Field>,
-    lacks: &mut Lacks,
-) -> Option<Computed> {
+    lacks: &mut UnmetRequirements,
+) -> Option<ComputedField> {
     let (data_type, unit) = (DataType::read(&sent.data_type, lacks), Unit::read(&sent.unit, lacks));
     let expr = match lacks.required(&sent.value, "what a column is computed of") {
         Some(value) => read_value(value, places, lacks)?,
@@ -70,10 +70,10 @@ fn read_one(
     };
     let redact = match &sent.fold {
         Some(name) => match fold(name, &expr, field) {
-            Some(fold) => Redact::Fold(fold),
+            Some(fold) => RedactionRule::Fold(fold),
             None => return lacks.word("fold", &shortened(name)),
         },
-        None => Redact::Keep,
+        None => RedactionRule::Keep,
     };
     let field = Field {
         name: sent.name.clone().into(),
@@ -82,17 +82,17 @@ fn read_one(
         doc: sent.doc.clone().into(),
         redact,
     };
-    Some(Computed { field, text: sent.text.clone(), expr })
+    Some(ComputedField { field, text: sent.text.clone(), expr })
 }
 
 /// Methods of two parsers may share a name: only that of the renamed column is accepted.
-fn fold(name: &str, expr: &Expr, field: &dyn Fn(Column) -> Option<Field>) -> Option<Fold> {
+fn fold(name: &str, expr: &Expr, field: &dyn Fn(Column) -> Option<Field>) -> Option<TextFold> {
     let repeated = match expr {
         Expr::Column(column) => field(*column).map(|field| field.redact),
         _ => None,
     };
     match repeated {
-        Some(Redact::Fold(fold)) if fold.name == name => Some(fold),
+        Some(RedactionRule::Fold(fold)) if fold.name == name => Some(fold),
         _ => [HASH, PATH].into_iter().find(|fold| fold.name == name),
     }
 }

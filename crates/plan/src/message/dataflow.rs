@@ -4,30 +4,31 @@ use std::sync::Arc;
 
 use tuple::Schema;
 
+use super::column_names::{ColumnNames, ColumnPlaces};
 use super::computed::{computed, field_of, read_computed};
+use super::enum_words::EnumWord;
 use super::expression::{condition, read_condition};
-use super::form;
 use super::pipeline::{PIPELINES_MAX, pipeline, read_pipeline};
-use super::places::{Names, Places};
-use super::refused::Lacks;
-use super::schemas::{INPUTS_MAX, Registry, read_columns, sent, sent_columns};
-use super::words::Word;
-use crate::dataflow::{Dataflow, Direction, Input, RawRows};
+use super::proto;
+use super::refusal::UnmetRequirements;
+use super::schemas::{INPUTS_MAX, SchemaCatalog, read_columns, sent, sent_columns};
+use crate::dataflow::{Dataflow, DataflowInput, RawRows, SortDirection};
 use crate::expr::{Column, Predicate};
 
 /// Maximum selected columns, and maximum sort keys.
 pub const LISTED_MAX: usize = 4096;
 
 /// Encodes a dataflow.
-pub fn dataflow(of: &Dataflow) -> form::Dataflow {
-    let names = Names::Inputs(&of.inputs);
-    let input = |input: &Input| form::Input {
+pub fn dataflow(of: &Dataflow) -> proto::DataflowProto {
+    let names = ColumnNames::Inputs(&of.inputs);
+    let input = |input: &DataflowInput| proto::InputProto {
         schema: Some(sent(&input.schema)),
         columns: sent_columns(&input.schema, &input.columns),
         filter: input.filter.as_ref().map(|filter| condition(filter, names)),
     };
-    let columns = |list: &Vec<Column>| form::Columns { list: list.iter().map(|c| names.sent(*c)).collect() };
-    form::Dataflow {
+    let columns =
+        |list: &Vec<Column>| proto::ColumnsProto { list: list.iter().map(|c| names.sent(*c)).collect() };
+    proto::DataflowProto {
         inputs: of.inputs.iter().map(input).collect(),
         filter: of.filter.as_ref().map(|filter| condition(filter, names)),
         pipelines: of.pipelines.iter().map(|p| pipeline(p, names)).collect(),
@@ -38,21 +39,21 @@ pub fn dataflow(of: &Dataflow) -> form::Dataflow {
     }
 }
 
-fn key(column: Column, direction: Direction, names: Names<'_>) -> form::SortKey {
-    form::SortKey { column: Some(names.sent(column)), direction: direction.word().to_owned() }
+fn key(column: Column, direction: SortDirection, names: ColumnNames<'_>) -> proto::SortKeyProto {
+    proto::SortKeyProto { column: Some(names.sent(column)), direction: direction.word().to_owned() }
 }
 
 /// Decodes a dataflow.
 pub fn read_dataflow(
-    sent: &form::Dataflow,
-    registry: &mut Registry<'_>,
-    lacks: &mut Lacks,
+    sent: &proto::DataflowProto,
+    registry: &mut SchemaCatalog<'_>,
+    lacks: &mut UnmetRequirements,
 ) -> Option<Dataflow> {
     lacks.at_most("inputs", sent.inputs.len(), INPUTS_MAX)?;
     let schemas: Vec<Option<Arc<Schema>>> =
         sent.inputs.iter().map(|input| registry.read(input.schema.as_ref(), lacks)).collect();
-    let places = Places::Inputs(&schemas);
-    let inputs: Vec<Option<Input>> =
+    let places = ColumnPlaces::Inputs(&schemas);
+    let inputs: Vec<Option<DataflowInput>> =
         sent.inputs.iter().zip(&schemas).map(|(i, schema)| input(i, schema, places, lacks)).collect();
     let filter = optional(&sent.filter, places, lacks);
     let computed = read_computed(&sent.computed, places, &|column| field_of(&schemas, column), lacks);
@@ -74,9 +75,9 @@ pub fn read_dataflow(
 
 /// `None` if something is missing; `Some(None)` without a condition.
 pub fn optional(
-    sent: &Option<form::Expression>,
-    places: Places<'_>,
-    lacks: &mut Lacks,
+    sent: &Option<proto::ExpressionProto>,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
 ) -> Option<Option<Predicate>> {
     match sent {
         Some(sent) => read_condition(sent, places, lacks).map(Some),
@@ -85,18 +86,22 @@ pub fn optional(
 }
 
 fn input(
-    sent: &form::Input,
+    sent: &proto::InputProto,
     schema: &Option<Arc<Schema>>,
-    places: Places<'_>,
-    lacks: &mut Lacks,
-) -> Option<Input> {
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<DataflowInput> {
     let filter = optional(&sent.filter, places, lacks);
     let schema = schema.clone()?;
     let columns = read_columns(&schema, &sent.columns, lacks);
-    Some(Input { schema, columns: columns?, filter: filter? })
+    Some(DataflowInput { schema, columns: columns?, filter: filter? })
 }
 
-fn rows(sent: &form::Dataflow, places: Places<'_>, lacks: &mut Lacks) -> Option<RawRows> {
+fn rows(
+    sent: &proto::DataflowProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<RawRows> {
     let selected = sent.select.as_ref().map_or(0, |columns| columns.list.len());
     lacks.at_most("columns and keys", selected.max(sent.order.len()), LISTED_MAX)?;
     let select = sent.select.as_ref().map(|columns| {
@@ -113,7 +118,11 @@ fn rows(sent: &form::Dataflow, places: Places<'_>, lacks: &mut Lacks) -> Option<
     })
 }
 
-fn read_key(sent: &form::SortKey, places: Places<'_>, lacks: &mut Lacks) -> Option<(Column, Direction)> {
-    let direction = Direction::read(&sent.direction, lacks);
+fn read_key(
+    sent: &proto::SortKeyProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<(Column, SortDirection)> {
+    let direction = SortDirection::read(&sent.direction, lacks);
     Some((places.read(sent.column.as_ref(), lacks)?, direction?))
 }

@@ -3,56 +3,71 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::form;
-use super::places::{Names, Places};
-use super::refused::Lacks;
-use super::words::Word;
-use crate::expr::{Arithmetic, Case, Compare, Expr, Literal, Predicate, Regex, TextFunction};
+use super::column_names::{ColumnNames, ColumnPlaces};
+use super::enum_words::EnumWord;
+use super::proto;
+use super::refusal::UnmetRequirements;
+use crate::expr::{
+    ArithmeticOperator, CaseSensitivity, ComparisonOperator, Expr, Literal, Predicate, RegexPattern,
+    TextFunction,
+};
 
 /// Maximum nesting depth. A query has at most 64 levels of parentheses, each of which adds a few levels, and 256
 /// operators.
 pub const DEPTH_MAX: usize = 768;
-/// Maximum regular expressions in a plan; each may take [`Regex::BYTES_MAX`] while it is compiled.
+/// Maximum regular expressions in a plan; each may take [`RegexPattern::BYTES_MAX`] while it is compiled.
 pub const PATTERNS_MAX: usize = 1024;
 
 /// Encodes a condition.
-pub fn condition(predicate: &Predicate, names: Names<'_>) -> form::Expression {
-    let mut writer = Writer { names, steps: Vec::new() };
+pub fn condition(predicate: &Predicate, names: ColumnNames<'_>) -> proto::ExpressionProto {
+    let mut writer = ExpressionWriter { names, steps: Vec::new() };
     writer.condition(predicate);
-    form::Expression { steps: writer.steps }
+    proto::ExpressionProto { steps: writer.steps }
 }
 
 /// Encodes a value.
-pub fn value(expr: &Expr, names: Names<'_>) -> form::Expression {
-    let mut writer = Writer { names, steps: Vec::new() };
+pub fn value(expr: &Expr, names: ColumnNames<'_>) -> proto::ExpressionProto {
+    let mut writer = ExpressionWriter { names, steps: Vec::new() };
     writer.value(expr);
-    form::Expression { steps: writer.steps }
+    proto::ExpressionProto { steps: writer.steps }
 }
 
 /// Decodes a condition.
-pub fn read_condition(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Predicate> {
+pub fn read_condition(
+    sent: &proto::ExpressionProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<Predicate> {
     match read(sent, places, lacks)? {
-        Item::Condition(predicate) => Some(predicate),
-        Item::Value(_) => lacks.malformed("a value stands for a condition"),
+        StackItem::Condition(predicate) => Some(predicate),
+        StackItem::Value(_) => lacks.malformed("a value stands for a condition"),
     }
 }
 
 /// Decodes a value.
-pub fn read_value(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Expr> {
+pub fn read_value(
+    sent: &proto::ExpressionProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<Expr> {
     match read(sent, places, lacks)? {
-        Item::Value(expr) => Some(expr),
-        Item::Condition(_) => lacks.malformed("a condition stands for a value"),
+        StackItem::Value(expr) => Some(expr),
+        StackItem::Condition(_) => lacks.malformed("a condition stands for a value"),
     }
 }
 
-struct Writer<'a> {
-    names: Names<'a>,
-    steps: Vec<form::Step>,
+struct ExpressionWriter<'a> {
+    names: ColumnNames<'a>,
+    steps: Vec<proto::StepProto>,
 }
 
-impl Writer<'_> {
-    fn step(&mut self, name: &str, operands: usize) -> &mut form::Step {
-        let step = form::Step { name: name.to_owned(), operands: operands as u32, ..form::Step::default() };
+impl ExpressionWriter<'_> {
+    fn step(&mut self, name: &str, operands: usize) -> &mut proto::StepProto {
+        let step = proto::StepProto {
+            name: name.to_owned(),
+            operands: operands as u32,
+            ..proto::StepProto::default()
+        };
         self.steps.push(step);
         self.steps.last_mut().expect("a step was just added")
     }
@@ -144,7 +159,7 @@ impl Writer<'_> {
         }
     }
 
-    fn of(&mut self, of: &Expr, name: &str) -> &mut form::Step {
+    fn of(&mut self, of: &Expr, name: &str) -> &mut proto::StepProto {
         self.value(of);
         self.step(name, 1)
     }
@@ -156,30 +171,30 @@ impl Writer<'_> {
     }
 }
 
-fn cased(case: Case, sensitive: &'static str, ignored: &'static str) -> &'static str {
-    if case == Case::Sensitive { sensitive } else { ignored }
+fn cased(case: CaseSensitivity, sensitive: &'static str, ignored: &'static str) -> &'static str {
+    if case == CaseSensitivity::Sensitive { sensitive } else { ignored }
 }
 
-enum Item {
+enum StackItem {
     Condition(Predicate),
     Value(Expr),
 }
 
 /// The operands of a step, taken from the stack.
-struct Operands(std::vec::IntoIter<(Item, usize)>);
+struct StackOperands(std::vec::IntoIter<(StackItem, usize)>);
 
-impl Operands {
+impl StackOperands {
     fn condition(&mut self) -> Option<Predicate> {
         match self.0.next()?.0 {
-            Item::Condition(predicate) => Some(predicate),
-            Item::Value(_) => None,
+            StackItem::Condition(predicate) => Some(predicate),
+            StackItem::Value(_) => None,
         }
     }
 
     fn value(&mut self) -> Option<Box<Expr>> {
         match self.0.next()?.0 {
-            Item::Value(expr) => Some(Box::new(expr)),
-            Item::Condition(_) => None,
+            StackItem::Value(expr) => Some(Box::new(expr)),
+            StackItem::Condition(_) => None,
         }
     }
 
@@ -192,8 +207,12 @@ impl Operands {
     }
 }
 
-fn read(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Option<Item> {
-    let mut stack: Vec<(Item, usize)> = Vec::new();
+fn read(
+    sent: &proto::ExpressionProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<StackItem> {
+    let mut stack: Vec<(StackItem, usize)> = Vec::new();
     for step in &sent.steps {
         let operands = usize::try_from(step.operands).ok();
         let Some(rest) = operands.and_then(|operands| stack.len().checked_sub(operands)) else {
@@ -202,7 +221,7 @@ fn read(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Optio
         let taken = stack.split_off(rest);
         let depth = 1 + taken.iter().map(|(_, depth)| *depth).max().unwrap_or(0);
         lacks.at_most("expressions within expressions", depth, DEPTH_MAX)?;
-        stack.push((read_step(step, Operands(taken.into_iter()), places, lacks)?, depth));
+        stack.push((read_step(step, StackOperands(taken.into_iter()), places, lacks)?, depth));
     }
     match (stack.pop(), stack.is_empty()) {
         (Some((item, _)), true) => Some(item),
@@ -212,12 +231,12 @@ fn read(sent: &form::Expression, places: Places<'_>, lacks: &mut Lacks) -> Optio
 
 /// Evaluates a step; `None` if it is recorded in `lacks`.
 fn read_step(
-    step: &form::Step,
-    mut operands: Operands,
-    places: Places<'_>,
-    lacks: &mut Lacks,
-) -> Option<Item> {
-    let form::Step { name, column, literals, numbers, texts, .. } = step;
+    step: &proto::StepProto,
+    mut operands: StackOperands,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<StackItem> {
+    let proto::StepProto { name, column, literals, numbers, texts, .. } = step;
     let taken = operands.0.len();
     let column_read = match column {
         Some(column) => Some(places.read(Some(column), lacks)?),
@@ -229,7 +248,7 @@ fn read_step(
         Some(_) => None,
         None => match (&literals[..], &numbers[..], &texts[..]) {
             ([literal], [], []) if name == "literal" && taken == 0 => {
-                Some(Item::Value(Expr::Literal(literal.clone())))
+                Some(StackItem::Value(Expr::Literal(literal.clone())))
             }
             ([], numbers, texts) => of_operands(name, &mut operands, numbers, texts, lacks),
             _ => None,
@@ -247,42 +266,50 @@ fn of_column(
     column: crate::expr::Column,
     mut literals: Vec<Literal>,
     texts: &[String],
-    lacks: &mut Lacks,
-) -> Option<Item> {
+    lacks: &mut UnmetRequirements,
+) -> Option<StackItem> {
     let condition = match (name, literals.len(), texts) {
-        ("column", 0, []) => return Some(Item::Value(Expr::Column(column))),
+        ("column", 0, []) => return Some(StackItem::Value(Expr::Column(column))),
         ("is_null", 0, []) => Predicate::IsNull(column),
         ("in", _, []) => Predicate::In { column, literals },
-        ("like", 0, [pattern]) => Predicate::Like { column, pattern: pattern.clone(), case: Case::Sensitive },
-        ("ilike", 0, [pattern]) => Predicate::Like { column, pattern: pattern.clone(), case: Case::Ignored },
+        ("like", 0, [pattern]) => {
+            Predicate::Like { column, pattern: pattern.clone(), case: CaseSensitivity::Sensitive }
+        }
+        ("ilike", 0, [pattern]) => {
+            Predicate::Like { column, pattern: pattern.clone(), case: CaseSensitivity::Ignored }
+        }
         ("matches", 0, [pattern]) => {
-            Predicate::Matches { column, regex: regex(pattern, Case::Sensitive, lacks) }
+            Predicate::Matches { column, regex: regex(pattern, CaseSensitivity::Sensitive, lacks) }
         }
         ("imatches", 0, [pattern]) => {
-            Predicate::Matches { column, regex: regex(pattern, Case::Ignored, lacks) }
+            Predicate::Matches { column, regex: regex(pattern, CaseSensitivity::Ignored, lacks) }
         }
         (_, 1, []) => {
-            let op = Compare::of_word(name.strip_prefix("is_")?)?;
+            let op = ComparisonOperator::of_word(name.strip_prefix("is_")?)?;
             Predicate::Compare { column, op, literal: literals.pop()? }
         }
         _ => return None,
     };
-    Some(Item::Condition(condition))
+    Some(StackItem::Condition(condition))
 }
 
 fn of_operands(
     name: &str,
-    operands: &mut Operands,
+    operands: &mut StackOperands,
     numbers: &[i64],
     texts: &[String],
-    lacks: &mut Lacks,
-) -> Option<Item> {
+    lacks: &mut UnmetRequirements,
+) -> Option<StackItem> {
     use TextFunction::{Extract, Lower, Replace, Split, Upper, UrlQuery};
     let value = match (name, numbers, texts) {
-        ("and", [], []) => return operands.conditions().map(|parts| Item::Condition(Predicate::And(parts))),
-        ("or", [], []) => return operands.conditions().map(|parts| Item::Condition(Predicate::Or(parts))),
+        ("and", [], []) => {
+            return operands.conditions().map(|parts| StackItem::Condition(Predicate::And(parts)));
+        }
+        ("or", [], []) => {
+            return operands.conditions().map(|parts| StackItem::Condition(Predicate::Or(parts)));
+        }
         ("not", [], []) => {
-            return operands.condition().map(|inner| Item::Condition(Predicate::Not(Box::new(inner))));
+            return operands.condition().map(|inner| StackItem::Condition(Predicate::Not(Box::new(inner))));
         }
         ("null", [], []) => Expr::Null,
         ("test", [], []) => Expr::Test(Box::new(operands.condition()?)),
@@ -305,47 +332,47 @@ fn of_operands(
             let regex = regex(pattern, case_of(name), lacks);
             Expr::Text(operands.value()?, Replace(regex, with.clone()))
         }
-        (_, [], []) => match (Arithmetic::of_word(name), Compare::of_word(name)) {
+        (_, [], []) => match (ArithmeticOperator::of_word(name), ComparisonOperator::of_word(name)) {
             (Some(op), _) => Expr::Arithmetic(operands.value()?, op, operands.value()?),
             (_, Some(op)) => Expr::Compare(operands.value()?, op, operands.value()?),
             _ => return None,
         },
         _ => return None,
     };
-    Some(Item::Value(value))
+    Some(StackItem::Value(value))
 }
 
-fn case_of(name: &str) -> Case {
-    if name.starts_with('i') { Case::Ignored } else { Case::Sensitive }
+fn case_of(name: &str) -> CaseSensitivity {
+    if name.starts_with('i') { CaseSensitivity::Ignored } else { CaseSensitivity::Sensitive }
 }
 
 /// Compilation is postponed until the whole plan is decoded without errors.
-fn regex(pattern: &str, case: Case, lacks: &mut Lacks) -> Regex {
+fn regex(pattern: &str, case: CaseSensitivity, lacks: &mut UnmetRequirements) -> RegexPattern {
     lacks.patterns += 1;
     let _ = lacks.at_most("regular expressions", lacks.patterns, PATTERNS_MAX);
-    Regex { pattern: pattern.to_owned(), case }
+    RegexPattern { pattern: pattern.to_owned(), case }
 }
 
-fn literal(of: &Literal) -> form::Literal {
+fn literal(of: &Literal) -> proto::LiteralProto {
     let of = match of {
-        Literal::Bool(v) => form::LiteralOf::Bool(*v),
-        Literal::U64(v) => form::LiteralOf::U64(*v),
-        Literal::I64(v) => form::LiteralOf::I64(*v),
-        Literal::F64(v) => form::LiteralOf::F64(*v),
-        Literal::Text(v) => form::LiteralOf::Text(v.clone()),
-        Literal::Net(ip, prefix) => form::LiteralOf::Net(net(*ip, *prefix)),
+        Literal::Bool(v) => proto::LiteralKindProto::Bool(*v),
+        Literal::U64(v) => proto::LiteralKindProto::U64(*v),
+        Literal::I64(v) => proto::LiteralKindProto::I64(*v),
+        Literal::F64(v) => proto::LiteralKindProto::F64(*v),
+        Literal::Text(v) => proto::LiteralKindProto::Text(v.clone()),
+        Literal::Net(ip, prefix) => proto::LiteralKindProto::Net(net(*ip, *prefix)),
     };
-    form::Literal { of: Some(of) }
+    proto::LiteralProto { of: Some(of) }
 }
 
-fn read_literal(sent: &form::Literal, lacks: &mut Lacks) -> Option<Literal> {
+fn read_literal(sent: &proto::LiteralProto, lacks: &mut UnmetRequirements) -> Option<Literal> {
     Some(match sent.of.as_ref() {
-        Some(form::LiteralOf::Bool(v)) => Literal::Bool(*v),
-        Some(form::LiteralOf::U64(v)) => Literal::U64(*v),
-        Some(form::LiteralOf::I64(v)) => Literal::I64(*v),
-        Some(form::LiteralOf::F64(v)) => Literal::F64(*v),
-        Some(form::LiteralOf::Text(v)) => Literal::Text(v.clone()),
-        Some(form::LiteralOf::Net(v)) => {
+        Some(proto::LiteralKindProto::Bool(v)) => Literal::Bool(*v),
+        Some(proto::LiteralKindProto::U64(v)) => Literal::U64(*v),
+        Some(proto::LiteralKindProto::I64(v)) => Literal::I64(*v),
+        Some(proto::LiteralKindProto::F64(v)) => Literal::F64(*v),
+        Some(proto::LiteralKindProto::Text(v)) => Literal::Text(v.clone()),
+        Some(proto::LiteralKindProto::Net(v)) => {
             let (ip, prefix) = read_net(v, lacks)?;
             Literal::Net(ip, prefix)
         }
@@ -362,19 +389,19 @@ pub fn address(ip: IpAddr) -> Vec<u8> {
 }
 
 /// Decodes an address.
-pub fn read_address(bytes: &[u8], lacks: &mut Lacks) -> Option<IpAddr> {
+pub fn read_address(bytes: &[u8], lacks: &mut UnmetRequirements) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
     let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
     ip.ok().or_else(|| lacks.malformed("an address that is none"))
 }
 
 /// Encodes a network.
-pub fn net(ip: IpAddr, prefix: u8) -> form::Net {
-    form::Net { address: address(ip), prefix: prefix.into() }
+pub fn net(ip: IpAddr, prefix: u8) -> proto::NetProto {
+    proto::NetProto { address: address(ip), prefix: prefix.into() }
 }
 
 /// Decodes a network.
-pub fn read_net(sent: &form::Net, lacks: &mut Lacks) -> Option<(IpAddr, u8)> {
+pub fn read_net(sent: &proto::NetProto, lacks: &mut UnmetRequirements) -> Option<(IpAddr, u8)> {
     let ip = read_address(&sent.address, lacks)?;
     match u8::try_from(sent.prefix) {
         Ok(prefix) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => Some((ip, prefix)),

@@ -2,7 +2,7 @@
 //!
 //! Messages do not depend on positions of columns in schemas, on functions, or on statics: schemas, columns,
 //! operations, aggregates, types, and units are identified by name. A reader resolves every name in its own registry,
-//! or rejects the message with all missing items at once ([`Refused`]). An accepted plan is valid ([`crate::sound`]),
+//! or rejects the message with all missing items at once ([`MessageRefusal`]). An accepted plan is valid ([`crate::validate`]),
 //! so that no engine panics on it.
 //!
 //! **Versions.** [`FORM`] is the version known to a program; a message states the minimum version required of its
@@ -11,39 +11,39 @@
 //! change their meaning. New words (operations, aggregates, units, …) need neither: a reader that does not support
 //! one reports it.
 
-mod closing;
+mod column_names;
 mod computed;
 mod dataflow;
+mod enum_words;
 mod expression;
-mod form;
+mod final_report;
 mod monitor;
 mod order;
 mod pipeline;
-mod places;
 mod profile;
-mod refused;
+mod proto;
+mod refusal;
 mod schemas;
 mod selection;
-mod words;
 
 use std::sync::Arc;
 
 use prost::Message;
 use tuple::Schema;
 
-pub use closing::{CLOSING_BYTES_MAX, CLOSING_FORM, Closing, End, Fault};
 pub use computed::COMPUTED_MAX;
 pub use dataflow::LISTED_MAX;
 pub use expression::{DEPTH_MAX, PATTERNS_MAX};
+pub use final_report::{CLOSING_BYTES_MAX, CLOSING_FORM, InputFault, MonitorEndReason, MonitorFinalReport};
 pub use monitor::ADDRESSES_MAX;
-pub use order::{Capture, JobOrder, Key, ORDER_BYTES_MAX, ORDER_FORM};
+pub use order::{CaptureSpec, JobOrder, ORDER_BYTES_MAX, ORDER_FORM, RedactionKey};
 pub use pipeline::{PARTS_MAX, PIPELINES_MAX};
-pub use refused::{LACKS_MAX, Lack, Refused};
+pub use refusal::{LACKS_MAX, MessageRefusal, UnmetRequirement};
 pub use schemas::INPUTS_MAX;
 
-use self::refused::Lacks;
-use self::schemas::Registry;
-use crate::{Dataflow, Plan, Taps, sound};
+use self::refusal::UnmetRequirements;
+use self::schemas::SchemaCatalog;
+use crate::{Dataflow, Plan, TapSelection, validate};
 
 /// Format version of plans.
 pub const FORM: u32 = 1;
@@ -57,7 +57,7 @@ pub const BYTES_MAX: usize = 1 << 20;
 /// Encodes a plan. Messages with more than [`BYTES_MAX`] bytes are rejected by the reader.
 #[must_use]
 pub fn encode(plan: &Plan) -> Vec<u8> {
-    let message = form::Plan {
+    let message = proto::PlanProto {
         version: FORM,
         needs: needs(plan),
         query: plan.query.clone(),
@@ -74,7 +74,7 @@ pub fn bytes_of(dataflow: &Dataflow) -> Vec<u8> {
 }
 
 fn needs(plan: &Plan) -> Vec<String> {
-    let needs_taps = matches!(plan.monitor.taps, Taps::Client | Taps::Ends);
+    let needs_taps = matches!(plan.monitor.taps, TapSelection::Client | TapSelection::Ends);
     needs_taps.then(|| TAPS.to_owned()).into_iter().collect()
 }
 
@@ -82,24 +82,30 @@ fn needs(plan: &Plan) -> Vec<String> {
 ///
 /// # Errors
 /// If the message is invalid or requires features that this program lacks.
-pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<Plan, Refused> {
+pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<Plan, MessageRefusal> {
     if bytes.len() > BYTES_MAX {
-        return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: BYTES_MAX }] });
+        return Err(MessageRefusal {
+            lacks: vec![UnmetRequirement::TooMany { what: "bytes", max: BYTES_MAX }],
+        });
     }
-    let message = form::Plan::decode(bytes).map_err(|e| Refused::malformed(e.to_string()))?;
-    let mut lacks = Lacks::default();
-    let read = read(&message, &mut Registry::new(schemas), &mut lacks);
+    let message = proto::PlanProto::decode(bytes).map_err(|e| MessageRefusal::malformed(e.to_string()))?;
+    let mut lacks = UnmetRequirements::default();
+    let read = read(&message, &mut SchemaCatalog::new(schemas), &mut lacks);
     let plan = lacks.or(read)?;
-    match sound::check(&plan) {
+    match validate::check(&plan) {
         unsound if unsound.is_empty() => Ok(plan),
         unsound => {
-            let lacks = unsound.into_iter().take(LACKS_MAX).map(Lack::Malformed);
-            Err(Refused { lacks: lacks.collect() })
+            let lacks = unsound.into_iter().take(LACKS_MAX).map(UnmetRequirement::Malformed);
+            Err(MessageRefusal { lacks: lacks.collect() })
         }
     }
 }
 
-fn read(message: &form::Plan, registry: &mut Registry<'_>, lacks: &mut Lacks) -> Option<Plan> {
+fn read(
+    message: &proto::PlanProto,
+    registry: &mut SchemaCatalog<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<Plan> {
     lacks.head((message.version, &message.needs), (FORM, &FEATURES))?;
     let monitor = lacks.required(&message.monitor, "what monitors do");
     let monitor = monitor.and_then(|sent| monitor::read_monitor(sent, registry, lacks));

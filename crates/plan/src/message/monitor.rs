@@ -2,29 +2,29 @@
 
 use tuple::Schema;
 
+use super::enum_words::EnumWord;
 use super::expression::{net, read_net};
-use super::form;
-use super::refused::Lacks;
-use super::schemas::{INPUTS_MAX, Registry, read_columns, sent, sent_columns};
-use super::words::Word;
-use crate::monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
-use crate::taps::Taps;
+use super::proto;
+use super::refusal::UnmetRequirements;
+use super::schemas::{INPUTS_MAX, SchemaCatalog, read_columns, sent, sent_columns};
+use crate::monitor_spec::{AddressMatch, MonitorSpec, ParserUse, QueryLimit, SampleMode, TimeSpan};
+use crate::taps::TapSelection;
 
 /// Maximum endpoints in FROM, and in TO.
 pub const ADDRESSES_MAX: usize = 65_536;
 
 /// Encodes the specification of a monitor.
-pub fn monitor(spec: &MonitorSpec) -> form::Monitor {
+pub fn monitor(spec: &MonitorSpec) -> proto::MonitorSpecProto {
     let (sample, fraction) = match spec.sample {
-        Sample::All => ("all", None),
-        Sample::Auto => ("auto", None),
-        Sample::Fraction(share) => ("fraction", Some(share)),
+        SampleMode::All => ("all", None),
+        SampleMode::Auto => ("auto", None),
+        SampleMode::Fraction(share) => ("fraction", Some(share)),
     };
     let parser = |parser: &ParserUse| {
         let schema: &Schema = &parser.schema;
-        form::ParserUse { schema: Some(sent(schema)), columns: sent_columns(schema, &parser.columns) }
+        proto::ParserUseProto { schema: Some(sent(schema)), columns: sent_columns(schema, &parser.columns) }
     };
-    form::Monitor {
+    proto::MonitorSpecProto {
         parsers: spec.parsers.iter().map(parser).collect(),
         clients: spec.clients.iter().map(address).collect(),
         servers: spec.servers.iter().map(address).collect(),
@@ -35,53 +35,61 @@ pub fn monitor(spec: &MonitorSpec) -> form::Monitor {
         sample_seed: spec.sample_seed,
         start_ns: spec.span.start_ns,
         end_ns: spec.span.end_ns,
-        taps: if spec.taps == Taps::default() { String::new() } else { spec.taps.word().to_owned() },
+        taps: if spec.taps == TapSelection::default() { String::new() } else { spec.taps.word().to_owned() },
     }
 }
 
-fn address(of: &AddressMatch) -> form::AddressMatch {
-    form::AddressMatch { net: of.net.map(|(ip, prefix)| net(ip, prefix)), port: of.port.map(u32::from) }
+fn address(of: &AddressMatch) -> proto::AddressMatchProto {
+    proto::AddressMatchProto { net: of.net.map(|(ip, prefix)| net(ip, prefix)), port: of.port.map(u32::from) }
 }
 
 /// Decodes the specification of a monitor.
 pub fn read_monitor(
-    sent: &form::Monitor,
-    registry: &mut Registry<'_>,
-    lacks: &mut Lacks,
+    sent: &proto::MonitorSpecProto,
+    registry: &mut SchemaCatalog<'_>,
+    lacks: &mut UnmetRequirements,
 ) -> Option<MonitorSpec> {
     lacks.at_most("parsers", sent.parsers.len(), INPUTS_MAX)?;
     let parsers: Vec<_> = sent.parsers.iter().map(|parser| read_parser(parser, registry, lacks)).collect();
     let sample = match (sent.sample.as_str(), sent.fraction) {
-        ("all", None) => Some(Sample::All),
-        ("auto", None) => Some(Sample::Auto),
-        ("fraction", Some(share)) => Some(Sample::Fraction(share)),
+        ("all", None) => Some(SampleMode::All),
+        ("auto", None) => Some(SampleMode::Auto),
+        ("fraction", Some(share)) => Some(SampleMode::Fraction(share)),
         (word, _) => lacks.word("sample", word),
     };
-    let taps = if sent.taps.is_empty() { Some(Taps::default()) } else { Taps::read(&sent.taps, lacks) };
+    let taps = if sent.taps.is_empty() {
+        Some(TapSelection::default())
+    } else {
+        TapSelection::read(&sent.taps, lacks)
+    };
     let (clients, servers) = (addresses(&sent.clients, lacks), addresses(&sent.servers, lacks));
     Some(MonitorSpec {
         parsers: parsers.into_iter().collect::<Option<_>>()?,
         clients: clients?,
         servers: servers?,
-        limit: Limit { packets: sent.packets_max, nanos: sent.nanos_max },
-        span: Span { start_ns: sent.start_ns, end_ns: sent.end_ns },
+        limit: QueryLimit { packets: sent.packets_max, nanos: sent.nanos_max },
+        span: TimeSpan { start_ns: sent.start_ns, end_ns: sent.end_ns },
         sample: sample?,
         sample_seed: sent.sample_seed,
         taps: taps?,
     })
 }
 
-fn read_parser(sent: &form::ParserUse, registry: &mut Registry<'_>, lacks: &mut Lacks) -> Option<ParserUse> {
+fn read_parser(
+    sent: &proto::ParserUseProto,
+    registry: &mut SchemaCatalog<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<ParserUse> {
     let schema = registry.read(sent.schema.as_ref(), lacks)?;
     Some(ParserUse { columns: read_columns(&schema, &sent.columns, lacks)?, schema })
 }
 
-fn addresses(sent: &[form::AddressMatch], lacks: &mut Lacks) -> Option<Vec<AddressMatch>> {
+fn addresses(sent: &[proto::AddressMatchProto], lacks: &mut UnmetRequirements) -> Option<Vec<AddressMatch>> {
     lacks.at_most("addresses", sent.len(), ADDRESSES_MAX)?;
     sent.iter().map(|of| read_address(of, lacks)).collect()
 }
 
-fn read_address(sent: &form::AddressMatch, lacks: &mut Lacks) -> Option<AddressMatch> {
+fn read_address(sent: &proto::AddressMatchProto, lacks: &mut UnmetRequirements) -> Option<AddressMatch> {
     let net = match &sent.net {
         Some(net) => Some(read_net(net, lacks)?),
         None => None,

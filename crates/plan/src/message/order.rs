@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use prost::Message;
-use tuple::{Origin, Schema};
+use tuple::{AgentOrigin, Schema};
 
 use super::expression::{address, read_address};
 use super::monitor::ADDRESSES_MAX;
-use super::refused::{Lack, Lacks, Refused};
+use super::refusal::{MessageRefusal, UnmetRequirement, UnmetRequirements};
 use crate::{Plan, TapTable};
 
 /// Format version of orders.
@@ -26,7 +26,7 @@ const NAMES_MAX: usize = 1024;
 /// Source of packets.
 const INTERFACES: &str = "interfaces";
 
-/// The order sent to a monitor at its start. Its period ([`crate::Span`]) and sample (`sample_seed`) are part of the
+/// The order sent to a monitor at its start. Its period ([`crate::TimeSpan`]) and sample (`sample_seed`) are part of the
 /// plan and the same for all monitors of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOrder {
@@ -39,9 +39,9 @@ pub struct JobOrder {
     /// The plan.
     pub plan: Plan,
     /// Key for redacting texts before they leave; `None` if they are not redacted.
-    pub redaction: Option<Key>,
+    pub redaction: Option<RedactionKey>,
     /// Capture parameters.
-    pub capture: Capture,
+    pub capture: CaptureSpec,
     /// Maximum number of packets within LIMIT until it receives more; `None` for the plan's limit.
     pub packets_max: Option<u64>,
     /// Memory limit in bytes.
@@ -53,7 +53,7 @@ pub struct JobOrder {
     /// Assignment of addresses to taps, at the start.
     pub taps: TapTable,
     /// Origin of its tuples, set by the host of the monitor.
-    pub origin: Origin,
+    pub origin: AgentOrigin,
     /// Kafka topics for the results: the cells of each pipeline, or the tuples of each input without pipelines. Empty:
     /// results go to the process that started the monitor. The host determines the Kafka cluster.
     pub topics: Vec<String>,
@@ -61,7 +61,7 @@ pub struct JobOrder {
 
 /// Capture parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Capture {
+pub struct CaptureSpec {
     /// Interface names, with `*` for any characters; if empty, selected by the host.
     pub interfaces: Vec<String>,
     /// A capture filter in libpcap's language.
@@ -70,9 +70,9 @@ pub struct Capture {
 
 /// The secret key of hashed texts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key(pub [u8; 16]);
+pub struct RedactionKey(pub [u8; 16]);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for RedactionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for Key {
 /// `Debug` is not derived because it would reveal the key.
 #[derive(Clone, PartialEq, Message)]
 #[prost(skip_debug)]
-struct Form {
+struct JobOrderProto {
     #[prost(uint32, tag = "1")]
     version: u32,
     #[prost(string, repeated, tag = "2")]
@@ -134,7 +134,7 @@ impl JobOrder {
     /// Encodes the order.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let form = Form {
+        let form = JobOrderProto {
             version: ORDER_FORM,
             needs: if self.topics.is_empty() { Vec::new() } else { vec![TOPICS.to_owned()] },
             job: self.job,
@@ -165,18 +165,27 @@ impl JobOrder {
     ///
     /// # Errors
     /// If the message is invalid or requires features that this program lacks.
-    pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<JobOrder, Refused> {
+    pub fn decode(
+        bytes: &[u8],
+        schemas: &dyn Fn(&str) -> Option<Arc<Schema>>,
+    ) -> Result<JobOrder, MessageRefusal> {
         if bytes.len() > ORDER_BYTES_MAX {
-            return Err(Refused { lacks: vec![Lack::TooMany { what: "bytes", max: ORDER_BYTES_MAX }] });
+            return Err(MessageRefusal {
+                lacks: vec![UnmetRequirement::TooMany { what: "bytes", max: ORDER_BYTES_MAX }],
+            });
         }
-        let form = Form::decode(bytes).map_err(|e| Refused::malformed(e.to_string()))?;
-        let mut lacks = Lacks::default();
+        let form = JobOrderProto::decode(bytes).map_err(|e| MessageRefusal::malformed(e.to_string()))?;
+        let mut lacks = UnmetRequirements::default();
         let read = read(form, schemas, &mut lacks);
         lacks.or(read)
     }
 }
 
-fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut Lacks) -> Option<JobOrder> {
+fn read(
+    form: JobOrderProto,
+    schemas: &dyn Fn(&str) -> Option<Arc<Schema>>,
+    lacks: &mut UnmetRequirements,
+) -> Option<JobOrder> {
     lacks.head((form.version, &form.needs), (ORDER_FORM, &FEATURES))?;
     let plan = match super::decode(&form.plan, schemas) {
         Ok(plan) => Some(plan),
@@ -189,13 +198,13 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
     lacks.at_most("labels", form.labels.len(), NAMES_MAX)?;
     let topics = topics(&form, lacks);
     let redaction = match form.redaction.map(<[u8; 16]>::try_from).transpose() {
-        Ok(key) => Some(key.map(Key)),
+        Ok(key) => Some(key.map(RedactionKey)),
         Err(_) => lacks.malformed("a key of another length"),
     };
     let taps = taps((&form.taps_own, &form.taps_others), form.taps_count, lacks);
     let workers = lacks.required(&form.workers, "the end of the orders").copied();
     let capture = match form.packets.as_str() {
-        INTERFACES => Some(Capture { interfaces: form.names, filter: form.filter }),
+        INTERFACES => Some(CaptureSpec { interfaces: form.names, filter: form.filter }),
         word => lacks.word("input", word),
     };
     Some(JobOrder {
@@ -210,13 +219,13 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         cpu_millis: form.cpu_millis,
         workers: workers?,
         taps: taps?,
-        origin: Origin { agent: form.agent, labels: form.labels },
+        origin: AgentOrigin { agent: form.agent, labels: form.labels },
         topics: topics?,
     })
 }
 
 /// Decodes the topics. If an order is truncated before them, `needs` still names them.
-fn topics(form: &Form, lacks: &mut Lacks) -> Option<Vec<String>> {
+fn topics(form: &JobOrderProto, lacks: &mut UnmetRequirements) -> Option<Vec<String>> {
     let topics = form.topics.iter().flat_map(|topics| topics.split(' '));
     let topics: Vec<String> = topics.filter(|topic| !topic.is_empty()).map(str::to_owned).collect();
     if form.needs.iter().any(|need| need == TOPICS) == topics.is_empty() {
@@ -227,9 +236,13 @@ fn topics(form: &Form, lacks: &mut Lacks) -> Option<Vec<String>> {
 }
 
 /// Own addresses and those of other taps.
-type Addresses<'m> = (&'m [Vec<u8>], &'m [Vec<u8>]);
+type AddressLists<'m> = (&'m [Vec<u8>], &'m [Vec<u8>]);
 
-fn taps((own, others): Addresses<'_>, count: Option<u32>, lacks: &mut Lacks) -> Option<TapTable> {
+fn taps(
+    (own, others): AddressLists<'_>,
+    count: Option<u32>,
+    lacks: &mut UnmetRequirements,
+) -> Option<TapTable> {
     if own.len() + others.len() != count.unwrap_or(0) as usize {
         return lacks.malformed("a table of addresses that is not whole");
     }

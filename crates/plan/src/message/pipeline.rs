@@ -2,14 +2,17 @@
 
 use tuple::{Field, Unit};
 
+use super::column_names::{ColumnNames, ColumnPlaces};
+use super::enum_words::EnumWord;
 use super::expression::{condition, read_condition};
-use super::form;
-use super::places::{Names, Places};
 use super::profile::{profile, read_profile};
-use super::refused::Lacks;
+use super::proto;
+use super::refusal::UnmetRequirements;
 use super::selection::{read_selection, selection};
-use super::words::Word;
-use crate::dataflow::{Aggregate, Aggregated, GroupBy, Pipeline, Selection, TopK, Total, Value, Window};
+use crate::dataflow::{
+    AggregateColumn, AggregateFunction, AggregatedValue, GroupBy, Pipeline, ResultSelection, ShareTotal,
+    TopK, Window,
+};
 use crate::expr::Column;
 
 /// Maximum pipelines of a plan.
@@ -18,37 +21,39 @@ pub const PIPELINES_MAX: usize = 256;
 pub const PARTS_MAX: usize = 1024;
 
 /// Aggregates without parameters.
-const PLAIN: [(Aggregate, &str); 12] = [
-    (Aggregate::Count, "count"),
-    (Aggregate::Sum, "sum"),
-    (Aggregate::Avg, "avg"),
-    (Aggregate::Min, "min"),
-    (Aggregate::Max, "max"),
-    (Aggregate::Stddev, "stddev"),
-    (Aggregate::Rate, "rate"),
-    (Aggregate::Hist, "hist"),
-    (Aggregate::Cdf, "cdf"),
-    (Aggregate::Throughput, "throughput"),
-    (Aggregate::Share(Total::Tuples), "share_of_tuples"),
-    (Aggregate::Share(Total::Values), "share_of_values"),
+const PLAIN: [(AggregateFunction, &str); 12] = [
+    (AggregateFunction::Count, "count"),
+    (AggregateFunction::Sum, "sum"),
+    (AggregateFunction::Avg, "avg"),
+    (AggregateFunction::Min, "min"),
+    (AggregateFunction::Max, "max"),
+    (AggregateFunction::Stddev, "stddev"),
+    (AggregateFunction::Rate, "rate"),
+    (AggregateFunction::Hist, "hist"),
+    (AggregateFunction::Cdf, "cdf"),
+    (AggregateFunction::Throughput, "throughput"),
+    (AggregateFunction::Share(ShareTotal::Tuples), "share_of_tuples"),
+    (AggregateFunction::Share(ShareTotal::Values), "share_of_values"),
 ];
 
 /// Encodes a pipeline.
-pub fn pipeline(of: &Pipeline, names: Names<'_>) -> form::Pipeline {
-    let value = |value: &Value| form::Value {
+pub fn pipeline(of: &Pipeline, names: ColumnNames<'_>) -> proto::PipelineProto {
+    let value = |value: &AggregatedValue| proto::ValueProto {
         column: Some(names.sent(value.column)),
         unit: value.unit.word().to_owned(),
     };
-    let group =
-        |group: &GroupBy| form::GroupBy { column: Some(names.sent(group.column)), name: group.name.clone() };
-    form::Pipeline {
+    let group = |group: &GroupBy| proto::GroupByProto {
+        column: Some(names.sent(group.column)),
+        name: group.name.clone(),
+    };
+    proto::PipelineProto {
         name: of.name.clone(),
         values: of.values.iter().map(value).collect(),
         value_required: of.value_required,
         group: of.group.iter().map(group).collect(),
         aggregates: of.aggregates.iter().map(|a| aggregated(a, names)).collect(),
-        top_k: of.top_k.map(|top| form::TopK { k: top.k as u64, by: top.by as u32 }),
-        window: of.window.map(|Window { size_ns, slide_ns, lateness_ns }| form::Window {
+        top_k: of.top_k.map(|top| proto::TopKProto { k: top.k as u64, by: top.by as u32 }),
+        window: of.window.map(|Window { size_ns, slide_ns, lateness_ns }| proto::WindowProto {
             size_ns,
             slide_ns,
             lateness_ns,
@@ -59,23 +64,26 @@ pub fn pipeline(of: &Pipeline, names: Names<'_>) -> form::Pipeline {
     }
 }
 
-fn aggregated(of: &Aggregated, names: Names<'_>) -> form::Aggregated {
-    let mut sent =
-        form::Aggregated { value: of.value as u32, name: of.name.clone(), ..form::Aggregated::default() };
+fn aggregated(of: &AggregateColumn, names: ColumnNames<'_>) -> proto::AggregateProto {
+    let mut sent = proto::AggregateProto {
+        value: of.value as u32,
+        name: of.name.clone(),
+        ..proto::AggregateProto::default()
+    };
     let word = match &of.aggregate {
-        Aggregate::Distinct(column) => {
+        AggregateFunction::Distinct(column) => {
             sent.column = Some(names.sent(*column));
             "distinct"
         }
-        Aggregate::Quantile(q) => {
+        AggregateFunction::Quantile(q) => {
             sent.quantile = Some(*q);
             "quantile"
         }
-        Aggregate::Success(predicate) => {
+        AggregateFunction::Success(predicate) => {
             sent.condition = Some(condition(predicate, names));
             "success"
         }
-        Aggregate::Ratio(predicate) => {
+        AggregateFunction::Ratio(predicate) => {
             sent.condition = Some(condition(predicate, names));
             "ratio"
         }
@@ -87,10 +95,10 @@ fn aggregated(of: &Aggregated, names: Names<'_>) -> form::Aggregated {
 
 /// Decodes a pipeline; `field` returns the field of a column of the dataflow.
 pub fn read_pipeline(
-    sent: &form::Pipeline,
-    places: Places<'_>,
+    sent: &proto::PipelineProto,
+    places: ColumnPlaces<'_>,
     field: &dyn Fn(Column) -> Option<Field>,
-    lacks: &mut Lacks,
+    lacks: &mut UnmetRequirements,
 ) -> Option<Pipeline> {
     let most = sent.values.len().max(sent.group.len()).max(sent.aggregates.len());
     lacks.at_most("values, columns of a group or aggregates", most, PARTS_MAX)?;
@@ -118,7 +126,7 @@ pub fn read_pipeline(
             lateness_ns: sent.lateness_ns,
         }),
         groups_max: size(sent.groups_max, lacks)?,
-        selection: Selection::default(),
+        selection: ResultSelection::default(),
         profile: profile?,
     };
     if let Some(selection) = &sent.selection {
@@ -127,34 +135,50 @@ pub fn read_pipeline(
     Some(pipeline)
 }
 
-fn read_value(sent: &form::Value, places: Places<'_>, lacks: &mut Lacks) -> Option<Value> {
+fn read_value(
+    sent: &proto::ValueProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<AggregatedValue> {
     let unit = Unit::read(&sent.unit, lacks);
-    Some(Value { column: places.read(sent.column.as_ref(), lacks)?, unit: unit? })
+    Some(AggregatedValue { column: places.read(sent.column.as_ref(), lacks)?, unit: unit? })
 }
 
-fn read_group(sent: &form::GroupBy, places: Places<'_>, lacks: &mut Lacks) -> Option<GroupBy> {
+fn read_group(
+    sent: &proto::GroupByProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<GroupBy> {
     Some(GroupBy { column: places.read(sent.column.as_ref(), lacks)?, name: sent.name.clone() })
 }
 
-fn read_aggregated(sent: &form::Aggregated, places: Places<'_>, lacks: &mut Lacks) -> Option<Aggregated> {
-    let form::Aggregated { aggregate: word, value, name, column, quantile, condition } = sent;
+fn read_aggregated(
+    sent: &proto::AggregateProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<AggregateColumn> {
+    let proto::AggregateProto { aggregate: word, value, name, column, quantile, condition } = sent;
     let aggregate = match (word.as_str(), column, quantile, condition) {
-        ("distinct", Some(column), None, None) => Aggregate::Distinct(places.read(Some(column), lacks)?),
-        ("quantile", None, Some(q), None) => Aggregate::Quantile(*q),
-        ("success", None, None, Some(condition)) => {
-            Aggregate::Success(read_condition(condition, places, lacks)?)
+        ("distinct", Some(column), None, None) => {
+            AggregateFunction::Distinct(places.read(Some(column), lacks)?)
         }
-        ("ratio", None, None, Some(condition)) => Aggregate::Ratio(read_condition(condition, places, lacks)?),
+        ("quantile", None, Some(q), None) => AggregateFunction::Quantile(*q),
+        ("success", None, None, Some(condition)) => {
+            AggregateFunction::Success(read_condition(condition, places, lacks)?)
+        }
+        ("ratio", None, None, Some(condition)) => {
+            AggregateFunction::Ratio(read_condition(condition, places, lacks)?)
+        }
         (word, None, None, None) => match PLAIN.iter().find(|(_, known)| *known == word) {
             Some((plain, _)) => plain.clone(),
             None => return lacks.word("aggregate", word),
         },
         (word, ..) => return lacks.word("aggregate", word),
     };
-    Some(Aggregated { aggregate, value: size((*value).into(), lacks)?, name: name.clone() })
+    Some(AggregateColumn { aggregate, value: size((*value).into(), lacks)?, name: name.clone() })
 }
 
 /// Converts a number to `usize`.
-pub fn size(number: u64, lacks: &mut Lacks) -> Option<usize> {
+pub fn size(number: u64, lacks: &mut UnmetRequirements) -> Option<usize> {
     usize::try_from(number).ok().or_else(|| lacks.malformed("a number that is too large"))
 }

@@ -1,16 +1,16 @@
 //! Serialization of workload profiles.
 
+use super::column_names::{ColumnNames, ColumnPlaces};
 use super::expression::{condition, read_condition};
-use super::form;
-use super::places::{Names, Places};
-use super::refused::Lacks;
-use crate::dataflow::Profile;
+use super::proto;
+use super::refusal::UnmetRequirements;
+use crate::dataflow::ProfileSpec;
 use crate::expr::{Column, Predicate};
 
 /// Encodes a profile.
-pub fn profile(of: &Profile, names: Names<'_>) -> form::Profile {
+pub fn profile(of: &ProfileSpec, names: ColumnNames<'_>) -> proto::ProfileProto {
     let column = |column: Option<Column>| column.map(|column| names.sent(column));
-    form::Profile {
+    proto::ProfileProto {
         operation: Some(names.sent(of.operation)),
         reads: Some(condition(&of.reads, names)),
         writes: Some(condition(&of.writes, names)),
@@ -32,17 +32,23 @@ pub fn profile(of: &Profile, names: Names<'_>) -> form::Profile {
 }
 
 /// Decodes a profile.
-pub fn read_profile(sent: &form::Profile, places: Places<'_>, lacks: &mut Lacks) -> Option<Profile> {
-    let predicate = |sent: &Option<form::Expression>, lacks: &mut Lacks| -> Option<Predicate> {
-        read_condition(lacks.required(sent, "which operations read and write")?, places, lacks)
-    };
+pub fn read_profile(
+    sent: &proto::ProfileProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<ProfileSpec> {
+    let predicate =
+        |sent: &Option<proto::ExpressionProto>, lacks: &mut UnmetRequirements| -> Option<Predicate> {
+            read_condition(lacks.required(sent, "which operations read and write")?, places, lacks)
+        };
     // `None` if something is missing; `Some(None)` without such a column.
-    let column = |sent: &Option<form::Column>, lacks: &mut Lacks| -> Option<Option<Column>> {
-        match sent {
-            Some(column) => places.read(Some(column), lacks).map(Some),
-            None => Some(None),
-        }
-    };
+    let column =
+        |sent: &Option<proto::ColumnProto>, lacks: &mut UnmetRequirements| -> Option<Option<Column>> {
+            match sent {
+                Some(column) => places.read(Some(column), lacks).map(Some),
+                None => Some(None),
+            }
+        };
     let operation = places.read(sent.operation.as_ref(), lacks);
     let client = places.read(sent.client.as_ref(), lacks);
     let (reads, writes) = (predicate(&sent.reads, lacks), predicate(&sent.writes, lacks));
@@ -51,7 +57,7 @@ pub fn read_profile(sent: &form::Profile, places: Places<'_>, lacks: &mut Lacks)
         None => Some(None),
     };
     let Ok(k) = usize::try_from(sent.k) else { return lacks.malformed("a number that is too large") };
-    Some(Profile {
+    Some(ProfileSpec {
         operation: operation?,
         reads: reads?,
         writes: writes?,

@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use tuple::{FieldId, Schema};
 
-use super::form;
-use super::places::named;
-use super::refused::{Lack, Lacks, shortened};
+use super::column_names::named;
+use super::proto;
+use super::refusal::{UnmetRequirement, UnmetRequirements, shortened};
 
 /// Maximum parsers of a plan.
 pub const INPUTS_MAX: usize = 64;
 
 /// Encodes a schema.
-pub fn sent(schema: &Schema) -> form::Schema {
+pub fn sent(schema: &Schema) -> proto::SchemaProto {
     let members = schema.members().map(|(id, ..)| schema.field(id).name.to_string());
-    form::Schema { name: schema.name.to_string(), version: schema.version.into(), members: members.collect() }
+    proto::SchemaProto {
+        name: schema.name.to_string(),
+        version: schema.version.into(),
+        members: members.collect(),
+    }
 }
 
 /// Encodes columns.
@@ -25,26 +29,30 @@ pub fn sent_columns(schema: &Schema, columns: &[FieldId]) -> Vec<String> {
 }
 
 /// The schemas of the reader.
-pub struct Registry<'a> {
+pub struct SchemaCatalog<'a> {
     schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>,
     /// Schemas already decoded: each occurs twice in a plan.
-    known: Vec<(form::Schema, Arc<Schema>)>,
+    known: Vec<(proto::SchemaProto, Arc<Schema>)>,
 }
 
-impl<'a> Registry<'a> {
+impl<'a> SchemaCatalog<'a> {
     /// Creates a registry; `schemas` returns schemas by name.
-    pub fn new(schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>) -> Registry<'a> {
-        Registry { schemas, known: Vec::new() }
+    pub fn new(schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>) -> SchemaCatalog<'a> {
+        SchemaCatalog { schemas, known: Vec::new() }
     }
 
     /// Decodes a schema to that of the reader.
-    pub fn read(&mut self, sent: Option<&form::Schema>, lacks: &mut Lacks) -> Option<Arc<Schema>> {
+    pub fn read(
+        &mut self,
+        sent: Option<&proto::SchemaProto>,
+        lacks: &mut UnmetRequirements,
+    ) -> Option<Arc<Schema>> {
         let Some(sent) = sent else { return lacks.malformed("a schema is missing") };
         if let Some((_, schema)) = self.known.iter().find(|(known, _)| known == sent) {
             return Some(schema.clone());
         }
         let Some(own) = (self.schemas)(&sent.name) else {
-            lacks.add(Lack::Parser(shortened(&sent.name)));
+            lacks.add(UnmetRequirement::Parser(shortened(&sent.name)));
             return None;
         };
         let Ok(needed) = u16::try_from(sent.version) else {
@@ -52,7 +60,7 @@ impl<'a> Registry<'a> {
         };
         if needed != own.version {
             let (parser, known) = (own.name.to_string(), own.version);
-            lacks.add(Lack::Version { parser, needed, known });
+            lacks.add(UnmetRequirement::Version { parser, needed, known });
             return None;
         }
         let schema = with_members(own, &sent.members, lacks);
@@ -61,7 +69,7 @@ impl<'a> Registry<'a> {
     }
 }
 
-fn with_members(own: Arc<Schema>, members: &[String], lacks: &mut Lacks) -> Arc<Schema> {
+fn with_members(own: Arc<Schema>, members: &[String], lacks: &mut UnmetRequirements) -> Arc<Schema> {
     if members.is_empty() {
         return own;
     }
@@ -76,7 +84,11 @@ fn with_members(own: Arc<Schema>, members: &[String], lacks: &mut Lacks) -> Arc<
 }
 
 /// Decodes columns, in the order of the reader's schema.
-pub fn read_columns(schema: &Schema, names: &[String], lacks: &mut Lacks) -> Option<Vec<FieldId>> {
+pub fn read_columns(
+    schema: &Schema,
+    names: &[String],
+    lacks: &mut UnmetRequirements,
+) -> Option<Vec<FieldId>> {
     let found: Vec<Option<FieldId>> = names.iter().map(|name| named(schema, name, lacks)).collect();
     let mut columns: Vec<FieldId> = found.into_iter().collect::<Option<_>>()?;
     columns.sort_unstable();

@@ -2,13 +2,13 @@
 
 use tuple::Field;
 
+use super::column_names::{ColumnNames, ColumnPlaces};
 use super::computed::{computed, read_computed};
+use super::enum_words::EnumWord;
 use super::expression::{condition, read_condition};
-use super::form;
-use super::places::{Names, Places};
-use super::refused::Lacks;
-use super::words::Word;
-use crate::dataflow::{Direction, Pipeline, Selection, SortKey};
+use super::proto;
+use super::refusal::UnmetRequirements;
+use crate::dataflow::{Pipeline, ResultSelection, SortDirection, SortKey};
 use crate::expr::Column;
 use crate::result;
 
@@ -16,18 +16,18 @@ use crate::result;
 const KEYS_MAX: usize = 4096;
 
 /// Encodes the selection of a pipeline; `None` if all rows are output.
-pub fn selection(pipeline: &Pipeline) -> Option<form::Selection> {
+pub fn selection(pipeline: &Pipeline) -> Option<proto::SelectionProto> {
     let of = &pipeline.selection;
-    if *of == Selection::default() {
+    if *of == ResultSelection::default() {
         return None;
     }
     let shown = result::shown(pipeline);
-    let names = Names::Result(&shown);
-    let key = |key: &SortKey| form::SortKey {
+    let names = ColumnNames::Result(&shown);
+    let key = |key: &SortKey| proto::SortKeyProto {
         column: Some(names.sent(key.column)),
         direction: key.direction.word().to_owned(),
     };
-    Some(form::Selection {
+    Some(proto::SelectionProto {
         computed: computed(&of.computed, names),
         having: of.having.as_ref().map(|having| condition(having, names)),
         order_by: of.order_by.iter().map(key).collect(),
@@ -38,13 +38,13 @@ pub fn selection(pipeline: &Pipeline) -> Option<form::Selection> {
 /// Decodes a selection for a pipeline that is otherwise complete; `field` returns the field of a column of the
 /// dataflow.
 pub fn read_selection(
-    sent: &form::Selection,
+    sent: &proto::SelectionProto,
     pipeline: &Pipeline,
     field: &dyn Fn(Column) -> Option<Field>,
-    lacks: &mut Lacks,
-) -> Option<Selection> {
+    lacks: &mut UnmetRequirements,
+) -> Option<ResultSelection> {
     let shown = result::shown(pipeline);
-    let places = Places::Result(&shown);
+    let places = ColumnPlaces::Result(&shown);
     let computed = read_computed(&sent.computed, places, &|column| grouped(pipeline, field, column), lacks);
     let having = match &sent.having {
         Some(having) => read_condition(having, places, lacks).map(Some),
@@ -57,7 +57,7 @@ pub fn read_selection(
         Ok(max) => max,
         Err(_) => return lacks.malformed("a number of rows"),
     };
-    Some(Selection {
+    Some(ResultSelection {
         computed: computed?,
         having: having?,
         order_by: order_by.into_iter().collect::<Option<_>>()?,
@@ -68,12 +68,16 @@ pub fn read_selection(
 /// The field of a result column; group columns have the field of their input column.
 fn grouped(pipeline: &Pipeline, field: &dyn Fn(Column) -> Option<Field>, column: Column) -> Option<Field> {
     match result::shown(pipeline).get(usize::from(column.field.0))? {
-        result::Shown::Group(place) => field(pipeline.group.get(*place)?.column),
+        result::ResultColumn::Group(place) => field(pipeline.group.get(*place)?.column),
         _ => None,
     }
 }
 
-fn read_key(sent: &form::SortKey, places: Places<'_>, lacks: &mut Lacks) -> Option<SortKey> {
-    let direction = Direction::read(&sent.direction, lacks);
+fn read_key(
+    sent: &proto::SortKeyProto,
+    places: ColumnPlaces<'_>,
+    lacks: &mut UnmetRequirements,
+) -> Option<SortKey> {
+    let direction = SortDirection::read(&sent.direction, lacks);
     Some(SortKey { column: places.read(sent.column.as_ref(), lacks)?, direction: direction? })
 }

@@ -5,14 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use tuple::{DataType, Field, FieldId, Unit, common};
 
-use tuple::Origin;
+use tuple::AgentOrigin;
 
+use super::column_names::{ColumnNames, ColumnPlaces};
 use super::expression::{condition, read_condition, read_value, value};
-use super::places::{Names, Places};
 use super::*;
-use crate::dataflow::{Dataflow, Input};
+use crate::dataflow::{Dataflow, DataflowInput};
 use crate::expr::{
-    Arithmetic, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
+    ArithmeticOperator, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr, Literal, Predicate,
+    RegexPattern, TextFunction,
 };
 use crate::monitor_spec::{MonitorSpec, ParserUse};
 use crate::taps::TapTable;
@@ -34,7 +35,8 @@ fn column(field: FieldId) -> Column {
 
 fn plan() -> Plan {
     let (schema, columns) = (schema(), vec![common::ID, common::TS_END, STATUS, HOST]);
-    let filter = Predicate::Compare { column: column(STATUS), op: Compare::Ge, literal: Literal::U64(500) };
+    let filter =
+        Predicate::Compare { column: column(STATUS), op: ComparisonOperator::Ge, literal: Literal::U64(500) };
     Plan {
         query: "PARSE test".into(),
         monitor: MonitorSpec {
@@ -42,20 +44,20 @@ fn plan() -> Plan {
             ..MonitorSpec::default()
         },
         dataflow: Dataflow {
-            inputs: vec![Input { schema, columns, filter: None }],
+            inputs: vec![DataflowInput { schema, columns, filter: None }],
             filter: Some(filter),
             ..Dataflow::default()
         },
     }
 }
 
-fn read_by_us(bytes: &[u8]) -> Result<Plan, Refused> {
+fn read_by_us(bytes: &[u8]) -> Result<Plan, MessageRefusal> {
     decode(bytes, &|name| (name == "test").then(schema))
 }
 
 /// Changes the plan's message and checks the errors.
-fn check(change: impl FnOnce(&mut form::Plan), expected: &[&str]) {
-    let mut message = form::Plan::decode(&*encode(&plan())).expect("our own message");
+fn check(change: impl FnOnce(&mut proto::PlanProto), expected: &[&str]) {
+    let mut message = proto::PlanProto::decode(&*encode(&plan())).expect("our own message");
     change(&mut message);
     let refused = read_by_us(&message.encode_to_vec()).map_err(|refused| refused.lacks);
     let texts = refused.map_err(|lacks| lacks.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -63,7 +65,7 @@ fn check(change: impl FnOnce(&mut form::Plan), expected: &[&str]) {
 }
 
 /// The steps of the filter.
-fn steps(message: &mut form::Plan) -> &mut Vec<form::Step> {
+fn steps(message: &mut proto::PlanProto) -> &mut Vec<proto::StepProto> {
     let dataflow = message.dataflow.as_mut().expect("a dataflow");
     &mut dataflow.filter.as_mut().expect("a filter").steps
 }
@@ -101,7 +103,7 @@ fn what_cannot_be_is_refused() {
         &["malformed: an expression has no end"],
     );
     check(
-        |m| steps(m)[0].literals[0].of = Some(form::LiteralOf::Text("500".into())),
+        |m| steps(m)[0].literals[0].of = Some(proto::LiteralKindProto::Text("500".into())),
         &["malformed: status is compared with what it is not"],
     );
     check(|m| m.dataflow.as_mut().expect("a dataflow").inputs.clear(), &["malformed: input 0 is not there"]);
@@ -117,7 +119,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn lists_have_an_end() {
-    let input = |m: &mut form::Plan| m.dataflow.as_mut().expect("a dataflow").inputs[0].clone();
+    let input = |m: &mut proto::PlanProto| m.dataflow.as_mut().expect("a dataflow").inputs[0].clone();
     check(
         |m| {
             let input = input(m);
@@ -129,10 +131,11 @@ fn lists_have_an_end() {
         |m| {
             let column = steps(m)[0].column.clone();
             let texts = vec!["x".to_owned()];
-            let step = form::Step { name: "matches".into(), column, texts, ..form::Step::default() };
+            let step =
+                proto::StepProto { name: "matches".into(), column, texts, ..proto::StepProto::default() };
             *steps(m) = vec![step; PATTERNS_MAX + 1];
             let operands = steps(m).len() as u32;
-            steps(m).push(form::Step { name: "and".into(), operands, ..form::Step::default() });
+            steps(m).push(proto::StepProto { name: "and".into(), operands, ..proto::StepProto::default() });
         },
         &["there are more than 1024 regular expressions"],
     );
@@ -161,33 +164,33 @@ fn nobody_gets_around_redaction() {
         let field = Field { redact, ..Field::new("small", DataType::Text, Unit::None, "") };
         let expr = Expr::Text(of, TextFunction::Lower);
         let mut plan = plan();
-        plan.dataflow.computed = vec![Computed { field, text: "lower(host)".into(), expr }];
+        plan.dataflow.computed = vec![ComputedField { field, text: "lower(host)".into(), expr }];
         read_by_us(&encode(&plan)).map(|read| assert_eq!(read, plan)).map_err(|e| e.to_string())
     };
-    assert_eq!(lower(tuple::Redact::Fold(tuple::HASH)), Ok(()));
-    assert_eq!(lower(tuple::Redact::Keep), Err("malformed: small would show what is redacted".into()));
-    let other = tuple::Fold { name: "nothing", fold: |_, _, _| {} };
-    assert_eq!(lower(tuple::Redact::Fold(other)), Err("there is no fold \"nothing\" here".into()));
+    assert_eq!(lower(tuple::RedactionRule::Fold(tuple::HASH)), Ok(()));
+    assert_eq!(lower(tuple::RedactionRule::Keep), Err("malformed: small would show what is redacted".into()));
+    let other = tuple::TextFold { name: "nothing", fold: |_, _, _| {} };
+    assert_eq!(lower(tuple::RedactionRule::Fold(other)), Err("there is no fold \"nothing\" here".into()));
 }
 
 fn order() -> JobOrder {
     let mut plan = plan();
     plan.monitor.limit.packets = Some(1000);
-    plan.monitor.span = crate::Span { start_ns: Some(-5), end_ns: Some(i64::MAX) };
+    plan.monitor.span = crate::TimeSpan { start_ns: Some(-5), end_ns: Some(i64::MAX) };
     JobOrder {
         job: 7,
         generation: u64::MAX,
         attempt: 2,
         plan,
-        redaction: Some(Key(*b"sixteen secrets!")),
-        capture: Capture { interfaces: vec!["eth0".into()], filter: Some("tcp".into()) },
+        redaction: Some(RedactionKey(*b"sixteen secrets!")),
+        capture: CaptureSpec { interfaces: vec!["eth0".into()], filter: Some("tcp".into()) },
         packets_max: Some(10),
         memory_max: 1 << 30,
         cpu_millis: 1500,
         workers: 2,
         taps: TapTable::default(),
         topics: vec!["netalytics.cells.v1.7".into()],
-        origin: Origin {
+        origin: AgentOrigin {
             agent: Some("web-1".into()),
             labels: [("role", "web"), ("rack", "7")].map(|(k, v)| (k.into(), v.into())).into(),
         },
@@ -198,15 +201,15 @@ fn order() -> JobOrder {
 fn orders_arrive() {
     let decode = |bytes: &[u8]| JobOrder::decode(bytes, &|name| (name == "test").then(schema));
     let order = order();
-    for capture in [order.capture.clone(), Capture::default()] {
+    for capture in [order.capture.clone(), CaptureSpec::default()] {
         let order = JobOrder { capture, ..order.clone() };
         assert_eq!(decode(&order.encode()).as_ref(), Ok(&order));
     }
     assert!(!format!("{order:?}").contains("115"), "a key is shown");
     // Missing items of the plan are missing items of the order.
     let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");
-    assert_eq!(refused.lacks, [Lack::Parser("test".into())]);
-    let bytes = JobOrder { origin: Origin::default(), ..order }.encode();
+    assert_eq!(refused.lacks, [UnmetRequirement::Parser("test".into())]);
+    let bytes = JobOrder { origin: AgentOrigin::default(), ..order }.encode();
     for end in 0..bytes.len() {
         assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
     }
@@ -231,26 +234,33 @@ fn a_table_of_addresses_arrives_whole() {
 
 #[test]
 fn accounts_arrive() {
-    let closing = Closing {
+    let closing = MonitorFinalReport {
         job: 7,
         generation: 1,
         attempt: 3,
-        end: End::Failed("a worker panicked".into()),
+        end: MonitorEndReason::Failed("a worker panicked".into()),
         counts: vec![("packets.received".into(), u64::MAX), ("packets.filtered.early".into(), 0)],
         seen: Some((-1, i64::MAX)),
-        errors: vec![Fault { path: "eth0".into(), offset: Some(3), text: "cut".into(), after_packets: 9 }],
+        errors: vec![InputFault {
+            path: "eth0".into(),
+            offset: Some(3),
+            text: "cut".into(),
+            after_packets: 9,
+        }],
         panics: vec!["index out of bounds".into()],
         sampling_lowest: Some(0.25),
     };
-    for end in [End::Input, End::Limit, End::Stopped, closing.end.clone()] {
-        let closing = Closing { end, ..closing.clone() };
-        assert_eq!(Closing::decode(&closing.encode()).as_ref(), Ok(&closing));
+    for end in
+        [MonitorEndReason::Input, MonitorEndReason::Limit, MonitorEndReason::Stopped, closing.end.clone()]
+    {
+        let closing = MonitorFinalReport { end, ..closing.clone() };
+        assert_eq!(MonitorFinalReport::decode(&closing.encode()).as_ref(), Ok(&closing));
     }
     assert_eq!(closing.count("packets.received"), Some(u64::MAX));
-    let twice = Closing { counts: vec![("a".into(), 1); 2], ..closing };
-    let refused = Closing::decode(&twice.encode()).expect_err("one name, two counts");
+    let twice = MonitorFinalReport { counts: vec![("a".into(), 1); 2], ..closing };
+    let refused = MonitorFinalReport::decode(&twice.encode()).expect_err("one name, two counts");
     assert_eq!(refused.to_string(), "malformed: a is counted twice");
-    assert!(Closing::decode(b"").is_err() && JobOrder::decode(b"", &|_| None).is_err());
+    assert!(MonitorFinalReport::decode(b"").is_err() && JobOrder::decode(b"", &|_| None).is_err());
 }
 
 fn literal() -> impl Strategy<Value = Literal> {
@@ -269,17 +279,17 @@ fn columns() -> impl Strategy<Value = Column> {
     prop_oneof![(0..HOST.0).prop_map(|field| column(FieldId(field))), (0..9_usize).prop_map(Column::computed),]
 }
 
-fn case() -> impl Strategy<Value = Case> {
-    prop_oneof![Just(Case::Sensitive), Just(Case::Ignored)]
+fn case() -> impl Strategy<Value = CaseSensitivity> {
+    prop_oneof![Just(CaseSensitivity::Sensitive), Just(CaseSensitivity::Ignored)]
 }
 
-fn op() -> impl Strategy<Value = Compare> {
-    use Compare::{Eq, Ge, Gt, Le, Lt, Ne};
+fn op() -> impl Strategy<Value = ComparisonOperator> {
+    use ComparisonOperator::{Eq, Ge, Gt, Le, Lt, Ne};
     prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge])
 }
 
-fn regex() -> impl Strategy<Value = Regex> {
-    (".{0,8}", case()).prop_map(|(pattern, case)| Regex { pattern, case })
+fn regex() -> impl Strategy<Value = RegexPattern> {
+    (".{0,8}", case()).prop_map(|(pattern, case)| RegexPattern { pattern, case })
 }
 
 fn predicate() -> impl Strategy<Value = Predicate> {
@@ -320,7 +330,7 @@ fn function() -> impl Strategy<Value = TextFunction> {
 }
 
 fn expr() -> impl Strategy<Value = Expr> {
-    use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+    use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
     let arithmetic =
         prop::sample::select(vec![Add, Subtract, Multiply, Divide, Ratio, Remainder, BitAnd, BitOr]);
     let leaf = prop_oneof![
@@ -348,15 +358,15 @@ proptest! {
     #[test]
     fn every_expression_arrives(expr in expr(), predicate in predicate()) {
         let plan = plan();
-        let names = Names::Inputs(&plan.dataflow.inputs);
-        let (schemas, mut lacks) = ([Some(schema())], Lacks::default());
-        let places = Places::Inputs(&schemas);
+        let names = ColumnNames::Inputs(&plan.dataflow.inputs);
+        let (schemas, mut lacks) = ([Some(schema())], UnmetRequirements::default());
+        let places = ColumnPlaces::Inputs(&schemas);
         prop_assert_eq!(read_value(&value(&expr, names), places, &mut lacks), Some(expr));
         prop_assert_eq!(read_condition(&condition(&predicate, names), places, &mut lacks), Some(predicate));
     }
 
     #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = (read_by_us(&bytes), JobOrder::decode(&bytes, &|_| None), Closing::decode(&bytes));
+        let _ = (read_by_us(&bytes), JobOrder::decode(&bytes, &|_| None), MonitorFinalReport::decode(&bytes));
     }
 }

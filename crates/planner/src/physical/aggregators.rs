@@ -5,67 +5,70 @@
 //! The size of a merged result is unknown in advance. Monitors are assumed to find the same groups, so the estimate
 //! is the maximum saving.
 
-use plan::Sample;
+use plan::SampleMode;
 
-use super::ask::{Aggregate, Asked};
-use super::value::{AggregatorPart, MonitorPart, PhysicalPlan, Place};
-use crate::placement::{Nearby, Process, aggregators};
-use crate::topology::{HostId, Need, PodId, Starts};
+use super::physical_plan::{AggregatorPart, MonitorPart, MonitorPlace, PhysicalPlan};
+use super::request::{AggregatorMode, PlanningProblem};
+use crate::placement::{NearbyScope, ProcessDemand, aggregators};
+use crate::topology::{HostId, HostLauncher, PodId, ProcessNeed};
 
 /// Cores of an aggregator, which merges a few groups per second.
 const CORES: f64 = 0.05;
 
 /// A monitor eligible for an aggregator.
-struct Candidate {
+struct AggregatorCandidate {
     /// Its index in the plan.
     at: usize,
     pod: PodId,
     /// Its host, or for a monitor on a switch, the first host at that switch.
     host: HostId,
     /// Its resources on that host.
-    need: Need,
+    need: ProcessNeed,
     mbps: f64,
 }
 
-impl Asked<'_> {
+impl PlanningProblem<'_> {
     /// The plan's aggregators, and the reason if none could be placed.
     pub(super) fn aggregators(&self, plan: &PhysicalPlan) -> (Vec<AggregatorPart>, Option<String>) {
         let when = self.ask.aggregate;
         let mut candidates = self.candidates(plan);
-        let is_above = |pod: PodId| when == Aggregate::Always || self.network.pod_up(pod) > 0.0;
+        let is_above = |pod: PodId| when == AggregatorMode::Always || self.network.pod_up(pod) > 0.0;
         let of_pod: Vec<PodId> = candidates.iter().map(|candidate| candidate.pod).collect();
         let has_others = |pod: PodId| of_pod.iter().filter(|other| **other == pod).count() > 1;
         candidates.retain(|candidate| is_above(candidate.pod) && has_others(candidate.pod));
         let none = |why: &str| (Vec::new(), Some(why.to_owned()));
         match when {
-            Aggregate::Never => return (Vec::new(), None),
-            Aggregate::Auto if candidates.is_empty() => return (Vec::new(), None),
-            Aggregate::Always if candidates.is_empty() => {
+            AggregatorMode::Never => return (Vec::new(), None),
+            AggregatorMode::Auto if candidates.is_empty() => return (Vec::new(), None),
+            AggregatorMode::Always if candidates.is_empty() => {
                 return none("no pod has two monitors that are started from elsewhere");
             }
-            Aggregate::Auto | Aggregate::Always => {}
+            AggregatorMode::Auto | AggregatorMode::Always => {}
         }
         if plan.dataflow.pipelines.is_empty() {
             return none("the result is tuples, which cannot be merged");
         }
-        if self.ask.plan.monitor.sample == Sample::Auto {
+        if self.ask.plan.monitor.sample == SampleMode::Auto {
             return none("with SAMPLE auto, each monitor controls the copies of its switches");
         }
-        let monitors: Vec<(HostId, Need, f64)> =
+        let monitors: Vec<(HostId, ProcessNeed, f64)> =
             candidates.iter().map(|candidate| (candidate.host, candidate.need, candidate.mbps)).collect();
         // The output of a monitor goes to a single aggregator.
-        let process = Process { mbps: f64::MAX, cores: CORES, memory_gb: self.ask.costs.monitor.memory_gb };
+        let process =
+            ProcessDemand { mbps: f64::MAX, cores: CORES, memory_gb: self.ask.costs.monitor.memory_gb };
         // An aggregator must fit into BUDGET together with the monitors of its host, otherwise there is none.
         let most = self.ask.budget.cpu.unwrap_or(1.0);
         let network = self.free_on(|host| host.spare && is_elsewhere(&host.starts), most);
-        let layer = aggregators(&network, &monitors, &process, Nearby::default());
+        let layer = aggregators(&network, &monitors, &process, NearbyScope::default());
         let mut parts = Vec::new();
         for (engine, at) in layer.engines.iter().zip(0..) {
             let streams = layer.streams.iter().filter(|stream| stream.to == Some(at));
-            let of: Vec<&Candidate> = streams.map(|stream| &candidates[stream.from as usize]).collect();
+            let of: Vec<&AggregatorCandidate> =
+                streams.map(|stream| &candidates[stream.from as usize]).collect();
             // An aggregator in another pod, or for a single monitor, saves nothing.
-            let is_in =
-                |candidate: &&Candidate| candidate.pod == network.pod_of(network.rack_of(engine.host));
+            let is_in = |candidate: &&AggregatorCandidate| {
+                candidate.pod == network.pod_of(network.rack_of(engine.host))
+            };
             if of.len() < 2 || !of.iter().all(is_in) {
                 continue;
             }
@@ -86,28 +89,28 @@ impl Asked<'_> {
     }
 
     /// Monitors started on other machines. Results of monitors on this machine cross no link.
-    fn candidates(&self, plan: &PhysicalPlan) -> Vec<Candidate> {
+    fn candidates(&self, plan: &PhysicalPlan) -> Vec<AggregatorCandidate> {
         let candidate = |(at, part): (usize, &MonitorPart)| {
             let (host, need) = match part.place {
-                Place::Host(host) => {
+                MonitorPlace::Host(host) => {
                     let (cores, memory_gb, mirrored_mbps) = (part.cores, part.memory_gb, part.mbps);
-                    (host, Need { cores, memory_gb, mirrored_mbps })
+                    (host, ProcessNeed { cores, memory_gb, mirrored_mbps })
                 }
-                Place::Switch(switch) => {
+                MonitorPlace::Switch(switch) => {
                     let host = self.network.hosts_of(self.rack(switch)).next()?;
-                    (host, Need { cores: 0.0, memory_gb: 0.0, mirrored_mbps: 0.0 })
+                    (host, ProcessNeed { cores: 0.0, memory_gb: 0.0, mirrored_mbps: 0.0 })
                 }
             };
             part.starts(self.ask.site).filter(|starts| is_elsewhere(starts))?;
             let pod = self.network.pod_of(self.network.rack_of(host));
             let mbps = self.results(&self.at.get(&part.switch)?.1);
-            Some(Candidate { at, pod, host, need, mbps })
+            Some(AggregatorCandidate { at, pod, host, need, mbps })
         };
         plan.monitors.iter().enumerate().filter_map(candidate).collect()
     }
 }
 
 /// Whether programs are started there by a command prefix, and not on this machine.
-fn is_elsewhere(starts: &Starts) -> bool {
+fn is_elsewhere(starts: &HostLauncher) -> bool {
     starts.via.as_ref().is_some_and(|via| !via.is_empty())
 }

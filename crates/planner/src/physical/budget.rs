@@ -4,13 +4,13 @@
 
 use std::fmt;
 
-use plan::Budget;
+use plan::NetworkBudget;
 
-use super::value::PhysicalPlan;
+use super::physical_plan::PhysicalPlan;
 
 /// The limit exceeded by a plan.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Exceeded {
+pub enum BudgetExceeded {
     /// CPU share of a host.
     Cpu {
         /// The host.
@@ -30,29 +30,29 @@ pub enum Exceeded {
 }
 
 /// The first limit exceeded by a plan.
-pub(super) fn exceeded(plan: &PhysicalPlan, budget: Budget) -> Option<Exceeded> {
+pub(super) fn exceeded(plan: &PhysicalPlan, budget: NetworkBudget) -> Option<BudgetExceeded> {
     if let Some(most) = budget.cpu {
         let share = |monitor: &super::MonitorPart| monitor.cores / monitor.host_cores;
         let worst = plan.monitors.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
         if share(worst) > most {
-            return Some(Exceeded::Cpu { host: worst.host.clone(), needs: share(worst), most });
+            return Some(BudgetExceeded::Cpu { host: worst.host.clone(), needs: share(worst), most });
         }
     }
     let needs = plan.taken.copied.0.iter().sum::<f64>() + plan.taken.results_mbps;
-    budget.bandwidth_mbps.filter(|most| needs > *most).map(|most| Exceeded::Bandwidth { needs, most })
+    budget.bandwidth_mbps.filter(|most| needs > *most).map(|most| BudgetExceeded::Bandwidth { needs, most })
 }
 
-impl fmt::Display for Exceeded {
+impl fmt::Display for BudgetExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Exceeded::Cpu { host, needs, most } => write!(
+            BudgetExceeded::Cpu { host, needs, most } => write!(
                 f,
                 "the monitor on {host} would take {:.2} % of its cores, and BUDGET allows {:.4} %",
                 needs * 100.0,
                 // 0.29 × 100 is not exactly 29.
                 (most * 1e6).round() / 1e4
             ),
-            Exceeded::Bandwidth { needs, most } => {
+            BudgetExceeded::Bandwidth { needs, most } => {
                 write!(f, "copies and results would take {needs:.2} Mb/s, and BUDGET allows {most} Mb/s")
             }
         }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use mirror::Part;
+use mirror::PacketPart;
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 
 /// Cost model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Costs {
+pub struct PlanCosts {
     /// Source of the numbers.
     pub origin: String,
     /// Link load in Mb/s, weighted by link class (1, 2, 4), equivalent to one core.
@@ -73,9 +73,9 @@ pub struct TrafficShape {
     pub link_share: f64,
 }
 
-impl Default for Costs {
-    fn default() -> Costs {
-        Costs {
+impl Default for PlanCosts {
+    fn default() -> PlanCosts {
+        PlanCosts {
             origin: "defaults".to_owned(),
             link_mbps_per_core: 1000.0,
             exact_worth_cores: 0.05,
@@ -116,13 +116,13 @@ impl Default for TrafficShape {
     }
 }
 
-impl Costs {
+impl PlanCosts {
     /// Parses a cost file.
     ///
     /// # Errors
     /// The first error of the text.
-    pub fn parse(text: &str) -> Result<Costs, String> {
-        let costs: Costs = toml::from_str(text).map_err(|e| {
+    pub fn parse(text: &str) -> Result<PlanCosts, String> {
+        let costs: PlanCosts = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             format!("line {line}: {}", e.message())
         })?;
@@ -177,10 +177,10 @@ impl Costs {
 
     /// Time of a switch per copied packet; `None` if unknown.
     #[must_use]
-    pub(super) fn copy_ns(&self, part: Part) -> Option<f64> {
+    pub(super) fn copy_ns(&self, part: PacketPart) -> Option<f64> {
         match part {
-            Part::Whole => Some(self.switch.copy_ns),
-            Part::First(_) => self.switch.cut_ns,
+            PacketPart::Whole => Some(self.switch.copy_ns),
+            PacketPart::First(_) => self.switch.cut_ns,
         }
     }
 }

@@ -6,30 +6,33 @@ use std::net::IpAddr;
 
 use plan::{AddressMatch, MonitorSpec};
 
-use crate::topology::{HostId, Site};
-use crate::words;
+use crate::query_text;
+use crate::topology::{HostId, NetworkSite};
 
 /// Flows of one switch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Part {
+pub(super) struct SwitchFlows {
     pub(super) clients: Vec<AddressMatch>,
     pub(super) servers: Vec<AddressMatch>,
     pub(super) hosts: Vec<HostId>,
 }
 
 /// The covered flows by switch, and a description of those not covered.
-pub(super) fn covered(spec: &MonitorSpec, site: &Site) -> (BTreeMap<usize, Vec<Part>>, Vec<String>) {
-    let mut at: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
+pub(super) fn covered(
+    spec: &MonitorSpec,
+    site: &NetworkSite,
+) -> (BTreeMap<usize, Vec<SwitchFlows>>, Vec<String>) {
+    let mut at: BTreeMap<usize, Vec<SwitchFlows>> = BTreeMap::new();
     let mut uncovered = Vec::new();
     let any = vec![AddressMatch { net: None, port: None }];
     let servers = if spec.servers.is_empty() { &any } else { &spec.servers };
-    let mut found: BTreeMap<usize, Part> = BTreeMap::new();
+    let mut found: BTreeMap<usize, SwitchFlows> = BTreeMap::new();
     for end in servers {
         let of = by_switch(site, std::slice::from_ref(end));
         if of.is_empty() {
             let clients = by_switch(site, &spec.clients);
             if clients.is_empty() {
-                let ends = words::end(end);
+                let ends = query_text::end(end);
                 uncovered.push(format!(
                     "flows to {ends}: the network file has neither such servers nor their clients"
                 ));
@@ -37,12 +40,12 @@ pub(super) fn covered(spec: &MonitorSpec, site: &Site) -> (BTreeMap<usize, Vec<P
             for (switch, hosts) in clients {
                 let clients = ends_of(site, &hosts, &AddressMatch { net: None, port: None });
                 let clients = with_ports(clients, &spec.clients);
-                at.entry(switch).or_default().push(Part { clients, servers: vec![*end], hosts });
+                at.entry(switch).or_default().push(SwitchFlows { clients, servers: vec![*end], hosts });
             }
             continue;
         }
         if end.net.is_none_or(|net| !is_one(net)) {
-            let ends = words::end(end);
+            let ends = query_text::end(end);
             uncovered.push(format!("flows to {ends} of which the network file does not name the server"));
         }
         for (switch, hosts) in of {
@@ -61,7 +64,7 @@ pub(super) fn covered(spec: &MonitorSpec, site: &Site) -> (BTreeMap<usize, Vec<P
 }
 
 /// The hosts that match the endpoints, by switch; spare hosts only if named.
-fn by_switch(site: &Site, ends: &[AddressMatch]) -> BTreeMap<usize, Vec<HostId>> {
+fn by_switch(site: &NetworkSite, ends: &[AddressMatch]) -> BTreeMap<usize, Vec<HostId>> {
     let mut found: BTreeMap<usize, Vec<HostId>> = BTreeMap::new();
     for (index, host) in site.hosts.iter().enumerate() {
         let is_meant = |end: &AddressMatch| match end.net {
@@ -80,7 +83,7 @@ fn by_switch(site: &Site, ends: &[AddressMatch]) -> BTreeMap<usize, Vec<HostId>>
 
 /// The endpoint restricted to the addresses of these hosts, but not its whole network, which may include hosts
 /// elsewhere.
-fn ends_of(site: &Site, hosts: &[HostId], end: &AddressMatch) -> Vec<AddressMatch> {
+fn ends_of(site: &NetworkSite, hosts: &[HostId], end: &AddressMatch) -> Vec<AddressMatch> {
     let addresses = hosts.iter().flat_map(|host| &site.hosts[*host as usize].addresses);
     let own = addresses.filter(|address| end.net.is_none_or(|net| is_in(**address, net)));
     own.map(|address| AddressMatch { net: Some((*address, bits(*address))), port: end.port }).collect()

@@ -3,10 +3,12 @@
 use plan::AddressMatch;
 use serde_json::{Value, json};
 
+use super::physical_plan::{
+    AggregatorPart, CopyProof, CoveredFlows, MonitorPart, MonitorPlace, PacketPath, PhysicalPlan, SwitchPart,
+};
 use super::text::mode;
-use super::value::{AggregatorPart, Covering, MonitorPart, PhysicalPlan, Place, Proof, SwitchPart, Way};
+use crate::query_text;
 use crate::topology::LINK_CLASSES;
-use crate::words;
 
 /// The plan as JSON.
 #[must_use]
@@ -67,10 +69,10 @@ fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> Value {
 /// Endpoints in the syntax of FROM and TO.
 #[must_use]
 pub fn ends(ends: &[AddressMatch]) -> Vec<String> {
-    ends.iter().map(words::end).collect()
+    ends.iter().map(query_text::end).collect()
 }
 
-fn covering(covering: &Covering) -> Value {
+fn covering(covering: &CoveredFlows) -> Value {
     let rates = &covering.rates;
     json!({
         "switch": covering.name,
@@ -83,22 +85,22 @@ fn covering(covering: &Covering) -> Value {
     })
 }
 
-fn proof(proof: Proof) -> Value {
+fn proof(proof: CopyProof) -> Value {
     let (state, classes) = match proof {
-        Proof::NotNeeded => ("not needed", None),
-        Proof::TooManyHosts => ("too many hosts", None),
-        Proof::Holds(classes) => ("holds", Some(classes)),
+        CopyProof::NotNeeded => ("not needed", None),
+        CopyProof::TooManyHosts => ("too many hosts", None),
+        CopyProof::Holds(classes) => ("holds", Some(classes)),
     };
     json!({ "state": state, "classes": classes })
 }
 
 fn switch(part: &SwitchPart) -> Value {
     let (way, to) = match part.way {
-        Way::Sniffer => ("sniffer", None),
-        Way::Rules { port } => ("rules", Some(port)),
-        Way::Interface => ("interface", None),
-        Way::Mirror { port } => ("mirror", Some(port)),
-        Way::Tunnel { end } => ("tunnel", Some(end.port)),
+        PacketPath::Sniffer => ("sniffer", None),
+        PacketPath::Rules { port } => ("rules", Some(port)),
+        PacketPath::Interface => ("interface", None),
+        PacketPath::Mirror { port } => ("mirror", Some(port)),
+        PacketPath::Tunnel { end } => ("tunnel", Some(end.port)),
     };
     let mut of = json!({
         "switch": part.name,
@@ -117,7 +119,7 @@ fn switch(part: &SwitchPart) -> Value {
 fn monitor(part: &MonitorPart) -> Value {
     json!({
         "name": part.name,
-        "on": match part.place { Place::Switch(_) => "switch", Place::Host(_) => "host" },
+        "on": match part.place { MonitorPlace::Switch(_) => "switch", MonitorPlace::Host(_) => "host" },
         "host": part.host,
         "clients": ends(&part.spec.clients),
         "servers": ends(&part.spec.servers),

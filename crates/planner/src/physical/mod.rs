@@ -6,31 +6,31 @@
 //! rules of the actual switches are read and proved again at installation.
 
 mod aggregators;
-mod ask;
 mod budget;
-mod choose;
 mod costs;
 mod flows;
 mod json;
+mod mode_choice;
 mod model;
 mod parts;
+mod physical_plan;
 mod picture;
 mod proof;
 mod rates;
+mod request;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tunnels;
-mod value;
 
-pub use ask::{Aggregate, Ask};
-pub use budget::Exceeded;
-pub use choose::{Unplanned, physical};
-pub use costs::{Costs, MonitorCosts, SwitchCosts, TrafficShape};
+pub use budget::BudgetExceeded;
+pub use costs::{MonitorCosts, PlanCosts, SwitchCosts, TrafficShape};
 pub use json::{ends, to_json};
-pub use picture::to_svg;
-pub use text::{difference, mode, to_text};
-pub use value::{
-    AggregatorPart, Choice, Covering, LEASE, Landing, MonitorPart, PassedOver, PhysicalPlan, Place, Proof,
-    Rates, SwitchPart, Taken, Way,
+pub use mode_choice::{PlanningError, physical};
+pub use physical_plan::{
+    AggregatorPart, CopyProof, CoveredFlows, LEASE, ModeChoice, MonitorPart, MonitorPlace, PacketPath,
+    PhysicalPlan, PlanResources, RejectedMode, SwitchPart, TrafficRates, TunnelEndpoint,
 };
+pub use picture::to_svg;
+pub use request::{AggregatorMode, PlanRequest};
+pub use text::{difference, mode, to_text};

@@ -2,51 +2,62 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mirror::model::{Flooded, Host, Leads, Link, Mirror, Network, Port, Switch};
-use mirror::openflow::{Action, Match, Rule};
-use mirror::{Cube, Field};
+use mirror::model::{
+    FloodSetting, KnownHost, PortNeighbor, SwitchLink, SwitchMirror, SwitchModel, SwitchNetwork, SwitchPort,
+};
+use mirror::openflow::{FlowAction, FlowMatch, FlowRule};
+use mirror::{MatchField, PacketCube};
 
-use super::value::{SwitchPart, Way};
-use crate::topology::{FirstTable, Forwarding, HostId, Site, SitePort};
+use super::physical_plan::{PacketPath, SwitchPart};
+use crate::topology::{FirstTable, ForwardingMode, HostId, NetworkSite, SitePort};
 
 /// The forwarding table of a switch with a free first table.
 const NEXT: u8 = 10;
 
 /// The forwarding rules of a switch according to its file; a controller is assumed to use shortest paths.
-pub(super) fn forwarding(site: &Site, switch: usize) -> Vec<Rule> {
+pub(super) fn forwarding(site: &NetworkSite, switch: usize) -> Vec<FlowRule> {
     let of = &site.switches[switch];
     let table = match of.first_table {
         FirstTable::Free => NEXT,
         FirstTable::Shared => 0,
     };
     let mut rules = match of.forwarding {
-        Forwarding::Normal => vec![Rule { table, actions: vec![Action::Normal], ..Rule::default() }],
-        Forwarding::Controller => shortest(site, switch, table),
+        ForwardingMode::Normal => {
+            vec![FlowRule { table, actions: vec![FlowAction::Normal], ..FlowRule::default() }]
+        }
+        ForwardingMode::Controller => shortest(site, switch, table),
     };
     if of.first_table == FirstTable::Free {
-        let actions = vec![Action::Resubmit { port: None, table: Some(NEXT) }];
-        rules.push(Rule { actions, ..Rule::default() });
+        let actions = vec![FlowAction::Resubmit { port: None, table: Some(NEXT) }];
+        rules.push(FlowRule { actions, ..FlowRule::default() });
     }
     rules
 }
 
 /// Shortest paths to each host except those reserved for monitors.
-fn shortest(site: &Site, switch: usize, table: u8) -> Vec<Rule> {
+fn shortest(site: &NetworkSite, switch: usize, table: u8) -> Vec<FlowRule> {
     let mut rules = Vec::new();
     for host in site.hosts.iter().filter(|host| !host.spare) {
         let Some(port) = toward(site, switch, host.at) else { continue };
         for address in &host.addresses {
             let (number, version) = mirror::model::network::numbers(*address);
-            let cube = Cube::ALL.with(Field::EthType, version).with(Field::Destination, number);
-            let actions = vec![Action::output(port)];
-            rules.push(Rule { table, priority: 100, matched: Match::from(cube), actions, ..Rule::default() });
+            let cube =
+                PacketCube::ALL.with(MatchField::EthType, version).with(MatchField::Destination, number);
+            let actions = vec![FlowAction::output(port)];
+            rules.push(FlowRule {
+                table,
+                priority: 100,
+                matched: FlowMatch::from(cube),
+                actions,
+                ..FlowRule::default()
+            });
         }
     }
     rules
 }
 
 /// The port of a switch on a shortest path to a host; the first of several.
-fn toward(site: &Site, from: usize, to: SitePort) -> Option<u32> {
+fn toward(site: &NetworkSite, from: usize, to: SitePort) -> Option<u32> {
     if from == to.switch {
         return Some(to.port);
     }
@@ -85,7 +96,7 @@ pub(super) fn landing(from: usize) -> u32 {
 const OTHERS_MAX: usize = 2;
 
 /// The site reduced to all covered hosts and a few others at each switch.
-pub(super) fn small(site: &Site, covered: &BTreeSet<HostId>) -> Site {
+pub(super) fn small(site: &NetworkSite, covered: &BTreeSet<HostId>) -> NetworkSite {
     let mut others: BTreeMap<usize, usize> = BTreeMap::new();
     let mut small = site.clone();
     let mut index = 0;
@@ -101,32 +112,35 @@ pub(super) fn small(site: &Site, covered: &BTreeSet<HostId>) -> Site {
 
 /// The model of the network with the rules of some parts installed, or without them. Ports of monitors are those of
 /// all parts.
-pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network {
+pub(super) fn network(site: &NetworkSite, parts: &[SwitchPart], done: bool) -> SwitchNetwork {
     let targets: BTreeMap<SitePort, String> =
         parts.iter().filter_map(|part| Some((lands(part)?, monitor(&part.name)))).collect();
     let tunnels: Vec<(usize, SitePort)> =
         parts.iter().filter_map(|part| Some((part.switch, tunnel(part)?))).collect();
     let switches = site.switches.iter().enumerate().map(|(index, switch)| {
-        let mut ports: Vec<Port> = Vec::new();
+        let mut ports: Vec<SwitchPort> = Vec::new();
         for host in site.hosts.iter().filter(|host| host.at.switch == index) {
             let (leads, flooded) = match targets.get(&host.at) {
-                Some(monitor) => (Leads::Monitor(monitor.clone()), Flooded::No),
-                None => (Leads::Hosts, Flooded::Yes),
+                Some(monitor) => (PortNeighbor::Monitor(monitor.clone()), FloodSetting::No),
+                None => (PortNeighbor::Hosts, FloodSetting::Yes),
             };
-            ports.push(Port { flooded, ..Port::new(host.at.port, &host.name, leads) });
+            ports.push(SwitchPort { flooded, ..SwitchPort::new(host.at.port, &host.name, leads) });
         }
         if let Some(monitor) = targets.get(&SitePort { switch: index, port: INTERFACE }) {
-            let leads = Leads::Monitor(monitor.clone());
-            ports.push(Port { flooded: Flooded::No, ..Port::new(INTERFACE, "interface", leads) });
+            let leads = PortNeighbor::Monitor(monitor.clone());
+            ports.push(SwitchPort {
+                flooded: FloodSetting::No,
+                ..SwitchPort::new(INTERFACE, "interface", leads)
+            });
         }
         let begins = tunnels.iter().filter(|(from, _)| *from == index).map(|_| TUNNEL);
         let ends = tunnels.iter().filter(|(_, end)| end.switch == index).map(|(from, _)| landing(*from));
         for number in begins.chain(ends) {
-            let of = Port::new(number, &format!("tunnel{number}"), Leads::Copies);
-            ports.push(Port { flooded: Flooded::No, ..of });
+            let of = SwitchPort::new(number, &format!("tunnel{number}"), PortNeighbor::Copies);
+            ports.push(SwitchPort { flooded: FloodSetting::No, ..of });
         }
         for end in site.links.iter().flat_map(|link| link.ends).filter(|end| end.switch == index) {
-            ports.push(Port::new(end.port, &format!("link{}", end.port), Leads::Switch));
+            ports.push(SwitchPort::new(end.port, &format!("link{}", end.port), PortNeighbor::Switch));
         }
         let mut rules = forwarding(site, index);
         let part = parts.iter().find(|part| part.switch == index).filter(|_| done);
@@ -135,10 +149,10 @@ pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network 
         rules.extend(
             landed.filter_map(|part| part.landing.as_ref()).flat_map(|landing| landing.rules.iter().cloned()),
         );
-        let mut model = Switch::new(&switch.name, ports, rules);
-        if let Some(SwitchPart { way: Way::Mirror { port }, ports, .. }) = part {
+        let mut model = SwitchModel::new(&switch.name, ports, rules);
+        if let Some(SwitchPart { way: PacketPath::Mirror { port }, ports, .. }) = part {
             let (entering, leaving) = (ports.clone(), ports.clone());
-            model.mirrors.push(Mirror {
+            model.mirrors.push(SwitchMirror {
                 name: "netalytics".to_owned(),
                 entering,
                 leaving,
@@ -149,23 +163,25 @@ pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network 
         model
     });
     let at = |port: SitePort| (port.switch, port.port);
-    let links = site.links.iter().map(|link| Link(at(link.ends[0]), at(link.ends[1])));
-    let links =
-        links.chain(tunnels.iter().map(|(from, end)| Link((*from, TUNNEL), (end.switch, landing(*from)))));
+    let links = site.links.iter().map(|link| SwitchLink(at(link.ends[0]), at(link.ends[1])));
+    let links = links
+        .chain(tunnels.iter().map(|(from, end)| SwitchLink((*from, TUNNEL), (end.switch, landing(*from)))));
     let hosts = site.hosts.iter().filter(|host| !targets.contains_key(&host.at));
     let hosts = hosts
-        .flat_map(|host| host.addresses.iter().map(|address| Host { address: *address, at: at(host.at) }))
+        .flat_map(|host| {
+            host.addresses.iter().map(|address| KnownHost { address: *address, at: at(host.at) })
+        })
         .collect();
-    Network::new(switches.collect(), links.collect(), hosts)
+    SwitchNetwork::new(switches.collect(), links.collect(), hosts)
 }
 
 /// The port through which copies leave their switch.
-pub(super) fn target(way: Way) -> Option<u32> {
+pub(super) fn target(way: PacketPath) -> Option<u32> {
     match way {
-        Way::Sniffer => None,
-        Way::Interface => Some(INTERFACE),
-        Way::Tunnel { .. } => Some(TUNNEL),
-        Way::Rules { port } | Way::Mirror { port } => Some(port),
+        PacketPath::Sniffer => None,
+        PacketPath::Interface => Some(INTERFACE),
+        PacketPath::Tunnel { .. } => Some(TUNNEL),
+        PacketPath::Rules { port } | PacketPath::Mirror { port } => Some(port),
     }
 }
 
@@ -177,7 +193,7 @@ pub(super) fn lands(part: &SwitchPart) -> Option<SitePort> {
 /// The end of a switch's tunnel.
 fn tunnel(part: &SwitchPart) -> Option<SitePort> {
     match part.way {
-        Way::Tunnel { end } => Some(end),
+        PacketPath::Tunnel { end } => Some(end),
         _ => None,
     }
 }

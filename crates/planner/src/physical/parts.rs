@@ -2,29 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use mirror::compose::{RULES_MAX, Terms};
-use mirror::openflow::Rule;
-use mirror::{Copy, Cube, Layout, Mode, Part as Bytes, Which, asked, compose, compose_ends};
+use mirror::compose::{CopyTerms, RULES_MAX};
+use mirror::openflow::FlowRule;
+use mirror::{
+    MirrorMode, PacketCube, PacketPart as Bytes, PacketSelection, RuleLayout, SwitchCopy, asked, compose,
+    compose_ends,
+};
 use plan::{AddressMatch, MonitorSpec};
 use tuple::Schema;
 
-use super::ask::Asked;
-use super::flows::Part;
+use super::flows::SwitchFlows;
 use super::model::{forwarding, landing, monitor, target};
+use super::physical_plan::{
+    CoveredFlows, LEASE, MonitorPart, MonitorPlace, PacketPath, SwitchPart, TrafficRates, TunnelEndpoint,
+};
 use super::rates::copied;
-use super::value::{Covering, LEASE, Landing, MonitorPart, Place, Rates, SwitchPart, Way};
-use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
-use crate::topology::{HostId, Load, Network, Reached, Site, SiteHost};
+use super::request::PlanningProblem;
+use crate::placement::{NOBODY, PlacementDemand, PlacementFlow, PlacementStrategy, ProcessDemand, place};
+use crate::topology::{HostId, NetworkLoad, NetworkSite, SiteHost, SwitchAccess, TreeNetwork};
 
 /// The job number in the cookies of printed rules.
 const JOB: u32 = 1;
 /// Bytes of results per packet that leave a monitor with windows; without windows, the plan determines them.
 const RESULT_BYTES: f64 = 200.0;
 
-impl Asked<'_> {
-    pub(super) fn covering(&self, switch: usize, parts: &[Part], rates: &Rates) -> Covering {
+impl PlanningProblem<'_> {
+    pub(super) fn covering(
+        &self,
+        switch: usize,
+        parts: &[SwitchFlows],
+        rates: &TrafficRates,
+    ) -> CoveredFlows {
         let spec = narrowed(&self.ask.plan.monitor, parts);
-        Covering {
+        CoveredFlows {
             switch,
             name: self.ask.site.switches[switch].name.clone(),
             clients: spec.clients,
@@ -37,7 +47,7 @@ impl Asked<'_> {
     /// The hosts of monitors for switches with copied packets.
     pub(super) fn hosts(
         &self,
-        mode: Option<Mode>,
+        mode: Option<MirrorMode>,
         on_its_own: &dyn Fn(usize) -> bool,
     ) -> Result<BTreeMap<usize, HostId>, String> {
         let (site, costs) = (self.ask.site, self.ask.costs);
@@ -50,23 +60,23 @@ impl Asked<'_> {
                 (mbps, self.reading(packets, mbps, packets.min(self.at[switch].1.packets)))
             })
             .collect();
-        let flows: Vec<Flow> = switches
+        let flows: Vec<PlacementFlow> = switches
             .iter()
             .zip(&needs)
-            .map(|(switch, (mbps, _))| Flow { racks: [self.rack(*switch); 2], mbps: *mbps as f32 })
+            .map(|(switch, (mbps, _))| PlacementFlow { racks: [self.rack(*switch); 2], mbps: *mbps as f32 })
             .collect();
         let most = |of: fn(&(f64, f64)) -> f64| needs.iter().map(of).fold(1e-3, f64::max);
         // Rates are stored in 32 bits, so the capacity is slightly larger than the largest rate.
         let (mbps, cores) = (most(|need| need.0) * 1.000_001, most(|need| need.1));
         let memory_gb = costs.monitor.memory_gb;
-        let small = Process { mbps: f64::MAX, cores: 1e-6, memory_gb: 1e-6 };
-        let demand = Demand {
+        let small = ProcessDemand { mbps: f64::MAX, cores: 1e-6, memory_gb: 1e-6 };
+        let demand = PlacementDemand {
             flows: &flows,
-            monitor: Process { mbps, cores, memory_gb },
+            monitor: ProcessDemand { mbps, cores, memory_gb },
             aggregator: small,
             processor: small,
             extracted: 1e-9,
-            strategy: Strategy::PackedNetwork,
+            strategy: PlacementStrategy::PackedNetwork,
         };
         let network = self.free_on(|host| host.spare && host.starts.can(), 1.0);
         let placed = place(&network, &demand, self.ask.seed);
@@ -88,7 +98,7 @@ impl Asked<'_> {
             hosts.insert(*switch, host);
         }
         // Monitors behind their own switch are placed first. Tunnels share links.
-        let mut load = Load::new(&network);
+        let mut load = NetworkLoad::new(&network);
         for (switch, cores, none) in elsewhere {
             let host = self.behind_another(switch, mode, cores, &mut load, &hosts);
             hosts.insert(switch, host.map_err(|why| format!("{none}; {why}"))?);
@@ -97,7 +107,7 @@ impl Asked<'_> {
     }
 
     /// The network in which only these hosts have free capacity, with a maximum share of their cores.
-    pub(super) fn free_on(&self, which: impl Fn(&SiteHost) -> bool, most: f64) -> Network {
+    pub(super) fn free_on(&self, which: impl Fn(&SiteHost) -> bool, most: f64) -> TreeNetwork {
         let mut site = self.ask.site.clone();
         for host in &mut site.hosts {
             if which(host) {
@@ -124,12 +134,12 @@ impl Asked<'_> {
     pub(super) fn switch(
         &self,
         switch: usize,
-        parts: &[Part],
-        copies: Option<(Mode, Way)>,
+        parts: &[SwitchFlows],
+        copies: Option<(MirrorMode, PacketPath)>,
     ) -> Result<SwitchPart, String> {
         let site = self.ask.site;
         let of = &site.switches[switch];
-        let which = copies.map_or(Which::Flow, |(mode, _)| mode.which);
+        let which = copies.map_or(PacketSelection::Flow, |(mode, _)| mode.which);
         let mut boxes = Vec::new();
         for part in parts {
             boxes.extend(asked(&narrowed(&self.ask.plan.monitor, std::slice::from_ref(part)), which));
@@ -146,7 +156,7 @@ impl Asked<'_> {
         let mut done = SwitchPart {
             switch,
             name: of.name.clone(),
-            way: Way::Sniffer,
+            way: PacketPath::Sniffer,
             asked: boxes,
             rules: Vec::new(),
             ports,
@@ -154,33 +164,37 @@ impl Asked<'_> {
         };
         let Some((mode, way)) = copies else { return Ok(done) };
         match (&of.reached, way) {
-            (Reached::Not, _) => {
+            (SwitchAccess::Not, _) => {
                 return Err(format!(
                     "{} cannot be reached: the network file has neither ovsdb nor controller for it",
                     of.name
                 ));
             }
-            (Reached::Controller { .. }, Way::Mirror { .. }) => {
+            (SwitchAccess::Controller { .. }, PacketPath::Mirror { .. }) => {
                 return Err(format!(
                     "a mirror of ports needs the database of {}, and there is its controller only",
                     of.name
                 ));
             }
-            (_, Way::Tunnel { end }) => {
+            (_, PacketPath::Tunnel { end }) => {
                 let at_end = forwarding(site, end.switch);
                 let landing =
-                    mirror::Landing { job: JOB, generation: 1, tunnel: landing(switch), target: end.port };
-                let terms =
-                    Terms { server: 0, lease: LEASE, layout: Layout::of(&at_end), rules_max: RULES_MAX };
+                    mirror::TunnelExit { job: JOB, generation: 1, tunnel: landing(switch), target: end.port };
+                let terms = CopyTerms {
+                    server: 0,
+                    lease: LEASE,
+                    layout: RuleLayout::of(&at_end),
+                    rules_max: RULES_MAX,
+                };
                 let name = site.switches[end.switch].name.clone();
                 let rules =
                     compose_ends(&[], &[landing], &terms).map_err(|refused| format!("{name}: {refused}"))?;
-                (done.way, done.landing) = (way, Some(Landing { name, rules }));
+                (done.way, done.landing) = (way, Some(TunnelEndpoint { name, rules }));
             }
             _ => done.way = way,
         }
         let Some(target) = target(way) else { return Ok(done) };
-        if mode.which == Which::Port {
+        if mode.which == PacketSelection::Port {
             // The target port of copies is not copied itself.
             done.ports.retain(|port| *port != target);
             return Ok(done);
@@ -193,21 +207,21 @@ impl Asked<'_> {
     pub(super) fn monitor(
         &self,
         switch: usize,
-        parts: &[Part],
-        rates: &Rates,
-        mode: Option<Mode>,
+        parts: &[SwitchFlows],
+        rates: &TrafficRates,
+        mode: Option<MirrorMode>,
         host: Option<HostId>,
     ) -> Result<MonitorPart, String> {
         let site = self.ask.site;
         let name = &site.switches[switch].name;
-        let (mbps, packets) = copied(mode.unwrap_or(Mode::PORT), rates, self.ask.costs);
+        let (mbps, packets) = copied(mode.unwrap_or(MirrorMode::PORT), rates, self.ask.costs);
         let cores = self.reading(packets, mbps, packets.min(rates.packets));
         let (place, at, has) = match (host, &site.switches[switch].sniffer) {
             (Some(host), _) => {
                 let on = &site.hosts[host as usize];
-                (Place::Host(host), on.name.clone(), on.has)
+                (MonitorPlace::Host(host), on.name.clone(), on.has)
             }
-            (None, Some(sniffer)) => (Place::Switch(switch), name.clone(), sniffer.has),
+            (None, Some(sniffer)) => (MonitorPlace::Switch(switch), name.clone(), sniffer.has),
             (None, None) => return Err(format!("no monitor can read at the ports of {name}")),
         };
         let free_cores = has.cores * (1.0 - has.cores_used);
@@ -239,7 +253,7 @@ impl Asked<'_> {
 
     /// Output of a monitor in Mb/s: rows according to the plan's estimate per packet, groups according to the number
     /// of new groups.
-    pub(super) fn results(&self, rates: &Rates) -> f64 {
+    pub(super) fn results(&self, rates: &TrafficRates) -> f64 {
         let cost = crate::cost(self.ask.plan);
         let rows = rates.packets * cost.sent_bytes_per_1000_packets as f64 / 1000.0;
         // A few groups per second.
@@ -263,14 +277,14 @@ impl Asked<'_> {
 
 /// The rules of a switch to copy packets to a port.
 pub(super) fn rules_on(
-    site: &Site,
+    site: &NetworkSite,
     switch: usize,
-    asked: &[Cube],
+    asked: &[PacketCube],
     (part, target): (Bytes, u32),
-) -> Result<Vec<Rule>, String> {
-    let copy = Copy { job: JOB, generation: 1, asked: asked.to_vec(), ports: Vec::new(), part, target };
-    let layout = Layout::of(&forwarding(site, switch));
-    let terms = Terms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
+) -> Result<Vec<FlowRule>, String> {
+    let copy = SwitchCopy { job: JOB, generation: 1, asked: asked.to_vec(), ports: Vec::new(), part, target };
+    let layout = RuleLayout::of(&forwarding(site, switch));
+    let terms = CopyTerms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
     compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", site.switches[switch].name))
 }
 
@@ -278,8 +292,8 @@ pub(super) const TWICE: &str =
     "no port says which end serves: a packet between two of these hosts is counted at both their switches";
 
 /// The specification restricted to some flows of a query.
-fn narrowed(spec: &MonitorSpec, parts: &[Part]) -> MonitorSpec {
-    let union = |of: &dyn Fn(&Part) -> Vec<AddressMatch>| -> Vec<AddressMatch> {
+fn narrowed(spec: &MonitorSpec, parts: &[SwitchFlows]) -> MonitorSpec {
+    let union = |of: &dyn Fn(&SwitchFlows) -> Vec<AddressMatch>| -> Vec<AddressMatch> {
         let lists: Vec<Vec<AddressMatch>> = parts.iter().map(of).collect();
         if lists.iter().any(Vec::is_empty) {
             return Vec::new();

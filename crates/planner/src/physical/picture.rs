@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
+use super::physical_plan::{MonitorPlace, PacketPath, PhysicalPlan};
 use super::text::{aggregator, ends, mode, number};
-use super::value::{PhysicalPlan, Place, Way};
-use crate::topology::{Site, SiteHost, SitePort, Tier};
+use crate::topology::{NetworkSite, SiteHost, SitePort, SwitchTier};
 
 /// Maximum number of hosts drawn.
 const HOSTS_MAX: usize = 24;
@@ -26,17 +26,17 @@ const STYLE: &str = "text{font-family:system-ui,sans-serif;font-size:13px;fill:#
 
 /// Draws the plan.
 #[must_use]
-pub fn to_svg(plan: &PhysicalPlan, site: &Site) -> String {
-    let mut picture = Picture::new(plan, site);
+pub fn to_svg(plan: &PhysicalPlan, site: &NetworkSite) -> String {
+    let mut picture = PlanPicture::new(plan, site);
     picture.network();
     picture.dataflow();
     picture.facts();
     picture.finish()
 }
 
-struct Picture<'a> {
+struct PlanPicture<'a> {
     plan: &'a PhysicalPlan,
-    site: &'a Site,
+    site: &'a NetworkSite,
     /// The hosts to draw, by rack.
     hosts: Vec<usize>,
     /// Horizontal positions of the switches drawn.
@@ -48,15 +48,15 @@ struct Picture<'a> {
     body: String,
 }
 
-impl<'a> Picture<'a> {
-    fn new(plan: &'a PhysicalPlan, site: &'a Site) -> Picture<'a> {
+impl<'a> PlanPicture<'a> {
+    fn new(plan: &'a PhysicalPlan, site: &'a NetworkSite) -> PlanPicture<'a> {
         let hosts = drawn(plan, site);
         let width = (hosts.len() as f64 * HOST_WIDTH + 2.0 * MARGIN).max(WIDTH_MIN);
-        let has_aggregation = site.switches.iter().any(|switch| switch.tier == Tier::Aggregation);
+        let has_aggregation = site.switches.iter().any(|switch| switch.tier == SwitchTier::Aggregation);
         let edge_y = if has_aggregation { 256.0 } else { 196.0 };
         let switches = vec![None; site.switches.len()];
         let mut picture =
-            Picture { plan, site, hosts, switches, width, y: edge_y, edge_y, body: String::new() };
+            PlanPicture { plan, site, hosts, switches, width, y: edge_y, edge_y, body: String::new() };
         picture.middles();
         picture
     }
@@ -78,7 +78,7 @@ impl<'a> Picture<'a> {
             }
             self.switches[switch] = middle(&at);
         }
-        for tier in [Tier::Aggregation, Tier::Core] {
+        for tier in [SwitchTier::Aggregation, SwitchTier::Core] {
             let of: Vec<usize> =
                 (0..self.site.switches.len()).filter(|at| self.site.switches[*at].tier == tier).collect();
             let joined: Vec<(usize, f64)> = of
@@ -101,9 +101,9 @@ impl<'a> Picture<'a> {
 
     fn tier_y(&self, switch: usize) -> f64 {
         match self.site.switches[switch].tier {
-            Tier::Edge => self.edge_y,
-            Tier::Aggregation => AGGREGATION_Y,
-            Tier::Core => CORE_Y,
+            SwitchTier::Edge => self.edge_y,
+            SwitchTier::Aggregation => AGGREGATION_Y,
+            SwitchTier::Core => CORE_Y,
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Picture<'a> {
         }
         for (switch, x) in self.switches.clone().into_iter().enumerate() {
             let Some(x) = x else { continue };
-            let sniffs = self.plan.monitors.iter().any(|part| part.place == Place::Switch(switch));
+            let sniffs = self.plan.monitors.iter().any(|part| part.place == MonitorPlace::Switch(switch));
             let covers = self.plan.covered.iter().any(|covering| covering.switch == switch);
             let class = match (sniffs, covers) {
                 (true, _) => "monitor",
@@ -136,7 +136,7 @@ impl<'a> Picture<'a> {
             self.node(class, (x, y), (112.0, 36.0));
             self.text("", (x, y - 1.0), &self.site.switches[switch].name.clone());
             let below = match self.plan.switch(switch) {
-                Some(part) if part.way == Way::Sniffer => "monitor at its ports".to_owned(),
+                Some(part) if part.way == PacketPath::Sniffer => "monitor at its ports".to_owned(),
                 Some(part) if part.landing.is_some() => format!("{} rules, a tunnel", part.rules.len()),
                 Some(part) if !part.rules.is_empty() => format!("{} rules", part.rules.len()),
                 Some(_) => "mirror of ports".to_owned(),
@@ -160,7 +160,7 @@ impl<'a> Picture<'a> {
         let index = self.hosts[place];
         let host: &SiteHost = &site.hosts[index];
         let x = self.host_x(place);
-        let monitor = self.plan.monitors.iter().find(|part| part.place == Place::Host(index as u32));
+        let monitor = self.plan.monitors.iter().find(|part| part.place == MonitorPlace::Host(index as u32));
         let covered = self.plan.covered.iter().any(|covering| covering.hosts.contains(&(index as u32)));
         let aggregates = self.plan.aggregators.iter().any(|part| part.host == index as u32);
         let class = match (monitor, covered) {
@@ -342,11 +342,11 @@ impl<'a> Picture<'a> {
 }
 
 /// The hosts to draw: those of racks in use first, in their original order.
-fn drawn(plan: &PhysicalPlan, site: &Site) -> Vec<usize> {
+fn drawn(plan: &PhysicalPlan, site: &NetworkSite) -> Vec<usize> {
     let is_busy = |host: &usize| plan.switch(site.hosts[*host].at.switch).is_some();
     let is_named = |host: &usize| {
         plan.covered.iter().any(|covering| covering.hosts.contains(&(*host as u32)))
-            || plan.monitors.iter().any(|part| part.place == Place::Host(*host as u32))
+            || plan.monitors.iter().any(|part| part.place == MonitorPlace::Host(*host as u32))
             || plan.aggregators.iter().any(|part| part.host == *host as u32)
     };
     let mut all: Vec<usize> = (0..site.hosts.len()).collect();

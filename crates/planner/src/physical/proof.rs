@@ -3,41 +3,44 @@
 
 use std::collections::BTreeSet;
 
-use mirror::{Others, Part as Bytes, Wanted, prove};
+use mirror::{CopyExpectation, PacketPart as Bytes, StrayPolicy, prove};
 
-use super::ask::Asked;
 use super::model::{self, monitor};
 use super::parts::rules_on;
-use super::value::{PhysicalPlan, Proof, Way};
+use super::physical_plan::{CopyProof, PacketPath, PhysicalPlan};
+use super::request::PlanningProblem;
 use crate::topology::HostId;
 
 /// Maximum hosts: with more, the proof would delay the plan too much.
 const PROVED_MAX: usize = 24;
 
-impl Asked<'_> {
+impl PlanningProblem<'_> {
     /// Proves on the model that every requested packet is copied exactly once, and no other.
-    pub(super) fn prove(&self, plan: &PhysicalPlan) -> Result<Proof, String> {
-        if plan.switches.iter().all(|part| part.way == Way::Sniffer) {
-            return Ok(Proof::NotNeeded);
+    pub(super) fn prove(&self, plan: &PhysicalPlan) -> Result<CopyProof, String> {
+        if plan.switches.iter().all(|part| part.way == PacketPath::Sniffer) {
+            return Ok(CopyProof::NotNeeded);
         }
         let covered: BTreeSet<HostId> =
             plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
         if covered.len() > PROVED_MAX {
-            return Ok(Proof::TooManyHosts);
+            return Ok(CopyProof::TooManyHosts);
         }
         let whole = plan.choice.mode.map_or(Bytes::Whole, |mode| mode.part);
-        let wanted: Vec<Wanted> = plan
+        let wanted: Vec<CopyExpectation> = plan
             .switches
             .iter()
-            .filter(|part| part.way != Way::Sniffer)
-            .map(|part| Wanted {
+            .filter(|part| part.way != PacketPath::Sniffer)
+            .map(|part| CopyExpectation {
                 monitor: monitor(&part.name),
                 enters: None,
                 asked: part.asked.clone(),
                 part: whole,
                 others: match part.way {
-                    Way::Mirror { .. } => Others::Tolerated,
-                    Way::Rules { .. } | Way::Tunnel { .. } | Way::Interface | Way::Sniffer => Others::Never,
+                    PacketPath::Mirror { .. } => StrayPolicy::Tolerated,
+                    PacketPath::Rules { .. }
+                    | PacketPath::Tunnel { .. }
+                    | PacketPath::Interface
+                    | PacketPath::Sniffer => StrayPolicy::Never,
                 },
             })
             .collect();
@@ -57,6 +60,6 @@ impl Asked<'_> {
             Some(example) => format!("the rules would do something else: {example}"),
             None => "the rules could not be proved".to_owned(),
         })?;
-        Ok(Proof::Holds(proved.classes))
+        Ok(CopyProof::Holds(proved.classes))
     }
 }

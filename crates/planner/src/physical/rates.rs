@@ -1,12 +1,12 @@
 //! Expected traffic of flows, and the amount copied by each mode.
 
-use mirror::{Mode, Part as Bytes, Which};
+use mirror::{MirrorMode, PacketPart as Bytes, PacketSelection};
 use plan::AddressMatch;
 
-use super::costs::{Costs, TrafficShape};
-use super::flows::{Part, is_in};
-use super::value::Rates;
-use crate::topology::{Expected, HostId, Site};
+use super::costs::{PlanCosts, TrafficShape};
+use super::flows::{SwitchFlows, is_in};
+use super::physical_plan::TrafficRates;
+use crate::topology::{ExpectedTraffic, HostId, NetworkSite};
 
 /// Bytes of a packet at the start or end of a connection.
 const END_BYTES: f64 = 74.0;
@@ -16,8 +16,13 @@ const END_PACKETS: f64 = 4.0;
 const PUSHED_PACKETS: f64 = 2.0;
 
 /// Expected traffic of flows at one switch.
-pub(super) fn rates(parts: &[Part], site: &Site, expected: &[Expected], costs: &Costs) -> Rates {
-    let mut rates = Rates::default();
+pub(super) fn rates(
+    parts: &[SwitchFlows],
+    site: &NetworkSite,
+    expected: &[ExpectedTraffic],
+    costs: &PlanCosts,
+) -> TrafficRates {
+    let mut rates = TrafficRates::default();
     let mut hosts: Vec<HostId> = parts.iter().flat_map(|part| part.hosts.iter().copied()).collect();
     hosts.sort_unstable();
     hosts.dedup();
@@ -47,9 +52,9 @@ pub(super) fn rates(parts: &[Part], site: &Site, expected: &[Expected], costs: &
 
 /// The share of an expectation for one host of a part; divided equally between all matching hosts.
 fn of_host(
-    known: &Expected,
-    part: &Part,
-    (site, host): (&Site, HostId),
+    known: &ExpectedTraffic,
+    part: &SwitchFlows,
+    (site, host): (&NetworkSite, HostId),
     of_servers: bool,
 ) -> Option<(f64, Option<f64>)> {
     let (own, own_asked, other, other_asked) = match of_servers {
@@ -76,18 +81,18 @@ fn meet(a: &AddressMatch, b: &AddressMatch) -> bool {
     ports && nets
 }
 
-fn is_of(site: &Site, host: HostId, end: &AddressMatch) -> bool {
+fn is_of(site: &NetworkSite, host: HostId, end: &AddressMatch) -> bool {
     let host = &site.hosts[host as usize];
     end.net.map_or(!host.spare, |net| host.addresses.iter().any(|address| is_in(*address, net)))
 }
 
-fn supposed(site: &Site, host: HostId, costs: &Costs) -> f64 {
+fn supposed(site: &NetworkSite, host: HostId, costs: &PlanCosts) -> f64 {
     site.hosts[host as usize].has.mbps * costs.traffic.link_share
 }
 
 /// Total traffic at a host's port.
-fn passing(site: &Site, host: HostId, expected: &[Expected], costs: &Costs) -> f64 {
-    let of = |known: &Expected| {
+fn passing(site: &NetworkSite, host: HostId, expected: &[ExpectedTraffic], costs: &PlanCosts) -> f64 {
+    let of = |known: &ExpectedTraffic| {
         let meant = |end: &AddressMatch| {
             let count = (0..site.hosts.len()).filter(|other| is_of(site, *other as HostId, end)).count();
             let is_meant = end.net.is_some() && is_of(site, host, end);
@@ -108,17 +113,17 @@ fn connections_of(mbps: f64, shape: &TrafficShape) -> f64 {
 }
 
 /// Mb/s and packets per second copied by a mode.
-pub(super) fn copied(mode: Mode, rates: &Rates, costs: &Costs) -> (f64, f64) {
+pub(super) fn copied(mode: MirrorMode, rates: &TrafficRates, costs: &PlanCosts) -> (f64, f64) {
     let shape = &costs.traffic;
     let (packets_copied, bytes) = match mode.which {
-        Which::Port => (packets(rates.passing_mbps, shape), shape.packet_bytes),
-        Which::Flow => (rates.packets, shape.packet_bytes),
-        _ if mode == Mode::ENDS => ((rates.connections * END_PACKETS).min(rates.packets), END_BYTES),
-        _ if mode == Mode::PUSHED => {
+        PacketSelection::Port => (packets(rates.passing_mbps, shape), shape.packet_bytes),
+        PacketSelection::Flow => (rates.packets, shape.packet_bytes),
+        _ if mode == MirrorMode::ENDS => ((rates.connections * END_PACKETS).min(rates.packets), END_BYTES),
+        _ if mode == MirrorMode::PUSHED => {
             (rates.packets * (PUSHED_PACKETS / shape.exchange_packets).min(1.0), shape.packet_bytes)
         }
         // All but the first packets of connections.
-        Which::Flags(_) => ((rates.packets - rates.connections).max(0.0), shape.packet_bytes),
+        PacketSelection::Flags(_) => ((rates.packets - rates.connections).max(0.0), shape.packet_bytes),
     };
     let bytes = match mode.part {
         Bytes::Whole => bytes,

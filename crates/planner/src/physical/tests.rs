@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use mirror::Mode;
-use plan::Budget;
+use mirror::MirrorMode;
+use plan::NetworkBudget;
 
 use super::*;
 use crate::lower;
-use crate::topology::{Expected, Site, SitePort};
+use crate::topology::{ExpectedTraffic, NetworkSite, SitePort};
 
 const SITE: &str = include_str!("tests/network.toml");
 
@@ -18,33 +18,33 @@ fn without_sniffers() -> String {
     SITE.lines().filter(|line| !line.ends_with("# of the switch")).map(|line| format!("{line}\n")).collect()
 }
 
-struct Case {
+struct PlanTestCase {
     site: String,
-    expected: Vec<Expected>,
-    costs: Costs,
+    expected: Vec<ExpectedTraffic>,
+    costs: PlanCosts,
     exact: bool,
-    aggregate: Aggregate,
-    budget: Budget,
+    aggregate: AggregatorMode,
+    budget: NetworkBudget,
 }
 
-impl Case {
-    fn new(site: &str) -> Case {
-        Case {
+impl PlanTestCase {
+    fn new(site: &str) -> PlanTestCase {
+        PlanTestCase {
             site: site.to_owned(),
             expected: Vec::new(),
-            costs: Costs::default(),
+            costs: PlanCosts::default(),
             exact: false,
-            aggregate: Aggregate::Auto,
-            budget: Budget::default(),
+            aggregate: AggregatorMode::Auto,
+            budget: NetworkBudget::default(),
         }
     }
 
-    fn plan(&self, query: &str) -> Result<PhysicalPlan, Unplanned> {
+    fn plan(&self, query: &str) -> Result<PhysicalPlan, PlanningError> {
         let checked = query::check(query, &parsers::registry::schemas(), &())
             .unwrap_or_else(|e| panic!("{}", query::render(&e, query)));
         let plan = lower(&checked);
-        let site = Site::parse(&self.site).unwrap_or_else(|e| panic!("{e:?}"));
-        let ask = Ask {
+        let site = NetworkSite::parse(&self.site).unwrap_or_else(|e| panic!("{e:?}"));
+        let ask = PlanRequest {
             plan: &plan,
             site: &site,
             expected: &self.expected,
@@ -75,15 +75,15 @@ const STATEMENTS: &str = "PARSE mysql_query PROCESS (group-count: group=client_i
 
 #[test]
 fn plans_are_these() {
-    let (with, without) = (Case::new(SITE), Case::new(&without_sniffers()));
-    let of = |case: &Case, query| to_text(&case.plan(query).unwrap_or_else(|why| panic!("{why}")));
-    let much = vec![Expected::parse("10.60.2.0/24:8000=600Mbps").expect("traffic")];
-    let busy = Case { expected: much.clone(), ..Case::new(&without_sniffers()) };
+    let (with, without) = (PlanTestCase::new(SITE), PlanTestCase::new(&without_sniffers()));
+    let of = |case: &PlanTestCase, query| to_text(&case.plan(query).unwrap_or_else(|why| panic!("{why}")));
+    let much = vec![ExpectedTraffic::parse("10.60.2.0/24:8000=600Mbps").expect("traffic")];
+    let busy = PlanTestCase { expected: much.clone(), ..PlanTestCase::new(&without_sniffers()) };
     golden("sniffers", &of(&with, CONNECTIONS));
     golden("selective", &of(&busy, CONNECTIONS));
     golden("pages", &of(&without, PAGES));
     golden("any", &of(&without, STATEMENTS));
-    let exact = Case { exact: true, expected: much, ..Case::new(&without_sniffers()) };
+    let exact = PlanTestCase { exact: true, expected: much, ..PlanTestCase::new(&without_sniffers()) };
     golden("exact-difference", &difference(&of(&busy, CONNECTIONS), &of(&exact, CONNECTIONS)));
     golden("sniffers-difference", &difference(&of(&without, PAGES), &of(&with, PAGES)));
     let json = to_json(&without.plan(PAGES).expect("a plan"));
@@ -113,52 +113,54 @@ fn with_pods(text: &str) -> String {
 fn monitors_of_a_pod_have_an_aggregator() {
     let pods = with_pods(SITE);
     let plan = |site: &str, aggregate, query: &str| {
-        Case { aggregate, ..Case::new(site) }.plan(query).unwrap_or_else(|why| panic!("{why}"))
+        PlanTestCase { aggregate, ..PlanTestCase::new(site) }
+            .plan(query)
+            .unwrap_or_else(|why| panic!("{why}"))
     };
-    let with = plan(&pods, Aggregate::Auto, CONNECTIONS);
+    let with = plan(&pods, AggregatorMode::Auto, CONNECTIONS);
     let [part] = with.aggregators.as_slice() else { panic!("{:?}", with.aggregators) };
     assert_eq!(
         (part.name.as_str(), &part.monitors, with.members(part).as_str()),
         ("spare2", &vec![0, 1], "leaf2, leaf3")
     );
     assert!((part.in_mbps - 2.0 * part.out_mbps).abs() < 1e-12 && part.saved_mbps() > 0.0, "{part:?}");
-    let without = plan(&pods, Aggregate::Never, CONNECTIONS);
+    let without = plan(&pods, AggregatorMode::Never, CONNECTIONS);
     assert_eq!((without.aggregators.as_slice(), &without.unaggregated), (&[][..], &None));
     golden("aggregated-difference", &difference(&to_text(&without), &to_text(&with)));
     let json = to_json(&with);
     assert_eq!(json["aggregators"][0]["host"], "spare2");
     assert_eq!(to_json(&without).get("aggregators"), None);
-    let svg = to_svg(&with, &Site::parse(&pods).expect("a site"));
+    let svg = to_svg(&with, &NetworkSite::parse(&pods).expect("a site"));
     for word in ["aggregator</text>", "aggregated</text>", "on spare2"] {
         assert!(svg.contains(word), "{word}");
     }
     // If all monitors are on hosts, the aggregator is on one of them.
-    let copied = plan(&with_pods(&without_sniffers()), Aggregate::Auto, CONNECTIONS);
+    let copied = plan(&with_pods(&without_sniffers()), AggregatorMode::Auto, CONNECTIONS);
     assert_eq!(
         (copied.aggregators[0].name.as_str(), copied.members(&copied.aggregators[0]).as_str()),
         ("spare2", "spare2, spare3")
     );
     // A leaf-spine network is one pod without links above it.
-    assert_eq!(plan(SITE, Aggregate::Auto, CONNECTIONS).aggregators, []);
-    assert_eq!(plan(SITE, Aggregate::Always, CONNECTIONS).aggregators.len(), 1);
+    assert_eq!(plan(SITE, AggregatorMode::Auto, CONNECTIONS).aggregators, []);
+    assert_eq!(plan(SITE, AggregatorMode::Always, CONNECTIONS).aggregators.len(), 1);
     let none = |site: &str, aggregate, query: &str, why: &str| {
         let plan = plan(site, aggregate, query);
         assert_eq!(plan.aggregators, []);
         assert!(plan.unaggregated.as_ref().is_some_and(|told| told.contains(why)), "{:?}", plan.unaggregated);
         assert!(to_text(&plan).contains(why) && to_json(&plan)["not_aggregated"].is_string());
     };
-    none(&pods, Aggregate::Always, PAGES, "no pod has two monitors");
+    none(&pods, AggregatorMode::Always, PAGES, "no pod has two monitors");
     none(
         &pods,
-        Aggregate::Auto,
+        AggregatorMode::Auto,
         "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306",
         "the result is tuples",
     );
     let sampled = CONNECTIONS.replace(" PROCESS", " SAMPLE auto PROCESS");
-    none(&pods, Aggregate::Auto, &sampled, "with SAMPLE auto");
+    none(&pods, AggregatorMode::Auto, &sampled, "with SAMPLE auto");
     none(
         &pods.replace("via = [\"ssh\", \"spare", "agent = \"a\" # "),
-        Aggregate::Auto,
+        AggregatorMode::Auto,
         CONNECTIONS,
         "no spare host",
     );
@@ -168,10 +170,10 @@ fn monitors_of_a_pod_have_an_aggregator() {
 fn a_switch_with_a_free_table_copies_in_it() {
     let text = without_sniffers()
         .replace("forwarding = \"normal\"", "forwarding = \"controller\"\nfirst_table = \"free\"");
-    let plan = Case::new(&text).plan(CONNECTIONS).expect("a plan");
+    let plan = PlanTestCase::new(&text).plan(CONNECTIONS).expect("a plan");
     let rules: Vec<String> = plan.switches[0].rules.iter().map(ToString::to_string).collect();
     assert!(rules.iter().any(|rule| rule.ends_with("resubmit(,10)")), "{rules:#?}");
-    assert!(matches!(plan.proof, Proof::Holds(1..)));
+    assert!(matches!(plan.proof, CopyProof::Holds(1..)));
 }
 
 /// Any number of hosts per leaf: rules next to a controller's name each host.
@@ -186,9 +188,10 @@ fn networks_of_a_controller_are_proved_with_any_number_of_hosts() {
         };
         let text = controlled.clone() + &(20..20 + more).map(host).collect::<String>();
         for query in [CONNECTIONS, PAGES] {
-            let plan =
-                Case { exact: true, ..Case::new(&text) }.plan(query).unwrap_or_else(|why| panic!("{why}"));
-            assert!(matches!(plan.proof, Proof::Holds(1..)), "{more}: {:?}", plan.proof);
+            let plan = PlanTestCase { exact: true, ..PlanTestCase::new(&text) }
+                .plan(query)
+                .unwrap_or_else(|why| panic!("{why}"));
+            assert!(matches!(plan.proof, CopyProof::Holds(1..)), "{more}: {:?}", plan.proof);
         }
     }
 }
@@ -196,8 +199,10 @@ fn networks_of_a_controller_are_proved_with_any_number_of_hosts() {
 /// A monitor needs CPU time at low packet rates: 1,500 packets/s took 0.007 cores where 0.0013 were predicted.
 #[test]
 fn a_monitor_takes_something_while_nothing_comes() {
-    let case =
-        Case { expected: vec![Expected::parse("10.60.1.3:80=7.2Mbps").expect("traffic")], ..Case::new(SITE) };
+    let case = PlanTestCase {
+        expected: vec![ExpectedTraffic::parse("10.60.1.3:80=7.2Mbps").expect("traffic")],
+        ..PlanTestCase::new(SITE)
+    };
     let cores = case.plan(PAGES).expect("a plan").monitors[0].cores;
     assert!((0.0035..0.014).contains(&cores), "{cores}");
 }
@@ -207,16 +212,16 @@ fn a_monitor_takes_something_while_nothing_comes() {
 fn copies_go_to_an_interface_of_this_machine() {
     let check = |via: &str, way| {
         let traffic = ["10.60.1.3:80=8Mbps", "10.60.1.3:81=500Mbps"];
-        let expected = traffic.map(|text| Expected::parse(text).expect("traffic")).to_vec();
+        let expected = traffic.map(|text| ExpectedTraffic::parse(text).expect("traffic")).to_vec();
         let site = SITE.replace("via = [\"ssh\", \"leaf1\"]", via);
-        let plan = Case { expected, ..Case::new(&site) }.plan(PAGES).expect("a plan");
-        assert_eq!((plan.switches[0].way, plan.monitors[0].place == Place::Switch(0)), way);
+        let plan = PlanTestCase { expected, ..PlanTestCase::new(&site) }.plan(PAGES).expect("a plan");
+        assert_eq!((plan.switches[0].way, plan.monitors[0].place == MonitorPlace::Switch(0)), way);
         plan
     };
-    check("via = [\"ssh\", \"leaf1\"]", (Way::Rules { port: 4 }, false));
-    let plan = check("via = []", (Way::Interface, true));
+    check("via = [\"ssh\", \"leaf1\"]", (PacketPath::Rules { port: 4 }, false));
+    let plan = check("via = []", (PacketPath::Interface, true));
     assert_eq!(plan.taken.copied.0.iter().sum::<f64>(), 0.0, "no link has them");
-    assert!(matches!(plan.proof, Proof::Holds(1..)));
+    assert!(matches!(plan.proof, CopyProof::Holds(1..)));
     let text = to_text(&plan);
     assert!(text.contains("3 rules, copies to an interface that is made for them (65279 here)"), "{text}");
 }
@@ -240,18 +245,21 @@ fn unspared(text: &str, host: &str) -> String {
 #[test]
 fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
     let text = with_tunnels(&without_sniffers(), "spare3");
-    let case = Case { exact: true, ..Case::new(&text) };
+    let case = PlanTestCase { exact: true, ..PlanTestCase::new(&text) };
     let plan = case.plan(CONNECTIONS).unwrap_or_else(|why| panic!("{why}"));
     golden("tunnel", &to_text(&plan));
     let end = SitePort { switch: 0, port: 4 };
-    assert_eq!((plan.switches[1].way, plan.monitors[1].host.as_str()), (Way::Tunnel { end }, "spare1"));
-    assert!(matches!(plan.proof, Proof::Holds(1..)));
+    assert_eq!(
+        (plan.switches[1].way, plan.monitors[1].host.as_str()),
+        (PacketPath::Tunnel { end }, "spare1")
+    );
+    assert!(matches!(plan.proof, CopyProof::Holds(1..)));
     let json = to_json(&plan);
     assert_eq!(
         (&json["switches"][1]["way"], &json["switches"][1]["to_switch"]),
         (&"tunnel".into(), &"leaf1".into())
     );
-    assert!(to_svg(&plan, &Site::parse(&text).expect("a site")).contains(" rules, a tunnel"));
+    assert!(to_svg(&plan, &NetworkSite::parse(&text).expect("a site")).contains(" rules, a tunnel"));
     // Each of two links between switches carries wrapped packets, each monitor's link unwrapped ones.
     let [access, aggregation, core] = plan.taken.copied.0;
     let packets = plan.covered[1].rates.packets;
@@ -260,10 +268,12 @@ fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
     assert!((access - plan.monitors[0].mbps - plan.monitors[1].mbps).abs() < 1e-9);
     // A monitor at the ports is more expensive if much other traffic passes them.
     let expected = ["10.60.3.1:3306=8Mbps", "10.60.3.1:81=800Mbps"];
-    let expected = expected.map(|text| Expected::parse(text).expect("traffic")).to_vec();
+    let expected = expected.map(|text| ExpectedTraffic::parse(text).expect("traffic")).to_vec();
     let query = "PARSE mysql_query TO 10.60.3.1:3306";
-    let plan = Case { expected, ..Case::new(&with_tunnels(SITE, "spare3")) }.plan(query).expect("a plan");
-    assert!(matches!(plan.switches[0].way, Way::Tunnel { .. }), "{}", to_text(&plan));
+    let plan = PlanTestCase { expected, ..PlanTestCase::new(&with_tunnels(SITE, "spare3")) }
+        .plan(query)
+        .expect("a plan");
+    assert!(matches!(plan.switches[0].way, PacketPath::Tunnel { .. }), "{}", to_text(&plan));
 }
 
 /// Tunnels share the capacity of links.
@@ -272,13 +282,18 @@ fn tunnels_share_links() {
     let text = unspared(&with_tunnels(&without_sniffers(), "spare3"), "spare2");
     let another = "\n[[host]]\nname = \"spare4\"\nat = \"leaf1:9\"\ncores = 64\nmemory = \"64GiB\"\nmbps = 10000\nspare = true\nvia = [\"ssh\", \"spare4\"]\n";
     let expected = ["10.60.2.0/24:8000=600Mbps", "10.60.3.1:3306=600Mbps"];
-    let expected: Vec<_> = expected.map(|text| Expected::parse(text).expect("traffic")).to_vec();
+    let expected: Vec<_> = expected.map(|text| ExpectedTraffic::parse(text).expect("traffic")).to_vec();
     let of = |mbps: u32| {
         let links = text.replace("mbps = 10000", &format!("mbps = {mbps}")) + another;
-        Case { expected: expected.clone(), exact: true, ..Case::new(&links) }.plan(CONNECTIONS)
+        PlanTestCase { expected: expected.clone(), exact: true, ..PlanTestCase::new(&links) }
+            .plan(CONNECTIONS)
     };
     let plan = of(2000).expect("both have room");
-    assert!(plan.switches.iter().all(|part| matches!(part.way, Way::Tunnel { .. })), "{}", to_text(&plan));
+    assert!(
+        plan.switches.iter().all(|part| matches!(part.way, PacketPath::Tunnel { .. })),
+        "{}",
+        to_text(&plan)
+    );
     let why = of(1000).expect_err("both are too much for the link down to the first leaf").to_string();
     assert!(why.contains("none behind another switch"), "{why}");
 }
@@ -286,7 +301,10 @@ fn tunnels_share_links() {
 #[test]
 fn where_no_tunnel_can_be_is_told() {
     let check = |text: &str, expected: &str| {
-        let why = Case { exact: true, ..Case::new(text) }.plan(CONNECTIONS).expect_err(expected).to_string();
+        let why = PlanTestCase { exact: true, ..PlanTestCase::new(text) }
+            .plan(CONNECTIONS)
+            .expect_err(expected)
+            .to_string();
         assert!(why.contains("no host at leaf3") && why.contains(expected), "{why}");
     };
     let text = with_tunnels(&without_sniffers(), "spare3");
@@ -314,7 +332,7 @@ fn what_is_proved_is_told() {
         without_sniffers() + &(1..=hosts).map(host).collect::<String>()
     };
     let check = |site: &str, query: &str, state: &str, words: &str| {
-        let plan = Case::new(site).plan(query).unwrap_or_else(|why| panic!("{why}"));
+        let plan = PlanTestCase::new(site).plan(query).unwrap_or_else(|why| panic!("{why}"));
         let json = to_json(&plan);
         assert_eq!(
             (&json["proof"]["state"], json["proof"]["classes"].is_u64()),
@@ -329,36 +347,36 @@ fn what_is_proved_is_told() {
 
 #[test]
 fn cut_copies_are_taken_where_they_were_measured_to_be_cheap() {
-    let mut case = Case::new(&without_sniffers());
+    let mut case = PlanTestCase::new(&without_sniffers());
     const HANDSHAKES: &str = "PARSE tcp_conn_time TO 10.60.1.3:80 PROCESS (avg: value=handshake_ns)";
     let before = case.plan(HANDSHAKES).expect("a plan");
     assert!(before.choice.passed_over.iter().any(|other| other.why.contains("cut_ns")));
-    assert_eq!(before.choice.mode, Some(Mode::FLOW));
+    assert_eq!(before.choice.mode, Some(MirrorMode::FLOW));
     case.costs.switch.cut_ns = Some(case.costs.switch.copy_ns);
-    assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(Mode::HEADERS));
+    assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(MirrorMode::HEADERS));
     // Fifty times as long, as measured for a software switch.
     case.costs.switch.cut_ns = Some(50.0 * case.costs.switch.copy_ns);
-    assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(Mode::FLOW));
+    assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(MirrorMode::FLOW));
 }
 
 /// Regardless of the savings, and of the value of exact results.
 #[test]
 fn a_mode_that_loses_exchanges_is_not_chosen() {
-    let mut case = Case::new(&without_sniffers());
+    let mut case = PlanTestCase::new(&without_sniffers());
     (case.costs.exact_worth_cores, case.costs.switch.cut_ns) = (0.0, Some(1.0));
     for rate in ["1Mbps", "100Mbps", "400Mbps"] {
-        case.expected = vec![Expected::parse(&format!("10.60.1.3:80={rate}")).expect("traffic")];
+        case.expected = vec![ExpectedTraffic::parse(&format!("10.60.1.3:80={rate}")).expect("traffic")];
         for (query, mode) in [
-            (PAGES, Mode::HEADS),
-            ("PARSE http TO 10.60.1.3:80 PROCESS (avg: value=response_time_ns)", Mode::PUSHED),
+            (PAGES, MirrorMode::HEADS),
+            ("PARSE http TO 10.60.1.3:80 PROCESS (avg: value=response_time_ns)", MirrorMode::PUSHED),
         ] {
             let plan = case.plan(query).expect("a plan");
             assert_eq!(
                 (plan.choice.mode, plan.lacks.as_slice()),
-                (Some(Mode::FLOW), [].as_slice()),
+                (Some(MirrorMode::FLOW), [].as_slice()),
                 "{query}"
             );
-            let named = |other: &PassedOver| {
+            let named = |other: &RejectedMode| {
                 other.what == format!("copies of {mode}") && other.why.starts_with("exchanges may be missing")
             };
             assert!(plan.choice.passed_over.iter().any(named), "{:?}", plan.choice.passed_over);
@@ -369,9 +387,9 @@ fn a_mode_that_loses_exchanges_is_not_chosen() {
 /// The image is self-contained, and is limited for a network with more hosts than fit.
 #[test]
 fn a_picture_is_drawn() {
-    let case = Case::new(&without_sniffers());
+    let case = PlanTestCase::new(&without_sniffers());
     let plan = case.plan(CONNECTIONS).expect("a plan");
-    let svg = to_svg(&plan, &Site::parse(&case.site).expect("a site"));
+    let svg = to_svg(&plan, &NetworkSite::parse(&case.site).expect("a site"));
     golden("picture", &svg);
     for word in ["spare2", "10.60.3.1", "5 rules", "diff-group"] {
         assert!(svg.contains(word), "{word}");
@@ -385,15 +403,15 @@ fn a_picture_is_drawn() {
             host + 100
         );
     }
-    let case = Case::new(&large);
+    let case = PlanTestCase::new(&large);
     let plan = case.plan(CONNECTIONS).expect("a plan");
-    let svg = to_svg(&plan, &Site::parse(&case.site).expect("a site"));
+    let svg = to_svg(&plan, &NetworkSite::parse(&case.site).expect("a site"));
     assert!(svg.contains("286 hosts are not drawn") && svg.contains("&lt;&amp;") && !svg.contains("<&"));
 }
 
 #[test]
 fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
-    let mut case = Case { exact: true, ..Case::new(&without_sniffers()) };
+    let mut case = PlanTestCase { exact: true, ..PlanTestCase::new(&without_sniffers()) };
     let all = case.plan(CONNECTIONS).expect("a plan");
     let copied: f64 = all.taken.copied.0.iter().sum();
     case.budget.bandwidth_mbps = Some(copied / 2.0);
@@ -401,8 +419,8 @@ fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
     assert!(why.contains("Mb/s, and BUDGET allows"), "{why}");
     // The incomplete mode is within the limits.
     case.exact = false;
-    assert_eq!(case.plan(CONNECTIONS).expect("a plan").choice.mode, Some(Mode::ENDS));
-    let mut case = Case { exact: true, ..Case::new(&without_sniffers()) };
+    assert_eq!(case.plan(CONNECTIONS).expect("a plan").choice.mode, Some(MirrorMode::ENDS));
+    let mut case = PlanTestCase { exact: true, ..PlanTestCase::new(&without_sniffers()) };
     case.budget.cpu = Some(1e-6);
     let why = case.plan(CONNECTIONS).expect_err("too much").to_string();
     assert!(why.starts_with("the monitor on ") && why.ends_with("BUDGET allows 0.0001 %"), "{why}");
@@ -410,23 +428,26 @@ fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
 
 #[test]
 fn what_is_expected_counts_instead_of_what_is_supposed() {
-    let mut case = Case::new(&without_sniffers());
-    case.expected = vec![Expected::parse("10.60.1.3:80=2Gbps").expect("traffic")];
+    let mut case = PlanTestCase::new(&without_sniffers());
+    case.expected = vec![ExpectedTraffic::parse("10.60.1.3:80=2Gbps").expect("traffic")];
     let why = case.plan(PAGES).expect_err("more than the link of a host").to_string();
     assert!(why.contains("no host at leaf1"), "{why}");
-    case.expected = vec![Expected::parse("10.60.1.3:80=8Mbps").expect("traffic")];
+    case.expected = vec![ExpectedTraffic::parse("10.60.1.3:80=8Mbps").expect("traffic")];
     let plan = case.plan(PAGES).expect("a plan");
     assert!(!plan.covered[0].rates.supposed);
     assert_eq!(plan.covered[0].rates.mbps, 8.0);
     // Nothing is known about another port.
-    case.expected = vec![Expected::parse("10.60.1.3:81=8Mbps").expect("traffic")];
+    case.expected = vec![ExpectedTraffic::parse("10.60.1.3:81=8Mbps").expect("traffic")];
     assert!(case.plan(PAGES).expect("a plan").covered[0].rates.supposed);
 }
 
 #[test]
 fn what_cannot_be_done_is_told() {
     let check = |text: &str, query: &str, expected: &str| {
-        let why = Case { exact: true, ..Case::new(text) }.plan(query).expect_err(expected).to_string();
+        let why = PlanTestCase { exact: true, ..PlanTestCase::new(text) }
+            .plan(query)
+            .expect_err(expected)
+            .to_string();
         assert!(why.contains(expected), "{why}");
     };
     let text = without_sniffers();
@@ -440,8 +461,9 @@ fn what_cannot_be_done_is_told() {
 /// Flows to a server outside the network are covered at their clients.
 #[test]
 fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
-    let plan =
-        Case::new(&without_sniffers()).plan("PARSE dns FROM 10.60.2.0/24 TO 9.9.9.9:53").expect("a plan");
+    let plan = PlanTestCase::new(&without_sniffers())
+        .plan("PARSE dns FROM 10.60.2.0/24 TO 9.9.9.9:53")
+        .expect("a plan");
     let names: Vec<&str> = plan.covered.iter().map(|covering| covering.name.as_str()).collect();
     assert_eq!(names, ["leaf2"]);
     assert_eq!(plan.uncovered, Vec::<String>::new());
@@ -450,19 +472,21 @@ fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
 /// BUDGET includes aggregators and their savings.
 #[test]
 fn a_budget_knows_aggregators() {
-    let of = |aggregate, budget| Case { aggregate, budget, ..Case::new(&with_pods(SITE)) }.plan(CONNECTIONS);
-    let cpu = |most| Budget { cpu: Some(most), ..Budget::default() };
-    let (without, with) = (of(Aggregate::Never, cpu(0.02)), of(Aggregate::Auto, cpu(0.02)));
+    let of = |aggregate, budget| {
+        PlanTestCase { aggregate, budget, ..PlanTestCase::new(&with_pods(SITE)) }.plan(CONNECTIONS)
+    };
+    let cpu = |most| NetworkBudget { cpu: Some(most), ..NetworkBudget::default() };
+    let (without, with) = (of(AggregatorMode::Never, cpu(0.02)), of(AggregatorMode::Auto, cpu(0.02)));
     let (without, with) = (without.expect("a plan"), with.expect("room for one"));
     assert_eq!(with.aggregators.len(), 1);
     let cores = with.aggregators[0].cores;
     assert!((with.taken.monitor_cores - without.taken.monitor_cores - cores).abs() < 1e-12);
     // It uses 0.05 of four cores.
-    let none = of(Aggregate::Auto, cpu(0.012)).expect("a plan without one");
+    let none = of(AggregatorMode::Auto, cpu(0.012)).expect("a plan without one");
     assert_eq!(none.aggregators, []);
     assert!(none.unaggregated.as_ref().is_some_and(|why| why.contains("has room for one")));
     let most = (without.taken.results_mbps + with.taken.results_mbps) / 2.0;
-    let bandwidth = Budget { bandwidth_mbps: Some(most), ..Budget::default() };
-    of(Aggregate::Auto, bandwidth).expect("what is merged is within it");
-    assert!(matches!(of(Aggregate::Never, bandwidth), Err(Unplanned::OverBudget(_))));
+    let bandwidth = NetworkBudget { bandwidth_mbps: Some(most), ..NetworkBudget::default() };
+    of(AggregatorMode::Auto, bandwidth).expect("what is merged is within it");
+    assert!(matches!(of(AggregatorMode::Never, bandwidth), Err(PlanningError::OverBudget(_))));
 }

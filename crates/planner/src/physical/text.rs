@@ -6,9 +6,11 @@ use std::fmt::Write;
 use plan::AddressMatch;
 
 use super::model::{INTERFACE, TUNNEL};
-use super::value::{AggregatorPart, Covering, MonitorPart, PhysicalPlan, Proof, SwitchPart, Way};
+use super::physical_plan::{
+    AggregatorPart, CopyProof, CoveredFlows, MonitorPart, PacketPath, PhysicalPlan, SwitchPart,
+};
+use crate::query_text;
 use crate::topology::LINK_CLASSES;
-use crate::words;
 
 /// Position of the right-hand column.
 const INDENT: usize = 14;
@@ -65,11 +67,11 @@ fn row(out: &mut String, label: &str, text: &str) {
 pub(super) fn ends(ends: &[AddressMatch]) -> String {
     match ends {
         [] => "any".to_owned(),
-        ends => ends.iter().map(words::end).collect::<Vec<_>>().join(", "),
+        ends => ends.iter().map(query_text::end).collect::<Vec<_>>().join(", "),
     }
 }
 
-fn flows(covering: &Covering) -> String {
+fn flows(covering: &CoveredFlows) -> String {
     let rates = &covering.rates;
     format!(
         "{} to {}: {} Mb/s, {:.0} packets/s, {:.1} connections/s{}",
@@ -95,12 +97,12 @@ fn switch(out: &mut String, part: &SwitchPart) {
     let ports: Vec<String> = part.ports.iter().map(ToString::to_string).collect();
     let ports = format!("{} {}", if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "));
     match part.way {
-        Way::Sniffer => row(out, &part.name, &format!("no rule; the monitor reads at {ports}")),
-        Way::Mirror { port } => row(out, &part.name, &format!("a mirror of {ports} to port {port}")),
-        Way::Rules { .. } | Way::Tunnel { .. } | Way::Interface => {
+        PacketPath::Sniffer => row(out, &part.name, &format!("no rule; the monitor reads at {ports}")),
+        PacketPath::Mirror { port } => row(out, &part.name, &format!("a mirror of {ports} to port {port}")),
+        PacketPath::Rules { .. } | PacketPath::Tunnel { .. } | PacketPath::Interface => {
             let to = match part.way {
-                Way::Rules { port } => format!("port {port}"),
-                Way::Tunnel { end } => {
+                PacketPath::Rules { port } => format!("port {port}"),
+                PacketPath::Tunnel { end } => {
                     let to = part.landing.as_ref().map_or("another switch", |landing| landing.name.as_str());
                     format!("a tunnel ({TUNNEL} here) to port {} of {to}", end.port)
                 }
@@ -119,14 +121,14 @@ fn switch(out: &mut String, part: &SwitchPart) {
     }
 }
 
-fn proof(proof: Proof) -> String {
+fn proof(proof: CopyProof) -> String {
     match proof {
-        Proof::NotNeeded => "nothing is copied, so there is nothing to prove".to_owned(),
-        Proof::TooManyHosts => {
+        CopyProof::NotNeeded => "nothing is copied, so there is nothing to prove".to_owned(),
+        CopyProof::TooManyHosts => {
             "not here, as many hosts are covered: each switch is proved when its rules are installed"
                 .to_owned()
         }
-        Proof::Holds(classes) => format!(
+        CopyProof::Holds(classes) => format!(
             "on a model of the network: selected packets reach their monitor once, no others do, forwarding is unchanged ({classes} classes of packets)"
         ),
     }

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use mirror::{Mode, Which};
+use mirror::{MirrorMode, PacketSelection};
 
-use super::ask::Asked;
 use super::rates::copied;
-use crate::topology::{HostId, LINK_CLASSES, LinkClass, Load, Need, RackId, Reached, Traffic};
+use super::request::PlanningProblem;
+use crate::topology::{
+    HostId, LINK_CLASSES, LinkClass, LinkTraffic, NetworkLoad, ProcessNeed, RackId, SwitchAccess,
+};
 
 /// Overhead of VXLAN per packet: Ethernet, IPv4, UDP, and VXLAN headers.
 const WRAPPING_BYTES: f64 = 50.0;
@@ -18,19 +20,19 @@ pub(super) fn wrapped(mbps: f64, packets: f64) -> f64 {
     mbps + packets * WRAPPING_BYTES * 8.0 / 1e6
 }
 
-impl Asked<'_> {
+impl PlanningProblem<'_> {
     /// The nearest host behind another switch with capacity for a monitor of `cores` that is not used by another
     /// switch; the least used of these. `load` is the free capacity of hosts and links, which is reduced by the
     /// result.
     pub(super) fn behind_another(
         &self,
         switch: usize,
-        mode: Mode,
+        mode: MirrorMode,
         cores: f64,
-        load: &mut Load<'_>,
+        load: &mut NetworkLoad<'_>,
         taken: &BTreeMap<usize, HostId>,
     ) -> Result<HostId, String> {
-        if mode.which == Which::Port {
+        if mode.which == PacketSelection::Port {
             return Err("a mirror of ports is not sent through a tunnel".to_owned());
         }
         if !self.has_tunnels(switch) {
@@ -42,7 +44,7 @@ impl Asked<'_> {
         let mbps = wrapped(mbps, packets);
         let (rack, memory_gb) = (self.rack(switch), self.ask.costs.monitor.memory_gb);
         // Its input is counted per link.
-        let need = Need { cores, memory_gb, mirrored_mbps: 0.0 };
+        let need = ProcessNeed { cores, memory_gb, mirrored_mbps: 0.0 };
         let at = |host: HostId| self.ask.site.hosts[host as usize].at.switch;
         let fits = |host: &HostId| {
             self.has_tunnels(at(*host))
@@ -64,7 +66,7 @@ impl Asked<'_> {
     /// Whether a switch supports tunnels.
     fn has_tunnels(&self, switch: usize) -> bool {
         let of = &self.ask.site.switches[switch];
-        of.tunnel.is_some() && matches!(of.reached, Reached::Ovsdb(_))
+        of.tunnel.is_some() && matches!(of.reached, SwitchAccess::Ovsdb(_))
     }
 
     /// The rack of a switch with hosts.
@@ -77,12 +79,12 @@ impl Asked<'_> {
     }
 
     /// The load of a tunnel between two edge switches on the links between switches.
-    pub(super) fn between(&self, from: usize, to: usize, mbps: f64) -> Traffic {
+    pub(super) fn between(&self, from: usize, to: usize, mbps: f64) -> LinkTraffic {
         let is_crossed = |class: LinkClass| match class {
             LinkClass::Access => false,
             LinkClass::Aggregation => true,
             LinkClass::Core => self.is_other_pod(from, to),
         };
-        Traffic(LINK_CLASSES.map(|class| if is_crossed(class) { 2.0 * mbps } else { 0.0 }))
+        LinkTraffic(LINK_CLASSES.map(|class| if is_crossed(class) { 2.0 * mbps } else { 0.0 }))
     }
 }

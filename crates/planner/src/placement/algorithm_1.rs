@@ -8,42 +8,42 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::assignment::{Assignment, is_too_big};
-use super::by_rack::ByRack;
-use super::demand::Demand;
-use crate::random::Random;
-use crate::topology::{Load, RackId};
+use super::assignment::{MonitorAssignment, is_too_big};
+use super::by_rack::FlowsByRack;
+use super::demand::PlacementDemand;
+use crate::random::SeededRandom;
+use crate::topology::{NetworkLoad, RackId};
 
 /// Selection of the next switch.
-pub(super) enum Pick<'r> {
+pub(super) enum SwitchPick<'r> {
     /// Any switch that covers a flow.
-    Random(&'r mut Random),
+    Random(&'r mut SeededRandom),
     /// The switch that covers the most flows, the first of several. Counts only decrease, so stale heap entries are
     /// updated when they reach the top.
     MostFlows(BinaryHeap<(u32, Reverse<RackId>)>),
 }
 
-impl<'r> Pick<'r> {
-    pub(super) fn random(random: &'r mut Random) -> Pick<'r> {
-        Pick::Random(random)
+impl<'r> SwitchPick<'r> {
+    pub(super) fn random(random: &'r mut SeededRandom) -> SwitchPick<'r> {
+        SwitchPick::Random(random)
     }
 
-    pub(super) fn most_flows(by_rack: &ByRack) -> Pick<'r> {
+    pub(super) fn most_flows(by_rack: &FlowsByRack) -> SwitchPick<'r> {
         let racks = 0..by_rack.racks() as RackId;
-        Pick::MostFlows(racks.map(|rack| (by_rack.flows(rack).len() as u32, Reverse(rack))).collect())
+        SwitchPick::MostFlows(racks.map(|rack| (by_rack.flows(rack).len() as u32, Reverse(rack))).collect())
     }
 
     /// The next switch with uncovered flows.
     fn next(&mut self, left: &[u32]) -> Option<RackId> {
         match self {
-            Pick::Random(random) => {
+            SwitchPick::Random(random) => {
                 // Uniform: switches without flows are drawn again.
                 left.iter().any(|left| *left > 0).then_some(())?;
                 std::iter::repeat_with(|| random.below(left.len()))
                     .find(|rack| left[*rack] > 0)
                     .map(|r| r as RackId)
             }
-            Pick::MostFlows(heap) => loop {
+            SwitchPick::MostFlows(heap) => loop {
                 let (count, Reverse(rack)) = heap.pop()?;
                 let now = left[usize::from(rack)];
                 if now == 0 {
@@ -60,13 +60,13 @@ impl<'r> Pick<'r> {
 
 /// Places monitors.
 pub(super) fn cover(
-    demand: &Demand<'_>,
-    by_rack: &ByRack,
-    mut pick: Pick<'_>,
-    load: &mut Load<'_>,
-) -> Assignment {
+    demand: &PlacementDemand<'_>,
+    by_rack: &FlowsByRack,
+    mut pick: SwitchPick<'_>,
+    load: &mut NetworkLoad<'_>,
+) -> MonitorAssignment {
     let need = demand.monitor.need_mirrored();
-    let mut assignment = Assignment::new(demand.flows.len());
+    let mut assignment = MonitorAssignment::new(demand.flows.len());
     let mut left = vec![0u32; by_rack.racks()];
     for flow in demand.flows.iter().filter(|flow| !is_too_big(flow, demand)) {
         flow.distinct_racks().for_each(|rack| left[usize::from(rack)] += 1);

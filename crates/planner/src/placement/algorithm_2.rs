@@ -4,12 +4,12 @@
 //! Cases left open by the paper: "enough capacity" includes the links for the first monitor, so that every engine
 //! gets at least one; a monitor for which no host has enough capacity is skipped.
 
-use super::stage::Stage;
-use super::strategy::Nearby;
-use crate::topology::{HostId, Load, PodId};
+use super::stage::EngineStage;
+use super::strategy::NearbyScope;
+use crate::topology::{HostId, NetworkLoad, PodId};
 
 /// Places engines.
-pub(super) fn engage(stage: &mut Stage<'_>, nearby: Nearby, load: &mut Load<'_>) {
+pub(super) fn engage(stage: &mut EngineStage<'_>, nearby: NearbyScope, load: &mut NetworkLoad<'_>) {
     let mut of_pod: Vec<Vec<usize>> = vec![Vec::new(); load.network.pods()];
     // The next monitor of a pod is the last of its list.
     for (index, source) in stage.sources.iter().enumerate().rev() {
@@ -29,12 +29,18 @@ pub(super) fn engage(stage: &mut Stage<'_>, nearby: Nearby, load: &mut Load<'_>)
     }
 }
 
-fn host(stage: &Stage<'_>, first: usize, pod: PodId, nearby: Nearby, load: &Load<'_>) -> Option<HostId> {
+fn host(
+    stage: &EngineStage<'_>,
+    first: usize,
+    pod: PodId,
+    nearby: NearbyScope,
+    load: &NetworkLoad<'_>,
+) -> Option<HostId> {
     let (network, source) = (load.network, &stage.sources[first]);
     let fits = |host: HostId| stage.could_open(host, source, load);
     let in_rack = match nearby {
-        Nearby::Rack => load.least_used(network.hosts_of(network.rack_of(source.host)), fits),
-        Nearby::Pod => None,
+        NearbyScope::Rack => load.least_used(network.hosts_of(network.rack_of(source.host)), fits),
+        NearbyScope::Pod => None,
     };
     in_rack
         .or_else(|| load.least_used(network.hosts_of_pod(pod), fits))

@@ -1,26 +1,30 @@
 //! State of monitor placement: the monitor of each flow, and the remaining capacity of each monitor.
 
-use super::demand::{Demand, Flow};
-use super::placed::{Monitor, NOBODY, Uncovered};
+use super::demand::{PlacementDemand, PlacementFlow};
+use super::result::{NOBODY, PlacedMonitor, UncoveredFlows};
 use crate::topology::HostId;
 
 /// State of monitor placement.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Assignment {
-    pub(super) monitors: Vec<Monitor>,
+pub(super) struct MonitorAssignment {
+    pub(super) monitors: Vec<PlacedMonitor>,
     pub(super) monitor_of: Vec<u32>,
-    pub(super) uncovered: Uncovered,
+    pub(super) uncovered: UncoveredFlows,
 }
 
-impl Assignment {
+impl MonitorAssignment {
     /// Creates a state without monitors.
-    pub(super) fn new(flows: usize) -> Assignment {
-        Assignment { monitors: Vec::new(), monitor_of: vec![NOBODY; flows], uncovered: Uncovered::default() }
+    pub(super) fn new(flows: usize) -> MonitorAssignment {
+        MonitorAssignment {
+            monitors: Vec::new(),
+            monitor_of: vec![NOBODY; flows],
+            uncovered: UncoveredFlows::default(),
+        }
     }
 
     /// Adds a monitor and returns its index.
     pub(super) fn open(&mut self, host: HostId) -> u32 {
-        self.monitors.push(Monitor { host, mbps: 0.0, flows: 0 });
+        self.monitors.push(PlacedMonitor { host, mbps: 0.0, flows: 0 });
         self.monitors.len() as u32 - 1
     }
 
@@ -45,9 +49,9 @@ impl Assignment {
     }
 
     /// Removes monitors without flows.
-    pub(super) fn without_idle(mut self) -> Assignment {
+    pub(super) fn without_idle(mut self) -> MonitorAssignment {
         let mut kept = 0;
-        let number = |monitor: &Monitor| {
+        let number = |monitor: &PlacedMonitor| {
             let is_kept = monitor.flows > 0;
             kept += u32::from(is_kept);
             if is_kept { kept - 1 } else { NOBODY }
@@ -61,7 +65,7 @@ impl Assignment {
     }
 
     /// Counts the uncovered flows.
-    pub(super) fn finish(mut self, demand: &Demand<'_>) -> Assignment {
+    pub(super) fn finish(mut self, demand: &PlacementDemand<'_>) -> MonitorAssignment {
         for (flow, _) in demand.flows.iter().zip(&self.monitor_of).filter(|(_, monitor)| **monitor == NOBODY)
         {
             match is_too_big(flow, demand) {
@@ -74,6 +78,6 @@ impl Assignment {
 }
 
 /// Whether the flow exceeds the capacity of any monitor.
-pub(super) fn is_too_big(flow: &Flow, demand: &Demand<'_>) -> bool {
+pub(super) fn is_too_big(flow: &PlacementFlow, demand: &PlacementDemand<'_>) -> bool {
     f64::from(flow.mbps) > demand.monitor.mbps
 }

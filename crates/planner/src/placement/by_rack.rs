@@ -3,19 +3,19 @@
 
 use std::ops::Range;
 
-use super::demand::Flow;
+use super::demand::PlacementFlow;
 use crate::topology::RackId;
 
 /// The flows of each rack.
-pub(super) struct ByRack {
+pub(super) struct FlowsByRack {
     starts: Vec<u32>,
     flows: Vec<u32>,
 }
 
-impl ByRack {
-    pub(super) fn new(racks: usize, flows: &[Flow]) -> ByRack {
+impl FlowsByRack {
+    pub(super) fn new(racks: usize, flows: &[PlacementFlow]) -> FlowsByRack {
         let mut starts = vec![0u32; racks + 1];
-        for rack in flows.iter().flat_map(Flow::distinct_racks) {
+        for rack in flows.iter().flat_map(PlacementFlow::distinct_racks) {
             starts[usize::from(rack) + 1] += 1;
         }
         for rack in 0..racks {
@@ -30,7 +30,7 @@ impl ByRack {
                 *at += 1;
             }
         }
-        ByRack { starts, flows: by_rack }
+        FlowsByRack { starts, flows: by_rack }
     }
 
     pub(super) fn racks(&self) -> usize {

@@ -1,17 +1,17 @@
 //! Cost of a placement: added traffic per link class, and number of processes.
 
-use super::placed::{Layer, Placement};
-use crate::topology::{HostId, Network, Traffic};
+use super::result::{EngineLayer, Placement};
+use crate::topology::{HostId, LinkTraffic, TreeNetwork};
 
 /// Cost of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub struct PlacementCost {
     /// Packets copied by edge switches to the monitors' hosts.
-    pub mirrored: Traffic,
+    pub mirrored: LinkTraffic,
     /// Tuples from monitors to aggregators, the figure used by NetAlytics.
-    pub extracted: Traffic,
+    pub extracted: LinkTraffic,
     /// Tuples from aggregators to processors.
-    pub analysed: Traffic,
+    pub analysed: LinkTraffic,
     /// Monitors.
     pub monitors: usize,
     /// Aggregators.
@@ -20,7 +20,7 @@ pub struct Cost {
     pub processors: usize,
 }
 
-impl Cost {
+impl PlacementCost {
     /// All processes.
     #[must_use]
     pub fn processes(&self) -> usize {
@@ -30,10 +30,10 @@ impl Cost {
 
 /// Computes the cost of a placement.
 #[must_use]
-pub fn cost(network: &Network, placed: &Placement) -> Cost {
-    let mut mirrored = Traffic::default();
-    placed.monitors.iter().for_each(|monitor| mirrored += Traffic::to_host(monitor.mbps));
-    Cost {
+pub fn cost(network: &TreeNetwork, placed: &Placement) -> PlacementCost {
+    let mut mirrored = LinkTraffic::default();
+    placed.monitors.iter().for_each(|monitor| mirrored += LinkTraffic::to_host(monitor.mbps));
+    PlacementCost {
         mirrored,
         extracted: sent(network, &placed.aggregation, |from| placed.monitors[from].host),
         analysed: sent(network, &placed.processing, |from| placed.aggregation.engines[from].host),
@@ -44,12 +44,12 @@ pub fn cost(network: &Network, placed: &Placement) -> Cost {
 }
 
 /// Traffic toward a layer.
-fn sent(network: &Network, layer: &Layer, sender: impl Fn(usize) -> HostId) -> Traffic {
-    let mut traffic = Traffic::default();
+fn sent(network: &TreeNetwork, layer: &EngineLayer, sender: impl Fn(usize) -> HostId) -> LinkTraffic {
+    let mut traffic = LinkTraffic::default();
     for stream in &layer.streams {
         if let Some(to) = stream.to {
             let to = layer.engines[to as usize].host;
-            traffic += Traffic::over(network.distance(sender(stream.from as usize), to), stream.mbps);
+            traffic += LinkTraffic::over(network.distance(sender(stream.from as usize), to), stream.mbps);
         }
     }
     traffic

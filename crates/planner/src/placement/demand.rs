@@ -1,28 +1,28 @@
 //! The demand of a placement: the flows and the three kinds of processes.
 
-use super::strategy::Strategy;
-use crate::topology::{Need, RackId};
+use super::strategy::PlacementStrategy;
+use crate::topology::{ProcessNeed, RackId};
 
 /// The demand of a placement.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand<'f> {
+pub struct PlacementDemand<'f> {
     /// The flows, in the order in which algorithms process them.
-    pub flows: &'f [Flow],
+    pub flows: &'f [PlacementFlow],
     /// A monitor: its resources, and its capacity in Mb/s of packets.
-    pub monitor: Process,
+    pub monitor: ProcessDemand,
     /// An aggregator, with its capacity in Mb/s of tuples.
-    pub aggregator: Process,
+    pub aggregator: ProcessDemand,
     /// A processor, likewise.
-    pub processor: Process,
+    pub processor: ProcessDemand,
     /// Ratio of output to input of monitors, in Mb/s.
     pub extracted: f64,
     /// The placement strategy.
-    pub strategy: Strategy,
+    pub strategy: PlacementStrategy,
 }
 
 /// A flow to be covered.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Flow {
+pub struct PlacementFlow {
     /// The racks of its endpoints; equal if both are in one rack, or one is outside the network.
     pub racks: [RackId; 2],
     /// Rate of both directions together.
@@ -31,7 +31,7 @@ pub struct Flow {
 
 /// A kind of process.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Process {
+pub struct ProcessDemand {
     /// Input capacity in Mb/s.
     pub mbps: f64,
     /// Required cores.
@@ -40,19 +40,19 @@ pub struct Process {
     pub memory_gb: f64,
 }
 
-impl Process {
+impl ProcessDemand {
     /// Resources on its host, with its input counted per stream.
-    pub(super) fn need(&self) -> Need {
-        Need { cores: self.cores, memory_gb: self.memory_gb, mirrored_mbps: 0.0 }
+    pub(super) fn need(&self) -> ProcessNeed {
+        ProcessNeed { cores: self.cores, memory_gb: self.memory_gb, mirrored_mbps: 0.0 }
     }
 
     /// Resources on its host for copied packets: the link must support the full input capacity.
-    pub(super) fn need_mirrored(&self) -> Need {
-        Need { mirrored_mbps: self.mbps, ..self.need() }
+    pub(super) fn need_mirrored(&self) -> ProcessNeed {
+        ProcessNeed { mirrored_mbps: self.mbps, ..self.need() }
     }
 }
 
-impl Flow {
+impl PlacementFlow {
     /// Its racks without duplicates.
     pub(super) fn distinct_racks(&self) -> impl Iterator<Item = RackId> + use<> {
         let [a, b] = self.racks;

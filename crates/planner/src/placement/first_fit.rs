@@ -1,12 +1,12 @@
 //! NetAlytics' first fit: a new engine on a random host is created only if no existing engine has capacity for the
 //! monitor.
 
-use super::stage::Stage;
-use crate::random::Random;
-use crate::topology::Load;
+use super::stage::EngineStage;
+use crate::random::SeededRandom;
+use crate::topology::NetworkLoad;
 
 /// Places engines.
-pub(super) fn engage(stage: &mut Stage<'_>, load: &mut Load<'_>, random: &mut Random) {
+pub(super) fn engage(stage: &mut EngineStage<'_>, load: &mut NetworkLoad<'_>, random: &mut SeededRandom) {
     for index in 0..stage.sources.len() {
         let source = stage.sources[index];
         let engines = 0..stage.engines().len() as u32;

@@ -1,14 +1,15 @@
 //! NetAlytics' local-random: a monitor's engine is one under the same aggregation switch with sufficient capacity,
 //! otherwise a new one on a random host of the network.
 
-use super::stage::Stage;
-use crate::random::Random;
-use crate::topology::{HostId, Load};
+use super::stage::EngineStage;
+use crate::random::SeededRandom;
+use crate::topology::{HostId, NetworkLoad};
 
 /// Places engines.
-pub(super) fn engage(stage: &mut Stage<'_>, load: &mut Load<'_>, random: &mut Random) {
+pub(super) fn engage(stage: &mut EngineStage<'_>, load: &mut NetworkLoad<'_>, random: &mut SeededRandom) {
     let mut of_pod: Vec<Vec<u32>> = vec![Vec::new(); load.network.pods()];
-    let pod = |host: HostId, load: &Load<'_>| usize::from(load.network.pod_of(load.network.rack_of(host)));
+    let pod =
+        |host: HostId, load: &NetworkLoad<'_>| usize::from(load.network.pod_of(load.network.rack_of(host)));
     for index in 0..stage.sources.len() {
         let source = stage.sources[index];
         let here = &of_pod[pod(source.host, load)];

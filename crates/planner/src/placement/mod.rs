@@ -1,5 +1,5 @@
 //! Placement of monitors, and of aggregators and processors for their output. [`place`] is the single entry point for
-//! simulations and plans, which differ only in their [`Demand`]; [`aggregators`] is for plans with placed monitors.
+//! simulations and plans, which differ only in their [`PlacementDemand`]; [`aggregators`] is for plans with placed monitors.
 //! The same seed yields the same placement.
 //!
 //! One file per algorithm. From NetAlytics (section 4.1): `algorithm_1` with two ways of picking a switch,
@@ -16,14 +16,16 @@ mod local_random;
 mod packed_engines;
 mod packed_monitors;
 mod place;
-mod placed;
+mod result;
 mod stage;
 mod strategy;
 #[cfg(test)]
 mod tests;
 
-pub use cost::{Cost, cost};
-pub use demand::{Demand, Flow, Process};
+pub use cost::{PlacementCost, cost};
+pub use demand::{PlacementDemand, PlacementFlow, ProcessDemand};
 pub use place::{aggregators, place};
-pub use placed::{Engine, Layer, Monitor, NOBODY, Placement, Stream, Uncovered, Who};
-pub use strategy::{Nearby, STRATEGIES, Strategy};
+pub use result::{
+    AssignedIndex, EngineLayer, EngineStream, NOBODY, PlacedEngine, PlacedMonitor, Placement, UncoveredFlows,
+};
+pub use strategy::{NearbyScope, PlacementStrategy, STRATEGIES};

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use super::stage::{Source, Stage};
-use crate::topology::{HostId, Load, Network, RackId, Traffic, Weights};
+use super::stage::{EngineStage, StreamSource};
+use crate::topology::{HostId, LinkTraffic, LinkWeights, NetworkLoad, RackId, TreeNetwork};
 
 /// Maximum distance of merged streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum MergeReach {
     /// Within a pod.
     Pod,
     /// Any distance.
@@ -20,7 +20,7 @@ pub(super) enum Reach {
 
 /// The areas within which groups are merged, the smallest first.
 #[derive(Clone, Copy)]
-enum Area {
+enum MergeArea {
     Host,
     Rack,
     Pod,
@@ -29,19 +29,19 @@ enum Area {
 
 /// Streams of one engine.
 #[derive(Clone)]
-struct Group {
+struct StreamGroup {
     sources: Vec<usize>,
     mbps: f64,
 }
 
 /// Places engines.
-pub(super) fn engage(stage: &mut Stage<'_>, reach: Reach, load: &mut Load<'_>) {
+pub(super) fn engage(stage: &mut EngineStage<'_>, reach: MergeReach, load: &mut NetworkLoad<'_>) {
     let each = stage.sources.iter().enumerate();
-    let mut groups: Vec<Group> =
-        each.map(|(index, source)| Group { sources: vec![index], mbps: source.mbps }).collect();
-    let areas: &[Area] = match reach {
-        Reach::Pod => &[Area::Host, Area::Rack, Area::Pod],
-        Reach::Network => &[Area::Host, Area::Rack, Area::Pod, Area::Network],
+    let mut groups: Vec<StreamGroup> =
+        each.map(|(index, source)| StreamGroup { sources: vec![index], mbps: source.mbps }).collect();
+    let areas: &[MergeArea] = match reach {
+        MergeReach::Pod => &[MergeArea::Host, MergeArea::Rack, MergeArea::Pod],
+        MergeReach::Network => &[MergeArea::Host, MergeArea::Rack, MergeArea::Pod, MergeArea::Network],
     };
     for area in areas {
         groups = merge(groups, stage, load.network, *area);
@@ -54,17 +54,22 @@ pub(super) fn engage(stage: &mut Stage<'_>, reach: Reach, load: &mut Load<'_>) {
 }
 
 /// Merges the groups of each area.
-fn merge(groups: Vec<Group>, stage: &Stage<'_>, network: &Network, area: Area) -> Vec<Group> {
-    let of = |group: &Group| number(network, area, stage.sources[group.sources[0]].host);
-    let mut groups: Vec<(u32, Group)> = groups.into_iter().map(|group| (of(&group), group)).collect();
+fn merge(
+    groups: Vec<StreamGroup>,
+    stage: &EngineStage<'_>,
+    network: &TreeNetwork,
+    area: MergeArea,
+) -> Vec<StreamGroup> {
+    let of = |group: &StreamGroup| number(network, area, stage.sources[group.sources[0]].host);
+    let mut groups: Vec<(u32, StreamGroup)> = groups.into_iter().map(|group| (of(&group), group)).collect();
     groups.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.mbps.total_cmp(&x.mbps)));
-    let mut merged: Vec<(u32, Group)> = Vec::new();
+    let mut merged: Vec<(u32, StreamGroup)> = Vec::new();
     let mut begin = 0;
     for (number, group) in groups {
         if merged.get(begin).is_some_and(|(other, _)| *other != number) {
             begin = merged.len();
         }
-        let fits = |other: &&mut (u32, Group)| other.1.mbps + group.mbps <= stage.process.mbps;
+        let fits = |other: &&mut (u32, StreamGroup)| other.1.mbps + group.mbps <= stage.process.mbps;
         let fullest = merged[begin..].iter_mut().filter(fits).max_by(|a, b| a.1.mbps.total_cmp(&b.1.mbps));
         match fullest {
             Some((_, other)) => {
@@ -79,8 +84,8 @@ fn merge(groups: Vec<Group>, stage: &Stage<'_>, network: &Network, area: Area) -
 
 /// Distributes the streams of the emptiest groups over others of their area, each to the fullest with sufficient
 /// capacity; a group is dissolved only if all of its streams fit.
-fn dissolve(groups: &mut Vec<Group>, stage: &Stage<'_>, network: &Network, area: Area) {
-    let number = |group: &Group| number(network, area, stage.sources[group.sources[0]].host);
+fn dissolve(groups: &mut Vec<StreamGroup>, stage: &EngineStage<'_>, network: &TreeNetwork, area: MergeArea) {
+    let number = |group: &StreamGroup| number(network, area, stage.sources[group.sources[0]].host);
     groups.sort_by(|a, b| a.mbps.total_cmp(&b.mbps));
     let mut at = 0;
     while at < groups.len() {
@@ -111,18 +116,18 @@ fn dissolve(groups: &mut Vec<Group>, stage: &Stage<'_>, network: &Network, area:
     }
 }
 
-fn number(network: &Network, area: Area, host: HostId) -> u32 {
+fn number(network: &TreeNetwork, area: MergeArea, host: HostId) -> u32 {
     let rack = network.rack_of(host);
     match area {
-        Area::Host => host,
-        Area::Rack => u32::from(rack),
-        Area::Pod => u32::from(network.pod_of(rack)),
-        Area::Network => 0,
+        MergeArea::Host => host,
+        MergeArea::Rack => u32::from(rack),
+        MergeArea::Pod => u32::from(network.pod_of(rack)),
+        MergeArea::Network => 0,
     }
 }
 
 /// Places the engine of a group; streams that exceed link capacity get another engine.
-fn settle(group: &Group, stage: &mut Stage<'_>, load: &mut Load<'_>) {
+fn settle(group: &StreamGroup, stage: &mut EngineStage<'_>, load: &mut NetworkLoad<'_>) {
     let mut rest = group.sources.clone();
     while let Some(first) = rest.first().copied() {
         let Some(host) = host(&rest, stage, load) else {
@@ -137,7 +142,7 @@ fn settle(group: &Group, stage: &mut Stage<'_>, load: &mut Load<'_>) {
 
 /// The best host of an engine for some streams: that of a sender or in its rack with the lowest path cost; otherwise
 /// the nearest to the first sender with capacity for its stream.
-fn host(sources: &[usize], stage: &Stage<'_>, load: &Load<'_>) -> Option<HostId> {
+fn host(sources: &[usize], stage: &EngineStage<'_>, load: &NetworkLoad<'_>) -> Option<HostId> {
     let (network, need) = (load.network, stage.process.need());
     let senders = || sources.iter().map(|source| &stage.sources[*source]);
     let fits_all = |host: HostId| {
@@ -145,8 +150,8 @@ fn host(sources: &[usize], stage: &Stage<'_>, load: &Load<'_>) -> Option<HostId>
         load.takes_in(host) >= remote && senders().all(|sender| stage.could_open(host, sender, load))
     };
     let cost = |host: HostId| -> f64 {
-        let way = |sender: &Source| Traffic::over(network.distance(sender.host, host), sender.mbps);
-        senders().map(|sender| way(sender).weighed(Weights::PAPER)).sum()
+        let way = |sender: &StreamSource| LinkTraffic::over(network.distance(sender.host, host), sender.mbps);
+        senders().map(|sender| way(sender).weighed(LinkWeights::PAPER)).sum()
     };
     let mut hosts: Vec<HostId> = senders().map(|sender| sender.host).collect();
     let racks: BTreeSet<RackId> = hosts.iter().map(|host| network.rack_of(*host)).collect();

@@ -4,19 +4,23 @@
 //! others and closed, and flows that may be at either end are moved to the fuller monitor, so that the emptier ones
 //! share an aggregator.
 
-use super::assignment::{Assignment, is_too_big};
-use super::by_rack::ByRack;
-use super::demand::{Demand, Flow};
-use super::placed::{Monitor, NOBODY};
-use crate::topology::{Load, RackId};
+use super::assignment::{MonitorAssignment, is_too_big};
+use super::by_rack::FlowsByRack;
+use super::demand::{PlacementDemand, PlacementFlow};
+use super::result::{NOBODY, PlacedMonitor};
+use crate::topology::{NetworkLoad, RackId};
 
 /// Places monitors.
-pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) -> Assignment {
-    let mut packing = Packing {
+pub(super) fn cover(
+    demand: &PlacementDemand<'_>,
+    by_rack: &FlowsByRack,
+    load: &mut NetworkLoad<'_>,
+) -> MonitorAssignment {
+    let mut packing = MonitorPacking {
         demand,
         by_rack,
         load,
-        assignment: Assignment::new(demand.flows.len()),
+        assignment: MonitorAssignment::new(demand.flows.len()),
         of_rack: vec![Vec::new(); by_rack.racks()],
     };
     let mut largest_first = largest_first(demand);
@@ -31,7 +35,7 @@ pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) 
 }
 
 /// Indices of flows that a monitor can cover, by descending rate.
-fn largest_first(demand: &Demand<'_>) -> Vec<u32> {
+fn largest_first(demand: &PlacementDemand<'_>) -> Vec<u32> {
     let flows = demand.flows;
     let fits = |index: &u32| !is_too_big(&flows[*index as usize], demand);
     let mut order: Vec<u32> = (0..flows.len() as u32).filter(fits).collect();
@@ -40,17 +44,17 @@ fn largest_first(demand: &Demand<'_>) -> Vec<u32> {
     order
 }
 
-struct Packing<'p, 'n> {
-    demand: &'p Demand<'p>,
-    by_rack: &'p ByRack,
-    load: &'p mut Load<'n>,
-    assignment: Assignment,
+struct MonitorPacking<'p, 'n> {
+    demand: &'p PlacementDemand<'p>,
+    by_rack: &'p FlowsByRack,
+    load: &'p mut NetworkLoad<'n>,
+    assignment: MonitorAssignment,
     /// The monitors of each rack.
     of_rack: Vec<Vec<u32>>,
 }
 
-impl Packing<'_, '_> {
-    fn flow(&self, index: u32) -> Flow {
+impl MonitorPacking<'_, '_> {
+    fn flow(&self, index: u32) -> PlacementFlow {
         self.demand.flows[index as usize]
     }
 
@@ -102,8 +106,8 @@ impl Packing<'_, '_> {
     }
 
     /// Assigns flows between racks to the available capacity. Returns the waiting flows by rack.
-    fn between_racks(&mut self, largest_first: &[u32]) -> Waiting {
-        let mut waiting = Waiting::new(self.by_rack.racks());
+    fn between_racks(&mut self, largest_first: &[u32]) -> WaitingFlows {
+        let mut waiting = WaitingFlows::new(self.by_rack.racks());
         for index in largest_first {
             let flow = self.flow(*index);
             let [a, b] = flow.racks;
@@ -120,7 +124,7 @@ impl Packing<'_, '_> {
     }
 
     /// Adds monitors in the racks with the most waiting traffic.
-    fn open_for(&mut self, waiting: &mut Waiting) {
+    fn open_for(&mut self, waiting: &mut WaitingFlows) {
         while let Some(rack) = waiting.fullest() {
             match self.open(rack) {
                 None => waiting.give_up(rack),
@@ -133,7 +137,7 @@ impl Packing<'_, '_> {
     }
 
     /// Assigns waiting flows of a rack to a monitor up to its capacity.
-    fn fill(&mut self, monitor: u32, rack: RackId, waiting: &mut Waiting) {
+    fn fill(&mut self, monitor: u32, rack: RackId, waiting: &mut WaitingFlows) {
         let mut flows = std::mem::take(&mut waiting.flows[usize::from(rack)]);
         flows.retain(|index| {
             if self.assignment.is_covered(*index as usize) {
@@ -150,7 +154,7 @@ impl Packing<'_, '_> {
 
     /// Remaining capacity of a new monitor takes flows from racks with waiting flows, which then use the freed
     /// capacity.
-    fn relieve(&mut self, monitor: u32, rack: RackId, waiting: &mut Waiting) {
+    fn relieve(&mut self, monitor: u32, rack: RackId, waiting: &mut WaitingFlows) {
         let by_rack = self.by_rack;
         let mut relieved: Vec<(u32, RackId)> = Vec::new();
         for index in by_rack.flows(rack) {
@@ -220,7 +224,7 @@ impl Packing<'_, '_> {
     /// Releases the resources of monitors without flows.
     fn free_idle(&mut self) {
         for monitor in self.of_rack.iter().flatten() {
-            let Monitor { host, flows, .. } = self.assignment.monitors[*monitor as usize];
+            let PlacedMonitor { host, flows, .. } = self.assignment.monitors[*monitor as usize];
             if flows == 0 {
                 self.load.remove(host, &self.demand.monitor.need_mirrored());
             }
@@ -252,18 +256,18 @@ impl Packing<'_, '_> {
 }
 
 /// Waiting flows by rack, largest first, with their total rates.
-struct Waiting {
+struct WaitingFlows {
     flows: Vec<Vec<u32>>,
     mbps: Vec<f64>,
     count: Vec<u32>,
 }
 
-impl Waiting {
-    fn new(racks: usize) -> Waiting {
-        Waiting { flows: vec![Vec::new(); racks], mbps: vec![0.0; racks], count: vec![0; racks] }
+impl WaitingFlows {
+    fn new(racks: usize) -> WaitingFlows {
+        WaitingFlows { flows: vec![Vec::new(); racks], mbps: vec![0.0; racks], count: vec![0; racks] }
     }
 
-    fn add(&mut self, index: u32, flow: &Flow) {
+    fn add(&mut self, index: u32, flow: &PlacementFlow) {
         for rack in flow.distinct_racks() {
             self.flows[usize::from(rack)].push(index);
             self.mbps[usize::from(rack)] += f64::from(flow.mbps);
@@ -271,7 +275,7 @@ impl Waiting {
         }
     }
 
-    fn forget(&mut self, flow: &Flow) {
+    fn forget(&mut self, flow: &PlacementFlow) {
         for rack in flow.distinct_racks().map(usize::from) {
             self.mbps[rack] -= f64::from(flow.mbps);
             self.count[rack] = self.count[rack].saturating_sub(1);

@@ -2,13 +2,13 @@
 
 /// Placement strategy of monitors and engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum PlacementStrategy {
     /// NetAlytics: random switches; an existing engine in the pod, otherwise a new one on a random host.
     LocalRandom,
     /// NetAlytics: random switches; engines filled one after the other. Few engines, at any location.
     NetalyticsNode,
     /// NetAlytics: the switch with the most flows; engines in the pod with the most monitors.
-    NetalyticsNetwork(Nearby),
+    NetalyticsNetwork(NearbyScope),
     /// Not from the paper: packed monitors, engines merged as long as that saves an engine.
     PackedNode,
     /// Not from the paper: packed monitors, engines merged only within a pod.
@@ -17,7 +17,7 @@ pub enum Strategy {
 
 /// Interpretations of "host under sw* with enough capacity" in Algorithm 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Nearby {
+pub enum NearbyScope {
     /// According to the text, "nearby the monitor": in the rack of the first monitor if possible, otherwise in the
     /// pod.
     #[default]
@@ -27,24 +27,24 @@ pub enum Nearby {
 }
 
 /// All strategies.
-pub const STRATEGIES: [Strategy; 5] = [
-    Strategy::LocalRandom,
-    Strategy::NetalyticsNode,
-    Strategy::NetalyticsNetwork(Nearby::Rack),
-    Strategy::PackedNode,
-    Strategy::PackedNetwork,
+pub const STRATEGIES: [PlacementStrategy; 5] = [
+    PlacementStrategy::LocalRandom,
+    PlacementStrategy::NetalyticsNode,
+    PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack),
+    PlacementStrategy::PackedNode,
+    PlacementStrategy::PackedNetwork,
 ];
 
-impl Strategy {
+impl PlacementStrategy {
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Strategy::LocalRandom => "local-random",
-            Strategy::NetalyticsNode => "netalytics-node",
-            Strategy::NetalyticsNetwork(_) => "netalytics-network",
-            Strategy::PackedNode => "packed-node",
-            Strategy::PackedNetwork => "packed-network",
+            PlacementStrategy::LocalRandom => "local-random",
+            PlacementStrategy::NetalyticsNode => "netalytics-node",
+            PlacementStrategy::NetalyticsNetwork(_) => "netalytics-network",
+            PlacementStrategy::PackedNode => "packed-node",
+            PlacementStrategy::PackedNetwork => "packed-network",
         }
     }
 }

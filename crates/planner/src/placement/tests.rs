@@ -6,22 +6,22 @@ mod optimum;
 mod paper;
 
 use super::*;
-use crate::random::Random;
-use crate::topology::{FatTree, Host, Network, RackId};
+use crate::random::SeededRandom;
+use crate::topology::{FatTree, HostResources, RackId, TreeNetwork};
 
 /// A small network and flows from a seed, sometimes with insufficient capacity.
-struct Instance {
+struct PlacementInstance {
     k: usize,
-    network: Network,
-    flows: Vec<Flow>,
+    network: TreeNetwork,
+    flows: Vec<PlacementFlow>,
 }
 
-impl Instance {
-    fn new(seed: u64) -> Instance {
-        let mut random = Random::new(seed);
+impl PlacementInstance {
+    fn new(seed: u64) -> PlacementInstance {
+        let mut random = SeededRandom::new(seed);
         let k = [2, 4, 6][random.below(3)];
         let scarce = random.between(0.0, 0.9);
-        let host = || Host {
+        let host = || HostResources {
             cores: 1.0 + random.below(16) as f64,
             cores_used: random.between(scarce, 1.0),
             memory_gb: random.between(4.0, 64.0),
@@ -30,23 +30,23 @@ impl Instance {
         };
         let network = FatTree { k, link_mbps: 40.0 }.network(host).expect("a fat tree");
         let count = random.below(300);
-        let rack = |random: &mut Random| random.below(network.racks()) as RackId;
+        let rack = |random: &mut SeededRandom| random.below(network.racks()) as RackId;
         let flow = |_| {
             let first = rack(&mut random);
             let second = if random.below(2) == 0 { first } else { rack(&mut random) };
             // One in a hundred is too large.
             let mbps = (1.01 / (0.01 + random.unit())) as f32 * [0.1, 1.0][random.below(2)];
-            Flow { racks: [first, second], mbps: mbps + 0.01 }
+            PlacementFlow { racks: [first, second], mbps: mbps + 0.01 }
         };
-        Instance { k, flows: (0..count).map(flow).collect(), network }
+        PlacementInstance { k, flows: (0..count).map(flow).collect(), network }
     }
 
-    fn demand(&self, strategy: Strategy) -> Demand<'_> {
-        Demand {
+    fn demand(&self, strategy: PlacementStrategy) -> PlacementDemand<'_> {
+        PlacementDemand {
             flows: &self.flows,
-            monitor: Process { mbps: 50.0, cores: 1.0, memory_gb: 2.0 },
-            aggregator: Process { mbps: 10.0, cores: 1.0, memory_gb: 2.0 },
-            processor: Process { mbps: 3.0, cores: 0.5, memory_gb: 1.0 },
+            monitor: ProcessDemand { mbps: 50.0, cores: 1.0, memory_gb: 2.0 },
+            aggregator: ProcessDemand { mbps: 10.0, cores: 1.0, memory_gb: 2.0 },
+            processor: ProcessDemand { mbps: 3.0, cores: 0.5, memory_gb: 1.0 },
             extracted: 0.3,
             strategy,
         }
@@ -54,6 +54,6 @@ impl Instance {
 }
 
 /// All strategies, with both interpretations of Algorithm 2.
-fn strategies() -> impl Iterator<Item = Strategy> {
-    STRATEGIES.into_iter().chain([Strategy::NetalyticsNetwork(Nearby::Pod)])
+fn strategies() -> impl Iterator<Item = PlacementStrategy> {
+    STRATEGIES.into_iter().chain([PlacementStrategy::NetalyticsNetwork(NearbyScope::Pod)])
 }

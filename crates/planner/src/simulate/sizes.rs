@@ -1,11 +1,11 @@
 //! Distributions of flow sizes, by their inverse and with known mean, so that the total rate of a workload is known
 //! before any flow is drawn.
 
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 /// A distribution of flow sizes, equivalent to rates, since all flows have the same duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sizes {
+pub enum FlowSizeDistribution {
     /// Measured in data centers (Benson, Akella, Maltz 2010): four of five flows are below 10 kB, and nearly all
     /// bytes are in the largest tenth. 100 B to 100 MB, mean 97 kB.
     Datacenter,
@@ -18,11 +18,11 @@ pub enum Sizes {
 }
 
 /// All distributions with their names.
-pub const SIZES: [(&str, Sizes); 4] = [
-    ("datacenter", Sizes::Datacenter),
-    ("pareto", Sizes::Pareto),
-    ("exponential", Sizes::Exponential),
-    ("equal", Sizes::Equal),
+pub const SIZES: [(&str, FlowSizeDistribution); 4] = [
+    ("datacenter", FlowSizeDistribution::Datacenter),
+    ("pareto", FlowSizeDistribution::Pareto),
+    ("exponential", FlowSizeDistribution::Exponential),
+    ("equal", FlowSizeDistribution::Equal),
 ];
 
 /// Bytes and cumulative share of flows, with logarithmic interpolation.
@@ -31,42 +31,42 @@ const DATACENTER: [(f64, f64); 7] =
 const PARETO_SHAPE: f64 = 1.2;
 const PARETO_LARGEST: f64 = 1e6;
 
-impl Sizes {
+impl FlowSizeDistribution {
     /// Draws a flow size, scaled to mean 1.
-    pub fn draw(self, random: &mut Random) -> f64 {
+    pub fn draw(self, random: &mut SeededRandom) -> f64 {
         self.at(random.unit()) / self.mean()
     }
 
-    /// The mean of [`Sizes::at`].
+    /// The mean of [`FlowSizeDistribution::at`].
     fn mean(self) -> f64 {
         match self {
-            Sizes::Datacenter => DATACENTER
+            FlowSizeDistribution::Datacenter => DATACENTER
                 .windows(2)
                 .map(|of| (of[1].1 - of[0].1) * (of[1].0 - of[0].0) / (of[1].0 / of[0].0).ln())
                 .sum(),
-            Sizes::Pareto => {
+            FlowSizeDistribution::Pareto => {
                 let (shape, rest) = (PARETO_SHAPE, PARETO_LARGEST.powf(-PARETO_SHAPE));
                 shape / (shape - 1.0) * (1.0 - PARETO_LARGEST.powf(1.0 - shape)) / (1.0 - rest)
             }
-            Sizes::Exponential | Sizes::Equal => 1.0,
+            FlowSizeDistribution::Exponential | FlowSizeDistribution::Equal => 1.0,
         }
     }
 
     /// The quantile for a share.
     fn at(self, share: f64) -> f64 {
         match self {
-            Sizes::Datacenter => {
+            FlowSizeDistribution::Datacenter => {
                 let above =
                     DATACENTER.iter().position(|(_, upto)| share < *upto).unwrap_or(DATACENTER.len() - 1);
                 let (low, high) = (DATACENTER[above - 1], DATACENTER[above]);
                 low.0 * (high.0 / low.0).powf((share - low.1) / (high.1 - low.1))
             }
-            Sizes::Pareto => {
+            FlowSizeDistribution::Pareto => {
                 let rest = PARETO_LARGEST.powf(-PARETO_SHAPE);
                 (1.0 - share * (1.0 - rest)).powf(-1.0 / PARETO_SHAPE)
             }
-            Sizes::Exponential => -(1.0 - share).ln(),
-            Sizes::Equal => 1.0,
+            FlowSizeDistribution::Exponential => -(1.0 - share).ln(),
+            FlowSizeDistribution::Equal => 1.0,
         }
     }
 }
@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn data_centers_are_as_measured() {
-        let mut sizes: Vec<f64> = (0..100_000).map(|i| Sizes::Datacenter.at(f64::from(i) / 1e5)).collect();
+        let mut sizes: Vec<f64> =
+            (0..100_000).map(|i| FlowSizeDistribution::Datacenter.at(f64::from(i) / 1e5)).collect();
         sizes.sort_by(f64::total_cmp);
         assert!((sizes[80_000] - 10_000.0).abs() < 50.0, "four of five are below 10 kB: {}", sizes[80_000]);
         let tenth: f64 = sizes[90_000..].iter().sum();

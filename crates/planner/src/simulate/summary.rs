@@ -1,12 +1,12 @@
 //! Summary of runs with several seeds: mean and standard deviation of each figure.
 
-use super::study::{Run, Study};
-use crate::placement::Strategy;
-use crate::topology::Weights;
+use super::study::{PlacementStudy, StudyRun};
+use crate::placement::PlacementStrategy;
+use crate::topology::LinkWeights;
 
 /// Mean and standard deviation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figure {
+pub struct MeanDeviation {
     /// The mean.
     pub mean: f64,
     /// The standard deviation of a single run; 0 for only one run.
@@ -15,41 +15,41 @@ pub struct Figure {
 
 /// Cost of a strategy at a number of monitored flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct StudyPoint {
     /// The strategy.
-    pub strategy: Strategy,
+    pub strategy: PlacementStrategy,
     /// Number of monitored flows.
     pub monitored: u32,
     /// Number of runs.
     pub runs: usize,
     /// Additional bandwidth from monitors to aggregators, in percent of the workload: rate times number of links.
-    pub extra: Figure,
+    pub extra: MeanDeviation,
     /// The same with links weighted.
-    pub weighted: Figure,
+    pub weighted: MeanDeviation,
     /// Additional bandwidth from monitors through aggregators to processors.
-    pub extra_all: Figure,
+    pub extra_all: MeanDeviation,
     /// The same with links weighted.
-    pub weighted_all: Figure,
+    pub weighted_all: MeanDeviation,
     /// Monitors.
-    pub monitors: Figure,
+    pub monitors: MeanDeviation,
     /// Aggregators.
-    pub aggregators: Figure,
+    pub aggregators: MeanDeviation,
     /// Processors.
-    pub processors: Figure,
+    pub processors: MeanDeviation,
     /// All processes.
-    pub processes: Figure,
+    pub processes: MeanDeviation,
     /// Flows without a monitor, and streams without an engine.
-    pub left_out: Figure,
+    pub left_out: MeanDeviation,
 }
 
 /// Each strategy with each number of flows, in the order of the study.
 #[must_use]
-pub fn summarize(study: &Study, runs: &[Run]) -> Vec<Point> {
+pub fn summarize(study: &PlacementStudy, runs: &[StudyRun]) -> Vec<StudyPoint> {
     let mut points = Vec::new();
     for strategy in &study.strategies {
         for monitored in &study.monitored {
-            let of = |run: &&Run| run.strategy == *strategy && run.monitored == *monitored;
-            let runs: Vec<&Run> = runs.iter().filter(of).collect();
+            let of = |run: &&StudyRun| run.strategy == *strategy && run.monitored == *monitored;
+            let runs: Vec<&StudyRun> = runs.iter().filter(of).collect();
             if !runs.is_empty() {
                 points.push(point(study, &runs));
             }
@@ -58,23 +58,25 @@ pub fn summarize(study: &Study, runs: &[Run]) -> Vec<Point> {
     points
 }
 
-fn point(study: &Study, runs: &[&Run]) -> Point {
-    let figure = |of: &dyn Fn(&Run) -> f64| Figure::of(&runs.iter().map(|run| of(run)).collect::<Vec<_>>());
-    let share = |weights: Weights, legs: usize| {
+fn point(study: &PlacementStudy, runs: &[&StudyRun]) -> StudyPoint {
+    let figure = |of: &dyn Fn(&StudyRun) -> f64| {
+        MeanDeviation::of(&runs.iter().map(|run| of(run)).collect::<Vec<_>>())
+    };
+    let share = |weights: LinkWeights, legs: usize| {
         figure(&|run| {
             let legs = &[run.cost.extracted, run.cost.analysed][..legs];
             100.0 * legs.iter().map(|leg| leg.weighed(weights)).sum::<f64>() / study.workload.mbps
         })
     };
     let left_out =
-        |run: &Run| f64::from(run.uncovered.too_big + run.uncovered.no_room) + run.unprocessed as f64;
-    Point {
+        |run: &StudyRun| f64::from(run.uncovered.too_big + run.uncovered.no_room) + run.unprocessed as f64;
+    StudyPoint {
         strategy: runs[0].strategy,
         monitored: runs[0].monitored,
         runs: runs.len(),
-        extra: share(Weights::HOPS, 1),
+        extra: share(LinkWeights::HOPS, 1),
         weighted: share(study.weights, 1),
-        extra_all: share(Weights::HOPS, 2),
+        extra_all: share(LinkWeights::HOPS, 2),
         weighted_all: share(study.weights, 2),
         monitors: figure(&|run| run.cost.monitors as f64),
         aggregators: figure(&|run| run.cost.aggregators as f64),
@@ -84,13 +86,13 @@ fn point(study: &Study, runs: &[&Run]) -> Point {
     }
 }
 
-impl Figure {
+impl MeanDeviation {
     /// Computes the figure of some numbers.
     #[must_use]
-    pub fn of(numbers: &[f64]) -> Figure {
+    pub fn of(numbers: &[f64]) -> MeanDeviation {
         let count = numbers.len() as f64;
         let mean = numbers.iter().sum::<f64>() / count.max(1.0);
         let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
-        Figure { mean, deviation: (squares / (count - 1.0).max(1.0)).sqrt() }
+        MeanDeviation { mean, deviation: (squares / (count - 1.0).max(1.0)).sqrt() }
     }
 }

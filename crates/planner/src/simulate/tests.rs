@@ -1,22 +1,26 @@
 //! The workload has the requested properties; studies are reproducible and show the paper's ordering.
 
 use super::*;
-use crate::placement::{Nearby, Strategy};
-use crate::random::Random;
-use crate::topology::Weights;
+use crate::placement::{NearbyScope, PlacementStrategy};
+use crate::random::SeededRandom;
+use crate::topology::LinkWeights;
 
-fn small() -> Study {
-    let paper = Study::paper();
-    let workload =
-        Workload { flows: 40_000, mbps: 300_000.0, sizes: Sizes::Exponential, ..paper.workload.clone() };
-    Study { k: 8, workload, monitored: vec![10_000, 40_000], ..paper }
+fn small() -> PlacementStudy {
+    let paper = PlacementStudy::paper();
+    let workload = SimulatedWorkload {
+        flows: 40_000,
+        mbps: 300_000.0,
+        sizes: FlowSizeDistribution::Exponential,
+        ..paper.workload.clone()
+    };
+    PlacementStudy { k: 8, workload, monitored: vec![10_000, 40_000], ..paper }
 }
 
 #[test]
 fn flows_stay_as_near_as_asked_for() {
     let study = small();
-    let network = study.network(&mut Random::new(1)).expect("a fat tree");
-    let flows = workload(&study.workload, &network, 40_000, &mut Random::new(2));
+    let network = study.network(&mut SeededRandom::new(1)).expect("a fat tree");
+    let flows = workload(&study.workload, &network, 40_000, &mut SeededRandom::new(2));
     let (mut near, mut mbps) = ([0; 3], 0.0);
     for flow in &flows {
         let [a, b] = flow.racks;
@@ -38,14 +42,14 @@ fn flows_stay_as_near_as_asked_for() {
 #[test]
 fn networks_of_one_rack_or_one_pod_have_near_flows_only() {
     for k in [2, 4] {
-        let study = Study { k, ..small() };
-        let network = study.network(&mut Random::new(1)).expect("a fat tree");
-        let flows = workload(&study.workload, &network, 1000, &mut Random::new(2));
+        let study = PlacementStudy { k, ..small() };
+        let network = study.network(&mut SeededRandom::new(1)).expect("a fat tree");
+        let flows = workload(&study.workload, &network, 1000, &mut SeededRandom::new(2));
         assert!(flows.iter().all(|flow| flow.racks.iter().all(|rack| usize::from(*rack) < network.racks())));
     }
 }
 
-fn points(study: &Study) -> Vec<Point> {
+fn points(study: &PlacementStudy) -> Vec<StudyPoint> {
     let mut runs = Vec::new();
     for seed in 0..3 {
         study.run(seed, |run| runs.push(run.clone())).expect("a fat tree");
@@ -73,14 +77,17 @@ fn the_papers_ordering_comes_out() {
 
 #[test]
 fn traffic_in_the_rack_counts_the_same_with_weights() {
-    let study = Study { strategies: vec![Strategy::NetalyticsNetwork(Nearby::Rack)], ..small() };
-    let points = points(&Study { weights: Weights([1.0, 1.0, 1.0]), ..study });
+    let study = PlacementStudy {
+        strategies: vec![PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack)],
+        ..small()
+    };
+    let points = points(&PlacementStudy { weights: LinkWeights([1.0, 1.0, 1.0]), ..study });
     assert!(points.iter().all(|point| point.extra == point.weighted));
 }
 
 #[test]
 fn deviations_are_of_a_sample() {
-    let figure = Figure::of(&[2.0, 4.0, 6.0]);
+    let figure = MeanDeviation::of(&[2.0, 4.0, 6.0]);
     assert_eq!((figure.mean, figure.deviation), (4.0, 2.0));
-    assert_eq!(Figure::of(&[5.0]), Figure { mean: 5.0, deviation: 0.0 });
+    assert_eq!(MeanDeviation::of(&[5.0]), MeanDeviation { mean: 5.0, deviation: 0.0 });
 }

@@ -2,14 +2,14 @@
 
 use std::ops::RangeInclusive;
 
-use super::sizes::Sizes;
-use crate::placement::Flow;
-use crate::random::Random;
-use crate::topology::{Network, RackId};
+use super::sizes::FlowSizeDistribution;
+use crate::placement::PlacementFlow;
+use crate::random::SeededRandom;
+use crate::topology::{RackId, TreeNetwork};
 
 /// Traffic of the network.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Workload {
+pub struct SimulatedWorkload {
     /// Number of all flows, monitored or not.
     pub flows: u32,
     /// Total rate in Mb/s.
@@ -17,14 +17,14 @@ pub struct Workload {
     /// Relative number of flows started by a host, uniformly distributed.
     pub flows_of_host: RangeInclusive<f64>,
     /// Distance between endpoints.
-    pub locality: Locality,
+    pub locality: TrafficLocality,
     /// Flow sizes.
-    pub sizes: Sizes,
+    pub sizes: FlowSizeDistribution,
 }
 
 /// The shares of flows within a rack, within a pod, and across the core.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Locality {
+pub struct TrafficLocality {
     /// Within a rack.
     pub rack: f64,
     /// Between racks of a pod.
@@ -36,42 +36,52 @@ pub struct Locality {
 /// The first `count` flows of a random workload. Rates are scaled so that all flows together have the workload's
 /// rate.
 #[must_use]
-pub fn workload(of: &Workload, network: &Network, count: u32, random: &mut Random) -> Vec<Flow> {
-    let sources = Sources::new(of, network, random);
+pub fn workload(
+    of: &SimulatedWorkload,
+    network: &TreeNetwork,
+    count: u32,
+    random: &mut SeededRandom,
+) -> Vec<PlacementFlow> {
+    let sources = FlowSources::new(of, network, random);
     let mean = of.mbps / f64::from(of.flows);
     let flow = |_| {
         let from = sources.draw(random);
         let to = other_end(from, of.locality, network, random);
-        Flow { racks: [from, to], mbps: (mean * of.sizes.draw(random)) as f32 }
+        PlacementFlow { racks: [from, to], mbps: (mean * of.sizes.draw(random)) as f32 }
     };
     (0..count).map(flow).collect()
 }
 
 /// Racks weighted by the flows of their hosts.
-struct Sources {
+struct FlowSources {
     /// Cumulative weights.
     sums: Vec<f64>,
 }
 
-impl Sources {
-    fn new(of: &Workload, network: &Network, random: &mut Random) -> Sources {
+impl FlowSources {
+    fn new(of: &SimulatedWorkload, network: &TreeNetwork, random: &mut SeededRandom) -> FlowSources {
         let mut sum = 0.0;
         let mut upto = |rack: RackId| {
             let (low, high) = (*of.flows_of_host.start(), *of.flows_of_host.end());
             sum += network.hosts_of(rack).map(|_| random.between(low, high)).sum::<f64>();
             sum
         };
-        Sources { sums: (0..network.racks() as RackId).map(&mut upto).collect() }
+        FlowSources { sums: (0..network.racks() as RackId).map(&mut upto).collect() }
     }
 
-    fn draw(&self, random: &mut Random) -> RackId {
+    fn draw(&self, random: &mut SeededRandom) -> RackId {
         let at = random.unit() * self.sums.last().copied().unwrap_or(0.0);
         self.sums.partition_point(|sum| *sum <= at).min(self.sums.len() - 1) as RackId
     }
 }
 
 /// The rack of the other endpoint. If the network is too small for the drawn distance, the next shorter one is used.
-fn other_end(from: RackId, locality: Locality, network: &Network, random: &mut Random) -> RackId {
+fn other_end(
+    from: RackId,
+    locality: TrafficLocality,
+    network: &TreeNetwork,
+    random: &mut SeededRandom,
+) -> RackId {
     let all = 0..network.racks() as RackId;
     let pod = network.racks_of(network.pod_of(from));
     let drawn = random.unit() * (locality.rack + locality.pod + locality.core);

@@ -1,10 +1,10 @@
 //! Queries over both taps of a flow: the assignment of conditions, and unsupported queries.
 
-use plan::Taps;
+use plan::TapSelection;
 
 use super::*;
 use crate::both_taps;
-use crate::words::predicate;
+use crate::query_text::predicate;
 
 fn plan(text: &str) -> Plan {
     let schemas = parsers::registry::schemas();
@@ -20,8 +20,8 @@ fn check(text: &str, at_agents: &str, joined: &str) {
     };
     assert_eq!((said(&both.agents), said(&both.joined)), (at_agents.into(), joined.into()), "{text}");
     let agents = &both.agents;
-    assert_eq!((agents.monitor.taps, agents.dataflow.pipelines.len()), (Taps::Ends, 0));
-    assert!(plan::sound::check(agents).is_empty(), "{text}");
+    assert_eq!((agents.monitor.taps, agents.dataflow.pipelines.len()), (TapSelection::Ends, 0));
+    assert!(plan::validate::check(agents).is_empty(), "{text}");
     let (input, parser) = (&agents.dataflow.inputs[0], &agents.monitor.parsers[0]);
     assert_eq!(input.columns, parser.columns);
     let has = |name: &str| input.schema.find(name).is_some_and(|id| input.columns.contains(&id));

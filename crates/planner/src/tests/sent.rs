@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use plan::message::{DEPTH_MAX, Lack, decode, encode};
-use stream::{Config, Engine};
+use plan::message::{DEPTH_MAX, UnmetRequirement, decode, encode};
+use stream::{Engine, EngineConfig};
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn survives(plan: &Plan, schemas: &[Arc<Schema>], text: &str) {
     let arrived = decode(&bytes, &of(schemas)).unwrap_or_else(|e| panic!("{text}\n{e}"));
     assert_eq!(&arrived, plan, "{text}");
     assert_eq!(encode(&arrived), bytes, "{text}");
-    let _ = Engine::worker(&arrived.dataflow, Config::default());
+    let _ = Engine::worker(&arrived.dataflow, EngineConfig::default());
 }
 
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
@@ -127,7 +127,7 @@ fn columns_are_found_by_name() {
     assert_eq!(names(&there), names(&plan));
     // Encoding again yields the same message.
     assert_eq!(encode(&there), encode(&plan));
-    let _ = Engine::worker(&there.dataflow, Config::default());
+    let _ = Engine::worker(&there.dataflow, EngineConfig::default());
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn all_that_lacks_is_told_at_once() {
         }
     }
     let refused = decode(&encode(&plan), &of(&schemas)).expect_err("much lacks");
-    let column = |column: &str| Lack::Column { parser: "http".into(), column: column.into() };
+    let column = |column: &str| UnmetRequirement::Column { parser: "http".into(), column: column.into() };
     let expected = [
         column("host"),
         column("url"),
-        Lack::Parser("http_get".into()),
-        Lack::Version { parser: "tcp_conn_time".into(), needed: 1, known: 7 },
+        UnmetRequirement::Parser("http_get".into()),
+        UnmetRequirement::Version { parser: "tcp_conn_time".into(), needed: 1, known: 7 },
     ];
     assert_eq!(refused.lacks, expected);
     assert_eq!(
@@ -187,7 +187,7 @@ fn depth_has_an_end() {
     };
     survives(&deep(DEPTH_MAX), &schemas(), "the deepest");
     let refused = decode(&encode(&deep(DEPTH_MAX + 1)), &of(&schemas())).expect_err("too deep");
-    let too_deep = Lack::TooMany { what: "expressions within expressions", max: DEPTH_MAX };
+    let too_deep = UnmetRequirement::TooMany { what: "expressions within expressions", max: DEPTH_MAX };
     assert_eq!(refused.lacks, [too_deep]);
 }
 
@@ -231,7 +231,7 @@ proptest! {
         if let Ok(plan) = decode(&bytes, &of(&schemas())) {
             let again = decode(&encode(&plan), &of(&schemas()));
             prop_assert_eq!(again.as_ref(), Ok(&plan));
-            let _ = Engine::worker(&plan.dataflow, Config::default());
+            let _ = Engine::worker(&plan.dataflow, EngineConfig::default());
         }
     }
 }

@@ -2,7 +2,7 @@
 //! switch, (k/2)² core switches. (Al-Fares, Loukissas, Vahdat: A scalable, commodity data center network
 //! architecture.)
 
-use super::network::{Host, K_MAX, Network, Pod, Rack, Unfit};
+use super::network::{HostResources, K_MAX, PodSpec, RackSpec, TopologyError, TreeNetwork};
 
 /// The shape of a fat tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,19 +18,19 @@ impl FatTree {
     ///
     /// # Errors
     /// If k is odd or out of range.
-    pub fn network(self, mut host: impl FnMut() -> Host) -> Result<Network, Unfit> {
+    pub fn network(self, mut host: impl FnMut() -> HostResources) -> Result<TreeNetwork, TopologyError> {
         let k = self.k;
         if !(2..=K_MAX).contains(&k) || !k.is_multiple_of(2) {
-            return Err(Unfit::K(k));
+            return Err(TopologyError::K(k));
         }
         let half = k / 2;
         // Flows are distributed over equal-cost paths, so the links of a rack or pod are treated as one.
         let mut rack =
-            || Rack { hosts: (0..half).map(|_| host()).collect(), up_mbps: half as f64 * self.link_mbps };
-        let mut pod = || Pod {
+            || RackSpec { hosts: (0..half).map(|_| host()).collect(), up_mbps: half as f64 * self.link_mbps };
+        let mut pod = || PodSpec {
             racks: (0..half).map(|_| rack()).collect(),
             up_mbps: (half * half) as f64 * self.link_mbps,
         };
-        Network::new(&(0..k).map(|_| pod()).collect::<Vec<_>>())
+        TreeNetwork::new(&(0..k).map(|_| pod()).collect::<Vec<_>>())
     }
 }

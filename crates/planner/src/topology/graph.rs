@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use super::way::LinkClass;
 
 /// Nodes are hosts, then edge, aggregation, and core switches.
-pub(crate) struct Graph {
+pub(crate) struct TreeGraph {
     links: Vec<Vec<(usize, LinkClass)>>,
 }
 
-impl Graph {
-    pub(crate) fn fat_tree(k: usize) -> Graph {
+impl TreeGraph {
+    pub(crate) fn fat_tree(k: usize) -> TreeGraph {
         let half = k / 2;
         let (hosts, switches) = (k * half * half, k * half);
         let (edge, aggregation, core) = (hosts, hosts + switches, hosts + 2 * switches);
-        let mut graph = Graph { links: vec![Vec::new(); core + half * half] };
+        let mut graph = TreeGraph { links: vec![Vec::new(); core + half * half] };
         for pod in 0..k {
             for i in 0..half {
                 for j in 0..half {

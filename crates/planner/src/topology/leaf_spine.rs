@@ -1,6 +1,6 @@
 //! Two levels: every leaf has a link to every spine. All racks form one pod, since there is no higher level.
 
-use super::network::{Host, Network, Pod, Rack, Unfit};
+use super::network::{HostResources, PodSpec, RackSpec, TopologyError, TreeNetwork};
 
 /// The shape of a leaf-spine network.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,9 +20,9 @@ impl LeafSpine {
     ///
     /// # Errors
     /// If there are no hosts, or too many leaves.
-    pub fn network(self, mut host: impl FnMut() -> Host) -> Result<Network, Unfit> {
+    pub fn network(self, mut host: impl FnMut() -> HostResources) -> Result<TreeNetwork, TopologyError> {
         let up_mbps = self.spines as f64 * self.link_mbps;
-        let mut rack = || Rack { hosts: (0..self.hosts).map(|_| host()).collect(), up_mbps };
-        Network::new(&[Pod { racks: (0..self.leaves).map(|_| rack()).collect(), up_mbps: 0.0 }])
+        let mut rack = || RackSpec { hosts: (0..self.hosts).map(|_| host()).collect(), up_mbps };
+        TreeNetwork::new(&[PodSpec { racks: (0..self.leaves).map(|_| rack()).collect(), up_mbps: 0.0 }])
     }
 }

@@ -3,18 +3,18 @@
 
 use std::ops::Range;
 
-use super::network::{Host, HostId, Network, PodId, RackId};
-use crate::random::Random;
+use super::network::{HostId, HostResources, PodId, RackId, TreeNetwork};
+use crate::random::SeededRandom;
 
 /// Resources of a process on its host.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Need {
+pub struct ProcessNeed {
     /// Cores.
     pub cores: f64,
     /// Memory in GB.
     pub memory_gb: f64,
     /// Reserved rate of packets copied directly from the switch, in Mb/s; 0 for processes with input counted per
-    /// stream ([`Load::carry`]).
+    /// stream ([`NetworkLoad::carry`]).
     pub mirrored_mbps: f64,
 }
 
@@ -24,39 +24,39 @@ const TRIES_MAX: usize = 32;
 const ROUNDING_MBPS: f64 = 1e-6;
 
 #[derive(Clone, Copy, Debug)]
-struct Free {
+struct FreeCapacity {
     cores: f64,
     memory_gb: f64,
-    link: BothWays,
+    link: LinkCapacity,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct BothWays {
+struct LinkCapacity {
     up: f64,
     down: f64,
 }
 
 /// Free capacity of a network.
 #[derive(Clone, Debug)]
-pub struct Load<'n> {
+pub struct NetworkLoad<'n> {
     /// The network.
-    pub network: &'n Network,
-    hosts: Vec<Free>,
-    racks: Vec<BothWays>,
-    pods: Vec<BothWays>,
+    pub network: &'n TreeNetwork,
+    hosts: Vec<FreeCapacity>,
+    racks: Vec<LinkCapacity>,
+    pods: Vec<LinkCapacity>,
 }
 
-impl<'n> Load<'n> {
+impl<'n> NetworkLoad<'n> {
     /// Creates the state without placed processes.
     #[must_use]
-    pub fn new(network: &'n Network) -> Load<'n> {
-        let free = |host: &Host| Free {
+    pub fn new(network: &'n TreeNetwork) -> NetworkLoad<'n> {
+        let free = |host: &HostResources| FreeCapacity {
             cores: host.cores * (1.0 - host.cores_used),
             memory_gb: host.memory_gb * (1.0 - host.memory_used),
-            link: BothWays { up: host.mbps, down: host.mbps },
+            link: LinkCapacity { up: host.mbps, down: host.mbps },
         };
-        let both = |mbps: f64| BothWays { up: mbps, down: mbps };
-        Load {
+        let both = |mbps: f64| LinkCapacity { up: mbps, down: mbps };
+        NetworkLoad {
             network,
             hosts: network.hosts().iter().map(free).collect(),
             racks: (0..network.racks()).map(|rack| both(network.rack_up(rack as RackId))).collect(),
@@ -66,13 +66,13 @@ impl<'n> Load<'n> {
 
     /// Whether a host has capacity for a process.
     #[must_use]
-    pub fn bears(&self, host: HostId, need: &Need) -> bool {
+    pub fn bears(&self, host: HostId, need: &ProcessNeed) -> bool {
         let free = &self.hosts[host as usize];
         free.cores >= need.cores && free.memory_gb >= need.memory_gb && free.link.down >= need.mirrored_mbps
     }
 
     /// Places a process.
-    pub fn place(&mut self, host: HostId, need: &Need) {
+    pub fn place(&mut self, host: HostId, need: &ProcessNeed) {
         let free = &mut self.hosts[host as usize];
         free.cores -= need.cores;
         free.memory_gb -= need.memory_gb;
@@ -80,7 +80,7 @@ impl<'n> Load<'n> {
     }
 
     /// Removes a process.
-    pub fn remove(&mut self, host: HostId, need: &Need) {
+    pub fn remove(&mut self, host: HostId, need: &ProcessNeed) {
         let free = &mut self.hosts[host as usize];
         free.cores += need.cores;
         free.memory_gb += need.memory_gb;
@@ -116,7 +116,7 @@ impl<'n> Load<'n> {
     pub fn roomiest(
         &self,
         hosts: Range<HostId>,
-        need: &Need,
+        need: &ProcessNeed,
         fits: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
         let room = |host: HostId| {
@@ -127,7 +127,7 @@ impl<'n> Load<'n> {
     }
 
     /// A uniformly random fitting host.
-    pub fn random(&self, random: &mut Random, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
+    pub fn random(&self, random: &mut SeededRandom, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
         let hosts = self.network.all_hosts();
         let drawn = (0..TRIES_MAX).map(|_| random.below(hosts.len()) as HostId).find(|host| fits(*host));
         drawn.or_else(|| {

@@ -14,10 +14,12 @@ mod way;
 
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
-pub use load::{Load, Need};
-pub use network::{Host, HostId, K_MAX, Network, Pod, PodId, RACKS_MAX, Rack, RackId, Unfit};
-pub use site::{
-    Expected, FirstTable, Forwarding, Reached, Site, SiteError, SiteHost, SiteLink, SitePort, SiteSwitch,
-    Sniffer, Starts, Tier, end,
+pub use load::{NetworkLoad, ProcessNeed};
+pub use network::{
+    HostId, HostResources, K_MAX, PodId, PodSpec, RACKS_MAX, RackId, RackSpec, TopologyError, TreeNetwork,
 };
-pub use way::{Distance, LINK_CLASSES, LinkClass, Traffic, Weights};
+pub use site::{
+    ExpectedTraffic, FirstTable, ForwardingMode, HostLauncher, NetworkSite, SiteError, SiteHost, SiteLink,
+    SitePort, SiteSwitch, SwitchAccess, SwitchSniffer, SwitchTier, end,
+};
+pub use way::{HostDistance, LINK_CLASSES, LinkClass, LinkTraffic, LinkWeights};

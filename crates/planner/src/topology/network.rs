@@ -5,7 +5,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::way::Distance;
+use super::way::HostDistance;
 
 /// Host number.
 pub type HostId = u32;
@@ -22,7 +22,7 @@ pub const K_MAX: usize = 128;
 
 /// Resources of a host, and their usage by others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Host {
+pub struct HostResources {
     /// Processor cores.
     pub cores: f64,
     /// Share of cores in use, 0 to 1.
@@ -37,26 +37,26 @@ pub struct Host {
 
 /// A rack, for building a network.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rack {
+pub struct RackSpec {
     /// Its hosts.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostResources>,
     /// Total capacity per direction of its links to the aggregation switches, in Mb/s.
     pub up_mbps: f64,
 }
 
 /// A pod, for building a network.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pod {
+pub struct PodSpec {
     /// Its racks.
-    pub racks: Vec<Rack>,
+    pub racks: Vec<RackSpec>,
     /// Total capacity per direction of its links to the core, in Mb/s.
     pub up_mbps: f64,
 }
 
 /// A network.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Network {
-    hosts: Vec<Host>,
+pub struct TreeNetwork {
+    hosts: Vec<HostResources>,
     /// The rack of each host.
     rack_of: Vec<RackId>,
     /// The pod of each rack.
@@ -71,7 +71,7 @@ pub struct Network {
 
 /// The reason that a network is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum TopologyError {
     /// There are no hosts.
     NoHost,
     /// Number of racks, above [`RACKS_MAX`].
@@ -80,29 +80,29 @@ pub enum Unfit {
     K(usize),
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::NoHost => f.write_str("the network has no host"),
-            Unfit::Racks(n) => write!(f, "the network has {n} racks, of at most {RACKS_MAX}"),
-            Unfit::K(k) => write!(f, "a fat tree has an even k from 2 to {K_MAX}, not {k}"),
+            TopologyError::NoHost => f.write_str("the network has no host"),
+            TopologyError::Racks(n) => write!(f, "the network has {n} racks, of at most {RACKS_MAX}"),
+            TopologyError::K(k) => write!(f, "a fat tree has an even k from 2 to {K_MAX}, not {k}"),
         }
     }
 }
 
-impl std::error::Error for Unfit {}
+impl std::error::Error for TopologyError {}
 
-impl Network {
+impl TreeNetwork {
     /// Creates a network of pods and racks.
     ///
     /// # Errors
     /// If there are no hosts, or too many racks.
-    pub fn new(pods: &[Pod]) -> Result<Network, Unfit> {
+    pub fn new(pods: &[PodSpec]) -> Result<TreeNetwork, TopologyError> {
         let racks = pods.iter().map(|pod| pod.racks.len()).sum();
         if racks > RACKS_MAX {
-            return Err(Unfit::Racks(racks));
+            return Err(TopologyError::Racks(racks));
         }
-        let mut network = Network {
+        let mut network = TreeNetwork {
             hosts: Vec::new(),
             rack_of: Vec::new(),
             pod_of: Vec::with_capacity(racks),
@@ -123,12 +123,12 @@ impl Network {
             }
             network.first_rack.push(network.pod_of.len() as RackId);
         }
-        if network.hosts.is_empty() { Err(Unfit::NoHost) } else { Ok(network) }
+        if network.hosts.is_empty() { Err(TopologyError::NoHost) } else { Ok(network) }
     }
 
     /// All hosts.
     #[must_use]
-    pub fn hosts(&self) -> &[Host] {
+    pub fn hosts(&self) -> &[HostResources] {
         &self.hosts
     }
 
@@ -183,16 +183,16 @@ impl Network {
 
     /// The distance between two hosts.
     #[must_use]
-    pub fn distance(&self, from: HostId, to: HostId) -> Distance {
+    pub fn distance(&self, from: HostId, to: HostId) -> HostDistance {
         let racks = (self.rack_of(from), self.rack_of(to));
         if from == to {
-            Distance::SameHost
+            HostDistance::SameHost
         } else if racks.0 == racks.1 {
-            Distance::SameRack
+            HostDistance::SameRack
         } else if self.pod_of(racks.0) == self.pod_of(racks.1) {
-            Distance::SamePod
+            HostDistance::SamePod
         } else {
-            Distance::OtherPod
+            HostDistance::OtherPod
         }
     }
 

@@ -1,18 +1,19 @@
 //! The arithmetic compared with a graph; contents and errors of network files.
 
-use super::graph::Graph;
+use super::graph::TreeGraph;
 use super::*;
 
-const HOST: Host = Host { cores: 8.0, cores_used: 0.5, memory_gb: 16.0, memory_used: 0.25, mbps: 1000.0 };
+const HOST: HostResources =
+    HostResources { cores: 8.0, cores_used: 0.5, memory_gb: 16.0, memory_used: 0.25, mbps: 1000.0 };
 
-fn fat_tree(k: usize) -> Network {
+fn fat_tree(k: usize) -> TreeNetwork {
     FatTree { k, link_mbps: 1000.0 }.network(|| HOST).expect("a fat tree")
 }
 
 #[test]
 fn ways_are_those_of_the_graph() {
     for k in [2, 4, 6] {
-        let (network, graph) = (fat_tree(k), Graph::fat_tree(k));
+        let (network, graph) = (fat_tree(k), TreeGraph::fat_tree(k));
         let hosts = network.all_hosts();
         assert_eq!(hosts.len(), k * k * k / 4);
         for from in hosts.clone() {
@@ -30,7 +31,7 @@ fn ways_are_those_of_the_graph() {
 
 #[test]
 fn shapes_have_the_sizes_of_the_papers() {
-    let sizes = |network: &Network| (network.pods(), network.racks(), network.hosts().len());
+    let sizes = |network: &TreeNetwork| (network.pods(), network.racks(), network.hosts().len());
     assert_eq!(sizes(&fat_tree(16)), (16, 128, 1024));
     assert_eq!(sizes(&fat_tree(48)), (48, 1152, 27_648));
     assert_eq!((fat_tree(16).rack_up(3), fat_tree(16).pod_up(3)), (8_000.0, 64_000.0));
@@ -39,7 +40,7 @@ fn shapes_have_the_sizes_of_the_papers() {
     assert_eq!((sizes(&leaf_spine), leaf_spine.rack_up(2)), ((1, 3, 12), 80.0));
     assert_eq!(
         (leaf_spine.distance(0, 3), leaf_spine.distance(0, 4)),
-        (Distance::SameRack, Distance::SamePod)
+        (HostDistance::SameRack, HostDistance::SamePod)
     );
 }
 
@@ -47,18 +48,18 @@ fn shapes_have_the_sizes_of_the_papers() {
 fn what_is_no_network_is_refused() {
     let of = |k| FatTree { k, link_mbps: 1.0 }.network(|| HOST).map(|_| ());
     for k in [0, 1, 5, K_MAX + 2] {
-        assert_eq!(of(k), Err(Unfit::K(k)));
+        assert_eq!(of(k), Err(TopologyError::K(k)));
     }
     let empty = LeafSpine { leaves: 3, spines: 2, hosts: 0, link_mbps: 1.0 };
-    assert_eq!(empty.network(|| HOST).map(|_| ()), Err(Unfit::NoHost));
+    assert_eq!(empty.network(|| HOST).map(|_| ()), Err(TopologyError::NoHost));
     let racks = LeafSpine { leaves: RACKS_MAX + 1, spines: 1, hosts: 1, link_mbps: 1.0 };
-    assert_eq!(racks.network(|| HOST).map(|_| ()), Err(Unfit::Racks(RACKS_MAX + 1)));
+    assert_eq!(racks.network(|| HOST).map(|_| ()), Err(TopologyError::Racks(RACKS_MAX + 1)));
 }
 
 #[test]
 fn links_bear_what_they_have() {
     let network = fat_tree(4);
-    let mut load = Load::new(&network);
+    let mut load = NetworkLoad::new(&network);
     // Two hosts per rack, two racks per pod; a rack's upward capacity is 2000, a host's 1000.
     assert!(load.carries(0, 2, 1000.0) && !load.carries(0, 2, 1001.0));
     load.carry(0, 2, 900.0);
@@ -66,9 +67,9 @@ fn links_bear_what_they_have() {
     assert!(!load.carries(0, 15, 101.0), "the first host has sent nearly all it can");
     assert!(load.carries(2, 0, 1000.0), "the other way");
     assert!(load.carries(0, 0, 1e9), "what stays on the host");
-    let need = Need { cores: 3.0, memory_gb: 4.0, mirrored_mbps: 600.0 };
+    let need = ProcessNeed { cores: 3.0, memory_gb: 4.0, mirrored_mbps: 600.0 };
     assert!(
-        load.bears(2, &Need { mirrored_mbps: 100.0, ..need }) && !load.bears(2, &need),
+        load.bears(2, &ProcessNeed { mirrored_mbps: 100.0, ..need }) && !load.bears(2, &need),
         "its link is nearly full"
     );
     assert_eq!(load.least_used(0..2, |host| load.bears(host, &need)), Some(0));
@@ -149,7 +150,7 @@ mbps = 200
 
 #[test]
 fn a_file_says_what_there_is() {
-    let site = Site::parse(FILE).expect("a file");
+    let site = NetworkSite::parse(FILE).expect("a file");
     let network = site.network().expect("a network");
     // Hosts are ordered by rack, not as in the file.
     let names: Vec<&str> = site.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -157,7 +158,7 @@ fn a_file_says_what_there_is() {
     assert_eq!((network.pods(), network.racks()), (2, 3));
     assert_eq!((network.rack_up(0), network.pod_up(0), network.pod_up(1)), (40_000.0, 100.0, 200.0));
     assert_eq!(network.hosts_of(2), 2..2, "a rack without hosts");
-    assert_eq!(network.distance(0, 1), Distance::SamePod);
+    assert_eq!(network.distance(0, 1), HostDistance::SamePod);
     assert_eq!(site.host_at("fd00::2".parse().expect("an address")), Some(1));
     assert_eq!((site.switch_of(0).name.as_str(), site.switch_of(2).name.as_str()), ("leaf1", "far"));
     let has = network.hosts()[1];
@@ -165,9 +166,15 @@ fn a_file_says_what_there_is() {
     assert!((has.memory_gb - 17.18).abs() < 0.01, "{}", has.memory_gb);
     assert_eq!(network.hosts()[0].cores_used, 0.0);
     let (url, datapath) = ("http://127.0.0.1:8081".into(), "0000000000000002".into());
-    let reached = Reached::Controller { url, datapath, token_file: Some("/run/sdn.token".into()) };
-    assert_eq!((&site.switches[1].reached, site.switches[1].forwarding), (&reached, Forwarding::Controller));
-    assert_eq!((&site.switches[2].reached, site.switches[2].forwarding), (&Reached::Not, Forwarding::Normal));
+    let reached = SwitchAccess::Controller { url, datapath, token_file: Some("/run/sdn.token".into()) };
+    assert_eq!(
+        (&site.switches[1].reached, site.switches[1].forwarding),
+        (&reached, ForwardingMode::Controller)
+    );
+    assert_eq!(
+        (&site.switches[2].reached, site.switches[2].forwarding),
+        (&SwitchAccess::Not, ForwardingMode::Normal)
+    );
     assert_eq!(site.hosts[0].starts.agent.as_deref(), Some("web1"));
 }
 
@@ -175,8 +182,8 @@ fn a_file_says_what_there_is() {
 fn spines_may_be_called_core() {
     let text = FILE.replace("aggregation", "core").replace("\"core\"\n\n[[host]]", "\"edge\"\n\n[[host]]");
     let text = text.split("[[link]]\nends = [\"spine1:9\"").next().expect("a beginning");
-    let network = Site::parse(text).expect("a file").network().expect("a network");
-    assert_eq!(network.distance(0, 1), Distance::SamePod);
+    let network = NetworkSite::parse(text).expect("a file").network().expect("a network");
+    assert_eq!(network.distance(0, 1), HostDistance::SamePod);
 }
 
 /// The file with `from` replaced, and the line of the replacement.
@@ -189,7 +196,7 @@ fn changed(from: &str, to: &str) -> (String, usize) {
 fn what_is_wrong_in_a_file_is_told_with_its_line() {
     let check = |from: &str, to: &str, expected: &str| {
         let (text, line) = changed(from, to);
-        let errors = Site::parse(&text).expect_err(to);
+        let errors = NetworkSite::parse(&text).expect_err(to);
         assert_eq!(errors[0].to_string(), format!("line {line}: {expected}"));
         assert_eq!(errors.len(), 1, "{errors:?}");
     };
@@ -239,7 +246,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
     let text = FILE.replace("name = \"leaf2\"", "name = \"leaf1\"").replace("used = 0.5", "used = -1");
-    let errors = Site::parse(&text).expect_err("two mistakes");
+    let errors = NetworkSite::parse(&text).expect_err("two mistakes");
     let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert!(said[0].contains("there is a switch \"leaf1\" already"), "{said:#?}");
     assert_eq!(said.iter().filter(|said| said.contains("no switch \"leaf2\"")).count(), 2, "{said:#?}");
@@ -257,16 +264,16 @@ fn what_toml_refuses_is_told_with_its_line() {
         ("mbps = 100\n", "mbps = = 100\n", "="),
     ] {
         let (text, line) = changed(from, to);
-        let said = Site::parse(&text).expect_err(to)[0].to_string();
+        let said = NetworkSite::parse(&text).expect_err(to)[0].to_string();
         assert!(said.starts_with(&format!("line {line}: ")) && said.contains(word), "{said}");
     }
-    assert!(Site::parse("").expect("a file").network().is_err(), "no host");
+    assert!(NetworkSite::parse("").expect("a file").network().is_err(), "no host");
 }
 
 proptest::proptest! {
     #[test]
     fn no_text_is_a_panic(text in "(\\[\\[(switch|host|link)\\]\\]\n|(name|tier|at|ends|mbps|cores|memory) = [\"a:1\\]\\[0-9]{0,8}\n){0,12}") {
-        if let Ok(site) = Site::parse(&text) {
+        if let Ok(site) = NetworkSite::parse(&text) {
             let _ = site.network();
         }
     }

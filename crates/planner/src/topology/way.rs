@@ -13,12 +13,12 @@ pub enum LinkClass {
     Core,
 }
 
-/// All classes, in the order of [`Traffic`]'s numbers.
+/// All classes, in the order of [`LinkTraffic`]'s numbers.
 pub const LINK_CLASSES: [LinkClass; 3] = [LinkClass::Access, LinkClass::Aggregation, LinkClass::Core];
 
 /// The distance between two hosts: up to their lowest common switch and down again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Distance {
+pub enum HostDistance {
     /// No links.
     SameHost,
     /// Two access links.
@@ -29,7 +29,7 @@ pub enum Distance {
     OtherPod,
 }
 
-impl Distance {
+impl HostDistance {
     /// Number of links.
     #[must_use]
     pub fn hops(self) -> u32 {
@@ -45,41 +45,41 @@ impl Distance {
 
 /// Weight of a Mb/s per link class: access, aggregation, core.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Weights(pub [f64; 3]);
+pub struct LinkWeights(pub [f64; 3]);
 
-impl Weights {
+impl LinkWeights {
     /// Equal weights: the number of hops.
-    pub const HOPS: Weights = Weights([1.0, 1.0, 1.0]);
+    pub const HOPS: LinkWeights = LinkWeights([1.0, 1.0, 1.0]);
     /// NetAlytics (section 6.2): higher links are fewer and shared by more hosts.
-    pub const PAPER: Weights = Weights([1.0, 2.0, 4.0]);
+    pub const PAPER: LinkWeights = LinkWeights([1.0, 2.0, 4.0]);
 }
 
 /// Total Mb/s per link class: access, aggregation, core. A stream over two links counts on both.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Traffic(pub [f64; 3]);
+pub struct LinkTraffic(pub [f64; 3]);
 
-impl Traffic {
+impl LinkTraffic {
     /// A stream between two hosts.
     #[must_use]
-    pub fn over(distance: Distance, mbps: f64) -> Traffic {
-        Traffic(LINK_CLASSES.map(|class| mbps * f64::from(distance.crossed(class))))
+    pub fn over(distance: HostDistance, mbps: f64) -> LinkTraffic {
+        LinkTraffic(LINK_CLASSES.map(|class| mbps * f64::from(distance.crossed(class))))
     }
 
     /// A stream over one access link: copies from a switch to a host connected to it.
     #[must_use]
-    pub fn to_host(mbps: f64) -> Traffic {
-        Traffic([mbps, 0.0, 0.0])
+    pub fn to_host(mbps: f64) -> LinkTraffic {
+        LinkTraffic([mbps, 0.0, 0.0])
     }
 
     /// The weighted sum over all classes.
     #[must_use]
-    pub fn weighed(self, weights: Weights) -> f64 {
+    pub fn weighed(self, weights: LinkWeights) -> f64 {
         self.0.iter().zip(weights.0).map(|(mbps, weight)| mbps * weight).sum()
     }
 }
 
-impl AddAssign for Traffic {
-    fn add_assign(&mut self, other: Traffic) {
+impl AddAssign for LinkTraffic {
+    fn add_assign(&mut self, other: LinkTraffic) {
         for (mine, others) in self.0.iter_mut().zip(other.0) {
             *mine += others;
         }

@@ -8,13 +8,17 @@ use crate::ast::Atom;
 use crate::error::quoted;
 use crate::literal;
 use crate::nearest::{did_you_mean, one_of};
-use crate::{Diagnostic, Hosts};
+use crate::{Diagnostic, HostResolver};
 
 /// Syntax of addresses.
 const FORMS: &str = "ip:port, subnet:port, host:port, [v6]:port, *:port, or one of them without a port, or *";
 
 /// The endpoints of a list; empty if it matches every endpoint.
-pub(super) fn list(atoms: &[Atom], hosts: &dyn Hosts, errors: &mut Vec<Diagnostic>) -> Vec<AddressMatch> {
+pub(super) fn list(
+    atoms: &[Atom],
+    hosts: &dyn HostResolver,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<AddressMatch> {
     let mut addresses: Vec<AddressMatch> = Vec::new();
     let mut any = false;
     for atom in atoms {
@@ -37,12 +41,12 @@ pub(super) fn list(atoms: &[Atom], hosts: &dyn Hosts, errors: &mut Vec<Diagnosti
 }
 
 /// A message and a hint.
-type Wrong = (String, Option<String>);
+type AddressError = (String, Option<String>);
 /// A network and its prefix length.
-type Net = (IpAddr, u8);
+type NetworkPrefix = (IpAddr, u8);
 
 /// Networks (if empty, every address) and port (`None` for every port).
-fn ends(text: &str, hosts: &dyn Hosts) -> Result<(Vec<Net>, Option<u16>), Wrong> {
+fn ends(text: &str, hosts: &dyn HostResolver) -> Result<(Vec<NetworkPrefix>, Option<u16>), AddressError> {
     let (host, port) = split_port(text)?;
     let port = match port {
         None | Some("*") => None,
@@ -52,7 +56,7 @@ fn ends(text: &str, hosts: &dyn Hosts) -> Result<(Vec<Net>, Option<u16>), Wrong>
 }
 
 /// Splits off the port without its colon. A bare IPv6 address has none.
-fn split_port(text: &str) -> Result<(&str, Option<&str>), Wrong> {
+fn split_port(text: &str) -> Result<(&str, Option<&str>), AddressError> {
     if let Some(bracketed) = text.strip_prefix('[') {
         let Some((host, rest)) = bracketed.split_once(']') else {
             return Err((
@@ -90,7 +94,7 @@ fn example_v6(text: &str) -> String {
     quoted(&format!("[{host}]:80"))
 }
 
-fn port_number(text: &str, host: &str, port: &str) -> Result<u16, Wrong> {
+fn port_number(text: &str, host: &str, port: &str) -> Result<u16, AddressError> {
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match port.parse() {
         Ok(number @ 1..) if digits => Ok(number),
@@ -110,7 +114,7 @@ fn port_number(text: &str, host: &str, port: &str) -> Result<u16, Wrong> {
 }
 
 /// The networks of a host part; if empty, every address.
-fn nets(host: &str, hosts: &dyn Hosts) -> Result<Vec<Net>, Wrong> {
+fn nets(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkPrefix>, AddressError> {
     if host == "*" {
         return Ok(Vec::new());
     }
@@ -137,7 +141,7 @@ fn nets(host: &str, hosts: &dyn Hosts) -> Result<Vec<Net>, Wrong> {
 }
 
 /// The addresses of a host.
-pub(super) fn named(host: &str, hosts: &dyn Hosts) -> Result<Vec<Net>, Wrong> {
+pub(super) fn named(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkPrefix>, AddressError> {
     let addresses = hosts.addresses(host);
     if addresses.is_empty() {
         let known = || match one_of(hosts.names()).as_str() {
@@ -155,10 +159,10 @@ pub(super) fn named(host: &str, hosts: &dyn Hosts) -> Result<Vec<Net>, Wrong> {
 mod tests {
     use super::*;
     use crate::test_schemas::hosts;
-    use crate::{HostTable, Span};
+    use crate::{HostTable, TextSpan};
 
     fn atom(text: &str) -> Atom {
-        Atom { text: text.into(), span: Span::new(0, text.len()), quoted: false }
+        Atom { text: text.into(), span: TextSpan::new(0, text.len()), quoted: false }
     }
 
     fn check(text: &str, expected: &[&str]) {

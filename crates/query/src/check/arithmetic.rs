@@ -1,51 +1,59 @@
 //! Type rules of arithmetic. Constant expressions are evaluated.
 
-use plan::{Arithmetic, Expr as Planned, Literal};
+use plan::{ArithmeticOperator, Expr as Planned, Literal};
 use tuple::{DataType, Unit};
 
-use super::values::{Conditions, Type, Typed};
+use super::values::{ConditionChecker, TypedExpr, ValueType};
 use crate::Diagnostic;
-use crate::ast::Expr;
+use crate::ast::QueryExpr;
 use crate::error::quoted;
 
-impl Conditions<'_, '_> {
+impl ConditionChecker<'_, '_> {
     /// `-x`.
-    pub(super) fn negative(&mut self, expr: &Expr, inner: Typed) -> Option<Typed> {
-        let is_number = inner.of.is_none_or(Type::is_number);
+    pub(super) fn negative(&mut self, expr: &QueryExpr, inner: TypedExpr) -> Option<TypedExpr> {
+        let is_number = inner.of.is_none_or(ValueType::is_number);
         if !is_number {
-            let words = inner.of.map_or("null", Type::words);
+            let words = inner.of.map_or("null", ValueType::words);
             return self.fail(Diagnostic::new(expr.span, format!("the negative of {words}")));
         }
-        let zero = Typed { of: inner.of, ..Typed::new(Planned::Literal(Literal::I64(0)), Type::WHOLE) };
+        let zero =
+            TypedExpr { of: inner.of, ..TypedExpr::new(Planned::Literal(Literal::I64(0)), ValueType::WHOLE) };
         let of = inner.of.map(signed);
-        self.folded(expr, zero, Arithmetic::Subtract, inner, of)
+        self.folded(expr, zero, ArithmeticOperator::Subtract, inner, of)
     }
 
     /// `a op b`.
     pub(super) fn arithmetic(
         &mut self,
-        expr: &Expr,
-        (left, a): (&Expr, Typed),
-        op: Arithmetic,
-        (right, b): (&Expr, Typed),
-    ) -> Option<Typed> {
+        expr: &QueryExpr,
+        (left, a): (&QueryExpr, TypedExpr),
+        op: ArithmeticOperator,
+        (right, b): (&QueryExpr, TypedExpr),
+    ) -> Option<TypedExpr> {
         let (Some(x), Some(y)) = (a.of, b.of) else {
             let of = a.of.or(b.of).map(signed);
-            return Some(Typed { of, expr: Planned::Null, ..a });
+            return Some(TypedExpr { of, expr: Planned::Null, ..a });
         };
         let Some((op, of)) = result(x, op, y) else {
             return self.refuse(expr, (left, x), op, (right, y));
         };
         // A rate is per second.
-        if of.unit == Unit::PerSecond && op == Arithmetic::Ratio && y.unit == Unit::Nanoseconds {
+        if of.unit == Unit::PerSecond && op == ArithmeticOperator::Ratio && y.unit == Unit::Nanoseconds {
             let by_nanosecond = self.folded(expr, a, op, b, Some(of))?;
-            let second = Typed::new(Planned::Literal(Literal::F64(1e9)), Type::REAL);
-            return self.folded(expr, by_nanosecond, Arithmetic::Multiply, second, Some(of));
+            let second = TypedExpr::new(Planned::Literal(Literal::F64(1e9)), ValueType::REAL);
+            return self.folded(expr, by_nanosecond, ArithmeticOperator::Multiply, second, Some(of));
         }
         self.folded(expr, a, op, b, Some(of))
     }
 
-    fn folded(&mut self, expr: &Expr, a: Typed, op: Arithmetic, b: Typed, of: Option<Type>) -> Option<Typed> {
+    fn folded(
+        &mut self,
+        expr: &QueryExpr,
+        a: TypedExpr,
+        op: ArithmeticOperator,
+        b: TypedExpr,
+        of: Option<ValueType>,
+    ) -> Option<TypedExpr> {
         let unit_written =
             (a.unit_written || b.unit_written) && of.is_some_and(|of| of.unit == Unit::Nanoseconds);
         let is_secret = a.is_secret || b.is_secret;
@@ -59,15 +67,15 @@ impl Conditions<'_, '_> {
             },
             _ => Planned::Arithmetic(Box::new(a.expr), op, Box::new(b.expr)),
         };
-        Some(Typed { expr: planned, of, unit_written, is_secret })
+        Some(TypedExpr { expr: planned, of, unit_written, is_secret })
     }
 
     fn refuse<T>(
         &mut self,
-        expr: &Expr,
-        (left, x): (&Expr, Type),
-        op: Arithmetic,
-        (right, y): (&Expr, Type),
+        expr: &QueryExpr,
+        (left, x): (&QueryExpr, ValueType),
+        op: ArithmeticOperator,
+        (right, y): (&QueryExpr, ValueType),
     ) -> Option<T> {
         let sign = sign(op);
         if let Some((of, what)) = [(left, x), (right, y)]
@@ -76,7 +84,7 @@ impl Conditions<'_, '_> {
         {
             let message =
                 format!("`{sign}` goes with numbers; {} is {}", quoted(&self.text(of)), what.words());
-            let hint = (what.data_type == DataType::Text && op == Arithmetic::Add)
+            let hint = (what.data_type == DataType::Text && op == ArithmeticOperator::Add)
                 .then(|| "texts stay apart: name several columns".to_owned());
             return self.fail(Diagnostic::new(of.span, message).maybe_hint(hint));
         }
@@ -84,22 +92,22 @@ impl Conditions<'_, '_> {
         let message = format!("`{sign}` of {x_words} and {y_words}");
         let durations =
             [x.unit, y.unit].contains(&Unit::Nanoseconds) && (x.is_plain_number() || y.is_plain_number());
-        let hint = (durations && matches!(op, Arithmetic::Add | Arithmetic::Subtract))
+        let hint = (durations && matches!(op, ArithmeticOperator::Add | ArithmeticOperator::Subtract))
             .then(|| "a number needs its unit, such as 100ms".to_owned());
-        let bits = matches!(op, Arithmetic::BitAnd | Arithmetic::BitOr)
+        let bits = matches!(op, ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr)
             .then(|| "bits are of whole numbers".to_owned());
         self.fail(Diagnostic::new(expr.span, message).maybe_hint(hint.or(bits)))
     }
 }
 
 /// The result type of an operator, and the operator: `/` has two variants.
-fn result(x: Type, op: Arithmetic, y: Type) -> Option<(Arithmetic, Type)> {
-    use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+fn result(x: ValueType, op: ArithmeticOperator, y: ValueType) -> Option<(ArithmeticOperator, ValueType)> {
+    use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
     use Unit::{Bytes, EpochNanoseconds, Nanoseconds};
-    let time = Type { data_type: DataType::I64, unit: EpochNanoseconds };
-    let duration = Type { data_type: DataType::I64, unit: Nanoseconds };
-    let real = |unit| Some((Ratio, Type { data_type: DataType::F64, unit }));
-    let of = |of: Type| Some((op, signed(of)));
+    let time = ValueType { data_type: DataType::I64, unit: EpochNanoseconds };
+    let duration = ValueType { data_type: DataType::I64, unit: Nanoseconds };
+    let real = |unit| Some((Ratio, ValueType { data_type: DataType::F64, unit }));
+    let of = |of: ValueType| Some((op, signed(of)));
     match (op, x.unit, y.unit) {
         (Add, EpochNanoseconds, Nanoseconds) | (Add, Nanoseconds, EpochNanoseconds) => of(time),
         (Subtract, EpochNanoseconds, Nanoseconds) => of(time),
@@ -107,7 +115,7 @@ fn result(x: Type, op: Arithmetic, y: Type) -> Option<(Arithmetic, Type)> {
         _ if !x.is_number() || !y.is_number() => None,
         (BitAnd | BitOr, ..) => {
             (x.unit == Unit::None && y.unit == Unit::None && x.is_whole() && y.is_whole())
-                .then_some((op, Type::WHOLE))
+                .then_some((op, ValueType::WHOLE))
         }
         (Add | Subtract | Remainder, ..) => of(x.with(y)?),
         (Multiply, _, _) if x.is_plain_number() && y.is_plain_number() => of(x.with(y)?),
@@ -122,19 +130,19 @@ fn result(x: Type, op: Arithmetic, y: Type) -> Option<(Arithmetic, Type)> {
 }
 
 /// The type of a quantity multiplied by a number.
-fn scaled(quantity: Type, number: Type) -> Type {
+fn scaled(quantity: ValueType, number: ValueType) -> ValueType {
     let data_type = if number.data_type == DataType::F64 { DataType::F64 } else { quantity.data_type };
-    Type { data_type, unit: quantity.unit }
+    ValueType { data_type, unit: quantity.unit }
 }
 
 /// The signed type of a computed value.
-pub(super) fn signed(of: Type) -> Type {
-    if of.is_whole() { Type { data_type: DataType::I64, ..of } } else { of }
+pub(super) fn signed(of: ValueType) -> ValueType {
+    if of.is_whole() { ValueType { data_type: DataType::I64, ..of } } else { of }
 }
 
 /// Evaluates an operator on two constants; `None` for null.
-fn constant(x: &Literal, op: Arithmetic, y: &Literal) -> Option<Literal> {
-    use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+fn constant(x: &Literal, op: ArithmeticOperator, y: &Literal) -> Option<Literal> {
+    use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
     if let (Literal::I64(x), Literal::I64(y)) = (x, y)
         && op != Ratio
     {
@@ -166,14 +174,14 @@ fn constant(x: &Literal, op: Arithmetic, y: &Literal) -> Option<Literal> {
     value.is_finite().then_some(Literal::F64(value))
 }
 
-fn sign(op: Arithmetic) -> &'static str {
+fn sign(op: ArithmeticOperator) -> &'static str {
     match op {
-        Arithmetic::Add => "+",
-        Arithmetic::Subtract => "-",
-        Arithmetic::Multiply => "*",
-        Arithmetic::Divide | Arithmetic::Ratio => "/",
-        Arithmetic::Remainder => "%",
-        Arithmetic::BitAnd => "&",
-        Arithmetic::BitOr => "|",
+        ArithmeticOperator::Add => "+",
+        ArithmeticOperator::Subtract => "-",
+        ArithmeticOperator::Multiply => "*",
+        ArithmeticOperator::Divide | ArithmeticOperator::Ratio => "/",
+        ArithmeticOperator::Remainder => "%",
+        ArithmeticOperator::BitAnd => "&",
+        ArithmeticOperator::BitOr => "|",
     }
 }

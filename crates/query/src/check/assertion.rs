@@ -2,31 +2,31 @@
 
 use std::sync::Arc;
 
-use plan::{Computed, Predicate};
-use tuple::{DataType, Facts, Field, Schema, Unit};
+use plan::{ComputedField, Predicate};
+use tuple::{DataType, Field, Schema, SchemaFacts, Unit};
 
-use super::computing::Computing;
-use super::names::Scope;
-use super::values::Conditions;
-use crate::ast::{Expr, Form};
-use crate::{Diagnostic, HostTable, Span, grammar};
+use super::computed_fields::ComputedFields;
+use super::names::NameScope;
+use super::values::ConditionChecker;
+use crate::ast::{ExprForm, QueryExpr};
+use crate::{Diagnostic, HostTable, TextSpan, grammar};
 
 /// A checked assertion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assertion {
     /// The rows for which it must hold.
-    pub of: Rows,
+    pub of: AssertionScope,
     /// Conditions that must all be true, with their positions in the text.
-    pub conditions: Vec<(Predicate, Span)>,
+    pub conditions: Vec<(Predicate, TextSpan)>,
     /// WHERE: the rows to be tested; `None` for all.
     pub among: Option<Predicate>,
     /// Columns computed from result columns for the conditions.
-    pub computed: Vec<Computed>,
+    pub computed: Vec<ComputedField>,
 }
 
 /// The rows that must satisfy an assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows {
+pub enum AssertionScope {
     /// All rows.
     All,
     /// At least one row.
@@ -49,7 +49,7 @@ pub fn rows_schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
-        facts: &Facts::NONE,
+        facts: &SchemaFacts::NONE,
     })
 }
 
@@ -63,18 +63,18 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
         return Err(crate::error::in_order(errors));
     };
     let (of, condition) = quantified(condition, results);
-    let schema = [if of == Rows::Number { rows_schema() } else { results.clone() }];
-    let (hosts, of_query, computing) = (HostTable::default(), Computing::new(), Computing::new());
-    let nothing = Scope::new(&[], &[], false, text, &hosts, &of_query);
+    let schema = [if of == AssertionScope::Number { rows_schema() } else { results.clone() }];
+    let (hosts, of_query, computing) = (HostTable::default(), ComputedFields::new(), ComputedFields::new());
+    let nothing = NameScope::new(&[], &[], false, text, &hosts, &of_query);
     let scope = nothing.of_results(&schema, true, &computing);
     let mut conditions = Vec::new();
     for part in parts(condition) {
-        let checked = Conditions::new(&scope, &mut errors).check(&part);
+        let checked = ConditionChecker::new(&scope, &mut errors).check(&part);
         conditions.extend(checked.map(|checked| (checked, part.span)));
     }
     let place = among.as_ref().map(|among| among.span);
-    let among = among.and_then(|among| Conditions::new(&scope, &mut errors).check(&among));
-    if let (Rows::Number, Some(place)) = (of, place) {
+    let among = among.and_then(|among| ConditionChecker::new(&scope, &mut errors).check(&among));
+    if let (AssertionScope::Number, Some(place)) = (of, place) {
         errors.push(Diagnostic::new(place, "`rows` is the number of all rows: leave out WHERE"));
     }
     match errors.is_empty() {
@@ -90,9 +90,9 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
 pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, Vec<Diagnostic>> {
     let read = check_assertion(text, results)?;
     match read.of {
-        Rows::All => Ok(read),
-        Rows::Any | Rows::Number => {
-            let place = Span::new(0, text.len());
+        AssertionScope::All => Ok(read),
+        AssertionScope::Any | AssertionScope::Number => {
+            let place = TextSpan::new(0, text.len());
             Err(vec![Diagnostic::new(
                 place,
                 "each row is looked at by itself here: leave out any() and rows",
@@ -102,38 +102,40 @@ pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
 }
 
 /// The quantifier and the condition.
-fn quantified(condition: Expr, results: &Schema) -> (Rows, Expr) {
+fn quantified(condition: QueryExpr, results: &Schema) -> (AssertionScope, QueryExpr) {
     let span = condition.span;
     match condition.form {
-        Form::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("any") => {
-            (Rows::Any, list.remove(0))
+        ExprForm::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("any") => {
+            (AssertionScope::Any, list.remove(0))
         }
-        Form::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("all") => {
-            (Rows::All, list.remove(0))
+        ExprForm::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("all") => {
+            (AssertionScope::All, list.remove(0))
         }
         form => {
-            let condition = Expr { form, span };
+            let condition = QueryExpr { form, span };
             let is_number = results.find("rows").is_none() && mentions_rows(&condition);
-            (if is_number { Rows::Number } else { Rows::All }, condition)
+            (if is_number { AssertionScope::Number } else { AssertionScope::All }, condition)
         }
     }
 }
 
 /// Splits a condition at `and`.
-fn parts(condition: Expr) -> Vec<Expr> {
+fn parts(condition: QueryExpr) -> Vec<QueryExpr> {
     match condition.form {
-        Form::And(parts) => parts,
+        ExprForm::And(parts) => parts,
         _ => vec![condition],
     }
 }
 
-fn mentions_rows(expr: &Expr) -> bool {
+fn mentions_rows(expr: &QueryExpr) -> bool {
     match &expr.form {
-        Form::Atom(atom) => !atom.quoted && atom.text.eq_ignore_ascii_case("rows"),
-        Form::Negative(of) | Form::Not(of) | Form::IsNull(of) | Form::In(of, _) => mentions_rows(of),
-        Form::Like(of, ..) | Form::Matches(of, ..) => mentions_rows(of),
-        Form::Arithmetic(a, _, b) | Form::Compare(a, _, b) => mentions_rows(a) || mentions_rows(b),
-        Form::Call(_, list) | Form::And(list) | Form::Or(list) => list.iter().any(mentions_rows),
+        ExprForm::Atom(atom) => !atom.quoted && atom.text.eq_ignore_ascii_case("rows"),
+        ExprForm::Negative(of) | ExprForm::Not(of) | ExprForm::IsNull(of) | ExprForm::In(of, _) => {
+            mentions_rows(of)
+        }
+        ExprForm::Like(of, ..) | ExprForm::Matches(of, ..) => mentions_rows(of),
+        ExprForm::Arithmetic(a, _, b) | ExprForm::Compare(a, _, b) => mentions_rows(a) || mentions_rows(b),
+        ExprForm::Call(_, list) | ExprForm::And(list) | ExprForm::Or(list) => list.iter().any(mentions_rows),
     }
 }
 
@@ -156,15 +158,15 @@ mod tests {
     #[test]
     fn assertions_say_of_which_rows() {
         for (text, of, conditions, has_where) in [
-            ("p99 < 50ms", Rows::All, 1, false),
-            ("all(p99 < 50ms and count > 3)", Rows::All, 2, false),
-            ("ANY(count >= 100)", Rows::Any, 1, false),
-            ("rows > 0", Rows::Number, 1, false),
-            ("rows > 0 and rows < 10", Rows::Number, 2, false),
-            ("p99 < 1.2 * baseline.p99", Rows::All, 1, false),
-            ("p99_ns < 50ms where url_template like '/cart%'", Rows::All, 1, true),
-            ("not differs.p99 or p99 < baseline.p99", Rows::All, 1, false),
-            ("not coalesce(differs.p99, false)", Rows::All, 1, false),
+            ("p99 < 50ms", AssertionScope::All, 1, false),
+            ("all(p99 < 50ms and count > 3)", AssertionScope::All, 2, false),
+            ("ANY(count >= 100)", AssertionScope::Any, 1, false),
+            ("rows > 0", AssertionScope::Number, 1, false),
+            ("rows > 0 and rows < 10", AssertionScope::Number, 2, false),
+            ("p99 < 1.2 * baseline.p99", AssertionScope::All, 1, false),
+            ("p99_ns < 50ms where url_template like '/cart%'", AssertionScope::All, 1, true),
+            ("not differs.p99 or p99 < baseline.p99", AssertionScope::All, 1, false),
+            ("not coalesce(differs.p99, false)", AssertionScope::All, 1, false),
         ] {
             let found =
                 check_assertion(text, &results()).unwrap_or_else(|e| panic!("{}", crate::render(&e, text)));

@@ -1,6 +1,6 @@
 //! BUDGET: maximum resources of a query in a network.
 
-use plan::Budget;
+use plan::NetworkBudget;
 
 use crate::ast;
 use crate::error::quoted;
@@ -12,8 +12,8 @@ const BANDWIDTH: &str = "a rate above 0, such as 100Mbps";
 const UNITS: [(&str, f64); 4] = [("kbps", 1e-3), ("Mbps", 1.0), ("Gbps", 1e3), ("bps", 1e-6)];
 
 /// The limits of a query; unlimited without BUDGET.
-pub(super) fn budget(clause: Option<&ast::Budget>, errors: &mut Vec<Diagnostic>) -> Budget {
-    let mut budget = Budget::default();
+pub(super) fn budget(clause: Option<&ast::BudgetClause>, errors: &mut Vec<Diagnostic>) -> NetworkBudget {
+    let mut budget = NetworkBudget::default();
     for bound in clause.iter().flat_map(|clause| &clause.bounds) {
         let name = bound.name.text.to_ascii_lowercase();
         let text = bound.value.text.as_str();
@@ -41,7 +41,7 @@ pub(super) fn budget(clause: Option<&ast::Budget>, errors: &mut Vec<Diagnostic>)
 }
 
 /// The error for BUDGET outside of a network.
-pub(crate) fn unheeded(clause: &ast::Budget) -> Diagnostic {
+pub(crate) fn unheeded(clause: &ast::BudgetClause) -> Diagnostic {
     let what = "BUDGET limits the load on a network, and this query runs in none";
     Diagnostic::new(clause.span, what)
         .hint("explain and query apply BUDGET with --network FILE; without it, remove BUDGET")

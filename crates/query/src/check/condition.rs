@@ -1,44 +1,44 @@
 //! Conditions: the side with the column, and the conversion of the other side to its type.
 
-use plan::{Arithmetic, Case, Column, Compare, Literal, Predicate};
+use plan::{ArithmeticOperator, CaseSensitivity, Column, ComparisonOperator, Literal, Predicate};
 use tuple::{DataType, Field, Unit};
 
-use super::names::{Named, Scope};
-use super::values::{Conditions, kind};
+use super::names::{NameScope, ResolvedField};
+use super::values::{ConditionChecker, kind};
 use super::{address, functions};
-use crate::ast::{Atom, Expr, Form};
+use crate::ast::{Atom, ExprForm, QueryExpr};
 use crate::error::quoted;
-use crate::literal::{self, Bad};
-use crate::{Diagnostic, Span, iso_time};
+use crate::literal::{self, LiteralError};
+use crate::{Diagnostic, TextSpan, iso_time};
 
-impl Conditions<'_, '_> {
+impl ConditionChecker<'_, '_> {
     /// Checks a condition; `None` if it has errors, which are recorded.
-    pub(super) fn check(&mut self, expr: &Expr) -> Option<Predicate> {
+    pub(super) fn check(&mut self, expr: &QueryExpr) -> Option<Predicate> {
         match &expr.form {
-            Form::And(parts) => self.all(parts).map(Predicate::And),
-            Form::Or(parts) => self.all(parts).map(Predicate::Or),
-            Form::Not(inner) => self.check(inner).map(|c| Predicate::Not(Box::new(c))),
-            Form::Compare(left, op, right) => self.compare(left, *op, right),
-            Form::Like(value, pattern, case) => self.like(value, pattern, *case),
-            Form::Matches(value, pattern, case) => self.matches(value, pattern, *case),
-            Form::In(value, list) => self.in_list(value, list),
-            Form::IsNull(value) => self.operand(value).map(|named| Predicate::IsNull(named.column)),
+            ExprForm::And(parts) => self.all(parts).map(Predicate::And),
+            ExprForm::Or(parts) => self.all(parts).map(Predicate::Or),
+            ExprForm::Not(inner) => self.check(inner).map(|c| Predicate::Not(Box::new(c))),
+            ExprForm::Compare(left, op, right) => self.compare(left, *op, right),
+            ExprForm::Like(value, pattern, case) => self.like(value, pattern, *case),
+            ExprForm::Matches(value, pattern, case) => self.matches(value, pattern, *case),
+            ExprForm::In(value, list) => self.in_list(value, list),
+            ExprForm::IsNull(value) => self.operand(value).map(|named| Predicate::IsNull(named.column)),
             _ => self.truth(expr),
         }
     }
 
     /// Checks every part, so that all errors are found.
-    fn all(&mut self, parts: &[Expr]) -> Option<Vec<Predicate>> {
+    fn all(&mut self, parts: &[QueryExpr]) -> Option<Vec<Predicate>> {
         let checked: Vec<_> = parts.iter().map(|part| self.check(part)).collect();
         checked.into_iter().collect()
     }
 
-    fn compare(&mut self, left: &Expr, op: Compare, right: &Expr) -> Option<Predicate> {
+    fn compare(&mut self, left: &QueryExpr, op: ComparisonOperator, right: &QueryExpr) -> Option<Predicate> {
         match (literal_of(left), literal_of(right)) {
             (Some(_), Some(_)) => {
                 let error =
                     Diagnostic::new(left.span.to(right.span), "two values are compared, and no field");
-                let is_quoted = matches!(&left.form, Form::Atom(atom) if atom.quoted);
+                let is_quoted = matches!(&left.form, ExprForm::Atom(atom) if atom.quoted);
                 let hint = is_quoted.then(|| "names of fields stand without quotes".to_owned());
                 self.fail(error.maybe_hint(hint))
             }
@@ -58,16 +58,16 @@ impl Conditions<'_, '_> {
 
     /// Treats a name that is not a field, next to a field, as a host name or an error. Host names may look like
     /// differences: `web-1`.
-    fn named_value(&self, field: &Expr, value: &Expr) -> Option<Atom> {
-        let Form::Atom(field) = &field.form else { return None };
+    fn named_value(&self, field: &QueryExpr, value: &QueryExpr) -> Option<Atom> {
+        let ExprForm::Atom(field) = &field.form else { return None };
         let field = self.scope.field(self.scope.find(field).ok()?.column);
         match &value.form {
             // `method = GET` lacks quotes, although `GET` is an alias of a field.
-            Form::Atom(atom) if field.data_type == DataType::Text && self.is_alias(atom) => {
+            ExprForm::Atom(atom) if field.data_type == DataType::Text && self.is_alias(atom) => {
                 Some(atom.clone())
             }
-            Form::Atom(atom) if !self.is_known(atom) && self.scope.is_complete() => Some(atom.clone()),
-            Form::Arithmetic(..) if field.data_type == DataType::Ip => {
+            ExprForm::Atom(atom) if !self.is_known(atom) && self.scope.is_complete() => Some(atom.clone()),
+            ExprForm::Arithmetic(..) if field.data_type == DataType::Ip => {
                 let text = &self.scope.text[value.span.range()];
                 let is_word = |c: char| c.is_alphanumeric() || "_-./".contains(c);
                 text.chars().all(is_word).then(|| Atom {
@@ -94,7 +94,13 @@ impl Conditions<'_, '_> {
         self.scope.find(name).is_ok_and(|named| !is_own(&self.scope.field(named.column).name))
     }
 
-    fn compare_with(&mut self, left: &Expr, op: Compare, value: &Atom, place: Span) -> Option<Predicate> {
+    fn compare_with(
+        &mut self,
+        left: &QueryExpr,
+        op: ComparisonOperator,
+        value: &Atom,
+        place: TextSpan,
+    ) -> Option<Predicate> {
         let named = self.operand(left)?;
         self.is_ordered(self.scope.field(named.column), op, place)?;
         let mut literals = self.literals(named, value)?;
@@ -103,12 +109,17 @@ impl Conditions<'_, '_> {
             return literals.pop().map(|literal| Predicate::Compare { column, op, literal });
         }
         let inside = Predicate::In { column: named.column, literals };
-        Some(if op == Compare::Ne { Predicate::Not(Box::new(inside)) } else { inside })
+        Some(if op == ComparisonOperator::Ne { Predicate::Not(Box::new(inside)) } else { inside })
     }
 
     /// Reports an error if a type without order is compared by order.
-    pub(super) fn is_ordered(&mut self, field: &Field, op: Compare, place: Span) -> Option<()> {
-        let equality = matches!(op, Compare::Eq | Compare::Ne);
+    pub(super) fn is_ordered(
+        &mut self,
+        field: &Field,
+        op: ComparisonOperator,
+        place: TextSpan,
+    ) -> Option<()> {
+        let equality = matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne);
         if matches!(field.data_type, DataType::Bool | DataType::Ip) && !equality {
             let error = Diagnostic::new(place, format!("`{}` has no order", field.name));
             return self.fail(error.expected("= or !="));
@@ -116,8 +127,8 @@ impl Conditions<'_, '_> {
         Some(())
     }
 
-    fn like(&mut self, value: &Expr, pattern: &Atom, case: Case) -> Option<Predicate> {
-        let word = if case == Case::Sensitive { "like" } else { "ilike" };
+    fn like(&mut self, value: &QueryExpr, pattern: &Atom, case: CaseSensitivity) -> Option<Predicate> {
+        let word = if case == CaseSensitivity::Sensitive { "like" } else { "ilike" };
         let column = self.text_operand(value, pattern, word)?;
         let trailing = pattern.text.len() - pattern.text.trim_end_matches('\\').len();
         if trailing % 2 == 1 {
@@ -130,13 +141,13 @@ impl Conditions<'_, '_> {
         Some(Predicate::Like { column, pattern: pattern.text.clone(), case })
     }
 
-    fn matches(&mut self, value: &Expr, pattern: &Atom, case: Case) -> Option<Predicate> {
+    fn matches(&mut self, value: &QueryExpr, pattern: &Atom, case: CaseSensitivity) -> Option<Predicate> {
         let column = self.text_operand(value, pattern, "~")?;
         Some(Predicate::Matches { column, regex: self.regex(pattern, case)? })
     }
 
     /// The text operand of a pattern.
-    fn text_operand(&mut self, value: &Expr, pattern: &Atom, word: &str) -> Option<Column> {
+    fn text_operand(&mut self, value: &QueryExpr, pattern: &Atom, word: &str) -> Option<Column> {
         let named = self.operand(value)?;
         let field = self.scope.field(named.column);
         if !matches!(field.data_type, DataType::Text | DataType::Hashes) {
@@ -151,7 +162,7 @@ impl Conditions<'_, '_> {
         Some(named.column)
     }
 
-    fn in_list(&mut self, value: &Expr, values: &[Atom]) -> Option<Predicate> {
+    fn in_list(&mut self, value: &QueryExpr, values: &[Atom]) -> Option<Predicate> {
         let named = self.operand(value)?;
         let checked: Vec<_> = values.iter().map(|value| self.literals(named, value)).collect();
         let literals: Option<Vec<Vec<Literal>>> = checked.into_iter().collect();
@@ -159,9 +170,9 @@ impl Conditions<'_, '_> {
     }
 
     /// A boolean value used as a condition.
-    fn truth(&mut self, expr: &Expr) -> Option<Predicate> {
+    fn truth(&mut self, expr: &QueryExpr) -> Option<Predicate> {
         // Without the surrounding parentheses.
-        let place = if let Form::Atom(atom) = &expr.form { atom.span } else { expr.span };
+        let place = if let ExprForm::Atom(atom) = &expr.form { atom.span } else { expr.span };
         if let Some(value) = literal_of(expr) {
             let error =
                 Diagnostic::new(place, format!("{} is a value, not a condition", quoted(&value.text)));
@@ -170,27 +181,33 @@ impl Conditions<'_, '_> {
         let column = self.operand(expr)?.column;
         let field = self.scope.field(column);
         if field.data_type == DataType::Bool {
-            return Some(Predicate::Compare { column, op: Compare::Eq, literal: Literal::Bool(true) });
+            return Some(Predicate::Compare {
+                column,
+                op: ComparisonOperator::Eq,
+                literal: Literal::Bool(true),
+            });
         }
-        if matches!(expr.form, Form::Arithmetic(_, Arithmetic::BitAnd, _)) {
-            return Some(Predicate::Compare { column, op: Compare::Ne, literal: Literal::I64(0) });
+        if matches!(expr.form, ExprForm::Arithmetic(_, ArithmeticOperator::BitAnd, _)) {
+            return Some(Predicate::Compare { column, op: ComparisonOperator::Ne, literal: Literal::I64(0) });
         }
         let error = Diagnostic::new(place, format!("`{}` is {}, not a condition", field.name, kind(field)));
         self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"))
     }
 
     /// The column of a field, or a computed column.
-    pub(super) fn operand(&mut self, expr: &Expr) -> Option<Named> {
+    pub(super) fn operand(&mut self, expr: &QueryExpr) -> Option<ResolvedField> {
         match &expr.form {
-            Form::Atom(atom) if literal_of(expr).is_none() && functions::tcp_flag(&atom.text).is_none() => {
+            ExprForm::Atom(atom)
+                if literal_of(expr).is_none() && functions::tcp_flag(&atom.text).is_none() =>
+            {
                 self.column(atom)
             }
-            Form::Atom(atom) if self.scope.find(atom).is_ok() && !atom.quoted => self.column(atom),
+            ExprForm::Atom(atom) if self.scope.find(atom).is_ok() && !atom.quoted => self.column(atom),
             _ => self.computed(expr, None),
         }
     }
 
-    pub(super) fn column(&mut self, name: &Atom) -> Option<Named> {
+    pub(super) fn column(&mut self, name: &Atom) -> Option<ResolvedField> {
         match self.scope.find(name) {
             Ok(named) => Some(named),
             Err(error) => {
@@ -201,7 +218,7 @@ impl Conditions<'_, '_> {
     }
 
     /// Converts a value to literals of the column's type: several for a host with several addresses.
-    fn literals(&mut self, named: Named, value: &Atom) -> Option<Vec<Literal>> {
+    fn literals(&mut self, named: ResolvedField, value: &Atom) -> Option<Vec<Literal>> {
         let field = self.scope.field(named.column);
         if !value.quoted && value.text.eq_ignore_ascii_case("null") {
             let error = Diagnostic::new(value.span, "nothing is equal to null, and nothing is unequal");
@@ -237,22 +254,22 @@ impl Conditions<'_, '_> {
 }
 
 /// The operator with its sides exchanged.
-pub(super) fn mirrored(op: Compare) -> Compare {
+pub(super) fn mirrored(op: ComparisonOperator) -> ComparisonOperator {
     match op {
-        Compare::Lt => Compare::Gt,
-        Compare::Le => Compare::Ge,
-        Compare::Gt => Compare::Lt,
-        Compare::Ge => Compare::Le,
+        ComparisonOperator::Lt => ComparisonOperator::Gt,
+        ComparisonOperator::Le => ComparisonOperator::Ge,
+        ComparisonOperator::Gt => ComparisonOperator::Lt,
+        ComparisonOperator::Ge => ComparisonOperator::Le,
         same => same,
     }
 }
 
 /// The literal that an operand is by syntax alone; its type depends on the other side.
-pub(super) fn literal_of(expr: &Expr) -> Option<Atom> {
+pub(super) fn literal_of(expr: &QueryExpr) -> Option<Atom> {
     match &expr.form {
-        Form::Atom(atom) => (!may_be_column(atom)).then(|| atom.clone()),
-        Form::Negative(inner) => match &inner.form {
-            Form::Atom(atom)
+        ExprForm::Atom(atom) => (!may_be_column(atom)).then(|| atom.clone()),
+        ExprForm::Negative(inner) => match &inner.form {
+            ExprForm::Atom(atom)
                 if !atom.quoted && atom.text.starts_with(|c: char| c.is_ascii_digit() || c == '.') =>
             {
                 Some(Atom { text: format!("-{}", atom.text), span: expr.span, quoted: false })
@@ -296,16 +313,16 @@ fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, O
 }
 
 /// A number in the column's smallest unit.
-fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, Bad> {
+fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, LiteralError> {
     let bare = || literal::whole(text);
     match unit {
         Unit::Nanoseconds => match literal::duration_ns(text).map(i128::from) {
             // Without a unit only 0 is unambiguous, unless the field's full name contains the unit.
-            Err(Bad::NoUnit) if unit_written || bare() == Ok(0) => bare(),
+            Err(LiteralError::NoUnit) if unit_written || bare() == Ok(0) => bare(),
             result => result,
         },
         Unit::Bytes | Unit::BytesPerSecond => match literal::size_bytes(text).map(i128::from) {
-            Err(Bad::NoUnit) => bare(),
+            Err(LiteralError::NoUnit) => bare(),
             result => result,
         },
         Unit::EpochNanoseconds => match iso_time::epoch_ns(text) {
@@ -322,11 +339,11 @@ fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, Bad> {
     }
 }
 
-fn why(bad: Bad, field: &Field) -> Option<String> {
+fn why(bad: LiteralError, field: &Field) -> Option<String> {
     match (bad, field.unit) {
-        (Bad::NoUnit, _) => Some("a number needs its unit".to_owned()),
-        (Bad::TooLarge, _) => Some("it is too large".to_owned()),
-        (Bad::TooFine, Unit::Nanoseconds) => Some("nothing is finer than 1ns".to_owned()),
+        (LiteralError::NoUnit, _) => Some("a number needs its unit".to_owned()),
+        (LiteralError::TooLarge, _) => Some("it is too large".to_owned()),
+        (LiteralError::TooFine, Unit::Nanoseconds) => Some("nothing is finer than 1ns".to_owned()),
         _ => None,
     }
 }
@@ -351,12 +368,12 @@ fn wanted(field: &Field) -> &'static str {
 }
 
 /// A built-in condition on one input, given as text; `None` if its schema lacks the fields.
-pub(super) fn builtin(text: &str, scope: Scope<'_>, input: usize) -> Option<Predicate> {
+pub(super) fn builtin(text: &str, scope: NameScope<'_>, input: usize) -> Option<Predicate> {
     let text = format!("PARSE p WHERE {text}");
     let (query, syntax_errors) = crate::parse(&text);
     let scope = scope.only(input, &text);
     let mut errors = Vec::new();
-    let condition = Conditions::new(&scope, &mut errors).check(query.filters.first()?);
+    let condition = ConditionChecker::new(&scope, &mut errors).check(query.filters.first()?);
     condition.filter(|_| syntax_errors.is_empty() && errors.is_empty())
 }
 

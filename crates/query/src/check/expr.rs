@@ -1,21 +1,21 @@
 //! Values: types of expressions, and the computed columns of a query.
 
-use plan::{Compare, Computed, Expr as Planned, Literal, Predicate};
-use tuple::{DataType, Field, Redact, Unit, redact};
+use plan::{ComparisonOperator, ComputedField, Expr as Planned, Literal, Predicate};
+use tuple::{DataType, Field, RedactionRule, Unit, redact};
 
-use super::computing::COMPUTED_MAX;
+use super::computed_fields::COMPUTED_MAX;
 use super::condition::{literal_of, mirrored};
 use super::functions;
-use super::names::Named;
-use super::values::{Conditions, Type, Typed, kind};
+use super::names::ResolvedField;
+use super::values::{ConditionChecker, TypedExpr, ValueType, kind};
 use crate::Diagnostic;
-use crate::ast::{Atom, Expr, Form};
+use crate::ast::{Atom, ExprForm, QueryExpr};
 use crate::error::quoted;
 use crate::literal;
 
-impl Conditions<'_, '_> {
+impl ConditionChecker<'_, '_> {
     /// The computed column of an expression, named `name` or as written.
-    pub(super) fn computed(&mut self, expr: &Expr, name: Option<&Atom>) -> Option<Named> {
+    pub(super) fn computed(&mut self, expr: &QueryExpr, name: Option<&Atom>) -> Option<ResolvedField> {
         let typed = self.value(expr)?;
         if typed.is_constant() && name.is_none() {
             let message = format!("{} is a value, and no field", quoted(&self.text(expr)));
@@ -27,19 +27,24 @@ impl Conditions<'_, '_> {
     }
 
     /// The same for an expression of known type.
-    pub(super) fn add(&mut self, expr: &Expr, typed: Typed, name: Option<&Atom>) -> Option<Named> {
+    pub(super) fn add(
+        &mut self,
+        expr: &QueryExpr,
+        typed: TypedExpr,
+        name: Option<&Atom>,
+    ) -> Option<ResolvedField> {
         let text = self.text(expr);
         let Some(of) = typed.of else {
             return self.fail(Diagnostic::new(expr.span, format!("{} is null, always", quoted(&text))));
         };
         let redact = match (of.data_type, typed.is_secret) {
-            (DataType::Text, true) => Redact::Fold(redact::HASH),
-            _ => Redact::Keep,
+            (DataType::Text, true) => RedactionRule::Fold(redact::HASH),
+            _ => RedactionRule::Keep,
         };
         // A renamed field keeps its redaction.
         let redact = match &typed.expr {
             Planned::Column(column) => match &self.scope.field(*column).redact {
-                Redact::Where(..) => redact,
+                RedactionRule::Where(..) => redact,
                 same => same.clone(),
             },
             _ => redact,
@@ -52,8 +57,8 @@ impl Conditions<'_, '_> {
             redact,
         };
         let unit_written = typed.unit_written;
-        match self.scope.computing.add(Computed { field, text, expr: typed.expr }) {
-            Some(column) => Some(Named { column, unit_written }),
+        match self.scope.computing.add(ComputedField { field, text, expr: typed.expr }) {
+            Some(column) => Some(ResolvedField { column, unit_written }),
             None => {
                 let message = format!("more than {COMPUTED_MAX} columns are computed in one query");
                 self.fail(Diagnostic::new(expr.span, message))
@@ -62,55 +67,57 @@ impl Conditions<'_, '_> {
     }
 
     /// The text of an expression in one line.
-    pub(super) fn text(&self, expr: &Expr) -> String {
+    pub(super) fn text(&self, expr: &QueryExpr) -> String {
         self.scope.text[expr.span.range()].split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// The value of an expression with its type.
-    pub(super) fn value(&mut self, expr: &Expr) -> Option<Typed> {
+    pub(super) fn value(&mut self, expr: &QueryExpr) -> Option<TypedExpr> {
         match &expr.form {
-            Form::Atom(_) if literal_of(expr).is_some() => self.literal_value(expr),
-            Form::Atom(atom) => self.named(atom),
-            Form::Negative(_) if literal_of(expr).is_some() => self.literal_value(expr),
-            Form::Negative(inner) => {
+            ExprForm::Atom(_) if literal_of(expr).is_some() => self.literal_value(expr),
+            ExprForm::Atom(atom) => self.named(atom),
+            ExprForm::Negative(_) if literal_of(expr).is_some() => self.literal_value(expr),
+            ExprForm::Negative(inner) => {
                 let inner = self.value(inner)?;
                 self.negative(expr, inner)
             }
-            Form::Arithmetic(left, op, right) => {
+            ExprForm::Arithmetic(left, op, right) => {
                 let (a, b) = (self.value(left), self.value(right));
                 self.arithmetic(expr, (left, a?), *op, (right, b?))
             }
-            Form::Call(name, args) => self.call(expr, name, args),
+            ExprForm::Call(name, args) => self.call(expr, name, args),
             _ => {
                 let condition = self.check(expr)?;
-                let of = Type { data_type: DataType::Bool, unit: Unit::None };
-                Some(Typed::new(Planned::Test(Box::new(condition)), of))
+                let of = ValueType { data_type: DataType::Bool, unit: Unit::None };
+                Some(TypedExpr::new(Planned::Test(Box::new(condition)), of))
             }
         }
     }
 
-    fn named(&mut self, name: &Atom) -> Option<Typed> {
+    fn named(&mut self, name: &Atom) -> Option<TypedExpr> {
         let flag = functions::tcp_flag(&name.text).filter(|_| self.scope.find(name).is_err());
         if let Some(bit) = flag {
-            return Some(Typed::new(Planned::Literal(Literal::I64(bit)), Type::WHOLE));
+            return Some(TypedExpr::new(Planned::Literal(Literal::I64(bit)), ValueType::WHOLE));
         }
-        let Named { column, unit_written } = self.column(name)?;
+        let ResolvedField { column, unit_written } = self.column(name)?;
         let field = self.scope.field(column);
         if matches!(field.data_type, DataType::Json | DataType::Hashes) {
             let message = format!("nothing is computed of `{}`, which is {}", field.name, kind(field));
             return self.fail(Diagnostic::new(name.span, message));
         }
-        let is_secret = field.redact != Redact::Keep;
-        let of = Type { data_type: field.data_type, unit: field.unit };
+        let is_secret = field.redact != RedactionRule::Keep;
+        let of = ValueType { data_type: field.data_type, unit: field.unit };
         let unit_written = unit_written && of.unit == Unit::Nanoseconds;
-        Some(Typed { unit_written, is_secret, ..Typed::new(Planned::Column(column), of) })
+        Some(TypedExpr { unit_written, is_secret, ..TypedExpr::new(Planned::Column(column), of) })
     }
 
     /// A literal, with its type determined by its syntax.
-    fn literal_value(&mut self, expr: &Expr) -> Option<Typed> {
+    fn literal_value(&mut self, expr: &QueryExpr) -> Option<TypedExpr> {
         let atom = literal_of(expr)?;
         let text = atom.text.as_str();
-        let of = |data_type, unit, literal| Typed::new(Planned::Literal(literal), Type { data_type, unit });
+        let of = |data_type, unit, literal| {
+            TypedExpr::new(Planned::Literal(literal), ValueType { data_type, unit })
+        };
         if atom.quoted {
             return Some(of(DataType::Text, Unit::None, Literal::Text(atom.text)));
         }
@@ -120,14 +127,14 @@ impl Conditions<'_, '_> {
             }
         }
         if text.eq_ignore_ascii_case("null") {
-            return Some(Typed { of: None, ..Typed::new(Planned::Null, Type::WHOLE) });
+            return Some(TypedExpr { of: None, ..TypedExpr::new(Planned::Null, ValueType::WHOLE) });
         }
         // `2.0` is floating point, as required for `7 / 2.0`.
         if let Ok(number) = literal::whole(text)
             && !text.contains('.')
             && let Ok(number) = i64::try_from(number)
         {
-            return Some(Typed::new(Planned::Literal(Literal::I64(number)), Type::WHOLE));
+            return Some(TypedExpr::new(Planned::Literal(Literal::I64(number)), ValueType::WHOLE));
         }
         if let Ok(nanos) = literal::duration_ns(text) {
             return Some(of(DataType::I64, Unit::Nanoseconds, Literal::I64(nanos)));
@@ -136,7 +143,7 @@ impl Conditions<'_, '_> {
             return Some(of(DataType::I64, Unit::Bytes, Literal::I64(bytes)));
         }
         if let Ok(number) = literal::real(text) {
-            return Some(Typed::new(Planned::Literal(Literal::F64(number)), Type::REAL));
+            return Some(TypedExpr::new(Planned::Literal(Literal::F64(number)), ValueType::REAL));
         }
         if let Some((ip, bits)) = literal::net(text)
             && bits == if ip.is_ipv4() { 32 } else { 128 }
@@ -150,7 +157,12 @@ impl Conditions<'_, '_> {
     }
 
     /// Compares two values, neither of them a literal.
-    pub(super) fn compare_values(&mut self, left: &Expr, op: Compare, right: &Expr) -> Option<Predicate> {
+    pub(super) fn compare_values(
+        &mut self,
+        left: &QueryExpr,
+        op: ComparisonOperator,
+        right: &QueryExpr,
+    ) -> Option<Predicate> {
         let (a, b) = (self.value(left), self.value(right));
         let (a, b) = (a?, b?);
         let place = left.span.to(right.span);
@@ -177,10 +189,10 @@ impl Conditions<'_, '_> {
     /// Compares a value with a constant: as with a literal, if the constant fits the type.
     fn compare_constant(
         &mut self,
-        (expr, value): (&Expr, Typed),
-        op: Compare,
-        constant: Typed,
-        right: &Expr,
+        (expr, value): (&QueryExpr, TypedExpr),
+        op: ComparisonOperator,
+        constant: TypedExpr,
+        right: &QueryExpr,
     ) -> Option<Predicate> {
         let of = value.of.map(|of| of.data_type);
         let literal = match (of, &constant.expr) {
@@ -205,11 +217,17 @@ impl Conditions<'_, '_> {
         Some(Predicate::Compare { column, op, literal })
     }
 
-    fn compare_columns(&mut self, place: crate::Span, a: Typed, op: Compare, b: Typed) -> Option<Predicate> {
-        let of = Type { data_type: DataType::Bool, unit: Unit::None };
-        let typed = Typed::new(Planned::Compare(Box::new(a.expr), op, Box::new(b.expr)), of);
-        let whole = Expr { form: Form::And(Vec::new()), span: place };
+    fn compare_columns(
+        &mut self,
+        place: crate::TextSpan,
+        a: TypedExpr,
+        op: ComparisonOperator,
+        b: TypedExpr,
+    ) -> Option<Predicate> {
+        let of = ValueType { data_type: DataType::Bool, unit: Unit::None };
+        let typed = TypedExpr::new(Planned::Compare(Box::new(a.expr), op, Box::new(b.expr)), of);
+        let whole = QueryExpr { form: ExprForm::And(Vec::new()), span: place };
         let column = self.add(&whole, typed, None)?.column;
-        Some(Predicate::Compare { column, op: Compare::Eq, literal: Literal::Bool(true) })
+        Some(Predicate::Compare { column, op: ComparisonOperator::Eq, literal: Literal::Bool(true) })
     }
 }

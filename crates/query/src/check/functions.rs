@@ -1,21 +1,21 @@
 //! Functions with their parameters and results.
 
-use plan::{Case, Expr as Planned, Literal, Regex, TextFunction};
+use plan::{CaseSensitivity, Expr as Planned, Literal, RegexPattern, TextFunction};
 use tuple::{DataType, Unit};
 
 use super::arithmetic::signed;
-use super::values::{Conditions, Type, Typed};
-use crate::ast::{Atom, Expr, Form};
+use super::values::{ConditionChecker, TypedExpr, ValueType};
+use crate::ast::{Atom, ExprForm, QueryExpr};
 use crate::blocks::{BLOCKS, BlockDoc};
 use crate::error::quoted;
 use crate::nearest::{did_you_mean, one_of};
-use crate::{Diagnostic, Span};
+use crate::{Diagnostic, TextSpan};
 
 /// Default prefix length of `subnet` for IPv6 addresses.
 const SUBNET_V6: i64 = 64;
 
 /// Documentation of a function.
-pub struct Function {
+pub struct FunctionDoc {
     /// Name.
     pub name: &'static str,
     /// Syntax.
@@ -25,7 +25,7 @@ pub struct Function {
 }
 
 /// All functions.
-pub const FUNCTIONS: &[Function] = &[
+pub const FUNCTIONS: &[FunctionDoc] = &[
     function(
         "trunc",
         "trunc(ts, 1m)",
@@ -67,8 +67,8 @@ pub const FUNCTIONS: &[Function] = &[
 const TCP_FLAGS: [(&str, i64); 8] =
     [("FIN", 1), ("SYN", 2), ("RST", 4), ("PSH", 8), ("ACK", 16), ("URG", 32), ("ECE", 64), ("CWR", 128)];
 
-const fn function(name: &'static str, usage: &'static str, doc: &'static str) -> Function {
-    Function { name, usage, doc }
+const fn function(name: &'static str, usage: &'static str, doc: &'static str) -> FunctionDoc {
+    FunctionDoc { name, usage, doc }
 }
 
 /// The bit of a TCP flag.
@@ -76,9 +76,9 @@ pub(super) fn tcp_flag(name: &str) -> Option<i64> {
     TCP_FLAGS.iter().find(|(flag, _)| flag.eq_ignore_ascii_case(name)).map(|(_, bit)| *bit)
 }
 
-impl Conditions<'_, '_> {
+impl ConditionChecker<'_, '_> {
     /// `name(args)`.
-    pub(super) fn call(&mut self, expr: &Expr, name: &Atom, args: &[Expr]) -> Option<Typed> {
+    pub(super) fn call(&mut self, expr: &QueryExpr, name: &Atom, args: &[QueryExpr]) -> Option<TypedExpr> {
         let Some(function) = FUNCTIONS.iter().find(|f| f.name.eq_ignore_ascii_case(&name.text)) else {
             let error = Diagnostic::new(name.span, format!("no function is called {}", quoted(&name.text)));
             let names = FUNCTIONS.iter().map(|f| f.name);
@@ -114,13 +114,13 @@ impl Conditions<'_, '_> {
             "if" => self.choice(args),
             "length" => {
                 let text = self.text_of(&args[0], function)?;
-                Some(Typed::new(Planned::Length(Box::new(text.expr)), Type::WHOLE))
+                Some(TypedExpr::new(Planned::Length(Box::new(text.expr)), ValueType::WHOLE))
             }
             _ => self.text_function(function, args),
         }
     }
 
-    fn text_function(&mut self, function: &Function, args: &[Expr]) -> Option<Typed> {
+    fn text_function(&mut self, function: &FunctionDoc, args: &[QueryExpr]) -> Option<TypedExpr> {
         let text = self.text_of(&args[0], function);
         let how = match function.name {
             "lower" => TextFunction::Lower,
@@ -138,7 +138,7 @@ impl Conditions<'_, '_> {
             }
             _ => {
                 let pattern = self.literal_text(&args[1], function)?;
-                let regex = self.regex(&pattern, Case::Sensitive)?;
+                let regex = self.regex(&pattern, CaseSensitivity::Sensitive)?;
                 match args.get(2) {
                     Some(with) => TextFunction::Replace(regex, self.literal_text(with, function)?.text),
                     None => TextFunction::Extract(regex),
@@ -147,10 +147,13 @@ impl Conditions<'_, '_> {
         };
         let text = text?;
         let is_secret = text.is_secret;
-        Some(Typed { is_secret, ..Typed::new(Planned::Text(Box::new(text.expr), how), Type::TEXT) })
+        Some(TypedExpr {
+            is_secret,
+            ..TypedExpr::new(Planned::Text(Box::new(text.expr), how), ValueType::TEXT)
+        })
     }
 
-    fn trunc(&mut self, args: &[Expr]) -> Option<Typed> {
+    fn trunc(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
         let (of, step) = (self.value(&args[0]), self.value(&args[1]));
         let (of, step) = (of?, step?);
         let (Some(x), Some(y)) = (of.of, step.of) else { return Some(of) };
@@ -168,10 +171,10 @@ impl Conditions<'_, '_> {
             let error = Diagnostic::new(args[1].span, format!("{} is no step", quoted(&self.text(&args[1]))));
             return self.fail(error.expected("a constant above 0, such as 1m"));
         };
-        Some(Typed { expr: Planned::Trunc(Box::new(of.expr), step), of: Some(signed(x)), ..of })
+        Some(TypedExpr { expr: Planned::Trunc(Box::new(of.expr), step), of: Some(signed(x)), ..of })
     }
 
-    fn subnet(&mut self, args: &[Expr]) -> Option<Typed> {
+    fn subnet(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
         let function = &FUNCTIONS[1];
         let of = self.value(&args[0])?;
         if let Some(what) = of.of.filter(|of| of.data_type != DataType::Ip) {
@@ -191,13 +194,16 @@ impl Conditions<'_, '_> {
             }
             bits[place] = given;
         }
-        Some(Typed::new(Planned::Subnet(Box::new(of.expr), bits[0] as u8, bits[1] as u8), Type::TEXT))
+        Some(TypedExpr::new(
+            Planned::Subnet(Box::new(of.expr), bits[0] as u8, bits[1] as u8),
+            ValueType::TEXT,
+        ))
     }
 
-    fn coalesce(&mut self, args: &[Expr]) -> Option<Typed> {
-        let values: Vec<Option<Typed>> = args.iter().map(|arg| self.value(arg)).collect();
-        let values: Vec<Typed> = values.into_iter().collect::<Option<_>>()?;
-        let mut all = Typed::new(Planned::Null, Type::WHOLE);
+    fn coalesce(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
+        let values: Vec<Option<TypedExpr>> = args.iter().map(|arg| self.value(arg)).collect();
+        let values: Vec<TypedExpr> = values.into_iter().collect::<Option<_>>()?;
+        let mut all = TypedExpr::new(Planned::Null, ValueType::WHOLE);
         all.of = None;
         for (value, arg) in values.iter().zip(args) {
             all.of = self.common(args[0].span.to(arg.span), &all, value)?;
@@ -205,21 +211,21 @@ impl Conditions<'_, '_> {
             all.is_secret |= value.is_secret;
         }
         all.of = all.of.map(signed);
-        Some(Typed { expr: Planned::Coalesce(values.into_iter().map(|v| v.expr).collect()), ..all })
+        Some(TypedExpr { expr: Planned::Coalesce(values.into_iter().map(|v| v.expr).collect()), ..all })
     }
 
-    fn choice(&mut self, args: &[Expr]) -> Option<Typed> {
+    fn choice(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
         let condition = self.check(&args[0]);
         let (a, b) = (self.value(&args[1]), self.value(&args[2]));
         let (condition, a, b) = (condition?, a?, b?);
         let of = self.common(args[1].span.to(args[2].span), &a, &b)?.map(signed);
         let (unit_written, is_secret) = (a.unit_written || b.unit_written, a.is_secret || b.is_secret);
         let expr = Planned::If(Box::new(condition), Box::new(a.expr), Box::new(b.expr));
-        Some(Typed { expr, of, unit_written, is_secret })
+        Some(TypedExpr { expr, of, unit_written, is_secret })
     }
 
     /// The common type of two values; null has any type.
-    fn common(&mut self, place: Span, a: &Typed, b: &Typed) -> Option<Option<Type>> {
+    fn common(&mut self, place: TextSpan, a: &TypedExpr, b: &TypedExpr) -> Option<Option<ValueType>> {
         let (Some(x), Some(y)) = (a.of, b.of) else { return Some(a.of.or(b.of)) };
         match x.with(y) {
             Some(both) => Some(Some(both)),
@@ -230,7 +236,7 @@ impl Conditions<'_, '_> {
         }
     }
 
-    fn text_of(&mut self, arg: &Expr, function: &Function) -> Option<Typed> {
+    fn text_of(&mut self, arg: &QueryExpr, function: &FunctionDoc) -> Option<TypedExpr> {
         let value = self.value(arg)?;
         match value.of.filter(|of| of.data_type != DataType::Text) {
             None => Some(value),
@@ -243,9 +249,9 @@ impl Conditions<'_, '_> {
         }
     }
 
-    fn literal_text(&mut self, arg: &Expr, function: &Function) -> Option<Atom> {
+    fn literal_text(&mut self, arg: &QueryExpr, function: &FunctionDoc) -> Option<Atom> {
         match &arg.form {
-            Form::Atom(atom) if atom.quoted => Some(atom.clone()),
+            ExprForm::Atom(atom) if atom.quoted => Some(atom.clone()),
             _ => {
                 let error =
                     Diagnostic::new(arg.span, format!("{} is no text in quotes", quoted(&self.text(arg))));
@@ -254,7 +260,7 @@ impl Conditions<'_, '_> {
         }
     }
 
-    fn literal_whole(&mut self, arg: &Expr, function: &Function) -> Option<i64> {
+    fn literal_whole(&mut self, arg: &QueryExpr, function: &FunctionDoc) -> Option<i64> {
         match self.value(arg)?.expr {
             Planned::Literal(Literal::I64(number)) => Some(number),
             _ => {
@@ -266,8 +272,8 @@ impl Conditions<'_, '_> {
     }
 
     /// A valid regular expression within the size limit.
-    pub(super) fn regex(&mut self, pattern: &Atom, case: Case) -> Option<Regex> {
-        let regex = Regex { pattern: pattern.text.clone(), case };
+    pub(super) fn regex(&mut self, pattern: &Atom, case: CaseSensitivity) -> Option<RegexPattern> {
+        let regex = RegexPattern { pattern: pattern.text.clone(), case };
         let error = match regex.compile() {
             Ok(_) => return Some(regex),
             Err(regex::Error::CompiledTooBig(_)) => {
@@ -296,7 +302,7 @@ impl Conditions<'_, '_> {
             true => Some("look-around and back-references would not be linear: there are none".to_owned()),
             false => None,
         };
-        Diagnostic::new(Span::new(start, end), format!("in the pattern: {what}")).maybe_hint(hint)
+        Diagnostic::new(TextSpan::new(start, end), format!("in the pattern: {what}")).maybe_hint(hint)
     }
 
     /// Position in the source of a byte of quoted text: quotes are doubled in the source.

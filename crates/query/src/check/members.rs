@@ -1,27 +1,27 @@
-//! Columns present only if the query names them: `request_header.x_request_id`, `label.role` ([`tuple::Family`]), and
+//! Columns present only if the query names them: `request_header.x_request_id`, `label.role` ([`tuple::ColumnFamily`]), and
 //! `agent`. They are added to the parsers' schemas before names are resolved, and are then ordinary fields.
 
 use std::sync::Arc;
 
-use tuple::{AGENT, Family, LABELS, MEMBERS_MAX, Schema, TAPS};
+use tuple::{AGENT, ColumnFamily, LABELS, MEMBERS_MAX, Schema, TAPS};
 
 use crate::Diagnostic;
 use crate::ast::Atom;
 use crate::error::quoted;
-use crate::lexer::{self, Kind, Shape};
+use crate::lexer::{self, TokenKind, WordShape};
 
 /// Adds the columns named by a word of the query to the schemas. All parsers of a family get the same columns, since
 /// they may be one parser under two names.
 pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec<Arc<Schema>> {
     let mut at = 0;
     loop {
-        let token = lexer::token(text, at, Shape::Name);
+        let token = lexer::token(text, at, WordShape::Name);
         at = token.span.end;
         // Quoted, `agent` is more likely a value.
         let (word, may_be_agent) = match token.kind {
-            Kind::End => return schemas,
-            Kind::Word => (&text[token.span.range()], true),
-            Kind::Quoted(ref word) => (word.as_ref(), false),
+            TokenKind::End => return schemas,
+            TokenKind::Word => (&text[token.span.range()], true),
+            TokenKind::Quoted(ref word) => (word.as_ref(), false),
             _ => continue,
         };
         // Operators may follow without a space.
@@ -42,7 +42,7 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
         let error = Diagnostic::new(at.span, format!("two taps do not measure {}", quoted(name)));
         return error.expected("tap.seen, tap.client_time, tap.server_time, tap.network_time or tap.request");
     }
-    if Family::key(key).is_some() {
+    if ColumnFamily::key(key).is_some() {
         let message = format!("more than {MEMBERS_MAX} fields of heads and labels in one query");
         return Diagnostic::new(at.span, message);
     }
@@ -56,9 +56,9 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
 
 /// A suggestion for an unknown field.
 pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
-    let heads: Vec<&Family> = schema.facts.families.iter().filter(|family| **family != TAPS).collect();
+    let heads: Vec<&ColumnFamily> = schema.facts.families.iter().filter(|family| **family != TAPS).collect();
     let [first, .., last] = heads.as_slice() else { return None };
-    let key = Family::key(field.split_once('.').map_or(field, |(_, key)| key))?;
+    let key = ColumnFamily::key(field.split_once('.').map_or(field, |(_, key)| key))?;
     Some(format!("fields of heads are written `{}.{key}` and `{}.{key}`", first.name, last.name))
 }
 

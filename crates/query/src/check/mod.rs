@@ -5,7 +5,7 @@ mod address;
 mod arithmetic;
 pub(crate) mod assertion;
 pub(crate) mod budget;
-mod computing;
+mod computed_fields;
 mod condition;
 mod expr;
 pub(crate) mod functions;
@@ -21,18 +21,18 @@ mod workload;
 
 use std::sync::Arc;
 
-use plan::{Limit, Predicate, Sample, Taps};
+use plan::{Predicate, QueryLimit, SampleMode, TapSelection};
 use tuple::Schema;
 
 use crate::ast::{self, Atom};
-use crate::checked::{Input, Query};
+use crate::checked_query::{CheckedQuery, QueryInput};
 use crate::error::quoted;
-use crate::literal::{self, Bad};
+use crate::literal::{self, LiteralError};
 use crate::nearest::{did_you_mean, one_of};
-use crate::{Diagnostic, Hosts, unread};
-use computing::Computing;
-use names::Scope;
-use values::Conditions;
+use crate::{Diagnostic, HostResolver, unsupported_protocols};
+use computed_fields::ComputedFields;
+use names::NameScope;
+use values::ConditionChecker;
 
 /// Maximum parsers of a query.
 const PARSERS_MAX: usize = 16;
@@ -40,17 +40,17 @@ const PARSERS_MAX: usize = 16;
 /// Checks a query; parts with errors are omitted and the errors recorded.
 pub(crate) fn check(
     text: &str,
-    ast: &ast::Query,
+    ast: &ast::ParsedQuery,
     schemas: &[Arc<Schema>],
-    hosts: &dyn Hosts,
+    hosts: &dyn HostResolver,
     errors: &mut Vec<Diagnostic>,
-) -> Option<Query> {
+) -> Option<CheckedQuery> {
     let parse_is_whole = errors.is_empty();
     let parsers = parsers(&ast.parsers, schemas, errors);
     let parsers = members::with_those_named(text, parsers);
     let complete = parsers.len() == ast.parsers.len() && (parse_is_whole || !parsers.is_empty());
-    let computing = Computing::new();
-    let scope = Scope::new(&parsers, schemas, complete, text, hosts, &computing);
+    let computing = ComputedFields::new();
+    let scope = NameScope::new(&parsers, schemas, complete, text, hosts, &computing);
     let (from, to) = (address::list(&ast.from, hosts, errors), address::list(&ast.to, hosts, errors));
     let filter = filter(&ast.filters, &scope, errors);
     let (period, baseline) = period::periods(ast, errors);
@@ -60,10 +60,11 @@ pub(crate) fn check(
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
     let wholes = processor::only_wholes(&processors, &scope);
     let rows = rows::rows(ast, &scope, errors);
-    let inputs = parsers.into_iter().zip(wholes).map(|(schema, filter)| Input { schema, filter }).collect();
+    let inputs =
+        parsers.into_iter().zip(wholes).map(|(schema, filter)| QueryInput { schema, filter }).collect();
     let processors = processors.into_iter().map(|p| p.processor).collect();
     let computed = computing.list();
-    let query = Query {
+    let query = CheckedQuery {
         text: text.to_owned(),
         inputs,
         from,
@@ -109,15 +110,20 @@ fn parsers(names: &[Atom], schemas: &[Arc<Schema>], errors: &mut Vec<Diagnostic>
 fn unknown_parser(name: &Atom, schemas: &[Arc<Schema>]) -> Diagnostic {
     let error = Diagnostic::new(name.span, format!("no parser is called {}", quoted(&name.text)));
     let names = schemas.iter().map(|s| s.name.as_ref());
-    match unread::hint(&name.text, schemas).or_else(|| did_you_mean(&name.text, names.clone())) {
+    match unsupported_protocols::hint(&name.text, schemas).or_else(|| did_you_mean(&name.text, names.clone()))
+    {
         Some(hint) => error.hint(hint),
         None => error.expected(one_of(names)),
     }
 }
 
 /// The conjunction of all WHERE clauses.
-fn filter(filters: &[ast::Expr], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Option<Predicate> {
-    let mut conditions = Conditions::new(scope, errors);
+fn filter(
+    filters: &[ast::QueryExpr],
+    scope: &NameScope<'_>,
+    errors: &mut Vec<Diagnostic>,
+) -> Option<Predicate> {
+    let mut conditions = ConditionChecker::new(scope, errors);
     let mut all = Vec::new();
     for condition in filters.iter().filter_map(|expr| conditions.check(expr)) {
         match condition {
@@ -128,9 +134,9 @@ fn filter(filters: &[ast::Expr], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>
     if all.len() > 1 { Some(Predicate::And(all)) } else { all.pop() }
 }
 
-fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Limit {
+fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> QueryLimit {
     const WANTED: &str = "a duration such as 90s, or packets such as 5000p, or rows such as 20 rows";
-    let mut limit = Limit::default();
+    let mut limit = QueryLimit::default();
     for atom in atoms {
         let found = quoted(&atom.text);
         let packets = atom.text.strip_suffix(['p', 'P']).map(literal::whole);
@@ -147,7 +153,7 @@ fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Limit {
                 bad => {
                     let error = Diagnostic::new(atom.span, format!("{found} is no limit")).expected(WANTED);
                     let hint = || format!("write {0}s, {0}p or {0} rows", atom.text);
-                    errors.push(error.maybe_hint((bad == Err(Bad::NoUnit)).then(hint)));
+                    errors.push(error.maybe_hint((bad == Err(LiteralError::NoUnit)).then(hint)));
                     false
                 }
             },
@@ -160,37 +166,38 @@ fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> Limit {
     limit
 }
 
-fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> Sample {
-    let Some(atom) = atom else { return Sample::All };
+fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> SampleMode {
+    let Some(atom) = atom else { return SampleMode::All };
     let share = match atom.text.split_once('/') {
         Some((part, whole)) => literal::real(part).and_then(|p| Ok(p / literal::real(whole)?)),
         None => literal::real(&atom.text),
     };
     match (atom.text.as_str(), share) {
-        ("*", _) => Sample::All,
-        (word, _) if word.eq_ignore_ascii_case("auto") => Sample::Auto,
-        (_, Ok(1.0)) => Sample::All,
-        (_, Ok(p)) if p > 0.0 && p < 1.0 => Sample::Fraction(p),
+        ("*", _) => SampleMode::All,
+        (word, _) if word.eq_ignore_ascii_case("auto") => SampleMode::Auto,
+        (_, Ok(1.0)) => SampleMode::All,
+        (_, Ok(p)) if p > 0.0 && p < 1.0 => SampleMode::Fraction(p),
         (word, share) => {
             let found = Diagnostic::new(atom.span, format!("{} is no sampling rate", quoted(word)));
             let error = found.expected("a share above 0 and up to 1, such as 0.1 or 1/1000, or auto, or *");
             let one_in = share.is_ok_and(|p| p > 1.0) && word.bytes().all(|b| b.is_ascii_digit());
             let hint = one_in.then(|| format!("write 1/{word} for one flow in {word}"));
             errors.push(error.maybe_hint(hint));
-            Sample::All
+            SampleMode::All
         }
     }
 }
 
-fn taps(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> Taps {
-    const WORDS: [(&str, Taps); 3] = [("server", Taps::Server), ("client", Taps::Client), ("all", Taps::All)];
-    let Some(atom) = atom else { return Taps::default() };
+fn taps(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> TapSelection {
+    const WORDS: [(&str, TapSelection); 3] =
+        [("server", TapSelection::Server), ("client", TapSelection::Client), ("all", TapSelection::All)];
+    let Some(atom) = atom else { return TapSelection::default() };
     let known = WORDS.iter().find(|(word, _)| atom.text.eq_ignore_ascii_case(word));
     known.map_or_else(
         || {
             let error = Diagnostic::new(atom.span, format!("{} says not which taps", quoted(&atom.text)));
             errors.push(error.expected("server, client or all"));
-            Taps::default()
+            TapSelection::default()
         },
         |(_, taps)| *taps,
     )

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use plan::Column;
-use tuple::{Facts, Field, FieldId, Schema};
+use tuple::{Field, FieldId, Schema, SchemaFacts};
 
-use super::computing::Computing;
+use super::computed_fields::ComputedFields;
 use super::members;
 use crate::aliases;
 use crate::ast::Atom;
 use crate::blocks::BLOCKS;
 use crate::error::quoted;
 use crate::nearest::{did_you_mean, nearest, one_of};
-use crate::{Diagnostic, Hosts};
+use crate::{Diagnostic, HostResolver};
 
 /// The scope of names.
 #[derive(Clone, Copy)]
-pub(super) struct Scope<'a> {
+pub(super) struct NameScope<'a> {
     /// The query's parsers.
     pub inputs: &'a [Arc<Schema>],
     /// All available parsers.
@@ -28,16 +28,16 @@ pub(super) struct Scope<'a> {
     /// Text of the query.
     pub text: &'a str,
     /// Hosts by name.
-    pub hosts: &'a dyn Hosts,
+    pub hosts: &'a dyn HostResolver,
     /// The computed columns so far.
-    pub computing: &'a Computing,
+    pub computing: &'a ComputedFields,
     /// Kind of its fields.
-    of: Of,
+    of: ScopeKind,
 }
 
 /// Kind of the fields of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum ScopeKind {
     /// Fields of the query's parsers.
     Parsers,
     /// Columns of a processor's results.
@@ -46,24 +46,24 @@ enum Of {
 
 /// A resolved field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct ResolvedField {
     /// The column.
     pub column: Column,
     /// Whether `_ns` was written, so that a number without unit means nanoseconds.
     pub unit_written: bool,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> NameScope<'a> {
     pub(super) fn new(
         inputs: &'a [Arc<Schema>],
         known: &'a [Arc<Schema>],
         complete: bool,
         text: &'a str,
-        hosts: &'a dyn Hosts,
-        computing: &'a Computing,
-    ) -> Scope<'a> {
+        hosts: &'a dyn HostResolver,
+        computing: &'a ComputedFields,
+    ) -> NameScope<'a> {
         let complete = complete && !inputs.is_empty();
-        Scope { inputs, known, complete, only: None, text, hosts, computing, of: Of::Parsers }
+        NameScope { inputs, known, complete, only: None, text, hosts, computing, of: ScopeKind::Parsers }
     }
 
     /// The scope of a processor's results in the same query; not `complete` if it had errors.
@@ -71,20 +71,28 @@ impl<'a> Scope<'a> {
         self,
         schema: &'b [Arc<Schema>; 1],
         complete: bool,
-        computing: &'b Computing,
-    ) -> Scope<'b>
+        computing: &'b ComputedFields,
+    ) -> NameScope<'b>
     where
         'a: 'b,
     {
-        Scope { inputs: schema, known: &[], complete, only: None, computing, of: Of::Results, ..self }
+        NameScope {
+            inputs: schema,
+            known: &[],
+            complete,
+            only: None,
+            computing,
+            of: ScopeKind::Results,
+            ..self
+        }
     }
 
     /// The scope of another text, with the fields of only one input.
-    pub(super) fn only<'b>(self, input: usize, text: &'b str) -> Scope<'b>
+    pub(super) fn only<'b>(self, input: usize, text: &'b str) -> NameScope<'b>
     where
         'a: 'b,
     {
-        Scope { only: Some(input), text, ..self }
+        NameScope { only: Some(input), text, ..self }
     }
 
     /// Whether missing names are certainly missing.
@@ -93,7 +101,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The names of all parsers with a property.
-    pub(super) fn who_know(&self, what: impl Fn(&Facts) -> bool) -> impl Iterator<Item = &'a str> {
+    pub(super) fn who_know(&self, what: impl Fn(&SchemaFacts) -> bool) -> impl Iterator<Item = &'a str> {
         self.known.iter().filter(move |schema| what(schema.facts)).map(|schema| schema.name.as_ref())
     }
 
@@ -119,31 +127,33 @@ impl<'a> Scope<'a> {
     }
 
     /// Resolves `name`. The error is `None` if an error about PARSE is sufficient.
-    pub(super) fn find(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
-        if self.of == Of::Parsers && self.searched().any(|(_, schema)| schema.family(&name.text).is_some()) {
+    pub(super) fn find(&self, name: &Atom) -> Result<ResolvedField, Option<Diagnostic>> {
+        if self.of == ScopeKind::Parsers
+            && self.searched().any(|(_, schema)| schema.family(&name.text).is_some())
+        {
             return self.member(name);
         }
-        match name.text.split_once('.').filter(|_| self.of == Of::Parsers) {
+        match name.text.split_once('.').filter(|_| self.of == ScopeKind::Parsers) {
             Some((parser, field)) => self.qualified(name, parser, field),
             None => self.unqualified(name),
         }
     }
 
     /// Resolves a column of a family.
-    fn member(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
+    fn member(&self, name: &Atom) -> Result<ResolvedField, Option<Diagnostic>> {
         let found = self.searched().find_map(|(i, schema)| by_name(i, schema, &name.text));
         found.ok_or_else(|| Some(members::missing(name, &name.text)))
     }
 
-    fn unqualified(&self, name: &Atom) -> Result<Named, Option<Diagnostic>> {
+    fn unqualified(&self, name: &Atom) -> Result<ResolvedField, Option<Diagnostic>> {
         let by_name = self.searched().find_map(|(i, schema)| by_name(i, schema, &name.text));
         let by_alias = || self.searched().find_map(|(i, schema)| by_alias(i, schema, &name.text));
         let by_unit =
-            || (self.of == Of::Results).then(|| without_unit(&self.inputs[0], &name.text)).flatten();
+            || (self.of == ScopeKind::Results).then(|| without_unit(&self.inputs[0], &name.text)).flatten();
         by_name.or_else(by_unit).or_else(by_alias).ok_or_else(|| self.complete.then(|| self.unknown(name)))
     }
 
-    fn qualified(&self, name: &Atom, parser: &str, field: &str) -> Result<Named, Option<Diagnostic>> {
+    fn qualified(&self, name: &Atom, parser: &str, field: &str) -> Result<ResolvedField, Option<Diagnostic>> {
         let is_it = |schema: &Arc<Schema>| schema.name.eq_ignore_ascii_case(parser);
         if let Some((i, schema)) = self.searched().find(|(_, s)| is_it(s)) {
             let found = by_name(i, schema, field).or_else(|| by_alias(i, schema, field));
@@ -169,7 +179,7 @@ impl<'a> Scope<'a> {
     }
 
     fn unknown(&self, name: &Atom) -> Diagnostic {
-        if self.of == Of::Results {
+        if self.of == ScopeKind::Results {
             return no_column(name, &self.inputs[0]);
         }
         if let [schema] = self.inputs {
@@ -201,7 +211,7 @@ fn column(input: usize, field: FieldId) -> Column {
     Column { input: input as u16, field }
 }
 
-fn by_name(input: usize, schema: &Schema, name: &str) -> Option<Named> {
+fn by_name(input: usize, schema: &Schema, name: &str) -> Option<ResolvedField> {
     let name = &*schema.member_name(name);
     let found = |called: &str| schema.fields.iter().position(|f| f.name.eq_ignore_ascii_case(called));
     let (place, unit_written) = match (schema.find(name), found(name)) {
@@ -209,18 +219,18 @@ fn by_name(input: usize, schema: &Schema, name: &str) -> Option<Named> {
         (None, Some(place)) => (FieldId(place as u16), true),
         (None, None) => (FieldId(found(&format!("{name}_ns"))? as u16), false),
     };
-    Some(Named { column: column(input, place), unit_written })
+    Some(ResolvedField { column: column(input, place), unit_written })
 }
 
-fn by_alias(input: usize, schema: &Schema, name: &str) -> Option<Named> {
+fn by_alias(input: usize, schema: &Schema, name: &str) -> Option<ResolvedField> {
     let field = aliases::meant_by(name).iter().find_map(|field| schema.find(field))?;
-    Some(Named { column: column(input, field), unit_written: true })
+    Some(ResolvedField { column: column(input, field), unit_written: true })
 }
 
 /// A result column named without its unit.
-fn without_unit(schema: &Schema, name: &str) -> Option<Named> {
+fn without_unit(schema: &Schema, name: &str) -> Option<ResolvedField> {
     let place = schema.fields.iter().position(|field| names_result(name, field))?;
-    Some(Named { column: column(0, FieldId(place as u16)), unit_written: false })
+    Some(ResolvedField { column: column(0, FieldId(place as u16)), unit_written: false })
 }
 
 /// Whether a name refers to a result column; the unit may be omitted, and `baseline.p99` is `baseline_p99_ns`.

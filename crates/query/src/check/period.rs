@@ -2,8 +2,8 @@
 
 use crate::ast::{self, Atom};
 use crate::error::quoted;
-use crate::literal::{self, Bad};
-use crate::period::{Baseline, Moment, Period};
+use crate::literal::{self, LiteralError};
+use crate::period::{BaselinePeriod, PeriodMoment, TimePeriod};
 use crate::{Diagnostic, iso_time};
 
 /// Expected syntax of SINCE and UNTIL.
@@ -11,20 +11,23 @@ pub(crate) const MOMENT: &str =
     "how long before the end, such as 2h, or a time such as '2026-11-22T10:00' or '2026-11-22 10:00+02:00'";
 
 /// The query's period, and the baseline period.
-pub(super) fn periods(ast: &ast::Query, errors: &mut Vec<Diagnostic>) -> (Period, Option<Baseline>) {
+pub(super) fn periods(
+    ast: &ast::ParsedQuery,
+    errors: &mut Vec<Diagnostic>,
+) -> (TimePeriod, Option<BaselinePeriod>) {
     let own = period(ast.since.as_ref(), ast.until.as_ref(), errors);
     let baseline = ast.baseline.as_ref().and_then(|baseline| check_baseline(ast, baseline, errors));
     (own, baseline)
 }
 
-fn period(since: Option<&Atom>, until: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> Period {
-    let period = Period {
+fn period(since: Option<&Atom>, until: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> TimePeriod {
+    let period = TimePeriod {
         since: since.and_then(|atom| moment(atom, errors)),
         until: until.and_then(|atom| moment(atom, errors)),
     };
     let is_empty = match (period.since, period.until) {
-        (Some(Moment::At(since)), Some(Moment::At(until))) => since >= until,
-        (Some(Moment::BeforeEnd(since)), Some(Moment::BeforeEnd(until))) => since <= until,
+        (Some(PeriodMoment::At(since)), Some(PeriodMoment::At(until))) => since >= until,
+        (Some(PeriodMoment::BeforeEnd(since)), Some(PeriodMoment::BeforeEnd(until))) => since <= until,
         _ => false,
     };
     if let (true, Some(until)) = (is_empty, until) {
@@ -33,29 +36,29 @@ fn period(since: Option<&Atom>, until: Option<&Atom>, errors: &mut Vec<Diagnosti
     period
 }
 
-fn moment(atom: &Atom, errors: &mut Vec<Diagnostic>) -> Option<Moment> {
+fn moment(atom: &Atom, errors: &mut Vec<Diagnostic>) -> Option<PeriodMoment> {
     let text = atom.text.trim();
     let without = text.len().checked_sub("ago".len()).and_then(|at| text.split_at_checked(at));
     let ago =
         without.filter(|(_, word)| word.eq_ignore_ascii_case("ago")).map(|(length, _)| length.trim_end());
     match (literal::duration_ns(ago.unwrap_or(text)), iso_time::epoch_ns(text)) {
-        (Ok(ns @ 1..), _) => Some(Moment::BeforeEnd(ns)),
-        (_, Some(ns)) => Some(Moment::At(ns)),
+        (Ok(ns @ 1..), _) => Some(PeriodMoment::BeforeEnd(ns)),
+        (_, Some(ns)) => Some(PeriodMoment::At(ns)),
         (bad, None) => {
             let error =
                 Diagnostic::new(atom.span, format!("{} is no time", quoted(&atom.text))).expected(MOMENT);
             let hint = || format!("write {text}h or {text}m");
-            errors.push(error.maybe_hint((bad == Err(Bad::NoUnit)).then(hint)));
+            errors.push(error.maybe_hint((bad == Err(LiteralError::NoUnit)).then(hint)));
             None
         }
     }
 }
 
 fn check_baseline(
-    ast: &ast::Query,
-    baseline: &ast::Baseline,
+    ast: &ast::ParsedQuery,
+    baseline: &ast::BaselineClause,
     errors: &mut Vec<Diagnostic>,
-) -> Option<Baseline> {
+) -> Option<BaselinePeriod> {
     let mut complain = |message: &str, hint: &str| {
         errors.push(Diagnostic::new(baseline.span, message).hint(hint));
     };
@@ -67,10 +70,10 @@ fn check_baseline(
     }
     let Some(earlier) = &baseline.earlier else {
         let period = period(baseline.since.as_ref(), baseline.until.as_ref(), errors);
-        return period.since.map(|_| Baseline::Period(period));
+        return period.since.map(|_| BaselinePeriod::Period(period));
     };
     match literal::duration_ns(earlier.text.trim()) {
-        Ok(ns @ 1..) => Some(Baseline::Earlier(ns)),
+        Ok(ns @ 1..) => Some(BaselinePeriod::Earlier(ns)),
         _ => {
             let error = Diagnostic::new(earlier.span, format!("{} is no duration", quoted(&earlier.text)));
             errors.push(error.expected("how much earlier, such as 1h or 1d, or SINCE and a time"));

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use plan::{
-    Aggregate, Aggregated, Column, GroupBy, Pipeline, Predicate, Selection, TopK, Total, Value, Window,
-    result,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, GroupBy, Pipeline, Predicate,
+    ResultSelection, ShareTotal, TopK, Window, result,
 };
 use tuple::{DataType, Schema, Unit};
 
 use super::condition::{builtin, implies};
-use super::names::{self, Scope};
+use super::names::{self, NameScope};
 use super::rows;
-use super::values::{Conditions, kind};
-use crate::ast::{self, Arg, Atom};
-use crate::blocks::{self, ARGS, Block, Placed};
+use super::values::{ConditionChecker, kind};
+use crate::ast::{self, Atom, ProcessorArg};
+use crate::blocks::{self, ARGS, PlacedBlock, ProcessorBlock};
 use crate::error::quoted;
-use crate::literal::{self, Bad};
+use crate::literal::{self, LiteralError};
 use crate::nearest::{did_you_mean, one_of};
-use crate::{Diagnostic, Span, aliases};
+use crate::{Diagnostic, TextSpan, aliases};
 
 /// Maximum processors of a query: each uses part of the memory.
 const PROCESSORS_MAX: usize = 100;
@@ -41,19 +41,19 @@ pub(super) const GROUPS: usize = 100_000;
 pub(super) const GROUPS_MAX: i128 = 100_000_000;
 
 /// A processor with the properties that determine the selection of its tuples.
-pub(super) struct Checked {
+pub(super) struct CheckedProcessor {
     pub processor: Pipeline,
     /// The input for which success is counted, and its position.
-    pub(super) success: Option<(usize, Span)>,
+    pub(super) success: Option<(usize, TextSpan)>,
 }
 
 /// All valid processors.
 pub(super) fn list(
-    asts: &[ast::Processor],
-    scope: &Scope<'_>,
+    asts: &[ast::ProcessorClause],
+    scope: &NameScope<'_>,
     filter: Option<&Predicate>,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<Checked> {
+) -> Vec<CheckedProcessor> {
     let mut checked = Vec::new();
     if let Some(ast) = asts.get(PROCESSORS_MAX) {
         let message = format!("more than {PROCESSORS_MAX} processors in one query");
@@ -74,20 +74,20 @@ pub(super) fn list(
 
 /// For each input the condition for tuples that represent a whole, if partial tuples must be excluded: in a join, and
 /// if every processor reads only wholes.
-pub(super) fn only_wholes(processors: &[Checked], scope: &Scope<'_>) -> Vec<Option<Predicate>> {
+pub(super) fn only_wholes(processors: &[CheckedProcessor], scope: &NameScope<'_>) -> Vec<Option<Predicate>> {
     let joined = scope.inputs.len() > 1;
     let every = |input| !processors.is_empty() && processors.iter().all(|p| p.looks_at_wholes(input));
     let condition = |input: usize| (joined || every(input)).then(|| whole(scope, input)).flatten();
     (0..scope.inputs.len()).map(condition).collect()
 }
 
-impl Checked {
+impl CheckedProcessor {
     fn looks_at_wholes(&self, input: usize) -> bool {
         self.processor.value_required || self.success.is_some_and(|(of, _)| of == input)
     }
 }
 
-fn whole(scope: &Scope<'_>, input: usize) -> Option<Predicate> {
+fn whole(scope: &NameScope<'_>, input: usize) -> Option<Predicate> {
     let text = scope.inputs[input].facts.whole?;
     builtin(text, *scope, input)
 }
@@ -95,8 +95,8 @@ fn whole(scope: &Scope<'_>, input: usize) -> Option<Predicate> {
 /// Success is a property of whole connections; combined with a processor that also counts parts, one of the two would
 /// be wrong.
 fn parts_and_wholes(
-    processors: &[Checked],
-    scope: &Scope<'_>,
+    processors: &[CheckedProcessor],
+    scope: &NameScope<'_>,
     filter: Option<&Predicate>,
 ) -> Option<Diagnostic> {
     let [schema] = scope.inputs else { return None };
@@ -113,10 +113,10 @@ fn parts_and_wholes(
 
 /// Checks one processor.
 pub(super) struct ProcessorReader<'a> {
-    pub(super) scope: &'a Scope<'a>,
+    pub(super) scope: &'a NameScope<'a>,
     pub(super) errors: &'a mut Vec<Diagnostic>,
-    pub(super) ast: &'a ast::Processor,
-    pub(super) chain: Vec<Placed>,
+    pub(super) ast: &'a ast::ProcessorClause,
+    pub(super) chain: Vec<PlacedBlock>,
     /// Whether every block of the name is known; otherwise a missing block may be among the unknown ones.
     pub(super) chain_is_whole: bool,
     /// Number of errors before this processor.
@@ -125,19 +125,19 @@ pub(super) struct ProcessorReader<'a> {
 
 impl<'a> ProcessorReader<'a> {
     /// Checks the processor; `None` if it has errors, which are recorded.
-    fn read(mut self) -> Option<Checked> {
+    fn read(mut self) -> Option<CheckedProcessor> {
         self.args_are_known();
-        if self.has(Block::WorkloadProfile) {
+        if self.has(ProcessorBlock::WorkloadProfile) {
             return self.workload_profile();
         }
-        if self.has(Block::ServiceMap) {
+        if self.has(ProcessorBlock::ServiceMap) {
             return self.service_map();
         }
-        self.needs("k", Block::TopK);
-        self.needs("by", Block::TopK);
-        self.needs("of", Block::Ratio);
-        self.needs("q", Block::Quantile);
-        self.needs("near", Block::WorkloadProfile);
+        self.needs("k", ProcessorBlock::TopK);
+        self.needs("by", ProcessorBlock::TopK);
+        self.needs("of", ProcessorBlock::Ratio);
+        self.needs("q", ProcessorBlock::Quantile);
+        self.needs("near", ProcessorBlock::WorkloadProfile);
         let (group, key_is_group) = self.group();
         let given = self.arg("value").map(|arg| (arg, self.columns(arg)));
         let given = given.as_ref().map(|(arg, columns)| (*arg, columns.as_slice()));
@@ -147,24 +147,25 @@ impl<'a> ProcessorReader<'a> {
         let (aggregates, by) = self.aggregates(&values, &distinct, success.clone().map(|s| s.1));
         let window = self.window();
         let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
-        let uses_value = aggregates.iter().any(|a| a.aggregate.takes_value()) || self.has(Block::Diff);
+        let uses_value =
+            aggregates.iter().any(|a| a.aggregate.takes_value()) || self.has(ProcessorBlock::Diff);
         let values = values.iter().filter(|_| uses_value);
         let mut processor = Pipeline {
             name: self.ast.name.text.clone(),
-            values: values.map(|c| Value { column: *c, unit: self.scope.field(*c).unit }).collect(),
-            value_required: self.has(Block::Diff),
+            values: values.map(|c| AggregatedValue { column: *c, unit: self.scope.field(*c).unit }).collect(),
+            value_required: self.has(ProcessorBlock::Diff),
             group: self.named(&group),
             aggregates,
             top_k: None,
             window,
             groups_max,
-            selection: Selection::default(),
+            selection: ResultSelection::default(),
             profile: None,
         };
         processor.top_k = self.top_k(&processor, by);
         processor.selection = self.selection(&processor);
-        let success = success.and_then(|(input, _)| Some((input, self.place(Block::Success)?)));
-        (!self.chain.is_empty()).then_some(Checked { processor, success })
+        let success = success.and_then(|(input, _)| Some((input, self.place(ProcessorBlock::Success)?)));
+        (!self.chain.is_empty()).then_some(CheckedProcessor { processor, success })
     }
 
     fn args_are_known(&mut self) {
@@ -189,7 +190,7 @@ impl<'a> ProcessorReader<'a> {
     }
 
     /// Reports an argument not used by any block.
-    fn needs(&mut self, arg: &str, block: Block) {
+    fn needs(&mut self, arg: &str, block: ProcessorBlock) {
         if let Some(arg) = self.arg(arg)
             && !self.has(block)
             && self.chain_is_whole
@@ -201,7 +202,7 @@ impl<'a> ProcessorReader<'a> {
 
     /// The group columns, and whether `key=` names them.
     fn group(&mut self) -> (Vec<Column>, bool) {
-        let grouped = self.has(Block::Group) || self.has(Block::TopK);
+        let grouped = self.has(ProcessorBlock::Group) || self.has(ProcessorBlock::TopK);
         if let Some(arg) = self.arg("group") {
             if !grouped && self.chain_is_whole {
                 let error = Diagnostic::new(arg.name.span, "`group=` without the block `group`");
@@ -218,8 +219,9 @@ impl<'a> ProcessorReader<'a> {
         }
         let key = self.default_of(|s| s.key);
         if key.is_none() && self.scope.is_complete() {
-            let block = if self.has(Block::Group) { Block::Group } else { Block::TopK };
-            let arg = if block == Block::Group { "group" } else { "key" };
+            let block =
+                if self.has(ProcessorBlock::Group) { ProcessorBlock::Group } else { ProcessorBlock::TopK };
+            let arg = if block == ProcessorBlock::Group { "group" } else { "key" };
             let error = Diagnostic::new(
                 self.place(block).unwrap_or_default(),
                 format!("`{}` needs `{arg}=`", block.name()),
@@ -241,28 +243,29 @@ impl<'a> ProcessorReader<'a> {
     }
 
     /// The columns to aggregate; `given` is from `value=`.
-    fn values(&mut self, given: Option<(&Arg, &[Column])>) -> Vec<Column> {
+    fn values(&mut self, given: Option<(&ProcessorArg, &[Column])>) -> Vec<Column> {
         if given.is_some_and(|(arg, columns)| columns.len() < arg.values.len()) {
             return Vec::new();
         }
-        if self.has(Block::Diff) {
+        if self.has(ProcessorBlock::Diff) {
             return self.difference(given).into_iter().collect();
         }
         let user = self.chain.iter().map(|p| p.block).find(|b| b.needs_value());
         let Some((arg, columns)) = given else {
             let has_flow = |field: tuple::FieldId, s: &Schema| s.field(field).unit != Unit::Nanoseconds;
-            let measure = match self.has(Block::Throughput) {
+            let measure = match self.has(ProcessorBlock::Throughput) {
                 true => self.default_of(|s| s.measure.filter(|field| has_flow(*field, s))),
                 false => self.default_of(|s| s.measure),
             };
-            let user = if self.has(Block::Throughput) { Some(Block::Throughput) } else { user };
+            let user =
+                if self.has(ProcessorBlock::Throughput) { Some(ProcessorBlock::Throughput) } else { user };
             if let Some(block) = user.filter(|_| measure.is_none() && self.scope.is_complete()) {
                 let place = self.place(block).unwrap_or_default();
                 let error = Diagnostic::new(place, format!("`{}` needs `value=`", block.name()));
                 let is_number =
                     |f: &tuple::Field| matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64);
                 let numbers = match block {
-                    Block::Throughput => self.examples(|f| f.unit == Unit::Bytes),
+                    ProcessorBlock::Throughput => self.examples(|f| f.unit == Unit::Bytes),
                     _ => self.examples(is_number),
                 };
                 self.errors.push(error.hint(format!("name the column, as in value={}", one_of(numbers))));
@@ -272,11 +275,11 @@ impl<'a> ProcessorReader<'a> {
         if let Some(beyond) = arg.values.get(VALUES_MAX) {
             self.errors.push(Diagnostic::new(beyond.span, format!("more than {VALUES_MAX} values")));
         }
-        if user.is_some() || self.has(Block::Share) || self.has_statistics() {
+        if user.is_some() || self.has(ProcessorBlock::Share) || self.has_statistics() {
             let numeric = arg.values.iter().zip(columns).filter_map(|(atom, c)| self.numeric(atom, *c));
             return numeric.collect();
         }
-        if !self.has(Block::Distinct) && self.chain_is_whole {
+        if !self.has(ProcessorBlock::Distinct) && self.chain_is_whole {
             let error = Diagnostic::new(
                 arg.name.span,
                 format!("nothing in {} uses a value", quoted(&self.ast.name.text)),
@@ -290,7 +293,7 @@ impl<'a> ProcessorReader<'a> {
     }
 
     /// The value of `diff`.
-    fn difference(&mut self, given: Option<(&Arg, &[Column])>) -> Option<Column> {
+    fn difference(&mut self, given: Option<(&ProcessorArg, &[Column])>) -> Option<Column> {
         if let Some((arg, &[column, ..])) = given {
             if let [_, second, ..] = arg.values.as_slice() {
                 let error = Diagnostic::new(second.span, "`diff` has one value, the difference");
@@ -306,7 +309,7 @@ impl<'a> ProcessorReader<'a> {
         }
         let found = aliases::DIFFERENCES.iter().find_map(|name| self.scope.exact(name));
         if found.is_none() && self.scope.is_complete() {
-            let place = self.place(Block::Diff).unwrap_or_default();
+            let place = self.place(ProcessorBlock::Diff).unwrap_or_default();
             let message = "`diff` needs a parser that sees two times: a connection's start and end, or a request and its response";
             self.errors.push(
                 Diagnostic::new(place, message).hint("add tcp_conn_time to PARSE, or leave `diff` out"),
@@ -324,8 +327,8 @@ impl<'a> ProcessorReader<'a> {
             .chain
             .iter()
             .map(|p| p.block)
-            .find(|b| b.needs_value() && !matches!(b, Block::Min | Block::Max));
-        if numeric && field.unit == Unit::Nanoseconds && self.has(Block::Throughput) {
+            .find(|b| b.needs_value() && !matches!(b, ProcessorBlock::Min | ProcessorBlock::Max));
+        if numeric && field.unit == Unit::Nanoseconds && self.has(ProcessorBlock::Throughput) {
             let message = format!("`throughput` of `{}`, which is {}", field.name, kind(field));
             let error = Diagnostic::new(name.span, message);
             self.errors.push(error.expected("bytes, or another number that adds up"));
@@ -334,7 +337,7 @@ impl<'a> ProcessorReader<'a> {
         if numeric && !(ordered_only && (offender.is_some() || self.has_statistics())) {
             return Some(column);
         }
-        let block = offender.or(self.chain.first().map(|p| p.block)).map_or("", Block::name);
+        let block = offender.or(self.chain.first().map(|p| p.block)).map_or("", ProcessorBlock::name);
         let error =
             Diagnostic::new(name.span, format!("`{block}` of `{}`, which is {}", field.name, kind(field)));
         self.errors.push(match ordered_only {
@@ -351,10 +354,10 @@ impl<'a> ProcessorReader<'a> {
         &mut self,
         group: &[Column],
         key_is_group: bool,
-        value: Option<(&Arg, &[Column])>,
+        value: Option<(&ProcessorArg, &[Column])>,
     ) -> Vec<Column> {
         let key = self.arg("key").filter(|_| !key_is_group);
-        let Some(place) = self.place(Block::Distinct) else {
+        let Some(place) = self.place(ProcessorBlock::Distinct) else {
             if let Some(key) = key.filter(|_| self.chain_is_whole) {
                 let error = Diagnostic::new(key.name.span, "`key=` is of no use here");
                 let hint = if group.is_empty() {
@@ -366,7 +369,7 @@ impl<'a> ProcessorReader<'a> {
             }
             return Vec::new();
         };
-        let value = value.filter(|_| !self.has(Block::Diff)).map(|(_, columns)| columns.to_vec());
+        let value = value.filter(|_| !self.has(ProcessorBlock::Diff)).map(|(_, columns)| columns.to_vec());
         let is_default = value.is_none() && key.is_none();
         let columns = match (value, key) {
             (Some(columns), _) => columns,
@@ -387,7 +390,7 @@ impl<'a> ProcessorReader<'a> {
 
     /// The condition of success, and its input.
     fn success(&mut self) -> Option<(usize, Predicate)> {
-        let place = self.place(Block::Success)?;
+        let place = self.place(ProcessorBlock::Success)?;
         let mut inputs: Vec<_> = self.scope.inputs.iter().enumerate().collect();
         // A response is more informative than the end of its connection, which is a partial tuple.
         inputs.sort_by_key(|(_, schema)| schema.facts.whole.is_some());
@@ -408,33 +411,42 @@ impl<'a> ProcessorReader<'a> {
         values: &[Column],
         distinct: &[Column],
         success: Option<Predicate>,
-    ) -> (Vec<Aggregated>, Option<usize>) {
+    ) -> (Vec<AggregateColumn>, Option<usize>) {
         let (quantiles, ratios) = (self.quantiles(), self.ratios());
-        let total = if self.arg("value").is_some() { Total::Values } else { Total::Tuples };
+        let total = if self.arg("value").is_some() { ShareTotal::Values } else { ShareTotal::Tuples };
         let mut aggregates = Vec::new();
         let mut by = None;
         for block in self.chain.iter().map(|p| p.block) {
-            let of_block: Vec<Aggregate> = match block {
-                Block::Diff | Block::Group | Block::WorkloadProfile | Block::ServiceMap => Vec::new(),
-                Block::TopK => {
+            let of_block: Vec<AggregateFunction> = match block {
+                ProcessorBlock::Diff
+                | ProcessorBlock::Group
+                | ProcessorBlock::WorkloadProfile
+                | ProcessorBlock::ServiceMap => Vec::new(),
+                ProcessorBlock::TopK => {
                     by = aggregates.len().checked_sub(1);
                     Vec::new()
                 }
-                Block::Count => vec![Aggregate::Count],
-                Block::Sum => vec![Aggregate::Sum],
-                Block::Avg => vec![Aggregate::Avg],
-                Block::Min => vec![Aggregate::Min],
-                Block::Max => vec![Aggregate::Max],
-                Block::Stddev => vec![Aggregate::Stddev],
-                Block::Rate => vec![Aggregate::Rate],
-                Block::Hist => vec![Aggregate::Hist],
-                Block::Cdf => vec![Aggregate::Cdf],
-                Block::Throughput => vec![Aggregate::Throughput],
-                Block::Share => vec![Aggregate::Share(total)],
-                Block::Distinct => distinct.iter().copied().map(Aggregate::Distinct).collect(),
-                Block::Success => success.clone().into_iter().map(Aggregate::Success).collect(),
-                Block::Quantile => quantiles.iter().copied().map(Aggregate::Quantile).collect(),
-                Block::Ratio => {
+                ProcessorBlock::Count => vec![AggregateFunction::Count],
+                ProcessorBlock::Sum => vec![AggregateFunction::Sum],
+                ProcessorBlock::Avg => vec![AggregateFunction::Avg],
+                ProcessorBlock::Min => vec![AggregateFunction::Min],
+                ProcessorBlock::Max => vec![AggregateFunction::Max],
+                ProcessorBlock::Stddev => vec![AggregateFunction::Stddev],
+                ProcessorBlock::Rate => vec![AggregateFunction::Rate],
+                ProcessorBlock::Hist => vec![AggregateFunction::Hist],
+                ProcessorBlock::Cdf => vec![AggregateFunction::Cdf],
+                ProcessorBlock::Throughput => vec![AggregateFunction::Throughput],
+                ProcessorBlock::Share => vec![AggregateFunction::Share(total)],
+                ProcessorBlock::Distinct => {
+                    distinct.iter().copied().map(AggregateFunction::Distinct).collect()
+                }
+                ProcessorBlock::Success => {
+                    success.clone().into_iter().map(AggregateFunction::Success).collect()
+                }
+                ProcessorBlock::Quantile => {
+                    quantiles.iter().copied().map(AggregateFunction::Quantile).collect()
+                }
+                ProcessorBlock::Ratio => {
                     aggregates.extend(ratios.iter().cloned());
                     Vec::new()
                 }
@@ -445,14 +457,14 @@ impl<'a> ProcessorReader<'a> {
             return (aggregates, by);
         }
         let statistics = self.has_statistics() && !values.is_empty();
-        let usual = if statistics { default_statistics() } else { vec![Aggregate::Count] };
+        let usual = if statistics { default_statistics() } else { vec![AggregateFunction::Count] };
         of_values(usual, values, &mut aggregates);
         (aggregates, Some(0))
     }
 
     /// The aggregates of `ratio`.
-    fn ratios(&mut self) -> Vec<Aggregated> {
-        let Some(place) = self.place(Block::Ratio) else { return Vec::new() };
+    fn ratios(&mut self) -> Vec<AggregateColumn> {
+        let Some(place) = self.place(ProcessorBlock::Ratio) else { return Vec::new() };
         let Some(arg) = self.arg("of") else {
             let error = Diagnostic::new(place, "`ratio` needs `of=`");
             self.errors.push(error.hint("name a condition in brackets, as in of=(response_time > 100ms)"));
@@ -460,10 +472,10 @@ impl<'a> ProcessorReader<'a> {
         };
         let mut ratios = Vec::new();
         for condition in &arg.columns {
-            let checked = Conditions::new(self.scope, self.errors).check(&condition.expr);
+            let checked = ConditionChecker::new(self.scope, self.errors).check(&condition.expr);
             let name = condition.name.as_ref().map(|name| name.text.clone());
-            let aggregate = checked.map(Aggregate::Ratio);
-            ratios.extend(aggregate.map(|aggregate| Aggregated { aggregate, value: 0, name }));
+            let aggregate = checked.map(AggregateFunction::Ratio);
+            ratios.extend(aggregate.map(|aggregate| AggregateColumn { aggregate, value: 0, name }));
         }
         ratios
     }
@@ -471,7 +483,7 @@ impl<'a> ProcessorReader<'a> {
     /// Whether the chain contains no aggregate and implies the default ones.
     fn has_statistics(&self) -> bool {
         let written = self.chain.iter().any(|p| p.block.is_aggregate());
-        !written && (self.has(Block::Diff) || !self.has(Block::TopK))
+        !written && (self.has(ProcessorBlock::Diff) || !self.has(ProcessorBlock::TopK))
     }
 
     fn quantiles(&mut self) -> Vec<f64> {
@@ -496,7 +508,7 @@ impl<'a> ProcessorReader<'a> {
     }
 
     fn top_k(&mut self, processor: &Pipeline, by: Option<usize>) -> Option<TopK> {
-        let placed = self.chain.iter().find(|p| p.block == Block::TopK).copied()?;
+        let placed = self.chain.iter().find(|p| p.block == ProcessorBlock::TopK).copied()?;
         let given = self.whole_number("k", K_MAX);
         if let (Some(named), Some(arg)) = (placed.k, self.arg("k")) {
             let message = format!("`top-{named}` says already how many");
@@ -511,8 +523,8 @@ impl<'a> ProcessorReader<'a> {
             return Some(TopK { k, by: self.ranked_by(arg, processor)? });
         }
         let by = by.or_else(|| {
-            let first = self.chain.iter().find(|p| p.block.is_aggregate() || p.block == Block::TopK);
-            if self.chain_is_whole && first.is_some_and(|p| p.block == Block::TopK) {
+            let first = self.chain.iter().find(|p| p.block.is_aggregate() || p.block == ProcessorBlock::TopK);
+            if self.chain_is_whole && first.is_some_and(|p| p.block == ProcessorBlock::TopK) {
                 let error = Diagnostic::new(placed.span, "`top-k` before the aggregates: by which of them?");
                 let hint =
                     "it ranks by the one before it, as in `group-sum-top-k`, or by the one that by= names";
@@ -529,9 +541,9 @@ impl<'a> ProcessorReader<'a> {
     }
 
     /// The index of the aggregate named by `by=`.
-    fn ranked_by(&mut self, arg: &Arg, processor: &Pipeline) -> Option<usize> {
+    fn ranked_by(&mut self, arg: &ProcessorArg, processor: &Pipeline) -> Option<usize> {
         let name = self.single(arg)?;
-        let schema = result::schema(processor, result::Intervals::None, &|c| self.scope.field(c).clone());
+        let schema = result::schema(processor, result::IntervalMode::None, &|c| self.scope.field(c).clone());
         let first = result::first_aggregate(processor);
         let columns = &schema.fields[first..first + processor.aggregates.len()];
         let is_ranked = |place: &usize| !processor.aggregates[*place].aggregate.is_distribution();
@@ -577,7 +589,7 @@ impl<'a> ProcessorReader<'a> {
         Some(Window { size_ns, slide_ns, lateness_ns: lateness.map_or(Some(LATENESS_NS), |(_, l)| l)? })
     }
 
-    fn duration(&mut self, arg: &Arg, min: i64) -> Option<i64> {
+    fn duration(&mut self, arg: &ProcessorArg, min: i64) -> Option<i64> {
         let atom = self.single(arg)?;
         let result = literal::duration_ns(&atom.text);
         if let Ok(nanos) = result
@@ -586,7 +598,7 @@ impl<'a> ProcessorReader<'a> {
             return Some(nanos);
         }
         let error = Diagnostic::new(atom.span, format!("{} is no duration", quoted(&atom.text)));
-        let hint = (result == Err(Bad::NoUnit)).then(|| format!("write {}s", atom.text));
+        let hint = (result == Err(LiteralError::NoUnit)).then(|| format!("write {}s", atom.text));
         self.errors.push(error.expected("a duration such as 10s or 500ms").maybe_hint(hint));
         None
     }
@@ -604,7 +616,7 @@ impl<'a> ProcessorReader<'a> {
         number.and_then(|n| usize::try_from(n).ok())
     }
 
-    fn columns(&mut self, arg: &Arg) -> Vec<Column> {
+    fn columns(&mut self, arg: &ProcessorArg) -> Vec<Column> {
         let mut columns: Vec<Column> = Vec::new();
         for (name, named) in arg.values.iter().zip(&arg.columns) {
             match rows::column(named, self.scope, self.errors) {
@@ -622,7 +634,7 @@ impl<'a> ProcessorReader<'a> {
         columns
     }
 
-    pub(super) fn column(&mut self, arg: &Arg) -> Option<Column> {
+    pub(super) fn column(&mut self, arg: &ProcessorArg) -> Option<Column> {
         self.single(arg)?;
         let mut errors = Vec::new();
         let column = rows::column(arg.columns.first()?, self.scope, &mut errors);
@@ -630,7 +642,7 @@ impl<'a> ProcessorReader<'a> {
         column
     }
 
-    pub(super) fn single<'b>(&mut self, arg: &'b Arg) -> Option<&'b Atom> {
+    pub(super) fn single<'b>(&mut self, arg: &'b ProcessorArg) -> Option<&'b Atom> {
         let [one] = arg.values.as_slice() else {
             let last = arg.values.last().map_or(arg.name.span, |v| v.span);
             let error =
@@ -647,15 +659,15 @@ impl<'a> ProcessorReader<'a> {
         self.errors.extend(new);
     }
 
-    pub(super) fn arg(&self, name: &str) -> Option<&'a Arg> {
+    pub(super) fn arg(&self, name: &str) -> Option<&'a ProcessorArg> {
         self.ast.args.iter().find(|arg| is_called(arg, name))
     }
 
-    fn has(&self, block: Block) -> bool {
+    fn has(&self, block: ProcessorBlock) -> bool {
         self.place(block).is_some()
     }
 
-    pub(super) fn place(&self, block: Block) -> Option<Span> {
+    pub(super) fn place(&self, block: ProcessorBlock) -> Option<TextSpan> {
         self.chain.iter().find(|p| p.block == block).map(|p| p.span)
     }
 
@@ -676,20 +688,27 @@ impl<'a> ProcessorReader<'a> {
     }
 }
 
-fn is_called(arg: &Arg, name: &str) -> bool {
+fn is_called(arg: &ProcessorArg, name: &str) -> bool {
     arg.name.text.eq_ignore_ascii_case(name)
 }
 
 /// Appends each aggregate, once per value if it uses one.
-fn of_values(aggregates: Vec<Aggregate>, values: &[Column], to: &mut Vec<Aggregated>) {
+fn of_values(aggregates: Vec<AggregateFunction>, values: &[Column], to: &mut Vec<AggregateColumn>) {
     for aggregate in aggregates {
         let times = if aggregate.takes_value() { values.len() } else { 1 };
-        to.extend((0..times).map(|value| Aggregated { aggregate: aggregate.clone(), value, name: None }));
+        to.extend((0..times).map(|value| AggregateColumn {
+            aggregate: aggregate.clone(),
+            value,
+            name: None,
+        }));
     }
 }
 
 /// Aggregates computed by default.
-pub(super) fn default_statistics() -> Vec<Aggregate> {
-    let quantiles = QUANTILES.map(Aggregate::Quantile);
-    [Aggregate::Count, Aggregate::Min, Aggregate::Avg, Aggregate::Max].into_iter().chain(quantiles).collect()
+pub(super) fn default_statistics() -> Vec<AggregateFunction> {
+    let quantiles = QUANTILES.map(AggregateFunction::Quantile);
+    [AggregateFunction::Count, AggregateFunction::Min, AggregateFunction::Avg, AggregateFunction::Max]
+        .into_iter()
+        .chain(quantiles)
+        .collect()
 }

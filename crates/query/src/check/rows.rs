@@ -1,15 +1,15 @@
 //! SELECT, ORDER BY, and LIMIT n ROWS: the output of tuples that are the result.
 
-use plan::{Column, Direction, RawRows};
+use plan::{Column, RawRows, SortDirection};
 use tuple::common;
 
 use super::condition::literal_of;
-use super::names::Scope;
-use super::values::Conditions;
-use crate::ast::{self, Atom, Form, Named, Selected};
+use super::names::NameScope;
+use super::values::ConditionChecker;
+use crate::ast::{self, Atom, ExprForm, NamedExpr, SelectItem};
 use crate::error::quoted;
 use crate::literal;
-use crate::{Diagnostic, Span};
+use crate::{Diagnostic, TextSpan};
 
 /// Maximum rows stored for ORDER BY.
 const ROWS_MAX: i128 = 100_000;
@@ -18,12 +18,12 @@ const ROWS_MAX: i128 = 100_000;
 const LISTED_MAX: usize = 256;
 
 /// Checks the clauses; errors are added to `errors`.
-pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> RawRows {
+pub(super) fn rows(ast: &ast::ParsedQuery, scope: &NameScope<'_>, errors: &mut Vec<Diagnostic>) -> RawRows {
     if !ast.processors.is_empty() {
         processed(ast, errors);
         return RawRows::default();
     }
-    let spans = ast.select.iter().map(Selected::span);
+    let spans = ast.select.iter().map(SelectItem::span);
     too_many(spans, "columns are selected", errors);
     too_many(ast.order.iter().map(|(key, _)| key.span), "keys of an order", errors);
     let select = (!ast.select.is_empty()).then(|| select(&ast.select, scope, errors));
@@ -37,15 +37,15 @@ pub(super) fn rows(ast: &ast::Query, scope: &Scope<'_>, errors: &mut Vec<Diagnos
     RawRows { select, order, rows_max }
 }
 
-fn too_many(mut places: impl Iterator<Item = Span>, what: &str, errors: &mut Vec<Diagnostic>) {
+fn too_many(mut places: impl Iterator<Item = TextSpan>, what: &str, errors: &mut Vec<Diagnostic>) {
     errors.extend(
         places.nth(LISTED_MAX).map(|place| Diagnostic::new(place, format!("more than {LISTED_MAX} {what}"))),
     );
 }
 
 /// Reports clauses for raw tuples in a query with PROCESS.
-fn processed(ast: &ast::Query, errors: &mut Vec<Diagnostic>) {
-    let selected = ast.select.first().map(Selected::span);
+fn processed(ast: &ast::ParsedQuery, errors: &mut Vec<Diagnostic>) {
+    let selected = ast.select.first().map(SelectItem::span);
     let hint = "with PROCESS, name columns in `group=` and `value=`";
     errors.extend(
         selected.map(|span| {
@@ -60,16 +60,16 @@ fn processed(ast: &ast::Query, errors: &mut Vec<Diagnostic>) {
     }));
 }
 
-fn select(list: &[Selected], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Vec<Column> {
+fn select(list: &[SelectItem], scope: &NameScope<'_>, errors: &mut Vec<Diagnostic>) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     let mut all_at = None;
     for selected in list.iter().take(LISTED_MAX) {
         match selected {
-            Selected::All(span) if all_at.is_some() => {
+            SelectItem::All(span) if all_at.is_some() => {
                 errors.push(Diagnostic::new(*span, "`*` is there twice"))
             }
-            Selected::All(_) => all_at = Some(columns.len()),
-            Selected::Column(named) => {
+            SelectItem::All(_) => all_at = Some(columns.len()),
+            SelectItem::Column(named) => {
                 let Some(column) = column(named, scope, errors) else { continue };
                 let place = named.name.as_ref().map_or(named.expr.span, |name| name.span);
                 if columns.iter().any(|c| shown_name(*c, scope) == shown_name(column, scope)) {
@@ -92,7 +92,7 @@ fn select(list: &[Selected], scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) ->
 }
 
 /// Output name of a column.
-fn shown_name(column: Column, scope: &Scope<'_>) -> String {
+fn shown_name(column: Column, scope: &NameScope<'_>) -> String {
     let name = &scope.field(column).name;
     let is_first = |schema: &tuple::Schema, input: usize| {
         input < usize::from(column.input) && schema.find(name).is_some()
@@ -103,7 +103,7 @@ fn shown_name(column: Column, scope: &Scope<'_>) -> String {
 }
 
 /// The default output columns.
-fn every(scope: &Scope<'_>) -> Vec<Column> {
+fn every(scope: &NameScope<'_>) -> Vec<Column> {
     let of = |(input, schema): (usize, &std::sync::Arc<tuple::Schema>)| {
         let ids: Vec<_> = schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();
         ids.into_iter().map(move |field| Column { input: input as u16, field })
@@ -113,13 +113,17 @@ fn every(scope: &Scope<'_>) -> Vec<Column> {
 }
 
 /// The column of a field, or a computed column; a renamed field is a computed column, too.
-pub(super) fn column(named: &Named, scope: &Scope<'_>, errors: &mut Vec<Diagnostic>) -> Option<Column> {
-    let mut conditions = Conditions::new(scope, errors);
+pub(super) fn column(
+    named: &NamedExpr,
+    scope: &NameScope<'_>,
+    errors: &mut Vec<Diagnostic>,
+) -> Option<Column> {
+    let mut conditions = ConditionChecker::new(scope, errors);
     match (&named.expr.form, &named.name) {
-        (Form::Atom(atom), None) if literal_of(&named.expr).is_none() => {
+        (ExprForm::Atom(atom), None) if literal_of(&named.expr).is_none() => {
             conditions.column(atom).map(|n| n.column)
         }
-        (Form::Atom(atom), Some(name)) if literal_of(&named.expr).is_none() => {
+        (ExprForm::Atom(atom), Some(name)) if literal_of(&named.expr).is_none() => {
             let found = conditions.column(atom)?.column;
             if scope.field(found).name == name.text {
                 return Some(found);
@@ -131,11 +135,11 @@ pub(super) fn column(named: &Named, scope: &Scope<'_>, errors: &mut Vec<Diagnost
 }
 
 fn order(
-    keys: &[(ast::Expr, Direction)],
-    scope: &Scope<'_>,
+    keys: &[(ast::QueryExpr, SortDirection)],
+    scope: &NameScope<'_>,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<(Column, Direction)> {
-    let mut conditions = Conditions::new(scope, errors);
+) -> Vec<(Column, SortDirection)> {
+    let mut conditions = ConditionChecker::new(scope, errors);
     keys.iter()
         .take(LISTED_MAX)
         .filter_map(|(key, direction)| Some((conditions.operand(key)?.column, *direction)))

@@ -2,36 +2,36 @@
 
 use std::sync::Arc;
 
-use plan::{Direction, Pipeline, Predicate, Selection, SortKey, result};
+use plan::{Pipeline, Predicate, ResultSelection, SortDirection, SortKey, result};
 use tuple::{DataType, Schema};
 
-use super::computing::Computing;
-use super::names::Scope;
+use super::computed_fields::ComputedFields;
+use super::names::NameScope;
 use super::processor::{K_MAX, ProcessorReader};
-use super::values::Conditions;
-use crate::ast::Expr;
+use super::values::ConditionChecker;
+use crate::ast::QueryExpr;
 use crate::error::quoted;
 use crate::{Diagnostic, literal};
 
 impl ProcessorReader<'_> {
     /// The selection of the processor's result rows.
-    pub(super) fn selection(&mut self, processor: &Pipeline) -> Selection {
-        let schema = result::schema(processor, result::Intervals::None, &|c| self.scope.field(c).clone());
+    pub(super) fn selection(&mut self, processor: &Pipeline) -> ResultSelection {
+        let schema = result::schema(processor, result::IntervalMode::None, &|c| self.scope.field(c).clone());
         let schema = [Arc::new(Schema { name: processor.name.clone().into(), ..schema })];
         // If the processor has errors, a missing column may be a consequence.
         let is_whole = self.errors.len() == self.errors_before && self.scope.is_complete();
-        let computing = Computing::new();
+        let computing = ComputedFields::new();
         let scope = self.scope.of_results(&schema, is_whole, &computing);
         let (having, order_by) = (self.having(&scope), self.order_by(&scope));
-        Selection { having, order_by, rows_max: self.rows_max(), computed: computing.list() }
+        ResultSelection { having, order_by, rows_max: self.rows_max(), computed: computing.list() }
     }
 
-    fn having(&mut self, scope: &Scope<'_>) -> Option<Predicate> {
+    fn having(&mut self, scope: &NameScope<'_>) -> Option<Predicate> {
         let condition = self.ast.having.as_ref()?;
-        Conditions::new(scope, self.errors).check(condition)
+        ConditionChecker::new(scope, self.errors).check(condition)
     }
 
-    fn order_by(&mut self, scope: &Scope<'_>) -> Vec<SortKey> {
+    fn order_by(&mut self, scope: &NameScope<'_>) -> Vec<SortKey> {
         let mut keys: Vec<SortKey> = Vec::new();
         for (expr, direction) in &self.ast.order_by {
             let Some(key) = self.sort_key(expr, *direction, scope) else { continue };
@@ -46,8 +46,13 @@ impl ProcessorReader<'_> {
         keys
     }
 
-    fn sort_key(&mut self, expr: &Expr, direction: Direction, scope: &Scope<'_>) -> Option<SortKey> {
-        let column = Conditions::new(scope, self.errors).operand(expr)?.column;
+    fn sort_key(
+        &mut self,
+        expr: &QueryExpr,
+        direction: SortDirection,
+        scope: &NameScope<'_>,
+    ) -> Option<SortKey> {
+        let column = ConditionChecker::new(scope, self.errors).operand(expr)?.column;
         if scope.field(column).data_type == DataType::Json {
             self.errors.push(Diagnostic::new(expr.span, "a distribution has no order"));
             return None;

@@ -1,13 +1,13 @@
 //! The processor `service-map`: an ordinary pipeline with pairs of client and service as groups. Its aggregates
 //! depend on the parser's columns.
 
-use plan::{Aggregate, Aggregated, Column, GroupBy, Pipeline, Value};
+use plan::{AggregateColumn, AggregateFunction, AggregatedValue, Column, GroupBy, Pipeline};
 use tuple::{Unit, common};
 
 use super::condition::builtin;
-use super::processor::{Checked, GROUPS, GROUPS_MAX, ProcessorReader};
+use super::processor::{CheckedProcessor, GROUPS, GROUPS_MAX, ProcessorReader};
 use crate::Diagnostic;
-use crate::blocks::Block;
+use crate::blocks::ProcessorBlock;
 
 /// Fields with the bytes of either direction, by their names in parsers.
 const BYTES: &[&str] =
@@ -19,9 +19,12 @@ const QUANTILES: [(f64, &str); 2] = [(0.5, "p50_ns"), (0.99, "p99_ns")];
 
 impl ProcessorReader<'_> {
     /// Checks the processor; `None` on error.
-    pub(super) fn service_map(mut self) -> Option<Checked> {
-        let place = self.place(Block::ServiceMap).unwrap_or_default();
-        self.stands_alone(Block::ServiceMap, &["group", "value", "key", "k", "q", "by", "of", "near"]);
+    pub(super) fn service_map(mut self) -> Option<CheckedProcessor> {
+        let place = self.place(ProcessorBlock::ServiceMap).unwrap_or_default();
+        self.stands_alone(
+            ProcessorBlock::ServiceMap,
+            &["group", "value", "key", "k", "q", "by", "of", "near"],
+        );
         let window = self.window();
         let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
         let [schema] = self.scope.inputs else {
@@ -38,21 +41,26 @@ impl ProcessorReader<'_> {
             .chain(self.scope.exact(APPLICATION))
             .map(|column| GroupBy { column, name: self.scope.field(column).name.to_string() })
             .collect();
-        let mut aggregates = vec![Aggregate::Count.into(), Aggregate::Rate.into()];
+        let mut aggregates = vec![AggregateFunction::Count.into(), AggregateFunction::Rate.into()];
         let success = schema.facts.success.and_then(|text| builtin(text, *self.scope, 0));
-        aggregates.extend(success.map(|condition| Aggregate::Success(condition).into()));
+        aggregates.extend(success.map(|condition| AggregateFunction::Success(condition).into()));
         let is_success = aggregates.len() > 2;
         let mut values = Vec::new();
         if let Some(field) = schema.measure.filter(|field| schema.field(*field).unit == Unit::Nanoseconds) {
-            values.push(Value { column: column(field), unit: Unit::Nanoseconds });
-            let named = |aggregate, name: &str| Aggregated { aggregate, value: 0, name: Some(name.into()) };
-            aggregates.push(named(Aggregate::Sum, "time_ns"));
-            aggregates.extend(QUANTILES.map(|(q, name)| named(Aggregate::Quantile(q), name)));
+            values.push(AggregatedValue { column: column(field), unit: Unit::Nanoseconds });
+            let named =
+                |aggregate, name: &str| AggregateColumn { aggregate, value: 0, name: Some(name.into()) };
+            aggregates.push(named(AggregateFunction::Sum, "time_ns"));
+            aggregates.extend(QUANTILES.map(|(q, name)| named(AggregateFunction::Quantile(q), name)));
         }
         for (name, column) in BYTES.iter().filter_map(|name| Some((*name, self.scope.exact(name)?))) {
             let value = values.len();
-            values.push(Value { column, unit: Unit::Bytes });
-            aggregates.push(Aggregated { aggregate: Aggregate::Sum, value, name: Some(name.into()) });
+            values.push(AggregatedValue { column, unit: Unit::Bytes });
+            aggregates.push(AggregateColumn {
+                aggregate: AggregateFunction::Sum,
+                value,
+                name: Some(name.into()),
+            });
         }
         let mut processor = Pipeline {
             name: self.ast.name.text.clone(),
@@ -63,10 +71,10 @@ impl ProcessorReader<'_> {
             top_k: None,
             window,
             groups_max,
-            selection: plan::Selection::default(),
+            selection: plan::ResultSelection::default(),
             profile: None,
         };
         processor.selection = self.selection(&processor);
-        Some(Checked { processor, success: is_success.then_some((0, place)) })
+        Some(CheckedProcessor { processor, success: is_success.then_some((0, place)) })
     }
 }

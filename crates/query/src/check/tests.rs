@@ -1,6 +1,6 @@
 //! Queries with their plans, and invalid queries with their errors.
 
-use plan::{AddressMatch, Aggregate, Case, Column, Pipeline, TopK, Window};
+use plan::{AddressMatch, AggregateFunction, CaseSensitivity, Column, Pipeline, TopK, Window};
 
 use super::*;
 
@@ -13,31 +13,31 @@ mod period;
 mod random;
 mod results;
 
-fn checked(text: &str) -> Query {
+fn checked(text: &str) -> CheckedQuery {
     crate::check(text, &schemas(), &hosts()).unwrap_or_else(|e| panic!("{}", crate::render(&e, text)))
 }
 
 /// `parser.field` for each column.
-fn names(query: &Query, columns: &[Column]) -> Vec<String> {
+fn names(query: &CheckedQuery, columns: &[Column]) -> Vec<String> {
     let name =
         |c: &Column| format!("{}.{}", query.inputs[usize::from(c.input)].schema.name, query.field(*c).name);
     columns.iter().map(name).collect()
 }
 
-fn value_of(query: &Query, processor: &Pipeline) -> Vec<String> {
+fn value_of(query: &CheckedQuery, processor: &Pipeline) -> Vec<String> {
     names(query, &processor.values.iter().map(|value| value.column).collect::<Vec<_>>())
 }
 
-fn computed(processor: &Pipeline) -> Vec<Aggregate> {
+fn computed(processor: &Pipeline) -> Vec<AggregateFunction> {
     processor.aggregates.iter().map(|a| a.aggregate.clone()).collect()
 }
 
-fn groups_of(query: &Query, processor: &Pipeline) -> Vec<String> {
+fn groups_of(query: &CheckedQuery, processor: &Pipeline) -> Vec<String> {
     names(query, &processor.group.iter().map(|group| group.column).collect::<Vec<_>>())
 }
 
 /// The condition with names, fully parenthesized.
-fn shown(query: &Query, condition: &Predicate) -> String {
+fn shown(query: &CheckedQuery, condition: &Predicate) -> String {
     let name = |c: &Column| query.field(*c).name.to_string();
     let list = |parts: &[Predicate], word: &str| {
         format!("({})", parts.iter().map(|p| shown(query, p)).collect::<Vec<_>>().join(word))
@@ -48,14 +48,14 @@ fn shown(query: &Query, condition: &Predicate) -> String {
         Predicate::Not(inner) => format!("not {}", shown(query, inner)),
         Predicate::Compare { column, op, literal } => format!("{} {op:?} {literal:?}", name(column)),
         Predicate::Like { column, pattern, case } => match case {
-            Case::Sensitive => format!("{} like {pattern:?}", name(column)),
-            Case::Ignored => format!("{} ilike {pattern:?}", name(column)),
+            CaseSensitivity::Sensitive => format!("{} like {pattern:?}", name(column)),
+            CaseSensitivity::Ignored => format!("{} ilike {pattern:?}", name(column)),
         },
         Predicate::Matches { column, regex } => {
             format!(
                 "{} ~{} {:?}",
                 name(column),
-                if regex.case == Case::Ignored { "*" } else { "" },
+                if regex.case == CaseSensitivity::Ignored { "*" } else { "" },
                 regex.pattern
             )
         }
@@ -92,13 +92,16 @@ fn the_papers_first_query() {
         ["tcp_conn_time", "http_get"]
     );
     assert_eq!((q.from.clone(), q.to.clone()), (end("10.0.2.8", 5555), end("10.0.2.9", 80)));
-    assert_eq!((q.limit, q.sample), (Limit { packets: None, nanos: Some(90_000_000_000) }, Sample::Auto));
+    assert_eq!(
+        (q.limit, q.sample),
+        (QueryLimit { packets: None, nanos: Some(90_000_000_000) }, SampleMode::Auto)
+    );
     assert_eq!(shown(&q, q.inputs[0].filter.as_ref().expect("ends only")), r#"event Eq Text("end")"#);
     assert_eq!(q.inputs[1].filter, None);
     let [p] = q.processors.as_slice() else { panic!("one processor") };
     assert_eq!((p.name.as_str(), p.value_required, p.values.len()), ("top-k", false, 0));
     assert_eq!(groups_of(&q, p), ["http_get.url"]);
-    assert_eq!((computed(p), p.top_k), (vec![Aggregate::Count], Some(TopK { k: 10, by: 0 })));
+    assert_eq!((computed(p), p.top_k), (vec![AggregateFunction::Count], Some(TopK { k: 10, by: 0 })));
     let (size_ns, lateness_ns) = (10_000_000_000, 1_000_000_000);
     assert_eq!(p.window, Some(Window { size_ns, slide_ns: size_ns, lateness_ns }));
     assert_eq!(p.groups_max, 100_000);
@@ -111,13 +114,13 @@ fn the_papers_second_query() {
     );
     assert!(q.from.is_empty());
     assert_eq!(q.to.len(), 3, "h2 has two addresses");
-    assert_eq!(q.sample, Sample::All);
+    assert_eq!(q.sample, SampleMode::All);
     assert!(q.inputs[0].filter.is_some());
     let p = &q.processors[0];
     assert!(p.value_required && p.top_k.is_none() && p.window.is_none());
     assert_eq!(value_of(&q, p), ["tcp_conn_time.conn_time_ns"]);
     assert_eq!(groups_of(&q, p), ["tcp_conn_time.server_ip"]);
-    use Aggregate::*;
+    use AggregateFunction::*;
     assert_eq!(computed(p), [Count, Min, Avg, Max, Quantile(0.5), Quantile(0.95), Quantile(0.99)]);
 }
 
@@ -126,7 +129,7 @@ fn the_papers_third_query() {
     let q = checked(
         "PARSE (tcp_conn_time, http_get) FROM * TO h1:80 LIMIT 5000p SAMPLE 0.1 PROCESS (diff-group: group=get)",
     );
-    assert_eq!((q.limit.packets, q.sample), (Some(5000), Sample::Fraction(0.1)));
+    assert_eq!((q.limit.packets, q.sample), (Some(5000), SampleMode::Fraction(0.1)));
     let p = &q.processors[0];
     assert_eq!(value_of(&q, p), ["tcp_conn_time.conn_time_ns"]);
     assert_eq!(groups_of(&q, p), ["http_get.url"]);
@@ -140,7 +143,7 @@ fn the_papers_fourth_query() {
     let p = &q.processors[0];
     assert_eq!(value_of(&q, p), ["tcp_pkt_size.packet_bytes"]);
     assert_eq!(groups_of(&q, p), ["tcp_flow_key.src_ip", "tcp_flow_key.dst_ip"]);
-    assert_eq!(computed(p), [Aggregate::Sum]);
+    assert_eq!(computed(p), [AggregateFunction::Sum]);
 }
 
 #[test]
@@ -149,20 +152,20 @@ fn clauses_come_in_any_order_and_case() {
     let b = checked(
         "parse Http\n\tprocess count -- all\nsample 0.25 limit 10P,1M where status==200 to h2 from h1 ;\n",
     );
-    assert_eq!(Query { text: String::new(), ..a }, Query { text: String::new(), ..b });
+    assert_eq!(CheckedQuery { text: String::new(), ..a }, CheckedQuery { text: String::new(), ..b });
 }
 
 #[test]
 fn limits_and_rates() {
     let limit = |text: &str| checked(&format!("PARSE http LIMIT {text}")).limit;
-    assert_eq!(limit("250ms"), Limit { packets: None, nanos: Some(250_000_000) });
-    assert_eq!(limit("1h, 5000p,"), Limit { packets: Some(5000), nanos: Some(3_600_000_000_000) });
+    assert_eq!(limit("250ms"), QueryLimit { packets: None, nanos: Some(250_000_000) });
+    assert_eq!(limit("1h, 5000p,"), QueryLimit { packets: Some(5000), nanos: Some(3_600_000_000_000) });
     let sample = |text: &str| checked(&format!("PARSE http SAMPLE {text}")).sample;
-    assert_eq!(sample("1/1000"), Sample::Fraction(0.001));
-    assert_eq!(sample("10%"), Sample::Fraction(0.1));
-    assert_eq!(sample("AUTO"), Sample::Auto);
-    assert_eq!(sample("1.0"), Sample::All);
-    assert_eq!(checked("PARSE http").sample, Sample::All);
+    assert_eq!(sample("1/1000"), SampleMode::Fraction(0.001));
+    assert_eq!(sample("10%"), SampleMode::Fraction(0.1));
+    assert_eq!(sample("AUTO"), SampleMode::Auto);
+    assert_eq!(sample("1.0"), SampleMode::All);
+    assert_eq!(checked("PARSE http").sample, SampleMode::All);
 }
 
 fn check_condition(parse: &str, condition: &str, expected: &str) {
@@ -258,7 +261,7 @@ fn names_of_fields() {
     check("http, http_get", "http_get.get", "http_get.url");
 }
 
-fn processor(parse: &str, process: &str) -> (Query, Pipeline) {
+fn processor(parse: &str, process: &str) -> (CheckedQuery, Pipeline) {
     let q = checked(&format!("PARSE {parse} PROCESS {process}"));
     let [p] = q.processors.as_slice() else { panic!("one processor: {:?}", q.processors) };
     let p = p.clone();
@@ -267,14 +270,17 @@ fn processor(parse: &str, process: &str) -> (Query, Pipeline) {
 
 #[test]
 fn chains_and_their_defaults() {
-    use Aggregate::*;
-    let check =
-        |parse: &str, process: &str, value: Option<&str>, group: &[&str], aggregates: &[Aggregate]| {
-            let (q, p) = processor(parse, process);
-            assert_eq!(value_of(&q, &p), value.into_iter().collect::<Vec<_>>(), "{process}");
-            assert_eq!(groups_of(&q, &p), group, "{process}");
-            assert_eq!(computed(&p), aggregates, "{process}");
-        };
+    use AggregateFunction::*;
+    let check = |parse: &str,
+                 process: &str,
+                 value: Option<&str>,
+                 group: &[&str],
+                 aggregates: &[AggregateFunction]| {
+        let (q, p) = processor(parse, process);
+        assert_eq!(value_of(&q, &p), value.into_iter().collect::<Vec<_>>(), "{process}");
+        assert_eq!(groups_of(&q, &p), group, "{process}");
+        assert_eq!(computed(&p), aggregates, "{process}");
+    };
     let stats = super::processor::default_statistics();
     let (time, url) = (Some("http.response_time_ns"), ["http.url"]);
     check("http", "diff", time, &[], &stats);
@@ -300,7 +306,7 @@ fn chains_and_their_defaults() {
     check("http", "(diff: value=transfer_time)", Some("http.transfer_time_ns"), &[], &stats);
     check("http, tcp_conn_time", "diff", Some("tcp_conn_time.conn_time_ns"), &[], &stats);
     check("http", "(min-max: value=ts)", Some("http.ts"), &[], &[Min, Max]);
-    let distinct = |q: &Query, name: &str| {
+    let distinct = |q: &CheckedQuery, name: &str| {
         Distinct(Column { input: 0, field: q.inputs[0].schema.find(name).expect("a field") })
     };
     let q = checked("PARSE http");
@@ -353,7 +359,7 @@ fn rankings() {
     check("avg-top-k-group-count", 10, 0);
     check("(group-quantile-top-k: q=0.5,0.99)", 10, 1);
     assert_eq!(processor("http", "diff-group-top-k").1.aggregates.len(), 7);
-    assert_eq!(computed(&processor("http", "group-top-k").1), [Aggregate::Count]);
+    assert_eq!(computed(&processor("http", "group-top-k").1), [AggregateFunction::Count]);
 }
 
 #[test]
@@ -381,7 +387,7 @@ fn several_processors_with_and_without_commas() {
 fn success_is_the_parsers_own() {
     let success = |parse: &str| {
         let (q, p) = processor(parse, "success");
-        let [Aggregate::Success(condition)] = &computed(&p)[..] else { panic!("{:?}", p.aggregates) };
+        let [AggregateFunction::Success(condition)] = &computed(&p)[..] else { panic!("{:?}", p.aggregates) };
         shown(&q, condition)
     };
     assert_eq!(success("http"), "status Lt U64(400)");
@@ -429,10 +435,13 @@ fn a_service_map_has_what_its_parser_tells() {
     let (_, p) = processor("http", "(service-map: w=10s)");
     let expected = ("client_ip server_ip server_port", "time_ns p50_ns p99_ns response_bytes");
     assert_eq!(names(&p), (expected.0.into(), expected.1.into()));
-    assert!(p.window.is_some() && p.aggregates.iter().any(|a| matches!(a.aggregate, Aggregate::Success(_))));
+    assert!(
+        p.window.is_some()
+            && p.aggregates.iter().any(|a| matches!(a.aggregate, AggregateFunction::Success(_)))
+    );
     let (_, p) = processor("tcp_pkt_size", "service-map");
     assert_eq!(names(&p).1, "packet_bytes");
-    assert!(!p.aggregates.iter().any(|a| matches!(a.aggregate, Aggregate::Success(_))));
+    assert!(!p.aggregates.iter().any(|a| matches!(a.aggregate, AggregateFunction::Success(_))));
     for (query, place, message) in [
         ("PARSE http, tcp_conn_time PROCESS (service-map)", "service-map", "one parser's tuples"),
         ("PARSE http PROCESS (service-map-count)", "service-map", "stands alone"),

@@ -3,18 +3,18 @@
 use plan::Expr as Planned;
 use tuple::{DataType, Field, Unit};
 
-use super::names::Scope;
+use super::names::NameScope;
 use crate::Diagnostic;
 
 /// Checks conditions and their values in a scope.
-pub(super) struct Conditions<'a, 's> {
-    pub(super) scope: &'a Scope<'s>,
+pub(super) struct ConditionChecker<'a, 's> {
+    pub(super) scope: &'a NameScope<'s>,
     pub(super) errors: &'a mut Vec<Diagnostic>,
 }
 
-impl<'a, 's> Conditions<'a, 's> {
-    pub(super) fn new(scope: &'a Scope<'s>, errors: &'a mut Vec<Diagnostic>) -> Self {
-        Conditions { scope, errors }
+impl<'a, 's> ConditionChecker<'a, 's> {
+    pub(super) fn new(scope: &'a NameScope<'s>, errors: &'a mut Vec<Diagnostic>) -> Self {
+        ConditionChecker { scope, errors }
     }
 
     pub(super) fn fail<T>(&mut self, error: Diagnostic) -> Option<T> {
@@ -25,27 +25,27 @@ impl<'a, 's> Conditions<'a, 's> {
 
 /// The type of a value. Unsigned columns are `U64`; values computed from them are `I64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Type {
+pub(super) struct ValueType {
     pub data_type: DataType,
     pub unit: Unit,
 }
 
 /// An expression with its type.
 #[derive(Clone, Debug)]
-pub(super) struct Typed {
+pub(super) struct TypedExpr {
     pub expr: Planned,
     /// `None` for null, which has every type.
-    pub of: Option<Type>,
+    pub of: Option<ValueType>,
     /// Whether a number without unit next to it means nanoseconds.
     pub unit_written: bool,
     /// Whether it contains redacted data.
     pub is_secret: bool,
 }
 
-impl Type {
-    pub(super) const WHOLE: Type = Type { data_type: DataType::I64, unit: Unit::None };
-    pub(super) const REAL: Type = Type { data_type: DataType::F64, unit: Unit::None };
-    pub(super) const TEXT: Type = Type { data_type: DataType::Text, unit: Unit::None };
+impl ValueType {
+    pub(super) const WHOLE: ValueType = ValueType { data_type: DataType::I64, unit: Unit::None };
+    pub(super) const REAL: ValueType = ValueType { data_type: DataType::F64, unit: Unit::None };
+    pub(super) const TEXT: ValueType = ValueType { data_type: DataType::Text, unit: Unit::None };
 
     pub(super) fn is_whole(self) -> bool {
         matches!(self.data_type, DataType::U64 | DataType::I64)
@@ -63,8 +63,8 @@ impl Type {
     }
 
     /// The common type, if there is one.
-    pub(super) fn with(self, other: Type) -> Option<Type> {
-        let numbers = |t: Type| t.is_whole() || t.data_type == DataType::F64;
+    pub(super) fn with(self, other: ValueType) -> Option<ValueType> {
+        let numbers = |t: ValueType| t.is_whole() || t.data_type == DataType::F64;
         let unit = match (self.unit, other.unit) {
             (a, b) if a == b => a,
             (Unit::Bytes, Unit::None) | (Unit::None, Unit::Bytes) => Unit::Bytes,
@@ -77,7 +77,7 @@ impl Type {
             _ if self.is_whole() && other.is_whole() => DataType::I64,
             _ => return None,
         };
-        Some(Type { data_type, unit })
+        Some(ValueType { data_type, unit })
     }
 
     /// Description of the type.
@@ -86,9 +86,9 @@ impl Type {
     }
 }
 
-impl Typed {
-    pub(super) fn new(expr: Planned, of: Type) -> Typed {
-        Typed { expr, of: Some(of), unit_written: false, is_secret: false }
+impl TypedExpr {
+    pub(super) fn new(expr: Planned, of: ValueType) -> TypedExpr {
+        TypedExpr { expr, of: Some(of), unit_written: false, is_secret: false }
     }
 
     /// Whether it is constant.

@@ -1,11 +1,11 @@
 //! The processor `workload-profile`: the columns of its parser.
 
-use plan::{Column, Pipeline, Profile, Selection};
+use plan::{Column, Pipeline, ProfileSpec, ResultSelection};
 use tuple::common;
 
 use super::condition::builtin;
-use super::processor::{Checked, K, K_MAX, ProcessorReader};
-use crate::blocks::Block;
+use super::processor::{CheckedProcessor, K, K_MAX, ProcessorReader};
+use crate::blocks::ProcessorBlock;
 use crate::error::quoted;
 use crate::nearest::one_of;
 use crate::{Diagnostic, literal};
@@ -19,9 +19,9 @@ const NEAR_MAX: i128 = 1024;
 
 impl ProcessorReader<'_> {
     /// Checks the processor; `None` on error.
-    pub(super) fn workload_profile(mut self) -> Option<Checked> {
-        let place = self.place(Block::WorkloadProfile).unwrap_or_default();
-        self.stands_alone(Block::WorkloadProfile, &["group", "value", "q", "slide", "by", "of"]);
+    pub(super) fn workload_profile(mut self) -> Option<CheckedProcessor> {
+        let place = self.place(ProcessorBlock::WorkloadProfile).unwrap_or_default();
+        self.stands_alone(ProcessorBlock::WorkloadProfile, &["group", "value", "q", "slide", "by", "of"]);
         self.nothing_is_selected();
         let key = self.arg("key").and_then(|arg| self.column(arg));
         let k = self.whole_number("k", K_MAX).unwrap_or(K);
@@ -43,7 +43,7 @@ impl ProcessorReader<'_> {
         let condition = |text| builtin(text, *self.scope, 0);
         let operation = field(fact.operation)?;
         let own_key = schema.key.map(|field| Column { input: 0, field });
-        let profile = Profile {
+        let profile = ProfileSpec {
             operation,
             reads: condition(fact.reads)?,
             writes: condition(fact.writes)?,
@@ -72,14 +72,14 @@ impl ProcessorReader<'_> {
             top_k: None,
             window,
             groups_max,
-            selection: Selection::default(),
+            selection: ResultSelection::default(),
             profile: Some(profile),
         };
-        Some(Checked { processor, success: None })
+        Some(CheckedProcessor { processor, success: None })
     }
 
     /// Reports other blocks of the chain, and arguments that this block does not support.
-    pub(super) fn stands_alone(&mut self, block: Block, useless: &[&str]) {
+    pub(super) fn stands_alone(&mut self, block: ProcessorBlock, useless: &[&str]) {
         if self.chain.len() > 1 {
             let place = self.place(block).unwrap_or_default();
             let error = Diagnostic::new(place, format!("`{}` stands alone", block.name()));

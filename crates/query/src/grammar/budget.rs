@@ -1,37 +1,37 @@
 //! BUDGET: names and values, such as `cpu=5%, bandwidth=100Mbps`.
 
-use plan::Compare;
+use plan::ComparisonOperator;
 
-use super::Reader;
-use crate::Span;
-use crate::ast::{Bound, Budget};
-use crate::lexer::{Kind, Shape};
+use super::QueryReader;
+use crate::TextSpan;
+use crate::ast::{BudgetBound, BudgetClause};
+use crate::lexer::{TokenKind, WordShape};
 
-impl Reader<'_> {
+impl QueryReader<'_> {
     /// Parses the limits of BUDGET.
-    pub(super) fn budget(&mut self) -> Budget {
-        let span = Span::new(self.at - "BUDGET".len(), self.at);
+    pub(super) fn budget(&mut self) -> BudgetClause {
+        let span = TextSpan::new(self.at - "BUDGET".len(), self.at);
         let mut bounds = Vec::new();
         loop {
-            let Some(name) = self.atom(Shape::Name) else {
+            let Some(name) = self.atom(WordShape::Name) else {
                 self.unexpected("cpu=5% or bandwidth=100Mbps");
                 break;
             };
-            let equals = self.peek(Shape::Name);
-            if equals.kind != Kind::Compare(Compare::Eq) {
+            let equals = self.peek(WordShape::Name);
+            if equals.kind != TokenKind::Compare(ComparisonOperator::Eq) {
                 self.unexpected("`=` and how much, as in cpu=5%");
                 break;
             }
             self.at = equals.span.end;
-            let Some(value) = self.atom(Shape::Value) else {
+            let Some(value) = self.atom(WordShape::Value) else {
                 self.unexpected("how much, as 5% or 100Mbps");
                 break;
             };
-            bounds.push(Bound { name, value });
+            bounds.push(BudgetBound { name, value });
             if self.eat(',').is_none() {
                 break;
             }
         }
-        Budget { span, bounds }
+        BudgetClause { span, bounds }
     }
 }

@@ -6,25 +6,25 @@
 //! LIMIT limit {, limit}          limit = 90s | 5000p | n ROWS
 //! ```
 
-use plan::Direction;
+use plan::SortDirection;
 
-use super::Reader;
-use super::expr::Within;
-use crate::ast::{Expr, Query, Selected};
-use crate::lexer::{Kind, Shape};
+use super::QueryReader;
+use super::expr::ExprContext;
+use crate::ast::{ParsedQuery, QueryExpr, SelectItem};
+use crate::lexer::{TokenKind, WordShape};
 
-impl Reader<'_> {
+impl QueryReader<'_> {
     /// Parses the columns of SELECT.
-    pub(super) fn select(&mut self) -> Vec<Selected> {
+    pub(super) fn select(&mut self) -> Vec<SelectItem> {
         let mut selected = Vec::new();
         loop {
-            let token = self.peek(Shape::Value);
-            if token.kind == Kind::Word && &self.text[token.span.range()] == "*" {
+            let token = self.peek(WordShape::Value);
+            if token.kind == TokenKind::Word && &self.text[token.span.range()] == "*" {
                 self.at = token.span.end;
-                selected.push(Selected::All(token.span));
+                selected.push(SelectItem::All(token.span));
             } else {
-                match self.named_expr(Within::Columns) {
-                    Some(named) => selected.push(Selected::Column(named)),
+                match self.named_expr(ExprContext::Columns) {
+                    Some(named) => selected.push(SelectItem::Column(named)),
                     None => self.skip_to(&[',', ';']),
                 }
             }
@@ -35,7 +35,7 @@ impl Reader<'_> {
     }
 
     /// Parses the keys of ORDER BY.
-    pub(super) fn order_by(&mut self) -> Vec<(Expr, Direction)> {
+    pub(super) fn order_by(&mut self) -> Vec<(QueryExpr, SortDirection)> {
         if self.eat_word("by").is_none() {
             self.unexpected("`BY`");
         }
@@ -43,7 +43,7 @@ impl Reader<'_> {
     }
 
     /// `expr [ASC|DESC] {, …}`.
-    pub(super) fn order_keys(&mut self) -> Vec<(Expr, Direction)> {
+    pub(super) fn order_keys(&mut self) -> Vec<(QueryExpr, SortDirection)> {
         let mut keys = Vec::new();
         loop {
             keys.extend(self.order_key());
@@ -54,8 +54,8 @@ impl Reader<'_> {
     }
 
     /// `expr [ASC|DESC]`.
-    pub(super) fn order_key(&mut self) -> Option<(Expr, Direction)> {
-        let Some(key) = self.expr(Within::Columns) else {
+    pub(super) fn order_key(&mut self) -> Option<(QueryExpr, SortDirection)> {
+        let Some(key) = self.expr(ExprContext::Columns) else {
             self.skip_to(&[',', ')', ';']);
             return None;
         };
@@ -63,14 +63,14 @@ impl Reader<'_> {
         if !descends {
             self.eat_word("asc");
         }
-        Some((key, if descends { Direction::Descending } else { Direction::Ascending }))
+        Some((key, if descends { SortDirection::Descending } else { SortDirection::Ascending }))
     }
 
     /// Parses the limits of LIMIT.
-    pub(super) fn limits(&mut self, query: &mut Query) {
+    pub(super) fn limits(&mut self, query: &mut ParsedQuery) {
         let open = self.eat('(');
         loop {
-            match self.atom(Shape::Value) {
+            match self.atom(WordShape::Value) {
                 Some(atom) if self.eat_word("rows").or_else(|| self.eat_word("row")).is_some() => {
                     query.rows.push(atom)
                 }

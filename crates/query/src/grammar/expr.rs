@@ -7,12 +7,12 @@
 //! product = unary {*|/|% unary} unary = {-} primary                 primary = literal | field | name(expr, …) | (expr)
 //! ```
 
-use plan::{Arithmetic, Case};
+use plan::{ArithmeticOperator, CaseSensitivity};
 
-use super::{RESERVED, Reader};
-use crate::ast::{Atom, Expr, Form, Named};
-use crate::lexer::{self, Kind, Shape, Token};
-use crate::{Diagnostic, Span};
+use super::{QueryReader, RESERVED};
+use crate::ast::{Atom, ExprForm, NamedExpr, QueryExpr};
+use crate::lexer::{self, QueryToken, TokenKind, WordShape};
+use crate::{Diagnostic, TextSpan};
 
 /// Maximum nesting of parentheses.
 const NESTING_MAX: u32 = 64;
@@ -35,16 +35,20 @@ const SAID_OTHERWISE: &[(&str, &str)] = &[
     ("case", "write `if(condition, a, b)`"),
 ];
 /// By precedence, lowest first.
-const OPERATORS: [&[(char, Arithmetic)]; 4] = [
-    &[('|', Arithmetic::BitOr)],
-    &[('&', Arithmetic::BitAnd)],
-    &[('+', Arithmetic::Add), ('-', Arithmetic::Subtract)],
-    &[('*', Arithmetic::Multiply), ('/', Arithmetic::Divide), ('%', Arithmetic::Remainder)],
+const OPERATORS: [&[(char, ArithmeticOperator)]; 4] = [
+    &[('|', ArithmeticOperator::BitOr)],
+    &[('&', ArithmeticOperator::BitAnd)],
+    &[('+', ArithmeticOperator::Add), ('-', ArithmeticOperator::Subtract)],
+    &[
+        ('*', ArithmeticOperator::Multiply),
+        ('/', ArithmeticOperator::Divide),
+        ('%', ArithmeticOperator::Remainder),
+    ],
 ];
 
 /// Context of an expression: what may follow it, and the wording of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Within {
+pub(super) enum ExprContext {
     /// WHERE.
     Condition,
     /// A list of columns.
@@ -53,21 +57,23 @@ pub(super) enum Within {
     Argument,
 }
 
-impl Within {
+impl ExprContext {
     fn wanted(self) -> &'static str {
         match self {
-            Within::Condition => "a condition such as `status >= 500`",
-            Within::Columns | Within::Argument => "a field, or an expression such as `status / 100`",
+            ExprContext::Condition => "a condition such as `status >= 500`",
+            ExprContext::Columns | ExprContext::Argument => {
+                "a field, or an expression such as `status / 100`"
+            }
         }
     }
 }
 
-impl Reader<'_> {
+impl QueryReader<'_> {
     /// Parses the condition of WHERE; `None` on a syntax error.
-    pub(super) fn condition_clause(&mut self) -> Option<Expr> {
-        let condition = self.expr(Within::Condition);
-        let next = self.peek(Shape::Value);
-        let ended = self.begins_clause(&next) || matches!(next.kind, Kind::End | Kind::Mark(';'));
+    pub(super) fn condition_clause(&mut self) -> Option<QueryExpr> {
+        let condition = self.expr(ExprContext::Condition);
+        let next = self.peek(WordShape::Value);
+        let ended = self.begins_clause(&next) || matches!(next.kind, TokenKind::End | TokenKind::Mark(';'));
         if condition.is_some() && !ended {
             self.no_test(&next, "`and`, `or` or a clause");
         }
@@ -78,41 +84,41 @@ impl Reader<'_> {
     }
 
     /// Parses an expression; `None` on a syntax error, which is recorded.
-    pub(super) fn expr(&mut self, within: Within) -> Option<Expr> {
-        let mut reading = Reading { within, wanted: within.wanted(), depth: 0, operators: 0 };
+    pub(super) fn expr(&mut self, within: ExprContext) -> Option<QueryExpr> {
+        let mut reading = ExprProgress { within, wanted: within.wanted(), depth: 0, operators: 0 };
         self.any(&mut reading)
     }
 
     /// `expr [AS name]`.
-    pub(super) fn named_expr(&mut self, within: Within) -> Option<Named> {
+    pub(super) fn named_expr(&mut self, within: ExprContext) -> Option<NamedExpr> {
         let expr = self.expr(within)?;
         let name = match self.eat_word("as") {
             Some(_) => {
-                let name = self.atom(Shape::Name);
+                let name = self.atom(WordShape::Name);
                 Some(self.or_expect(name, "a column's name")?)
             }
             None => None,
         };
-        Some(Named { expr, name })
+        Some(NamedExpr { expr, name })
     }
 
-    fn any(&mut self, reading: &mut Reading) -> Option<Expr> {
+    fn any(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let mut any = vec![self.all(reading)?];
         while self.eat_word("or").is_some() {
             any.push(self.all(reading)?);
         }
-        Some(joined(any, Form::Or))
+        Some(joined(any, ExprForm::Or))
     }
 
-    fn all(&mut self, reading: &mut Reading) -> Option<Expr> {
+    fn all(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let mut all = vec![self.negation(reading)?];
         while self.eat_word("and").is_some() {
             all.push(self.negation(reading)?);
         }
-        Some(joined(all, Form::And))
+        Some(joined(all, ExprForm::And))
     }
 
-    fn negation(&mut self, reading: &mut Reading) -> Option<Expr> {
+    fn negation(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let mut first = None;
         let mut negated = false;
         while let Some(word) = self.eat_word("not") {
@@ -124,37 +130,37 @@ impl Reader<'_> {
         Some(if negated { not(inner, span) } else { inner })
     }
 
-    fn test(&mut self, reading: &mut Reading) -> Option<Expr> {
+    fn test(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let left = self.operators(0, reading)?;
         let start = left.span;
-        let next = self.peek(Shape::Value);
-        if let Kind::Compare(op) = next.kind {
+        let next = self.peek(WordShape::Value);
+        if let TokenKind::Compare(op) = next.kind {
             self.at = next.span.end;
             let right = self.value(0, reading)?;
             let span = start.to(right.span);
-            return Some(Expr { form: Form::Compare(Box::new(left), op, Box::new(right)), span });
+            return Some(QueryExpr { form: ExprForm::Compare(Box::new(left), op, Box::new(right)), span });
         }
         if let Some((case, negated, span)) = self.eat_match() {
             let pattern = self.quoted_atom("a pattern in quotes")?;
             let span = start.to(span).to(pattern.span);
-            let test = Expr { form: Form::Matches(Box::new(left), pattern, case), span };
+            let test = QueryExpr { form: ExprForm::Matches(Box::new(left), pattern, case), span };
             return Some(if negated { not(test, span) } else { test });
         }
         if self.eat_word("is").is_some() {
             return self.is_null(left);
         }
         let negated = self.eat_word("not").is_some();
-        let like = [("like", Case::Sensitive), ("ilike", Case::Ignored)];
+        let like = [("like", CaseSensitivity::Sensitive), ("ilike", CaseSensitivity::Ignored)];
         let case = like.into_iter().find(|(word, _)| self.eat_word(word).is_some());
         let form = if let Some((_, case)) = case {
-            Form::Like(Box::new(left), self.quoted_atom("a pattern in quotes")?, case)
+            ExprForm::Like(Box::new(left), self.quoted_atom("a pattern in quotes")?, case)
         } else if self.eat_word("in").is_some() {
-            Form::In(Box::new(left), self.values()?)
+            ExprForm::In(Box::new(left), self.values()?)
         } else if negated || !self.ends_test(reading.within) {
-            let next = self.peek(Shape::Value);
+            let next = self.peek(WordShape::Value);
             let expected = match (negated, reading.within) {
                 (true, _) => "`like`, `ilike` or `in`",
-                (false, Within::Condition) => "=, !=, <, <=, >, >=, like, in or is",
+                (false, ExprContext::Condition) => "=, !=, <, <=, >, >=, like, in or is",
                 (false, _) => "an operator, `AS name` or `,`",
             };
             self.no_test(&next, expected);
@@ -162,79 +168,79 @@ impl Reader<'_> {
         } else {
             return Some(left);
         };
-        let test = Expr { form, span: start.to(Span::new(self.at, self.at)) };
-        Some(if negated { not(test, start.to(Span::new(self.at, self.at))) } else { test })
+        let test = QueryExpr { form, span: start.to(TextSpan::new(self.at, self.at)) };
+        Some(if negated { not(test, start.to(TextSpan::new(self.at, self.at))) } else { test })
     }
 
-    fn is_null(&mut self, value: Expr) -> Option<Expr> {
+    fn is_null(&mut self, value: QueryExpr) -> Option<QueryExpr> {
         let negated = self.eat_word("not").is_some();
         let Some(null) = self.eat_word("null") else {
             self.unexpected(if negated { "`null`" } else { "`null` or `not null`" });
             return None;
         };
         let span = value.span.to(null);
-        let test = Expr { form: Form::IsNull(Box::new(value)), span };
+        let test = QueryExpr { form: ExprForm::IsNull(Box::new(value)), span };
         Some(if negated { not(test, span) } else { test })
     }
 
     /// `(a, b)`.
     fn values(&mut self) -> Option<Vec<Atom>> {
-        if self.peek(Shape::Value).kind != Kind::Mark('(') {
+        if self.peek(WordShape::Value).kind != TokenKind::Mark('(') {
             self.unexpected("a list in brackets, as in `in (200, 204)`");
             return None;
         }
         let errors_before = self.errors.len();
-        let values = self.list(Shape::Value, "a value");
+        let values = self.list(WordShape::Value, "a value");
         (self.errors.len() == errors_before).then_some(values)
     }
 
     /// Parses operands joined by operators of `level` or higher precedence.
-    fn operators(&mut self, level: usize, reading: &mut Reading) -> Option<Expr> {
+    fn operators(&mut self, level: usize, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let Some(own) = OPERATORS.get(level) else { return self.unary(reading) };
         let mut left = self.operators(level + 1, reading)?;
         while let Some(op) = self.eat_operator(own) {
             self.count(left.span, reading)?;
             let right = self.value(level + 1, reading)?;
             let span = left.span.to(right.span);
-            left = Expr { form: Form::Arithmetic(Box::new(left), op, Box::new(right)), span };
+            left = QueryExpr { form: ExprForm::Arithmetic(Box::new(left), op, Box::new(right)), span };
         }
         Some(left)
     }
 
     /// Parses the operand after an operator, which is required.
-    fn value(&mut self, level: usize, reading: &mut Reading) -> Option<Expr> {
+    fn value(&mut self, level: usize, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let before = std::mem::replace(&mut reading.wanted, "a value");
         let value = self.operators(level, reading);
         reading.wanted = before;
         value
     }
 
-    fn unary(&mut self, reading: &mut Reading) -> Option<Expr> {
+    fn unary(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let mut first = None;
         let mut negative = false;
         while let Some(sign) = self.eat_sign() {
             negative ^= sign == '-';
-            first = first.or(Some(Span::new(self.at - 1, self.at)));
+            first = first.or(Some(TextSpan::new(self.at - 1, self.at)));
         }
         let inner = self.primary(reading)?;
         let span = first.map_or(inner.span, |first| first.to(inner.span));
         Some(if negative {
-            Expr { form: Form::Negative(Box::new(inner)), span }
+            QueryExpr { form: ExprForm::Negative(Box::new(inner)), span }
         } else {
-            Expr { span, ..inner }
+            QueryExpr { span, ..inner }
         })
     }
 
-    fn primary(&mut self, reading: &mut Reading) -> Option<Expr> {
+    fn primary(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
         if let Some(open) = self.eat('(') {
             self.enter(open, reading)?;
             let inner = self.any(reading)?;
             self.close(Some(open), "`and`, `or` or `)`");
             reading.depth -= 1;
-            return Some(Expr { span: open.to(Span::new(self.at, self.at)), ..inner });
+            return Some(QueryExpr { span: open.to(TextSpan::new(self.at, self.at)), ..inner });
         }
         let Some(atom) = self.operand() else {
-            let next = self.peek(Shape::Value);
+            let next = self.peek(WordShape::Value);
             self.no_test(&next, reading.wanted);
             return None;
         };
@@ -245,17 +251,17 @@ impl Reader<'_> {
             return self.call(atom, open, reading);
         }
         let span = atom.span;
-        Some(Expr { form: Form::Atom(atom), span })
+        Some(QueryExpr { form: ExprForm::Atom(atom), span })
     }
 
     /// Parses the arguments after `name(`.
-    fn call(&mut self, name: Atom, open: Span, reading: &mut Reading) -> Option<Expr> {
+    fn call(&mut self, name: Atom, open: TextSpan, reading: &mut ExprProgress) -> Option<QueryExpr> {
         self.enter(open, reading)?;
         self.count(name.span, reading)?;
         let outside = (reading.within, reading.wanted);
-        (reading.within, reading.wanted) = (Within::Columns, Within::Columns.wanted());
+        (reading.within, reading.wanted) = (ExprContext::Columns, ExprContext::Columns.wanted());
         let mut args = Vec::new();
-        while self.peek(Shape::Name).kind != Kind::Mark(')') {
+        while self.peek(WordShape::Name).kind != TokenKind::Mark(')') {
             args.push(self.any(reading)?);
             if self.eat(',').is_none() {
                 break;
@@ -264,11 +270,11 @@ impl Reader<'_> {
         (reading.within, reading.wanted) = outside;
         self.close(Some(open), "`,` or `)`");
         reading.depth -= 1;
-        let span = name.span.to(Span::new(self.at, self.at));
-        Some(Expr { form: Form::Call(name, args), span })
+        let span = name.span.to(TextSpan::new(self.at, self.at));
+        Some(QueryExpr { form: ExprForm::Call(name, args), span })
     }
 
-    fn enter(&mut self, open: Span, reading: &mut Reading) -> Option<()> {
+    fn enter(&mut self, open: TextSpan, reading: &mut ExprProgress) -> Option<()> {
         if reading.depth >= NESTING_MAX {
             let message = format!("more than {NESTING_MAX} brackets within each other");
             self.report(Diagnostic::new(open, message));
@@ -278,7 +284,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    fn count(&mut self, place: Span, reading: &mut Reading) -> Option<()> {
+    fn count(&mut self, place: TextSpan, reading: &mut ExprProgress) -> Option<()> {
         reading.operators += 1;
         if reading.operators > OPERATORS_MAX {
             self.report(Diagnostic::new(
@@ -292,15 +298,15 @@ impl Reader<'_> {
 
     /// A field or a value, but not a keyword.
     fn operand(&mut self) -> Option<Atom> {
-        let token = self.peek(Shape::Value);
-        if token.kind != Kind::Word {
-            return self.atom(Shape::Value);
+        let token = self.peek(WordShape::Value);
+        if token.kind != TokenKind::Word {
+            return self.atom(WordShape::Value);
         }
         if self.clause_of(&token).is_some() {
             return None;
         }
         let len = lexer::operand_len(&self.text[token.span.range()]);
-        let span = Span::new(token.span.start, token.span.start + len);
+        let span = TextSpan::new(token.span.start, token.span.start + len);
         let text = &self.text[span.range()];
         if len == 0 || WORDS.iter().any(|w| w.eq_ignore_ascii_case(text)) {
             return None;
@@ -310,7 +316,7 @@ impl Reader<'_> {
     }
 
     fn quoted_atom(&mut self, expected: &str) -> Option<Atom> {
-        let atom = self.atom(Shape::Value);
+        let atom = self.atom(WordShape::Value);
         self.or_expect(atom, expected)
     }
 
@@ -325,12 +331,12 @@ impl Reader<'_> {
     fn operator_char(&self) -> Option<(char, usize)> {
         let start = match self.text[self.at..].starts_with("--") && self.at > 0 {
             true => self.at,
-            false => lexer::token(self.text, self.at, Shape::Value).span.start,
+            false => lexer::token(self.text, self.at, WordShape::Value).span.start,
         };
         Some((self.text[start..].chars().next()?, start))
     }
 
-    fn eat_operator(&mut self, own: &[(char, Arithmetic)]) -> Option<Arithmetic> {
+    fn eat_operator(&mut self, own: &[(char, ArithmeticOperator)]) -> Option<ArithmeticOperator> {
         let (c, start) = self.operator_char()?;
         let (_, op) = own.iter().find(|(sign, _)| *sign == c)?;
         // `&&` and `||` are operators of other languages.
@@ -342,43 +348,47 @@ impl Reader<'_> {
     }
 
     fn eat_sign(&mut self) -> Option<char> {
-        let token = self.peek(Shape::Value);
+        let token = self.peek(WordShape::Value);
         let sign = self.text[token.span.start..].chars().next().filter(|c| matches!(c, '-' | '+'))?;
         self.at = token.span.start + 1;
         Some(sign)
     }
 
     /// `~`, `!~`, `~*`, or `!~*`: case sensitivity, and negation.
-    fn eat_match(&mut self) -> Option<(Case, bool, Span)> {
-        let start = self.peek(Shape::Value).span.start;
+    fn eat_match(&mut self) -> Option<(CaseSensitivity, bool, TextSpan)> {
+        let start = self.peek(WordShape::Value).span.start;
         let rest = &self.text[start..];
-        let signs =
-            [("!~*", Case::Ignored), ("!~", Case::Sensitive), ("~*", Case::Ignored), ("~", Case::Sensitive)];
+        let signs = [
+            ("!~*", CaseSensitivity::Ignored),
+            ("!~", CaseSensitivity::Sensitive),
+            ("~*", CaseSensitivity::Ignored),
+            ("~", CaseSensitivity::Sensitive),
+        ];
         let (sign, case) = signs.into_iter().find(|(sign, _)| rest.starts_with(sign))?;
         self.at = start + sign.len();
-        Some((case, sign.starts_with('!'), Span::new(start, self.at)))
+        Some((case, sign.starts_with('!'), TextSpan::new(start, self.at)))
     }
 
     /// Whether the next token may follow a complete test.
-    fn ends_test(&self, within: Within) -> bool {
-        let next = self.peek(Shape::Value);
+    fn ends_test(&self, within: ExprContext) -> bool {
+        let next = self.peek(WordShape::Value);
         let word = &self.text[next.span.range()];
         let is = |w: &str| word.eq_ignore_ascii_case(w);
-        let of_columns = within != Within::Condition && ["as", "asc", "desc"].into_iter().any(is);
-        let mark = matches!(next.kind, Kind::End | Kind::Mark(')' | ';' | ','));
-        let argument = within == Within::Argument && self.at_arg();
+        let of_columns = within != ExprContext::Condition && ["as", "asc", "desc"].into_iter().any(is);
+        let mark = matches!(next.kind, TokenKind::End | TokenKind::Mark(')' | ';' | ','));
+        let argument = within == ExprContext::Argument && self.at_arg();
         is("and") || is("or") || of_columns || mark || argument || self.begins_clause(&next)
     }
 
     /// Whether the token begins a clause, including reserved ones.
-    pub(super) fn begins_clause(&self, token: &Token) -> bool {
+    pub(super) fn begins_clause(&self, token: &QueryToken) -> bool {
         let word = &self.text[token.span.range()];
-        let reserved = RESERVED.iter().any(|r| token.kind == Kind::Word && r.eq_ignore_ascii_case(word));
+        let reserved = RESERVED.iter().any(|r| token.kind == TokenKind::Word && r.eq_ignore_ascii_case(word));
         reserved || self.clause_of(token).is_some()
     }
 
     /// Reports that `next` does not continue a condition, with a hint for syntax of other languages.
-    fn no_test(&mut self, next: &Token, expected: &str) {
+    fn no_test(&mut self, next: &QueryToken, expected: &str) {
         let word = &self.text[next.span.range()];
         let rest = &self.text[next.span.start..];
         self.unexpected(expected);
@@ -392,25 +402,25 @@ impl Reader<'_> {
 }
 
 /// State of parsing an expression.
-struct Reading {
-    within: Within,
+struct ExprProgress {
+    within: ExprContext,
     /// Name of the missing operand in errors.
     wanted: &'static str,
     depth: u32,
     operators: usize,
 }
 
-fn joined(mut list: Vec<Expr>, form: fn(Vec<Expr>) -> Form) -> Expr {
+fn joined(mut list: Vec<QueryExpr>, form: fn(Vec<QueryExpr>) -> ExprForm) -> QueryExpr {
     match list.as_slice() {
-        [first, .., last] => Expr { span: first.span.to(last.span), form: form(list) },
+        [first, .., last] => QueryExpr { span: first.span.to(last.span), form: form(list) },
         _ => list.remove(0),
     }
 }
 
 /// Negates an expression. Double negation is removed, which is also valid for null.
-fn not(expr: Expr, span: Span) -> Expr {
+fn not(expr: QueryExpr, span: TextSpan) -> QueryExpr {
     match expr.form {
-        Form::Not(inner) => *inner,
-        _ => Expr { form: Form::Not(Box::new(expr)), span },
+        ExprForm::Not(inner) => *inner,
+        _ => QueryExpr { form: ExprForm::Not(Box::new(expr)), span },
     }
 }

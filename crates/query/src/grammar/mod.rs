@@ -15,10 +15,10 @@ mod period;
 mod processor;
 mod selection;
 
-use crate::ast::{Atom, Query};
-use crate::lexer::{self, Kind, Shape, Token};
+use crate::ast::{Atom, ParsedQuery};
+use crate::lexer::{self, QueryToken, TokenKind, WordShape};
 use crate::nearest::{nearest, one_of};
-use crate::{Diagnostic, Span, error};
+use crate::{Diagnostic, TextSpan, error};
 
 /// The clauses in their usual order.
 const CLAUSES: [&str; 14] = [
@@ -31,29 +31,29 @@ const HAVING: &str = "HAVING";
 const RESERVED: [&str; 1] = ["ERROR"];
 
 /// Parses a query; invalid parts are omitted and recorded as errors.
-pub(crate) fn query(text: &str) -> (Query, Vec<Diagnostic>) {
-    let mut reader = Reader { text, at: 0, errors: Vec::new() };
+pub(crate) fn query(text: &str) -> (ParsedQuery, Vec<Diagnostic>) {
+    let mut reader = QueryReader { text, at: 0, errors: Vec::new() };
     let query = reader.query();
     (query, reader.errors)
 }
 
 /// Position in the text, and the errors so far.
-struct Reader<'a> {
+struct QueryReader<'a> {
     text: &'a str,
     at: usize,
     errors: Vec<Diagnostic>,
 }
 
-impl<'a> Reader<'a> {
-    fn query(&mut self) -> Query {
-        let mut query = Query::default();
+impl<'a> QueryReader<'a> {
+    fn query(&mut self) -> ParsedQuery {
+        let mut query = ParsedQuery::default();
         let mut given: Vec<&'static str> = Vec::new();
-        let first = self.peek(Shape::Value);
+        let first = self.peek(WordShape::Value);
         if self.clause_of(&first) != Some("PARSE") {
             self.begins_wrongly(&first, &mut query, &mut given);
         }
         loop {
-            let token = self.peek(Shape::Value);
+            let token = self.peek(WordShape::Value);
             match self.clause_of(&token) {
                 Some(clause) => {
                     self.at = token.span.end;
@@ -63,8 +63,8 @@ impl<'a> Reader<'a> {
                     given.push(clause);
                     self.clause(clause, &mut query);
                 }
-                None if token.kind == Kind::End => return query,
-                None if token.kind == Kind::Mark(';') => {
+                None if token.kind == TokenKind::End => return query,
+                None if token.kind == TokenKind::Mark(';') => {
                     self.at = token.span.end;
                     self.end_of_query();
                     return query;
@@ -79,11 +79,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn clause(&mut self, clause: &str, query: &mut Query) {
+    fn clause(&mut self, clause: &str, query: &mut ParsedQuery) {
         match clause {
-            "PARSE" => query.parsers.extend(self.list(Shape::Name, "a parser's name")),
-            "FROM" => query.from.extend(self.list(Shape::Value, "an address or `*`")),
-            "TO" => query.to.extend(self.list(Shape::Value, "an address or `*`")),
+            "PARSE" => query.parsers.extend(self.list(WordShape::Name, "a parser's name")),
+            "FROM" => query.from.extend(self.list(WordShape::Value, "an address or `*`")),
+            "TO" => query.to.extend(self.list(WordShape::Value, "an address or `*`")),
             "WHERE" => query.filters.extend(self.condition_clause()),
             "SELECT" => query.select.extend(self.select()),
             "SINCE" => query.since = self.moment().or(query.since.take()),
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
     }
 
     fn sample(&mut self) -> Option<Atom> {
-        let atom = self.atom(Shape::Value);
+        let atom = self.atom(WordShape::Value);
         if atom.is_none() {
             self.unexpected("a rate such as 0.1, 1/1000, auto or *");
         }
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     }
 
     fn taps(&mut self) -> Option<Atom> {
-        let atom = self.atom(Shape::Name);
+        let atom = self.atom(WordShape::Name);
         if atom.is_none() {
             self.unexpected("server, client or all");
         }
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses `a, b, c` with optional parentheses and an optional trailing comma.
-    fn list(&mut self, shape: Shape, what: &str) -> Vec<Atom> {
+    fn list(&mut self, shape: WordShape, what: &str) -> Vec<Atom> {
         let errors_before = self.errors.len();
         let open = self.eat('(');
         let mut atoms = Vec::new();
@@ -141,18 +141,18 @@ impl<'a> Reader<'a> {
     }
 
     fn at_end_of_list(&self) -> bool {
-        let token = self.peek(Shape::Value);
-        self.clause_of(&token).is_some() || matches!(token.kind, Kind::End | Kind::Mark(')' | ';'))
+        let token = self.peek(WordShape::Value);
+        self.clause_of(&token).is_some() || matches!(token.kind, TokenKind::End | TokenKind::Mark(')' | ';'))
     }
 
     /// Parses the `)` that matches `open`, if any.
-    fn close(&mut self, open: Option<Span>, expected: &str) {
+    fn close(&mut self, open: Option<TextSpan>, expected: &str) {
         let Some(open) = open else { return };
         if self.eat(')').is_some() {
             return;
         }
-        let token = self.peek(Shape::Value);
-        if self.clause_of(&token).is_some() || token.kind == Kind::End {
+        let token = self.peek(WordShape::Value);
+        if self.clause_of(&token).is_some() || token.kind == TokenKind::End {
             self.report(Diagnostic::new(open, "this `(` is never closed").hint("add the missing `)`"));
         } else {
             self.unexpected(expected);
@@ -162,14 +162,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Handles a first word other than PARSE. A similar word is treated as PARSE; another clause is processed later.
-    fn begins_wrongly(&mut self, token: &Token, query: &mut Query, given: &mut Vec<&'static str>) {
+    fn begins_wrongly(&mut self, token: &QueryToken, query: &mut ParsedQuery, given: &mut Vec<&'static str>) {
         let word = &self.text[token.span.range()];
-        if token.kind == Kind::End {
+        if token.kind == TokenKind::End {
             let empty = Diagnostic::new(token.span, "the query is empty");
             return self.report(empty.expected("`PARSE` and the names of parsers"));
         }
         let error = Diagnostic::new(token.span, "a query begins with PARSE");
-        if token.kind == Kind::Word && nearest(word, ["PARSE"]).is_some() {
+        if token.kind == TokenKind::Word && nearest(word, ["PARSE"]).is_some() {
             self.report(error.hint("did you mean `PARSE`?"));
             self.at = token.span.end;
             given.push("PARSE");
@@ -184,9 +184,9 @@ impl<'a> Reader<'a> {
 
     /// Handles a token that is neither a clause nor the end. A word similar to a missing clause is treated as that
     /// clause; otherwise parsing continues at the next clause.
-    fn not_a_clause(&mut self, token: &Token, given: &[&str]) -> Option<&'static str> {
+    fn not_a_clause(&mut self, token: &QueryToken, given: &[&str]) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
-        if token.kind == Kind::Word && RESERVED.iter().any(|r| r.eq_ignore_ascii_case(word)) {
+        if token.kind == TokenKind::Word && RESERVED.iter().any(|r| r.eq_ignore_ascii_case(word)) {
             let message = format!("{} is not available yet", word.to_uppercase());
             self.report(
                 Diagnostic::new(token.span, message).hint("the word is reserved for a clause to come"),
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         let left = CLAUSES.into_iter().filter(|c| *c == "WHERE" || !given.contains(c));
-        let meant = if token.kind == Kind::Word { nearest(word, left.clone()) } else { None };
+        let meant = if token.kind == TokenKind::Word { nearest(word, left.clone()) } else { None };
         if let Some(meant) = meant {
             let error = Diagnostic::new(token.span, format!("{} is not a clause", error::quoted(word)));
             self.report(error.hint(format!("did you mean `{meant}`?")));
@@ -211,40 +211,40 @@ impl<'a> Reader<'a> {
     }
 
     fn end_of_query(&mut self) {
-        let token = self.peek(Shape::Value);
-        if token.kind != Kind::End {
+        let token = self.peek(WordShape::Value);
+        if token.kind != TokenKind::End {
             self.report(Diagnostic::new(token.span, "one query at a time: nothing may follow `;`"));
         }
     }
 
     /// The clause that a word begins.
-    fn clause_of(&self, token: &Token) -> Option<&'static str> {
+    fn clause_of(&self, token: &QueryToken) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
-        let is_word = token.kind == Kind::Word;
+        let is_word = token.kind == TokenKind::Word;
         let clauses = CLAUSES.into_iter().chain([HAVING]);
         clauses.into_iter().find(|clause| is_word && clause.eq_ignore_ascii_case(word))
     }
 
-    fn peek(&self, shape: Shape) -> Token {
+    fn peek(&self, shape: WordShape) -> QueryToken {
         lexer::token(self.text, self.at, shape)
     }
 
     /// Consumes a mark if it is next.
-    fn eat(&mut self, mark: char) -> Option<Span> {
-        let token = self.peek(Shape::Name);
-        (token.kind == Kind::Mark(mark)).then(|| {
+    fn eat(&mut self, mark: char) -> Option<TextSpan> {
+        let token = self.peek(WordShape::Name);
+        (token.kind == TokenKind::Mark(mark)).then(|| {
             self.at = token.span.end;
             token.span
         })
     }
 
     /// Consumes a word other than a clause, or quoted text, if it is next.
-    fn atom(&mut self, shape: Shape) -> Option<Atom> {
+    fn atom(&mut self, shape: WordShape) -> Option<Atom> {
         let token = self.peek(shape);
         let clause = self.clause_of(&token).is_some();
         let (text, quoted) = match token.kind {
-            Kind::Word if !clause => (self.text[token.span.range()].to_owned(), false),
-            Kind::Quoted(text) => (text, true),
+            TokenKind::Word if !clause => (self.text[token.span.range()].to_owned(), false),
+            TokenKind::Quoted(text) => (text, true),
             _ => return None,
         };
         self.at = token.span.end;
@@ -252,9 +252,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Consumes this word if it is next.
-    fn eat_word(&mut self, word: &str) -> Option<Span> {
-        let token = self.peek(Shape::Value);
-        let is_it = token.kind == Kind::Word && self.text[token.span.range()].eq_ignore_ascii_case(word);
+    fn eat_word(&mut self, word: &str) -> Option<TextSpan> {
+        let token = self.peek(WordShape::Value);
+        let is_it = token.kind == TokenKind::Word && self.text[token.span.range()].eq_ignore_ascii_case(word);
         is_it.then(|| {
             self.at = token.span.end;
             token.span
@@ -264,11 +264,11 @@ impl<'a> Reader<'a> {
     /// Skips to the next of `marks` (not consumed), the next clause, or the end.
     fn skip_to(&mut self, marks: &[char]) {
         loop {
-            let token = self.peek(Shape::Value);
+            let token = self.peek(WordShape::Value);
             match token.kind {
-                Kind::End => return,
-                Kind::Mark(mark) if marks.contains(&mark) => return,
-                Kind::Word if self.clause_of(&token).is_some() => return,
+                TokenKind::End => return,
+                TokenKind::Mark(mark) if marks.contains(&mark) => return,
+                TokenKind::Word if self.clause_of(&token).is_some() => return,
                 _ => self.at = token.span.end,
             }
         }
@@ -276,14 +276,14 @@ impl<'a> Reader<'a> {
 
     /// Reports an unexpected token.
     fn unexpected(&mut self, expected: &str) {
-        let token = self.peek(Shape::Value);
+        let token = self.peek(WordShape::Value);
         let found = error::quoted(&self.text[token.span.range()]);
         let error = match token.kind {
-            Kind::End => Diagnostic::new(token.span, "the query ends too early").expected(expected),
-            Kind::Unterminated => {
+            TokenKind::End => Diagnostic::new(token.span, "the query ends too early").expected(expected),
+            TokenKind::Unterminated => {
                 Diagnostic::new(token.span, "this text is never closed").hint("add the missing quote")
             }
-            Kind::Stray('‘' | '’' | '“' | '”' | '`') => {
+            TokenKind::Stray('‘' | '’' | '“' | '”' | '`') => {
                 Diagnostic::new(token.span, format!("unexpected {found}")).hint("quotes are ' or \"")
             }
             _ => Diagnostic::new(token.span, format!("unexpected {found}")).expected(expected),

@@ -6,22 +6,22 @@
 //!            | of "=" condition [AS name] {, condition [AS name]}      each condition in brackets
 //! ```
 
-use plan::Compare;
+use plan::ComparisonOperator;
 
-use super::Reader;
-use super::expr::Within;
+use super::QueryReader;
+use super::expr::ExprContext;
 
-use crate::ast::{Arg, Atom, Form, Named, Processor};
-use crate::lexer::{Kind, Shape, Token};
-use crate::{Diagnostic, Span};
+use crate::ast::{Atom, ExprForm, NamedExpr, ProcessorArg, ProcessorClause};
+use crate::lexer::{QueryToken, TokenKind, WordShape};
+use crate::{Diagnostic, TextSpan};
 
-impl Reader<'_> {
+impl QueryReader<'_> {
     /// Parses the processors of PROCESS.
-    pub(super) fn processors(&mut self) -> Vec<Processor> {
+    pub(super) fn processors(&mut self) -> Vec<ProcessorClause> {
         const WHAT: &str = "a processor such as (top-k: k=10)";
         let errors_before = self.errors.len();
         let mut processors = Vec::new();
-        while !self.at_end_of_list() && !self.begins_clause(&self.peek(Shape::Value)) {
+        while !self.at_end_of_list() && !self.begins_clause(&self.peek(WordShape::Value)) {
             if self.eat(',').is_some() {
                 continue;
             }
@@ -29,13 +29,13 @@ impl Reader<'_> {
                 let mut processor = self.bracketed(open);
                 processor.iter_mut().for_each(|processor| self.selection(processor));
                 processors.extend(processor);
-            } else if let Some(name) = self.atom(Shape::Name) {
+            } else if let Some(name) = self.atom(WordShape::Name) {
                 let mut processor = self.bare(name);
                 self.selection(&mut processor);
                 processors.push(processor);
             } else {
                 self.unexpected(WHAT);
-                self.at = self.peek(Shape::Name).span.end;
+                self.at = self.peek(WordShape::Name).span.end;
                 self.skip_to(&['(', ',', ';']);
             }
         }
@@ -46,8 +46,8 @@ impl Reader<'_> {
     }
 
     /// Parses the part after `(`.
-    fn bracketed(&mut self, open: Span) -> Option<Processor> {
-        let Some(name) = self.atom(Shape::Name) else {
+    fn bracketed(&mut self, open: TextSpan) -> Option<ProcessorClause> {
+        let Some(name) = self.atom(WordShape::Name) else {
             self.unexpected("a processor's name");
             self.skip_to(&[')', ';']);
             self.eat(')');
@@ -58,11 +58,11 @@ impl Reader<'_> {
         }
         let args = self.args();
         self.close(Some(open), "`,` or `)`");
-        Some(Processor { name, args, ..Processor::default() })
+        Some(ProcessorClause { name, args, ..ProcessorClause::default() })
     }
 
     /// A processor without parentheses has no arguments; any that follow are parsed and reported.
-    fn bare(&mut self, name: Atom) -> Processor {
+    fn bare(&mut self, name: Atom) -> ProcessorClause {
         let args = match self.eat(':') {
             Some(_) => self.args(),
             None => Vec::new(),
@@ -73,10 +73,10 @@ impl Reader<'_> {
             let written = &self.text[name.span.to(last.span).range()];
             self.report(error.hint(format!("write {}", crate::error::quoted(&format!("({written})")))));
         }
-        Processor { name, args, ..Processor::default() }
+        ProcessorClause { name, args, ..ProcessorClause::default() }
     }
 
-    fn args(&mut self) -> Vec<Arg> {
+    fn args(&mut self) -> Vec<ProcessorArg> {
         let mut args = Vec::new();
         while !self.at_end_of_list() {
             if self.eat(',').is_some() {
@@ -87,8 +87,8 @@ impl Reader<'_> {
                 self.skip_to(&[',', ')', ';']);
                 continue;
             }
-            let Some(name) = self.atom(Shape::Name) else { break };
-            self.at = self.peek(Shape::Name).span.end;
+            let Some(name) = self.atom(WordShape::Name) else { break };
+            self.at = self.peek(WordShape::Name).span.end;
             let is_one_of = |args: &[&str]| args.iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
             let (of_columns, of_conditions) = (is_one_of(&["group", "value", "key"]), is_one_of(&["of"]));
             let columns = match (of_columns, of_conditions) {
@@ -98,7 +98,7 @@ impl Reader<'_> {
             };
             let has_columns = of_columns || of_conditions;
             let values = if has_columns { self.texts_of(&columns) } else { self.arg_values() };
-            args.extend((!values.is_empty()).then_some(Arg { name, values, columns }));
+            args.extend((!values.is_empty()).then_some(ProcessorArg { name, values, columns }));
             if self.at_arg() {
                 self.unexpected("`,` before the next argument");
             }
@@ -107,12 +107,12 @@ impl Reader<'_> {
     }
 
     fn arg_values(&mut self) -> Vec<Atom> {
-        if self.peek(Shape::Name).kind == Kind::Mark('(') {
-            return self.list(Shape::Name, "a value");
+        if self.peek(WordShape::Name).kind == TokenKind::Mark('(') {
+            return self.list(WordShape::Name, "a value");
         }
         let mut values = Vec::new();
         loop {
-            match self.atom(Shape::Name) {
+            match self.atom(WordShape::Name) {
                 Some(value) => values.push(value),
                 None => self.unexpected("a value"),
             }
@@ -125,17 +125,17 @@ impl Reader<'_> {
     }
 
     /// Parses columns, which may be computed.
-    fn arg_columns(&mut self) -> Vec<Named> {
+    fn arg_columns(&mut self) -> Vec<NamedExpr> {
         let (start, errors) = (self.at, self.errors.len());
         if let Some(open) = self.eat('(') {
             let columns = self.column_list();
             self.eat(',');
             // `(a + b) / c` is not a list in parentheses.
-            let after = crate::lexer::token(self.text, self.peek(Shape::Name).span.end, Shape::Name);
-            let goes_on = !matches!(after.kind, Kind::Mark(_) | Kind::End)
+            let after = crate::lexer::token(self.text, self.peek(WordShape::Name).span.end, WordShape::Name);
+            let goes_on = !matches!(after.kind, TokenKind::Mark(_) | TokenKind::End)
                 && columns.len() == 1
                 && !self.is_arg(&after);
-            if !goes_on || self.peek(Shape::Name).kind != Kind::Mark(')') {
+            if !goes_on || self.peek(WordShape::Name).kind != TokenKind::Mark(')') {
                 self.close(Some(open), "`,` or `)`");
                 return columns;
             }
@@ -145,13 +145,13 @@ impl Reader<'_> {
         self.column_list()
     }
 
-    fn column_list(&mut self) -> Vec<Named> {
+    fn column_list(&mut self) -> Vec<NamedExpr> {
         let mut columns = Vec::new();
         loop {
-            match self.named_expr(Within::Argument) {
+            match self.named_expr(ExprContext::Argument) {
                 Some(mut named) => {
                     // A column name may be quoted here.
-                    if let Form::Atom(atom) = &mut named.expr.form {
+                    if let ExprForm::Atom(atom) = &mut named.expr.form {
                         atom.quoted = false;
                     }
                     columns.push(named);
@@ -167,9 +167,9 @@ impl Reader<'_> {
     }
 
     /// The source texts of expressions.
-    fn texts_of(&self, columns: &[Named]) -> Vec<Atom> {
-        let atom = |Named { expr, .. }: &Named| match &expr.form {
-            Form::Atom(atom) => atom.clone(),
+    fn texts_of(&self, columns: &[NamedExpr]) -> Vec<Atom> {
+        let atom = |NamedExpr { expr, .. }: &NamedExpr| match &expr.form {
+            ExprForm::Atom(atom) => atom.clone(),
             _ => Atom { text: self.text[expr.span.range()].to_owned(), span: expr.span, quoted: false },
         };
         columns.iter().map(atom).collect()
@@ -177,11 +177,11 @@ impl Reader<'_> {
 
     /// Whether `name=` comes next.
     pub(super) fn at_arg(&self) -> bool {
-        self.is_arg(&self.peek(Shape::Name))
+        self.is_arg(&self.peek(WordShape::Name))
     }
 
-    fn is_arg(&self, name: &Token) -> bool {
-        let equals = crate::lexer::token(self.text, name.span.end, Shape::Name);
-        name.kind == Kind::Word && equals.kind == Kind::Compare(Compare::Eq)
+    fn is_arg(&self, name: &QueryToken) -> bool {
+        let equals = crate::lexer::token(self.text, name.span.end, WordShape::Name);
+        name.kind == TokenKind::Word && equals.kind == TokenKind::Compare(ComparisonOperator::Eq)
     }
 }

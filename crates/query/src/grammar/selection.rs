@@ -5,19 +5,19 @@
 //! keys      = expr [ASC | DESC] {, expr [ASC | DESC]}
 //! ```
 
-use plan::Direction;
+use plan::SortDirection;
 
-use super::expr::Within;
-use super::{HAVING, Reader};
-use crate::ast::{Atom, Expr, Processor, Query};
-use crate::lexer::{self, Kind, Shape, Token};
-use crate::{Diagnostic, Span};
+use super::expr::ExprContext;
+use super::{HAVING, QueryReader};
+use crate::ast::{Atom, ParsedQuery, ProcessorClause, QueryExpr};
+use crate::lexer::{self, QueryToken, TokenKind, WordShape};
+use crate::{Diagnostic, TextSpan};
 
-impl Reader<'_> {
+impl QueryReader<'_> {
     /// Parses HAVING, ORDER BY, and LIMIT n ROWS of the processor just read.
-    pub(super) fn selection(&mut self, processor: &mut Processor) {
+    pub(super) fn selection(&mut self, processor: &mut ProcessorClause) {
         loop {
-            let token = self.peek(Shape::Value);
+            let token = self.peek(WordShape::Value);
             let clause = match self.clause_of(&token) {
                 Some(clause @ (HAVING | "ORDER")) => clause,
                 Some("LIMIT") if self.limits_rows(&token) => "LIMIT n ROWS",
@@ -47,7 +47,7 @@ impl Reader<'_> {
 
     /// Handles HAVING without a processor.
     pub(super) fn having_without_processor(&mut self) {
-        let place = Span::new(self.at - HAVING.len(), self.at);
+        let place = TextSpan::new(self.at - HAVING.len(), self.at);
         let error = Diagnostic::new(place, "HAVING belongs after a processor, whose rows it filters");
         self.report(
             error.hint("as in PROCESS (group-count) HAVING count > 10; tuples are filtered by WHERE"),
@@ -56,7 +56,7 @@ impl Reader<'_> {
     }
 
     /// Parses LIMIT; a row limit belongs to the preceding processor, if any.
-    pub(super) fn limits_behind(&mut self, query: &mut Query) {
+    pub(super) fn limits_behind(&mut self, query: &mut ParsedQuery) {
         self.limits(query);
         if let (Some(processor), false) = (query.processors.last_mut(), query.rows.is_empty()) {
             processor.rows_max = query.rows.pop();
@@ -64,19 +64,21 @@ impl Reader<'_> {
     }
 
     /// Handles a word after a processor that is similar to a clause but not to a block.
-    fn misspelt(&mut self, token: &Token) -> Option<&'static str> {
+    fn misspelt(&mut self, token: &QueryToken) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
-        let meant = crate::nearest::nearest(word, [HAVING, "ORDER"]).filter(|_| token.kind == Kind::Word)?;
+        let meant =
+            crate::nearest::nearest(word, [HAVING, "ORDER"]).filter(|_| token.kind == TokenKind::Word)?;
         let error = Diagnostic::new(token.span, format!("{} is not a clause", crate::error::quoted(word)));
         self.report(error.hint(format!("did you mean `{meant}`?")));
         Some(meant)
     }
 
     /// Parses the condition of HAVING.
-    fn having(&mut self) -> Option<Expr> {
-        let condition = self.expr(Within::Condition);
-        let next = self.peek(Shape::Value);
-        let ended = self.begins_clause(&next) || matches!(next.kind, Kind::End | Kind::Mark(',' | '(' | ';'));
+    fn having(&mut self) -> Option<QueryExpr> {
+        let condition = self.expr(ExprContext::Condition);
+        let next = self.peek(WordShape::Value);
+        let ended = self.begins_clause(&next)
+            || matches!(next.kind, TokenKind::End | TokenKind::Mark(',' | '(' | ';'));
         if condition.is_some() && !ended {
             self.unexpected("`and`, `or`, another processor or a clause");
         }
@@ -87,7 +89,7 @@ impl Reader<'_> {
     }
 
     /// Parses the keys of ORDER BY. A comma before a parenthesis ends the keys: another processor follows.
-    fn keys(&mut self) -> Vec<(Expr, Direction)> {
+    fn keys(&mut self) -> Vec<(QueryExpr, SortDirection)> {
         if self.eat_word("by").is_none() {
             self.unexpected("`BY`");
         }
@@ -96,7 +98,7 @@ impl Reader<'_> {
             keys.extend(self.order_key());
             let before = self.at;
             let goes_on = self.eat(',').is_some() && !self.at_end_of_list();
-            if !goes_on || self.peek(Shape::Name).kind == Kind::Mark('(') {
+            if !goes_on || self.peek(WordShape::Name).kind == TokenKind::Mark('(') {
                 self.at = before;
                 return keys;
             }
@@ -104,22 +106,22 @@ impl Reader<'_> {
     }
 
     /// Whether LIMIT, at `limit`, has only a row limit.
-    fn limits_rows(&self, limit: &Token) -> bool {
-        let next = |at: usize| lexer::token(self.text, at, Shape::Value);
+    fn limits_rows(&self, limit: &QueryToken) -> bool {
+        let next = |at: usize| lexer::token(self.text, at, WordShape::Value);
         let number = next(limit.span.end);
         let unit = next(number.span.end);
         let word = &self.text[unit.span.range()];
         let is_unit = ["rows", "row"].iter().any(|name| word.eq_ignore_ascii_case(name));
         let after = next(unit.span.end);
         let another = &self.text[next(after.span.end).span.range()];
-        let goes_on = after.kind == Kind::Mark(',') && another.starts_with(|c: char| c.is_ascii_digit());
-        number.kind == Kind::Word && is_unit && !goes_on
+        let goes_on = after.kind == TokenKind::Mark(',') && another.starts_with(|c: char| c.is_ascii_digit());
+        number.kind == TokenKind::Word && is_unit && !goes_on
     }
 
     /// `n ROWS`.
     fn rows(&mut self) -> Option<Atom> {
-        let number = self.atom(Shape::Value);
-        self.at = self.peek(Shape::Value).span.end;
+        let number = self.atom(WordShape::Value);
+        self.at = self.peek(WordShape::Value).span.end;
         number
     }
 }

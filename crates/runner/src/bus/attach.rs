@@ -1,10 +1,10 @@
 //! Attaches untrusted cells to the engine.
 
 use arrow_array::RecordBatch;
-use stream::{Engine, Malformed};
+use stream::{Engine, MalformedPartial};
 
 /// Attaches the cells of a pipeline, and returns an error for each cell with impossible values.
-pub fn attach(engine: &mut Engine, pipeline: usize, cells: &RecordBatch) -> Vec<Malformed> {
+pub fn attach(engine: &mut Engine, pipeline: usize, cells: &RecordBatch) -> Vec<MalformedPartial> {
     let rows = cells.num_rows();
     match engine.partial_of_cells(pipeline, cells) {
         Ok(partial) => {

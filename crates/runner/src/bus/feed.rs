@@ -8,22 +8,22 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ::bus::progress::Teller;
-use ::bus::{Error, Next, Part, Reader};
-use monitor::Step;
-use plan::Bounds;
-use stream::{Engine, TakeOutput};
+use ::bus::progress::ProgressReporter;
+use ::bus::{BusError, NextRecord, PartitionRange, PartitionReader};
+use monitor::MonitorProgress;
+use plan::TimeBounds;
+use stream::{Engine, OutputConsumer};
 
 use super::attach::attach;
-use super::contact::Contact;
-use super::growing::Growing;
-use super::in_order::InOrder;
-use super::lane::{Lane, Records, State, told, within};
-use super::late::LateMarks;
-use super::marks::Marks;
-use super::problems::Problems;
-use crate::feed::Feed;
-use crate::summary::{Fed, InputError, Published};
+use super::broker_contact::BrokerContact;
+use super::growing_topics::GrowingTopics;
+use super::lane::{BusLane, BusLaneState, TopicRecords, told, within};
+use super::late_marks::LateMarks;
+use super::limit_marks::LimitMarks;
+use super::record_problems::RecordProblems;
+use super::tuple_orderer::TupleOrderer;
+use crate::feed::TupleFeed;
+use crate::summary::{FedInput, InputError, PublishedInput};
 
 /// Maximum wait before other work is checked.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// End of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum TopicReach {
     /// The end of the existing records.
     Past,
     /// Live records, until event time reaches this point, if given.
@@ -46,34 +46,41 @@ pub enum Reach {
 /// See the module documentation.
 pub struct BusFeed {
     engine: Engine,
-    reader: Reader,
-    lanes: Vec<Lane>,
-    reach: Reach,
-    counts: Published,
-    problems: Problems,
+    reader: PartitionReader,
+    lanes: Vec<BusLane>,
+    reach: TopicReach,
+    counts: PublishedInput,
+    problems: RecordProblems,
     /// Tuples that wait for older ones of other lanes, if tuples are the result.
-    in_order: Option<InOrder>,
-    contact: Contact,
+    in_order: Option<TupleOrderer>,
+    contact: BrokerContact,
     late: LateMarks,
     /// Limits of publishers.
-    marks: Option<Marks>,
+    marks: Option<LimitMarks>,
     /// Columns unknown to publishers of earlier versions, as last reported.
     lacking: String,
     notes: Vec<String>,
     /// Period of panes: only cells of panes that start in it are used.
-    bounds: Bounds,
+    bounds: TimeBounds,
     /// Reports progress to publishers.
-    progress: Option<Teller>,
+    progress: Option<ProgressReporter>,
     /// Finds new partitions.
-    growing: Option<Growing>,
+    growing: Option<GrowingTopics>,
 }
 
 impl BusFeed {
     /// Feeds `engine` with the records of `reader`; `held_max`: maximum bytes of tuples that wait for older ones.
     #[must_use]
-    pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds, held_max: usize) -> BusFeed {
-        let (counts, problems, contact) = (Published::default(), Problems::default(), Contact::new());
-        let in_order = engine.gives_tuples().then(|| InOrder::new(held_max));
+    pub fn new(
+        engine: Engine,
+        reader: PartitionReader,
+        reach: TopicReach,
+        bounds: TimeBounds,
+        held_max: usize,
+    ) -> BusFeed {
+        let (counts, problems, contact) =
+            (PublishedInput::default(), RecordProblems::default(), BrokerContact::new());
+        let in_order = engine.gives_tuples().then(|| TupleOrderer::new(held_max));
         BusFeed {
             engine,
             reader,
@@ -96,32 +103,45 @@ impl BusFeed {
     /// Adds a partition; `is_live`: it has an active publisher.
     ///
     /// # Errors
-    /// Those of [`Reader::add`].
-    pub fn add(&mut self, part: Part, records: Records, is_live: bool) -> Result<(), Error> {
+    /// Those of [`PartitionReader::add`].
+    pub fn add(
+        &mut self,
+        part: PartitionRange,
+        records: TopicRecords,
+        is_live: bool,
+    ) -> Result<(), BusError> {
         let place = format!("topic {}, partition {}", part.topic, part.partition);
         let part = self.reader.add(part)?;
         let heard = is_live.then(Instant::now);
         let read = Instant::now();
-        self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, read, state: State::Behind });
+        self.lanes.push(BusLane {
+            part,
+            place,
+            records,
+            promise: i64::MIN,
+            heard,
+            read,
+            state: BusLaneState::Behind,
+        });
         Ok(())
     }
 
     /// Enables progress reports to publishers.
-    pub fn tell(&mut self, progress: Teller) {
+    pub fn tell(&mut self, progress: ProgressReporter) {
         self.progress = Some(progress);
     }
 
     /// Marks the rows that limits of publishers may have changed.
-    pub fn mark(&mut self, marks: Marks) {
+    pub fn mark(&mut self, marks: LimitMarks) {
         self.marks = Some(marks);
     }
 
     /// Also reads partitions that its topics get from now on.
-    pub fn grow(&mut self, growing: Growing) {
+    pub fn grow(&mut self, growing: GrowingTopics) {
         self.growing = Some(growing);
     }
 
-    fn add_new(&mut self, found: Vec<(Part, Records)>) -> Result<(), Error> {
+    fn add_new(&mut self, found: Vec<(PartitionRange, TopicRecords)>) -> Result<(), BusError> {
         found.into_iter().try_for_each(|(part, records)| self.add(part, records, true))
     }
 
@@ -140,12 +160,17 @@ impl BusFeed {
     }
 
     /// Reads records of a lane; returns whether there were any. Waits briefly for the first of expected records.
-    fn take(&mut self, number: usize, wait: Duration, out: &mut dyn TakeOutput) -> Result<bool, Error> {
+    fn take(
+        &mut self,
+        number: usize,
+        wait: Duration,
+        out: &mut dyn OutputConsumer,
+    ) -> Result<bool, BusError> {
         let lane = &mut self.lanes[number];
         let mut taken = 0;
         while taken < RECORDS {
             match self.reader.next(lane.part, if taken == 0 { wait } else { Duration::ZERO })? {
-                Next::Record(record) => {
+                NextRecord::Record(record) => {
                     taken += 1;
                     self.counts.records += 1;
                     self.counts.bytes += record.payload().len() as u64;
@@ -155,13 +180,13 @@ impl BusFeed {
                         self.problems.note(place, why);
                     }
                 }
-                Next::Nothing => break,
-                Next::CaughtUp => {
-                    lane.state = State::Going;
+                NextRecord::Nothing => break,
+                NextRecord::CaughtUp => {
+                    lane.state = BusLaneState::Going;
                     break;
                 }
-                Next::Over => {
-                    lane.state = State::Over;
+                NextRecord::Over => {
+                    lane.state = BusLaneState::Over;
                     break;
                 }
             }
@@ -170,17 +195,17 @@ impl BusFeed {
             (lane.heard, lane.read) = (Some(Instant::now()), Instant::now());
             self.feed(number, out);
         }
-        if self.lanes[number].read.elapsed() > CATCHING_UP && self.reach != Reach::Past {
-            self.lanes[number].state = State::Going;
+        if self.lanes[number].read.elapsed() > CATCHING_UP && self.reach != TopicReach::Past {
+            self.lanes[number].state = BusLaneState::Going;
         }
         Ok(taken > 0)
     }
 
     /// Feeds the engine with the records read from a lane.
-    fn feed(&mut self, number: usize, out: &mut dyn TakeOutput) {
+    fn feed(&mut self, number: usize, out: &mut dyn OutputConsumer) {
         let lane = &mut self.lanes[number];
         let promise = match &mut lane.records {
-            Records::Tuples(input, decoder) => {
+            TopicRecords::Tuples(input, decoder) => {
                 let tuples = decoder.finish();
                 let lacking = decoder.lacking().collect::<Vec<_>>().join(", ");
                 if self.lacking.len() < lacking.len() {
@@ -199,7 +224,7 @@ impl BusFeed {
                 }
                 tuples.promise
             }
-            Records::Cells(pipelines, decoder) => {
+            TopicRecords::Cells(pipelines, decoder) => {
                 let all = decoder.finish();
                 let cells = within(&all, self.bounds);
                 self.counts.rows += told(&cells, "pane").count() as u64;
@@ -220,11 +245,11 @@ impl BusFeed {
     }
 
     /// Advances event time to that of the slowest lane waited for; returns whether the end is reached.
-    fn advance(&mut self, out: &mut dyn TakeOutput) -> bool {
-        let is_past = self.reach == Reach::Past;
-        let waited = |lane: &&Lane| {
+    fn advance(&mut self, out: &mut dyn OutputConsumer) -> bool {
+        let is_past = self.reach == TopicReach::Past;
+        let waited = |lane: &&BusLane| {
             let is_alive = lane.heard.is_some_and(|heard| heard.elapsed() < SILENCE);
-            lane.state == State::Behind || (lane.state == State::Going && (is_past || is_alive))
+            lane.state == BusLaneState::Behind || (lane.state == BusLaneState::Going && (is_past || is_alive))
         };
         let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
         for lane in self.lanes.iter().filter(waited) {
@@ -255,8 +280,8 @@ impl BusFeed {
         };
         match self.reach {
             // Without active lanes the clock decides.
-            Reach::Live(Some(until_ns)) if least.is_empty() => is_silent_beyond(until_ns),
-            Reach::Live(Some(until_ns)) => {
+            TopicReach::Live(Some(until_ns)) if least.is_empty() => is_silent_beyond(until_ns),
+            TopicReach::Live(Some(until_ns)) => {
                 least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
             }
             _ => false,
@@ -267,18 +292,18 @@ impl BusFeed {
         self.marks.iter_mut().for_each(|marks| marks.mark(&mut self.engine, &self.late, last));
     }
 
-    fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
+    fn step(&mut self, out: &mut dyn OutputConsumer) -> Result<MonitorProgress, BusError> {
         self.tell_progress();
         if let Some(growing) = self.growing.as_mut().filter(|growing| growing.is_due()) {
             // Without brokers there are no records, either.
             let found = growing.more(&self.engine).unwrap_or_default();
             self.add_new(found)?;
         }
-        let is_past = self.reach == Reach::Past;
-        let first = |lane: &(usize, &Lane)| match lane.1.state {
-            State::Behind => true,
-            State::Going => is_past,
-            State::Over => false,
+        let is_past = self.reach == TopicReach::Past;
+        let first = |lane: &(usize, &BusLane)| match lane.1.state {
+            BusLaneState::Behind => true,
+            BusLaneState::Going => is_past,
+            BusLaneState::Over => false,
         };
         let behind = self.lanes.iter().enumerate().filter(first).min_by_key(|(_, lane)| lane.promise);
         match (behind, self.reach) {
@@ -288,8 +313,8 @@ impl BusFeed {
                 // Live readers wait without limit.
                 false => drop(self.contact.miss(&self.reader)),
             },
-            (None, Reach::Past) => return Ok(Step::Done),
-            (None, Reach::Live(_)) => {
+            (None, TopicReach::Past) => return Ok(MonitorProgress::Done),
+            (None, TopicReach::Live(_)) => {
                 let mut is_heard = false;
                 for number in 0..self.lanes.len() {
                     is_heard |= self.take(number, Duration::ZERO, out)?;
@@ -303,7 +328,7 @@ impl BusFeed {
                 }
             }
         }
-        Ok(if self.advance(out) { Step::Done } else { Step::Going })
+        Ok(if self.advance(out) { MonitorProgress::Done } else { MonitorProgress::Going })
     }
 }
 
@@ -314,19 +339,19 @@ fn is_silent_beyond(ns: i64) -> bool {
     now >= until
 }
 
-impl Feed for BusFeed {
-    fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
+impl TupleFeed for BusFeed {
+    fn next(&mut self, out: &mut dyn OutputConsumer) -> MonitorProgress {
         let step = self.step(out).unwrap_or_else(|error| {
             self.problems.end("Kafka", error);
-            Step::Done
+            MonitorProgress::Done
         });
-        if step == Step::Done {
+        if step == MonitorProgress::Done {
             self.finish(out);
         }
         step
     }
 
-    fn finish(&mut self, out: &mut dyn TakeOutput) {
+    fn finish(&mut self, out: &mut dyn OutputConsumer) {
         if let (Some(error), true) = (self.contact.away(), self.problems.is_empty()) {
             self.problems.end("Kafka", error);
         }
@@ -351,7 +376,7 @@ impl Feed for BusFeed {
             self.reader.of_the_rest()
         });
         self.reader = rest.map_err(|why| why.to_string())?;
-        (self.reach, self.growing) = (Reach::Past, None);
+        (self.reach, self.growing) = (TopicReach::Past, None);
         Ok(())
     }
 
@@ -360,16 +385,16 @@ impl Feed for BusFeed {
     }
 
     fn is_endless(&self) -> bool {
-        self.reach != Reach::Past
+        self.reach != TopicReach::Past
     }
 
     fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    fn fed(&self) -> Fed {
-        let hurried = self.in_order.as_ref().map_or(0, InOrder::hurried);
-        Fed::Published(Published { hurried, ..self.counts })
+    fn fed(&self) -> FedInput {
+        let hurried = self.in_order.as_ref().map_or(0, TupleOrderer::hurried);
+        FedInput::Published(PublishedInput { hurried, ..self.counts })
     }
 
     fn notes(&mut self) -> Vec<String> {

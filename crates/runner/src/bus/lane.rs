@@ -7,36 +7,36 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
-use avro::Malformed;
-use plan::Bounds;
+use avro::MalformedDatum;
+use plan::TimeBounds;
 
 /// Decoder of a topic's records.
-pub enum Records {
+pub enum TopicRecords {
     /// Tuples of this input.
-    Tuples(usize, Box<tuples::Decoder>),
+    Tuples(usize, Box<tuples::TupleDecoder>),
     /// Cells of these pipelines, which have the same measures.
-    Cells(Vec<usize>, Box<avro::Decoder>),
+    Cells(Vec<usize>, Box<avro::AvroDecoder>),
 }
 
 /// State of a partition.
-pub struct Lane {
+pub struct BusLane {
     /// Number in the reader.
     pub part: usize,
     /// Name for messages.
     pub place: String,
-    pub records: Records,
+    pub records: TopicRecords,
     /// Last promise: a watermark for tuples, the value of `Engine::promise_ms` for cells.
     pub promise: i64,
     /// Time of the last record, or of the start of waiting.
     pub heard: Option<Instant>,
     /// Time of the last record, or of the first read.
     pub read: Instant,
-    pub state: State,
+    pub state: BusLaneState,
 }
 
 /// Position of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BusLaneState {
     /// More records from before the start of reading remain.
     Behind,
     /// All new records are live.
@@ -44,27 +44,27 @@ pub enum State {
     Over,
 }
 
-impl Records {
+impl TopicRecords {
     /// Decodes a record.
-    pub fn push(&mut self, record: &[u8]) -> Result<(), Malformed> {
+    pub fn push(&mut self, record: &[u8]) -> Result<(), MalformedDatum> {
         match self {
-            Records::Tuples(_, decoder) => decoder.push(record),
-            Records::Cells(_, decoder) => decoder.push(record),
+            TopicRecords::Tuples(_, decoder) => decoder.push(record),
+            TopicRecords::Cells(_, decoder) => decoder.push(record),
         }
     }
 
     /// Pipelines whose event time they advance; `None`: that of all.
     pub fn pipelines(&self) -> Vec<Option<usize>> {
         match self {
-            Records::Tuples(..) => vec![None],
-            Records::Cells(pipelines, _) => pipelines.iter().map(|pipeline| Some(*pipeline)).collect(),
+            TopicRecords::Tuples(..) => vec![None],
+            TopicRecords::Cells(pipelines, _) => pipelines.iter().map(|pipeline| Some(*pipeline)).collect(),
         }
     }
 }
 
 /// Cells of panes that start within `bounds`.
-pub fn within(cells: &RecordBatch, bounds: Bounds) -> RecordBatch {
-    if bounds == Bounds::default() {
+pub fn within(cells: &RecordBatch, bounds: TimeBounds) -> RecordBatch {
+    if bounds == TimeBounds::default() {
         return cells.clone();
     }
     let times = cells["et_ms"].as_primitive::<Int64Type>();

@@ -6,22 +6,22 @@ mod topic;
 
 use std::time::{Duration, Instant};
 
-use ::bus::{self, Error, Kafka, Next, Part, Reader};
-use monitor::Step;
-use plan::{Bounds, Dataflow};
-use stream::cells::Origin;
-use stream::{Engine, Output, TakeOutput, in_time_order};
+use ::bus::{self, BusError, Kafka, NextRecord, PartitionRange, PartitionReader};
+use monitor::MonitorProgress;
+use plan::{Dataflow, TimeBounds};
+use stream::cells::CellOrigin;
+use stream::{Engine, EngineOutput, OutputConsumer, in_time_order};
 use tuple::Batch;
 
-use super::Reach;
+use super::TopicReach;
 use super::attach::attach;
-use super::contact::Contact;
-use super::late::LateMarks;
-use super::marks::Marks;
-use super::problems::Problems;
-use crate::feed::Feed;
-use crate::summary::{Fed, InputError, Published};
-use topic::{Holds, Topic};
+use super::broker_contact::BrokerContact;
+use super::late_marks::LateMarks;
+use super::limit_marks::LimitMarks;
+use super::record_problems::RecordProblems;
+use crate::feed::TupleFeed;
+use crate::summary::{FedInput, InputError, PublishedInput};
+use topic::{MergedContent, MergedTopic};
 
 /// Maximum wait before other work is checked.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -30,9 +30,9 @@ const PREFETCH_BYTES: usize = 16 << 20;
 /// Maximum records per turn.
 const RECORDS: usize = 4096;
 /// Job of the other engine.
-pub trait Merging {
+pub trait ExternalMerge {
     /// Its state.
-    fn look(&mut self) -> Work;
+    fn look(&mut self) -> MergeJobStatus;
 
     /// Requests its remaining output and its end.
     fn drain(&mut self);
@@ -49,27 +49,27 @@ pub trait Merging {
 
 /// Output of a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Merges<'a> {
+pub struct MergeInput<'a> {
     /// Its input.
-    pub origin: Origin,
+    pub origin: CellOrigin,
     /// Topics of the output: one per pipeline, or one of tuples.
     pub topics: &'a [String],
 }
 
 /// Range of a job's output to read.
 #[derive(Clone, Copy, Debug)]
-pub struct Until {
+pub struct MergeScope {
     /// End of reading.
-    pub reach: Reach,
+    pub reach: TopicReach,
     /// Period of panes: only cells of panes that start in it are used.
-    pub bounds: Bounds,
+    pub bounds: TimeBounds,
     /// Deadline, if it does not end by itself.
     pub time: Option<Instant>,
 }
 
 /// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum MergeJobStatus {
     /// Running.
     Going,
     /// Complete.
@@ -81,22 +81,22 @@ pub enum Work {
 /// See the module documentation.
 pub struct MergedFeed {
     engine: Engine,
-    reader: Reader,
-    topics: Vec<Topic>,
-    job: Box<dyn Merging>,
-    state: State,
-    until: Until,
+    reader: PartitionReader,
+    topics: Vec<MergedTopic>,
+    job: Box<dyn ExternalMerge>,
+    state: MergedFeedState,
+    until: MergeScope,
     /// Maximum bytes that wait for the rest of their panes.
     waiting_max: usize,
-    counts: Published,
-    problems: Problems,
-    contact: Contact,
+    counts: PublishedInput,
+    problems: RecordProblems,
+    contact: BrokerContact,
     late: LateMarks,
-    marks: Marks,
+    marks: LimitMarks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MergedFeedState {
     Going,
     /// Publishing has ended; the job ends after reading everything.
     Published,
@@ -108,7 +108,7 @@ impl MergedFeed {
     /// Completes the output of `job` with `engine`, which runs `dataflow`.
     ///
     /// # Errors
-    /// Those of [`Reader::new`] and [`Reader::add`].
+    /// Those of [`PartitionReader::new`] and [`PartitionReader::add`].
     ///
     /// # Panics
     /// Never: types of cells and tuples have an encoding.
@@ -116,44 +116,51 @@ impl MergedFeed {
         dataflow: &Dataflow,
         engine: Engine,
         kafka: &Kafka,
-        merges: Merges<'_>,
-        job: Box<dyn Merging>,
-        (until, marks): (Until, Marks),
+        merges: MergeInput<'_>,
+        job: Box<dyn ExternalMerge>,
+        (until, marks): (MergeScope, LimitMarks),
         waiting_max: usize,
-    ) -> Result<MergedFeed, Error> {
-        let (mut read, mut reader) = (Vec::new(), Reader::new(kafka, PREFETCH_BYTES)?);
+    ) -> Result<MergedFeed, BusError> {
+        let (mut read, mut reader) = (Vec::new(), PartitionReader::new(kafka, PREFETCH_BYTES)?);
         for (pipeline, name) in merges.topics.iter().enumerate() {
-            let part = Part { topic: name.clone(), partition: 0, from: 0, until: bus::Until::Forever };
+            let part = PartitionRange {
+                topic: name.clone(),
+                partition: 0,
+                from: 0,
+                until: bus::PartitionEnd::Forever,
+            };
             let part = reader.add(part)?;
             read.push(match engine.gives_tuples() {
-                true => Topic::of_tuples(dataflow, &engine, name, part),
-                false => Topic::of_cells(engine.cell_table(pipeline), merges.origin, pipeline, name, part),
+                true => MergedTopic::of_tuples(dataflow, &engine, name, part),
+                false => {
+                    MergedTopic::of_cells(engine.cell_table(pipeline), merges.origin, pipeline, name, part)
+                }
             });
         }
-        let (counts, problems) = (Published::default(), Problems::default());
+        let (counts, problems) = (PublishedInput::default(), RecordProblems::default());
         Ok(MergedFeed {
             engine,
             reader,
             topics: read,
             job,
-            state: State::Going,
+            state: MergedFeedState::Going,
             until,
             waiting_max,
             counts,
             problems,
-            contact: Contact::new(),
+            contact: BrokerContact::new(),
             late: LateMarks::new(),
             marks,
         })
     }
 
     /// Reads the available records of a topic; returns whether there were any.
-    fn take(&mut self, number: usize) -> Result<bool, Error> {
+    fn take(&mut self, number: usize) -> Result<bool, BusError> {
         let topic = &mut self.topics[number];
         let mut taken = 0;
         while taken < RECORDS {
             match self.reader.next(topic.part, Duration::ZERO)? {
-                Next::Record(record) => {
+                NextRecord::Record(record) => {
                     taken += 1;
                     self.counts.records += 1;
                     self.counts.bytes += record.payload().len() as u64;
@@ -162,8 +169,8 @@ impl MergedFeed {
                         self.problems.note(format!("topic {}, offset {}", topic.name, record.offset()), why);
                     }
                 }
-                Next::Nothing | Next::CaughtUp => break,
-                Next::Over => {
+                NextRecord::Nothing | NextRecord::CaughtUp => break,
+                NextRecord::Over => {
                     topic.is_over = true;
                     break;
                 }
@@ -177,13 +184,13 @@ impl MergedFeed {
     }
 
     /// Emits the complete panes.
-    fn finish_panes(&mut self, number: usize, out: &mut dyn TakeOutput) {
+    fn finish_panes(&mut self, number: usize, out: &mut dyn OutputConsumer) {
         let topic = &mut self.topics[number];
         while let Some((et_ms, rows)) = topic.next_whole() {
             let end_ms = et_ms.saturating_add(topic.pane_ms);
             self.late.come_to(end_ms.saturating_mul(1_000_000));
             match &topic.holds {
-                Holds::Cells(pipeline) => {
+                MergedContent::Cells(pipeline) => {
                     let is_wanted = self.until.bounds.contains(et_ms.saturating_mul(1_000_000));
                     for rows in rows.iter().filter(|_| is_wanted) {
                         let refused = attach(&mut self.engine, *pipeline, rows);
@@ -195,32 +202,32 @@ impl MergedFeed {
                     self.engine.make_room(out);
                     self.engine.keep_promise(*pipeline, end_ms - 1, out);
                 }
-                Holds::Tuples(schema, fields) => {
+                MergedContent::Tuples(schema, fields) => {
                     let tuples: Vec<Batch> =
                         rows.iter().map(|rows| topic::tuples(rows, schema, fields)).collect();
                     self.counts.rows += tuples.iter().map(Batch::rows).sum::<usize>() as u64;
                     let watermark_ns = end_ms.saturating_mul(1_000_000);
-                    let mut give = |batch| out.take(Output { pipeline: None, batch, watermark_ns });
+                    let mut give = |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns });
                     in_time_order(tuples, &mut give);
                 }
             }
         }
     }
 
-    fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
-        if self.state != State::Last {
-            let is_read = self.state == State::Published && self.job.has_read_all();
+    fn step(&mut self, out: &mut dyn OutputConsumer) -> Result<MonitorProgress, BusError> {
+        if self.state != MergedFeedState::Last {
+            let is_read = self.state == MergedFeedState::Published && self.job.has_read_all();
             if is_read || self.until.time.is_some_and(|time| Instant::now() >= time) {
-                (self.until.time, self.state) = (None, State::Going);
+                (self.until.time, self.state) = (None, MergedFeedState::Going);
                 self.job.drain();
             }
             match self.job.look() {
-                Work::Going => {}
+                MergeJobStatus::Going => {}
                 // Its output is in the topics now.
-                Work::Done => self.read_to_the_end()?,
-                Work::Failed(why) => {
+                MergeJobStatus::Done => self.read_to_the_end()?,
+                MergeJobStatus::Failed(why) => {
                     self.problems.end("Flink", why);
-                    return Ok(Step::Done);
+                    return Ok(MonitorProgress::Done);
                 }
             }
         }
@@ -237,50 +244,50 @@ impl MergedFeed {
             let why =
                 format!("more than {} bytes wait for the rest of their panes ({flag})", self.waiting_max);
             self.problems.end("Flink", why);
-            return Ok(Step::Done);
+            return Ok(MonitorProgress::Done);
         }
         if is_heard {
             self.contact.heard();
         } else {
             if self.topics.iter().all(|topic| topic.is_over) {
-                return Ok(Step::Done);
+                return Ok(MonitorProgress::Done);
             }
             match (self.contact.miss(&self.reader), self.state) {
-                (Err(error), State::Last) => return Err(error),
+                (Err(error), MergedFeedState::Last) => return Err(error),
                 // The job continues as soon as it can.
                 _ => self.reader.wait(PATIENCE),
             }
         }
-        Ok(Step::Going)
+        Ok(MonitorProgress::Going)
     }
 }
 
 impl MergedFeed {
     /// The job has ended: reads its output to the end.
-    fn read_to_the_end(&mut self) -> Result<(), Error> {
-        (self.reader, self.state) = (self.reader.of_the_rest()?, State::Last);
+    fn read_to_the_end(&mut self) -> Result<(), BusError> {
+        (self.reader, self.state) = (self.reader.of_the_rest()?, MergedFeedState::Last);
         Ok(())
     }
 }
 
-impl Feed for MergedFeed {
-    fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
+impl TupleFeed for MergedFeed {
+    fn next(&mut self, out: &mut dyn OutputConsumer) -> MonitorProgress {
         let step = self.step(out).unwrap_or_else(|error| {
             self.problems.end("Kafka", error);
-            Step::Done
+            MonitorProgress::Done
         });
-        if step == Step::Done {
+        if step == MonitorProgress::Done {
             self.close(out);
         }
         step
     }
 
     /// Ends the job and reads its remaining output.
-    fn finish(&mut self, out: &mut dyn TakeOutput) {
-        if self.state != State::Last {
+    fn finish(&mut self, out: &mut dyn OutputConsumer) {
+        if self.state != MergedFeedState::Last {
             self.job.drain();
         }
-        while self.next(out) == Step::Going {}
+        while self.next(out) == MonitorProgress::Going {}
     }
 
     fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
@@ -288,8 +295,8 @@ impl Feed for MergedFeed {
     }
 
     fn come_to_the_end(&mut self) -> Result<(), String> {
-        if self.state == State::Going {
-            self.state = State::Published;
+        if self.state == MergedFeedState::Going {
+            self.state = MergedFeedState::Published;
         }
         Ok(())
     }
@@ -299,15 +306,15 @@ impl Feed for MergedFeed {
     }
 
     fn is_endless(&self) -> bool {
-        self.until.reach != Reach::Past
+        self.until.reach != TopicReach::Past
     }
 
     fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    fn fed(&self) -> Fed {
-        Fed::Published(Published { late: self.job.late(), ..self.counts })
+    fn fed(&self) -> FedInput {
+        FedInput::Published(PublishedInput { late: self.job.late(), ..self.counts })
     }
 
     fn notes(&mut self) -> Vec<String> {
@@ -322,8 +329,8 @@ impl Feed for MergedFeed {
 }
 
 impl MergedFeed {
-    fn close(&mut self, out: &mut dyn TakeOutput) {
-        let missing: usize = self.topics.iter().map(Topic::missing).sum();
+    fn close(&mut self, out: &mut dyn OutputConsumer) {
+        let missing: usize = self.topics.iter().map(MergedTopic::missing).sum();
         if missing > 0 && self.problems.is_empty() {
             self.problems
                 .end("Flink", format!("{missing} panes did not come as a whole; the result lacks them"));

@@ -1,7 +1,7 @@
 //! Names of topics.
 
-use plan::{Dataflow, MonitorSpec, Sample};
-use stream::Config;
+use plan::{Dataflow, MonitorSpec, SampleMode};
+use stream::EngineConfig;
 
 use tuple::Schema;
 
@@ -10,12 +10,12 @@ pub const SAMPLE_SEED: u64 = 0;
 
 /// Engine configuration for published data, so that publishers and readers assign flows to replicates alike.
 #[must_use]
-pub fn configured(config: &Config, monitor: &MonitorSpec) -> Config {
+pub fn configured(config: &EngineConfig, monitor: &MonitorSpec) -> EngineConfig {
     let sample = match monitor.sample {
-        Sample::Fraction(share) => share,
-        Sample::All | Sample::Auto => 1.0,
+        SampleMode::Fraction(share) => share,
+        SampleMode::All | SampleMode::Auto => 1.0,
     };
-    Config { sample, sample_seed: SAMPLE_SEED, ..config.clone() }
+    EngineConfig { sample, sample_seed: SAMPLE_SEED, ..config.clone() }
 }
 
 /// Settings of created topics: a pane in one record may exceed the brokers' default limit.
@@ -33,7 +33,7 @@ pub fn tuples(schema: &Schema) -> String {
 /// Topic of a pipeline's cells; shared by all queries with the same measures of the same packets.
 #[must_use]
 pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize) -> String {
-    let config = &configured(&Config::default(), monitor);
+    let config = &configured(&EngineConfig::default(), monitor);
     let beside = format!("{:?} {:?} {:?}", monitor.clients, monitor.servers, monitor.sample);
     format!(
         "netalytics.cells.v1.{}",

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use flow::CloseReason;
-use monitor::Accounting;
-use wire::Undecodable;
+use monitor::PacketAccounting;
+use wire::DecodeError;
 
 /// Counts by name, in the order of printing.
 pub type Counts = Vec<(&'static str, u64)>;
 
-pub fn filtered(a: &Accounting) -> Counts {
-    let monitor::accounting::Filtered { address, direction, tap, early } = a.filtered;
+pub fn filtered(a: &PacketAccounting) -> Counts {
+    let monitor::accounting::FilterCounts { address, direction, tap, early } = a.filtered;
     vec![("address", address), ("direction", direction), ("tap", tap), ("early", early)]
 }
 
@@ -19,8 +19,9 @@ pub fn tap_counts(taps: &stream::TapCounts) -> Counts {
     vec![("joined", joined), ("client_only", client_only), ("server_only", server_only), ("unkept", unkept)]
 }
 
-pub fn fragments(a: &Accounting) -> Counts {
-    let monitor::fragments::Counters { reassembled, incomplete, evicted, overlaps, malformed } = a.fragments;
+pub fn fragments(a: &PacketAccounting) -> Counts {
+    let monitor::fragments::FragmentCounters { reassembled, incomplete, evicted, overlaps, malformed } =
+        a.fragments;
     vec![
         ("reassembled", reassembled),
         ("incomplete", incomplete),
@@ -30,16 +31,16 @@ pub fn fragments(a: &Accounting) -> Counts {
     ]
 }
 
-pub fn losses(source: &capture::Counters) -> Counts {
+pub fn losses(source: &capture::SourceCounters) -> Counts {
     vec![("buffer_overflows", source.buffer_overflows)]
 }
 
-pub fn undecodable(a: &Accounting) -> Counts {
-    Undecodable::ALL.iter().map(|cause| (cause.name(), a.undecodable[*cause as usize])).collect()
+pub fn undecodable(a: &PacketAccounting) -> Counts {
+    DecodeError::ALL.iter().map(|cause| (cause.name(), a.undecodable[*cause as usize])).collect()
 }
 
 /// Undecodable packets by the name of their protocol.
-pub fn protocols(a: &Accounting) -> BTreeMap<String, u64> {
+pub fn protocols(a: &PacketAccounting) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (protocol, packets) in &a.undecodable_protocols {
         *counts.entry(protocol.to_string()).or_default() += packets;
@@ -47,8 +48,8 @@ pub fn protocols(a: &Accounting) -> BTreeMap<String, u64> {
     counts
 }
 
-pub fn flow_counts(c: &flow::Counters) -> Counts {
-    let flow::Counters {
+pub fn flow_counts(c: &flow::FlowTableCounters) -> Counts {
+    let flow::FlowTableCounters {
         packets,
         opened,
         reopened,
@@ -104,7 +105,7 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
 }
 
 /// Counters of the flow table that indicate missing data.
-pub fn flow_trouble(c: &flow::Counters) -> Counts {
+pub fn flow_trouble(c: &flow::FlowTableCounters) -> Counts {
     let mut counts = flow_counts(c);
     counts.retain(|(name, _)| {
         !matches!(
@@ -122,15 +123,15 @@ pub fn flow_trouble(c: &flow::Counters) -> Counts {
     counts
 }
 
-pub fn closed(c: &flow::Counters) -> Counts {
+pub fn closed(c: &flow::FlowTableCounters) -> Counts {
     use CloseReason::*;
     [EndOfInput, Evicted, Fin, Idle, PortReused, Rst]
         .map(|reason| (reason.name(), c.closed_for(reason)))
         .to_vec()
 }
 
-pub fn parser_counts(c: &parsers::Counters) -> Counts {
-    let parsers::Counters {
+pub fn parser_counts(c: &parsers::ParserCounters) -> Counts {
+    let parsers::ParserCounters {
         malformed_messages,
         skipped_bytes,
         resyncs,
@@ -171,14 +172,14 @@ pub fn parser_counts(c: &parsers::Counters) -> Counts {
 }
 
 /// Counters of the parsers that indicate anomalies.
-pub fn parser_trouble(c: &parsers::Counters) -> Counts {
+pub fn parser_trouble(c: &parsers::ParserCounters) -> Counts {
     let mut counts = parser_counts(c);
     counts.retain(|(name, _)| !matches!(*name, "parsed_bytes" | "copied_bytes"));
     counts
 }
 
-pub fn stream_counts(c: &stream::Counters) -> Counts {
-    let stream::Counters {
+pub fn stream_counts(c: &stream::EngineCounters) -> Counts {
+    let stream::EngineCounters {
         tuples_in,
         tuples_filtered,
         tuples_joined,
@@ -218,7 +219,7 @@ pub fn stream_counts(c: &stream::Counters) -> Counts {
     ]
 }
 
-pub fn stream_trouble(c: &stream::Counters) -> Counts {
+pub fn stream_trouble(c: &stream::EngineCounters) -> Counts {
     let mut counts = stream_counts(c);
     counts.retain(|(name, _)| !matches!(*name, "tuples_in" | "join_expired"));
     counts

@@ -2,18 +2,18 @@
 
 /// Input other than packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fed {
+pub enum FedInput {
     /// A recording.
-    Recording(recording::Counters),
+    Recording(recording::ReplayCounters),
     /// Published data.
-    Published(Published),
+    Published(PublishedInput),
     /// Reports of monitors on other hosts.
-    Monitored(Monitored),
+    Monitored(MonitorInput),
 }
 
 /// Counters of monitors' reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Monitored {
+pub struct MonitorInput {
     /// Number of reports.
     pub reports: u64,
     /// Bytes of reports.
@@ -34,7 +34,7 @@ pub struct Monitored {
 
 /// Counters of published data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedInput {
     /// Number of records.
     pub records: u64,
     /// Uncompressed bytes.
@@ -49,14 +49,14 @@ pub struct Published {
     pub hurried: u64,
 }
 
-impl Fed {
+impl FedInput {
     /// Number of tuples.
     #[must_use]
     pub fn tuples(&self) -> u64 {
         match self {
-            Fed::Recording(counters) => counters.rows,
-            Fed::Published(counts) => counts.rows,
-            Fed::Monitored(counts) => counts.tuples,
+            FedInput::Recording(counters) => counters.rows,
+            FedInput::Published(counts) => counts.rows,
+            FedInput::Monitored(counts) => counts.tuples,
         }
     }
 
@@ -64,9 +64,9 @@ impl Fed {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Fed::Recording(counters) => counters.bytes,
-            Fed::Published(counts) => counts.bytes,
-            Fed::Monitored(counts) => counts.bytes,
+            FedInput::Recording(counters) => counters.bytes,
+            FedInput::Published(counts) => counts.bytes,
+            FedInput::Monitored(counts) => counts.bytes,
         }
     }
 }

@@ -1,17 +1,17 @@
 //! The summary as JSON.
 
-use capture::live::Clock;
-use monitor::pressure::Change;
+use capture::live::TimestampClock;
+use monitor::sampling_control::RateChange;
 use serde_json::{Map, Value, json};
 
 use super::counts::{
     Counts, closed, filtered, flow_counts, fragments, parser_counts, protocols, stream_counts, tap_counts,
     undecodable,
 };
-use super::{InputError, SUMMARY_FORMAT, Summary};
+use super::{InputError, RunSummary, SUMMARY_FORMAT};
 use crate::limits;
 
-impl Summary {
+impl RunSummary {
     /// The complete summary, with a line break.
     pub fn json(&self) -> String {
         format!("{:#}\n", self.value())
@@ -25,7 +25,7 @@ impl Summary {
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
         let stretch = |(start_ns, end_ns): &(i64, i64)| json!({"start_ns": start_ns, "end_ns": end_ns});
-        let silence = |s: &stream::Silence| json!({"windows": s.windows, "stretches": s.stretches.iter().map(stretch).collect::<Vec<_>>()});
+        let silence = |s: &stream::EmptyWindows| json!({"windows": s.windows, "stretches": s.stretches.iter().map(stretch).collect::<Vec<_>>()});
         let mut value = json!({
             "query": self.query,
             "version": env!("CARGO_PKG_VERSION"),
@@ -61,7 +61,7 @@ impl Summary {
                 "buffer_overflows": self.source.buffer_overflows,
                 "nic_drops": self.source.nic_drops,
                 "filtered": self.source.filtered,
-                "clock": self.source.clock.map(Clock::name),
+                "clock": self.source.clock.map(TimestampClock::name),
                 "unstamped_packets": self.source.unstamped_packets,
                 "nanosecond_fractions": self.source.nanosecond_fractions,
             },
@@ -112,8 +112,8 @@ impl Summary {
     }
 }
 
-fn change(change: &Change) -> Value {
-    let &Change { ts, worker, rate, backlog, lost, ceiling, copied } = change;
+fn change(change: &RateChange) -> Value {
+    let &RateChange { ts, worker, rate, backlog, lost, ceiling, copied } = change;
     json!({
         "ts": ts.0, "worker": worker, "rate": rate, "backlog": f64::from(backlog), "lost": lost, "ceiling": ceiling,
         "copied": copied,

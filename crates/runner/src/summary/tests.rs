@@ -2,25 +2,26 @@
 
 use std::time::Duration;
 
-use monitor::Accounting;
-use monitor::pressure::{Change, History};
+use monitor::PacketAccounting;
+use monitor::sampling_control::{RateChange, RateHistory};
 use serde_json::{Value, json};
-use wire::{Timestamp, Undecodable, UnreadProtocol};
+use wire::{DecodeError, Timestamp, UnreadProtocol};
 
-use super::{InputError, Summary};
+use super::{InputError, RunSummary};
 
-fn summary() -> Summary {
-    let mut accounting = Accounting { received: 100, parsed: 90, tuples: 7, ..Accounting::default() };
+fn summary() -> RunSummary {
+    let mut accounting =
+        PacketAccounting { received: 100, parsed: 90, tuples: 7, ..PacketAccounting::default() };
     accounting.filtered.address = 6;
-    accounting.undecodable[Undecodable::NotIp as usize] = 4;
+    accounting.undecodable[DecodeError::NotIp as usize] = 4;
     accounting.count_protocol(UnreadProtocol::EtherType(0x0806), 3);
     accounting.count_protocol(UnreadProtocol::Llc(0xe0), 1);
     accounting.flows.opened = 3;
     accounting.parsers.resyncs = 2;
-    Summary {
+    RunSummary {
         query: "PARSE http".into(),
         accounting,
-        source: capture::Counters {
+        source: capture::SourceCounters {
             packets: 100,
             original_bytes: 123_456,
             captured_bytes: 100_000,
@@ -28,14 +29,14 @@ fn summary() -> Summary {
             buffer_overflows: 2,
             ..Default::default()
         },
-        stream: stream::Counters { tuples_in: 7, tuples_late: 1, ..Default::default() },
+        stream: stream::EngineCounters { tuples_in: 7, tuples_late: 1, ..Default::default() },
         silences: Vec::new(),
         rows: 6,
         seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
         memory: None,
         epochs_cut: 0,
         limit_reached: false,
-        sampling: History::default(),
+        sampling: RateHistory::default(),
         lacks: Vec::new(),
         errors: vec![InputError {
             path: "x.pcap".into(),
@@ -99,7 +100,7 @@ fn every_limit_has_its_counter() {
     let mut summary = summary();
     summary.packets_kept = Some(Default::default());
     let value = summary.value();
-    let known = |limit: &crate::limits::Limit| {
+    let known = |limit: &crate::limits::MemoryLimit| {
         value.pointer(&format!("/{}", limit.counter.replace('.', "/"))).is_some()
     };
     let unknown: Vec<_> = crate::limits::LIMITS.iter().filter(|limit| !known(limit)).collect();
@@ -130,19 +131,19 @@ fn an_account_has_the_counts_by_name() {
         attempt: 1,
         plan,
         redaction: None,
-        capture: plan::message::Capture::default(),
+        capture: plan::message::CaptureSpec::default(),
         packets_max: None,
         memory_max: 0,
         cpu_millis: 0,
         workers: 0,
         taps: plan::TapTable::default(),
-        origin: tuple::Origin::default(),
+        origin: tuple::AgentOrigin::default(),
         topics: Vec::new(),
     };
     let closing = summary().closing(&order, false);
     let count = |name| closing.count(name);
     assert_eq!((closing.job, closing.generation, closing.attempt), (7, 2, 1));
-    assert_eq!(closing.end, plan::message::End::Input);
+    assert_eq!(closing.end, plan::message::MonitorEndReason::Input);
     for (name, n) in [
         ("packets.received", 100),
         ("packets.filtered.address", 6),
@@ -158,7 +159,7 @@ fn an_account_has_the_counts_by_name() {
     }
     assert_eq!((count("format"), count("first_ts"), count("replayed")), (None, None, None));
     assert_eq!((closing.seen, closing.errors.len()), (Some((1_000_000_000, 2_500_000_000)), 1));
-    assert_eq!(plan::message::Closing::decode(&closing.encode()), Ok(closing));
+    assert_eq!(plan::message::MonitorFinalReport::decode(&closing.encode()), Ok(closing));
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn rates_that_changed() {
     let mut summary = summary();
     for rate in [0.5, 0.25, 0.3] {
         let ts = Timestamp(2_000_000_000);
-        summary.sampling.add(Change {
+        summary.sampling.add(RateChange {
             ts,
             worker: 1,
             rate,

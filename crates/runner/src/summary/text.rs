@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use monitor::pressure::History;
-use sinks::{Zone, units};
+use monitor::sampling_control::RateHistory;
+use sinks::{DisplayZone, units};
 
 use super::counts::{
     Counts, filtered, flow_trouble, fragments, losses, parser_trouble, protocols, stream_trouble, tap_counts,
     undecodable,
 };
-use super::{Fed, Summary};
+use super::{FedInput, RunSummary};
 use crate::limits;
 
 /// Label, number, and details.
@@ -21,7 +21,7 @@ const PROTOCOLS_SHOWN: usize = 8;
 /// Maximum periods of empty windows shown; JSON has more.
 const STRETCHES_SHOWN: usize = 4;
 
-impl Summary {
+impl RunSummary {
     /// A few aligned lines; zero counters are omitted.
     pub fn text(&self) -> String {
         let a = &self.accounting;
@@ -82,9 +82,9 @@ impl Summary {
     }
 
     /// The text for input other than packets.
-    fn text_of(&self, fed: &Fed) -> String {
+    fn text_of(&self, fed: &FedInput) -> String {
         let mut lines = match fed {
-            Fed::Recording(replayed) => {
+            FedInput::Recording(replayed) => {
                 let note = format!("{} files, {}", replayed.files, units::bytes(replayed.bytes as f64));
                 let mut lines = vec![("recorded tuples", Some(replayed.rows), note)];
                 if replayed.rows_skipped > 0 {
@@ -93,7 +93,7 @@ impl Summary {
                 }
                 lines
             }
-            Fed::Published(published) => {
+            FedInput::Published(published) => {
                 let note = units::bytes(published.bytes as f64);
                 let mut lines = vec![("records", Some(published.records), note)];
                 if published.malformed > 0 {
@@ -108,7 +108,7 @@ impl Summary {
                 }
                 lines
             }
-            Fed::Monitored(monitored) => {
+            FedInput::Monitored(monitored) => {
                 let mut lines = vec![("packets", Some(monitored.packets), String::new())];
                 if monitored.sampled_out > 0 {
                     lines.push(("  sampled out", Some(monitored.sampled_out), String::new()));
@@ -223,15 +223,15 @@ impl Summary {
 }
 
 /// Estimated capture loss, if any.
-fn capture_loss(c: &flow::Counters) -> Option<String> {
+fn capture_loss(c: &flow::FlowTableCounters) -> Option<String> {
     let bytes = units::bytes(c.acked_unseen_bytes as f64);
     (c.acked_unseen_bytes > 0)
         .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss().share())))
 }
 
 /// Empty windows of a result with groups, which have no rows.
-fn empty_windows(silence: &stream::Silence) -> Line {
-    let zone = Zone::default();
+fn empty_windows(silence: &stream::EmptyWindows) -> Line {
+    let zone = DisplayZone::default();
     let shown = silence.stretches.iter().take(STRETCHES_SHOWN);
     let mut times: Vec<_> = shown
         .map(|(start, end)| format!("{} to {}", zone.short_time(*start), zone.short_time(*end)))
@@ -243,7 +243,7 @@ fn empty_windows(silence: &stream::Silence) -> Line {
 }
 
 /// Changes by SAMPLE auto, if any.
-fn sampling(history: &History) -> Option<String> {
+fn sampling(history: &RateHistory) -> Option<String> {
     let (lowest, last) = (history.lowest?, history.changes.back()?);
     Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate * last.copied)))
 }

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 
 /// Parameters of decisions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Policy {
+pub struct ScalingPolicy {
     /// Load per replica above which a replica is added.
     pub upper: f64,
     /// Load per replica below which a replica is removed.
@@ -45,7 +45,7 @@ pub struct Policy {
 
 /// A complete window.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Window {
+pub struct LoadWindow {
     /// Start, in event time.
     pub start_ns: i64,
     /// End, in event time.
@@ -60,7 +60,7 @@ pub struct Window {
 
 /// State of the last decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hands {
+pub enum ExecutorState {
     /// Carried out.
     Free,
     /// In progress.
@@ -69,7 +69,7 @@ pub enum Hands {
 
 /// A group with more than `min` replicas, or with a load that may require them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Group {
+pub struct ReplicaGroup {
     /// Current or decided number of replicas.
     pub replicas: u32,
     /// Its load in the last window.
@@ -82,9 +82,9 @@ pub struct Group {
 
 /// State of an action.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ScalingState {
     /// Groups by name.
-    pub groups: BTreeMap<String, Group>,
+    pub groups: BTreeMap<String, ReplicaGroup>,
     /// End of the last evaluated window.
     pub seen_ns: Option<i64>,
     /// End of the last window before the completion of the last decision; start of the backoff.
@@ -97,8 +97,9 @@ pub struct Standing {
 
 /// Direction of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Direction)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum ScalingDirection {
     /// First decision: every group has its replicas without load.
     Begin,
     /// Replicas are added.
@@ -109,7 +110,8 @@ pub enum Direction {
 
 /// Change of a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Change {
+#[schema(as = Change)]
+pub struct ReplicaChange {
     /// Name of the group.
     pub group: String,
     /// Number of replicas before.
@@ -122,42 +124,47 @@ pub struct Change {
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
+pub struct ScalingDecision {
     /// Number, from 1.
     pub version: u64,
     /// Direction.
-    pub direction: Direction,
+    pub direction: ScalingDirection,
     /// Changed groups.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ReplicaChange>,
 }
 
-impl Standing {
+impl ScalingState {
     /// The first decision: every group has its replicas without load.
-    pub fn begin(&mut self) -> Decision {
+    pub fn begin(&mut self) -> ScalingDecision {
         self.version += 1;
-        Decision { version: self.version, direction: Direction::Begin, changes: Vec::new() }
+        ScalingDecision { version: self.version, direction: ScalingDirection::Begin, changes: Vec::new() }
     }
 
     /// Evaluates a complete window; windows evaluated before are ignored.
-    pub fn take(&mut self, policy: &Policy, window: &Window, hands: Hands) -> Option<Decision> {
+    pub fn take(
+        &mut self,
+        policy: &ScalingPolicy,
+        window: &LoadWindow,
+        hands: ExecutorState,
+    ) -> Option<ScalingDecision> {
         let end_ns = window.end_ns;
         if self.seen_ns.is_some_and(|seen| end_ns <= seen) {
             return None;
         }
         self.seen_ns = Some(end_ns);
         self.look(policy, window);
-        if hands == Hands::Busy {
+        if hands == ExecutorState::Busy {
             // The effect of a decision on the load is visible only after it has been carried out.
             self.changed_ns = Some(end_ns);
         }
         let is_backed_off =
             self.changed_ns.is_some_and(|at| end_ns.saturating_sub(at) < policy.backoff_ns.max(1));
         let mut changes = Vec::new();
-        let mut direction = Direction::Up;
+        let mut direction = ScalingDirection::Up;
         if !is_backed_off {
             changes = self.ups(policy, end_ns);
             if changes.is_empty() {
-                direction = Direction::Down;
+                direction = ScalingDirection::Down;
                 changes = self.downs(policy, end_ns);
             }
         }
@@ -172,16 +179,16 @@ impl Standing {
         }
         self.changed_ns = Some(end_ns);
         self.version += 1;
-        Some(Decision { version: self.version, direction, changes })
+        Some(ScalingDecision { version: self.version, direction, changes })
     }
 
     /// Largest number of replicas of a group.
-    pub fn most(&self, policy: &Policy) -> u32 {
+    pub fn most(&self, policy: &ScalingPolicy) -> u32 {
         self.groups.values().map(|group| group.replicas).max().unwrap_or(0).max(policy.min)
     }
 
     /// Updates the periods above and below the limits.
-    fn look(&mut self, policy: &Policy, window: &Window) {
+    fn look(&mut self, policy: &ScalingPolicy, window: &LoadWindow) {
         let is_above = |value: f64, replicas: u32| value > policy.upper * f64::from(replicas);
         let hot = window.values.iter().filter(|(_, value)| is_above(**value, policy.min));
         for (name, _) in hot {
@@ -192,7 +199,7 @@ impl Standing {
                 self.left_out += 1;
                 continue;
             }
-            let new = Group { replicas: policy.min, value: 0.0, above_ns: None, below_ns: None };
+            let new = ReplicaGroup { replicas: policy.min, value: 0.0, above_ns: None, below_ns: None };
             self.groups.insert(name.clone(), new);
         }
         let is_whole = window.missing.is_empty();
@@ -209,27 +216,27 @@ impl Standing {
         }
     }
 
-    fn ups(&self, policy: &Policy, end_ns: i64) -> Vec<Change> {
+    fn ups(&self, policy: &ScalingPolicy, end_ns: i64) -> Vec<ReplicaChange> {
         let ready = self.groups.iter().filter(|(_, group)| {
             group.replicas < policy.max && is_for(group.above_ns, end_ns, policy.up_for_ns)
         });
-        let change = |(name, group): (&String, &Group)| {
+        let change = |(name, group): (&String, &ReplicaGroup)| {
             // Infinite and huge quotients are clamped to the maximum.
             let wanted = (group.value / policy.upper).ceil().clamp(0.0, f64::from(policy.max)) as u32;
             let most = group.replicas.saturating_add(policy.step.max(1)).min(policy.max);
             let to = wanted.clamp(group.replicas.saturating_add(1), most);
-            Change { group: name.clone(), from: group.replicas, to, value: group.value }
+            ReplicaChange { group: name.clone(), from: group.replicas, to, value: group.value }
         };
         ready.map(change).collect()
     }
 
-    fn downs(&self, policy: &Policy, end_ns: i64) -> Vec<Change> {
+    fn downs(&self, policy: &ScalingPolicy, end_ns: i64) -> Vec<ReplicaChange> {
         let ready = self.groups.iter().filter(|(_, group)| {
             group.replicas > policy.min && is_for(group.below_ns, end_ns, policy.down_for_ns)
         });
-        let change = |(name, group): (&String, &Group)| {
+        let change = |(name, group): (&String, &ReplicaGroup)| {
             let to = group.replicas.saturating_sub(1).max(policy.min);
-            Change { group: name.clone(), from: group.replicas, to, value: group.value }
+            ReplicaChange { group: name.clone(), from: group.replicas, to, value: group.value }
         };
         ready.map(change).collect()
     }

@@ -8,43 +8,43 @@ use serde_json::json;
 use tuple::Schema;
 
 use super::*;
-use crate::alerts::tests::{Dice, STEP_NS, columns, window};
-use crate::job::Submission;
-use crate::looked_at::LookedAt;
-use crate::store::{NewJob, Progress};
+use crate::alerts::tests::{CrashDice, STEP_NS, columns, window};
+use crate::job::JobSubmission;
+use crate::store::{CommitProgress, NewJob};
+use crate::windowed_result::WindowedResult;
 
 /// A simulated server with actions, killed at random by `dice`.
-struct World<'f> {
+struct ActionTestServer<'f> {
     path: &'f Path,
-    store: Arc<Store>,
-    actions: Arc<Actions>,
+    store: Arc<ServerStore>,
+    actions: Arc<ActionRegistry>,
     job: JobId,
     schema: Arc<Schema>,
     /// Messages received.
     told: Vec<(u64, String)>,
     /// A kill in one of this many steps; 0: never.
     deadly: u64,
-    dice: Dice,
+    dice: CrashDice,
 }
 
-fn opened(path: &Path) -> (Arc<Store>, Arc<Actions>) {
-    let store = Arc::new(Store::open(path).expect("the store opens"));
+fn opened(path: &Path) -> (Arc<ServerStore>, Arc<ActionRegistry>) {
+    let store = Arc::new(ServerStore::open(path).expect("the store opens"));
     // No thread carries decisions out, because no addresses are defined.
-    let actions = Actions::open(store.clone(), ActionLimits::default()).expect("they are read");
+    let actions = ActionRegistry::open(store.clone(), ActionLimits::default()).expect("they are read");
     (store, Arc::new(actions))
 }
 
-impl World<'_> {
-    fn begin(path: &Path, deadly: u64, seed: u64) -> World<'_> {
+impl ActionTestServer<'_> {
+    fn begin(path: &Path, deadly: u64, seed: u64) -> ActionTestServer<'_> {
         let (store, actions) = opened(path);
-        let asked = Submission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
+        let asked = JobSubmission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
         let new = NewJob { asked: &asked, owner: "me", outlets: Vec::new(), tuples: None };
         let job = store.add_job(&new, None).expect("a job").id;
         let asked = json!({
             "name": "hot", "job": "1", "upper": 10, "servers": ["a", "b", "c"], "to": ["proxy"],
             "backoff": "20s", "down_for": "10s",
         });
-        let looked_at = LookedAt {
+        let looked_at = WindowedResult {
             result: 0,
             size_ns: STEP_NS,
             slide_ns: STEP_NS,
@@ -53,10 +53,19 @@ impl World<'_> {
         };
         let asked = serde_json::from_value(asked).expect("it is one");
         actions
-            .add("me", job, &Action { asked, looked_at, full_at: None, is_ranked: false })
+            .add("me", job, &ActionSpec { asked, looked_at, full_at: None, is_ranked: false })
             .expect("kept")
             .expect("new");
-        World { path, store, actions, job, schema: columns(), told: Vec::new(), deadly, dice: Dice(seed) }
+        ActionTestServer {
+            path,
+            store,
+            actions,
+            job,
+            schema: columns(),
+            told: Vec::new(),
+            deadly,
+            dice: CrashDice(seed),
+        }
     }
 
     /// Returns false after a simulated kill; then only stored state remains.
@@ -76,7 +85,7 @@ impl World<'_> {
         if !self.survives() {
             return false;
         }
-        let progress = Progress { watermark_ns: end_ns, ..Progress::default() };
+        let progress = CommitProgress { watermark_ns: end_ns, ..CommitProgress::default() };
         store.release(self.job, &[], &progress, &[], &acted.changes).expect("kept");
         if !self.survives() {
             return false;
@@ -116,14 +125,14 @@ impl World<'_> {
 #[test]
 fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
     for seed in 0..20 {
-        let mut dice = Dice(seed);
-        let rows = |dice: &mut Dice| (0..3).map(|url| (url, dice.below(40))).collect::<Vec<_>>();
+        let mut dice = CrashDice(seed);
+        let rows = |dice: &mut CrashDice| (0..3).map(|url| (url, dice.below(40))).collect::<Vec<_>>();
         let history: Vec<Vec<(u8, u64)>> = (0..40).map(|_| rows(&mut dice)).collect();
         let folders = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let paths = (folders.0.path().join("store"), folders.1.path().join("store"));
-        let mut calm = World::begin(&paths.0, 0, seed);
+        let mut calm = ActionTestServer::begin(&paths.0, 0, seed);
         calm.run(&history);
-        let mut rough = World::begin(&paths.1, 4, seed);
+        let mut rough = ActionTestServer::begin(&paths.1, 4, seed);
         rough.run(&history);
         let versions: Vec<u64> = calm.told.iter().map(|(version, _)| *version).collect();
         assert!(
@@ -133,7 +142,7 @@ fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
         assert!(rough.told.len() > calm.told.len(), "seed {seed}: nothing came again");
         rough.told.dedup();
         assert_eq!(rough.told, calm.told, "seed {seed}");
-        let shown = |world: &World<'_>| serde_json::to_value(world.actions.shown()).expect("JSON");
+        let shown = |world: &ActionTestServer<'_>| serde_json::to_value(world.actions.shown()).expect("JSON");
         assert_eq!(shown(&rough), shown(&calm), "seed {seed}");
     }
 }
@@ -153,8 +162,8 @@ fn rest(full_at: Option<usize>, is_ranked: bool, rows: &[(Option<&str>, Option<u
     let asked = json!({ "name": "hot", "job": "1", "upper": 10, "servers": ["a"], "to": ["proxy"] });
     let asked = serde_json::from_value(asked).expect("it is one");
     let keys = vec!["url".into()];
-    let looked_at = LookedAt { result: 0, size_ns: STEP_NS, slide_ns: STEP_NS, lateness_ns: 0, keys };
-    let action = Action { asked, looked_at, full_at, is_ranked };
+    let looked_at = WindowedResult { result: 0, size_ns: STEP_NS, slide_ns: STEP_NS, lateness_ns: 0, keys };
+    let action = ActionSpec { asked, looked_at, full_at, is_ranked };
     let stored = StoredAction {
         id: 1,
         name: "hot".into(),
@@ -162,9 +171,9 @@ fn rest(full_at: Option<usize>, is_ranked: bool, rows: &[(Option<&str>, Option<u
         job: "1".parse().expect("a job"),
         body: serde_json::to_string(&action).expect("JSON"),
         created_ns: 0,
-        standing: serde_json::to_string(&Standing::default()).expect("JSON"),
+        standing: serde_json::to_string(&ScalingState::default()).expect("JSON"),
     };
-    let mut running = Running::of(stored, 10, false).expect("it can be read");
+    let mut running = RunningAction::of(stored, 10, false).expect("it can be read");
     let mut gathered = BTreeMap::new();
     running.read(&writer.finish(), &[], &mut gathered);
     running.bounded(gathered).remove(&STEP_NS).expect("the window").rest

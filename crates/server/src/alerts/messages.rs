@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::machine::{Alert, State, Subject};
-use super::rule::Rule;
+use super::machine::{Alert, AlertState, AlertSubject};
+use super::rule::AlertRule;
 
 /// Maximum alerts per document.
 pub const ALERTS_MAX: usize = 100;
 
 /// An alert with its labels and annotations.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct AlertMessage {
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations.
@@ -26,9 +26,9 @@ pub struct Said {
     pub alert: Alert,
 }
 
-impl Said {
+impl AlertMessage {
     /// An alert of the rule with this number.
-    pub fn of(rule: &Rule, id: i64, subject: &Subject, alert: &Alert) -> Said {
+    pub fn of(rule: &AlertRule, id: i64, subject: &AlertSubject, alert: &Alert) -> AlertMessage {
         let labels = rule.labels(subject);
         let mut annotations = alert.reading.annotations.clone();
         if let Some(words) = words(subject, alert) {
@@ -36,11 +36,11 @@ impl Said {
         }
         let hash = Sha256::digest(format!("{id}\n{labels:?}"));
         let fingerprint = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Said { labels, annotations, fingerprint, alert: alert.clone() }
+        AlertMessage { labels, annotations, fingerprint, alert: alert.clone() }
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.alert.state, State::Resolved { .. })
+        matches!(self.alert.state, AlertState::Resolved { .. })
     }
 
     fn status(&self) -> &'static str {
@@ -50,19 +50,19 @@ impl Said {
     /// Time of firing, and of resolution.
     fn times(&self) -> (i64, Option<i64>) {
         match self.alert.state {
-            State::Pending => (self.alert.since_ns, None),
-            State::Firing { fired_ns, .. } => (fired_ns, None),
-            State::Resolved { fired_ns, resolved_ns } => (fired_ns, Some(resolved_ns)),
+            AlertState::Pending => (self.alert.since_ns, None),
+            AlertState::Firing { fired_ns, .. } => (fired_ns, None),
+            AlertState::Resolved { fired_ns, resolved_ns } => (fired_ns, Some(resolved_ns)),
         }
     }
 }
 
 /// Annotation of alerts without rows.
-fn words(subject: &Subject, alert: &Alert) -> Option<String> {
+fn words(subject: &AlertSubject, alert: &Alert) -> Option<String> {
     match subject {
-        Subject::Group(_) => None,
-        Subject::NoData => Some("no rows come that could be judged".into()),
-        Subject::MissingAgents => {
+        AlertSubject::Group(_) => None,
+        AlertSubject::NoData => Some("no rows come that could be judged".into()),
+        AlertSubject::MissingAgents => {
             let agents = alert.reading.values.get("agents").and_then(Value::as_str).unwrap_or_default();
             Some(format!("rows come without these agents: {agents}"))
         }
@@ -84,8 +84,8 @@ fn common(of: impl Iterator<Item = BTreeMap<String, String>>) -> BTreeMap<String
 }
 
 /// A document for a webhook.
-pub fn document(rule: i64, receiver: &str, news: &[Said]) -> Value {
-    let alert = |said: &Said| {
+pub fn document(rule: i64, receiver: &str, news: &[AlertMessage]) -> Value {
+    let alert = |said: &AlertMessage| {
         let (start, end) = said.times();
         json!({
             "status": said.status(),
@@ -98,7 +98,7 @@ pub fn document(rule: i64, receiver: &str, news: &[Said]) -> Value {
             "values": said.alert.reading.values,
         })
     };
-    let is_over = news.iter().all(Said::is_over);
+    let is_over = news.iter().all(AlertMessage::is_over);
     json!({
         "version": "4",
         "groupKey": rule.to_string(),
@@ -114,9 +114,9 @@ pub fn document(rule: i64, receiver: &str, news: &[Said]) -> Value {
 }
 
 /// Alerts for an Alertmanager: the end of firing alerts is in the future, because they are sent again before that.
-pub fn for_alertmanager(all: &[Said], now_ns: i64, resend: Duration) -> Value {
+pub fn for_alertmanager(all: &[AlertMessage], now_ns: i64, resend: Duration) -> Value {
     let yet = i64::try_from(resend.as_nanos().saturating_mul(4)).unwrap_or(i64::MAX);
-    let alert = |said: &Said| {
+    let alert = |said: &AlertMessage| {
         let (start, end) = said.times();
         // Agents' clocks may be ahead of the server's; no alert starts or ends in the future.
         let end = end.map_or(now_ns.saturating_add(yet), |end| end.min(now_ns));

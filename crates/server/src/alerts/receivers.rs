@@ -10,15 +10,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use outlets::address::{Address, Scheme, System};
-use outlets::{Backoff, Courier, Fault};
+use outlets::address::{OutletAddress, OutletScheme, SystemSecrets};
+use outlets::{AlertSender, DeliveryFault, RetryBackoff};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::machine::{State, Told};
-use super::messages::{Said, for_alertmanager};
-use super::{Alerts, Tell};
+use super::machine::{AlertState, NotifiedState};
+use super::messages::{AlertMessage, for_alertmanager};
+use super::{AlertRegistry, Tell};
 use crate::store::{StoreError, now_ns};
 
 /// Approximate maximum duration of one attempt.
@@ -29,13 +29,13 @@ const CHUNK: usize = 500;
 const REVIEW_EVERY: Duration = Duration::from_secs(1);
 
 /// A receiver of alerts.
-pub struct Receiver {
+pub struct AlertReceiver {
     /// Name used by rules.
     pub name: String,
     /// Scheme, host and port.
     to: String,
-    courier: Courier,
-    bell: Bell,
+    courier: AlertSender,
+    bell: ReceiverNotifier,
     /// Error of the last attempt.
     problem: Mutex<Option<String>>,
     sent: AtomicU64,
@@ -58,36 +58,39 @@ pub struct ReceiverState {
 
 /// Result of a test notification.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Outcome {
+pub struct ReceiverTestResult {
     /// Whether it was accepted.
     pub taken: bool,
     /// Error, if it was not.
     pub problem: Option<String>,
 }
 
-impl Receiver {
+impl AlertReceiver {
     /// Parses `NAME=URL` or `NAME=@FILE`, and reads the secrets.
     ///
     /// # Errors
     /// A message for the operator.
-    pub fn read(argument: &str) -> Result<Receiver, String> {
+    pub fn read(argument: &str) -> Result<AlertReceiver, String> {
         let (name, url) = argument.split_once('=').ok_or("a receiver is told as NAME=URL or NAME=@FILE")?;
         let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 100 || !name.chars().all(is_part) {
             return Err(format!("`{name}` is no name of a receiver: letters, digits, - _ and ."));
         }
-        let address = Address::read(url, &System).map_err(|why| format!("receiver {name}: {why}"))?;
-        if matches!(address.scheme, Scheme::Webhook | Scheme::WebhookTls) && address.secret.is_none() {
+        let address =
+            OutletAddress::read(url, &SystemSecrets).map_err(|why| format!("receiver {name}: {why}"))?;
+        if matches!(address.scheme, OutletScheme::Webhook | OutletScheme::WebhookTls)
+            && address.secret.is_none()
+        {
             return Err(format!(
                 "receiver {name}: notifications are signed: say with #secret-file=FILE or #secret-env=NAME by which key"
             ));
         }
-        let courier = Courier::new(&address).map_err(|why| format!("receiver {name}: {why}"))?;
-        Ok(Receiver {
+        let courier = AlertSender::new(&address).map_err(|why| format!("receiver {name}: {why}"))?;
+        Ok(AlertReceiver {
             name: name.into(),
             to: address.to_string(),
             courier,
-            bell: Bell::default(),
+            bell: ReceiverNotifier::default(),
             problem: Mutex::default(),
             sent: AtomicU64::new(0),
         })
@@ -95,7 +98,7 @@ impl Receiver {
 
     /// Whether it receives documents, each once; otherwise it receives the current state.
     pub fn takes_documents(&self) -> bool {
-        matches!(self.courier, Courier::Webhook(_))
+        matches!(self.courier, AlertSender::Webhook(_))
     }
 
     /// Wakes the receiver's thread.
@@ -103,11 +106,13 @@ impl Receiver {
         self.bell.ring();
     }
 
-    fn try_once(&self, id: &str, body: &[u8]) -> Result<(), Fault> {
+    fn try_once(&self, id: &str, body: &[u8]) -> Result<(), DeliveryFault> {
         let result = self.courier.send(id, body, ATTEMPT_MAX);
         let problem = match &result {
             Ok(()) => None,
-            Err(Fault::Passing(why) | Fault::Final(why) | Fault::Partly(_, why)) => Some(why.clone()),
+            Err(DeliveryFault::Passing(why) | DeliveryFault::Final(why) | DeliveryFault::Partly(_, why)) => {
+                Some(why.clone())
+            }
         };
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
         if result.is_ok() {
@@ -117,7 +122,7 @@ impl Receiver {
     }
 
     /// Sends a test alert, marked by `alertname`.
-    pub fn test(&self, who: &str) -> Outcome {
+    pub fn test(&self, who: &str) -> ReceiverTestResult {
         let (now_ns, labels) = (now_ns(), json!({ "alertname": "netalytics_test", "asked_by": who }));
         let at = super::messages::time(now_ns);
         let alert = json!({
@@ -140,21 +145,23 @@ impl Receiver {
         let result = self.try_once(&format!("alert_test_{now_ns:x}"), body.to_string().as_bytes());
         let problem = match result {
             Ok(()) => None,
-            Err(Fault::Passing(why) | Fault::Final(why) | Fault::Partly(_, why)) => Some(why),
+            Err(DeliveryFault::Passing(why) | DeliveryFault::Final(why) | DeliveryFault::Partly(_, why)) => {
+                Some(why)
+            }
         };
-        Outcome { taken: problem.is_none(), problem }
+        ReceiverTestResult { taken: problem.is_none(), problem }
     }
 }
 
 /// Wakes a thread.
 #[derive(Default)]
-struct Bell {
-    state: Mutex<Rung>,
+struct ReceiverNotifier {
+    state: Mutex<ReceiverSignal>,
     news: Condvar,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Rung {
+enum ReceiverSignal {
     #[default]
     No,
     Yes,
@@ -162,34 +169,34 @@ enum Rung {
     End,
 }
 
-impl Bell {
+impl ReceiverNotifier {
     fn ring(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state == Rung::No {
-            *state = Rung::Yes;
+        if *state == ReceiverSignal::No {
+            *state = ReceiverSignal::Yes;
         }
         self.news.notify_all();
     }
 
     fn end(&self) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Rung::End;
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = ReceiverSignal::End;
         self.news.notify_all();
     }
 
     fn is_over(&self) -> bool {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) == Rung::End
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) == ReceiverSignal::End
     }
 
     /// Waits for a notification or `most`; returns whether to continue.
-    fn wait(&self, most: Duration, woken: Woken) -> bool {
+    fn wait(&self, most: Duration, woken: ReceiverWakeup) -> bool {
         let until = Instant::now() + most;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match *state {
-                Rung::End => return false,
-                Rung::Yes if woken == Woken::ByNews => {
-                    *state = Rung::No;
+                ReceiverSignal::End => return false,
+                ReceiverSignal::Yes if woken == ReceiverWakeup::ByNews => {
+                    *state = ReceiverSignal::No;
                     return true;
                 }
                 _ if left.is_zero() => return true,
@@ -201,7 +208,7 @@ impl Bell {
 
 /// Events that end a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Woken {
+enum ReceiverWakeup {
     /// New notifications, or time.
     ByNews,
     /// Time only.
@@ -209,28 +216,29 @@ enum Woken {
 }
 
 /// Delivery threads; joined on drop.
-pub struct Sending {
-    alerts: Arc<Alerts>,
-    review: Arc<Bell>,
+pub struct AlertSenderThreads {
+    alerts: Arc<AlertRegistry>,
+    review: Arc<ReceiverNotifier>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Sending {
+impl AlertSenderThreads {
     /// Starts the threads. `tell` receives changes caused by time alone.
     ///
     /// # Errors
     /// If the system cannot create more threads.
-    pub fn start(alerts: &Arc<Alerts>, tell: Box<Tell>) -> Result<Sending, StoreError> {
+    pub fn start(alerts: &Arc<AlertRegistry>, tell: Box<Tell>) -> Result<AlertSenderThreads, StoreError> {
         for (name, waiting) in alerts.store.waiting_counts()? {
             if !alerts.receivers().iter().any(|receiver| receiver.name == name) {
                 tracing::warn!("{waiting} notifications wait for {name}, which no --receiver names");
             }
         }
-        let review = Arc::new(Bell::default());
-        let mut sending = Sending { alerts: alerts.clone(), review: review.clone(), threads: Vec::new() };
+        let review = Arc::new(ReceiverNotifier::default());
+        let mut sending =
+            AlertSenderThreads { alerts: alerts.clone(), review: review.clone(), threads: Vec::new() };
         let of_review = alerts.clone();
         sending.spawn(move || {
-            while review.wait(REVIEW_EVERY, Woken::ByTime) {
+            while review.wait(REVIEW_EVERY, ReceiverWakeup::ByTime) {
                 of_review.review().iter().for_each(|(job, event)| tell(*job, event));
             }
         })?;
@@ -251,7 +259,7 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for AlertSenderThreads {
     fn drop(&mut self) {
         self.review.end();
         self.alerts.receivers().iter().for_each(|receiver| receiver.bell.end());
@@ -260,14 +268,14 @@ impl Drop for Sending {
     }
 }
 
-impl Alerts {
+impl AlertRegistry {
     /// State of all receivers.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn receiver_states(&self) -> Result<Vec<ReceiverState>, StoreError> {
         let waiting = self.store.waiting_counts()?;
-        let state = |receiver: &Arc<Receiver>| ReceiverState {
+        let state = |receiver: &Arc<AlertReceiver>| ReceiverState {
             name: receiver.name.clone(),
             to: receiver.to.clone(),
             waiting: waiting.get(&receiver.name).copied().unwrap_or(0),
@@ -278,14 +286,14 @@ impl Alerts {
     }
 
     /// Delivers documents one after the other until the end.
-    fn deliver(&self, receiver: &Receiver) {
+    fn deliver(&self, receiver: &AlertReceiver) {
         // Acknowledged documents whose removal from the store failed.
         let mut done = BTreeSet::new();
         let mut backoff = None;
         loop {
             let next = self.store.waiting(&receiver.name, 1).unwrap_or_default().pop();
             let Some(next) = next else {
-                match receiver.bell.wait(Duration::from_secs(60), Woken::ByNews) {
+                match receiver.bell.wait(Duration::from_secs(60), ReceiverWakeup::ByNews) {
                     true => continue,
                     false => return,
                 }
@@ -295,20 +303,23 @@ impl Alerts {
                     Ok(()) => {
                         self.tally.sent.add(1);
                     }
-                    Err(Fault::Passing(why)) => {
+                    Err(DeliveryFault::Passing(why)) => {
                         let waited =
                             Duration::from_nanos(now_ns().saturating_sub(next.since_ns).unsigned_abs());
                         if waited < self.limits().retry_max {
                             self.tally.retried.add(1);
-                            let waits = backoff.get_or_insert_with(|| Backoff::new(next.id.unsigned_abs()));
-                            if !receiver.bell.wait(waits.next().unwrap_or_default(), Woken::ByTime) {
+                            let waits =
+                                backoff.get_or_insert_with(|| RetryBackoff::new(next.id.unsigned_abs()));
+                            if !receiver.bell.wait(waits.next().unwrap_or_default(), ReceiverWakeup::ByTime) {
                                 return;
                             }
                             continue;
                         }
                         self.lose(receiver, &why);
                     }
-                    Err(Fault::Final(why) | Fault::Partly(_, why)) => self.lose(receiver, &why),
+                    Err(DeliveryFault::Final(why) | DeliveryFault::Partly(_, why)) => {
+                        self.lose(receiver, &why)
+                    }
                 }
                 backoff = None;
                 done.insert(next.id);
@@ -317,7 +328,7 @@ impl Alerts {
                 Ok(()) => drop(done.remove(&next.id)),
                 Err(error) => {
                     tracing::warn!("{error}");
-                    if !receiver.bell.wait(REVIEW_EVERY, Woken::ByTime) {
+                    if !receiver.bell.wait(REVIEW_EVERY, ReceiverWakeup::ByTime) {
                         return;
                     }
                 }
@@ -328,29 +339,30 @@ impl Alerts {
         }
     }
 
-    fn lose(&self, receiver: &Receiver, why: &str) {
+    fn lose(&self, receiver: &AlertReceiver, why: &str) {
         self.tally.lost.add(1);
         tracing::warn!("a notification of alerts for {} is lost: {why}", receiver.name);
     }
 
     /// Sends the current state repeatedly until the end.
-    fn repeat(&self, receiver: &Receiver) {
-        let mut backoff = Backoff::new(1);
+    fn repeat(&self, receiver: &AlertReceiver) {
+        let mut backoff = RetryBackoff::new(1);
         loop {
             let all = self.standing_for(&receiver.name);
             let chunks = all.chunks(CHUNK);
-            let body = |some: &[Said]| for_alertmanager(some, now_ns(), self.limits().resend).to_string();
+            let body =
+                |some: &[AlertMessage]| for_alertmanager(some, now_ns(), self.limits().resend).to_string();
             let failed =
                 chunks.map(|some| receiver.try_once("", body(some).as_bytes())).find_map(Result::err);
             let (wait, woken) = match failed {
                 None => {
-                    backoff = Backoff::new(now_ns().unsigned_abs());
+                    backoff = RetryBackoff::new(now_ns().unsigned_abs());
                     self.tally.sent.add(u64::from(!all.is_empty()));
-                    (self.limits().resend, Woken::ByNews)
+                    (self.limits().resend, ReceiverWakeup::ByNews)
                 }
                 Some(_) => {
                     self.tally.retried.add(1);
-                    (backoff.next().unwrap_or_default(), Woken::ByTime)
+                    (backoff.next().unwrap_or_default(), ReceiverWakeup::ByTime)
                 }
             };
             if !receiver.bell.wait(wait, woken) {
@@ -360,23 +372,27 @@ impl Alerts {
     }
 
     /// Announced alerts that fire or resolved recently.
-    fn standing_for(&self, receiver: &str) -> Vec<Said> {
+    fn standing_for(&self, receiver: &str) -> Vec<AlertMessage> {
         let inner = self.lock();
         let mut all = Vec::new();
         for watched in
             inner.rules.values().filter(|w| w.rule.asked.receivers.iter().any(|name| name == receiver))
         {
             let told = watched.standing.alerts.iter().filter(|(_, alert)| match alert.state {
-                State::Pending => false,
-                State::Firing { .. } | State::Resolved { .. } => alert.told != Told::Nothing,
+                AlertState::Pending => false,
+                AlertState::Firing { .. } | AlertState::Resolved { .. } => {
+                    alert.told != NotifiedState::Nothing
+                }
             });
-            all.extend(told.map(|(subject, alert)| Said::of(&watched.rule, watched.id, subject, alert)));
+            all.extend(
+                told.map(|(subject, alert)| AlertMessage::of(&watched.rule, watched.id, subject, alert)),
+            );
         }
         let parted = inner.parted.iter().filter(|(_, to, said)| {
             to.iter().any(|name| name == receiver)
                 && !all.iter().any(|other| other.fingerprint == said.fingerprint)
         });
-        let parted: Vec<Said> = parted.map(|(.., said)| said.clone()).collect();
+        let parted: Vec<AlertMessage> = parted.map(|(.., said)| said.clone()).collect();
         all.extend(parted);
         all
     }

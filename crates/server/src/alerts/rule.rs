@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::machine::{OnMissingAgents, OnNoData, Policy, Subject};
-use crate::looked_at::{LookedAt, column, length_ns};
+use super::machine::{AlertPolicy, AlertSubject, OnMissingAgents, OnNoData};
+use crate::windowed_result::{WindowedResult, column, length_ns};
 
 /// Labels set by the server.
 pub const OWN_LABELS: [&str; 2] = ["alertname", "reason"];
@@ -71,32 +71,32 @@ fn yes() -> bool {
 
 /// An accepted rule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Rule {
+pub struct AlertRule {
     /// The request.
     pub asked: RuleRequest,
     /// The result it evaluates.
     #[serde(flatten)]
-    pub looked_at: LookedAt,
+    pub looked_at: WindowedResult,
 }
 
 /// Reason why a rule is invalid.
 #[derive(Debug)]
-pub enum Wrong {
+pub enum RuleError {
     /// A message.
     Words(String),
     /// Errors in the condition, with positions.
     Condition(Vec<query::Diagnostic>),
 }
 
-impl From<&str> for Wrong {
-    fn from(words: &str) -> Wrong {
-        Wrong::Words(words.into())
+impl From<&str> for RuleError {
+    fn from(words: &str) -> RuleError {
+        RuleError::Words(words.into())
     }
 }
 
 impl RuleRequest {
     /// Validates everything that does not depend on the query.
-    pub fn check(&self, receivers: &dyn Fn(&str) -> bool) -> Result<(), Wrong> {
+    pub fn check(&self, receivers: &dyn Fn(&str) -> bool) -> Result<(), RuleError> {
         let short = |text: &str, most: usize| (1..=most).contains(&text.len());
         if !short(&self.name, NAME_BYTES_MAX) {
             return Err("a rule has a name of at most 200 bytes".into());
@@ -110,7 +110,7 @@ impl RuleRequest {
         let names = self.labels.keys().chain(self.annotations.keys());
         if let Some(name) = names.clone().find(|name| !is_label(name) || OWN_LABELS.contains(&name.as_str()))
         {
-            return Err(Wrong::Words(format!(
+            return Err(RuleError::Words(format!(
                 "`{name}` is no name of a label: letters, digits and _, no digit first, and neither alertname nor reason"
             )));
         }
@@ -122,15 +122,15 @@ impl RuleRequest {
             return Err("labels have at most 200 bytes, annotations and conditions at most 4096".into());
         }
         if let Some(name) = self.receivers.iter().find(|name| !receivers(name)) {
-            return Err(Wrong::Words(format!(
+            return Err(RuleError::Words(format!(
                 "there is no receiver {name}: serve --receiver {name}=URL makes one"
             )));
         }
         self.times().map(drop)
     }
 
-    fn times(&self) -> Result<(i64, i64), Wrong> {
-        let read = |text: &Option<String>| length_ns(text.as_deref()).map_err(Wrong::Words);
+    fn times(&self) -> Result<(i64, i64), RuleError> {
+        let read = |text: &Option<String>| length_ns(text.as_deref()).map_err(RuleError::Words);
         Ok((read(&self.for_time)?, read(&self.keep_firing_for)?))
     }
 }
@@ -144,20 +144,20 @@ fn is_label(text: &str) -> bool {
         && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-impl Rule {
+impl AlertRule {
     /// The rule on the results of its query.
-    pub fn of(asked: RuleRequest, plan: &Plan) -> Result<Rule, Wrong> {
+    pub fn of(asked: RuleRequest, plan: &Plan) -> Result<AlertRule, RuleError> {
         let (looked_at, named) =
-            LookedAt::of(plan, asked.result.as_deref(), "a rule").map_err(Wrong::Words)?;
-        query::check_condition(&asked.when, &named).map_err(Wrong::Condition)?;
+            WindowedResult::of(plan, asked.result.as_deref(), "a rule").map_err(RuleError::Words)?;
+        query::check_condition(&asked.when, &named).map_err(RuleError::Condition)?;
         for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
             if column(&named, name).is_none() {
-                return Err(Wrong::Words(format!(
+                return Err(RuleError::Words(format!(
                     "an annotation has {{{name}}}, and there is no such column"
                 )));
             }
         }
-        Ok(Rule { asked, looked_at })
+        Ok(AlertRule { asked, looked_at })
     }
 
     /// Whether the rule owns its job.
@@ -166,19 +166,19 @@ impl Rule {
     }
 
     /// Policy of the state machine.
-    pub fn policy(&self, groups_max: usize) -> Policy {
+    pub fn policy(&self, groups_max: usize) -> AlertPolicy {
         let (for_ns, keep_firing_ns) = self.asked.times().unwrap_or_default();
         let RuleRequest { on_no_data, on_missing_agents, .. } = self.asked;
-        Policy { for_ns, keep_firing_ns, on_no_data, on_missing_agents, groups_max }
+        AlertPolicy { for_ns, keep_firing_ns, on_no_data, on_missing_agents, groups_max }
     }
 
     /// Labels of an alert.
-    pub fn labels(&self, subject: &Subject) -> BTreeMap<String, String> {
+    pub fn labels(&self, subject: &AlertSubject) -> BTreeMap<String, String> {
         let mut labels = self.asked.labels.clone();
         let reason = match subject {
-            Subject::NoData => Some("no_data"),
-            Subject::MissingAgents => Some("missing_agents"),
-            Subject::Group(group) => {
+            AlertSubject::NoData => Some("no_data"),
+            AlertSubject::MissingAgents => Some("missing_agents"),
+            AlertSubject::Group(group) => {
                 let cells: Vec<Value> = serde_json::from_str(group).unwrap_or_default();
                 let text = |cell: Value| match cell {
                     Value::String(text) => text,

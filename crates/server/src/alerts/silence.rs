@@ -15,8 +15,9 @@ const REGEX_BYTES_MAX: usize = 64 << 10;
 
 /// Alerts to which a silence applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Reach)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum SilenceScope {
     /// Alerts of its author's rules.
     Own,
     /// All alerts.
@@ -25,7 +26,8 @@ pub enum Reach {
 
 /// A silence as stored and shown.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Silence {
+#[schema(as = Silence)]
+pub struct AlertSilence {
     /// Identifier.
     #[serde(default)]
     pub id: i64,
@@ -44,7 +46,7 @@ pub struct Silence {
     /// Token name of the author.
     pub author: String,
     /// Alerts to which it applies.
-    pub reach: Reach,
+    pub reach: SilenceScope,
 }
 
 fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
@@ -52,30 +54,30 @@ fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::E
 }
 
 /// A silence with compiled matchers.
-pub struct Matching {
+pub struct CompiledSilence {
     /// The silence.
-    pub silence: Silence,
-    matchers: Vec<Matcher>,
+    pub silence: AlertSilence,
+    matchers: Vec<LabelMatcher>,
 }
 
-struct Matcher {
+struct LabelMatcher {
     label: String,
-    test: Test,
+    test: LabelTest,
     /// Required result of the test.
     wanted: bool,
 }
 
-enum Test {
+enum LabelTest {
     Equal(String),
     Regex(Regex),
 }
 
-impl Matching {
+impl CompiledSilence {
     /// Compiles the matchers.
     ///
     /// # Errors
     /// A message for the user.
-    pub fn new(silence: Silence) -> Result<Matching, String> {
+    pub fn new(silence: AlertSilence) -> Result<CompiledSilence, String> {
         if silence.matchers.is_empty() || silence.matchers.len() > MATCHERS_MAX {
             return Err(format!("a silence has between 1 and {MATCHERS_MAX} matchers"));
         }
@@ -87,18 +89,18 @@ impl Matching {
             return Err("a silence ends after it has begun".into());
         }
         let matchers =
-            silence.matchers.iter().map(|text| Matcher::read(text)).collect::<Result<Vec<_>, _>>()?;
-        if matchers.iter().all(Matcher::takes_nobody) {
+            silence.matchers.iter().map(|text| LabelMatcher::read(text)).collect::<Result<Vec<_>, _>>()?;
+        if matchers.iter().all(LabelMatcher::takes_nobody) {
             return Err("these matchers are true of every alert: name a label that an alert has".into());
         }
-        Ok(Matching { silence, matchers })
+        Ok(CompiledSilence { silence, matchers })
     }
 
     /// Whether it silences an alert with these labels, of a rule of this owner, at that time.
     pub fn is_about(&self, labels: &BTreeMap<String, String>, owner: &str, now_ns: i64) -> bool {
-        let Silence { starts_ns, ends_ns, author, reach, .. } = &self.silence;
+        let AlertSilence { starts_ns, ends_ns, author, reach, .. } = &self.silence;
         (*starts_ns..*ends_ns).contains(&now_ns)
-            && (*reach == Reach::All || author == owner)
+            && (*reach == SilenceScope::All || author == owner)
             && self
                 .matchers
                 .iter()
@@ -106,8 +108,8 @@ impl Matching {
     }
 }
 
-impl Matcher {
-    fn read(text: &str) -> Result<Matcher, String> {
+impl LabelMatcher {
+    fn read(text: &str) -> Result<LabelMatcher, String> {
         let wrong = || {
             format!(
                 "`{text}` is no matcher: label=value, label!=value, label=~expression, label!~expression are"
@@ -122,20 +124,22 @@ impl Matcher {
         let (value, is_regex, wanted) = found.filter(|_| !label.is_empty()).ok_or_else(wrong)?;
         let value = value.trim().trim_matches('"');
         let test = match is_regex {
-            false => Test::Equal(value.to_owned()),
+            false => LabelTest::Equal(value.to_owned()),
             true => {
                 let whole =
                     regex::RegexBuilder::new(&format!("^(?:{value})$")).size_limit(REGEX_BYTES_MAX).build();
-                Test::Regex(whole.map_err(|error| format!("`{value}` is no regular expression: {error}"))?)
+                LabelTest::Regex(
+                    whole.map_err(|error| format!("`{value}` is no regular expression: {error}"))?,
+                )
             }
         };
-        Ok(Matcher { label: label.to_owned(), test, wanted: *wanted })
+        Ok(LabelMatcher { label: label.to_owned(), test, wanted: *wanted })
     }
 
     fn holds(&self, value: &str) -> bool {
         let is = match &self.test {
-            Test::Equal(wanted) => wanted == value,
-            Test::Regex(regex) => regex.is_match(value),
+            LabelTest::Equal(wanted) => wanted == value,
+            LabelTest::Regex(regex) => regex.is_match(value),
         };
         is == self.wanted
     }
@@ -150,15 +154,15 @@ impl Matcher {
 mod tests {
     use super::*;
 
-    fn silence(matchers: &[&str]) -> Silence {
-        Silence {
+    fn silence(matchers: &[&str]) -> AlertSilence {
+        AlertSilence {
             id: 1,
             matchers: matchers.iter().map(|text| (*text).to_owned()).collect(),
             starts_ns: 10,
             ends_ns: 20,
             comment: String::new(),
             author: "me".into(),
-            reach: Reach::Own,
+            reach: SilenceScope::Own,
         }
     }
 
@@ -179,7 +183,7 @@ mod tests {
             (&["alertname=slow", "host!=web"], 10, "me", true),
             (&["alertname=slow", "host=web"], 10, "me", false),
         ] {
-            let matching = Matching::new(silence(matchers)).expect("they are matchers");
+            let matching = CompiledSilence::new(silence(matchers)).expect("they are matchers");
             assert_eq!(matching.is_about(&labels, owner, now), is, "{matchers:?} {now} {owner}");
         }
     }
@@ -187,9 +191,9 @@ mod tests {
     #[test]
     fn what_silences_everything_or_nothing_is_told() {
         for matchers in [&[][..], &["a"], &["=b"], &["a=~("], &["a=~.*"], &["a!=b"], &["a=~\\w{999}{999}"]] {
-            assert!(Matching::new(silence(matchers)).is_err(), "{matchers:?}");
+            assert!(CompiledSilence::new(silence(matchers)).is_err(), "{matchers:?}");
         }
-        let over = Silence { ends_ns: 10, ..silence(&["a=b"]) };
-        assert!(Matching::new(over).is_err());
+        let over = AlertSilence { ends_ns: 10, ..silence(&["a=b"]) };
+        assert!(CompiledSilence::new(over).is_err());
     }
 }

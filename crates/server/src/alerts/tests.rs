@@ -9,17 +9,17 @@ use tuple::{Batch, DataType, Field, Schema, TupleWriter, Unit};
 
 use super::*;
 use crate::columns;
-use crate::job::Submission;
-use crate::looked_at::LookedAt;
-use crate::store::{KeptResult, LaneMark, NewJob, NewTail, Progress};
+use crate::job::JobSubmission;
+use crate::store::{CommitProgress, KeptResult, LaneMark, NewJob, NewTail};
+use crate::windowed_result::WindowedResult;
 
 pub(crate) const STEP_NS: i64 = 10_000_000_000;
 const WINDOWS: u64 = 25;
 
 /// Seeded random numbers.
-pub(crate) struct Dice(pub u64);
+pub(crate) struct CrashDice(pub u64);
 
-impl Dice {
+impl CrashDice {
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         // splitmix64
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -30,10 +30,10 @@ impl Dice {
 }
 
 /// A simulated server with alerts, killed at random by `dice`.
-struct World<'f> {
+struct AlertTestServer<'f> {
     path: &'f Path,
-    alerts: Arc<Alerts>,
-    store: Arc<Store>,
+    alerts: Arc<AlertRegistry>,
+    store: Arc<ServerStore>,
     job: JobId,
     schema: Arc<Schema>,
     /// Names and bodies of acknowledged documents.
@@ -42,12 +42,12 @@ struct World<'f> {
     unsure: Vec<String>,
     /// A kill in one of this many steps; 0: never.
     deadly: u64,
-    dice: Dice,
+    dice: CrashDice,
 }
 
 /// Result of a step.
 #[derive(PartialEq, Eq)]
-enum Step {
+enum CrashStep {
     Done,
     Died,
 }
@@ -77,21 +77,21 @@ pub(crate) fn window(schema: &Arc<Schema>, number: u64, rows: &[(u8, u64)]) -> B
     writer.finish()
 }
 
-fn opened(path: &Path) -> (Arc<Store>, Arc<Alerts>) {
-    let store = Arc::new(Store::open(path).expect("the store opens"));
+fn opened(path: &Path) -> (Arc<ServerStore>, Arc<AlertRegistry>) {
+    let store = Arc::new(ServerStore::open(path).expect("the store opens"));
     let limits = AlertLimits { stall_min: Duration::from_secs(3600), ..AlertLimits::default() };
-    let alerts = Alerts::open(store.clone(), limits).expect("the rules are read");
+    let alerts = AlertRegistry::open(store.clone(), limits).expect("the rules are read");
     // The test takes waiting documents itself.
     alerts.set_receivers(vec![
-        Receiver::read("hook=webhook+http://127.0.0.1:1/#secret-env=PATH").expect("one"),
+        AlertReceiver::read("hook=webhook+http://127.0.0.1:1/#secret-env=PATH").expect("one"),
     ]);
     (store, Arc::new(alerts))
 }
 
-impl World<'_> {
-    fn begin(path: &Path, deadly: u64, seed: u64) -> World<'_> {
+impl AlertTestServer<'_> {
+    fn begin(path: &Path, deadly: u64, seed: u64) -> AlertTestServer<'_> {
         let (store, alerts) = opened(path);
-        let asked = Submission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
+        let asked = JobSubmission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
         let new = NewJob { asked: &asked, owner: "me", outlets: Vec::new(), tuples: None };
         let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();
@@ -107,9 +107,9 @@ impl World<'_> {
         store.add_results(job, &[result]).expect("noted");
         let asked =
             json!({ "name": "many", "job": "1", "when": "count > 10", "for": "20s", "receivers": ["hook"] });
-        let rule = Rule {
+        let rule = AlertRule {
             asked: serde_json::from_value(asked).expect("a rule"),
-            looked_at: LookedAt {
+            looked_at: WindowedResult {
                 result: 0,
                 size_ns: STEP_NS,
                 slide_ns: STEP_NS,
@@ -118,8 +118,8 @@ impl World<'_> {
             },
         };
         alerts.add("me", job, &rule).expect("kept").expect("a new name");
-        let (heard, unsure, dice) = (Vec::new(), Vec::new(), Dice(seed));
-        World { path, alerts, store, job, schema, heard, unsure, deadly, dice }
+        let (heard, unsure, dice) = (Vec::new(), Vec::new(), CrashDice(seed));
+        AlertTestServer { path, alerts, store, job, schema, heard, unsure, deadly, dice }
     }
 
     /// Returns false after a simulated kill; then only stored state remains.
@@ -132,13 +132,13 @@ impl World<'_> {
     }
 
     /// Evaluates, stores, and adopts a complete window.
-    fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> Step {
+    fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> CrashStep {
         let (batch, end_ns) = (window(&self.schema, number, rows), (number as i64 + 1) * STEP_NS);
         let (alerts, store) = (self.alerts.clone(), self.store.clone());
         let judged = [(0, &batch, &[][..])];
         let decided = alerts.decide(self.job, &judged, end_ns, &[]);
         if !self.survives() {
-            return Step::Died;
+            return CrashStep::Died;
         }
         let rows = NewTail {
             rows: batch.rows() as i64,
@@ -148,28 +148,29 @@ impl World<'_> {
             batch: Vec::new(),
         };
         let lane = LaneMark { job: self.job, lane: "lane".into(), seq: number + 1, facts: String::new() };
-        let progress = Progress { watermark_ns: end_ns, marks: vec![lane], ..Progress::default() };
+        let progress =
+            CommitProgress { watermark_ns: end_ns, marks: vec![lane], ..CommitProgress::default() };
         store.release(self.job, &[(0, rows)], &progress, &decided.changes, &[]).expect("kept");
         if !self.survives() {
-            return Step::Died;
+            return CrashStep::Died;
         }
         decided.adopt();
-        Step::Done
+        CrashStep::Done
     }
 
     /// Takes one document from the store, posts it, and removes it.
-    fn send(&mut self) -> Step {
-        let Some(next) = self.store.waiting("hook", 1).expect("read").pop() else { return Step::Done };
+    fn send(&mut self) -> CrashStep {
+        let Some(next) = self.store.waiting("hook", 1).expect("read").pop() else { return CrashStep::Done };
         if !self.survives() {
-            return Step::Died;
+            return CrashStep::Died;
         }
         self.heard.push((next.of.key.clone(), next.of.body));
         if !self.survives() {
             self.unsure.push(next.of.key);
-            return Step::Died;
+            return CrashStep::Died;
         }
         self.store.remove_notification(next.id).expect("removed");
-        Step::Done
+        CrashStep::Done
     }
 
     /// Number of stored windows.
@@ -216,17 +217,17 @@ fn check_turns(bodies: &[&str], seed: u64) {
 #[test]
 fn whatever_is_killed_when_each_alert_is_told_once() {
     for seed in 0..12 {
-        let mut dice = Dice(seed);
-        let rows = |dice: &mut Dice| -> Vec<(u8, u64)> {
+        let mut dice = CrashDice(seed);
+        let rows = |dice: &mut CrashDice| -> Vec<(u8, u64)> {
             let groups = (0..3).filter(|_| dice.below(5) > 0).collect::<Vec<u8>>();
             groups.into_iter().map(|url| (url, if dice.below(4) > 0 { 11 } else { 1 })).collect()
         };
         let history: Vec<Vec<(u8, u64)>> = (0..WINDOWS).map(|_| rows(&mut dice)).collect();
         let folders = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let paths = (folders.0.path().join("store"), folders.1.path().join("store"));
-        let mut calm = World::begin(&paths.0, 0, seed);
+        let mut calm = AlertTestServer::begin(&paths.0, 0, seed);
         calm.run(&history);
-        let mut rough = World::begin(&paths.1, 4, seed);
+        let mut rough = AlertTestServer::begin(&paths.1, 4, seed);
         rough.run(&history);
         assert_eq!(rough.known(), calm.known(), "seed {seed}");
         check_turns(&rough.known(), seed);

@@ -7,13 +7,13 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::{Component, Path, PathBuf};
 
-use super::{FORM, Facts, MANIFEST, Manifest, copy, create_folder, new_file, sync};
-use crate::service::{LOCK, Opened, RESTORING};
-use crate::store::Store;
+use super::{BackupFile, BackupManifest, FORM, MANIFEST, copy, create_folder, new_file, sync};
+use crate::service::{DataDirectory, LOCK, RESTORING};
+use crate::store::ServerStore;
 
 /// Summary of a restored backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreSummary {
     /// Number of files.
     pub files: usize,
     /// Total size in bytes.
@@ -30,7 +30,7 @@ pub struct Restored {
 ///
 /// # Errors
 /// A message for the operator: `from` is not a backup or is damaged, or `data` is in use or not empty.
-pub fn restore(from: &Path, data: &Path) -> Result<Restored, String> {
+pub fn restore(from: &Path, data: &Path) -> Result<RestoreSummary, String> {
     let manifest = manifest(from)?;
     let is_new = !data.exists();
     create_folder(data).map_err(|why| format!("cannot make the data directory {}: {why}", data.display()))?;
@@ -43,7 +43,7 @@ pub fn restore(from: &Path, data: &Path) -> Result<Restored, String> {
         }
     }
     drop(lock);
-    restored.map(|()| Restored {
+    restored.map(|()| RestoreSummary {
         files: manifest.files.len(),
         bytes: manifest.files.values().map(|facts| facts.bytes).sum(),
         taken_ns: manifest.taken_ns,
@@ -51,7 +51,7 @@ pub fn restore(from: &Path, data: &Path) -> Result<Restored, String> {
     })
 }
 
-fn manifest(from: &Path) -> Result<Manifest, String> {
+fn manifest(from: &Path) -> Result<BackupManifest, String> {
     if from.is_file() {
         return Err(format!(
             "{} is a file, as earlier versions wrote it: a copy of the store, without history and authority. A backup is a folder",
@@ -62,7 +62,7 @@ fn manifest(from: &Path) -> Result<Manifest, String> {
     let text =
         fs::read(&path).map_err(|why| format!("{} is no backup: {MANIFEST}: {why}", from.display()))?;
     let damaged = |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", path.display());
-    let manifest: Manifest = serde_json::from_slice(&text).map_err(|why| damaged(&why))?;
+    let manifest: BackupManifest = serde_json::from_slice(&text).map_err(|why| damaged(&why))?;
     if manifest.form > FORM {
         return Err(format!(
             "{}: netalytics {} wrote it, and only that one can read it",
@@ -77,7 +77,7 @@ fn manifest(from: &Path) -> Result<Manifest, String> {
     if let Some(name) = manifest.files.keys().find(|name| !is_within(name)) {
         return Err(damaged(&format!("{name:?} is no file of a backup")));
     }
-    let store = Opened::store_file(Path::new(""));
+    let store = DataDirectory::store_file(Path::new(""));
     match store.to_str().is_some_and(|store| manifest.files.contains_key(store)) {
         true => Ok(manifest),
         false => Err(damaged(&"it names no store")),
@@ -109,7 +109,7 @@ fn claim(data: &Path) -> Result<File, String> {
     }
 }
 
-fn fill(from: &Path, manifest: &Manifest, data: &Path) -> Result<(), String> {
+fn fill(from: &Path, manifest: &BackupManifest, data: &Path) -> Result<(), String> {
     let failed = |path: &Path, why: io::Error| format!("cannot write {}: {why}", path.display());
     let mark = data.join(RESTORING);
     new_file(&mark).and_then(|file| file.sync_all()).map_err(|why| failed(&mark, why))?;
@@ -122,8 +122,8 @@ fn fill(from: &Path, manifest: &Manifest, data: &Path) -> Result<(), String> {
         folders.extend(above.map(Path::to_owned));
         verified(&from.join(name), expected, &to)?;
     }
-    let store = Opened::store_file(data);
-    let renewed = Store::open(&store).and_then(|store| {
+    let store = DataDirectory::store_file(data);
+    let renewed = ServerStore::open(&store).and_then(|store| {
         store.renew_identity()?;
         store.note("", "restore", &from.to_string_lossy(), "done")
     });
@@ -139,7 +139,7 @@ fn fill(from: &Path, manifest: &Manifest, data: &Path) -> Result<(), String> {
 }
 
 /// Copies a file and verifies its size and checksum.
-fn verified(from: &Path, expected: &Facts, to: &Path) -> Result<(), String> {
+fn verified(from: &Path, expected: &BackupFile, to: &Path) -> Result<(), String> {
     let damaged = |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", from.display());
     // Before the copy, so that the error for a missing file names it.
     fs::metadata(from).map_err(|why| damaged(&why))?;
@@ -147,7 +147,7 @@ fn verified(from: &Path, expected: &Facts, to: &Path) -> Result<(), String> {
         copy(from, to).map_err(|why| format!("cannot copy {} to {}: {why}", from.display(), to.display()))?;
     match &found {
         found if found == expected => Ok(()),
-        Facts { bytes, .. } if *bytes != expected.bytes => {
+        BackupFile { bytes, .. } if *bytes != expected.bytes => {
             Err(damaged(&format!("it has {bytes} bytes, and had {}", expected.bytes)))
         }
         _ => Err(damaged(&"its checksum is not that of the manifest")),

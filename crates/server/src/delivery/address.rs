@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use outlets::address::{Secrets, System};
-use outlets::{Address, Carrier, Limits, Refused, Rows, Scheme};
+use outlets::address::{SecretSource, SystemSecrets};
+use outlets::{DirectOutlet, OutletAddress, OutletAddressError, OutletLimits, OutletScheme, RowIdentity};
 use plan::Plan;
 
 /// Maximum outlets per job.
@@ -12,11 +12,11 @@ pub const OUTLETS_MAX: usize = 8;
 
 /// Addresses by name.
 #[derive(Clone, Debug, Default)]
-pub struct Named(BTreeMap<String, String>);
+pub struct NamedOutlets(BTreeMap<String, String>);
 
 /// Reason why a job cannot use an outlet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unusable {
+pub enum OutletRefusal {
     /// Invalid address.
     Wrong(String),
     /// Requires another role.
@@ -25,7 +25,7 @@ pub enum Unusable {
 
 /// Required permission of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum May {
+pub enum OutletPermission {
     /// Use of defined names.
     UseNames,
     /// Use of addresses, too.
@@ -33,9 +33,9 @@ pub enum May {
 }
 
 /// Reads no files: secrets are not needed to display an address.
-struct Unread;
+struct NoSecrets;
 
-impl Secrets for Unread {
+impl SecretSource for NoSecrets {
     fn file(&self, _: &str) -> Result<String, String> {
         Ok("unread".into())
     }
@@ -53,7 +53,8 @@ fn is_name(asked: &str) -> bool {
 pub fn shown(asked: &str) -> String {
     match is_name(asked) {
         true => asked.to_owned(),
-        false => Address::read(asked, &Unread).map_or_else(|_| scheme(asked), |address| address.to_string()),
+        false => OutletAddress::read(asked, &NoSecrets)
+            .map_or_else(|_| scheme(asked), |address| address.to_string()),
     }
 }
 
@@ -67,16 +68,17 @@ fn scheme(asked: &str) -> String {
 }
 
 /// Whether rows can be delivered to this address.
-fn tried(address: &Address) -> Result<(), Refused> {
-    Carrier::prepare(address, &Rows { of: String::new(), run: 0 }, &Limits::default()).map(drop)
+fn tried(address: &OutletAddress) -> Result<(), OutletAddressError> {
+    DirectOutlet::prepare(address, &RowIdentity { of: String::new(), run: 0 }, &OutletLimits::default())
+        .map(drop)
 }
 
-impl Named {
+impl NamedOutlets {
     /// Parses `NAME=URL` or `NAME=@FILE` each.
     ///
     /// # Errors
     /// A message about the first invalid one.
-    pub fn new(texts: &[String]) -> Result<Named, String> {
+    pub fn new(texts: &[String]) -> Result<NamedOutlets, String> {
         let mut named = BTreeMap::new();
         for text in texts {
             let (name, address) = text.split_once('=').ok_or("an outlet is given as NAME=URL")?;
@@ -84,23 +86,24 @@ impl Named {
             if name.is_empty() || !name.chars().all(is_word) {
                 return Err(format!("{name:?} is no name: letters, digits, -, _ and . make one"));
             }
-            let read = Address::read(address, &System).map_err(|why| format!("{name}: {why}"))?;
+            let read =
+                OutletAddress::read(address, &SystemSecrets).map_err(|why| format!("{name}: {why}"))?;
             tried(&read).map_err(|why| format!("{name}: {}", why.0))?;
             named.insert(name.to_owned(), address.to_owned());
         }
-        Ok(Named(named))
+        Ok(NamedOutlets(named))
     }
 
     /// The address of an outlet requested by a job.
     ///
     /// # Errors
     /// A message for the user.
-    pub fn read(&self, asked: &str) -> Result<Address, String> {
+    pub fn read(&self, asked: &str) -> Result<OutletAddress, String> {
         let text = match is_name(asked) {
             true => self.0.get(asked).ok_or_else(|| self.no_such(asked))?,
             false => asked,
         };
-        Address::read(text, &System)
+        OutletAddress::read(text, &SystemSecrets)
     }
 
     fn no_such(&self, name: &str) -> String {
@@ -115,10 +118,10 @@ impl Named {
     ///
     /// # Errors
     /// If another role is required.
-    pub fn allow(asked: &str, may: May) -> Result<(), Unusable> {
-        match is_name(asked) || may == May::GiveAddresses {
+    pub fn allow(asked: &str, may: OutletPermission) -> Result<(), OutletRefusal> {
+        match is_name(asked) || may == OutletPermission::GiveAddresses {
             true => Ok(()),
-            false => Err(Unusable::Forbidden(
+            false => Err(OutletRefusal::Forbidden(
                 "only an admin gives addresses; a name that whoever runs the server has given to one may be used (serve \
                  --outlet NAME=URL)"
                     .into(),
@@ -130,18 +133,20 @@ impl Named {
     ///
     /// # Errors
     /// About the first invalid or forbidden one.
-    pub fn check(&self, asked: &[String], may: May, plan: &Plan) -> Result<(), Unusable> {
-        let wrong = |to: &str, why: String| Unusable::Wrong(format!("to {to}: {why}"));
+    pub fn check(&self, asked: &[String], may: OutletPermission, plan: &Plan) -> Result<(), OutletRefusal> {
+        let wrong = |to: &str, why: String| OutletRefusal::Wrong(format!("to {to}: {why}"));
         if asked.len() > OUTLETS_MAX {
-            return Err(Unusable::Wrong(format!("a job has at most {OUTLETS_MAX} outlets")));
+            return Err(OutletRefusal::Wrong(format!("a job has at most {OUTLETS_MAX} outlets")));
         }
         for to in asked {
-            Named::allow(to, may)?;
-            if !is_name(to) && Address::read(to, &Unread).is_ok_and(|read| read.scheme == Scheme::Prometheus)
+            NamedOutlets::allow(to, may)?;
+            if !is_name(to)
+                && OutletAddress::read(to, &NoSecrets)
+                    .is_ok_and(|read| read.scheme == OutletScheme::Prometheus)
             {
                 let why =
                     "this server has a page of all standing jobs' results for scrapers, at /metrics/jobs";
-                return Err(Unusable::Wrong(format!("to prometheus://: {why}")));
+                return Err(OutletRefusal::Wrong(format!("to prometheus://: {why}")));
             }
             let seen = shown(to);
             let address = self.read(to).map_err(|why| wrong(&seen, why))?;
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn names_are_words_and_addresses_are_shown_without_secrets() {
-        let named = |text: &str| Named::new(&[text.to_owned()]);
+        let named = |text: &str| NamedOutlets::new(&[text.to_owned()]);
         assert!(named("shop=redis://127.0.0.1/0").is_ok());
         for (text, part) in [
             ("shop", "NAME=URL"),
@@ -175,7 +180,7 @@ mod tests {
         }
         assert_eq!(shown("shop"), "shop");
         assert_eq!(shown("webhook+https://h/secret#secret-file=/nowhere"), "webhook+https://h:443");
-        let none = Named::default().read("shop").expect_err("there is none");
+        let none = NamedOutlets::default().read("shop").expect_err("there is none");
         assert!(none.contains("--outlet NAME=URL"), "{none}");
     }
 }

@@ -1,53 +1,53 @@
 //! Delivery of rows to other programs: the committed rows of a job are sent to its outlets, each on its own thread
-//! (`line.rs`). Waiting rows stay in the job's history; the position of each outlet is in the store, so delivery
+//! (`outlet_worker.rs`). Waiting rows stay in the job's history; the position of each outlet is in the store, so delivery
 //! resumes there after a crash.
 
 mod address;
-mod heads;
-mod line;
+mod outlet_worker;
 mod pages;
-mod shown;
+mod result_heads;
+mod results_page;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use outlets::{Address, Carrier, Page};
+use outlets::{DirectOutlet, MetricsPage, OutletAddress};
 use plan::Plan;
 
 pub(crate) use address::shown as shown_address;
-pub use address::{May, Named, OUTLETS_MAX, Unusable};
-use line::{Condition, Line, Work};
-pub use shown::Shown;
+pub use address::{NamedOutlets, OUTLETS_MAX, OutletPermission, OutletRefusal};
+use outlet_worker::{OutletCondition, OutletContext, OutletWorker};
+pub use results_page::ResultsMetricsPage;
 
-use crate::history::History;
-use crate::hub::Hub;
-use crate::job::{Job, JobId, JobOutlet, OutletLosses, OutletState};
-use crate::limits::Limits;
-use crate::store::{Store, StoreError, StoredOutlet};
+use crate::history::RowHistory;
+use crate::hub::ResultHub;
+use crate::job::{JobId, JobOutlet, JobRecord, OutletLosses, OutletState};
+use crate::limits::ServiceLimits;
+use crate::store::{ServerStore, StoreError, StoredOutlet};
 
 /// See the module documentation.
-pub struct Deliveries {
-    store: Arc<Store>,
-    history: Arc<History>,
-    hub: Arc<Hub>,
-    named: Named,
-    limits: Limits,
+pub struct OutletDeliveries {
+    store: Arc<ServerStore>,
+    history: Arc<RowHistory>,
+    hub: Arc<ResultHub>,
+    named: NamedOutlets,
+    limits: ServiceLimits,
     running: Arc<Running>,
 }
 
 /// Running outlets.
-type Running = Mutex<HashMap<(JobId, usize), Arc<Line>>>;
+type Running = Mutex<HashMap<(JobId, usize), Arc<OutletWorker>>>;
 
-impl Deliveries {
+impl OutletDeliveries {
     /// Without outlets. `named`: addresses by name.
     pub fn new(
-        (store, history, hub): (&Arc<Store>, &Arc<History>, &Arc<Hub>),
-        named: Named,
-        limits: &Limits,
+        (store, history, hub): (&Arc<ServerStore>, &Arc<RowHistory>, &Arc<ResultHub>),
+        named: NamedOutlets,
+        limits: &ServiceLimits,
     ) -> Self {
-        Deliveries {
+        OutletDeliveries {
             store: store.clone(),
             history: history.clone(),
             hub: hub.clone(),
@@ -57,12 +57,12 @@ impl Deliveries {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<(JobId, usize), Arc<Line>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<(JobId, usize), Arc<OutletWorker>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Addresses by name.
-    pub fn named(&self) -> &Named {
+    pub fn named(&self) -> &NamedOutlets {
         &self.named
     }
 
@@ -81,7 +81,7 @@ impl Deliveries {
             if self.running().contains_key(&key) {
                 continue;
             }
-            let line = Arc::new(Line::new(job, outlet.place));
+            let line = Arc::new(OutletWorker::new(job, outlet.place));
             self.running().insert(key, line.clone());
             self.hub.wake(job, &line.bell);
             let work = self.work(&outlet, plan);
@@ -97,18 +97,18 @@ impl Deliveries {
         Ok(())
     }
 
-    fn work(&self, outlet: &StoredOutlet, plan: &Arc<Plan>) -> Work {
+    fn work(&self, outlet: &StoredOutlet, plan: &Arc<Plan>) -> OutletContext {
         let (asked, run, named) = (outlet.asked.clone(), outlet.run, self.named.clone());
-        let limits = outlets::Limits::default();
-        let limits = outlets::Limits { series_max: self.limits.series_max, ..limits };
+        let limits = outlets::OutletLimits::default();
+        let limits = outlets::OutletLimits { series_max: self.limits.series_max, ..limits };
         let (store, job) = (self.store.clone(), outlet.job);
         let prepare = move || {
-            let address: Address = named.read(&asked)?;
+            let address: OutletAddress = named.read(&asked)?;
             let name = store.job(job).ok().flatten().map(|job| job.name).filter(|name| !name.is_empty());
-            let rows = outlets::Rows { of: name.unwrap_or_else(|| job.to_string()), run };
-            Carrier::prepare(&address, &rows, &limits).map_err(|refused| refused.0)
+            let rows = outlets::RowIdentity { of: name.unwrap_or_else(|| job.to_string()), run };
+            DirectOutlet::prepare(&address, &rows, &limits).map_err(|refused| refused.0)
         };
-        Work {
+        OutletContext {
             store: self.store.clone(),
             history: self.history.clone(),
             plan: plan.clone(),
@@ -121,7 +121,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
+    pub fn tell(&self, jobs: &mut [JobRecord]) -> Result<(), StoreError> {
         let ids = jobs.iter().map(|job| job.id);
         let Some((first, last)) = ids.clone().min().zip(ids.max()) else { return Ok(()) };
         let mut told: HashMap<JobId, Vec<JobOutlet>> = HashMap::new();
@@ -140,9 +140,9 @@ impl Deliveries {
             to: address::shown(&outlet.asked),
             state: match said.as_ref().map(|said| said.condition) {
                 _ if outlet.is_done => OutletState::Done,
-                Some(Condition::Up) | None => OutletState::Up,
-                Some(Condition::Retrying) => OutletState::Retrying,
-                Some(Condition::Broken) => OutletState::Broken,
+                Some(OutletCondition::Up) | None => OutletState::Up,
+                Some(OutletCondition::Retrying) => OutletState::Retrying,
+                Some(OutletCondition::Broken) => OutletState::Broken,
             },
             delivered: sums.delivered.unsigned_abs(),
             behind: if outlet.is_done { 0 } else { outlet.behind },
@@ -160,7 +160,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn health(&self, jobs: &mut [Job], page: &mut Page) -> Result<(), StoreError> {
+    pub fn health(&self, jobs: &mut [JobRecord], page: &mut MetricsPage) -> Result<(), StoreError> {
         self.tell(jobs)?;
         for job in jobs.iter() {
             let id = job.id.to_string();
@@ -190,7 +190,7 @@ impl Deliveries {
     }
 }
 
-impl Drop for Deliveries {
+impl Drop for OutletDeliveries {
     /// Nothing is written after this returns; a thread that waits for another program ends by itself.
     fn drop(&mut self) {
         self.running().drain().for_each(|(_, line)| line.bell.end());

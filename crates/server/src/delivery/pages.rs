@@ -2,10 +2,10 @@
 
 use tuple::{Batch, FieldId};
 
-use crate::history::{Ask, History};
+use crate::history::{PageQuery, RowHistory};
 use crate::job::JobId;
+use crate::persist_error::PersistError;
 use crate::store::KeptResult;
-use crate::unkept::Unkept;
 
 /// Rows per read.
 const ROWS: usize = 10_000;
@@ -14,14 +14,14 @@ const ROWS_MAX: usize = 200_000;
 
 /// Rows of a result.
 #[derive(Debug)]
-pub struct Rows {
+pub struct DeliveryPage {
     /// The rows.
     pub batches: Vec<Batch>,
     /// Number of the first row after them.
     pub end: i64,
 }
 
-impl Rows {
+impl DeliveryPage {
     /// Number of rows.
     pub fn count(&self) -> usize {
         self.batches.iter().map(Batch::rows).sum()
@@ -30,27 +30,27 @@ impl Rows {
 
 /// Reads the next rows from number `from` to `until`, if given; only whole windows.
 pub fn read(
-    history: &History,
+    history: &RowHistory,
     (job, result): (JobId, &KeptResult),
     from: i64,
     until: Option<i64>,
-) -> Result<Rows, Unkept> {
-    let mut rows = Rows { batches: Vec::new(), end: from };
+) -> Result<DeliveryPage, PersistError> {
+    let mut rows = DeliveryPage { batches: Vec::new(), end: from };
     loop {
         let wanted = until.unwrap_or(result.next_row) - rows.end;
         let limit = usize::try_from(wanted).unwrap_or(0).min(ROWS).min(ROWS_MAX - rows.count());
         if limit == 0 {
             return Ok(rows);
         }
-        let ask = Ask { after: Some(rows.end - 1), limit, since_ns: None, until_ns: None };
+        let ask = PageQuery { after: Some(rows.end - 1), limit, since_ns: None, until_ns: None };
         let page = match history.read(job, result, &ask) {
             Ok(page) => page,
-            Err(Unkept::Unreadable(which)) if until.is_some() || rows.batches.is_empty() => {
+            Err(PersistError::Unreadable(which)) if until.is_some() || rows.batches.is_empty() => {
                 // Removed by retention; delivery continues with the next rows.
                 rows.end = which.end_row.min(until.unwrap_or(result.next_row));
                 continue;
             }
-            Err(Unkept::Unreadable(_)) => return Ok(rows),
+            Err(PersistError::Unreadable(_)) => return Ok(rows),
             Err(error) => return Err(error),
         };
         rows.batches.extend(page.batches);
@@ -70,7 +70,7 @@ pub fn read(
     }
 }
 
-impl Rows {
+impl DeliveryPage {
     /// Cuts the last window off if another precedes it; tuples have no windows.
     fn end_with_a_window(&mut self) -> bool {
         let Some(last) = self.batches.last() else { return false };

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use control::Presence;
-use link::{Ahead, Observed, ObservedState};
+use control::AgentPresence;
+use link::{ClockOffset, ObservedJobs, ObservedState};
 
-use super::lanes::{End, Known};
-use super::thread::{Core, job_id};
-use super::work::Work;
+use super::event_loop::{EventLoop, job_id};
+use super::job_runtime::JobRuntime;
+use super::lanes::{KnownLane, LaneEnd};
 use crate::hub::AgentAccount;
 use crate::job::JobId;
 
-impl Core {
+impl EventLoop {
     /// Publishes the counters of a job, if changed.
     pub fn account(&mut self, job: JobId) {
         let Some(work) = self.works.get(&job) else { return };
@@ -29,7 +29,7 @@ impl Core {
     }
 
     /// Notes the jobs that an agent reports it cannot run; removes them when they run.
-    pub fn note_troubles(&mut self, agent: &str, observed: &Observed) {
+    pub fn note_troubles(&mut self, agent: &str, observed: &ObservedJobs) {
         for of_job in &observed.jobs {
             let Some(work) = job_id(of_job.job).and_then(|job| self.works.get_mut(&job)) else { continue };
             match (of_job.state(), of_job.reason.as_str()) {
@@ -40,7 +40,7 @@ impl Core {
         }
     }
 
-    fn agents_of(&self, work: &Work) -> Vec<AgentAccount> {
+    fn agents_of(&self, work: &JobRuntime) -> Vec<AgentAccount> {
         let mut all: BTreeMap<&str, AgentAccount> = BTreeMap::new();
         let saved = self.saved.get(&work.id.0.unsigned_abs());
         let told = saved.into_iter().flat_map(|job| job.agents.keys()).map(String::as_str);
@@ -52,7 +52,7 @@ impl Core {
                 ..AgentAccount::default()
             });
         }
-        for (key, Known { facts, .. }) in &work.lanes.known {
+        for (key, KnownLane { facts, .. }) in &work.lanes.known {
             let Some(account) = all.get_mut(key.agent.as_str()) else { continue };
             account.records_lost += facts.records_lost;
             account.tuples_lost += facts.tuples_lost;
@@ -64,14 +64,14 @@ impl Core {
     }
 
     /// State of a job on an agent.
-    fn state_on(&self, work: &Work, agent: &str) -> &'static str {
+    fn state_on(&self, work: &JobRuntime, agent: &str) -> &'static str {
         let observed = self.control.observed(agent).find(|of_job| of_job.job == work.id.0.unsigned_abs());
-        let is_here = |(name, presence, _): &(&str, Presence, Option<Ahead>)| {
-            *name == agent && matches!(presence, Presence::Here { .. })
+        let is_here = |(name, presence, _): &(&str, AgentPresence, Option<ClockOffset>)| {
+            *name == agent && matches!(presence, AgentPresence::Here { .. })
         };
         let mut lanes = work.lanes.known.iter().filter(|(key, _)| key.agent == agent).map(|(_, lane)| lane);
         match observed.map(link::ObservedJob::state) {
-            _ if lanes.clone().next().is_some() && lanes.all(|lane| lane.facts.end == End::Finished) => {
+            _ if lanes.clone().next().is_some() && lanes.all(|lane| lane.facts.end == LaneEnd::Finished) => {
                 "finished"
             }
             _ if !self.control.agents().any(|agent| is_here(&agent)) => "absent",
@@ -90,7 +90,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::Key;
+    use super::super::lanes::LaneKey;
     use super::*;
 
     #[test]
@@ -98,8 +98,8 @@ mod tests {
         let schemas = parsers::registry::schemas();
         let query = query::check("PARSE http PROCESS (count: w=1s)", &schemas, &()).expect("a query");
         let mut work =
-            Work::new(JobId(1), &std::sync::Arc::new(planner::lower(&query)), 0, (1 << 20, 1 << 20));
-        let key = Key { agent: "web-1".into(), boot: 1, attempt: 1 };
+            JobRuntime::new(JobId(1), &std::sync::Arc::new(planner::lower(&query)), 0, (1 << 20, 1 << 20));
+        let key = LaneKey { agent: "web-1".into(), boot: 1, attempt: 1 };
         work.lanes.join(&key);
         let facts = &mut work.lanes.known.get_mut(&key).expect("it has joined").facts;
         (facts.records_lost, facts.tuples_lost) = (3, 7);

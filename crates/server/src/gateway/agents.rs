@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use link::{Capacity, Hello, Passing};
+use link::{Hello, HostCapacity, InterfaceAddresses};
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::Agent;
-use crate::store::{Store, StoreError, now_ns};
+use crate::fleet::AgentView;
+use crate::store::{ServerStore, StoreError, now_ns};
 
 /// Properties reported by an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Facts {
+struct AgentFacts {
     labels: BTreeMap<String, String>,
     version: String,
     interfaces: Vec<String>,
@@ -28,27 +28,27 @@ struct Facts {
 
 /// See the module documentation.
 #[derive(Default)]
-pub struct Agents {
-    all: BTreeMap<String, (Facts, i64)>,
+pub struct AgentDirectory {
+    all: BTreeMap<String, (AgentFacts, i64)>,
     /// Last reported counters of each agent.
     health: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-impl Agents {
+impl AgentDirectory {
     /// Loads the stored agents.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn load(store: &Store) -> Result<Agents, StoreError> {
+    pub fn load(store: &ServerStore) -> Result<AgentDirectory, StoreError> {
         let known = store.agents_known()?.into_iter();
         let all =
             known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
-        Ok(Agents { all: all.collect(), health: BTreeMap::new() })
+        Ok(AgentDirectory { all: all.collect(), health: BTreeMap::new() })
     }
 
     /// Handles the hello of an agent.
-    pub fn greet(&mut self, store: &Store, hello: &Hello) {
-        let facts = Facts {
+    pub fn greet(&mut self, store: &ServerStore, hello: &Hello) {
+        let facts = AgentFacts {
             labels: hello.labels.clone(),
             version: hello.program.clone(),
             interfaces: hello.capacity.interfaces.clone(),
@@ -68,7 +68,7 @@ impl Agents {
     }
 
     /// Handles the disconnection of an agent.
-    pub fn leave(&mut self, store: &Store, name: &str) {
+    pub fn leave(&mut self, store: &ServerStore, name: &str) {
         self.heard(name);
         self.note(store, name);
     }
@@ -81,7 +81,7 @@ impl Agents {
     }
 
     /// Reported addresses, by agent.
-    pub fn hosts(&self) -> BTreeMap<String, Capacity> {
+    pub fn hosts(&self) -> BTreeMap<String, HostCapacity> {
         self.all.iter().map(|(name, (facts, _))| (name.clone(), capacity(facts))).collect()
     }
 
@@ -96,7 +96,7 @@ impl Agents {
         self.health.get(name).cloned().unwrap_or_default()
     }
 
-    fn note(&self, store: &Store, name: &str) {
+    fn note(&self, store: &ServerStore, name: &str) {
         let Some((facts, _)) = self.all.get(name) else { return };
         let text = serde_json::to_string(facts).unwrap_or_default();
         if let Err(error) = store.keep_agent(name, &text) {
@@ -105,8 +105,8 @@ impl Agents {
     }
 
     /// API views of the agents; `finish` adds current values.
-    pub fn told(&self, finish: impl Fn(&mut Agent)) -> Vec<Agent> {
-        let agent = |(name, (facts, at)): (&String, &(Facts, i64))| {
+    pub fn told(&self, finish: impl Fn(&mut AgentView)) -> Vec<AgentView> {
+        let agent = |(name, (facts, at)): (&String, &(AgentFacts, i64))| {
             let is_shared = |ip: &&IpAddr| {
                 self.all.iter().any(|(other, (facts, _))| other != name && facts.addresses.contains(ip))
             };
@@ -114,7 +114,7 @@ impl Agents {
             let addresses_shared = texts(facts.addresses.iter().filter(is_shared).collect());
             let addresses = texts(facts.addresses.iter().collect());
             let facts = facts.clone();
-            let mut agent = Agent {
+            let mut agent = AgentView {
                 name: name.clone(),
                 labels: facts.labels,
                 connected: false,
@@ -142,13 +142,15 @@ fn read(ips: &[Bytes]) -> Vec<IpAddr> {
 }
 
 /// Addresses only: other stored properties may have changed.
-fn capacity(facts: &Facts) -> Capacity {
+fn capacity(facts: &AgentFacts) -> HostCapacity {
     let write = |ips: &Vec<IpAddr>| ips.iter().map(|ip| control::taps::write(*ip)).collect();
-    let passing =
-        |(interface, ips): (&String, _)| Passing { interface: interface.clone(), addresses: write(ips) };
-    Capacity {
+    let passing = |(interface, ips): (&String, _)| InterfaceAddresses {
+        interface: interface.clone(),
+        addresses: write(ips),
+    };
+    HostCapacity {
         addresses: write(&facts.addresses),
         passing: facts.passing.iter().map(passing).collect(),
-        ..Capacity::default()
+        ..HostCapacity::default()
     }
 }

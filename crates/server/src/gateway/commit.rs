@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use control::Why;
-use link::{Lane, Record};
+use control::EndReason;
+use link::{LaneRecord, RecordLane};
 use wire::Timestamp;
 
-use super::lanes::{Facts, Key, mark};
-use super::pending::Entry;
-use super::thread::{Core, job_id};
-use super::work::{Phase, Results, Row, Work};
-use crate::hub::{Coverage, Delivery, WindowState};
-use crate::job::{JobId, State};
-use crate::meters::Stage;
-use crate::store::{Joined, NewFrame, Progress, StoreError, now_ns};
-use crate::unkept::Unkept;
+use super::commit_queue::PendingRecord;
+use super::event_loop::{EventLoop, job_id};
+use super::job_runtime::{JobResults, JobRuntime, RuntimePhase, UnpublishedRows};
+use super::lanes::{LaneFacts, LaneKey, mark};
+use crate::counters::GatewayStage;
+use crate::hub::{AgentCoverage, ResultDelivery, WindowState};
+use crate::job::{JobId, JobPhase};
+use crate::persist_error::PersistError;
+use crate::store::{CommitProgress, JoinedFrames, NewFrame, StoreError, now_ns};
 
 /// Minimum interval between stored positions of a job that advances.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
@@ -24,18 +24,18 @@ const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
 const AHEAD_MAX_NS: i64 = 3_600_000_000_000;
 
 /// Positions of lanes after the commit of pending records.
-pub type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
+pub type Marks = BTreeMap<(JobId, LaneKey), (u64, LaneFacts)>;
 
-impl Core {
+impl EventLoop {
     /// Handles a record.
-    pub fn take_record(&mut self, session: u64, record: Record) {
+    pub fn take_record(&mut self, session: u64, record: LaneRecord) {
         let lane = record.lane();
         self.hub.meters.records_received.add(1);
-        if let Record::Data(data) = &record {
+        if let LaneRecord::Data(data) = &record {
             self.hub.meters.bytes_received.add(data.payload.len() as u64);
         }
         let work = job_id(lane.job).and_then(|job| self.works.get(&job));
-        let work = work.filter(|work| work.phase == Phase::Working && !work.is_full());
+        let work = work.filter(|work| work.phase == RuntimePhase::Working && !work.is_full());
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
             // The job has been removed.
             self.hub.meters.records_unclaimed.add(1);
@@ -45,26 +45,28 @@ impl Core {
         let meters = &self.hub.meters;
         let latest = Timestamp(now_ns().saturating_add(AHEAD_MAX_NS));
         let report = match &record {
-            Record::Lost(_) => None,
-            Record::Data(data) => match meters.during(Stage::Decode, || work.decode(&data.payload)) {
-                Ok(mut report) => {
-                    report.watermark = report.watermark.min(latest);
-                    Some(report)
+            LaneRecord::Lost(_) => None,
+            LaneRecord::Data(data) => {
+                match meters.during(GatewayStage::Decode, || work.decode(&data.payload)) {
+                    Ok(mut report) => {
+                        report.watermark = report.watermark.min(latest);
+                        Some(report)
+                    }
+                    Err(why) => {
+                        tracing::warn!("agent {} sends a {why} of job {}", from.agent, work.id);
+                        None
+                    }
                 }
-                Err(why) => {
-                    tracing::warn!("agent {} sends a {why} of job {}", from.agent, work.id);
-                    None
-                }
-            },
+            }
         };
-        let (job, key) = (work.id, Key::of(&from.agent, lane));
-        self.pending.push(Entry { session, job, key, record, report });
+        let (job, key) = (work.id, LaneKey::of(&from.agent, lane));
+        self.pending.push(PendingRecord { session, job, key, record, report });
         if self.pending.bytes() >= self.settings.commit_bytes {
             self.commit();
         }
     }
 
-    fn acknowledge(&mut self, session: u64, lane: Lane, seq: u64) {
+    fn acknowledge(&mut self, session: u64, lane: RecordLane, seq: u64) {
         if let Some(session) = self.sessions.get(session) {
             session.link.committed(lane, seq);
             self.hub.meters.records_acknowledged.add(1);
@@ -79,7 +81,7 @@ impl Core {
             return;
         }
         let mut kept = Vec::new();
-        let [mut direct, mut joined]: [BTreeMap<JobId, Vec<Entry>>; 2] = Default::default();
+        let [mut direct, mut joined]: [BTreeMap<JobId, Vec<PendingRecord>>; 2] = Default::default();
         for entry in entries {
             match self.works.get(&entry.job) {
                 Some(work) if work.joining.is_some() => joined.entry(entry.job).or_default().push(entry),
@@ -96,7 +98,11 @@ impl Core {
         }
     }
 
-    pub fn marks(&self, entries: &[Entry], each: &mut dyn FnMut(&Entry, &Work, &Facts)) -> Marks {
+    pub fn marks(
+        &self,
+        entries: &[PendingRecord],
+        each: &mut dyn FnMut(&PendingRecord, &JobRuntime, &LaneFacts),
+    ) -> Marks {
         let mut marks = Marks::new();
         for entry in entries {
             let Some(work) = self.works.get(&entry.job) else { continue };
@@ -110,13 +116,13 @@ impl Core {
     }
 
     /// Stores records one by one.
-    fn commit_kept(&mut self, entries: Vec<Entry>) {
+    fn commit_kept(&mut self, entries: Vec<PendingRecord>) {
         let mut frames = Vec::new();
         let marks = self.marks(&entries, &mut |entry, work, before| {
-            let (Record::Data(data), Some(report)) = (&entry.record, &entry.report) else { return };
+            let (LaneRecord::Data(data), Some(report)) = (&entry.record, &entry.report) else { return };
             let over_ns = match &work.results {
-                Results::Windows(windows) => windows.over_at(report, before.loss()),
-                Results::Tuples(_) => i64::MAX,
+                JobResults::Windows(windows) => windows.over_at(report, before.loss()),
+                JobResults::Tuples(_) => i64::MAX,
             };
             if over_ns > work.progress.watermark_ns {
                 let (lane, payload) = (Some(entry.key.text()), data.payload.clone());
@@ -125,7 +131,7 @@ impl Core {
         });
         let stored: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
         let begun = Instant::now();
-        let kept = self.hub.meters.during(Stage::Commit, || self.store.keep_frames(&frames, &stored));
+        let kept = self.hub.meters.during(GatewayStage::Commit, || self.store.keep_frames(&frames, &stored));
         if let Err(error) = kept {
             entries.into_iter().for_each(|entry| self.pending.push(entry));
             return self.store_failed(&error);
@@ -141,21 +147,26 @@ impl Core {
     }
 
     /// Stores tuples that are rows, together with the positions of their lanes.
-    fn commit_direct(&mut self, job: JobId, mut entries: Vec<Entry>) {
+    fn commit_direct(&mut self, job: JobId, mut entries: Vec<PendingRecord>) {
         let marks = self.marks(&entries, &mut |_, _, _| {});
         let Some(work) = self.works.get_mut(&job) else { return };
-        let Results::Tuples(tuples) = &mut work.results else { return };
+        let JobResults::Tuples(tuples) = &mut work.results else { return };
         let mut rows = Vec::new();
         for report in entries.iter_mut().filter_map(|entry| entry.report.as_mut()) {
             let watermark_ns = report.watermark.0;
             let made = tuples.take(report).into_iter();
-            rows.extend(made.map(|batch| Row { result: 0, batch, watermark_ns, missing: Vec::new() }));
+            rows.extend(made.map(|batch| UnpublishedRows {
+                result: 0,
+                batch,
+                watermark_ns,
+                missing: Vec::new(),
+            }));
         }
-        let progress = Progress {
+        let progress = CommitProgress {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: i64::MIN,
             marks: marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect(),
-            ..Progress::default()
+            ..CommitProgress::default()
         };
         if let Err(error) = release(&self.hub, job, &rows, &progress) {
             if let Ok(kept) = self.hub.rows_kept(job, 0) {
@@ -166,20 +177,24 @@ impl Core {
         }
         self.store_works();
         self.count(entries, |work, entry, mark| work.take(&entry.key, None, mark));
-        if self.works.get(&job).is_some_and(Work::is_full) {
-            self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why: Why::RowLimit });
+        if self.works.get(&job).is_some_and(JobRuntime::is_full) {
+            self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why: EndReason::RowLimit });
         }
     }
 
     /// Acknowledges and counts committed records.
-    pub fn count(&mut self, entries: Vec<Entry>, take: impl Fn(&mut Work, Entry, (u64, Facts))) {
+    pub fn count(
+        &mut self,
+        entries: Vec<PendingRecord>,
+        take: impl Fn(&mut JobRuntime, PendingRecord, (u64, LaneFacts)),
+    ) {
         let mut first = BTreeMap::new();
         let hub = self.hub.clone();
         for entry in entries {
             let (session, lane, seq) = (entry.session, entry.record.lane(), entry.record.seq());
             self.acknowledge(session, lane, seq);
             hub.meters.records_committed.add(1);
-            if let Record::Data(data) = &entry.record {
+            if let LaneRecord::Data(data) = &entry.record {
                 hub.meters.bytes_committed.add(data.payload.len() as u64);
             }
             first.entry(entry.job).or_insert(lane);
@@ -187,7 +202,7 @@ impl Core {
             let mut mark = work.lanes.mark(&entry.key);
             mark.0 = seq;
             mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
-            hub.meters.during(Stage::Merge, || take(work, entry, mark));
+            hub.meters.during(GatewayStage::Merge, || take(work, entry, mark));
         }
         for (job, lane) in first {
             self.settle_merged(job);
@@ -201,22 +216,25 @@ impl Core {
     pub fn publish(&mut self, job: JobId) -> bool {
         let now_ns = self.now().monotonic_ns;
         let Some(work) = self.works.get_mut(&job) else { return true };
-        if work.is_direct() && work.phase == Phase::Working {
+        if work.is_direct() && work.phase == RuntimePhase::Working {
             return true;
         }
-        self.hub.meters.during(Stage::Merge, || work.note_progress());
+        self.hub.meters.during(GatewayStage::Merge, || work.note_progress());
         let is_news = work.published.as_ref() != Some(&work.progress);
         let is_due = now_ns.saturating_sub(work.published_at_ns) >= PROGRESS_EVERY_NS;
         let is_end = work.progress.watermark_ns == i64::MAX;
         if work.rows.is_empty() && !(is_news && (is_due || is_end)) {
             return !is_news || !is_end;
         }
-        let progress = Progress {
+        let progress = CommitProgress {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: work.progress.watermark_ns,
             marks: Vec::new(),
             lacking: work.lacking(),
-            joined: work.joining.as_ref().map(|_| Joined { over_ns: i64::MIN, ..Joined::default() }),
+            joined: work
+                .joining
+                .as_ref()
+                .map(|_| JoinedFrames { over_ns: i64::MIN, ..JoinedFrames::default() }),
         };
         // Sorted tuples stay until the end.
         if let Err(error) = release(&self.hub, job, &work.rows, &progress) {
@@ -233,10 +251,10 @@ impl Core {
     /// Publishes the content of open windows if the job has watchers.
     pub fn show_open(&mut self, job: JobId) {
         let Some(work) = self.works.get_mut(&job).filter(|_| self.hub.is_watched(job)) else { return };
-        for Row { result, batch, watermark_ns, missing } in work.open_rows() {
-            let coverage = Coverage { missing };
+        for UnpublishedRows { result, batch, watermark_ns, missing } in work.open_rows() {
+            let coverage = AgentCoverage { missing };
             let (state, coverage) = (WindowState::Open, &coverage);
-            let delivery = Delivery { job, result, batch: &batch, state, watermark_ns, coverage };
+            let delivery = ResultDelivery { job, result, batch: &batch, state, watermark_ns, coverage };
             if let Err(error) = self.hub.publish(&delivery) {
                 tracing::debug!("open rows of job {job} are not shown: {error}");
             }
@@ -252,7 +270,7 @@ impl Core {
         let which = work.frames_kept();
         let Ok(bytes) = self.store.frames_bytes(job, which) else { return };
         work.frames_bytes = bytes;
-        let Results::Windows(windows) = &work.results else { return };
+        let JobResults::Windows(windows) = &work.results else { return };
         if bytes <= work.frames_bytes_max {
             return;
         }
@@ -280,8 +298,8 @@ impl Core {
     /// Publishes the last rows of ended jobs, and their end.
     pub fn end_jobs(&mut self) {
         let ending = self.works.values().filter_map(|work| match &work.phase {
-            Phase::Ending(end) => Some((work.id, end.clone())),
-            Phase::Working => None,
+            RuntimePhase::Ending(end) => Some((work.id, end.clone())),
+            RuntimePhase::Working => None,
         });
         for (job, mut end) in ending.collect::<Vec<_>>() {
             if !self.is_copied_no_more(job, &mut end) || !self.is_read(job, &mut end) {
@@ -294,7 +312,7 @@ impl Core {
                 continue;
             }
             self.account(job);
-            if let Err(error) = self.hub.turn(job, State::Ended(end), None) {
+            if let Err(error) = self.hub.turn(job, JobPhase::Ended(end), None) {
                 self.unkept(job, &error);
                 continue;
             }
@@ -307,12 +325,12 @@ impl Core {
     }
 
     /// Handles a failure to store rows.
-    pub fn unkept(&mut self, job: JobId, error: &Unkept) {
+    pub fn unkept(&mut self, job: JobId, error: &PersistError) {
         match error {
-            Unkept::Store(error) => self.store_failed(error),
-            Unkept::NoJob(_) => {
+            PersistError::Store(error) => self.store_failed(error),
+            PersistError::NoJob(_) => {
                 self.works.remove(&job);
-                let why = Why::Stopped { by: String::new() };
+                let why = EndReason::Stopped { by: String::new() };
                 self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why });
             }
             error => {
@@ -323,16 +341,22 @@ impl Core {
     }
 }
 
-pub fn release(hub: &crate::Hub, job: JobId, rows: &[Row], progress: &Progress) -> Result<(), Unkept> {
-    let coverages: Vec<Coverage> = rows.iter().map(|row| Coverage { missing: row.missing.clone() }).collect();
+pub fn release(
+    hub: &crate::ResultHub,
+    job: JobId,
+    rows: &[UnpublishedRows],
+    progress: &CommitProgress,
+) -> Result<(), PersistError> {
+    let coverages: Vec<AgentCoverage> =
+        rows.iter().map(|row| AgentCoverage { missing: row.missing.clone() }).collect();
     let delivery = |(row, coverage)| {
-        let Row { result, batch, watermark_ns, .. }: &Row = row;
+        let UnpublishedRows { result, batch, watermark_ns, .. }: &UnpublishedRows = row;
         let state = WindowState::Closed;
-        Delivery { job, result: *result, batch, state, watermark_ns: *watermark_ns, coverage }
+        ResultDelivery { job, result: *result, batch, state, watermark_ns: *watermark_ns, coverage }
     };
-    let deliveries: Vec<Delivery<'_>> = rows.iter().zip(&coverages).map(delivery).collect();
+    let deliveries: Vec<ResultDelivery<'_>> = rows.iter().zip(&coverages).map(delivery).collect();
     let begun = Instant::now();
-    hub.meters.during(Stage::Commit, || hub.release(job, &deliveries, progress))?;
+    hub.meters.during(GatewayStage::Commit, || hub.release(job, &deliveries, progress))?;
     hub.meters.commits.record(begun.elapsed());
     Ok(())
 }

@@ -4,58 +4,59 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use collect::Report;
-use control::{Presence, ServerEvent, Why};
-use link::Ahead;
-use stream::Loss;
+use collect::WorkerReport;
+use control::{AgentPresence, EndReason, ServerEvent};
+use link::ClockOffset;
+use stream::LossCount;
 use wire::Timestamp;
 
 use super::commit::{Marks, release};
-use super::lanes::{End, Facts, mark};
-use super::pending::Entry;
-use super::thread::Core;
-use super::tuples::When;
-use super::work::{Phase, Results, Row, Work};
+use super::commit_queue::PendingRecord;
+use super::event_loop::EventLoop;
+use super::job_runtime::{JobResults, JobRuntime, RuntimePhase, UnpublishedRows};
+use super::lanes::{LaneEnd, LaneFacts, mark};
+use super::tuple_results::EmitTime;
+use crate::counters::GatewayStage;
 use crate::job::JobId;
-use crate::meters::Stage;
-use crate::store::{Joined, NewFrame, Progress, Store, StoreError};
-use crate::unkept::Unkept;
+use crate::persist_error::PersistError;
+use crate::store::{CommitProgress, JoinedFrames, NewFrame, ServerStore, StoreError};
 
 /// Changes committed in one transaction.
-struct Together {
-    joined: Joined,
+struct JoinedCommit {
+    joined: JoinedFrames,
     /// Tuples that are rows.
-    rows: Vec<Row>,
+    rows: Vec<UnpublishedRows>,
     /// Joined requests.
-    given: Option<Report>,
+    given: Option<WorkerReport>,
     /// Watermark after them.
     watermark: Timestamp,
     /// Their size in bytes.
     bytes: usize,
 }
 
-impl Core {
+impl EventLoop {
     /// Commits the records of a job over both taps, if any, and the requests that no longer wait.
-    pub fn commit_joined(&mut self, job: JobId, entries: Vec<Entry>) {
+    pub fn commit_joined(&mut self, job: JobId, entries: Vec<PendingRecord>) {
         let ahead = self.clocks(job);
         // With a wrong clock offset, its requests would never match. The first round trip is part of the session's
         // start.
         let is_measured =
-            |entry: &Entry| ahead.contains_key(&entry.key.agent) || self.is_absent(&entry.key.agent);
-        let (entries, early): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(is_measured);
+            |entry: &PendingRecord| ahead.contains_key(&entry.key.agent) || self.is_absent(&entry.key.agent);
+        let (entries, early): (Vec<PendingRecord>, Vec<PendingRecord>) =
+            entries.into_iter().partition(is_measured);
         early.into_iter().for_each(|entry| self.pending.push(entry));
         let marks = self.marks(&entries, &mut |_, _, _| {});
         let Some(work) = self.works.get_mut(&job).filter(|work| work.joining.is_some()) else { return };
-        if work.phase != Phase::Working {
+        if work.phase != RuntimePhase::Working {
             // The join has emitted everything.
             return self.count(entries, |_, _, _| {});
         }
         let (store, is_direct) = (&self.store, work.is_direct());
         let prepared =
-            self.hub.meters.during(Stage::Merge, || together(work, store, &entries, (marks, &ahead)));
+            self.hub.meters.during(GatewayStage::Merge, || together(work, store, &entries, (marks, &ahead)));
         let kept = match prepared {
             Ok(None) => return,
-            Ok(Some(Together { joined, rows, given, watermark, bytes })) => {
+            Ok(Some(JoinedCommit { joined, rows, given, watermark, bytes })) => {
                 self.keep_joined(job, (rows, joined)).map(|()| (given, watermark, bytes))
             }
             Err(error) => Err(error.into()),
@@ -71,20 +72,24 @@ impl Core {
             joining.committed(watermark);
         }
         if let Some(report) = given.filter(|_| !is_direct) {
-            self.hub.meters.during(Stage::Merge, || work.count_joined(report));
+            self.hub.meters.during(GatewayStage::Merge, || work.count_joined(report));
         }
         self.count(entries, |work, entry, mut mark| {
             note(&mut mark.1, &ahead, &entry.key.agent);
             work.take(&entry.key, entry.report, mark);
         });
         self.publish(job);
-        if self.works.get(&job).is_some_and(Work::is_full) {
-            self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why: Why::RowLimit });
+        if self.works.get(&job).is_some_and(JobRuntime::is_full) {
+            self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why: EndReason::RowLimit });
         }
     }
 
-    fn keep_joined(&self, job: JobId, (rows, joined): (Vec<Row>, Joined)) -> Result<(), Unkept> {
-        let Some(work) = self.works.get(&job) else { return Err(Unkept::NoJob(job)) };
+    fn keep_joined(
+        &self,
+        job: JobId,
+        (rows, joined): (Vec<UnpublishedRows>, JoinedFrames),
+    ) -> Result<(), PersistError> {
+        let Some(work) = self.works.get(&job) else { return Err(PersistError::NoJob(job)) };
         if work.is_direct() {
             let text = serde_json::to_string(&work.progress).unwrap_or_default();
             let (watermark_ns, joined) = (i64::MIN, Some(joined));
@@ -92,20 +97,20 @@ impl Core {
                 &self.hub,
                 job,
                 &rows,
-                &Progress { text, watermark_ns, joined, ..Progress::default() },
+                &CommitProgress { text, watermark_ns, joined, ..CommitProgress::default() },
             );
         }
         let begun = Instant::now();
-        self.hub.meters.during(Stage::Commit, || self.store.keep_joined(job, &joined))?;
+        self.hub.meters.during(GatewayStage::Commit, || self.store.keep_joined(job, &joined))?;
         self.hub.meters.commits.record(begun.elapsed());
         Ok(())
     }
 
     /// Returns uncommitted records to the queue.
-    fn give_back(&mut self, job: JobId, entries: Vec<Entry>, error: &Unkept) {
+    fn give_back(&mut self, job: JobId, entries: Vec<PendingRecord>, error: &PersistError) {
         let kept = self.hub.rows_kept(job, 0);
         if let Some(work) = self.works.get_mut(&job).filter(|work| work.is_direct())
-            && let (Results::Tuples(tuples), Ok(kept)) = (&mut work.results, kept)
+            && let (JobResults::Tuples(tuples), Ok(kept)) = (&mut work.results, kept)
         {
             tuples.begin_at(kept);
         }
@@ -128,11 +133,11 @@ impl Core {
     fn is_absent(&self, agent: &str) -> bool {
         self.control
             .agents()
-            .any(|(name, presence, _)| name == agent && matches!(presence, Presence::Absent { .. }))
+            .any(|(name, presence, _)| name == agent && matches!(presence, AgentPresence::Absent { .. }))
     }
 }
 
-type Clocks = BTreeMap<String, Ahead>;
+type Clocks = BTreeMap<String, ClockOffset>;
 
 /// Lower bound of a clock's offset.
 fn least(clocks: &Clocks, agent: &str) -> i64 {
@@ -140,27 +145,27 @@ fn least(clocks: &Clocks, agent: &str) -> i64 {
 }
 
 /// Notes the clock offset in the state of a lane.
-fn note(facts: &mut Facts, clocks: &Clocks, agent: &str) {
-    let Ahead { ns, uncertain_ns } = clocks.get(agent).copied().unwrap_or_default();
+fn note(facts: &mut LaneFacts, clocks: &Clocks, agent: &str) {
+    let ClockOffset { ns, uncertain_ns } = clocks.get(agent).copied().unwrap_or_default();
     (facts.ahead_ns, facts.uncertain_ns) = (ns, uncertain_ns);
 }
 
-fn ahead_by(facts: &Facts) -> Ahead {
-    Ahead { ns: facts.ahead_ns, uncertain_ns: facts.uncertain_ns }
+fn ahead_by(facts: &LaneFacts) -> ClockOffset {
+    ClockOffset { ns: facts.ahead_ns, uncertain_ns: facts.uncertain_ns }
 }
 
 /// Joins new records; `None`: no records and no change.
 fn together(
-    work: &mut Work,
-    store: &Store,
-    entries: &[Entry],
+    work: &mut JobRuntime,
+    store: &ServerStore,
+    entries: &[PendingRecord],
     (mut marks, clocks): (Marks, &Clocks),
-) -> Result<Option<Together>, StoreError> {
-    let Work { id: job, joining: Some(joining), results, lanes, .. } = work else { return Ok(None) };
+) -> Result<Option<JoinedCommit>, StoreError> {
+    let JobRuntime { id: job, joining: Some(joining), results, lanes, .. } = work else { return Ok(None) };
     joining.recover(store)?;
     let taken = entries.iter().filter_map(|entry| joining.take(entry, least(clocks, &entry.key.agent)));
     let mut frames: Vec<NewFrame> = taken.collect();
-    let open = lanes.known.iter().filter(|(_, known)| known.facts.end == End::Open);
+    let open = lanes.known.iter().filter(|(_, known)| known.facts.end == LaneEnd::Open);
     let given = joining.give(open.map(|(key, _)| least(clocks, &key.agent)));
     if entries.is_empty() && given.is_none() {
         return Ok(None);
@@ -169,13 +174,18 @@ fn together(
     let (mut rows, mut bytes) = (Vec::new(), 0);
     if let Some(report) = given.as_ref().filter(|report| !report.part.is_empty()) {
         let over_ns = match results {
-            Results::Tuples(tuples) if tuples.when == When::AtOnce => {
-                let row = |batch| Row { result: 0, batch, watermark_ns: watermark.0, missing: Vec::new() };
+            JobResults::Tuples(tuples) if tuples.when == EmitTime::AtOnce => {
+                let row = |batch| UnpublishedRows {
+                    result: 0,
+                    batch,
+                    watermark_ns: watermark.0,
+                    missing: Vec::new(),
+                };
                 rows.extend(tuples.take(report).into_iter().map(row));
                 None
             }
-            Results::Tuples(_) => Some(i64::MAX),
-            Results::Windows(windows) => Some(windows.over_at(report, Loss::default())),
+            JobResults::Tuples(_) => Some(i64::MAX),
+            JobResults::Windows(windows) => Some(windows.over_at(report, LossCount::default())),
         };
         frames.extend(over_ns.map(|over_ns| {
             let payload = report.encode();
@@ -186,6 +196,6 @@ fn together(
     marks.iter_mut().for_each(|((_, key), (_, facts))| note(facts, clocks, &key.agent));
     let mut marks: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
     marks.push(joining.mark(watermark));
-    let joined = Joined { frames, marks, over_ns: joining.over_ns() };
-    Ok(Some(Together { joined, rows, given, watermark, bytes }))
+    let joined = JoinedFrames { frames, marks, over_ns: joining.over_ns() };
+    Ok(Some(JoinedCommit { joined, rows, given, watermark, bytes }))
 }

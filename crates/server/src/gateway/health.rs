@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use control::Degraded;
+use control::Degradation;
 
-use super::thread::{Core, Room};
-use super::work::Work;
+use super::event_loop::{EventLoop, StoreCapacity};
+use super::job_runtime::JobRuntime;
 use crate::fleet::{AgentHealth, FleetHealth, JobHealth};
 
-impl Core {
+impl EventLoop {
     /// State of the gateway.
     pub fn health(&self) -> FleetHealth {
         let agents = self.told_agents().into_iter().map(|agent| AgentHealth {
@@ -20,16 +20,16 @@ impl Core {
         FleetHealth {
             sessions: self.sessions.ids().len(),
             waiting_bytes: self.pending.bytes(),
-            is_full: self.room == Room::Full,
+            is_full: self.room == StoreCapacity::Full,
             agents: agents.collect(),
             jobs: self.works.values().map(|work| self.job_health(work)).collect(),
         }
     }
 
-    fn job_health(&self, work: &Work) -> JobHealth {
+    fn job_health(&self, work: &JobRuntime) -> JobHealth {
         let account = work.account();
         let degraded = self.saved.get(&work.id.0.unsigned_abs()).map(|job| self.control.degraded(job));
-        let is_absent = |degraded: &&Degraded| matches!(degraded, Degraded::Absent { .. });
+        let is_absent = |degraded: &&Degradation| matches!(degraded, Degradation::Absent { .. });
         JobHealth {
             id: work.id,
             agents_missing: degraded.iter().flatten().filter(is_absent).count(),

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use collect::{LaneId, State};
-use link::{Lane, Record};
+use collect::{LaneActivity, LaneId};
+use link::{LaneRecord, RecordLane};
 use serde::{Deserialize, Serialize};
-use stream::Loss;
+use stream::LossCount;
 
 use crate::store::LaneMark;
 
 /// Name of a lane of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct LaneKey {
     /// Name of the agent.
     pub agent: String,
     /// Incarnation of the agent.
@@ -21,10 +21,10 @@ pub struct Key {
     pub attempt: u32,
 }
 
-impl Key {
+impl LaneKey {
     /// A lane of an agent.
-    pub fn of(agent: &str, lane: Lane) -> Key {
-        Key { agent: agent.to_owned(), boot: lane.boot, attempt: lane.attempt }
+    pub fn of(agent: &str, lane: RecordLane) -> LaneKey {
+        LaneKey { agent: agent.to_owned(), boot: lane.boot, attempt: lane.attempt }
     }
 
     /// Text form for the store; the agent's name, which is arbitrary, is last.
@@ -32,19 +32,19 @@ impl Key {
         format!("{:x}/{}/{}", self.boot, self.attempt, self.agent)
     }
 
-    /// Parses the output of [`Key::text`].
-    pub fn read(text: &str) -> Option<Key> {
+    /// Parses the output of [`LaneKey::text`].
+    pub fn read(text: &str) -> Option<LaneKey> {
         let mut parts = text.splitn(3, '/');
         let boot = u64::from_str_radix(parts.next()?, 16).ok()?;
         let attempt = parts.next()?.parse().ok()?;
-        Some(Key { agent: parts.next()?.to_owned(), boot, attempt })
+        Some(LaneKey { agent: parts.next()?.to_owned(), boot, attempt })
     }
 }
 
 /// End of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum LaneEnd {
     /// Not yet.
     #[default]
     Open,
@@ -56,7 +56,7 @@ pub enum End {
 
 /// State of a lane by its committed records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct LaneFacts {
     /// Event time of its first report.
     #[serde(default)]
     pub begin_ns: Option<i64>,
@@ -67,7 +67,7 @@ pub struct Facts {
     /// Bytes that seem to be missing from its byte streams.
     pub lost: u64,
     /// End.
-    pub end: End,
+    pub end: LaneEnd,
     /// Last counters of its monitor.
     pub counters: BTreeMap<String, u64>,
     /// Records lost before they arrived.
@@ -87,10 +87,10 @@ pub struct Facts {
     pub uncertain_ns: i64,
 }
 
-impl Facts {
+impl LaneFacts {
     /// State without records.
-    pub fn new() -> Facts {
-        Facts { watermark_ns: i64::MIN, ..Facts::default() }
+    pub fn new() -> LaneFacts {
+        LaneFacts { watermark_ns: i64::MIN, ..LaneFacts::default() }
     }
 
     /// Event time from which it has reported, if known.
@@ -99,15 +99,15 @@ impl Facts {
     }
 
     /// Loss in its byte streams.
-    pub fn loss(&self) -> Loss {
-        Loss { seen: self.seen, lost: self.lost }
+    pub fn loss(&self) -> LossCount {
+        LossCount { seen: self.seen, lost: self.lost }
     }
 
     /// Adds a record; `report`: event time and loss of its report, if readable.
-    pub fn take(&mut self, record: &Record, report: Option<(i64, Loss)>) {
-        let end = if record.is_last() { End::Finished } else { End::Open };
+    pub fn take(&mut self, record: &LaneRecord, report: Option<(i64, LossCount)>) {
+        let end = if record.is_last() { LaneEnd::Finished } else { LaneEnd::Open };
         match record {
-            Record::Data(data) => {
+            LaneRecord::Data(data) => {
                 self.counters.clone_from(&data.counters);
                 match report {
                     Some((watermark_ns, loss)) => {
@@ -120,45 +120,45 @@ impl Facts {
                 self.end = end;
             }
             // Its agent ended it in order; traffic until the next lane starts is not in it.
-            Record::Lost(lost) if lost.is_last && lost.tuples == Some(0) && lost.first == lost.last => {
-                self.end = End::Lost;
+            LaneRecord::Lost(lost) if lost.is_last && lost.tuples == Some(0) && lost.first == lost.last => {
+                self.end = LaneEnd::Lost;
             }
-            Record::Lost(lost) => {
+            LaneRecord::Lost(lost) => {
                 self.is_loss_unknown |= lost.tuples.is_none();
                 self.records_lost += lost.last.saturating_sub(lost.first).saturating_add(1);
                 self.tuples_lost += lost.tuples.unwrap_or_default();
                 // A lane closed on behalf of a dead process may lack data.
-                self.end = if record.is_last() { End::Lost } else { End::Open };
+                self.end = if record.is_last() { LaneEnd::Lost } else { LaneEnd::Open };
             }
         }
     }
 
     /// State of the lane for the collector.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LaneActivity {
         match self.end {
-            End::Open => State::Active,
-            End::Finished => State::Finished,
-            End::Lost => State::Lost,
+            LaneEnd::Open => LaneActivity::Active,
+            LaneEnd::Finished => LaneActivity::Finished,
+            LaneEnd::Lost => LaneActivity::Lost,
         }
     }
 }
 
 /// A lane.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownLane {
     /// Number in the collector.
     pub id: LaneId,
     /// The last committed record.
     pub seq: u64,
     /// State by its committed records.
-    pub facts: Facts,
+    pub facts: LaneFacts,
     /// It was lost, and a later lane of its agent exists: it is missing only until this event time.
     pub missed_until_ns: Option<i64>,
 }
 
 /// An agent with the order for the job but without a lane yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Awaited {
+pub struct AwaitedLane {
     /// Number in the collector.
     pub id: LaneId,
     /// Monotonic time until which windows wait for it; `None`: no longer.
@@ -167,16 +167,16 @@ pub struct Awaited {
 
 /// See the module documentation.
 #[derive(Default)]
-pub struct Lanes {
+pub struct JobLanes {
     /// Lanes by name.
-    pub known: BTreeMap<Key, Known>,
+    pub known: BTreeMap<LaneKey, KnownLane>,
     /// Agents without a lane, by name.
-    pub awaited: BTreeMap<String, Awaited>,
+    pub awaited: BTreeMap<String, AwaitedLane>,
     agents: BTreeMap<LaneId, String>,
     next: u64,
 }
 
-impl Lanes {
+impl JobLanes {
     /// Allocates a number for a lane of that agent.
     pub fn number(&mut self, agent: &str) -> LaneId {
         let id = LaneId(self.next);
@@ -186,24 +186,24 @@ impl Lanes {
     }
 
     /// The lane of that name, and whether it is new.
-    pub fn join(&mut self, key: &Key) -> (LaneId, bool) {
+    pub fn join(&mut self, key: &LaneKey) -> (LaneId, bool) {
         if let Some(known) = self.known.get(key) {
             return (known.id, false);
         }
         let id = self.number(&key.agent);
-        let known = Known { id, seq: 0, facts: Facts::new(), missed_until_ns: None };
+        let known = KnownLane { id, seq: 0, facts: LaneFacts::new(), missed_until_ns: None };
         self.known.insert(key.clone(), known);
         (id, true)
     }
 
     /// Committed position of a lane.
-    pub fn mark(&self, key: &Key) -> (u64, Facts) {
-        self.known.get(key).map_or((0, Facts::new()), |known| (known.seq, known.facts.clone()))
+    pub fn mark(&self, key: &LaneKey) -> (u64, LaneFacts) {
+        self.known.get(key).map_or((0, LaneFacts::new()), |known| (known.seq, known.facts.clone()))
     }
 
     /// Lanes of an agent that have not ended.
-    pub fn open_of<'l>(&'l self, agent: &'l str) -> impl Iterator<Item = (&'l Key, &'l Known)> {
-        self.known.iter().filter(move |(key, known)| key.agent == agent && known.facts.end == End::Open)
+    pub fn open_of<'l>(&'l self, agent: &'l str) -> impl Iterator<Item = (&'l LaneKey, &'l KnownLane)> {
+        self.known.iter().filter(move |(key, known)| key.agent == agent && known.facts.end == LaneEnd::Open)
     }
 
     /// Agents of lanes, distinct, in order.
@@ -216,14 +216,14 @@ impl Lanes {
 }
 
 /// Encodes a lane for the store.
-pub fn mark(job: crate::JobId, key: &Key, (seq, facts): &(u64, Facts)) -> LaneMark {
+pub fn mark(job: crate::JobId, key: &LaneKey, (seq, facts): &(u64, LaneFacts)) -> LaneMark {
     let facts = serde_json::to_string(facts).unwrap_or_default();
     LaneMark { job, lane: key.text(), seq: *seq, facts }
 }
 
 /// Decodes the output of [`mark`].
-pub fn read_mark(mark: &LaneMark) -> Option<(Key, u64, Facts)> {
-    Some((Key::read(&mark.lane)?, mark.seq, serde_json::from_str(&mark.facts).ok()?))
+pub fn read_mark(mark: &LaneMark) -> Option<(LaneKey, u64, LaneFacts)> {
+    Some((LaneKey::read(&mark.lane)?, mark.seq, serde_json::from_str(&mark.facts).ok()?))
 }
 
 #[cfg(test)]
@@ -233,11 +233,11 @@ mod tests {
     #[test]
     fn names_are_read_as_they_were_written() {
         for agent in ["a", "", "rack/7/a", "ü"] {
-            let key = Key { agent: agent.into(), boot: u64::MAX, attempt: 3 };
-            assert_eq!(Key::read(&key.text()), Some(key));
+            let key = LaneKey { agent: agent.into(), boot: u64::MAX, attempt: 3 };
+            assert_eq!(LaneKey::read(&key.text()), Some(key));
         }
         for text in ["", "1", "1/2", "x/1/a", "1/-1/a"] {
-            assert_eq!(Key::read(text), None, "{text}");
+            assert_eq!(LaneKey::read(text), None, "{text}");
         }
     }
 }

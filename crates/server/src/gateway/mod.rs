@@ -1,8 +1,8 @@
 //! The fleet of real agents: they connect, report what they run, and send records; jobs are sent to them as orders, and
-//! their results go to the [`Hub`].
+//! their results go to the [`ResultHub`].
 //!
 //! One thread owns all state and decisions: the sessions ([`link::ServerSession`]), the assignment of jobs
-//! ([`control::Server`]), and the merge of each job's results ([`collect::Collector`]). Connection tasks only transfer
+//! ([`control::ServerControl`]), and the merge of each job's results ([`collect::Collector`]). Connection tasks only transfer
 //! bytes, within a limit each, so that a slow gateway stops reading. The thread reads the clock and passes the time to
 //! all decisions.
 //!
@@ -13,44 +13,44 @@
 //! were killed.
 
 mod accounts;
+mod agent_orders;
 mod agents;
 mod commit;
 mod commit_joined;
-mod copies;
-mod copying;
-mod deciding;
+mod commit_queue;
+mod control_driver;
+mod event_loop;
 mod health;
-mod joining;
+pub(crate) mod job_codec;
+mod job_joiner;
+mod job_runtime;
 pub(crate) mod lanes;
-mod merged;
-mod order;
-mod pending;
-mod reading;
-pub(crate) mod saved;
+mod merge_reader;
+mod merged_rows;
+mod mirror_schedule;
+mod mirror_worker;
 mod sessions;
-mod thread;
-mod tuples;
-mod waiting;
-mod windows;
-mod words;
-mod work;
+mod tuple_results;
+mod user_messages;
+mod window_results;
+mod window_waits;
 
-pub(crate) use windows::config;
+pub(crate) use window_results::config;
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub(crate) use lanes::{End, Facts as LaneFacts};
+pub(crate) use lanes::{LaneEnd, LaneFacts};
 
-use crate::bus::Bus;
-use crate::door::{Arrival, Door, Ended};
-use crate::fleet::{Agent, Fleet, FleetHealth, Order, Refused, Stop};
+use crate::agent_listener::{AgentConnectionEvent, AgentListener, GatewayClosed};
+use crate::fleet::{AgentView, Fleet, FleetHealth, FleetOrder, FleetRefusal, StopCause};
 use crate::job::JobId;
-use crate::network::{Network, NetworkView, Planned};
-use crate::service::Opened;
-use crate::store::{Store, StoreError};
+use crate::merge_backend::MergeBackend;
+use crate::network::{NetworkBackend, NetworkView, PlannedJob};
+use crate::service::DataDirectory;
+use crate::store::{ServerStore, StoreError};
 
 /// Limits and times of a gateway.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub struct GatewaySettings {
     /// Assignment of jobs.
     pub control: control::ServerSettings,
     /// Limits of each session.
-    pub link: link::ServerLimits,
+    pub link: link::SessionLimits,
     /// Maximum connected agents.
     pub agents_max: usize,
     /// Maximum time for which records wait for others in the same transaction.
@@ -88,7 +88,7 @@ impl Default for GatewaySettings {
                 jobs_per_owner_max: usize::MAX,
                 ..control::ServerSettings::default()
             },
-            link: link::ServerLimits::default(),
+            link: link::SessionLimits::default(),
             agents_max: 1000,
             commit_every: Duration::from_millis(100),
             commit_bytes: 1 << 20,
@@ -103,59 +103,59 @@ impl Default for GatewaySettings {
 }
 
 /// Stored lanes of a job, each with its agent. For an ended job, only if its rows are tuples.
-pub(crate) fn lane_facts(store: &Store, job: JobId) -> Result<Vec<(String, LaneFacts)>, StoreError> {
+pub(crate) fn lane_facts(store: &ServerStore, job: JobId) -> Result<Vec<(String, LaneFacts)>, StoreError> {
     let read = |mark| lanes::read_mark(mark).map(|(key, _, facts)| (key.agent, facts));
     Ok(store.lanes(job)?.iter().filter_map(read).collect())
 }
 
 /// Events of the gateway's thread.
-pub(crate) enum Event {
+pub(crate) enum GatewayEvent {
     /// From a connection.
-    Arrival(Arrival),
+    Arrival(AgentConnectionEvent),
     /// Starts a job; in a network, with its plan or the reason why there is none.
     Start {
-        order: Box<Order>,
-        planned: Option<Result<Planned, String>>,
-        answer: SyncSender<Result<(), Refused>>,
+        order: Box<FleetOrder>,
+        planned: Option<Result<PlannedJob, String>>,
+        answer: SyncSender<Result<(), FleetRefusal>>,
     },
     /// Ends a job.
-    Stop { job: JobId, why: Stop },
+    Stop { job: JobId, why: StopCause },
     /// Requests the list of agents.
-    Agents { answer: SyncSender<Vec<Agent>> },
+    Agents { answer: SyncSender<Vec<AgentView>> },
     /// Requests the metrics.
     Health { answer: SyncSender<FleetHealth> },
     /// From the thread that reads a job's published results.
-    Merged(JobId, reading::Said),
+    Merged(JobId, merge_reader::MergeEvent),
     /// From the thread that controls switches for a job.
-    Copies(JobId, copying::Said),
+    Copies(JobId, mirror_worker::MirrorEvent),
     /// The gateway ends.
     End,
 }
 
 /// See the module documentation.
 pub struct Gateway {
-    events: Sender<Event>,
-    door: Door,
-    network: Option<Arc<dyn Network>>,
+    events: Sender<GatewayEvent>,
+    door: AgentListener,
+    network: Option<Arc<dyn NetworkBackend>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Interfaces that some jobs need besides agents.
 #[derive(Clone, Default)]
-pub struct Doors {
+pub struct GatewayBackends {
     /// Bus to which agents publish results.
-    pub bus: Option<Arc<dyn Bus>>,
+    pub bus: Option<Arc<dyn MergeBackend>>,
     /// Switches that mirror to monitors.
-    pub network: Option<Arc<dyn Network>>,
+    pub network: Option<Arc<dyn NetworkBackend>>,
 }
 
 impl Gateway {
-    /// Opens a gateway on a data directory; pass it to [`Opened::serve`] before any other use.
+    /// Opens a gateway on a data directory; pass it to [`DataDirectory::serve`] before any other use.
     ///
     /// # Errors
     /// `StoreError` when the store cannot be read, or the system cannot create threads.
-    pub fn open(opened: &Opened, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
-        Gateway::open_with(opened, settings, Doors::default())
+    pub fn open(opened: &DataDirectory, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
+        Gateway::open_with(opened, settings, GatewayBackends::default())
     }
 
     /// Opens a gateway with interfaces for jobs on a bus or in a network.
@@ -163,37 +163,37 @@ impl Gateway {
     /// # Errors
     /// As [`Gateway::open`].
     pub fn open_with(
-        opened: &Opened,
+        opened: &DataDirectory,
         settings: GatewaySettings,
-        doors: Doors,
+        doors: GatewayBackends,
     ) -> Result<Arc<Gateway>, StoreError> {
         let (events, incoming) = mpsc::channel();
-        let Doors { bus, network } = doors;
+        let GatewayBackends { bus, network } = doors;
         let to_us = (bus, events.clone());
-        let core = thread::Core::new(opened.store.clone(), opened.hub.clone(), settings, to_us)?;
+        let core = event_loop::EventLoop::new(opened.store.clone(), opened.hub.clone(), settings, to_us)?;
         let thread = std::thread::Builder::new().name("gateway".into()).spawn(move || core.run(&incoming));
         let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
         let arrivals = events.clone();
-        let tell = move |arrival| arrivals.send(Event::Arrival(arrival)).map_err(|_| Ended);
-        let door = Door::new(settings.agents_max, Arc::new(tell));
+        let tell = move |arrival| arrivals.send(GatewayEvent::Arrival(arrival)).map_err(|_| GatewayClosed);
+        let door = AgentListener::new(settings.agents_max, Arc::new(tell));
         Ok(Arc::new(Gateway { events, door, network, thread: Some(thread) }))
     }
 }
 
 impl Fleet for Gateway {
-    fn agents(&self) -> Vec<Agent> {
+    fn agents(&self) -> Vec<AgentView> {
         let (answer, answered) = mpsc::sync_channel(1);
-        let sent = self.events.send(Event::Agents { answer });
+        let sent = self.events.send(GatewayEvent::Agents { answer });
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
     }
 
     fn health(&self) -> FleetHealth {
         let (answer, answered) = mpsc::sync_channel(1);
-        let sent = self.events.send(Event::Health { answer });
+        let sent = self.events.send(GatewayEvent::Health { answer });
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
     }
 
-    fn start(&self, order: &Order) -> Result<(), Refused> {
+    fn start(&self, order: &FleetOrder) -> Result<(), FleetRefusal> {
         let without = || Err("this server has no network: serve --network FILE names one".to_owned());
         let planned = order.network.map(|budget| {
             let network = self.network.as_ref();
@@ -201,28 +201,28 @@ impl Fleet for Gateway {
         });
         let (answer, answered) = mpsc::sync_channel(1);
         let order = Box::new(order.clone());
-        let sent = self.events.send(Event::Start { order, planned, answer });
-        let ended = || Err(Refused::Busy("the server is ending".into()));
+        let sent = self.events.send(GatewayEvent::Start { order, planned, answer });
+        let ended = || Err(FleetRefusal::Busy("the server is ending".into()));
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_else(ended)
     }
 
-    fn stop(&self, job: JobId, why: Stop) {
+    fn stop(&self, job: JobId, why: StopCause) {
         // A gateway that has ended runs no jobs.
-        let _ = self.events.send(Event::Stop { job, why });
+        let _ = self.events.send(GatewayEvent::Stop { job, why });
     }
 
     fn network(&self) -> NetworkView {
         self.network.as_ref().map(|network| network.view()).unwrap_or_default()
     }
 
-    fn door(&self) -> Option<Door> {
+    fn door(&self) -> Option<AgentListener> {
         Some(self.door.clone())
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let _ = self.events.send(Event::End);
+        let _ = self.events.send(GatewayEvent::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use link::{Hello, LaneRange, Now, ServerEvent, ServerLimits, ServerSession};
+use link::{Hello, LaneRange, ServerSession, ServerSessionEvent, SessionLimits, SessionTime};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// Session on one connection.
-pub struct Session {
+pub struct GatewaySession {
     /// Name of the agent.
     pub agent: String,
     /// Protocol state of the session.
@@ -17,59 +17,66 @@ pub struct Session {
     /// Incarnation of the agent, after its Hello was accepted.
     pub boot: Option<u64>,
     /// Data of its Hello, until the reply.
-    pub greeting: Option<Greeting>,
+    pub greeting: Option<PendingGreeting>,
 }
 
 /// Fields of a Hello needed for the reply.
-pub struct Greeting {
+pub struct PendingGreeting {
     /// Highest protocol version supported by the agent.
     pub version_max: u32,
     /// Lanes in its spool.
     pub lanes: Vec<LaneRange>,
 }
 
-impl Greeting {
+impl PendingGreeting {
     /// Fields of a Hello.
-    pub fn of(hello: &Hello) -> Greeting {
-        Greeting { version_max: hello.version_max, lanes: hello.lanes.clone() }
+    pub fn of(hello: &Hello) -> PendingGreeting {
+        PendingGreeting { version_max: hello.version_max, lanes: hello.lanes.clone() }
     }
 }
 
 /// All sessions, by numbers that are never reused.
-pub struct Sessions {
+pub struct GatewaySessions {
     /// Identity of this server.
     server: u64,
-    all: BTreeMap<u64, Session>,
+    all: BTreeMap<u64, GatewaySession>,
 }
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum ConnectionStatus {
     /// Open.
     Open,
     /// The other end no longer reads.
     Broken,
 }
 
-impl Sessions {
+impl GatewaySessions {
     /// Without sessions.
-    pub fn of(server: u64) -> Sessions {
-        Sessions { server, all: BTreeMap::new() }
+    pub fn of(server: u64) -> GatewaySessions {
+        GatewaySessions { server, all: BTreeMap::new() }
     }
 
     /// Adds a session for a new connection.
-    pub fn add(&mut self, id: u64, agent: String, out: Sender<Bytes>, limits: ServerLimits, now: Now) {
+    pub fn add(
+        &mut self,
+        id: u64,
+        agent: String,
+        out: Sender<Bytes>,
+        limits: SessionLimits,
+        now: SessionTime,
+    ) {
         let link = ServerSession::new(limits, self.server, now);
-        self.all.insert(id, Session { agent, link, out, boot: None, greeting: None });
+        self.all.insert(id, GatewaySession { agent, link, out, boot: None, greeting: None });
     }
 
     /// Session by number.
-    pub fn get(&mut self, id: u64) -> Option<&mut Session> {
+    pub fn get(&mut self, id: u64) -> Option<&mut GatewaySession> {
         self.all.get_mut(&id)
     }
 
     /// Removes the session; its connection ends when waiting data are written.
-    pub fn remove(&mut self, id: u64) -> Option<Session> {
+    pub fn remove(&mut self, id: u64) -> Option<GatewaySession> {
         let mut session = self.all.remove(&id)?;
         let _ = session.pump();
         Some(session)
@@ -77,7 +84,7 @@ impl Sessions {
 
     /// Whether another process is connected under this name. A dead one counts until its timeout.
     pub fn has_another(&self, agent: &str, boot: u64) -> bool {
-        let of_agent = |session: &&Session| session.agent == agent;
+        let of_agent = |session: &&GatewaySession| session.agent == agent;
         self.all.values().filter(of_agent).any(|session| session.boot.is_some_and(|other| other != boot))
     }
 
@@ -93,7 +100,7 @@ impl Sessions {
 
     /// Sessions with expired timers.
     pub fn due(&self, now_ns: u64) -> Vec<u64> {
-        let is_due = |session: &Session| session.link.poll_timeout().is_some_and(|at| at <= now_ns);
+        let is_due = |session: &GatewaySession| session.link.poll_timeout().is_some_and(|at| at <= now_ns);
         self.all.iter().filter(|(_, session)| is_due(session)).map(|(id, _)| *id).collect()
     }
 
@@ -103,24 +110,24 @@ impl Sessions {
     }
 }
 
-impl Session {
+impl GatewaySession {
     /// Next event of the session.
-    pub fn next(&mut self) -> Option<ServerEvent> {
+    pub fn next(&mut self) -> Option<ServerSessionEvent> {
         self.link.poll_event()
     }
 
     /// Passes outgoing data to the connection, as far as its queue has space.
-    pub fn pump(&mut self) -> Line {
+    pub fn pump(&mut self) -> ConnectionStatus {
         loop {
             let room = match self.out.try_reserve() {
                 Ok(room) => room,
                 // The connection signals when its queue has space again.
-                Err(TrySendError::Full(())) => return Line::Open,
-                Err(TrySendError::Closed(())) => return Line::Broken,
+                Err(TrySendError::Full(())) => return ConnectionStatus::Open,
+                Err(TrySendError::Closed(())) => return ConnectionStatus::Broken,
             };
             match self.link.poll_transmit() {
                 Some(bytes) => room.send(bytes),
-                None => return Line::Open,
+                None => return ConnectionStatus::Open,
             }
         }
     }

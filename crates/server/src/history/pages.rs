@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, BooleanArray};
-use recording::Rows;
+use recording::ReplayedRows;
 use tuple::{Batch, Schema};
 
-use super::{History, TAIL_BATCHES};
+use super::{RowHistory, TAIL_BATCHES};
 use crate::columns::{decode, schema, time_column};
 use crate::job::JobId;
-use crate::store::{KeptResult, Tail};
-use crate::unkept::{Unkept, Unreadable};
+use crate::persist_error::{PersistError, UnreadableRows};
+use crate::store::{KeptResult, RowTail};
 
 /// Requested rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct PageQuery {
     /// Rows after this number.
     pub after: Option<i64>,
     /// Maximum number of rows.
@@ -27,7 +27,7 @@ pub struct Ask {
 
 /// Rows by number.
 #[derive(Debug)]
-pub struct Page {
+pub struct RowPage {
     /// Schema.
     pub schema: Arc<Schema>,
     /// The rows.
@@ -37,18 +37,18 @@ pub struct Page {
     /// Number of the last row, if more may follow.
     pub next: Option<i64>,
     /// Damaged rows follow: reading a page from `next` on fails.
-    pub stopped: Option<Box<Unreadable>>,
+    pub stopped: Option<Box<UnreadableRows>>,
 }
 
-impl History {
+impl RowHistory {
     /// Reads a page of a result; it ends before a missing or damaged file.
     ///
     /// # Errors
-    /// `Unkept::Unreadable` if the page starts in such a file; `Unkept` also when the database cannot be read.
-    pub fn read(&self, job: JobId, result: &KeptResult, ask: &Ask) -> Result<Page, Unkept> {
-        let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
+    /// `PersistError::Unreadable` if the page starts in such a file; `PersistError` also when the database cannot be read.
+    pub fn read(&self, job: JobId, result: &KeptResult, ask: &PageQuery) -> Result<RowPage, PersistError> {
+        let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let mut from = ask.after.map_or(0, |after| after.saturating_add(1));
-        let mut reading = Reading {
+        let mut reading = PageReader {
             ask: *ask,
             from,
             time: time_column(&schema),
@@ -72,11 +72,12 @@ impl History {
                         continue;
                     }
                     let before = (reading.batches.len(), reading.rows, reading.last);
-                    let mut take = |first, rows: &Rows| reading.take(first, &rows.batch, rows.watermark_ns);
+                    let mut take =
+                        |first, rows: &ReplayedRows| reading.take(first, &rows.batch, rows.watermark_ns);
                     match self.read_segment(&segment, (&schema, &columns), &mut take) {
                         Ok(true) => {}
                         Ok(false) => break,
-                        Err(Unkept::Unreadable(which)) if before.1 > 0 => {
+                        Err(PersistError::Unreadable(which)) if before.1 > 0 => {
                             reading.stop_at(before, which);
                             break;
                         }
@@ -97,14 +98,14 @@ impl History {
     }
 
     /// Whether rows with numbers of at least `from` are in a segment now.
-    fn has_moved(&self, job: JobId, result: &KeptResult, from: i64) -> Result<bool, Unkept> {
+    fn has_moved(&self, job: JobId, result: &KeptResult, from: i64) -> Result<bool, PersistError> {
         Ok(self.store.segment((job, result.place), from)?.is_some())
     }
 }
 
 /// A page in progress.
-struct Reading {
-    ask: Ask,
+struct PageReader {
+    ask: PageQuery,
     /// Rows with lower numbers were read or not requested; a segment may contain them again if they moved in the
     /// meantime.
     from: i64,
@@ -113,10 +114,10 @@ struct Reading {
     rows: usize,
     last: Option<i64>,
     more: bool,
-    stopped: Option<Box<Unreadable>>,
+    stopped: Option<Box<UnreadableRows>>,
 }
 
-impl Reading {
+impl PageReader {
     /// Adds the requested rows of a batch that starts with number `first`; returns whether the page has space left.
     fn take(&mut self, first: i64, batch: &Batch, watermark_ns: i64) -> bool {
         let skip = usize::try_from(self.from - first).unwrap_or(0).min(batch.rows());
@@ -141,9 +142,9 @@ impl Reading {
     }
 
     /// Adds rows of the store; returns whether the page has space left.
-    fn take_tail(&mut self, tail: &[Tail], schema: &Arc<Schema>) -> Result<bool, Unkept> {
+    fn take_tail(&mut self, tail: &[RowTail], schema: &Arc<Schema>) -> Result<bool, PersistError> {
         for part in tail {
-            let batch = decode(&part.of.batch, schema).ok_or(Unkept::Damaged)?;
+            let batch = decode(&part.of.batch, schema).ok_or(PersistError::Damaged)?;
             if !self.take(part.first_row, &batch, part.of.watermark_ns) {
                 return Ok(false);
             }
@@ -152,7 +153,7 @@ impl Reading {
     }
 
     /// Restores the page to its state `before` a segment that cannot be read.
-    fn stop_at(&mut self, before: (usize, usize, Option<i64>), which: Box<Unreadable>) {
+    fn stop_at(&mut self, before: (usize, usize, Option<i64>), which: Box<UnreadableRows>) {
         self.batches.truncate(before.0);
         (self.rows, self.last, self.more, self.stopped) = (before.1, before.2, true, Some(which));
     }
@@ -164,8 +165,8 @@ impl Reading {
         self.ask.since_ns.is_none_or(|since| at >= since) && self.ask.until_ns.is_none_or(|until| at < until)
     }
 
-    fn page(self, schema: Arc<Schema>) -> Page {
-        Page {
+    fn page(self, schema: Arc<Schema>) -> RowPage {
+        RowPage {
             schema,
             batches: self.batches,
             last: self.last,

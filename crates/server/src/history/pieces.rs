@@ -1,50 +1,50 @@
 //! Pieces: all rows of a result within a period, as of one moment, even if rows are moved or removed during the read.
 
-use recording::Rows;
+use recording::ReplayedRows;
 use tuple::{Batch, FieldId};
 
-use super::History;
+use super::RowHistory;
 use crate::columns::{decode, schema};
 use crate::job::JobId;
-use crate::store::{KeptResult, Piece, Segment};
-use crate::unkept::Unkept;
+use crate::persist_error::PersistError;
+use crate::store::{HistorySegment, KeptResult, RowPiece};
 
 /// Completeness of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum ReadOutcome {
     /// Complete, or ended by the reader.
     All,
     /// This number of rows was removed in the meantime.
     Lacks(u64),
 }
 
-impl History {
+impl RowHistory {
     /// Reads these columns of a piece until `take` declines more.
     ///
     /// # Errors
-    /// `Unkept::Unreadable` if a file is missing or damaged.
+    /// `PersistError::Unreadable` if a file is missing or damaged.
     pub fn read_piece(
         &self,
         (job, result): (JobId, &KeptResult),
         columns: &[FieldId],
-        piece: &Piece,
+        piece: &RowPiece,
         take: &mut dyn FnMut(&Batch) -> bool,
-    ) -> Result<Read, Unkept> {
-        let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
+    ) -> Result<ReadOutcome, PersistError> {
+        let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let place = (job, result.place);
-        let is_it = |tail: &crate::store::Tail| tail.first_row == piece.first_row;
+        let is_it = |tail: &crate::store::RowTail| tail.first_row == piece.first_row;
         if let Some(tail) = self.store.tail(place, piece.first_row, 1)?.first().filter(|tail| is_it(tail)) {
-            take(&decode(&tail.of.batch, &schema).ok_or(Unkept::Damaged)?);
-            return Ok(Read::All);
+            take(&decode(&tail.of.batch, &schema).ok_or(PersistError::Damaged)?);
+            return Ok(ReadOutcome::All);
         }
         // A missing piece was moved or removed.
-        let holds = |segment: &Segment| segment.first_row <= piece.first_row;
+        let holds = |segment: &HistorySegment| segment.first_row <= piece.first_row;
         let Some(segment) = self.store.segment(place, piece.first_row)?.filter(holds) else {
-            return Ok(Read::Lacks(piece.rows.unsigned_abs()));
+            return Ok(ReadOutcome::Lacks(piece.rows.unsigned_abs()));
         };
         let (from, to) = (piece.first_row, piece.first_row + piece.rows);
         let mut left = piece.rows;
-        let mut part = |first: i64, rows: &Rows| {
+        let mut part = |first: i64, rows: &ReplayedRows| {
             let behind = first + rows.batch.rows() as i64;
             let (start, end) = (first.max(from), behind.min(to));
             if start >= end {
@@ -56,8 +56,8 @@ impl History {
         };
         let has_all_been_read = self.read_segment(&segment, (&schema, columns), &mut part)?;
         Ok(match left {
-            1.. if has_all_been_read => Read::Lacks(left.unsigned_abs()),
-            _ => Read::All,
+            1.. if has_all_been_read => ReadOutcome::Lacks(left.unsigned_abs()),
+            _ => ReadOutcome::All,
         })
     }
 }

@@ -7,23 +7,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use recording::{CaptureFacts, DataSet, Head, Kind, Recorder, Replay, Rotation, Rows, Wanted};
+use recording::{
+    CaptureFacts, DataSet, FileMetadata, Recorder, RecordingReplay, RecordingRotation, ReplayedRows,
+    TableKind, TableRequest,
+};
 use tuple::{FieldId, Schema};
 
-use super::{History, checksum};
+use super::{RowHistory, checksum};
 use crate::columns::{decode, schema};
-use crate::job::{Job, JobId};
-use crate::store::{KeptResult, Segment, Tail};
-use crate::unkept::{Unkept, Unreadable};
+use crate::job::{JobId, JobRecord};
+use crate::persist_error::{PersistError, UnreadableRows};
+use crate::store::{HistorySegment, KeptResult, RowTail};
 
 /// Memory for writing a segment, in bytes.
 const WRITING_BYTES: usize = 16 << 20;
 
-impl History {
+impl RowHistory {
     /// Writes consecutive rows of the store to a segment.
-    pub(super) fn write_segment(&self, job: JobId, result: &KeptResult, tail: &[Tail]) -> Result<(), Unkept> {
+    pub(super) fn write_segment(
+        &self,
+        job: JobId,
+        result: &KeptResult,
+        tail: &[RowTail],
+    ) -> Result<(), PersistError> {
         let Some(first) = tail.first() else { return Ok(()) };
-        let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
+        let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let folder = self.path(job, result.place, first.first_row);
         if folder.exists() {
             // Left by a failed attempt.
@@ -32,10 +40,11 @@ impl History {
         let times =
             tail.iter().map(|part| part.of.first_ns).min().zip(tail.iter().map(|p| p.of.last_ns).max());
         let (first_ns, last_ns) = times.unwrap_or_default();
-        let known = self.store.job(job)?.ok_or(Unkept::NoJob(job))?;
+        let known = self.store.job(job)?.ok_or(PersistError::NoJob(job))?;
         let capture =
             CaptureFacts { first_ts: Some(first_ns), last_ts: Some(last_ns), ..CaptureFacts::default() };
-        let head = Head { run: first.first_row.unsigned_abs(), capture, ..head(&known, result, &schema) };
+        let head =
+            FileMetadata { run: first.first_row.unsigned_abs(), capture, ..head(&known, result, &schema) };
         let written = write_files(&folder, &schema, head, tail);
         let (bytes, checksum) = match written {
             Ok(written) => written,
@@ -45,7 +54,7 @@ impl History {
                 return Err(error.into());
             }
         };
-        self.store.add_segment(&Segment {
+        self.store.add_segment(&HistorySegment {
             job,
             place: result.place,
             first_row: first.first_row,
@@ -63,25 +72,25 @@ impl History {
     /// and its rows. Returns whether it declined. A segment removed by retention is skipped.
     ///
     /// # Errors
-    /// `Unkept::Unreadable` if a file is missing or damaged; the rows passed to `take` are invalid then.
+    /// `PersistError::Unreadable` if a file is missing or damaged; the rows passed to `take` are invalid then.
     pub(super) fn read_segment(
         &self,
-        segment: &Segment,
+        segment: &HistorySegment,
         (schema, columns): (&Arc<Schema>, &[FieldId]),
-        take: &mut dyn FnMut(i64, &Rows) -> bool,
-    ) -> Result<bool, Unkept> {
+        take: &mut dyn FnMut(i64, &ReplayedRows) -> bool,
+    ) -> Result<bool, PersistError> {
         let folder = self.path(segment.job, segment.place, segment.first_row);
         if let Err((path, why)) = checksum::verify(&folder, segment.checksum) {
             return self.unreadable(segment, &path, why);
         }
         let set = DataSet::open(std::slice::from_ref(&folder));
-        let wanted = Wanted {
+        let wanted = TableRequest {
             table: schema.name.to_string(),
             schema: schema.clone(),
             columns: columns.to_vec(),
             bounds: Vec::new(),
         };
-        let mut replay = Replay::new(&set, &[wanted]);
+        let mut replay = RecordingReplay::new(&set, &[wanted]);
         let mut first = segment.first_row;
         loop {
             let rows = replay.next_rows();
@@ -105,13 +114,13 @@ impl History {
     }
 
     /// Reports a damaged segment, unless retention has removed it in the meantime.
-    fn unreadable(&self, segment: &Segment, path: &Path, why: String) -> Result<bool, Unkept> {
+    fn unreadable(&self, segment: &HistorySegment, path: &Path, why: String) -> Result<bool, PersistError> {
         if !self.store.has_segment(segment.job, segment.place, segment.first_row)? {
             return Ok(true);
         }
         self.segments_damaged.fetch_add(1, Ordering::Relaxed);
         let own = path.strip_prefix(&self.folder).unwrap_or(path);
-        let unreadable = Unreadable {
+        let unreadable = UnreadableRows {
             job: segment.job,
             first_row: segment.first_row,
             end_row: segment.first_row + segment.rows,
@@ -119,15 +128,20 @@ impl History {
             why,
         };
         tracing::warn!("{unreadable}");
-        Err(Unkept::Unreadable(Box::new(unreadable)))
+        Err(PersistError::Unreadable(Box::new(unreadable)))
     }
 }
 
 /// Writes the files of a segment; returns their size and checksum.
-fn write_files(folder: &Path, schema: &Arc<Schema>, head: Head, tail: &[Tail]) -> io::Result<(u64, i64)> {
+fn write_files(
+    folder: &Path,
+    schema: &Arc<Schema>,
+    head: FileMetadata,
+    tail: &[RowTail],
+) -> io::Result<(u64, i64)> {
     let Some(parent) = folder.parent() else { return Err(io::ErrorKind::NotFound.into()) };
     fs::create_dir_all(parent)?;
-    let rotation = Rotation { every_ns: None, bytes: u64::MAX };
+    let rotation = RecordingRotation { every_ns: None, bytes: u64::MAX };
     let mut recorder = Recorder::create(folder, rotation)?.within(WRITING_BYTES);
     recorder.add_table(head, schema, &schema.ids().collect::<Vec<_>>());
     for part in tail {
@@ -143,15 +157,15 @@ fn write_files(folder: &Path, schema: &Arc<Schema>, head: Head, tail: &[Tail]) -
 }
 
 /// Header of a segment. All have the watermark, which restores the order of rows.
-fn head(job: &Job, result: &KeptResult, schema: &Schema) -> Head {
+fn head(job: &JobRecord, result: &KeptResult, schema: &Schema) -> FileMetadata {
     let tuples = job.tuples.as_ref().filter(|_| result.processor.is_none());
     let own = || vec![(schema.name.to_string(), schema.version)];
-    Head {
+    FileMetadata {
         parsers: tuples.map_or_else(own, |made| made.parsers.clone()),
         query: job.query.clone(),
         sample: tuples.map_or_else(|| "all".into(), |made| made.sample.clone()),
         // Each job has its own key without a name.
         redacted: job.redacted.then(|| job.id.0.unsigned_abs() ^ job.created_ns.unsigned_abs()),
-        ..Head::of(&schema.name, Kind::Tuples)
+        ..FileMetadata::of(&schema.name, TableKind::Tuples)
     }
 }

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
-use sinks::cells::{Cells, Values};
+use sinks::cells::{CellValues, ColumnCells};
 use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
-use super::{History, Page};
+use super::{RowHistory, RowPage};
 use crate::columns::{schema, time_column};
-use crate::denied::Denied;
 use crate::job::JobId;
-use crate::store::{KeptResult, Piece};
-use crate::unkept::Unkept;
+use crate::persist_error::PersistError;
+use crate::service_error::ServiceError;
+use crate::store::{KeptResult, RowPiece};
 
 /// Maximum `offset` + `limit` of a selection; up to twice as many keys are in memory.
 const SELECTED_ROWS_MAX: usize = 100_000;
@@ -26,7 +26,7 @@ const KEY_BYTES_MAX: usize = 32 << 20;
 
 /// Filter, order and page of a result's rows.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct RowSelection {
     /// Start of the period, in nanoseconds since the epoch.
     pub since_ns: Option<i64>,
     /// End of the period, exclusive.
@@ -45,66 +45,66 @@ pub struct Selection {
 
 /// Sort key.
 #[derive(Clone, Debug)]
-enum Key {
+enum RowSortKey {
     Whole(i128),
     Float(f64),
     Bytes(Box<[u8]>),
 }
 
-impl Key {
+impl RowSortKey {
     /// The value at `row`; `None`: null.
-    fn of(cells: &Cells<'_>, row: usize) -> Option<Key> {
+    fn of(cells: &ColumnCells<'_>, row: usize) -> Option<RowSortKey> {
         if cells.is_null(row) {
             return None;
         }
         Some(match cells.values {
-            Values::Bool(a) => Key::Whole(i128::from(a.value(row))),
-            Values::U64(a) => Key::Whole(i128::from(a.value(row))),
-            Values::I64(a) => Key::Whole(i128::from(a.value(row))),
-            Values::F64(a) => Key::Float(a.value(row)),
-            Values::Text(a) | Values::Json(a) => Key::Bytes(a.value(row).as_bytes().into()),
-            Values::Ip(a) => Key::Bytes(a.value(row).into()),
-            Values::Hashes(a) => Key::Bytes(a.value(row).into()),
+            CellValues::Bool(a) => RowSortKey::Whole(i128::from(a.value(row))),
+            CellValues::U64(a) => RowSortKey::Whole(i128::from(a.value(row))),
+            CellValues::I64(a) => RowSortKey::Whole(i128::from(a.value(row))),
+            CellValues::F64(a) => RowSortKey::Float(a.value(row)),
+            CellValues::Text(a) | CellValues::Json(a) => RowSortKey::Bytes(a.value(row).as_bytes().into()),
+            CellValues::Ip(a) => RowSortKey::Bytes(a.value(row).into()),
+            CellValues::Hashes(a) => RowSortKey::Bytes(a.value(row).into()),
         })
     }
 
     fn bytes(&self) -> usize {
-        if let Key::Bytes(bytes) = self { bytes.len() } else { 0 }
+        if let RowSortKey::Bytes(bytes) = self { bytes.len() } else { 0 }
     }
 }
 
-fn compare(a: &Key, b: &Key) -> Ordering {
+fn compare(a: &RowSortKey, b: &RowSortKey) -> Ordering {
     match (a, b) {
-        (Key::Whole(a), Key::Whole(b)) => a.cmp(b),
-        (Key::Float(a), Key::Float(b)) => a.total_cmp(b),
-        (Key::Bytes(a), Key::Bytes(b)) => a.cmp(b),
+        (RowSortKey::Whole(a), RowSortKey::Whole(b)) => a.cmp(b),
+        (RowSortKey::Float(a), RowSortKey::Float(b)) => a.total_cmp(b),
+        (RowSortKey::Bytes(a), RowSortKey::Bytes(b)) => a.cmp(b),
         // All values of a column have the same type.
         _ => Ordering::Equal,
     }
 }
 
 /// A row that may be on the page.
-struct Candidate {
-    key: Option<Key>,
+struct RowCandidate {
+    key: Option<RowSortKey>,
     /// Its piece and its index there.
     at: (usize, usize),
 }
 
-/// The first rows of a selection, unsorted until [`First::finish`].
-struct First {
+/// The first rows of a selection, unsorted until [`PageCandidates::finish`].
+struct PageCandidates {
     rows_max: usize,
     is_descending: bool,
-    rows: Vec<Candidate>,
+    rows: Vec<RowCandidate>,
     key_bytes: usize,
     /// Number of matching rows.
     matches: u64,
 }
 
-impl First {
+impl PageCandidates {
     /// Adds a row; returns false if its key exceeds the memory limit.
-    fn add(&mut self, candidate: Candidate) -> bool {
+    fn add(&mut self, candidate: RowCandidate) -> bool {
         self.matches += 1;
-        self.key_bytes += candidate.key.as_ref().map_or(0, Key::bytes);
+        self.key_bytes += candidate.key.as_ref().map_or(0, RowSortKey::bytes);
         self.rows.push(candidate);
         if self.rows.len() >= 2 * self.rows_max || self.key_bytes > KEY_BYTES_MAX {
             self.cut();
@@ -112,7 +112,7 @@ impl First {
         self.key_bytes <= KEY_BYTES_MAX
     }
 
-    fn order(&self) -> impl Fn(&Candidate, &Candidate) -> Ordering + use<> {
+    fn order(&self) -> impl Fn(&RowCandidate, &RowCandidate) -> Ordering + use<> {
         let is_descending = self.is_descending;
         move |a, b| {
             let by_key = match (&a.key, &b.key) {
@@ -131,7 +131,7 @@ impl First {
             self.rows.select_nth_unstable_by(self.rows_max, order);
             self.rows.truncate(self.rows_max);
         }
-        self.key_bytes = self.rows.iter().filter_map(|row| row.key.as_ref()).map(Key::bytes).sum();
+        self.key_bytes = self.rows.iter().filter_map(|row| row.key.as_ref()).map(RowSortKey::bytes).sum();
     }
 
     fn finish(mut self, offset: usize) -> (Vec<(usize, usize)>, u64) {
@@ -142,31 +142,31 @@ impl First {
     }
 }
 
-impl History {
+impl RowHistory {
     /// Reads a page of a selection, and counts the matching rows.
     ///
     /// # Errors
-    /// `Denied::Wrong` for a column that is missing or unsortable, and for more rows than a request may read;
-    /// `Denied::Late` after `deadline`, and when rows were dropped in the meantime.
+    /// `ServiceError::Wrong` for a column that is missing or unsortable, and for more rows than a request may read;
+    /// `ServiceError::Late` after `deadline`, and when rows were dropped in the meantime.
     pub fn select(
         &self,
         (job, result): (JobId, &KeptResult),
-        asked: &Selection,
+        asked: &RowSelection,
         deadline: Instant,
-    ) -> Result<(Page, u64), Denied> {
-        let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
+    ) -> Result<(RowPage, u64), ServiceError> {
+        let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let sort = asked.sort.as_deref().map(|name| sortable(&schema, name)).transpose()?;
         let rows_max = asked.offset.saturating_add(asked.limit);
         if rows_max > SELECTED_ROWS_MAX {
             let message = format!("`offset` and `limit` are at most {SELECTED_ROWS_MAX} together");
-            return Err(Denied::Wrong(message));
+            return Err(ServiceError::Wrong(message));
         }
         let since = asked.since_ns.unwrap_or(i64::MIN);
         let until = asked.until_ns.unwrap_or(i64::MAX);
-        let pieces = self.store.pieces((job, result.place), (since, until)).map_err(Unkept::from)?;
+        let pieces = self.store.pieces((job, result.place), (since, until)).map_err(PersistError::from)?;
         let all: i64 = pieces.iter().map(|piece| piece.rows).sum();
         if all > READ_ROWS_MAX {
-            return Err(Denied::Wrong(format!(
+            return Err(ServiceError::Wrong(format!(
                 "{all} rows lie within that time, and at most {READ_ROWS_MAX} are sorted or searched: choose a shorter time (`since`, `until`)"
             )));
         }
@@ -182,13 +182,14 @@ impl History {
         }
         let rows = Vec::new();
         let is_descending = asked.is_descending;
-        let mut first = First { rows_max, is_descending, rows, key_bytes: 0, matches: 0 };
+        let mut first = PageCandidates { rows_max, is_descending, rows, key_bytes: 0, matches: 0 };
         for (at, piece) in pieces.iter().enumerate() {
             let (mut place, mut has_room, mut is_late) = (0, true, false);
             let mut take = |batch: &Batch| {
                 is_late = Instant::now() > deadline;
-                let cells: Vec<Cells<'_>> = searched.iter().filter_map(|id| Cells::of(batch, *id)).collect();
-                let keys = sort.and_then(|id| Cells::of(batch, id));
+                let cells: Vec<ColumnCells<'_>> =
+                    searched.iter().filter_map(|id| ColumnCells::of(batch, *id)).collect();
+                let keys = sort.and_then(|id| ColumnCells::of(batch, id));
                 let times = time.map(|id| batch.i64(id));
                 let is_within = |row: usize| {
                     let time = times.filter(|times| times.is_valid(row)).map(|times| times.value(row));
@@ -197,8 +198,8 @@ impl History {
                 for row in 0..batch.rows() {
                     let is_found = || find.as_deref().is_none_or(|text| contains(&cells, row, text));
                     if is_within(row) && is_found() {
-                        let key = keys.and_then(|cells| Key::of(&cells, row));
-                        has_room &= first.add(Candidate { key, at: (at, place + row) });
+                        let key = keys.and_then(|cells| RowSortKey::of(&cells, row));
+                        has_room &= first.add(RowCandidate { key, at: (at, place + row) });
                     }
                 }
                 place += batch.rows();
@@ -206,12 +207,12 @@ impl History {
             };
             self.read_piece((job, result), &columns, piece, &mut take)?;
             if is_late {
-                return Err(Denied::Late(
+                return Err(ServiceError::Late(
                     "this took too long and was stopped: choose a shorter time (`since`, `until`)".into(),
                 ));
             }
             if !has_room {
-                return Err(Denied::Wrong(
+                return Err(ServiceError::Wrong(
                     "the texts of that column are too long to sort this many rows: choose a shorter time or a lower `offset`"
                         .into(),
                 ));
@@ -220,11 +221,11 @@ impl History {
         let (wanted, matches) = first.finish(asked.offset);
         let batches = match self.rows_at((job, result), &schema, &pieces, &wanted)? {
             None if !wanted.is_empty() => {
-                return Err(Denied::Late("rows were dropped while they were read: ask again".into()));
+                return Err(ServiceError::Late("rows were dropped while they were read: ask again".into()));
             }
             batch => batch.into_iter().collect(),
         };
-        Ok((Page { schema, batches, last: None, next: None, stopped: None }, matches))
+        Ok((RowPage { schema, batches, last: None, next: None, stopped: None }, matches))
     }
 
     /// Reads these rows, each given by its piece and its index there, in this order; `None` if some were removed.
@@ -232,9 +233,9 @@ impl History {
         &self,
         (job, result): (JobId, &KeptResult),
         schema: &Arc<Schema>,
-        pieces: &[Piece],
+        pieces: &[RowPiece],
         wanted: &[(usize, usize)],
-    ) -> Result<Option<Batch>, Unkept> {
+    ) -> Result<Option<Batch>, PersistError> {
         // Sorted by place in the history, each with its position on the page.
         let mut by_place: Vec<(usize, usize, usize)> =
             wanted.iter().enumerate().map(|(to, (piece, row))| (*piece, *row, to)).collect();
@@ -283,14 +284,14 @@ fn taken(batch: &Batch, places: &UInt64Array) -> Batch {
 }
 
 /// The column of this name, if sortable.
-fn sortable(schema: &Schema, name: &str) -> Result<FieldId, Denied> {
+fn sortable(schema: &Schema, name: &str) -> Result<FieldId, ServiceError> {
     let names = || schema.fields.iter().map(|field| field.name.as_ref()).collect::<Vec<&str>>().join(", ");
     let id = schema.find(name).ok_or_else(|| {
-        Denied::Wrong(format!("`sort`: the result has no column {name}; it has {}", names()))
+        ServiceError::Wrong(format!("`sort`: the result has no column {name}; it has {}", names()))
     })?;
     match schema.field(id).data_type {
         DataType::Json | DataType::Hashes => {
-            Err(Denied::Wrong(format!("`sort`: values of {name} have no order")))
+            Err(ServiceError::Wrong(format!("`sort`: values of {name} have no order")))
         }
         _ => Ok(id),
     }
@@ -311,7 +312,7 @@ fn searched(schema: &Schema, keys: usize) -> Vec<FieldId> {
     schema.ids().filter(is_searched).collect()
 }
 
-fn contains(cells: &[Cells<'_>], row: usize, text: &str) -> bool {
+fn contains(cells: &[ColumnCells<'_>], row: usize, text: &str) -> bool {
     let mut bytes = Vec::new();
     cells.iter().filter(|cells| !cells.is_null(row)).any(|cells| {
         bytes.clear();

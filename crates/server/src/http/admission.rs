@@ -2,7 +2,7 @@
 //! displace authenticated ones. Beyond a limit, the least recently used connection of the network with the most is
 //! closed.
 //!
-//! It does not accept, read or close connections: [`Closing`] signals the task of a connection to end.
+//! It does not accept, read or close connections: [`CloseSignal`] signals the task of a connection to end.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,48 +15,48 @@ use tokio::sync::oneshot;
 const NETWORK_LEAST: usize = 16;
 
 /// Limits of unauthenticated connections, and those that are open.
-pub struct Admission {
+pub struct ConnectionAdmission {
     total_max: usize,
     network_max: usize,
-    table: Mutex<Table>,
+    table: Mutex<AdmissionTable>,
 }
 
 /// Resolves when the connection is evicted.
-pub struct Closing(oneshot::Receiver<()>);
+pub struct CloseSignal(oneshot::Receiver<()>);
 
 /// An open connection.
-pub struct Connection {
-    admission: Arc<Admission>,
+pub struct AdmittedConnection {
+    admission: Arc<ConnectionAdmission>,
     id: u64,
 }
 
 #[derive(Default)]
-struct Table {
+struct AdmissionTable {
     /// Open unauthenticated connections.
-    open: HashMap<u64, Unauthenticated>,
+    open: HashMap<u64, UnauthenticatedConnection>,
     /// Counter of uses; a lower number means less recently used.
     uses: u64,
     evicted: u64,
 }
 
-struct Unauthenticated {
+struct UnauthenticatedConnection {
     network: IpAddr,
     /// Value of the counter at its last use.
     used: u64,
     close: oneshot::Sender<()>,
 }
 
-impl Admission {
+impl ConnectionAdmission {
     /// Limits for a server with `connections_max` connections: three quarters may be unauthenticated, a quarter from
     /// one network.
-    pub fn new(connections_max: usize) -> Arc<Admission> {
+    pub fn new(connections_max: usize) -> Arc<ConnectionAdmission> {
         let total_max = (connections_max - connections_max / 4).max(1);
         let network_max = (connections_max / 4).max(NETWORK_LEAST).min(total_max);
-        Arc::new(Admission { total_max, network_max, table: Mutex::default() })
+        Arc::new(ConnectionAdmission { total_max, network_max, table: Mutex::default() })
     }
 
     /// Registers a new connection; evicts others if it exceeds a limit.
-    pub fn admit(self: &Arc<Self>, address: IpAddr) -> (Connection, Closing) {
+    pub fn admit(self: &Arc<Self>, address: IpAddr) -> (AdmittedConnection, CloseSignal) {
         let network = network_of(address);
         let mut table = self.table();
         if table.open.values().filter(|one| one.network == network).count() >= self.network_max {
@@ -67,8 +67,8 @@ impl Admission {
         }
         let id = table.next_use();
         let (close, closing) = oneshot::channel();
-        table.open.insert(id, Unauthenticated { network, used: id, close });
-        (Connection { admission: self.clone(), id }, Closing(closing))
+        table.open.insert(id, UnauthenticatedConnection { network, used: id, close });
+        (AdmittedConnection { admission: self.clone(), id }, CloseSignal(closing))
     }
 
     /// Evicts an unauthenticated connection, if there is one.
@@ -81,12 +81,12 @@ impl Admission {
         self.table().evicted
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, AdmissionTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl AdmissionTable {
     fn next_use(&mut self) -> u64 {
         self.uses += 1;
         self.uses
@@ -109,7 +109,7 @@ impl Table {
     }
 }
 
-impl Connection {
+impl AdmittedConnection {
     /// Records a request.
     pub fn record_request(&self) {
         let mut table = self.admission.table();
@@ -125,13 +125,13 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for AdmittedConnection {
     fn drop(&mut self) {
         self.admission.table().open.remove(&self.id);
     }
 }
 
-impl Closing {
+impl CloseSignal {
     /// Waits for the eviction of the connection, if ever.
     pub async fn wait(self) {
         if self.0.await.is_err() {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     /// Admits connections in order, given by the last byte of their address; returns which remain open.
-    fn remain(admission: &Arc<Admission>, from: &[u8]) -> Vec<bool> {
+    fn remain(admission: &Arc<ConnectionAdmission>, from: &[u8]) -> Vec<bool> {
         let admit = |last: &u8| admission.admit(IpAddr::from([10, 0, 0, *last]));
         let mut all: Vec<_> = from.iter().map(admit).collect();
         all.iter_mut().map(|(_, closing)| closing.0.try_recv().is_err()).collect()
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn one_network_has_a_quarter_and_all_have_three_quarters() {
-        let admission = Admission::new(64);
+        let admission = ConnectionAdmission::new(64);
         assert_eq!((admission.total_max, admission.network_max), (48, 16));
         let one = remain(&admission, &[1; 600]);
         assert_eq!(one.iter().filter(|open| **open).count(), 16);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_network_with_the_most_makes_room() {
-        let admission = Admission::new(64);
+        let admission = ConnectionAdmission::new(64);
         let mut from = vec![9];
         from.extend([[1; 16], [2; 16], [3; 16]].concat());
         from.extend([4, 5]);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn who_has_a_token_stays_and_uses_count() {
-        let admission = Admission::new(4);
+        let admission = ConnectionAdmission::new(4);
         let mut all: Vec<_> = (0..3).map(|_| admission.admit(IpAddr::from([10, 0, 0, 1]))).collect();
         all[0].0.record_token();
         all[1].0.record_request();

@@ -11,13 +11,13 @@ use axum::response::{IntoResponse, Response};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::app::{App, Certificate};
+use super::app::{AppState, ClientCertificate};
 use super::caller;
-use super::failure::Failure;
+use super::failure::ApiFailure;
 use super::params::header_text;
-use crate::access::{Access, Role};
-use crate::meters::Bound;
-use crate::service::Denied;
+use crate::access::{AccessRole, ClientAccess};
+use crate::counters::LimitKind;
+use crate::service::ServiceError;
 
 /// Protocol name of the upgrade.
 pub const UPGRADE: &str = "netalytics/1";
@@ -26,7 +26,7 @@ pub const UPGRADE: &str = "netalytics/1";
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Upgrades an agent's connection.
-pub async fn connect(State(app): State<Arc<App>>, request: Request) -> Response {
+pub async fn connect(State(app): State<Arc<AppState>>, request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
     match upgrade(&app, &mut parts).await {
         Ok(()) => {
@@ -35,25 +35,25 @@ pub async fn connect(State(app): State<Arc<App>>, request: Request) -> Response 
                 .header(header::CONNECTION, HeaderValue::from_static("Upgrade"))
                 .header(header::UPGRADE, HeaderValue::from_static(UPGRADE))
                 .body(Body::empty());
-            answer.unwrap_or_else(|_| Failure::internal().into_response())
+            answer.unwrap_or_else(|_| ApiFailure::internal().into_response())
         }
         Err(failure) => failure.into_response(),
     }
 }
 
-async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
-    let who = Who::of(app, parts).await?;
+async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailure> {
+    let who = AgentIdentity::of(app, parts).await?;
     let wants = header_text(&parts.headers, "upgrade").is_some_and(|to| to.eq_ignore_ascii_case(UPGRADE));
     let on_upgrade = parts.extensions.remove::<OnUpgrade>().filter(|_| wants);
     let Some(on_upgrade) = on_upgrade else {
-        return Err(Failure::bad("agents connect with Connection: Upgrade and Upgrade: netalytics/1"));
+        return Err(ApiFailure::bad("agents connect with Connection: Upgrade and Upgrade: netalytics/1"));
     };
     let Some(door) = app.service.fleet.door() else {
-        return Err(Failure::not_found("this server has no agents"));
+        return Err(ApiFailure::not_found("this server has no agents"));
     };
     let entry = door.enter().map_err(|_| {
-        app.service.hub().meters.reached(Bound::Agents);
-        Failure::too_fast("the server has as many agents as it may")
+        app.service.hub().meters.reached(LimitKind::Agents);
+        ApiFailure::too_fast("the server has as many agents as it may")
     })?;
     let app = app.clone();
     tokio::spawn(async move {
@@ -69,23 +69,23 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
 }
 
 /// Authentication of an agent.
-enum Who {
-    Token(Access),
-    Certificate(identity::Peer),
+enum AgentIdentity {
+    Token(ClientAccess),
+    Certificate(identity::VerifiedPeer),
 }
 
-impl Who {
-    async fn of(app: &Arc<App>, parts: &Parts) -> Result<Who, Failure> {
+impl AgentIdentity {
+    async fn of(app: &Arc<AppState>, parts: &Parts) -> Result<AgentIdentity, ApiFailure> {
         if let Some(access) = caller::find(app, parts).await? {
             return match access.role {
-                Role::Agent => Ok(Who::Token(access)),
-                _ => Err(Failure::forbidden("only a token with the role agent connects an agent")),
+                AccessRole::Agent => Ok(AgentIdentity::Token(access)),
+                _ => Err(ApiFailure::forbidden("only a token with the role agent connects an agent")),
             };
         }
-        let Some(Certificate(peer)) = parts.extensions.get::<Certificate>().cloned() else {
-            return Err(Failure::unauthorized("an agent's certificate or token is wanted"));
+        let Some(ClientCertificate(peer)) = parts.extensions.get::<ClientCertificate>().cloned() else {
+            return Err(ApiFailure::unauthorized("an agent's certificate or token is wanted"));
         };
-        let who = Who::Certificate(peer);
+        let who = AgentIdentity::Certificate(peer);
         who.may_stay(app)
             .await
             .inspect_err(|why| tracing::warn!("an agent does not come in: {}", why.message))?;
@@ -95,28 +95,29 @@ impl Who {
 
     fn name(&self) -> &str {
         match self {
-            Who::Token(access) => &access.name,
-            Who::Certificate(peer) => &peer.name,
+            AgentIdentity::Token(access) => &access.name,
+            AgentIdentity::Certificate(peer) => &peer.name,
         }
     }
 
-    async fn may_stay(&self, app: &Arc<App>) -> Result<(), Failure> {
+    async fn may_stay(&self, app: &Arc<AppState>) -> Result<(), ApiFailure> {
         match self {
-            Who::Certificate(peer) => {
+            AgentIdentity::Certificate(peer) => {
                 let peer = peer.clone();
                 app.run(move |service| service.is_enrolled(&peer)).await
             }
-            Who::Token(access) => {
+            AgentIdentity::Token(access) => {
                 let (id, name) = (access.id, access.name.clone());
-                let gone =
-                    move || Denied::Forbidden(format!("the token of agent {name} was revoked, or has ended"));
+                let gone = move || {
+                    ServiceError::Forbidden(format!("the token of agent {name} was revoked, or has ended"))
+                };
                 app.run(move |service| service.store().has_token(id)?.then_some(()).ok_or_else(gone)).await
             }
         }
     }
 
     /// Resolves when the permission has been revoked, or shortly after it has expired.
-    async fn over(&self, app: &Arc<App>) {
+    async fn over(&self, app: &Arc<AppState>) {
         let mut revoked = app.revoked.subscribe();
         loop {
             let _ = tokio::time::timeout(LOOK_EVERY, revoked.changed()).await;

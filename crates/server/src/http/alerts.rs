@@ -8,14 +8,14 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
-use super::json::Json;
-use super::params::{Body, Params, time};
-use crate::access::{Access, Role};
-use crate::alerts::{AlertShown, Outcome, ReceiverState, RuleRequest, RuleShown, Silence};
-use crate::rules::{SilenceAsked, Unwatched};
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
+use super::json::JsonResponse;
+use super::params::{JsonBody, QueryParams, time};
+use crate::access::{AccessRole, ClientAccess};
+use crate::alerts::{AlertSilence, AlertView, ReceiverState, ReceiverTestResult, RuleRequest, RuleView};
+use crate::rules::{NewSilence, RuleRejection};
 use crate::service::Service;
 use crate::store::now_ns;
 
@@ -28,7 +28,7 @@ const PAGE_MAX: usize = 1000;
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AlertList {
     /// By rule.
-    pub alerts: Vec<AlertShown>,
+    pub alerts: Vec<AlertView>,
     /// `after` of the next page, if there is one.
     pub next: Option<String>,
 }
@@ -50,28 +50,28 @@ pub struct AlertParams {
 /// Stable position of an alert in the list: by rule, those about the rule itself first, then by labels.
 type Place = (i64, u8, BTreeMap<String, String>);
 
-fn place(alert: &AlertShown) -> Place {
+fn place(alert: &AlertView) -> Place {
     let rank = ["no_data", "missing_agents"].iter().position(|reason| *reason == alert.reason);
     (alert.rule_id.parse().unwrap_or(0), rank.unwrap_or(2) as u8, alert.labels.clone())
 }
 
 /// Parses `next`.
-fn read_place(text: &str) -> Result<Place, Failure> {
-    serde_json::from_str(text).map_err(|_| Failure::bad("after is to be what next has said".to_owned()))
+fn read_place(text: &str) -> Result<Place, ApiFailure> {
+    serde_json::from_str(text).map_err(|_| ApiFailure::bad("after is to be what next has said".to_owned()))
 }
 
 /// Rules.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RuleList {
     /// Oldest first.
-    pub rules: Vec<RuleShown>,
+    pub rules: Vec<RuleView>,
 }
 
 /// Silences.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct SilenceList {
     /// Silences that have not ended, oldest first.
-    pub silences: Vec<Silence>,
+    pub silences: Vec<AlertSilence>,
 }
 
 /// Receivers.
@@ -101,36 +101,36 @@ pub struct SilenceRequest {
     pub comment: String,
 }
 
-pub(super) fn number(text: &str, what: &str) -> Result<i64, Failure> {
+pub(super) fn number(text: &str, what: &str) -> Result<i64, ApiFailure> {
     let number = text.parse().ok().filter(|n: &i64| *n > 0);
-    number.ok_or_else(|| Failure::not_found(&format!("{what} is named by its number")))
+    number.ok_or_else(|| ApiFailure::not_found(&format!("{what} is named by its number")))
 }
 
-impl From<Unwatched> for Failure {
-    fn from(unwatched: Unwatched) -> Failure {
+impl From<RuleRejection> for ApiFailure {
+    fn from(unwatched: RuleRejection) -> ApiFailure {
         match unwatched {
-            Unwatched::Wrong(words) => Failure::bad(words),
-            Unwatched::Query(text, errors) => Failure::of_query(&text, &errors),
-            Unwatched::Condition(text, errors) => {
-                let mut failure = Failure::of_query(&text, &errors);
+            RuleRejection::Wrong(words) => ApiFailure::bad(words),
+            RuleRejection::Query(text, errors) => ApiFailure::of_query(&text, &errors),
+            RuleRejection::Condition(text, errors) => {
+                let mut failure = ApiFailure::of_query(&text, &errors);
                 failure.code = "condition".into();
                 failure
             }
-            Unwatched::Taken(words) => Failure::conflict("name_taken", words),
-            Unwatched::Denied(denied) => denied.into(),
+            RuleRejection::Taken(words) => ApiFailure::conflict("name_taken", words),
+            RuleRejection::Denied(denied) => denied.into(),
         }
     }
 }
 
 /// Executes a request and records the user and the result in the audit log.
 pub(super) async fn done<T: Send + 'static>(
-    app: &Arc<App>,
-    who: Access,
+    app: &Arc<AppState>,
+    who: ClientAccess,
     (act, object): (&'static str, String),
-    do_it: impl FnOnce(&Service, &Access) -> Result<T, Unwatched> + Send + 'static,
-) -> Result<T, Failure> {
+    do_it: impl FnOnce(&Service, &ClientAccess) -> Result<T, RuleRejection> + Send + 'static,
+) -> Result<T, ApiFailure> {
     let both = move |service: &Service| {
-        let result = do_it(service, &who).map_err(Failure::from);
+        let result = do_it(service, &who).map_err(ApiFailure::from);
         service.note_result(&who.name, act, &object, &result.as_ref().map_err(|failure| &failure.message));
         Ok(result)
     };
@@ -140,14 +140,14 @@ pub(super) async fn done<T: Send + 'static>(
 /// List alerts.
 #[utoipa::path(
     get, path = "/api/v1/alerts", tag = "alerts", params(AlertParams),
-    responses((status = 200, description = "Those of jobs that the token may see rows of", body = AlertList), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Those of jobs that the token may see rows of", body = AlertList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Params(params): Params<AlertParams>,
-) -> Result<Json<AlertList>, Failure> {
-    let who = caller.at_least(Role::View)?;
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    QueryParams(params): QueryParams<AlertParams>,
+) -> Result<JsonResponse<AlertList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
     let after = params.after.as_deref().map(read_place).transpose()?;
     let limit = params.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let mut alerts = app.run(move |service| Ok(service.alerts_shown(&who))).await?;
@@ -161,50 +161,53 @@ pub async fn list(
     alerts.truncate(limit);
     let next = alerts.last().filter(|_| !is_last).map(place);
     let next = next.and_then(|place| serde_json::to_string(&place).ok());
-    Ok(Json(AlertList { alerts, next }))
+    Ok(JsonResponse(AlertList { alerts, next }))
 }
 
 /// List alert rules.
 #[utoipa::path(
     get, path = "/api/v1/alert-rules", tag = "alerts",
-    responses((status = 200, description = "Those of jobs that the token may see rows of", body = RuleList), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Those of jobs that the token may see rows of", body = RuleList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn rules(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<RuleList>, Failure> {
-    let who = caller.at_least(Role::View)?;
-    Ok(Json(RuleList { rules: app.run(move |service| Ok(service.rules(&who))).await? }))
+pub async fn rules(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<RuleList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
+    Ok(JsonResponse(RuleList { rules: app.run(move |service| Ok(service.rules(&who))).await? }))
 }
 
 /// Create an alert rule.
 #[utoipa::path(
     post, path = "/api/v1/alert-rules", tag = "alerts", request_body = RuleRequest,
     responses(
-        (status = 201, description = "It is at work", body = RuleShown),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = 201, description = "It is at work", body = RuleView),
+        (status = "4XX", description = "Why not", body = ApiFailure),
     )
 )]
 pub async fn create_rule(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Body(asked, _): Body<RuleRequest>,
-) -> Result<(StatusCode, Json<RuleShown>), Failure> {
-    let who = caller.at_least(Role::Run)?;
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    JsonBody(asked, _): JsonBody<RuleRequest>,
+) -> Result<(StatusCode, JsonResponse<RuleView>), ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let act = ("alert_rule.create", asked.name.clone());
     let made = done(&app, who, act, move |service, who| service.add_rule(who, &asked)).await?;
-    Ok((StatusCode::CREATED, Json(made)))
+    Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
 /// Show an alert rule.
 #[utoipa::path(
     get, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The rule", body = RuleShown), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "The rule", body = RuleView), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn show_rule(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<RuleShown>, Failure> {
-    let (who, id) = (caller.at_least(Role::View)?, number(&name, "an alert rule")?);
-    Ok(Json(app.run(move |service| service.rule(&who, id)).await?))
+) -> Result<JsonResponse<RuleView>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::View)?, number(&name, "an alert rule")?);
+    Ok(JsonResponse(app.run(move |service| service.rule(&who, id)).await?))
 }
 
 /// Replace an alert rule. Firing alerts resolve, unless only annotations or receivers change.
@@ -212,76 +215,79 @@ pub async fn show_rule(
     put, path = "/api/v1/alert-rules/{id}", tag = "alerts", request_body = RuleRequest,
     params(("id" = String, Path, description = "Its number")),
     responses(
-        (status = 200, description = "The rule as it is now", body = RuleShown),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = 200, description = "The rule as it is now", body = RuleView),
+        (status = "4XX", description = "Why not", body = ApiFailure),
     )
 )]
 pub async fn replace_rule(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-    Body(asked, _): Body<RuleRequest>,
-) -> Result<Json<RuleShown>, Failure> {
-    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "an alert rule")?);
+    JsonBody(asked, _): JsonBody<RuleRequest>,
+) -> Result<JsonResponse<RuleView>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "an alert rule")?);
     let act = ("alert_rule.replace", asked.name.clone());
-    Ok(Json(done(&app, who, act, move |service, who| service.replace_rule(who, id, &asked)).await?))
+    Ok(JsonResponse(done(&app, who, act, move |service, who| service.replace_rule(who, id, &asked)).await?))
 }
 
 /// Remove an alert rule: its alerts resolve, and its own job ends.
 #[utoipa::path(
     delete, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
-    responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn remove_rule(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<StatusCode, Failure> {
-    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "an alert rule")?);
+) -> Result<StatusCode, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "an alert rule")?);
     let act = ("alert_rule.remove", id.to_string());
     done(&app, who, act, move |service, who| Ok(service.remove_rule(who, id)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn silence_asked(asked: SilenceRequest) -> Result<SilenceAsked, Failure> {
+fn silence_asked(asked: SilenceRequest) -> Result<NewSilence, ApiFailure> {
     let starts_ns = asked.starts.as_deref().map_or(Ok(now_ns()), time)?;
     let ends_ns = match (&asked.ends, &asked.for_time) {
         (Some(ends), None) => time(ends)?,
         (None, Some(length)) => query::duration_ns(length)
             .map(|ns| starts_ns.saturating_add(ns))
-            .ok_or_else(|| Failure::bad(format!("`{length}` is no length of time: 90s, 5m or 1h are")))?,
-        _ => return Err(Failure::bad("a silence says when it ends, or for how long it is".to_owned())),
+            .ok_or_else(|| ApiFailure::bad(format!("`{length}` is no length of time: 90s, 5m or 1h are")))?,
+        _ => return Err(ApiFailure::bad("a silence says when it ends, or for how long it is".to_owned())),
     };
-    Ok(SilenceAsked { matchers: asked.matchers, starts_ns, ends_ns, comment: asked.comment })
+    Ok(NewSilence { matchers: asked.matchers, starts_ns, ends_ns, comment: asked.comment })
 }
 
 /// List silences.
 #[utoipa::path(
     get, path = "/api/v1/silences", tag = "alerts",
-    responses((status = 200, description = "Those that are not over; for a token of some networks its own", body = SilenceList), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Those that are not over; for a token of some networks its own", body = SilenceList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn silences(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<SilenceList>, Failure> {
-    let who = caller.at_least(Role::View)?;
-    Ok(Json(SilenceList { silences: app.service.silences_shown(&who) }))
+pub async fn silences(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<SilenceList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
+    Ok(JsonResponse(SilenceList { silences: app.service.silences_shown(&who) }))
 }
 
 /// Create a silence: that of an admin applies to all alerts, that of another user to alerts of the user's own rules.
 #[utoipa::path(
     post, path = "/api/v1/silences", tag = "alerts", request_body = SilenceRequest,
     responses(
-        (status = 201, description = "It is noted", body = Silence),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = 201, description = "It is noted", body = AlertSilence),
+        (status = "4XX", description = "Why not", body = ApiFailure),
     )
 )]
 pub async fn create_silence(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Body(asked, _): Body<SilenceRequest>,
-) -> Result<(StatusCode, Json<Silence>), Failure> {
-    let who = caller.at_least(Role::Run)?;
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    JsonBody(asked, _): JsonBody<SilenceRequest>,
+) -> Result<(StatusCode, JsonResponse<AlertSilence>), ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let (act, asked) = (("silence.create", asked.matchers.join(" ")), silence_asked(asked)?);
     let made = done(&app, who, act, move |service, who| service.keep_silence(who, None, asked)).await?;
-    Ok((StatusCode::CREATED, Json(made)))
+    Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
 /// Replace a silence.
@@ -289,57 +295,64 @@ pub async fn create_silence(
     put, path = "/api/v1/silences/{id}", tag = "alerts", request_body = SilenceRequest,
     params(("id" = String, Path, description = "Its number")),
     responses(
-        (status = 200, description = "The silence as it is now", body = Silence),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = 200, description = "The silence as it is now", body = AlertSilence),
+        (status = "4XX", description = "Why not", body = ApiFailure),
     )
 )]
 pub async fn replace_silence(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-    Body(asked, _): Body<SilenceRequest>,
-) -> Result<Json<Silence>, Failure> {
-    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "a silence")?);
+    JsonBody(asked, _): JsonBody<SilenceRequest>,
+) -> Result<JsonResponse<AlertSilence>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "a silence")?);
     let (act, asked) = (("silence.replace", id.to_string()), silence_asked(asked)?);
-    Ok(Json(done(&app, who, act, move |service, who| service.keep_silence(who, Some(id), asked)).await?))
+    Ok(JsonResponse(
+        done(&app, who, act, move |service, who| service.keep_silence(who, Some(id), asked)).await?,
+    ))
 }
 
 /// End a silence.
 #[utoipa::path(
     delete, path = "/api/v1/silences/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The silence, which is over", body = Silence), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "The silence, which is over", body = AlertSilence), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn end_silence(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<Silence>, Failure> {
-    let (who, id) = (caller.at_least(Role::Run)?, number(&name, "a silence")?);
+) -> Result<JsonResponse<AlertSilence>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "a silence")?);
     let act = ("silence.end", id.to_string());
-    Ok(Json(done(&app, who, act, move |service, who| Ok(service.end_silence(who, id)?)).await?))
+    Ok(JsonResponse(done(&app, who, act, move |service, who| Ok(service.end_silence(who, id)?)).await?))
 }
 
 /// List receivers.
 #[utoipa::path(
     get, path = "/api/v1/receivers", tag = "alerts",
-    responses((status = 200, description = "Those that the server was told", body = ReceiverList), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Those that the server was told", body = ReceiverList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn receivers(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<ReceiverList>, Failure> {
-    caller.at_least(Role::View)?;
-    Ok(Json(ReceiverList { receivers: app.run(|service| Ok(service.alerts().receiver_states()?)).await? }))
+pub async fn receivers(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<ReceiverList>, ApiFailure> {
+    caller.at_least(AccessRole::View)?;
+    Ok(JsonResponse(ReceiverList {
+        receivers: app.run(|service| Ok(service.alerts().receiver_states()?)).await?,
+    }))
 }
 
 /// Send a test notification to a receiver.
 #[utoipa::path(
     post, path = "/api/v1/receivers/{id}/test", tag = "alerts", params(("id" = String, Path, description = "Its name")),
-    responses((status = 200, description = "What came of it", body = Outcome), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "What came of it", body = ReceiverTestResult), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn test_receiver(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<Outcome>, Failure> {
-    let who = caller.at_least(Role::Run)?;
+) -> Result<JsonResponse<ReceiverTestResult>, ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let act = ("receiver.test", name.clone());
-    Ok(Json(done(&app, who, act, move |service, who| Ok(service.test_receiver(who, &name)?)).await?))
+    Ok(JsonResponse(done(&app, who, act, move |service, who| Ok(service.test_receiver(who, &name)?)).await?))
 }

@@ -7,32 +7,32 @@ use std::time::Instant;
 
 use tokio::sync::{Semaphore, watch};
 
-use super::admission::Admission;
-use super::assets::Assets;
-use super::failure::Failure;
-use super::rate::Rates;
+use super::admission::ConnectionAdmission;
+use super::assets::PageAssets;
+use super::failure::ApiFailure;
+use super::rate::RateLimits;
 use crate::catalog::CatalogText;
-use crate::service::{Denied, Service};
-use crate::tls::Tls;
+use crate::service::{Service, ServiceError};
+use crate::tls::ServerTls;
 
 /// Address of the client: that of the connection, or the one reported by a trusted proxy.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub IpAddr);
+pub struct ClientAddress(pub IpAddr);
 
 /// Client certificate, verified by TLS.
 #[derive(Clone, Debug)]
-pub struct Certificate(pub identity::Peer);
+pub struct ClientCertificate(pub identity::VerifiedPeer);
 
 /// State shared by all requests.
-pub struct App {
+pub struct AppState {
     /// The service.
     pub service: Arc<Service>,
     /// Accepted host names, in lower case.
     pub hosts: Vec<String>,
     /// Files of the page.
-    pub assets: Assets,
+    pub assets: PageAssets,
     /// Rate limits.
-    pub rates: Rates,
+    pub rates: RateLimits,
     /// Catalog of the query language.
     pub catalog: CatalogText,
     /// Time of the start.
@@ -46,16 +46,16 @@ pub struct App {
     /// Permits for uploads.
     pub sending_room: Arc<Semaphore>,
     /// Limits of unauthenticated connections.
-    pub admission: Arc<Admission>,
+    pub admission: Arc<ConnectionAdmission>,
     /// Connections that waited for others to end.
     pub connections_waited: AtomicU64,
     /// TLS, if enabled.
-    pub tls: Option<Arc<Tls>>,
+    pub tls: Option<Arc<ServerTls>>,
     /// Increases when a token or an agent is revoked: existing connections are checked again.
     pub revoked: watch::Sender<u64>,
 }
 
-impl App {
+impl AppState {
     /// Has all connections checked after a revocation.
     pub fn look_again(&self) {
         self.revoked.send_modify(|times| *times += 1);
@@ -64,12 +64,12 @@ impl App {
     /// Runs a function that may block on the disk on a separate thread.
     pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,
-        act: impl FnOnce(&Service) -> Result<T, Denied> + Send + 'static,
-    ) -> Result<T, Failure> {
+        act: impl FnOnce(&Service) -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ApiFailure> {
         let service = self.service.clone();
         match tokio::task::spawn_blocking(move || act(&service)).await {
-            Ok(result) => result.map_err(Failure::from),
-            Err(_) => Err(Failure::internal()),
+            Ok(result) => result.map_err(ApiFailure::from),
+            Err(_) => Err(ApiFailure::internal()),
         }
     }
 }

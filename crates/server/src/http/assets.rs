@@ -29,7 +29,7 @@ pub struct PageFile {
 }
 
 /// A file with its response headers.
-struct Asset {
+struct PageAsset {
     kind: &'static str,
     etag: HeaderValue,
     plain: Bytes,
@@ -38,11 +38,11 @@ struct Asset {
 
 /// Files of the page by name.
 #[derive(Default)]
-pub struct Assets(HashMap<String, Asset>);
+pub struct PageAssets(HashMap<String, PageAsset>);
 
-impl Assets {
+impl PageAssets {
     /// The assets for these files.
-    pub fn of(files: Vec<PageFile>) -> Assets {
+    pub fn of(files: Vec<PageFile>) -> PageAssets {
         let bytes = |bytes| match bytes {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
             Cow::Owned(bytes) => Bytes::from(bytes),
@@ -52,10 +52,10 @@ impl Assets {
             let tag: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
             let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static(""));
             let asset =
-                Asset { kind: kind(&file.name), etag, plain: bytes(file.bytes), gzip: bytes(file.gzip) };
+                PageAsset { kind: kind(&file.name), etag, plain: bytes(file.bytes), gzip: bytes(file.gzip) };
             (file.name.into_owned(), asset)
         };
-        Assets(files.into_iter().map(asset).collect())
+        PageAssets(files.into_iter().map(asset).collect())
     }
 
     /// The file of that name, in an encoding accepted by the client.
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_file_is_sent_small_to_whom_takes_it_so_and_not_at_all_to_whom_has_it() {
         let file = PageFile { name: "assets/a-1.js".into(), bytes: b"12"[..].into(), gzip: b"z"[..].into() };
-        let assets = Assets::of(vec![file]);
+        let assets = PageAssets::of(vec![file]);
         let answer = |pairs: &[_]| assets.answer("assets/a-1.js", &asked(pairs)).expect("a file");
         let encoding = |response: &Response| response.headers().contains_key("content-encoding");
         for (taken, is_small) in

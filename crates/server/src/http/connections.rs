@@ -9,15 +9,15 @@ use axum::Router;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use identity::End;
+use identity::ConnectionEnd;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::admission::{Closing, Connection};
-use super::app::{App, Certificate, Peer};
+use super::admission::{AdmittedConnection, CloseSignal};
+use super::app::{AppState, ClientAddress, ClientCertificate};
 use super::proxy_header;
-use crate::tls::{Tls, Told};
+use crate::tls::{LogDecision, ServerTls};
 
 /// Time limit for the head of a request, and for the TLS handshake.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -32,29 +32,29 @@ const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\
     This server speaks TLS: its address begins with https://\n";
 
 /// A connection before its first byte is read.
-pub enum Accepted {
+pub enum AcceptedConnection {
     /// Admitted by its address.
-    Direct(TcpStream, SocketAddr, Connection, Closing),
+    Direct(TcpStream, SocketAddr, AdmittedConnection, CloseSignal),
     /// From a trusted proxy, whose header names the client; admitted by that.
     Proxied(TcpStream, SocketAddr),
 }
 
-impl Accepted {
+impl AcceptedConnection {
     /// Admits it, unless its client is not known yet.
-    pub fn new(app: &App, stream: TcpStream, peer: SocketAddr) -> Accepted {
+    pub fn new(app: &AppState, stream: TcpStream, peer: SocketAddr) -> AcceptedConnection {
         let limits = app.service.limits();
         if limits.proxy_protocol && limits.trusted_proxies.holds(peer.ip()) {
-            return Accepted::Proxied(stream, peer);
+            return AcceptedConnection::Proxied(stream, peer);
         }
         let (admitted, closing) = app.admission.admit(peer.ip());
-        Accepted::Direct(stream, peer, admitted, closing)
+        AcceptedConnection::Direct(stream, peer, admitted, closing)
     }
 
     /// Serves it until it ends, or has to make room.
-    pub async fn serve(self, app: Arc<App>, router: Router) {
+    pub async fn serve(self, app: Arc<AppState>, router: Router) {
         let (stream, peer, admitted, closing) = match self {
-            Accepted::Direct(stream, peer, admitted, closing) => (stream, peer, admitted, closing),
-            Accepted::Proxied(mut stream, proxy) => {
+            AcceptedConnection::Direct(stream, peer, admitted, closing) => (stream, peer, admitted, closing),
+            AcceptedConnection::Proxied(mut stream, proxy) => {
                 let read = tokio::time::timeout(HEAD_TIME, proxy_header::client(&mut stream)).await;
                 let peer = match read.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                     Ok(client) => client.unwrap_or(proxy),
@@ -76,10 +76,10 @@ impl Accepted {
 
 /// Serves a connection until it ends.
 async fn serve(
-    app: Arc<App>,
+    app: Arc<AppState>,
     router: Router,
     stream: TcpStream,
-    (peer, admitted): (SocketAddr, Arc<Connection>),
+    (peer, admitted): (SocketAddr, Arc<AdmittedConnection>),
 ) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = app.tls.clone() else {
@@ -91,21 +91,21 @@ async fn serve(
         Ok(stream) => stream,
         Err(why) => {
             return match tls.count_refusal() {
-                Told::Yes => tracing::warn!("{peer} does not come in: {why}"),
-                Told::Counted => tracing::debug!("{peer} does not come in: {why}"),
+                LogDecision::Yes => tracing::warn!("{peer} does not come in: {why}"),
+                LogDecision::Counted => tracing::debug!("{peer} does not come in: {why}"),
             };
         }
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let certificate = match shown.map(identity::Peer::of).transpose() {
-        Ok(certificate) => certificate.map(Certificate),
+    let certificate = match shown.map(identity::VerifiedPeer::of).transpose() {
+        Ok(certificate) => certificate.map(ClientCertificate),
         Err(why) => return tracing::warn!("{peer}: {why}"),
     };
     answer(&app, router, stream, (peer.ip(), admitted, certificate)).await;
 }
 
 /// Performs the TLS handshake; a failing client receives the reason as a TLS alert.
-async fn shake(tls: &Tls, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+async fn shake(tls: &ServerTls, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
     let mut first = [0];
     if stream.peek(&mut first).await.is_ok_and(|n| n == 1) && first[0] != HANDSHAKE {
         let _ = stream.write_all(NOT_TLS).await;
@@ -117,7 +117,7 @@ async fn shake(tls: &Tls, mut stream: TcpStream) -> Result<TlsStream<TcpStream>,
         Err(failed) => failed,
     };
     linger(stream).await;
-    Err(identity::in_words(&why, End::Server).unwrap_or_else(|| why.to_string()))
+    Err(identity::in_words(&why, ConnectionEnd::Server).unwrap_or_else(|| why.to_string()))
 }
 
 /// Closes a connection after its data have been read: unread bytes would cause a reset.
@@ -129,10 +129,10 @@ async fn linger(mut stream: TcpStream) {
 }
 
 async fn answer(
-    app: &App,
+    app: &AppState,
     router: Router,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (peer, admitted, certificate): (IpAddr, Arc<Connection>, Option<Certificate>),
+    (peer, admitted, certificate): (IpAddr, Arc<AdmittedConnection>, Option<ClientCertificate>),
 ) {
     let proxies = app.service.limits().trusted_proxies.clone();
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -140,7 +140,7 @@ async fn answer(
         request.extensions_mut().insert(admitted.clone());
         let lines = request.headers().get_all("x-forwarded-for").iter().rev();
         let client = proxies.client(peer, lines.map(|line| line.to_str().unwrap_or_default()));
-        request.extensions_mut().insert(Peer(client));
+        request.extensions_mut().insert(ClientAddress(client));
         certificate.clone().map(|certificate| request.extensions_mut().insert(certificate));
         TowerToHyperService::new(router.clone()).call(request)
     });

@@ -9,20 +9,21 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
-use super::json::Json;
-use super::params::{Body, header_text};
-use crate::access::Role;
-use crate::asking::{self, CheckAnswer, CheckRequest, ExplainAnswer, ExplainRequest};
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
+use super::json::JsonResponse;
+use super::params::{JsonBody, header_text};
+use crate::access::AccessRole;
 use crate::catalog::Catalog;
 use crate::catalog::CatalogText;
-use crate::meters::Bound;
+use crate::counters::LimitKind;
+use crate::query_assist::{self, CheckAnswer, CheckRequest, ExplainAnswer, ExplainRequest};
 
 /// Health of the service.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Health {
+#[schema(as = Health)]
+pub struct ServiceHealth {
     /// `ok`.
     pub status: String,
     /// Version of the program.
@@ -31,7 +32,8 @@ pub struct Health {
 
 /// Current usage, and counters of losses and rejections since the start.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Counters {
+#[schema(as = Counters)]
+pub struct ServiceCounters {
     /// Seconds since the start.
     pub uptime_seconds: u64,
     /// Jobs that have not ended.
@@ -97,33 +99,37 @@ pub struct Counters {
 }
 
 /// Check whether the service is running. Needs no token.
-#[utoipa::path(get, path = "/api/v1/health", tag = "service", security(()), responses((status = 200, description = "It is", body = Health)))]
-pub async fn health() -> Json<Health> {
-    Json(Health { status: "ok".into(), version: env!("CARGO_PKG_VERSION").into() })
+#[utoipa::path(get, path = "/api/v1/health", tag = "service", security(()), responses((status = 200, description = "It is", body = ServiceHealth)))]
+pub async fn health() -> JsonResponse<ServiceHealth> {
+    JsonResponse(ServiceHealth { status: "ok".into(), version: env!("CARGO_PKG_VERSION").into() })
 }
 
 /// Show current usage, and counters of losses and rejections.
-#[utoipa::path(get, path = "/api/v1/counters", tag = "service", responses((status = 200, description = "Counters", body = Counters), (status = "4XX", description = "Why not", body = Failure)))]
-pub async fn counters(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Counters>, Failure> {
-    if caller.at_least(Role::View)?.is_scoped() {
-        return Err(Failure::forbidden(
+#[utoipa::path(get, path = "/api/v1/counters", tag = "service", responses((status = 200, description = "Counters", body = ServiceCounters), (status = "4XX", description = "Why not", body = ApiFailure)))]
+pub async fn counters(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<ServiceCounters>, ApiFailure> {
+    if caller.at_least(AccessRole::View)?.is_scoped() {
+        return Err(ApiFailure::forbidden(
             "a token for some networks does not see counters of all jobs and agents",
         ));
     }
-    Ok(Json(counted(&app).await?))
+    Ok(JsonResponse(counted(&app).await?))
 }
 
-pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
+pub(super) async fn counted(app: &Arc<AppState>) -> Result<ServiceCounters, ApiFailure> {
     let (uptime, rates) = (app.started.elapsed().as_secs(), app.rates.refused.load(Ordering::Relaxed));
     let handshakes_failed = app.tls.as_ref().map_or(0, |tls| tls.refusals());
     let waited = app.connections_waited.load(Ordering::Relaxed);
     let evicted = app.admission.evicted();
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history().kept()?);
-        let reached = |bounds: [Bound; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
+        let reached =
+            |bounds: [LimitKind; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
         let (rules, tally) = (service.alerts().rules(), &service.alerts().tally);
         let actions = service.actions().shown();
-        Ok(Counters {
+        Ok(ServiceCounters {
             uptime_seconds: uptime,
             jobs_unfinished: service.store().unfinished_count()?,
             agents_connected: service.fleet.agents().iter().filter(|agent| agent.connected).count(),
@@ -136,8 +142,8 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             rows_unkept: hub.meters.rows_unkept.get(),
             rows_unshown: hub.meters.rows_unshown.get(),
             segments_damaged: kept.segments_damaged,
-            jobs_refused: reached([Bound::Jobs, Bound::JobsPerOwner]),
-            streams_refused: reached([Bound::Streams, Bound::StreamsPerToken]),
+            jobs_refused: reached([LimitKind::Jobs, LimitKind::JobsPerOwner]),
+            streams_refused: reached([LimitKind::Streams, LimitKind::StreamsPerToken]),
             requests_refused: rates,
             connections_waited: waited,
             handshakes_failed,
@@ -163,14 +169,14 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
 /// List the elements of queries: parsers with their fields, processors, functions.
 #[utoipa::path(
     get, path = "/api/v1/catalog", tag = "editor",
-    responses((status = 200, description = "All there is; its ETag changes with the program", body = Catalog), (status = 304, description = "As it was"), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "All there is; its ETag changes with the program", body = Catalog), (status = 304, description = "As it was"), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn catalog(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     headers: HeaderMap,
-) -> Result<Response, Failure> {
-    caller.at_least(Role::View)?;
+) -> Result<Response, ApiFailure> {
+    caller.at_least(AccessRole::View)?;
     let CatalogText { json, etag } = &app.catalog;
     let known = header_text(&headers, "if-none-match").unwrap_or_default();
     let is_known = known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag);
@@ -178,7 +184,7 @@ pub async fn catalog(
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response(),
     };
-    let tag = HeaderValue::from_str(etag).map_err(|_| Failure::internal())?;
+    let tag = HeaderValue::from_str(etag).map_err(|_| ApiFailure::internal())?;
     response.headers_mut().insert(header::ETAG, tag);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     Ok(response)
@@ -187,29 +193,29 @@ pub async fn catalog(
 /// Check a query that is being written, and list completions.
 #[utoipa::path(
     post, path = "/api/v1/check", tag = "editor", request_body = CheckRequest,
-    responses((status = 200, description = "What is wrong, and what may follow", body = CheckAnswer), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "What is wrong, and what may follow", body = CheckAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn check(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Body(asked, _): Body<CheckRequest>,
-) -> Result<Json<CheckAnswer>, Failure> {
-    caller.at_least(Role::View)?;
-    Ok(Json(app.run(move |service| Ok(asking::check(service, &asked))).await?))
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    JsonBody(asked, _): JsonBody<CheckRequest>,
+) -> Result<JsonResponse<CheckAnswer>, ApiFailure> {
+    caller.at_least(AccessRole::View)?;
+    Ok(JsonResponse(app.run(move |service| Ok(query_assist::check(service, &asked))).await?))
 }
 
 /// Explain a query.
 #[utoipa::path(
     post, path = "/api/v1/explain", tag = "editor", request_body = ExplainRequest,
-    responses((status = 200, description = "The plan", body = ExplainAnswer), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "The plan", body = ExplainAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn explain(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Body(asked, _): Body<ExplainRequest>,
-) -> Result<Json<ExplainAnswer>, Failure> {
-    caller.at_least(Role::View)?;
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    JsonBody(asked, _): JsonBody<ExplainRequest>,
+) -> Result<JsonResponse<ExplainAnswer>, ApiFailure> {
+    caller.at_least(AccessRole::View)?;
     let text = asked.query.clone();
-    let explained = app.run(move |service| Ok(asking::explain(service, &asked.query))).await?;
-    explained.map(Json).map_err(|errors| Failure::of_query(&text, &errors))
+    let explained = app.run(move |service| Ok(query_assist::explain(service, &asked.query))).await?;
+    explained.map(JsonResponse).map_err(|errors| ApiFailure::of_query(&text, &errors))
 }

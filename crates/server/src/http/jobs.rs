@@ -8,16 +8,19 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
-use super::json::Json;
-use super::params::{Body, Params, header_text};
-use crate::access::Role;
-use crate::fleet::Agent;
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
+use super::json::JsonResponse;
+use super::params::{JsonBody, QueryParams, header_text};
+use crate::access::AccessRole;
+use crate::fleet::AgentView;
 use crate::hub::{AgentAccount, TapAccount};
-use crate::job::{BusKind, Capture, Job, JobId, JobKind, Keep, Merger, Redaction, Submission};
-use crate::service::{Denied, Service};
+use crate::job::{
+    BusKind, CaptureRequest, JobId, JobKind, JobRecord, JobSubmission, MergeEngine, RedactionMode,
+    RetainedRows,
+};
+use crate::service::{Service, ServiceError};
 use crate::store::JobQuery;
 
 /// Default jobs per page.
@@ -71,13 +74,13 @@ pub struct JobRequest {
     pub to: Vec<String>,
     /// Data to store for later queries: its results, or its tuples, which requires a standing job without PROCESS.
     #[serde(default)]
-    pub keep: Keep,
+    pub keep: RetainedRows,
     /// Bus to which agents publish their results; none: they send them to the server.
     #[serde(default)]
     pub bus: Option<BusKind>,
     /// Engine that merges results on the bus; default: the server.
     #[serde(default)]
-    pub engine: Option<Merger>,
+    pub engine: Option<MergeEngine>,
 }
 
 fn yes() -> bool {
@@ -86,9 +89,10 @@ fn yes() -> bool {
 
 /// Jobs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Jobs {
+#[schema(as = Jobs)]
+pub struct JobList {
     /// Newest first.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobRecord>,
     /// `before` of the next page, if there may be one.
     pub next: Option<JobId>,
 }
@@ -107,12 +111,13 @@ pub struct JobsParams {
 
 /// Agents.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Agents {
+#[schema(as = Agents)]
+pub struct AgentList {
     /// By name.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<AgentView>,
 }
 
-fn checked(asked: JobRequest) -> Result<Submission, Failure> {
+fn checked(asked: JobRequest) -> Result<JobSubmission, ApiFailure> {
     let JobRequest {
         query,
         name,
@@ -131,19 +136,19 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
     } = asked;
     let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
     if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
-        return Err(Failure::bad(format!(
+        return Err(ApiFailure::bad(format!(
             "at most {LABELS_MAX} interfaces are named, each in at most {NAME_BYTES_MAX} bytes"
         )));
     }
     if capture_filter.as_ref().is_some_and(|filter| filter.len() > FILTER_BYTES_MAX) {
-        return Err(Failure::bad(format!("a capture filter has at most {FILTER_BYTES_MAX} bytes")));
+        return Err(ApiFailure::bad(format!("a capture filter has at most {FILTER_BYTES_MAX} bytes")));
     }
     match lease_seconds {
         Some(_) if kind == JobKind::Standing => {
-            return Err(Failure::bad("a standing job has no lease: it runs until it is stopped"));
+            return Err(ApiFailure::bad("a standing job has no lease: it runs until it is stopped"));
         }
         Some(seconds) if !(1..=LEASE_SECONDS_MAX).contains(&seconds) => {
-            return Err(Failure::bad(format!("a lease has 1 to {LEASE_SECONDS_MAX} seconds")));
+            return Err(ApiFailure::bad(format!("a lease has 1 to {LEASE_SECONDS_MAX} seconds")));
         }
         _ => {}
     }
@@ -151,31 +156,43 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
         labels.len() > LABELS_MAX || labels.iter().any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
     };
     if name.len() > NAME_BYTES_MAX || is_long(&on) || is_long(&labels) {
-        return Err(Failure::bad(format!(
+        return Err(ApiFailure::bad(format!(
             "names and labels have at most {NAME_BYTES_MAX} bytes, and there are at most {LABELS_MAX} labels"
         )));
     }
     let merged_by = match (bus, engine) {
         (Some(BusKind::Kafka), engine) => Some(engine.unwrap_or_default()),
-        (None, None | Some(Merger::Embedded)) => None,
-        (None, Some(Merger::Flink)) => {
-            return Err(Failure::bad("Flink merges what is on a bus: say that there is one (bus: kafka)"));
+        (None, None | Some(MergeEngine::Embedded)) => None,
+        (None, Some(MergeEngine::Flink)) => {
+            return Err(ApiFailure::bad("Flink merges what is on a bus: say that there is one (bus: kafka)"));
         }
     };
     if network && (!on.is_empty() || !interfaces.is_empty() || merged_by.is_some()) {
-        return Err(Failure::bad(
+        return Err(ApiFailure::bad(
             "the network's plan says which agents take part and where they capture, and they send what they find to the server: leave out \
              on, interfaces and bus",
         ));
     }
-    let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
+    let redaction = if redact { RedactionMode::Folded } else { RedactionMode::Raw };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
-    let capture = Capture { interfaces, filter, network };
-    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, to, keep, merged_by })
+    let capture = CaptureRequest { interfaces, filter, network };
+    Ok(JobSubmission {
+        query,
+        name,
+        kind,
+        on,
+        labels,
+        redaction,
+        capture,
+        lease_seconds,
+        to,
+        keep,
+        merged_by,
+    })
 }
 
-pub(super) fn id(text: &str) -> Result<JobId, Failure> {
-    text.parse().map_err(|()| Failure::not_found("a job is named by its number"))
+pub(super) fn id(text: &str) -> Result<JobId, ApiFailure> {
+    text.parse().map_err(|()| ApiFailure::not_found("a job is named by its number"))
 }
 
 /// Start a job.
@@ -183,24 +200,26 @@ pub(super) fn id(text: &str) -> Result<JobId, Failure> {
     post, path = "/api/v1/jobs", tag = "jobs", request_body = JobRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key makes one job; kept for a day")),
     responses(
-        (status = 201, description = "It is taken", body = Job),
-        (status = 200, description = "The same request had made it before", body = Job),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = 201, description = "It is taken", body = JobRecord),
+        (status = 200, description = "The same request had made it before", body = JobRecord),
+        (status = "4XX", description = "Why not", body = ApiFailure),
     )
 )]
 pub async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     headers: HeaderMap,
-    Body(asked, bytes): Body<JobRequest>,
-) -> Result<(StatusCode, Json<Job>), Failure> {
-    let who = caller.at_least(Role::Run)?;
+    JsonBody(asked, bytes): JsonBody<JobRequest>,
+) -> Result<(StatusCode, JsonResponse<JobRecord>), ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let key = match headers.contains_key("idempotency-key") {
         false => None,
         true => Some(
             header_text(&headers, "idempotency-key")
                 .filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()))
-                .ok_or_else(|| Failure::bad("Idempotency-Key is to be one text of at most 200 characters"))?
+                .ok_or_else(|| {
+                    ApiFailure::bad("Idempotency-Key is to be one text of at most 200 characters")
+                })?
                 .to_owned(),
         ),
     };
@@ -218,9 +237,9 @@ pub async fn create(
         Ok(result)
     };
     match app.run(submit).await? {
-        Ok((job, true)) => Ok((StatusCode::CREATED, Json(job))),
-        Ok((job, false)) => Ok((StatusCode::OK, Json(job))),
-        Err(Denied::Query(errors)) => Err(Failure::of_query(&text, &errors)),
+        Ok((job, true)) => Ok((StatusCode::CREATED, JsonResponse(job))),
+        Ok((job, false)) => Ok((StatusCode::OK, JsonResponse(job))),
+        Err(ServiceError::Query(errors)) => Err(ApiFailure::of_query(&text, &errors)),
         Err(denied) => Err(denied.into()),
     }
 }
@@ -228,14 +247,14 @@ pub async fn create(
 /// List jobs.
 #[utoipa::path(
     get, path = "/api/v1/jobs", tag = "jobs", params(JobsParams),
-    responses((status = 200, description = "Those that the token may know of", body = Jobs), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Those that the token may know of", body = JobList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Params(params): Params<JobsParams>,
-) -> Result<Json<Jobs>, Failure> {
-    let who = caller.at_least(Role::View)?;
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    QueryParams(params): QueryParams<JobsParams>,
+) -> Result<JsonResponse<JobList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
     let before = params.before.as_deref().map(id).transpose()?.map(|id| id.0);
     let limit = params.limit.unwrap_or(PAGE).min(1000);
     let wanted = JobQuery { state: params.state, before, limit };
@@ -244,56 +263,56 @@ pub async fn list(
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
         jobs.retain(|job| service.may_see(&who, job));
         service.tell(&mut jobs)?;
-        Ok(Jobs { jobs, next })
+        Ok(JobList { jobs, next })
     };
-    Ok(Json(app.run(read).await?))
+    Ok(JsonResponse(app.run(read).await?))
 }
 
 /// Show a job.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "What is known of it", body = Job), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "What is known of it", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn show(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<Job>, Failure> {
-    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
-    Ok(Json(app.run(move |service| service.job(&who, id)).await?))
+) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
+    Ok(JsonResponse(app.run(move |service| service.job(&who, id)).await?))
 }
 
 /// Stop a job. Its results so far are kept.
 #[utoipa::path(
     delete, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The job, which is draining or has ended", body = Job), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "The job, which is draining or has ended", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn stop(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<Job>, Failure> {
-    let (who, id) = (caller.at_least(Role::Run)?, id(&name)?);
+) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
     let stop = move |service: &Service| {
         let result = service.stop(&who, id);
         service.note_result(&who.name, "job.stop", &id.to_string(), &result);
         result
     };
-    Ok(Json(app.run(stop).await?))
+    Ok(JsonResponse(app.run(stop).await?))
 }
 
 /// Renew a job's lease for the same duration.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{id}/renew", tag = "jobs", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The job; one without a lease goes on as it would", body = Job), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "The job; one without a lease goes on as it would", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn renew(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<Job>, Failure> {
-    let (who, id) = (caller.at_least(Role::Run)?, id(&name)?);
-    Ok(Json(app.run(move |service| service.renew(&who, id)).await?))
+) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
+    Ok(JsonResponse(app.run(move |service| service.renew(&who, id)).await?))
 }
 
 /// Counters of each agent of a job.
@@ -308,29 +327,32 @@ pub struct AgentAccounts {
 /// Show the counters of each agent of a job.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
-    responses((status = 200, description = "Of a job that has ended for as long as results are kept", body = AgentAccounts), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Of a job that has ended for as long as results are kept", body = AgentAccounts), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn accounts(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<AgentAccounts>, Failure> {
-    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
+) -> Result<JsonResponse<AgentAccounts>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
     let read = move |service: &Service| {
         service.job(&who, id)?;
         let (agents, taps) = service.hub().agents(id)?;
         Ok(AgentAccounts { agents, taps })
     };
-    Ok(Json(app.run(read).await?))
+    Ok(JsonResponse(app.run(read).await?))
 }
 
 /// List agents.
 #[utoipa::path(
     get, path = "/api/v1/agents", tag = "agents",
-    responses((status = 200, description = "All that are known", body = Agents), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "All that are known", body = AgentList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn agents(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Agents>, Failure> {
-    let who = caller.at_least(Role::View)?;
+pub async fn agents(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<AgentList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
     let agents = app.run(move |service| Ok(service.agents_shown(&who))).await?;
-    Ok(Json(Agents { agents }))
+    Ok(JsonResponse(AgentList { agents }))
 }

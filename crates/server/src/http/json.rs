@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 /// A response in JSON.
-pub struct Json<T>(pub T);
+pub struct JsonResponse<T>(pub T);
 
-impl<T: Serialize> IntoResponse for Json<T> {
+impl<T: Serialize> IntoResponse for JsonResponse<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
             Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], bytes).into_response(),

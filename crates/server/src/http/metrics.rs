@@ -8,43 +8,43 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use outlets::{Form, Page};
+use outlets::{ExpositionFormat, MetricsPage};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::app::App;
-use super::caller::{self, Caller};
-use super::failure::Failure;
+use super::app::AppState;
+use super::caller::{self, RequestCaller};
+use super::failure::ApiFailure;
 use super::jobs::id;
-use super::params::{Params, header_text};
-use crate::access::Role;
+use super::params::{QueryParams, header_text};
+use crate::access::AccessRole;
 use crate::job::JobId;
-use crate::limits::Scrapers;
-use crate::metrics::{self, OfRequests};
+use crate::limits::ScrapeAccess;
+use crate::metrics_page::{self, RequestCounters};
 
 /// Metrics of the service.
 #[utoipa::path(
     get, path = "/metrics", tag = "service",
-    responses((status = 200, description = "Prometheus's text, or its protobuf where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Prometheus's text, or its protobuf where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn own(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+pub async fn own(State(app): State<Arc<AppState>>, request: Request) -> Result<Response, ApiFailure> {
     let (parts, _) = request.into_parts();
     let form = form(&parts.headers);
-    if app.service.limits().scrapers == Scrapers::WithToken {
-        let who = caller::find(&app, &parts).await?.map(Caller);
-        let who = who.ok_or_else(|| Failure::unauthorized("a token of the role view is wanted"))?;
-        if who.at_least(Role::View)?.is_scoped() {
-            return Err(Failure::forbidden("a token for some networks does not see all jobs and agents"));
+    if app.service.limits().scrapers == ScrapeAccess::WithToken {
+        let who = caller::find(&app, &parts).await?.map(RequestCaller);
+        let who = who.ok_or_else(|| ApiFailure::unauthorized("a token of the role view is wanted"))?;
+        if who.at_least(AccessRole::View)?.is_scoped() {
+            return Err(ApiFailure::forbidden("a token for some networks does not see all jobs and agents"));
         }
     }
-    let of_requests = OfRequests {
+    let of_requests = RequestCounters {
         uptime: app.started.elapsed(),
         refused: app.rates.refused.load(Ordering::Relaxed),
         waited: app.connections_waited.load(Ordering::Relaxed),
         evicted: app.admission.evicted(),
         handshakes_failed: app.tls.as_ref().map_or(0, |tls| tls.refusals()),
     };
-    let page = app.run(move |service| metrics::page(service, &of_requests, form)).await?;
+    let page = app.run(move |service| metrics_page::page(service, &of_requests, form)).await?;
     Ok(answer(&page, form))
 }
 
@@ -59,32 +59,32 @@ pub struct ResultsParams {
 /// Results of standing jobs as metrics.
 #[utoipa::path(
     get, path = "/metrics/jobs", tag = "service", params(ResultsParams),
-    responses((status = 200, description = "Prometheus's text, or its protobuf with native histograms where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Prometheus's text, or its protobuf with native histograms where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn of_jobs(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Params(params): Params<ResultsParams>,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    QueryParams(params): QueryParams<ResultsParams>,
     headers: HeaderMap,
-) -> Result<Response, Failure> {
-    let (who, form) = (caller.at_least(Role::View)?, form(&headers));
+) -> Result<Response, ApiFailure> {
+    let (who, form) = (caller.at_least(AccessRole::View)?, form(&headers));
     let numbers = params.jobs.as_deref().map(|text| text.split(',').map(|name| id(name.trim())).collect());
     let only: Option<Vec<JobId>> = numbers.transpose()?;
-    let page = app.run(move |service| metrics::results(service, &who, only.as_deref(), form)).await?;
+    let page = app.run(move |service| metrics_page::results(service, &who, only.as_deref(), form)).await?;
     Ok(answer(&page, form))
 }
 
 /// Format requested by the scraper.
-fn form(headers: &HeaderMap) -> Form {
-    Form::wanted(header_text(headers, "accept").unwrap_or_default())
+fn form(headers: &HeaderMap) -> ExpositionFormat {
+    ExpositionFormat::wanted(header_text(headers, "accept").unwrap_or_default())
 }
 
-fn answer(page: &Page, form: Form) -> Response {
+fn answer(page: &MetricsPage, form: ExpositionFormat) -> Response {
     ([(header::CONTENT_TYPE, form.content_type())], page.write()).into_response()
 }
 
 /// Counts a request, and the time to the start of its response.
-pub async fn measured(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub async fn measured(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = word(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
-use super::json::Json;
-use crate::access::Role;
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
+use super::json::JsonResponse;
+use crate::access::AccessRole;
 use crate::job::JobId;
 use crate::network::NetworkView;
 
@@ -18,11 +18,14 @@ use crate::network::NetworkView;
     get, path = "/api/v1/network", tag = "agents",
     responses(
         (status = 200, description = "Of jobs those that the token may know of", body = NetworkView),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = ApiFailure),
     )
 )]
-pub async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<NetworkView>, Failure> {
-    let who = caller.at_least(Role::View)?;
+pub async fn show(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<NetworkView>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
     let look = move |service: &crate::service::Service| {
         let mut view = service.fleet.network();
         if who.is_scoped() {
@@ -36,5 +39,5 @@ pub async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Ne
         }
         Ok(view)
     };
-    Ok(Json(app.run(look).await?))
+    Ok(JsonResponse(app.run(look).await?))
 }

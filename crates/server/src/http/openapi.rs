@@ -6,7 +6,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, Secur
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema};
 
-use super::failure::Failure;
+use super::failure::ApiFailure;
 use super::{
     actions, alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens,
 };
@@ -32,14 +32,14 @@ use super::{
     ),
     components(schemas(rows::RowsAnswer, past::PastAnswer)),
     security(("token" = []), ("cookie" = [])),
-    modifiers(&Schemes, &Failures)
+    modifiers(&SecuritySchemes, &FailureResponses)
 )]
-struct Api;
+struct ApiDocument;
 
 /// Authentication schemes.
-struct Schemes;
+struct SecuritySchemes;
 
-impl Modify for Schemes {
+impl Modify for SecuritySchemes {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
         let components = api.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
@@ -49,11 +49,11 @@ impl Modify for Schemes {
 }
 
 /// The failures that every operation may answer: of requests (421, 429 …) and of the server (500, 503, 507).
-struct Failures;
+struct FailureResponses;
 
-impl Modify for Failures {
+impl Modify for FailureResponses {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
-        let failure = Ref::from_schema_name(Failure::name());
+        let failure = Ref::from_schema_name(ApiFailure::name());
         let content = ContentBuilder::new().schema(Some(failure)).build();
         let response =
             ResponseBuilder::new().description("Why not").content("application/json", content).build();
@@ -72,7 +72,7 @@ impl Modify for Failures {
 /// The description, as JSON.
 #[must_use]
 pub fn openapi() -> String {
-    Api::openapi().to_pretty_json().unwrap_or_default()
+    ApiDocument::openapi().to_pretty_json().unwrap_or_default()
 }
 
 /// Serves the description; needs no token.

@@ -10,15 +10,15 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
-use super::app::{App, Peer};
+use super::app::{AppState, ClientAddress};
 use super::caller;
-use super::failure::Failure;
-use super::help::{Counters, counted};
+use super::failure::ApiFailure;
+use super::help::{ServiceCounters, counted};
 use super::tokens;
-use crate::access::{Access, Role};
-use crate::alerts::{AlertShown, time};
-use crate::fleet::Agent;
-use crate::job::Job;
+use crate::access::{AccessRole, ClientAccess};
+use crate::alerts::{AlertView, time};
+use crate::fleet::AgentView;
+use crate::job::JobRecord;
 use crate::service::Service;
 use crate::store::JobQuery;
 
@@ -38,10 +38,10 @@ pub async fn style() -> Response {
 }
 
 /// The page: the state for authenticated users, otherwise the login form.
-pub async fn status(State(app): State<Arc<App>>, request: Request) -> Response {
+pub async fn status(State(app): State<Arc<AppState>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     match caller::find(&app, &parts).await {
-        Ok(Some(who)) if who.role < Role::View => {
+        Ok(Some(who)) if who.role < AccessRole::View => {
             (StatusCode::FORBIDDEN, Html(document(&form(Some("this needs the role view"))))).into_response()
         }
         Ok(Some(who)) => match show(&app, who).await {
@@ -64,14 +64,14 @@ pub struct LoginForm {
 }
 
 /// Handles the login form.
-pub async fn login(State(app): State<Arc<App>>, request: Request) -> Response {
+pub async fn login(State(app): State<Arc<AppState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts.clone(), body);
     let form: Result<Form<LoginForm>, FormRejection> = Form::from_request(request, &()).await;
-    let peer = parts.extensions.get::<Peer>().copied();
+    let peer = parts.extensions.get::<ClientAddress>().copied();
     let begun = match form {
         Ok(Form(LoginForm { token })) => tokens::begin(&app, &parts, &token, peer).await,
-        Err(_) => Err(Failure::bad("the form is to have a token")),
+        Err(_) => Err(ApiFailure::bad("the form is to have a token")),
     };
     match begun {
         Ok((_, cookie)) => {
@@ -86,14 +86,14 @@ pub async fn login(State(app): State<Arc<App>>, request: Request) -> Response {
 }
 
 /// Logs out.
-pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+pub async fn logout(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Response {
     match tokens::end(&app, &headers).await {
         Ok(()) => ([(header::SET_COOKIE, tokens::FORGET)], Redirect::to("/status")).into_response(),
         Err(failure) => failure.into_response(),
     }
 }
 
-async fn show(app: &Arc<App>, who: Access) -> Result<String, Failure> {
+async fn show(app: &Arc<AppState>, who: ClientAccess) -> Result<String, ApiFailure> {
     // Counters are of all jobs and agents.
     let counters = if who.is_scoped() { None } else { Some(counted(app).await?) };
     let name = who.name.clone();
@@ -116,7 +116,7 @@ async fn show(app: &Arc<App>, who: Access) -> Result<String, Failure> {
     )))
 }
 
-fn summary(c: &Counters) -> String {
+fn summary(c: &ServiceCounters) -> String {
     let lost = [
         (c.rows_dropped, "rows dropped by retention"),
         (c.rows_unkept, "rows could not be kept"),
@@ -139,8 +139,8 @@ fn summary(c: &Counters) -> String {
     )
 }
 
-fn of_alerts(alerts: &[AlertShown]) -> String {
-    let row = |alert: &AlertShown| {
+fn of_alerts(alerts: &[AlertView]) -> String {
+    let row = |alert: &AlertView| {
         let list = |pairs: Vec<String>| escape(&pairs.join(" "));
         format!(
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}",
@@ -163,8 +163,8 @@ fn of_alerts(alerts: &[AlertShown]) -> String {
     }
 }
 
-fn of_jobs(jobs: &[Job]) -> String {
-    let row = |job: &Job| {
+fn of_jobs(jobs: &[JobRecord]) -> String {
+    let row = |job: &JobRecord| {
         format!(
             "<tr><td>{id}<td>{}<td>{}<td>{}<td><code>{}</code><td><a href=\"/api/v1/jobs/{id}/rows?format=csv\">rows</a>",
             escape(&job.name),
@@ -183,8 +183,8 @@ fn of_jobs(jobs: &[Job]) -> String {
     }
 }
 
-fn of_agents(agents: &[Agent]) -> String {
-    let row = |agent: &Agent| {
+fn of_agents(agents: &[AgentView]) -> String {
+    let row = |agent: &AgentView| {
         let labels: Vec<_> = agent.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
         format!(
             "<tr><td>{}<td>{}<td>{}<td>{}",

@@ -6,41 +6,44 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
-use super::failure::Failure;
+use super::failure::ApiFailure;
 
 /// A JSON body, decoded and as bytes.
-pub struct Body<T>(pub T, pub Bytes);
+pub struct JsonBody<T>(pub T, pub Bytes);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
-    type Rejection = Failure;
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiFailure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiFailure> {
         let is_json = header_text(request.headers(), "content-type").is_some_and(|kind| {
             kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
         });
         if !is_json {
             let wanted = "the body is to be JSON, with Content-Type: application/json";
-            return Err(Failure::of_body(StatusCode::UNSUPPORTED_MEDIA_TYPE, wanted));
+            return Err(ApiFailure::of_body(StatusCode::UNSUPPORTED_MEDIA_TYPE, wanted));
         }
         let bytes = Bytes::from_request(request, state).await.map_err(|rejected| {
-            Failure::of_body(rejected.status(), format!("the body cannot be taken: {}", rejected.body_text()))
+            ApiFailure::of_body(
+                rejected.status(),
+                format!("the body cannot be taken: {}", rejected.body_text()),
+            )
         })?;
         let value = serde_json::from_slice(&bytes)
-            .map_err(|error| Failure::bad(format!("the body is not what is wanted here: {error}")))?;
-        Ok(Body(value, bytes))
+            .map_err(|error| ApiFailure::bad(format!("the body is not what is wanted here: {error}")))?;
+        Ok(JsonBody(value, bytes))
     }
 }
 
 /// Query parameters.
-pub struct Params<T>(pub T);
+pub struct QueryParams<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
-    type Rejection = Failure;
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiFailure> {
         let read = Query::<T>::try_from_uri(&parts.uri);
-        read.map(|Query(value)| Params(value)).map_err(|error| {
-            Failure::bad(format!("the address is not what is wanted here: {}", error.body_text()))
+        read.map(|Query(value)| QueryParams(value)).map_err(|error| {
+            ApiFailure::bad(format!("the address is not what is wanted here: {}", error.body_text()))
         })
     }
 }
@@ -53,12 +56,12 @@ pub fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// Parses a time: nanoseconds since the epoch, or as 2026-11-22T10:00:00Z.
-pub fn time(text: &str) -> Result<i64, Failure> {
+pub fn time(text: &str) -> Result<i64, ApiFailure> {
     if let Ok(ns) = text.parse() {
         return Ok(ns);
     }
     let read = text.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok());
     read.ok_or_else(|| {
-        Failure::bad("a time is wanted as nanoseconds since 1970, or as 2026-11-22T10:00:00Z".to_owned())
+        ApiFailure::bad("a time is wanted as nanoseconds since 1970, or as 2026-11-22T10:00:00Z".to_owned())
     })
 }

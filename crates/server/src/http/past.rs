@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
-use super::params::{Body, Params};
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
+use super::params::{JsonBody, QueryParams};
 use super::rows::{format_of, in_form};
-use crate::access::Role;
+use crate::access::AccessRole;
 use crate::columns::{self, ColumnHead};
-use crate::history::Page;
+use crate::history::RowPage;
 use crate::job::JobId;
-use crate::past::{Answer, Answered, Origin, Question};
-use crate::rows::{Format, write};
-use crate::service::{Denied, Service};
+use crate::past::{AnswerOrigin, PastQuery, PastResponse, PastTable};
+use crate::rows::{RowFormat, write};
+use crate::service::{Service, ServiceError};
 
 /// Header for each note on an answer whose format has no place for notes.
 const NOTE: HeaderName = HeaderName::from_static("netalytics-note");
@@ -88,7 +88,7 @@ pub struct PastAnswer {
     /// Recording that was read.
     pub recording: Option<String>,
     /// Source: tuples of a job, rows of a job with the same query, or a recording.
-    pub from: Origin,
+    pub from: AnswerOrigin,
     /// Start of the period, if limited.
     pub since_ns: Option<String>,
     /// End of the period, exclusive.
@@ -113,30 +113,30 @@ pub struct PastAnswer {
             (PastAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
             (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
         )),
-        (status = "4XX", description = "Why not; `not_kept`: what is missing", body = Failure),
+        (status = "4XX", description = "Why not; `not_kept`: what is missing", body = ApiFailure),
     )
 )]
 pub async fn query(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     headers: HeaderMap,
-    Params(params): Params<PastParams>,
-    Body(asked, _): Body<PastRequest>,
-) -> Result<Response, Failure> {
-    let who = caller.at_least(Role::Run)?;
+    QueryParams(params): QueryParams<PastParams>,
+    JsonBody(asked, _): JsonBody<PastRequest>,
+) -> Result<Response, ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let format = format_of(params.format.as_deref(), &headers)?;
     let confidence = asked.confidence.unwrap_or(CONFIDENCE);
     if !(confidence > 0.5 && confidence < 1.0) {
-        return Err(Failure::bad("`confidence` lies between 0.5 and 1"));
+        return Err(ApiFailure::bad("`confidence` lies between 0.5 and 1"));
     }
     let most = app.service.limits().page_rows_max;
     let rows_max = asked.limit.unwrap_or(most).min(most);
     let PastRequest { query, recording, on, result, .. } = asked;
     let text = query.clone();
-    let question = Question { query, on, confidence, rows_max };
+    let question = PastQuery { query, on, confidence, rows_max };
     let room = tokio::time::timeout(WAIT, app.past_room.clone().acquire_owned()).await;
     let Ok(Ok(room)) = room else {
-        return Err(Failure::busy("other queries of the past are being answered"));
+        return Err(ApiFailure::busy("other queries of the past are being answered"));
     };
     let answer = app.run(move |service: &Service| {
         // The query is aborted at its deadline and holds its permit until then.
@@ -147,17 +147,17 @@ pub async fn query(
         };
         service.note_result(&who.name, "query", recording.as_deref().unwrap_or_default(), &asked);
         match asked {
-            Err(Denied::Query(errors)) => Ok(Err(errors)),
+            Err(ServiceError::Query(errors)) => Ok(Err(errors)),
             asked => asked.and_then(|answer| said(answer, result.as_deref(), format)).map(Ok),
         }
     });
     match answer.await? {
         Ok((bytes, notes)) => Ok(response(bytes, &notes, format)),
-        Err(errors) => Err(Failure::of_query(&text, &errors)),
+        Err(errors) => Err(ApiFailure::of_query(&text, &errors)),
     }
 }
 
-fn response(bytes: Vec<u8>, notes: &[String], format: Format) -> Response {
+fn response(bytes: Vec<u8>, notes: &[String], format: RowFormat) -> Response {
     let mut response = in_form(bytes, format);
     for note in notes.iter().filter_map(|note| HeaderValue::from_bytes(note.as_bytes()).ok()) {
         response.headers_mut().append(NOTE, note);
@@ -166,8 +166,12 @@ fn response(bytes: Vec<u8>, notes: &[String], format: Format) -> Response {
 }
 
 /// Encodes the answer; returns its bytes and notes.
-fn said(answer: Answer, result: Option<&str>, format: Format) -> Result<(Vec<u8>, Vec<String>), Denied> {
-    if format == Format::Json {
+fn said(
+    answer: PastResponse,
+    result: Option<&str>,
+    format: RowFormat,
+) -> Result<(Vec<u8>, Vec<String>), ServiceError> {
+    if format == RowFormat::Json {
         let answer = json(answer);
         return Ok((serde_json::to_vec(&answer).unwrap_or_default(), answer.notes));
     }
@@ -178,18 +182,18 @@ fn said(answer: Answer, result: Option<&str>, format: Format) -> Result<(Vec<u8>
         Some(wanted) => answer.results.into_iter().find(|one| one.result.is_called(wanted)),
     };
     let Some(one) = one else {
-        return Err(Denied::Wrong(format!(
+        return Err(ServiceError::Wrong(format!(
             "this form holds one result, and there are {}: say which (`result`)",
             names.join(", ")
         )));
     };
-    let page = Page { schema: one.schema, batches: one.batches, last: None, next: None, stopped: None };
-    let bytes = write(&page, None, &one.result, format).map_err(crate::unkept::Unkept::Disk)?;
+    let page = RowPage { schema: one.schema, batches: one.batches, last: None, next: None, stopped: None };
+    let bytes = write(&page, None, &one.result, format).map_err(crate::persist_error::PersistError::Disk)?;
     Ok((bytes, answer.notes))
 }
 
-fn json(answer: Answer) -> PastAnswer {
-    let result = |one: Answered| PastResult {
+fn json(answer: PastResponse) -> PastAnswer {
+    let result = |one: PastTable| PastResult {
         processor: one.result.processor,
         table: one.result.table,
         columns: one.result.columns,

@@ -6,7 +6,7 @@
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
 
-use parsers::proxy_header::{Begin, CHECKED_BYTES_MAX, Header, is_sound, read};
+use parsers::proxy_header::{CHECKED_BYTES_MAX, ProxyHeader, ProxyHeaderProbe, is_sound, read};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Reads a header. Returns the client's address; `None` where the header names none: the proxy speaks for itself.
@@ -17,16 +17,16 @@ pub async fn client(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Sock
     let mut held = Vec::new();
     loop {
         let missing = match read(&held) {
-            Begin::Other => return Err(invalid("no header of the PROXY protocol came")),
-            Begin::Open => 1,
-            Begin::Header(Header { len, .. }) if len > CHECKED_BYTES_MAX => {
+            ProxyHeaderProbe::Other => return Err(invalid("no header of the PROXY protocol came")),
+            ProxyHeaderProbe::Open => 1,
+            ProxyHeaderProbe::Header(ProxyHeader { len, .. }) if len > CHECKED_BYTES_MAX => {
                 return Err(invalid("a header of the PROXY protocol is too long"));
             }
-            Begin::Header(Header { len, .. }) if len > held.len() => len - held.len(),
-            Begin::Header(_) if !is_sound(&held) => {
+            ProxyHeaderProbe::Header(ProxyHeader { len, .. }) if len > held.len() => len - held.len(),
+            ProxyHeaderProbe::Header(_) if !is_sound(&held) => {
                 return Err(invalid("a header of the PROXY protocol has a wrong checksum"));
             }
-            Begin::Header(Header { proxied, .. }) => {
+            ProxyHeaderProbe::Header(ProxyHeader { proxied, .. }) => {
                 return Ok(proxied.map(|ends| SocketAddr::new(ends.client.addr.to_ip(), ends.client.port)));
             }
         };

@@ -14,20 +14,20 @@ const BUCKETS_MAX: usize = 4096;
 const WRONG: (f64, f64) = (20.0, 1.0);
 
 /// All buckets.
-pub struct Rates {
-    tokens: Buckets<i64>,
-    wrong: Buckets<IpAddr>,
+pub struct RateLimits {
+    tokens: RateBuckets<i64>,
+    wrong: RateBuckets<IpAddr>,
     /// Number of rejected requests.
     pub refused: AtomicU64,
 }
 
-impl Rates {
+impl RateLimits {
     /// Allows `per_second` requests per second and token, with bursts of twice as many.
-    pub fn new(per_second: u32) -> Rates {
+    pub fn new(per_second: u32) -> RateLimits {
         let per_second = f64::from(per_second);
-        Rates {
-            tokens: Buckets::new(per_second * 2.0, per_second),
-            wrong: Buckets::new(WRONG.0, WRONG.1),
+        RateLimits {
+            tokens: RateBuckets::new(per_second * 2.0, per_second),
+            wrong: RateBuckets::new(WRONG.0, WRONG.1),
             refused: AtomicU64::new(0),
         }
     }
@@ -53,16 +53,16 @@ impl Rates {
     }
 }
 
-struct Buckets<K> {
+struct RateBuckets<K> {
     most: f64,
     per_second: f64,
     /// Level of each bucket, and the time of its last update.
     levels: Mutex<HashMap<K, (f64, Instant)>>,
 }
 
-impl<K: Hash + Eq + Copy> Buckets<K> {
-    fn new(most: f64, per_second: f64) -> Buckets<K> {
-        Buckets { most, per_second, levels: Mutex::default() }
+impl<K: Hash + Eq + Copy> RateBuckets<K> {
+    fn new(most: f64, per_second: f64) -> RateBuckets<K> {
+        RateBuckets { most, per_second, levels: Mutex::default() }
     }
 
     /// Takes `cost` from the bucket if it holds at least one; returns whether it did.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_bucket_empties_and_fills_again() {
-        let buckets = Buckets::new(2.0, 1.0);
+        let buckets = RateBuckets::new(2.0, 1.0);
         let start = Instant::now();
         let take = |key: u8, ms: u64| buckets.take(key, 1.0, start + Duration::from_millis(ms));
         let taken =
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn there_are_so_many_buckets() {
-        let buckets = Buckets::new(1.0, 1.0);
+        let buckets = RateBuckets::new(1.0, 1.0);
         let start = Instant::now();
         assert!((0..BUCKETS_MAX).all(|key| buckets.take(key, 1.0, start)));
         assert!(!buckets.take(BUCKETS_MAX, 1.0, start));

@@ -12,14 +12,14 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use utoipa::{IntoParams, ToSchema};
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
-use super::json::Json;
-use super::params::{Params, header_text};
-use crate::access::{Access, Role};
-use crate::service::{Denied, Service};
-use crate::shelf::{Recording, Sending};
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
+use super::json::JsonResponse;
+use super::params::{QueryParams, header_text};
+use crate::access::{AccessRole, ClientAccess};
+use crate::recording_store::{IncomingUpload, RecordingView};
+use crate::service::{Service, ServiceError};
 
 /// Time limit without data during an upload.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -30,9 +30,10 @@ const PIECES: usize = 8;
 
 /// Captures and recordings.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Recordings {
+#[schema(as = Recordings)]
+pub struct RecordingList {
     /// Uploads, newest first, then those of the folder.
-    pub recordings: Vec<Recording>,
+    pub recordings: Vec<RecordingView>,
     /// Maximum bytes of an upload.
     pub upload_bytes_max: u64,
     /// Seconds for which an upload is kept.
@@ -42,40 +43,43 @@ pub struct Recordings {
 /// Query parameters of an upload.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct SentParams {
+pub struct UploadParams {
     /// Name, for display only.
     #[serde(default)]
     name: String,
 }
 
 /// List captures and recordings.
-#[utoipa::path(get, path = "/api/v1/recordings", tag = "recordings", responses((status = 200, description = "What may be asked", body = Recordings), (status = "4XX", description = "Why not", body = Failure)))]
-pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Recordings>, Failure> {
-    let who = caller.at_least(Role::Run)?;
+#[utoipa::path(get, path = "/api/v1/recordings", tag = "recordings", responses((status = 200, description = "What may be asked", body = RecordingList), (status = "4XX", description = "Why not", body = ApiFailure)))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<RecordingList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let read = move |service: &Service| {
         let limits = service.shelf()?.sent().limits;
         let recordings = service.recordings(&who)?;
         let upload_seconds = limits.time.as_secs();
-        Ok(Recordings { recordings, upload_bytes_max: limits.file_bytes, upload_seconds })
+        Ok(RecordingList { recordings, upload_bytes_max: limits.file_bytes, upload_seconds })
     };
-    app.run(read).await.map(Json)
+    app.run(read).await.map(JsonResponse)
 }
 
 /// Upload a capture for queries; the body is the file.
 #[utoipa::path(
-    post, path = "/api/v1/recordings", tag = "recordings", params(SentParams), request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is there", body = Recording), (status = "4XX", description = "Why not", body = Failure))
+    post, path = "/api/v1/recordings", tag = "recordings", params(UploadParams), request_body(content = String, content_type = "application/octet-stream"),
+    responses((status = 201, description = "It is there", body = RecordingView), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn send(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     headers: HeaderMap,
-    Params(params): Params<SentParams>,
+    QueryParams(params): QueryParams<UploadParams>,
     body: Body,
-) -> Result<(StatusCode, Json<Recording>), Failure> {
-    let who = caller.at_least(Role::Run)?;
+) -> Result<(StatusCode, JsonResponse<RecordingView>), ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let Ok(_room) = app.sending_room.clone().try_acquire_owned() else {
-        return Err(Failure::busy("other files are being sent"));
+        return Err(ApiFailure::busy("other files are being sent"));
     };
     let length = header_text(&headers, "content-length").and_then(|text| text.parse().ok());
     let begin = {
@@ -85,7 +89,7 @@ pub async fn send(
     let coming = app.run(begin).await?;
     let kept = tokio::time::timeout(TIME, receive(&app, coming, body))
         .await
-        .unwrap_or_else(|_| Err(Failure::late()));
+        .unwrap_or_else(|_| Err(ApiFailure::late()));
     let read = move |service: &Service| {
         let told = match kept {
             Ok(id) => found(service, &who, &id),
@@ -94,23 +98,23 @@ pub async fn send(
         service.note_result(&who.name, "recording.send", told.as_ref().map_or("", |told| &told.name), &told);
         told.map(Ok)
     };
-    app.run(read).await?.map(|told| (StatusCode::CREATED, Json(told)))
+    app.run(read).await?.map(|told| (StatusCode::CREATED, JsonResponse(told)))
 }
 
 /// Inspects a new upload and removes it if it is not a capture.
-fn found(service: &Service, who: &Access, id: &str) -> Result<Recording, Denied> {
+fn found(service: &Service, who: &ClientAccess, id: &str) -> Result<RecordingView, ServiceError> {
     let one = service.recording(who, id)?.told;
     match &one.problem {
         None => Ok(one),
         Some(why) => {
             service.shelf()?.sent().remove(id);
-            Err(Denied::Invalid(format!("this is no capture that can be read: {why}")))
+            Err(ServiceError::Invalid(format!("this is no capture that can be read: {why}")))
         }
     }
 }
 
 /// Writes an upload on a blocking thread; returns its id.
-async fn receive(app: &Arc<App>, mut coming: Sending, body: Body) -> Result<String, Failure> {
+async fn receive(app: &Arc<AppState>, mut coming: IncomingUpload, body: Body) -> Result<String, ApiFailure> {
     let (pieces, mut waiting) = mpsc::channel::<Bytes>(PIECES);
     let (whole, is_whole) = tokio::sync::oneshot::channel::<()>();
     let writing = app.run(move |_: &Service| {
@@ -119,7 +123,7 @@ async fn receive(app: &Arc<App>, mut coming: Sending, body: Body) -> Result<Stri
         }
         match is_whole.blocking_recv() {
             Ok(()) => coming.finish(),
-            Err(_) => Err(Denied::Invalid("the file's end has not come".into())),
+            Err(_) => Err(ServiceError::Invalid("the file's end has not come".into())),
         }
     });
     let reading = async move {
@@ -144,13 +148,13 @@ async fn receive(app: &Arc<App>, mut coming: Sending, body: Body) -> Result<Stri
 }
 
 /// Remove an upload.
-#[utoipa::path(delete, path = "/api/v1/recordings/{id}", tag = "recordings", params(("id" = String, Path, description = "By what it is asked")), responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = Failure)))]
+#[utoipa::path(delete, path = "/api/v1/recordings/{id}", tag = "recordings", params(("id" = String, Path, description = "By what it is asked")), responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = ApiFailure)))]
 pub async fn remove(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(id): Path<String>,
-) -> Result<StatusCode, Failure> {
-    let who = caller.at_least(Role::Run)?;
+) -> Result<StatusCode, ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
     let remove = move |service: &Service| {
         let removed = service.remove_recording(&who, &id);
         service.note_result(&who.name, "recording.delete", &id, &removed);

@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
 use super::jobs::id;
-use super::json::Json;
-use super::params::{Params, header_text, time};
-use crate::access::{Access, Role};
+use super::json::JsonResponse;
+use super::params::{QueryParams, header_text, time};
+use crate::access::{AccessRole, ClientAccess};
 use crate::columns::ColumnHead;
-use crate::history::{Ask, Selection};
+use crate::history::{PageQuery, RowSelection};
 use crate::job::JobId;
-use crate::rows::{Format, write};
-use crate::service::{Denied, Service};
+use crate::rows::{RowFormat, write};
+use crate::service::{Service, ServiceError};
 use crate::store::KeptResult;
 
 /// Default rows per page.
@@ -91,22 +91,22 @@ pub struct RowsAnswer {
             (RowsAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
             (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
         )),
-        (status = "4XX", description = "Why not", body = Failure), (status = 503, description = "Others are being read, or this took too long", body = Failure),
+        (status = "4XX", description = "Why not", body = ApiFailure), (status = 503, description = "Others are being read, or this took too long", body = ApiFailure),
     )
 )]
 pub async fn rows(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
     headers: HeaderMap,
-    Params(params): Params<RowsParams>,
-) -> Result<Response, Failure> {
-    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
+    QueryParams(params): QueryParams<RowsParams>,
+) -> Result<Response, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
     let format = format_of(params.format.as_deref(), &headers)?;
     if let Some(selection) = selection(&params, app.service.limits().page_rows_max)? {
         return selected(&app, (who, id), (params.result, selection), format).await;
     }
-    let ask = Ask {
+    let ask = PageQuery {
         after: params.after.as_deref().map(row_number).transpose()?,
         limit: params.limit.unwrap_or(PAGE).min(app.service.limits().page_rows_max),
         since_ns: params.since.as_deref().map(time).transpose()?,
@@ -117,7 +117,7 @@ pub async fn rows(
         service.may_see_rows(&who, &job)?;
         let result = chosen(service, id, params.result.as_deref())?;
         let page = service.history().read(id, &result, &ask)?;
-        let bytes = write(&page, None, &result, format).map_err(crate::unkept::Unkept::Disk)?;
+        let bytes = write(&page, None, &result, format).map_err(crate::persist_error::PersistError::Disk)?;
         Ok((bytes, page.next, page.last))
     };
     let (bytes, next, last) = app.run(read).await?;
@@ -130,30 +130,30 @@ pub async fn rows(
     Ok(response)
 }
 
-fn row_number(text: &str) -> Result<i64, Failure> {
+fn row_number(text: &str) -> Result<i64, ApiFailure> {
     let number = text.parse::<i64>().ok().filter(|after| *after >= 0);
-    number.ok_or_else(|| Failure::bad("`after` is to be `next` of the page before"))
+    number.ok_or_else(|| ApiFailure::bad("`after` is to be `next` of the page before"))
 }
 
 /// Requested selection, if rows are to be sorted, searched or skipped.
-fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<Selection>, Failure> {
+fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<RowSelection>, ApiFailure> {
     let is_descending = match params.order.as_deref() {
         None | Some("asc") => false,
         Some("desc") => true,
-        Some(other) => return Err(Failure::bad(format!("`order` is asc or desc, not {other}"))),
+        Some(other) => return Err(ApiFailure::bad(format!("`order` is asc or desc, not {other}"))),
     };
     if params.order.is_some() && params.sort.is_none() {
-        return Err(Failure::bad("`order` needs the column (`sort`)"));
+        return Err(ApiFailure::bad("`order` needs the column (`sort`)"));
     }
     if params.sort.is_none() && params.find.is_none() && params.offset.is_none() {
         return Ok(None);
     }
     if params.after.is_some() {
-        return Err(Failure::bad(
+        return Err(ApiFailure::bad(
             "`after` goes on in the order in which rows came: use `offset` with `sort` and `find`",
         ));
     }
-    Ok(Some(Selection {
+    Ok(Some(RowSelection {
         since_ns: params.since.as_deref().map(time).transpose()?,
         until_ns: params.until.as_deref().map(time).transpose()?,
         sort: params.sort.clone(),
@@ -166,14 +166,14 @@ fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<Selecti
 
 /// Returns a page of a selection; concurrent reads are limited.
 async fn selected(
-    app: &Arc<App>,
-    (who, id): (Access, JobId),
-    (result, selection): (Option<String>, Selection),
-    format: Format,
-) -> Result<Response, Failure> {
+    app: &Arc<AppState>,
+    (who, id): (ClientAccess, JobId),
+    (result, selection): (Option<String>, RowSelection),
+    format: RowFormat,
+) -> Result<Response, ApiFailure> {
     let room = tokio::time::timeout(WAIT, app.selecting_room.clone().acquire_owned()).await;
     let Ok(Ok(room)) = room else {
-        return Err(Failure::busy("rows are being sorted and searched for others"));
+        return Err(ApiFailure::busy("rows are being sorted and searched for others"));
     };
     let read = move |service: &Service| {
         let _room = room;
@@ -182,11 +182,12 @@ async fn selected(
         let result = chosen(service, id, result.as_deref())?;
         let deadline = Instant::now() + service.limits().past.time;
         let found = service.history().select((id, &result), &selection, deadline);
-        if let Err(Denied::Late(_)) = found {
+        if let Err(ServiceError::Late(_)) = found {
             service.hub().meters.queries_given_up.add(1);
         }
         let (page, matches) = found?;
-        let bytes = write(&page, Some(matches), &result, format).map_err(crate::unkept::Unkept::Disk)?;
+        let bytes =
+            write(&page, Some(matches), &result, format).map_err(crate::persist_error::PersistError::Disk)?;
         Ok((bytes, matches))
     };
     let (bytes, matches) = app.run(read).await?;
@@ -196,13 +197,13 @@ async fn selected(
 }
 
 /// Requested format, by parameter or by the header `Accept`.
-pub(super) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Result<Format, Failure> {
-    Format::wanted(name, header_text(headers, "accept"))
-        .ok_or_else(|| Failure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))
+pub(super) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Result<RowFormat, ApiFailure> {
+    RowFormat::wanted(name, header_text(headers, "accept"))
+        .ok_or_else(|| ApiFailure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))
 }
 
 /// Response with rows in a format.
-pub(super) fn in_form(bytes: Vec<u8>, format: Format) -> Response {
+pub(super) fn in_form(bytes: Vec<u8>, format: RowFormat) -> Response {
     let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     response
@@ -210,7 +211,8 @@ pub(super) fn in_form(bytes: Vec<u8>, format: Format) -> Response {
 
 /// Schemas of a job's results.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Results {
+#[schema(as = Results)]
+pub struct ResultList {
     /// By index.
     pub results: Vec<ResultAnswer>,
 }
@@ -235,14 +237,14 @@ pub struct ResultAnswer {
 /// List a job's results.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/results", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
-    responses((status = 200, description = "None, before it has begun", body = Results), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "None, before it has begun", body = ResultList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn results(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<Json<Results>, Failure> {
-    let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
+) -> Result<JsonResponse<ResultList>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
     let read = move |service: &Service| {
         service.job(&who, id)?;
         let of = |result: KeptResult| ResultAnswer {
@@ -253,16 +255,16 @@ pub async fn results(
             total: result.next_row.to_string(),
             dropped: result.rows_dropped.to_string(),
         };
-        Ok(Results { results: service.store().results(id)?.into_iter().map(of).collect() })
+        Ok(ResultList { results: service.store().results(id)?.into_iter().map(of).collect() })
     };
-    Ok(Json(app.run(read).await?))
+    Ok(JsonResponse(app.run(read).await?))
 }
 
 /// The requested result.
-fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptResult, Denied> {
+fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptResult, ServiceError> {
     let mut results = service.store().results(job)?;
     if results.is_empty() {
-        return Err(Denied::Unknown(format!("job {job} has no rows yet: it has not begun")));
+        return Err(ServiceError::Unknown(format!("job {job} has no rows yet: it has not begun")));
     }
     let at = match wanted {
         None => Some(0),
@@ -272,7 +274,7 @@ fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptRes
         Some(at) => Ok(results.swap_remove(at)),
         None => {
             let names: Vec<_> = results.iter().map(|result| result.table.as_str()).collect();
-            Err(Denied::Unknown(format!("job {job} has no such result; it has {}", names.join(", "))))
+            Err(ServiceError::Unknown(format!("job {job} has no such result; it has {}", names.join(", "))))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::access;
-use crate::store::{Store, StoreError};
+use crate::store::{ServerStore, StoreError};
 
 /// Name of the cookie.
 pub const COOKIE: &str = "netalytics";
@@ -17,19 +17,19 @@ const SESSIONS_MAX: usize = 1024;
 pub type Hash = [u8; 32];
 
 /// Creates a session for the token with that hash; returns its name.
-pub fn begin(store: &Store, token: Hash) -> Result<String, StoreError> {
+pub fn begin(store: &ServerStore, token: Hash) -> Result<String, StoreError> {
     let name = access::random_hex();
     store.begin_session((&access::hash(&name), &token), (SESSION_NS, SESSIONS_MAX))?;
     Ok(name)
 }
 
 /// Ends a session.
-pub fn end(store: &Store, name: &str) -> Result<(), StoreError> {
+pub fn end(store: &ServerStore, name: &str) -> Result<(), StoreError> {
     store.end_session(&access::hash(name))
 }
 
 /// The token of a session, if the session exists and has not expired.
-pub fn token(store: &Store, name: &str) -> Result<Option<Hash>, StoreError> {
+pub fn token(store: &ServerStore, name: &str) -> Result<Option<Hash>, StoreError> {
     let found = store.session(&access::hash(name), SESSION_NS)?;
     Ok(found.and_then(|hash| hash.try_into().ok()))
 }

@@ -21,17 +21,17 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa::IntoParams;
 
-use super::app::App;
-use super::caller::Caller;
-use super::failure::Failure;
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
 use super::jobs::id;
-use super::params::{Params, header_text};
-use crate::access::{Access, Role};
-use crate::events::{Next, Queue};
-use crate::hub::Seen;
+use super::params::{QueryParams, header_text};
+use crate::access::{AccessRole, ClientAccess};
+use crate::counters::LimitKind;
+use crate::events::{ClientQueue, NextEvent};
+use crate::hub::ResumePoint;
 use crate::job::JobId;
-use crate::meters::Bound;
-use crate::service::{Denied, Service};
+use crate::service::{Service, ServiceError};
 
 /// Maximum jobs of one stream.
 const JOBS_MAX: usize = 50;
@@ -52,19 +52,19 @@ pub struct StreamParams {
     params(StreamParams, ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has seen")),
     responses(
         (status = 200, description = "Server-sent events: hello, snapshot, window, account, sampling, job, alert, gap, bye", content((String = "text/event-stream"))),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = ApiFailure),
     )
 )]
 pub async fn stream(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Params(params): Params<StreamParams>,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    QueryParams(params): QueryParams<StreamParams>,
     headers: HeaderMap,
-) -> Result<Response, Failure> {
-    let who = caller.at_least(Role::View)?;
+) -> Result<Response, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
     let seen = seen(&app, header_text(&headers, "last-event-id"));
     let wanted = wanted(params.jobs.as_deref())?;
-    let place = Place::take(&app, &who.name)?;
+    let place = StreamSlot::take(&app, &who.name)?;
     let access = who.clone();
     let queue = app.run(move |service| watch(service, &access, wanted, seen)).await?;
     let (send, receive) = mpsc::channel(1);
@@ -79,14 +79,14 @@ pub async fn stream(
 }
 
 /// Slot for a stream, released on drop.
-struct Place {
-    app: Arc<App>,
+struct StreamSlot {
+    app: Arc<AppState>,
     /// Name of the token.
     owner: String,
 }
 
-impl Place {
-    fn take(app: &Arc<App>, owner: &str) -> Result<Place, Failure> {
+impl StreamSlot {
+    fn take(app: &Arc<AppState>, owner: &str) -> Result<StreamSlot, ApiFailure> {
         let (hub, limits) = (app.service.hub(), app.service.limits());
         let before = hub.streams.fetch_add(1, Ordering::Relaxed);
         let mut of_all = hub.streams_of.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,23 +95,23 @@ impl Place {
         let of_owner = *of_owner;
         drop(of_all);
         // From here on, drop releases it.
-        let place = Place { app: app.clone(), owner: owner.to_owned() };
+        let place = StreamSlot { app: app.clone(), owner: owner.to_owned() };
         let (bound, why) = match () {
             () if before >= limits.streams_max => {
-                (Bound::Streams, "there are as many live streams as there may be (--streams-max)")
+                (LimitKind::Streams, "there are as many live streams as there may be (--streams-max)")
             }
             () if of_owner > limits.streams_per_token_max => {
                 let why = "this token has as many live streams as one may have (--streams-per-token)";
-                (Bound::StreamsPerToken, why)
+                (LimitKind::StreamsPerToken, why)
             }
             () => return Ok(place),
         };
         hub.meters.reached(bound);
-        Err(Failure::too_many(why))
+        Err(ApiFailure::too_many(why))
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let hub = self.app.service.hub();
         hub.streams.fetch_sub(1, Ordering::Relaxed);
@@ -126,11 +126,11 @@ impl Drop for Place {
 }
 
 /// Last event seen by the client.
-fn seen(app: &App, text: Option<&str>) -> Seen {
-    let Some(text) = text else { return Seen::Nothing };
+fn seen(app: &AppState, text: Option<&str>) -> ResumePoint {
+    let Some(text) = text else { return ResumePoint::Nothing };
     match position(text) {
-        Some((boot, seq)) if boot == app.service.hub().boot => Seen::UpTo(seq),
-        _ => Seen::OtherLife,
+        Some((boot, seq)) if boot == app.service.hub().boot => ResumePoint::UpTo(seq),
+        _ => ResumePoint::OtherLife,
     }
 }
 
@@ -140,22 +140,22 @@ pub fn position(text: &str) -> Option<(u64, u64)> {
     Some((boot.parse().ok()?, seq.parse().ok()?))
 }
 
-fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<i64>>, Failure> {
+fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<i64>>, ApiFailure> {
     let Some(text) = text else { return Ok(None) };
     let jobs: BTreeSet<i64> =
         text.split(',').map(|name| id(name.trim()).map(|id| id.0)).collect::<Result<_, _>>()?;
     match jobs.len() <= JOBS_MAX {
         true => Ok(Some(jobs)),
-        false => Err(Failure::bad(format!("a stream is of at most {JOBS_MAX} jobs"))),
+        false => Err(ApiFailure::bad(format!("a stream is of at most {JOBS_MAX} jobs"))),
     }
 }
 
 fn watch(
     service: &Service,
-    who: &Access,
+    who: &ClientAccess,
     wanted: Option<BTreeSet<i64>>,
-    seen: Seen,
-) -> Result<Arc<Queue>, Denied> {
+    seen: ResumePoint,
+) -> Result<Arc<ClientQueue>, ServiceError> {
     let jobs = match wanted {
         Some(jobs) => {
             for job in &jobs {
@@ -169,13 +169,19 @@ fn watch(
             jobs.iter().rev().take(JOBS_MAX).map(|job| job.id.0).collect()
         }
     };
-    let queue = Arc::new(Queue::new(jobs, service.limits().stream_queue_bytes));
+    let queue = Arc::new(ClientQueue::new(jobs, service.limits().stream_queue_bytes));
     service.hub().watch(&queue, seen)?;
     Ok(queue)
 }
 
 /// Sends events to a client until it disconnects, is too slow, or loses its token, or the service ends.
-async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<Sent>, _place: Place) {
+async fn tell(
+    app: Arc<AppState>,
+    who: ClientAccess,
+    queue: Arc<ClientQueue>,
+    send: mpsc::Sender<Sent>,
+    _place: StreamSlot,
+) {
     let boot = app.service.hub().boot;
     let limits = app.service.limits();
     let hello = json!({
@@ -220,16 +226,16 @@ async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<
             () = ended(&mut ending) => break "the server ends",
         };
         let event = match next {
-            Next::Event(event) => {
+            NextEvent::Event(event) => {
                 Sent::default().event(event.kind.name()).id(format!("{boot}:{}", event.seq)).data(&event.data)
             }
-            Next::LeftOut(events) => {
+            NextEvent::LeftOut(events) => {
                 let data = json!({ "reason": "the client is slow", "provisional_events": events });
                 Sent::default().event("gap").data(data.to_string())
             }
-            Next::Over if *app.ending.borrow() => break "the server ends",
-            Next::Over => {
-                app.service.hub().meters.reached(Bound::StreamQueue);
+            NextEvent::Over if *app.ending.borrow() => break "the server ends",
+            NextEvent::Over => {
+                app.service.hub().meters.reached(LimitKind::StreamQueue);
                 break "the client does not keep up";
             }
         };
@@ -246,7 +252,7 @@ async fn ended(ending: &mut watch::Receiver<bool>) {
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
-async fn is_still_known(app: &Arc<App>, who: &Access) -> bool {
+async fn is_still_known(app: &Arc<AppState>, who: &ClientAccess) -> bool {
     let id = who.id;
     let known = app.run(move |service| Ok(service.store().has_token(id)?)).await;
     known.unwrap_or(true)

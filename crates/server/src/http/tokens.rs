@@ -9,15 +9,15 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::app::{App, Peer};
-use super::caller::{self, Caller, session_of};
-use super::failure::Failure;
-use super::json::Json;
-use super::params::{Body, Params};
+use super::app::{AppState, ClientAddress};
+use super::caller::{self, RequestCaller, session_of};
+use super::failure::ApiFailure;
+use super::json::JsonResponse;
+use super::params::{JsonBody, QueryParams};
 use super::sessions::{self, COOKIE, SESSION_TIME};
-use crate::access::{self, Access, NewToken, Role, Scope, Token};
-use crate::service::{Denied, Service};
-use crate::store::{Audited, StoreError, now_ns};
+use crate::access::{self, AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
+use crate::service::{Service, ServiceError};
+use crate::store::{AuditEntry, StoreError, now_ns};
 
 /// A token to create.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -26,7 +26,7 @@ pub struct TokenRequest {
     /// Name: letters, digits, `-`, `_`, `.`, at most 64.
     pub name: String,
     /// Role.
-    pub role: Role,
+    pub role: AccessRole,
     /// Networks to which it is restricted, as 10.1.0.0/16; empty: none.
     #[serde(default)]
     pub networks: Vec<String>,
@@ -37,9 +37,10 @@ pub struct TokenRequest {
 
 /// Tokens.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Tokens {
+#[schema(as = Tokens)]
+pub struct TokenList {
     /// In order of creation.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<AccessToken>,
 }
 
 /// A token to exchange for a session.
@@ -55,7 +56,7 @@ pub struct LoginAnswer {
     /// Name of the token.
     pub name: String,
     /// Role.
-    pub role: Role,
+    pub role: AccessRole,
 }
 
 /// Current user.
@@ -64,7 +65,7 @@ pub struct WhoAnswer {
     /// Name of the token; null without a valid token or session.
     pub name: Option<String>,
     /// Role.
-    pub role: Option<Role>,
+    pub role: Option<AccessRole>,
     /// Version of the program.
     pub version: String,
 }
@@ -81,37 +82,38 @@ pub struct AuditParams {
 
 /// Entries of the audit log.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Audit {
+#[schema(as = Audit)]
+pub struct AuditLog {
     /// Newest first.
-    pub entries: Vec<Audited>,
+    pub entries: Vec<AuditEntry>,
 }
 
 /// Create a token. Its secret is returned only here.
 #[utoipa::path(
     post, path = "/api/v1/tokens", tag = "access", request_body = TokenRequest,
-    responses((status = 201, description = "It is made", body = NewToken), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 201, description = "It is made", body = NewToken), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn create(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Body(asked, _): Body<TokenRequest>,
-) -> Result<(StatusCode, Json<NewToken>), Failure> {
-    let who = caller.at_least(Role::Admin)?;
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    JsonBody(asked, _): JsonBody<TokenRequest>,
+) -> Result<(StatusCode, JsonResponse<NewToken>), ApiFailure> {
+    let who = caller.at_least(AccessRole::Admin)?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     // `.` and `..` have a meaning in paths.
     let is_place = [".", ".."].contains(&&*asked.name);
     if !(1..=64).contains(&asked.name.len()) || !asked.name.chars().all(is_name) || is_place {
-        return Err(Failure::bad(
+        return Err(ApiFailure::bad(
             "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`, and is neither `.` nor `..`",
         ));
     }
     if asked.networks.len() > 100 {
-        return Err(Failure::bad("a token is for at most 100 networks"));
+        return Err(ApiFailure::bad("a token is for at most 100 networks"));
     }
-    let scope = Scope::of(asked.networks.iter().map(String::as_str)).map_err(Failure::bad)?;
+    let scope = NetworkScope::of(asked.networks.iter().map(String::as_str)).map_err(ApiFailure::bad)?;
     // A restricted user can only create tokens with the same restriction.
-    if who.is_scoped() && (scope != who.scope || asked.role == Role::Agent) {
-        return Err(Failure::forbidden(
+    if who.is_scoped() && (scope != who.scope || asked.role == AccessRole::Agent) {
+        return Err(ApiFailure::forbidden(
             "a token that is for some networks makes tokens for the same ones only, and none for agents",
         ));
     }
@@ -125,44 +127,47 @@ pub async fn create(
     };
     let made = app.run(make).await?;
     let made =
-        made.ok_or_else(|| Failure::conflict("name_taken", format!("there is a token {name} already")))?;
-    Ok((StatusCode::CREATED, Json(made)))
+        made.ok_or_else(|| ApiFailure::conflict("name_taken", format!("there is a token {name} already")))?;
+    Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
 /// List tokens.
 #[utoipa::path(
     get, path = "/api/v1/tokens", tag = "access",
-    responses((status = 200, description = "All, without their secrets; for a token of some networks those of the same ones", body = Tokens), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "All, without their secrets; for a token of some networks those of the same ones", body = TokenList), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Tokens>, Failure> {
-    let who = caller.at_least(Role::Admin)?;
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<TokenList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::Admin)?;
     let tokens = app.run(|service| Ok(service.store().tokens()?)).await?;
-    let mut tokens: Vec<_> = tokens.into_iter().map(Token::from).collect();
+    let mut tokens: Vec<_> = tokens.into_iter().map(AccessToken::from).collect();
     tokens.retain(|token| may_see(&who, token));
-    Ok(Json(Tokens { tokens }))
+    Ok(JsonResponse(TokenList { tokens }))
 }
 
 /// Whether `who` may see a token: a restricted user sees tokens with the same restriction.
-fn may_see(who: &Access, token: &Token) -> bool {
-    let of = |token: &Token| Scope::of(token.networks.iter().map(String::as_str));
-    !who.is_scoped() || (token.role != Role::Agent && of(token).is_ok_and(|scope| scope == who.scope))
+fn may_see(who: &ClientAccess, token: &AccessToken) -> bool {
+    let of = |token: &AccessToken| NetworkScope::of(token.networks.iter().map(String::as_str));
+    !who.is_scoped() || (token.role != AccessRole::Agent && of(token).is_ok_and(|scope| scope == who.scope))
 }
 
 /// Revoke a token; its sessions and streams end with it.
 #[utoipa::path(
     delete, path = "/api/v1/tokens/{id}", tag = "access", params(("id" = String, Path, description = "Its number")),
-    responses((status = 204, description = "It is no more"), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 204, description = "It is no more"), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn revoke(
-    State(app): State<Arc<App>>,
-    caller: Caller,
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<StatusCode, Failure> {
-    let who = caller.at_least(Role::Admin)?;
-    let unknown = || Failure::not_found("there is no such token");
+) -> Result<StatusCode, ApiFailure> {
+    let who = caller.at_least(AccessRole::Admin)?;
+    let unknown = || ApiFailure::not_found("there is no such token");
     let id: i64 = name.parse().map_err(|_| unknown())?;
     if id == who.id {
-        return Err(Failure::conflict(
+        return Err(ApiFailure::conflict(
             "own_token",
             "a token does not revoke itself: make another admin's first",
         ));
@@ -172,7 +177,7 @@ pub async fn revoke(
             .store()
             .tokens()?
             .into_iter()
-            .map(Token::from)
+            .map(AccessToken::from)
             .any(|token| token.id == id && may_see(&who, &token));
         let removed = if seen { service.store().remove_token(id)? } else { None };
         let object = removed.clone().unwrap_or_else(|| id.to_string());
@@ -188,9 +193,12 @@ pub async fn revoke(
 /// Show the current user, also without a login.
 #[utoipa::path(
     get, path = "/api/v1/login", tag = "access", security(()),
-    responses((status = 200, description = "Whose token it is", body = WhoAnswer), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Whose token it is", body = WhoAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn whoami(State(app): State<Arc<App>>, request: Request) -> Result<Json<WhoAnswer>, Failure> {
+pub async fn whoami(
+    State(app): State<Arc<AppState>>,
+    request: Request,
+) -> Result<JsonResponse<WhoAnswer>, ApiFailure> {
     let (parts, _) = request.into_parts();
     let found = match caller::find(&app, &parts).await {
         Ok(found) => found,
@@ -198,32 +206,32 @@ pub async fn whoami(State(app): State<Arc<App>>, request: Request) -> Result<Jso
         Err(failure) => return Err(failure),
     };
     let (name, role) = found.map(|who| (who.name, who.role)).unzip();
-    Ok(Json(WhoAnswer { name, role, version: env!("CARGO_PKG_VERSION").into() }))
+    Ok(JsonResponse(WhoAnswer { name, role, version: env!("CARGO_PKG_VERSION").into() }))
 }
 
 /// Exchange a token for a session cookie.
 #[utoipa::path(
     post, path = "/api/v1/login", tag = "access", request_body = LoginRequest, security(()),
-    responses((status = 200, description = "Whose it is; the cookie is in Set-Cookie", body = LoginAnswer), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Whose it is; the cookie is in Set-Cookie", body = LoginAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
-pub async fn login(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+pub async fn login(State(app): State<Arc<AppState>>, request: Request) -> Result<Response, ApiFailure> {
     let (mut parts, body) = request.into_parts();
-    let peer = Peer::from_request_parts(&mut parts, &app).await.ok();
+    let peer = ClientAddress::from_request_parts(&mut parts, &app).await.ok();
     let head = Request::from_parts(parts.clone(), body);
-    let Body(asked, _) = Body::<LoginRequest>::from_request(head, &app).await?;
+    let JsonBody(asked, _) = JsonBody::<LoginRequest>::from_request(head, &app).await?;
     let (access, cookie) = begin(&app, &parts, &asked.token, peer).await?;
-    let mut response = Json(LoginAnswer { name: access.name, role: access.role }).into_response();
+    let mut response = JsonResponse(LoginAnswer { name: access.name, role: access.role }).into_response();
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
 }
 
 /// Creates a session; returns its cookie.
 pub(super) async fn begin(
-    app: &Arc<App>,
+    app: &Arc<AppState>,
     parts: &Parts,
     token: &str,
-    peer: Option<Peer>,
-) -> Result<(Access, HeaderValue), Failure> {
+    peer: Option<ClientAddress>,
+) -> Result<(ClientAccess, HeaderValue), ApiFailure> {
     let hash = access::hash(token.trim());
     let found = caller::by_hash(app, parts, hash).await;
     let address = peer.map_or_else(String::new, |peer| peer.0.to_string());
@@ -239,7 +247,7 @@ pub(super) async fn begin(
             );
             Ok(())
         }
-        noted => noted.map_err(Denied::from),
+        noted => noted.map_err(ServiceError::from),
     };
     app.run(note).await.or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
@@ -249,7 +257,7 @@ pub(super) async fn begin(
         "{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}",
         SESSION_TIME.as_secs()
     );
-    let cookie = HeaderValue::from_str(&cookie).map_err(|_| Failure::internal())?;
+    let cookie = HeaderValue::from_str(&cookie).map_err(|_| ApiFailure::internal())?;
     Ok((access, cookie))
 }
 
@@ -258,13 +266,13 @@ pub(super) const FORGET: &str = "netalytics=; HttpOnly; SameSite=Strict; Path=/;
 
 /// End the session that the cookie names.
 #[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "It is over")))]
-pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Failure> {
+pub async fn logout(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Result<Response, ApiFailure> {
     end(&app, &headers).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response())
 }
 
 /// Ends the session of a request, if it has one.
-pub(super) async fn end(app: &Arc<App>, headers: &HeaderMap) -> Result<(), Failure> {
+pub(super) async fn end(app: &Arc<AppState>, headers: &HeaderMap) -> Result<(), ApiFailure> {
     let Some(name) = session_of(headers).map(str::to_owned) else { return Ok(()) };
     app.run(move |service| Ok(sessions::end(service.store(), &name)?)).await
 }
@@ -272,25 +280,25 @@ pub(super) async fn end(app: &Arc<App>, headers: &HeaderMap) -> Result<(), Failu
 /// Read the audit log.
 #[utoipa::path(
     get, path = "/api/v1/audit", tag = "access", params(AuditParams),
-    responses((status = 200, description = "Entries, the newest first", body = Audit), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "Entries, the newest first", body = AuditLog), (status = "4XX", description = "Why not", body = ApiFailure))
 )]
 pub async fn audit(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Params(params): Params<AuditParams>,
-) -> Result<Json<Audit>, Failure> {
-    if caller.at_least(Role::Admin)?.is_scoped() {
-        return Err(Failure::forbidden("a token that is for some networks does not read the log of all"));
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    QueryParams(params): QueryParams<AuditParams>,
+) -> Result<JsonResponse<AuditLog>, ApiFailure> {
+    if caller.at_least(AccessRole::Admin)?.is_scoped() {
+        return Err(ApiFailure::forbidden("a token that is for some networks does not read the log of all"));
     }
     let limit = params.limit.unwrap_or(100).min(1000);
     let entries = app.run(move |service| Ok(service.store().audited(params.before, limit)?)).await?;
-    Ok(Json(Audit { entries }))
+    Ok(JsonResponse(AuditLog { entries }))
 }
 
-impl<S: Sync> FromRequestParts<S> for Peer {
-    type Rejection = Failure;
+impl<S: Sync> FromRequestParts<S> for ClientAddress {
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Peer, Failure> {
-        parts.extensions.get::<Peer>().copied().ok_or_else(Failure::internal)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<ClientAddress, ApiFailure> {
+        parts.extensions.get::<ClientAddress>().copied().ok_or_else(ApiFailure::internal)
     }
 }

@@ -2,49 +2,51 @@
 
 use std::ops::ControlFlow;
 
-use plan::Bounds;
+use plan::TimeBounds;
 use sinks::distinct_names;
-use stream::compare::{COLUMNS_EACH, Comparison, Side, refused, tuples_of};
-use stream::{Engine, Output};
+use stream::compare::{COLUMNS_EACH, ComparisonSide, PeriodComparison, refused, tuples_of};
+use stream::{Engine, EngineOutput};
 use tuple::{Batch, FieldId};
 
-use super::absent::missing;
-use super::choose::{KeptTuples, Wanted};
-use super::cover::plan_of;
-use super::read::{Counts, TakeTuples, config, give, notes};
-use super::{Answer, Answered, Deadline, Origin, Period, Question};
+use super::coverage::plan_of;
+use super::data_gaps::missing;
+use super::read::{ReadCounts, TakeTuples, config, give, notes};
+use super::sources::{KeptTuples, SourceQuery};
+use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, Period, QueryDeadline};
 use crate::coverage;
-use crate::service::{Denied, Service};
-use crate::unkept::Unkept;
+use crate::persist_error::PersistError;
+use crate::service::{Service, ServiceError};
 
 /// Compares the query's period with its baseline.
 pub fn compare(
     service: &Service,
     kept: &KeptTuples,
-    wanted: &Wanted<'_>,
-    (asked, deadline): (&Question, Deadline),
-) -> Result<Answer, Denied> {
+    wanted: &SourceQuery<'_>,
+    (asked, deadline): (&PastQuery, QueryDeadline),
+) -> Result<PastResponse, ServiceError> {
     let dataflow = &kept.covered.dataflow;
     if let Some(why) = refused(dataflow) {
-        return Err(Denied::Wrong(why.into()));
+        return Err(ServiceError::Wrong(why.into()));
     }
-    if wanted.query.sample != plan::Sample::All || kept.covered.sample != plan::Sample::All {
-        return Err(Denied::Wrong("a comparison looks at every flow: leave out SAMPLE".into()));
+    if wanted.query.sample != plan::SampleMode::All || kept.covered.sample != plan::SampleMode::All {
+        return Err(ServiceError::Wrong("a comparison looks at every flow: leave out SAMPLE".into()));
     }
-    let Some(baseline) = wanted.baseline else { return Err(Unkept::Damaged.into()) };
-    let bounds = |(since, until): Period| Bounds { since_ns: Some(since), until_ns: Some(until) };
+    let Some(baseline) = wanted.baseline else { return Err(PersistError::Damaged.into()) };
+    let bounds = |(since, until): Period| TimeBounds { since_ns: Some(since), until_ns: Some(until) };
     let config = config(service, kept);
     let (own, before) = (bounds(wanted.own), bounds(baseline));
-    let mut comparison = Comparison::new(dataflow, &config, own, before, asked.confidence);
-    let mut all = Counts::default();
+    let mut comparison = PeriodComparison::new(dataflow, &config, own, before, asked.confidence);
+    let mut all = ReadCounts::default();
     let mut tuples = [0; 2];
-    for (i, (side, period)) in [(Side::Baseline, baseline), (Side::Own, wanted.own)].into_iter().enumerate() {
-        let of_side = plan_of(wanted.query, plan::Sample::All, period).dataflow;
+    for (i, (side, period)) in
+        [(ComparisonSide::Baseline, baseline), (ComparisonSide::Own, wanted.own)].into_iter().enumerate()
+    {
+        let of_side = plan_of(wanted.query, plan::SampleMode::All, period).dataflow;
         let engine = Engine::new(&tuples_of(&of_side), config.clone());
-        let mut half = Half { engine, side, comparison: &mut comparison, tuples: 0 };
+        let mut half = ComparedPeriod { engine, side, comparison: &mut comparison, tuples: 0 };
         let counts = give(service, kept, &of_side, period, deadline, &mut half)?;
         tuples[i] = half.tuples;
-        all = Counts { tuples: all.tuples + counts.tuples, lacking: all.lacking + counts.lacking };
+        all = ReadCounts { tuples: all.tuples + counts.tuples, lacking: all.lacking + counts.lacking };
     }
     let (_, absences) = service.lanes_of(&kept.job, wanted.own.1.max(baseline.1))?;
     let mut lacking = [wanted.own, baseline].map(|period| missing(&absences, period)).concat();
@@ -70,8 +72,8 @@ pub fn compare(
         };
         let rows: Vec<(Batch, Vec<String>)> =
             rows.iter().map(|batch| (coverage::without(batch, &verdicts), lacking.clone())).collect();
-        let made = Answered::made(i, Some(name), one.keys, (one.schema(), &columns), &rows);
-        results.push(made.ok_or(Unkept::Damaged)?);
+        let made = PastTable::made(i, Some(name), one.keys, (one.schema(), &columns), &rows);
+        results.push(made.ok_or(PersistError::Damaged)?);
     }
     let mut notes = notes(kept, &[wanted.own, baseline], all, &absences);
     if !lacking.is_empty() {
@@ -88,11 +90,11 @@ pub fn compare(
             notes.push(format!("nothing lies in the {name}"));
         }
     }
-    Ok(Answer {
+    Ok(PastResponse {
         results,
         job: kept.job_named(),
         recording: None,
-        from: Origin::Tuples,
+        from: AnswerOrigin::Tuples,
         period: Some(wanted.own),
         baseline: Some(baseline),
         tuples: all.tuples,
@@ -101,16 +103,16 @@ pub fn compare(
 }
 
 /// One of the two periods: passes its filtered tuples to the comparison.
-struct Half<'c> {
+struct ComparedPeriod<'c> {
     engine: Engine,
-    side: Side,
-    comparison: &'c mut Comparison,
+    side: ComparisonSide,
+    comparison: &'c mut PeriodComparison,
     tuples: u64,
 }
 
-impl TakeTuples for Half<'_> {
+impl TakeTuples for ComparedPeriod<'_> {
     fn take(&mut self, batch: &Batch) -> ControlFlow<()> {
-        let mut out: Vec<Output> = Vec::new();
+        let mut out: Vec<EngineOutput> = Vec::new();
         self.engine.push(0, batch, &mut out);
         for output in out {
             self.tuples += output.batch.rows() as u64;

@@ -2,25 +2,25 @@
 
 use std::ops::ControlFlow;
 
-use plan::{Dataflow, Sample};
+use plan::{Dataflow, SampleMode};
 use sinks::distinct_names;
-use stream::{Engine, Loss, Output, Shown, TakeOutput};
+use stream::{Engine, EngineOutput, LossCount, OutputConsumer, TupleProjection};
 use tuple::{Batch, FieldId};
 
-use super::absent::{Absence, cut};
-use super::choose::{KeptTuples, Wanted};
-use super::{Answer, Answered, Deadline, Origin, Period, Question};
+use super::data_gaps::{DataGap, cut};
+use super::sources::{KeptTuples, SourceQuery};
+use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, Period, QueryDeadline};
 use crate::coverage;
-use crate::history::Read;
-use crate::service::{Denied, Service};
-use crate::unkept::Unkept;
+use crate::history::ReadOutcome;
+use crate::persist_error::PersistError;
+use crate::service::{Service, ServiceError};
 
 /// Maximum absences of agents reported.
 const ABSENCES_MAX: usize = 20;
 
 /// Counters of a read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct ReadCounts {
     /// Tuples read.
     pub tuples: u64,
     /// Tuples removed in the meantime.
@@ -43,9 +43,9 @@ pub fn give(
     kept: &KeptTuples,
     dataflow: &Dataflow,
     period: Period,
-    deadline: Deadline,
+    deadline: QueryDeadline,
     to: &mut dyn TakeTuples,
-) -> Result<Counts, Denied> {
+) -> Result<ReadCounts, ServiceError> {
     let place = (kept.job.id, kept.result.place);
     let pieces = service.store().pieces(place, period)?;
     // Later pieces may contain earlier tuples: reconnected agents send data of the time of their absence.
@@ -62,7 +62,7 @@ pub fn give(
         }
         Batch::new(input.schema.clone(), batch.rows(), arrays)
     };
-    let mut counts = Counts::default();
+    let mut counts = ReadCounts::default();
     let mut flow = ControlFlow::Continue(());
     let all: i64 = pieces.iter().map(|piece| piece.rows).sum();
     for (piece, floor) in pieces.iter().zip(floors) {
@@ -80,11 +80,11 @@ pub fn give(
         if is_over {
             service.hub().meters.queries_given_up.add(1);
             let read = counts.tuples;
-            return Err(Denied::Late(format!(
+            return Err(ServiceError::Late(format!(
                 "this took too long, and was given up when {read} of {all} tuples had been read: ask of a shorter time"
             )));
         }
-        if let Read::Lacks(rows) = read {
+        if let ReadOutcome::Lacks(rows) = read {
             counts.lacking += rows;
         }
         if flow.is_break() {
@@ -95,51 +95,51 @@ pub fn give(
 }
 
 /// Configuration of an engine over stored tuples.
-pub fn config(service: &Service, kept: &KeptTuples) -> stream::Config {
+pub fn config(service: &Service, kept: &KeptTuples) -> stream::EngineConfig {
     let window_bytes_max = service.limits().past.bytes;
     let sample = match kept.covered.sample {
-        Sample::Fraction(share) => share,
-        Sample::All | Sample::Auto => 1.0,
+        SampleMode::Fraction(share) => share,
+        SampleMode::All | SampleMode::Auto => 1.0,
     };
-    stream::Config { sample, window_bytes_max, ..stream::Config::default() }
+    stream::EngineConfig { sample, window_bytes_max, ..stream::EngineConfig::default() }
 }
 
 /// Answers a query from stored tuples.
 pub fn answer(
     service: &Service,
     kept: &KeptTuples,
-    wanted: &Wanted<'_>,
-    (asked, deadline): (&Question, Deadline),
-) -> Result<Answer, Denied> {
+    wanted: &SourceQuery<'_>,
+    (asked, deadline): (&PastQuery, QueryDeadline),
+) -> Result<PastResponse, ServiceError> {
     let dataflow = &kept.covered.dataflow;
     let bytes_max = service.limits().past.bytes;
     let mut engine = Engine::new(dataflow, config(service, kept));
     let (lanes, absences) = service.lanes_of(&kept.job, wanted.own.1)?;
-    let mut loss = Loss::default();
+    let mut loss = LossCount::default();
     lanes.iter().for_each(|(_, facts)| loss.add(facts.loss()));
     engine.set_capture_loss(loss.share());
-    let shown = dataflow.pipelines.is_empty().then(|| Shown::new(dataflow, &engine, bytes_max));
-    let rows = Rows { shown, results: Vec::new(), rows_max: asked.rows_max };
-    let mut reading = Reading { engine, rows };
+    let shown = dataflow.pipelines.is_empty().then(|| TupleProjection::new(dataflow, &engine, bytes_max));
+    let rows = PastRows { shown, results: Vec::new(), rows_max: asked.rows_max };
+    let mut reading = PastEngine { engine, rows };
     let counts = give(service, kept, dataflow, wanted.own, deadline, &mut reading)?;
-    let Reading { mut engine, mut rows } = reading;
+    let PastEngine { mut engine, mut rows } = reading;
     engine.finish(&mut rows);
     rows.finish();
-    let results = results(kept, &engine, rows, (&absences, wanted.own)).ok_or(Unkept::Damaged)?;
+    let results = results(kept, &engine, rows, (&absences, wanted.own)).ok_or(PersistError::Damaged)?;
     let notes = notes(kept, &[wanted.own], counts, &absences);
     let (job, period, tuples) = (kept.job_named(), Some(wanted.own), counts.tuples);
-    let from = Origin::Tuples;
-    Ok(Answer { results, job, recording: None, from, period, baseline: None, tuples, notes })
+    let from = AnswerOrigin::Tuples;
+    Ok(PastResponse { results, job, recording: None, from, period, baseline: None, tuples, notes })
 }
 
 fn results(
     kept: &KeptTuples,
     engine: &Engine,
-    rows: Rows,
-    (absences, period): (&[Absence], Period),
-) -> Option<Vec<Answered>> {
+    rows: PastRows,
+    (absences, period): (&[DataGap], Period),
+) -> Option<Vec<PastTable>> {
     let dataflow = &kept.covered.dataflow;
-    let Rows { shown, mut results, .. } = rows;
+    let PastRows { shown, mut results, .. } = rows;
     let mut made = |place: usize, processor, keys, columns: (&tuple::Schema, &[FieldId])| {
         let (batches, left_out) = results.get_mut(place).map(std::mem::take).unwrap_or_default();
         let upper_ends = coverage::upper_ends(dataflow, place, kept.covered.sample);
@@ -148,7 +148,7 @@ fn results(
         for (batch, _) in rows.iter_mut().filter(|(_, missing)| !missing.is_empty()) {
             *batch = coverage::without(batch, &upper_ends);
         }
-        Some(Answered { left_out, ..Answered::made(place, processor, keys, columns, &rows)? })
+        Some(PastTable { left_out, ..PastTable::made(place, processor, keys, columns, &rows)? })
     };
     if let Some(shown) = &shown {
         let (schema, columns) = shown.columns();
@@ -164,9 +164,9 @@ fn results(
 }
 
 /// Notes on an answer from stored tuples.
-pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[Absence]) -> Vec<String> {
+pub fn notes(kept: &KeptTuples, periods: &[Period], counts: ReadCounts, absences: &[DataGap]) -> Vec<String> {
     let name = kept.in_words();
-    let time = |ns| sinks::Zone::default().time(ns);
+    let time = |ns| sinks::DisplayZone::default().time(ns);
     let mut notes = vec![format!("answered from the tuples that {name} keeps")];
     for (since, until) in periods {
         if kept.kept.0 > *since {
@@ -180,10 +180,10 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[
                 .push(format!("{name} ended at {}: what came later is not in the answer", time(kept.kept.1)));
         }
     }
-    let within = |absence: &&Absence| {
+    let within = |absence: &&DataGap| {
         periods.iter().any(|(since, until)| absence.period.0 < *until && *since < absence.period.1)
     };
-    for Absence { agent, period: (from, to) } in absences.iter().filter(within).take(ABSENCES_MAX) {
+    for DataGap { agent, period: (from, to) } in absences.iter().filter(within).take(ABSENCES_MAX) {
         notes.push(format!("agent {agent} has brought nothing from {} to {}", time(*from), time(*to)));
     }
     if counts.lacking > 0 {
@@ -200,19 +200,19 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[
 }
 
 /// An engine and its output.
-struct Reading {
+struct PastEngine {
     engine: Engine,
-    rows: Rows,
+    rows: PastRows,
 }
 
-impl TakeTuples for Reading {
+impl TakeTuples for PastEngine {
     fn advance(&mut self, ns: i64) {
         self.engine.advance(ns, &mut self.rows);
     }
 
     fn take(&mut self, batch: &Batch) -> ControlFlow<()> {
         self.engine.push(0, batch, &mut self.rows);
-        match self.rows.shown.as_ref().is_some_and(Shown::is_full) {
+        match self.rows.shown.as_ref().is_some_and(TupleProjection::is_full) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -220,13 +220,13 @@ impl TakeTuples for Reading {
 }
 
 /// Rows of an answer per result, up to a limit, and the number of further rows.
-struct Rows {
-    shown: Option<Shown>,
+struct PastRows {
+    shown: Option<TupleProjection>,
     results: Vec<(Vec<Batch>, u64)>,
     rows_max: usize,
 }
 
-impl Rows {
+impl PastRows {
     fn add(&mut self, place: usize, batch: Batch) {
         if self.results.len() <= place {
             self.results.resize_with(place + 1, Default::default);
@@ -249,8 +249,8 @@ impl Rows {
     }
 }
 
-impl TakeOutput for Rows {
-    fn take(&mut self, Output { pipeline, batch, .. }: Output) {
+impl OutputConsumer for PastRows {
+    fn take(&mut self, EngineOutput { pipeline, batch, .. }: EngineOutput) {
         let batch = match &mut self.shown {
             Some(shown) => shown.take(&batch),
             None => Some(batch),

@@ -1,23 +1,23 @@
 //! Answers from rows that a job with the same query has stored.
 
-use super::choose::Wanted;
-use super::{Answer, Answered, Origin, Question, named};
-use crate::history::Ask;
-use crate::job::Job;
-use crate::service::{Denied, Service};
+use super::sources::SourceQuery;
+use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, named};
+use crate::history::PageQuery;
+use crate::job::JobRecord;
+use crate::persist_error::PersistError;
+use crate::service::{Service, ServiceError};
 use crate::store::KeptResult;
-use crate::unkept::Unkept;
 
 /// Windows that start within the period.
 pub fn answer(
     service: &Service,
-    job: &Job,
+    job: &JobRecord,
     results: Vec<KeptResult>,
-    wanted: &Wanted<'_>,
-    asked: &Question,
-) -> Result<Answer, Denied> {
+    wanted: &SourceQuery<'_>,
+    asked: &PastQuery,
+) -> Result<PastResponse, ServiceError> {
     let (since, until) = wanted.own;
-    let ask = Ask { after: None, limit: asked.rows_max, since_ns: Some(since), until_ns: Some(until) };
+    let ask = PageQuery { after: None, limit: asked.rows_max, since_ns: Some(since), until_ns: Some(until) };
     let mut notes = vec![format!(
         "answered from the rows that {} made then, of all windows that begin within the time",
         named(job)
@@ -26,7 +26,7 @@ pub fn answer(
     for result in results {
         let page = service.history().read(job.id, &result, &ask)?;
         if let Some(which) = page.stopped {
-            return Err(Unkept::Unreadable(which).into());
+            return Err(PersistError::Unreadable(which).into());
         }
         if page.next.is_some() {
             notes.push(format!(
@@ -40,13 +40,13 @@ pub fn answer(
                 result.rows_dropped, result.table
             ));
         }
-        answered.push(Answered { schema: page.schema, batches: page.batches, result, left_out: 0 });
+        answered.push(PastTable { schema: page.schema, batches: page.batches, result, left_out: 0 });
     }
-    Ok(Answer {
+    Ok(PastResponse {
         results: answered,
         job: Some(job.id),
         recording: None,
-        from: Origin::Rows,
+        from: AnswerOrigin::Rows,
         period: Some(wanted.own),
         baseline: None,
         tuples: 0,

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Store, StoreError, now_ns};
+use super::{ServerStore, StoreError, now_ns};
 use crate::job::JobId;
 
 /// Maximum stored decisions per action; the oldest are removed first.
@@ -83,7 +83,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredDecision> {
     })
 }
 
-impl Store {
+impl ServerStore {
     /// All actions.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Store, StoreError, now_ns};
+use super::{ServerStore, StoreError, now_ns};
 use crate::job::JobId;
 
 /// A rule with its state.
@@ -111,7 +111,7 @@ pub(super) fn change_in(t: &Transaction<'_>, change: &RuleChange) -> rusqlite::R
     Ok(())
 }
 
-impl Store {
+impl ServerStore {
     /// All rules, with their alerts.
     ///
     /// # Errors

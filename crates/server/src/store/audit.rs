@@ -4,14 +4,15 @@ use rusqlite::params;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Store, StoreError, now_ns};
+use super::{ServerStore, StoreError, now_ns};
 
 /// Maximum stored entries; the oldest are removed first.
 const ENTRIES_MAX: i64 = 100_000;
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Audited {
+#[schema(as = Audited)]
+pub struct AuditEntry {
     /// Number.
     pub id: i64,
     /// Time, in nanoseconds since the epoch.
@@ -28,7 +29,7 @@ pub struct Audited {
     pub outcome: String,
 }
 
-impl Store {
+impl ServerStore {
     /// Records an operation of `who` on `object`.
     ///
     /// # Errors
@@ -48,14 +49,14 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn audited(&self, before: Option<i64>, limit: usize) -> Result<Vec<Audited>, StoreError> {
+    pub fn audited(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, at_ns, who, act, object, outcome FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",
         )?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = statement.query_map(params![before.unwrap_or(i64::MAX), limit], |row| {
-            Ok(Audited {
+            Ok(AuditEntry {
                 id: row.get(0)?,
                 at_ns: row.get(1)?,
                 who: row.get(2)?,

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Store, StoreError};
+use super::{ServerStore, StoreError};
 use crate::job::JobId;
 
 /// An outlet of a job, with the counts of its rows.
@@ -19,14 +19,14 @@ pub struct StoredOutlet {
     /// Whether delivery is complete.
     pub is_done: bool,
     /// Counts over all results.
-    pub sums: Sums,
+    pub sums: DeliveryCounts,
     /// Rows not delivered yet.
     pub behind: u64,
 }
 
 /// Counts of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct DeliveryCounts {
     /// Acknowledged.
     pub delivered: i64,
     /// Permanently rejected.
@@ -39,13 +39,13 @@ pub struct Sums {
 
 /// Delivery position of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
+pub struct DeliveryPosition {
     /// Rows before this one are delivered or lost.
     pub next_row: i64,
     /// End of the range of the current attempt, exclusive.
     pub until_row: i64,
     /// Counts of earlier rows.
-    pub sums: Sums,
+    pub sums: DeliveryCounts,
 }
 
 /// Adds the outlets of a new job.
@@ -63,7 +63,7 @@ pub(super) fn add_in<'a>(
     Ok(())
 }
 
-impl Store {
+impl ServerStore {
     /// The outlets of jobs from `first` to `last`.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Store {
                 asked: row.get(2)?,
                 run: row.get::<_, i64>(3)?.cast_unsigned(),
                 is_done: row.get(4)?,
-                sums: Sums {
+                sums: DeliveryCounts {
                     delivered: row.get(5)?,
                     refused: row.get(6)?,
                     backlog: row.get(7)?,
@@ -113,20 +113,24 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn position(&self, (job, place): (JobId, usize), result: usize) -> Result<Position, StoreError> {
+    pub fn position(
+        &self,
+        (job, place): (JobId, usize),
+        result: usize,
+    ) -> Result<DeliveryPosition, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
             "SELECT next_row, until_row, delivered, refused, backlog, gone FROM deliveries
              WHERE job = ? AND place = ? AND result = ?",
         )?;
         let found = statement.query_row(params![job.0, place as i64, result as i64], |row| {
-            let sums = Sums {
+            let sums = DeliveryCounts {
                 delivered: row.get(2)?,
                 refused: row.get(3)?,
                 backlog: row.get(4)?,
                 gone: row.get(5)?,
             };
-            Ok(Position { next_row: row.get(0)?, until_row: row.get(1)?, sums })
+            Ok(DeliveryPosition { next_row: row.get(0)?, until_row: row.get(1)?, sums })
         });
         Ok(found.optional()?.unwrap_or_default())
     }
@@ -139,10 +143,10 @@ impl Store {
         &self,
         (job, place): (JobId, usize),
         result: usize,
-        at: &Position,
+        at: &DeliveryPosition,
     ) -> Result<(), StoreError> {
-        let Position { next_row, until_row, sums } = at;
-        let Sums { delivered, refused, backlog, gone } = sums;
+        let DeliveryPosition { next_row, until_row, sums } = at;
+        let DeliveryCounts { delivered, refused, backlog, gone } = sums;
         self.write(|t| {
             t.execute(
                 "INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, place, result) DO

@@ -4,11 +4,12 @@ use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Store, StoreError, now_ns};
+use super::{ServerStore, StoreError, now_ns};
 
 /// An enrolled agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Enrolled {
+#[schema(as = Enrolled)]
+pub struct EnrolledAgent {
     /// Name.
     pub agent: String,
     /// Enrollment number in its certificates.
@@ -30,8 +31,8 @@ pub struct Enrolled {
 
 const COLUMNS: &str = "agent, enrolment, enrolled_ns, good_until_ns, revoked_ns";
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Enrolled> {
-    Ok(Enrolled {
+fn read(row: &Row<'_>) -> rusqlite::Result<EnrolledAgent> {
+    Ok(EnrolledAgent {
         agent: row.get(0)?,
         enrolment: row.get::<_, i64>(1)?.cast_unsigned(),
         enrolled_ns: row.get(2)?,
@@ -40,7 +41,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Enrolled> {
     })
 }
 
-impl Store {
+impl ServerStore {
     /// Stores an invitation by its token's hash, and removes expired ones.
     ///
     /// # Errors
@@ -92,7 +93,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn enrolled(&self, agent: &str) -> Result<Option<Enrolled>, StoreError> {
+    pub fn enrolled(&self, agent: &str) -> Result<Option<EnrolledAgent>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM enrolments WHERE agent = ?");
         let connection = self.lock();
         Ok(connection.prepare_cached(&sql)?.query_row([agent], read).optional()?)
@@ -102,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn enrolments(&self) -> Result<Vec<Enrolled>, StoreError> {
+    pub fn enrolments(&self) -> Result<Vec<EnrolledAgent>, StoreError> {
         let connection = self.lock();
         let mut statement =
             connection.prepare_cached(&format!("SELECT {COLUMNS} FROM enrolments ORDER BY agent"))?;

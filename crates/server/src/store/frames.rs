@@ -7,12 +7,12 @@ use rusqlite::{Transaction, params};
 use super::actions::{self, ActionChange};
 use super::alerts::{RuleChange, change_in};
 use super::results::keep_in;
-use super::{NewTail, Store, StoreError, now_ns};
+use super::{NewTail, ServerStore, StoreError, now_ns};
 use crate::job::JobId;
 
 /// A saved job that has not ended.
 #[derive(Clone, Debug)]
-pub struct Controlled {
+pub struct UnfinishedJob {
     /// The job.
     pub job: JobId,
     /// State of its control logic.
@@ -51,7 +51,7 @@ pub struct NewFrame {
 
 /// A stored record.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct StoredFrame {
     /// Number, in order of commits.
     pub id: i64,
     /// The record.
@@ -60,7 +60,7 @@ pub struct Frame {
 
 /// Data written together with rows.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
+pub struct CommitProgress {
     /// Position up to which the job's results were published, for the next process.
     pub text: String,
     /// Watermark: records no longer needed at it are removed.
@@ -70,12 +70,12 @@ pub struct Progress {
     /// Agents behind the watermark.
     pub lacking: Vec<String>,
     /// For a job with a join.
-    pub joined: Option<Joined>,
+    pub joined: Option<JoinedFrames>,
 }
 
 /// Stored records of a join: those with a lane are from agents, those without are its output.
 #[derive(Clone, Debug, Default)]
-pub struct Joined {
+pub struct JoinedFrames {
     /// Records to store.
     pub frames: Vec<NewFrame>,
     /// Positions of lanes after them.
@@ -86,18 +86,18 @@ pub struct Joined {
 
 /// Selects records of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum FrameFilter {
     /// All records.
     All,
     /// Partial results of many records.
     OfMany,
 }
 
-impl Which {
+impl FrameFilter {
     fn condition(self) -> &'static str {
         match self {
-            Which::All => "",
-            Which::OfMany => " AND lane IS NULL",
+            FrameFilter::All => "",
+            FrameFilter::OfMany => " AND lane IS NULL",
         }
     }
 }
@@ -121,7 +121,7 @@ fn add_marks(t: &Transaction<'_>, marks: &[LaneMark]) -> rusqlite::Result<()> {
     })
 }
 
-fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &Joined) -> rusqlite::Result<()> {
+fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &JoinedFrames) -> rusqlite::Result<()> {
     t.execute(
         "DELETE FROM frames WHERE job = ? AND lane IS NOT NULL AND over_ns <= ?",
         params![job.0, joined.over_ns],
@@ -130,7 +130,7 @@ fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &Joined) -> rusqlite:
     add_marks(t, &joined.marks)
 }
 
-impl Store {
+impl ServerStore {
     /// Saves a job's control state.
     ///
     /// # Errors
@@ -150,14 +150,14 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn controlled(&self) -> Result<Vec<Controlled>, StoreError> {
+    pub fn controlled(&self) -> Result<Vec<UnfinishedJob>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
             "SELECT job, saved, body, progress FROM controlled JOIN jobs ON jobs.id = job
              WHERE state <> 'ended' ORDER BY job",
         )?;
         let rows = statement.query_map([], |row| {
-            Ok(Controlled {
+            Ok(UnfinishedJob {
                 job: JobId(row.get(0)?),
                 saved: row.get(1)?,
                 body: row.get(2)?,
@@ -205,7 +205,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be written; nothing is committed then.
-    pub fn keep_joined(&self, job: JobId, joined: &Joined) -> Result<(), StoreError> {
+    pub fn keep_joined(&self, job: JobId, joined: &JoinedFrames) -> Result<(), StoreError> {
         self.write(|t| keep_joined_in(t, job, joined))
     }
 
@@ -226,7 +226,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be written; nothing is changed then.
-    pub fn replace_frames(&self, job: JobId, which: Which, by: &[NewFrame]) -> Result<(), StoreError> {
+    pub fn replace_frames(&self, job: JobId, which: FrameFilter, by: &[NewFrame]) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(&format!("DELETE FROM frames WHERE job = ?{}", which.condition()), [job.0])?;
             by.iter().try_for_each(|frame| add_frame(t, frame))
@@ -237,7 +237,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn frames(&self, job: JobId, after: i64, limit: usize) -> Result<Vec<Frame>, StoreError> {
+    pub fn frames(&self, job: JobId, after: i64, limit: usize) -> Result<Vec<StoredFrame>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, lane, over_ns, payload FROM frames WHERE job = ? AND id > ? ORDER BY id LIMIT ?",
@@ -245,7 +245,7 @@ impl Store {
         let rows = statement.query_map(params![job.0, after, signed(limit as u64)], |row| {
             let payload = row.get::<_, Vec<u8>>(3)?.into();
             let of = NewFrame { job, lane: row.get(1)?, over_ns: row.get(2)?, payload };
-            Ok(Frame { id: row.get(0)?, of })
+            Ok(StoredFrame { id: row.get(0)?, of })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -254,7 +254,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn frames_bytes(&self, job: JobId, which: Which) -> Result<u64, StoreError> {
+    pub fn frames_bytes(&self, job: JobId, which: FrameFilter) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(payload)), 0) FROM frames WHERE job = ?";
         let bytes: i64 =
             self.lock().query_row(&format!("{sql}{}", which.condition()), [job.0], |row| row.get(0))?;
@@ -269,7 +269,7 @@ impl Store {
         &self,
         job: JobId,
         rows: &[(usize, NewTail)],
-        progress: &Progress,
+        progress: &CommitProgress,
         alerts: &[RuleChange],
         actions: &[ActionChange],
     ) -> Result<(), StoreError> {
@@ -278,7 +278,8 @@ impl Store {
                 keep_in(t, (job, *place), new)?;
             }
             t.execute("UPDATE controlled SET progress = ? WHERE job = ?", params![progress.text, job.0])?;
-            let which = progress.joined.as_ref().map_or(Which::All, |_| Which::OfMany).condition();
+            let which =
+                progress.joined.as_ref().map_or(FrameFilter::All, |_| FrameFilter::OfMany).condition();
             t.execute(
                 &format!("DELETE FROM frames WHERE job = ? AND over_ns <= ?{which}"),
                 params![job.0, progress.watermark_ns],

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{KeptResult, Store, StoreError, now_ns};
+use super::{KeptResult, ServerStore, StoreError, now_ns};
 use crate::job::{
-    BusKind, Capture, Job, JobId, JobKind, Keep, Merger, Outcome, Redaction, State, Submission, TuplesMade,
+    BusKind, CaptureRequest, JobId, JobKind, JobOutcome, JobPhase, JobRecord, JobSubmission, MergeEngine,
+    RedactionMode, RetainedRows, TupleOrigin,
 };
 
 /// Lifetime of keys: one day.
@@ -19,18 +20,18 @@ const TUPLES_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct NewJob<'a> {
     /// The submission.
-    pub asked: &'a Submission,
+    pub asked: &'a JobSubmission,
     /// Token name of the owner.
     pub owner: &'a str,
     /// For each outlet the prefix of the identifiers of its messages.
     pub outlets: Vec<u64>,
     /// Origin of its rows, if they are tuples.
-    pub tuples: Option<TuplesMade>,
+    pub tuples: Option<TupleOrigin>,
 }
 
 /// State of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remembered {
+pub enum KeyLookup {
     /// Unknown.
     New,
     /// The same request created this job.
@@ -53,15 +54,15 @@ pub struct JobQuery {
 const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, \
                        outcome, capture, lease_seconds, keep, tuples, merged_by";
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
+fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
     let (state, reason): (String, Option<String>) = (row.get(4)?, row.get(5)?);
-    let outcome = row.get::<_, Option<String>>(12)?.and_then(|word| Outcome::of(&word));
-    let capture: Capture = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
-    let Capture { interfaces, filter, network } = capture;
-    let state = State::of(&state, reason.clone(), outcome);
-    let engine = row.get::<_, Option<String>>(17)?.map(|word| Merger::of(&word));
-    Ok(Job {
+    let outcome = row.get::<_, Option<String>>(12)?.and_then(|word| JobOutcome::of(&word));
+    let capture: CaptureRequest = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
+    let CaptureRequest { interfaces, filter, network } = capture;
+    let state = JobPhase::of(&state, reason.clone(), outcome);
+    let engine = row.get::<_, Option<String>>(17)?.map(|word| MergeEngine::of(&word));
+    Ok(JobRecord {
         id: JobId(row.get(0)?),
         name: row.get(1)?,
         query: row.get(2)?,
@@ -80,19 +81,19 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         network,
         lease_seconds: row.get(14)?,
         outlets: Vec::new(),
-        keep: Keep::of(&row.get::<_, String>(15)?),
+        keep: RetainedRows::of(&row.get::<_, String>(15)?),
         bus: engine.map(|_| BusKind::Kafka),
         engine,
         tuples: row.get::<_, Option<String>>(16)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 
-impl Store {
+impl ServerStore {
     /// Adds a planned job, with the key and body of its request if it has a key.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
+    pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<JobRecord, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
             "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples, merged_by)
@@ -109,13 +110,13 @@ impl Store {
                 owner,
                 json(&asked.on),
                 json(&asked.labels),
-                asked.redaction == Redaction::Folded,
+                asked.redaction == RedactionMode::Folded,
                 now,
                 serde_json::to_string(&asked.capture).unwrap_or_default(),
                 asked.lease_seconds,
                 asked.keep.word(),
                 tuples,
-                asked.merged_by.map(Merger::word)
+                asked.merged_by.map(MergeEngine::word)
             ];
             let job = t.query_row(&sql, values, read)?;
             super::deliveries::add_in(t, job.id, asked.to.iter().zip(outlets))?;
@@ -142,16 +143,16 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn remembered(&self, owner: &str, key: &str, body: &[u8]) -> Result<Remembered, StoreError> {
+    pub fn remembered(&self, owner: &str, key: &str, body: &[u8]) -> Result<KeyLookup, StoreError> {
         let connection = self.lock();
         let found: Option<(Vec<u8>, i64)> = connection
             .prepare_cached("SELECT body, job FROM idempotency WHERE owner = ? AND key = ? AND at_ns > ?")?
             .query_row(params![owner, key, now_ns() - KEY_LIFE_NS], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         Ok(match found {
-            None => Remembered::New,
-            Some((known, job)) if known == body => Remembered::Same(JobId(job)),
-            Some(_) => Remembered::Other,
+            None => KeyLookup::New,
+            Some((known, job)) if known == body => KeyLookup::Same(JobId(job)),
+            Some(_) => KeyLookup::Other,
         })
     }
 
@@ -159,7 +160,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+    pub fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
         Ok(statement.query_row([id.0], read).optional()?)
@@ -169,7 +170,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs(&self, wanted: &JobQuery) -> Result<Vec<Job>, StoreError> {
+    pub fn jobs(&self, wanted: &JobQuery) -> Result<Vec<JobRecord>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM jobs WHERE (?1 IS NULL OR state = ?1) AND id < ?2 ORDER BY id DESC LIMIT ?3"
@@ -184,7 +185,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
+    pub fn unfinished_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
         let connection = self.lock();
         let states = "state IN ('planned', 'arming', 'running', 'draining')";
         let mut statement =
@@ -209,7 +210,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn tuples_kept(&self) -> Result<Vec<(Job, KeptResult)>, StoreError> {
+    pub fn tuples_kept(&self) -> Result<Vec<(JobRecord, KeptResult)>, StoreError> {
         let ids = self.ids(
             &format!("SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {TUPLES_MAX}"),
             params![],
@@ -226,7 +227,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<Job>, StoreError> {
+    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<JobRecord>, StoreError> {
         let within = "WHERE last_ns >= ?1 AND first_ns < ?2";
         let ids = self.ids(
             &format!(
@@ -301,10 +302,10 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn set_state(&self, id: JobId, state: &State, reason: Option<&str>) -> Result<bool, StoreError> {
-        let ended = matches!(state, State::Ended(_)).then(now_ns);
+    pub fn set_state(&self, id: JobId, state: &JobPhase, reason: Option<&str>) -> Result<bool, StoreError> {
+        let ended = matches!(state, JobPhase::Ended(_)).then(now_ns);
         let reason = reason.or(state.reason());
-        let outcome = state.outcome().map(Outcome::word);
+        let outcome = state.outcome().map(JobOutcome::word);
         let changed = self.write(|t| {
             t.execute(
                 "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4, outcome = ?5 WHERE id = ?1 AND state <> 'ended'",

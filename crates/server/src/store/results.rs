@@ -2,7 +2,7 @@
 
 use rusqlite::{Transaction, params};
 
-use super::{Store, StoreError, now_ns};
+use super::{ServerStore, StoreError, now_ns};
 use crate::columns::ColumnHead;
 use crate::job::JobId;
 
@@ -49,7 +49,7 @@ pub struct NewTail {
 
 /// Stored rows that are not in a segment yet.
 #[derive(Clone, Debug)]
-pub struct Tail {
+pub struct RowTail {
     /// Number of the first row.
     pub first_row: i64,
     /// The rows.
@@ -86,7 +86,7 @@ pub(super) fn keep_in(
     Ok(())
 }
 
-impl Store {
+impl ServerStore {
     /// Stores the columns of a job's results, if unknown.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Store {
         (job, place): (JobId, usize),
         from: i64,
         limit: usize,
-    ) -> Result<Vec<Tail>, StoreError> {
+    ) -> Result<Vec<RowTail>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
             "SELECT first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch FROM tail
@@ -153,7 +153,7 @@ impl Store {
                 watermark_ns: row.get(4)?,
                 batch: row.get(6)?,
             };
-            Ok(Tail { first_row: row.get(0)?, of, kept_ns: row.get(5)? })
+            Ok(RowTail { first_row: row.get(0)?, of, kept_ns: row.get(5)? })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

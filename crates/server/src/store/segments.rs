@@ -3,12 +3,12 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::results::place;
-use super::{Store, StoreError};
-use crate::job::{JobId, Keep};
+use super::{ServerStore, StoreError};
+use crate::job::{JobId, RetainedRows};
 
 /// A segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct HistorySegment {
     /// Job.
     pub job: JobId,
     /// Index of the result.
@@ -31,7 +31,7 @@ pub struct Segment {
 
 /// Consecutive rows of a result: those of a segment, or a batch that is not in one yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct RowPiece {
     /// Number of the first row.
     pub first_row: i64,
     /// Number of rows.
@@ -44,7 +44,7 @@ pub struct Piece {
 
 /// Extent of a result's stored rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct ResultExtent {
     /// Earliest time of a row; `None`: no rows.
     pub first_ns: Option<i64>,
     /// Latest time of a row.
@@ -55,7 +55,7 @@ pub struct Extent {
 
 /// Order of segments by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Oldest {
+pub enum SegmentOrder {
     /// By creation, independent of the clock.
     Made,
     /// By arrival of their rows, by the clock, which may have been changed.
@@ -65,8 +65,8 @@ pub enum Oldest {
 /// SQL condition: segments of jobs with this setting of `keep`.
 const OF_KEEP: &str = "(SELECT keep FROM jobs WHERE id = segments.job) = ?";
 
-fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
-    Ok(Segment {
+fn read_segment(row: &Row<'_>) -> rusqlite::Result<HistorySegment> {
+    Ok(HistorySegment {
         job: JobId(row.get(0)?),
         place: place(row.get(1)?),
         first_row: row.get(2)?,
@@ -81,12 +81,12 @@ fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
 
 const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes, checksum";
 
-impl Store {
+impl ServerStore {
     /// Adds a complete segment and removes its rows from the store.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_segment(&self, s: &Segment) -> Result<(), StoreError> {
+    pub fn add_segment(&self, s: &HistorySegment) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
                 &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
@@ -114,7 +114,11 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn segment(&self, (job, place): (JobId, usize), from: i64) -> Result<Option<Segment>, StoreError> {
+    pub fn segment(
+        &self,
+        (job, place): (JobId, usize),
+        from: i64,
+    ) -> Result<Option<HistorySegment>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {SEGMENT} FROM segments WHERE job = ? AND place = ? AND first_row + rows > ?
@@ -140,7 +144,7 @@ impl Store {
         &self,
         (job, place): (JobId, usize),
         (since_ns, until_ns): (i64, i64),
-    ) -> Result<Vec<Piece>, StoreError> {
+    ) -> Result<Vec<RowPiece>, StoreError> {
         let connection = self.lock();
         // A single statement sees a consistent state: each row is in exactly one place.
         let columns = "first_row, rows, first_ns, last_ns";
@@ -150,7 +154,7 @@ impl Store {
              ORDER BY first_row"
         ))?;
         let rows = statement.query_map(params![job.0, place as i64, since_ns, until_ns], |row| {
-            Ok(Piece {
+            Ok(RowPiece {
                 first_row: row.get(0)?,
                 rows: row.get(1)?,
                 first_ns: row.get(2)?,
@@ -164,7 +168,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn extent(&self, (job, place): (JobId, usize)) -> Result<Extent, StoreError> {
+    pub fn extent(&self, (job, place): (JobId, usize)) -> Result<ResultExtent, StoreError> {
         let connection = self.lock();
         let of = |table| format!("SELECT first_ns, last_ns FROM {table} WHERE job = ?1 AND place = ?2");
         let sql = format!(
@@ -176,7 +180,7 @@ impl Store {
         );
         let mut statement = connection.prepare_cached(&sql)?;
         Ok(statement.query_row(params![job.0, place as i64], |row| {
-            Ok(Extent { first_ns: row.get(0)?, last_ns: row.get(1)?, rows_dropped: row.get(2)? })
+            Ok(ResultExtent { first_ns: row.get(0)?, last_ns: row.get(1)?, rows_dropped: row.get(2)? })
         })?)
     }
 
@@ -184,10 +188,14 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn oldest_segment(&self, keep: Keep, by: Oldest) -> Result<Option<Segment>, StoreError> {
+    pub fn oldest_segment(
+        &self,
+        keep: RetainedRows,
+        by: SegmentOrder,
+    ) -> Result<Option<HistorySegment>, StoreError> {
         let order = match by {
-            Oldest::Made => "rowid",
-            Oldest::Came => "kept_ns, rowid",
+            SegmentOrder::Made => "rowid",
+            SegmentOrder::Came => "kept_ns, rowid",
         };
         let sql = format!("SELECT {SEGMENT} FROM segments WHERE {OF_KEEP} ORDER BY {order} LIMIT 1");
         Ok(self.lock().prepare_cached(&sql)?.query_row([keep.word()], read_segment).optional()?)
@@ -197,7 +205,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn segment_bytes(&self, keep: Keep) -> Result<u64, StoreError> {
+    pub fn segment_bytes(&self, keep: RetainedRows) -> Result<u64, StoreError> {
         let sql = format!("SELECT coalesce(sum(bytes), 0) FROM segments WHERE {OF_KEEP}");
         let bytes: i64 = self.lock().prepare_cached(&sql)?.query_row([keep.word()], |row| row.get(0))?;
         Ok(u64::try_from(bytes).unwrap_or(0))
@@ -207,7 +215,7 @@ impl Store {
     ///
     /// # Errors
     /// The store's.
-    pub fn tail_bytes(&self, keep: Keep) -> Result<u64, StoreError> {
+    pub fn tail_bytes(&self, keep: RetainedRows) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(batch)), 0) FROM tail WHERE (SELECT keep FROM jobs WHERE id = tail.job) = ?";
         let bytes: i64 = self.lock().prepare_cached(sql)?.query_row([keep.word()], |row| row.get(0))?;
         Ok(u64::try_from(bytes).unwrap_or(0))
@@ -217,7 +225,7 @@ impl Store {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn drop_segment(&self, s: &Segment) -> Result<(), StoreError> {
+    pub fn drop_segment(&self, s: &HistorySegment) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
                 "DELETE FROM segments WHERE job = ? AND place = ? AND first_row = ?",
@@ -245,13 +253,13 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Submission;
+    use crate::job::JobSubmission;
     use crate::store::{KeptResult, NewJob};
 
     /// A job with one result and segments, whose rows arrived at these times.
-    fn store(folder: &std::path::Path, keep: Keep, kept_ns: &[i64]) -> Store {
-        let store = Store::open(&folder.join("store")).expect("a store");
-        let asked = Submission { keep, ..Submission::standing("", "") };
+    fn store(folder: &std::path::Path, keep: RetainedRows, kept_ns: &[i64]) -> ServerStore {
+        let store = ServerStore::open(&folder.join("store")).expect("a store");
+        let asked = JobSubmission { keep, ..JobSubmission::standing("", "") };
         let new = NewJob { asked: &asked, owner: "", outlets: Vec::new(), tuples: None };
         let job = store.add_job(&new, None).expect("a job").id;
         let result = KeptResult {
@@ -266,7 +274,7 @@ mod tests {
         store.add_results(job, &[result]).expect("a result");
         for (n, kept_ns) in (0..).zip(kept_ns) {
             let (first_row, first_ns, last_ns) = (n * 10, n, n + 1);
-            let segment = Segment {
+            let segment = HistorySegment {
                 job,
                 place: 0,
                 first_row,
@@ -285,21 +293,21 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_does_not_make_the_newest_the_oldest() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = store(folder.path(), Keep::Results, &[1000, 2000, 5, 6]);
+        let store = store(folder.path(), RetainedRows::Results, &[1000, 2000, 5, 6]);
         let first_row = |by| {
-            let oldest = store.oldest_segment(Keep::Results, by).expect("the store");
+            let oldest = store.oldest_segment(RetainedRows::Results, by).expect("the store");
             oldest.map(|segment| segment.first_row)
         };
-        assert_eq!((first_row(Oldest::Made), first_row(Oldest::Came)), (Some(0), Some(20)));
-        assert_eq!(store.segment_bytes(Keep::Results).expect("the store"), 28);
-        assert_eq!(store.segment_bytes(Keep::Tuples).expect("the store"), 0);
-        assert_eq!(store.oldest_segment(Keep::Tuples, Oldest::Made).expect("the store"), None);
+        assert_eq!((first_row(SegmentOrder::Made), first_row(SegmentOrder::Came)), (Some(0), Some(20)));
+        assert_eq!(store.segment_bytes(RetainedRows::Results).expect("the store"), 28);
+        assert_eq!(store.segment_bytes(RetainedRows::Tuples).expect("the store"), 0);
+        assert_eq!(store.oldest_segment(RetainedRows::Tuples, SegmentOrder::Made).expect("the store"), None);
     }
 
     #[test]
     fn pieces_are_those_that_lie_within_a_time() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = store(folder.path(), Keep::Tuples, &[1, 1, 1, 1]);
+        let store = store(folder.path(), RetainedRows::Tuples, &[1, 1, 1, 1]);
         let rows = |period| {
             let pieces = store.pieces((JobId(1), 0), period).expect("the store");
             pieces.iter().map(|piece| piece.first_row).collect::<Vec<_>>()
@@ -308,6 +316,6 @@ mod tests {
         assert_eq!(rows((2, 3)), [10, 20]);
         assert_eq!(rows((5, 9)), [] as [i64; 0]);
         let extent = store.extent((JobId(1), 0)).expect("the store");
-        assert_eq!(extent, Extent { first_ns: Some(0), last_ns: Some(4), rows_dropped: 0 });
+        assert_eq!(extent, ResultExtent { first_ns: Some(0), last_ns: Some(4), rows_dropped: 0 });
     }
 }

@@ -5,28 +5,28 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{OptionalExtension, params};
 
-use super::{Store, StoreError, now_ns};
+use super::{ServerStore, StoreError, now_ns};
 
 /// Maximum sessions in memory; the oldest ends when it is exceeded.
 const UNKEPT_MAX: usize = 64;
 
 /// Sessions in memory.
 #[derive(Default)]
-pub struct Unkept(Mutex<Vec<Session>>);
+pub struct VolatileSessions(Mutex<Vec<BrowserSession>>);
 
-struct Session {
+struct BrowserSession {
     name: Vec<u8>,
     token: Vec<u8>,
     begun_ns: i64,
 }
 
-impl Unkept {
-    fn with<T>(&self, act: impl FnOnce(&mut Vec<Session>) -> T) -> T {
+impl VolatileSessions {
+    fn with<T>(&self, act: impl FnOnce(&mut Vec<BrowserSession>) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Store {
+impl ServerStore {
     /// Adds a session; removes those older than `time_ns`, and the oldest beyond `most`. If the disk is full, it is
     /// kept in memory.
     ///
@@ -43,7 +43,11 @@ impl Store {
                     if all.len() >= UNKEPT_MAX {
                         all.remove(0);
                     }
-                    all.push(Session { name: name.to_vec(), token: token.to_vec(), begun_ns: now_ns() });
+                    all.push(BrowserSession {
+                        name: name.to_vec(),
+                        token: token.to_vec(),
+                        begun_ns: now_ns(),
+                    });
                 });
                 Ok(())
             }
@@ -76,7 +80,7 @@ impl Store {
     /// `StoreError` when the database cannot be read or written.
     pub fn session(&self, name: &[u8], time_ns: i64) -> Result<Option<Vec<u8>>, StoreError> {
         let since = now_ns().saturating_sub(time_ns);
-        let in_memory = |all: &mut Vec<Session>| {
+        let in_memory = |all: &mut Vec<BrowserSession>| {
             let found = all.iter().find(|session| session.name == name && session.begun_ns > since);
             found.map(|session| session.token.clone())
         };

@@ -15,23 +15,23 @@ use crate::job::JobId;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// See the module documentation.
-pub struct Source {
+pub struct BackupSource {
     connection: Connection,
 }
 
-impl Source {
+impl BackupSource {
     /// Opens the store in the file at `path`.
     ///
     /// # Errors
     /// `StoreError::Newer` for a newer format; otherwise when it cannot be read.
-    pub fn open(path: &Path) -> Result<Source, StoreError> {
+    pub fn open(path: &Path) -> Result<BackupSource, StoreError> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if usize::try_from(found).is_ok_and(|form| form > FORMS.len()) {
             return Err(StoreError::Newer { found, known: FORMS.len() });
         }
-        Ok(Source { connection })
+        Ok(BackupSource { connection })
     }
 
     /// Copies the store to the file `to`, and lists the segments named by the copy: job, index of the result, first

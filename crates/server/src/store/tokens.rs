@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{Store, StoreError, now_ns};
+use super::{ServerStore, StoreError, now_ns};
 
 /// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     })
 }
 
-impl Store {
+impl ServerStore {
     /// Adds a token with this `hash`; `None` if the name exists.
     ///
     /// # Errors

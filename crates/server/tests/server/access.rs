@@ -1,7 +1,7 @@
 //! Authentication and permissions.
 
 use serde_json::{Value, json};
-use server::Limits;
+use server::ServiceLimits;
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
@@ -258,7 +258,7 @@ fn the_page_has_no_script_and_shows_text_as_text() {
 
 #[test]
 fn who_asks_too_fast_or_guesses_has_to_wait() {
-    let limits = Limits { requests_per_second: 3, ..Limits::default() };
+    let limits = ServiceLimits { requests_per_second: 3, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let other = token(&server, "other", "view", &[]);
     let answers: Vec<_> = (0..60).map(|_| server.get("/api/v1/jobs").status).collect();

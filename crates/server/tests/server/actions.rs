@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use server::{JobId, Limits, Named, WindowState};
-use testkit::programs::{Program, are_there, free_port, wait_for};
+use server::{JobId, NamedOutlets, ServiceLimits, WindowState};
+use testkit::programs::{TestProgram, are_there, free_port, wait_for};
 
 use crate::alerts::hook::Hook;
 use crate::client::Server;
@@ -57,14 +57,15 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     };
     let redis = || {
         let args = ["--port", &port.to_string(), "--save", ""].map(str::to_owned);
-        let program = Program::start(Command::new("redis-server").args(args));
+        let program = TestProgram::start(Command::new("redis-server").args(args));
         wait_for("Redis", || if in_redis(&["ping"]) == "PONG" { Ok(()) } else { Err("-".into()) });
         program
     };
     let named = [hook.receiver("content"), format!("proxy=redis://127.0.0.1:{port}/0#prefix=n")];
-    let named = Named::new(&named).expect("they are addresses");
-    let over =
-        |folder| Server::over_with(folder, TestFleet::new(Way::Note), Limits::default(), &[], named.clone());
+    let named = NamedOutlets::new(&named).expect("they are addresses");
+    let over = |folder| {
+        Server::over_with(folder, TestFleet::new(Way::Note), ServiceLimits::default(), &[], named.clone())
+    };
     let mut server = over(folder.path());
     let job = standing(&server);
     let mut first_redis = redis();
@@ -135,10 +136,11 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
 
 #[test]
 fn who_may_make_actions_and_what_is_wrong_with_them() {
-    let named = Named::new(&["proxy=redis://127.0.0.1:1/0".into(), "lines=tcp://127.0.0.1:1".into()]);
+    let named = NamedOutlets::new(&["proxy=redis://127.0.0.1:1/0".into(), "lines=tcp://127.0.0.1:1".into()]);
     let folder = tempfile::tempdir().expect("a folder");
     let named = named.expect("names");
-    let server = Server::over_with(folder.path(), TestFleet::new(Way::Note), Limits::default(), &[], named);
+    let server =
+        Server::over_with(folder.path(), TestFleet::new(Way::Note), ServiceLimits::default(), &[], named);
     let job = standing(&server);
     let token = |role: &str| {
         let asked = json!({ "name": role, "role": role });

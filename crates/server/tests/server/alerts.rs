@@ -4,7 +4,7 @@ mod alertmanager;
 pub mod hook;
 
 use serde_json::{Value, json};
-use server::{AlertLimits, Coverage, Delivery, JobId, Limits, WindowState};
+use server::{AgentCoverage, AlertLimits, JobId, ResultDelivery, ServiceLimits, WindowState};
 use std::time::{Duration, Instant};
 
 use crate::client::Server;
@@ -31,14 +31,14 @@ pub fn until<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
     }
 }
 
-pub fn limits() -> Limits {
+pub fn limits() -> ServiceLimits {
     let alerts = AlertLimits {
         resend: Duration::from_millis(300),
         stall_min: Duration::from_millis(1),
         retry_max: Duration::from_secs(30),
         ..AlertLimits::default()
     };
-    Limits { alerts, ..Limits::default() }
+    ServiceLimits { alerts, ..ServiceLimits::default() }
 }
 
 /// A rule on counts by URL, in windows of ten seconds.
@@ -61,9 +61,9 @@ pub fn make(server: &Server, rule: &Value) -> (String, JobId) {
 
 /// Publishes a window of ten seconds without these agents; the watermark becomes `watermark` seconds.
 fn publish_without(server: &Server, job: JobId, batch: &tuple::Batch, missing: &[&str], watermark: i64) {
-    let coverage = Coverage { missing: missing.iter().map(|agent| (*agent).to_owned()).collect() };
+    let coverage = AgentCoverage { missing: missing.iter().map(|agent| (*agent).to_owned()).collect() };
     let (state, watermark_ns) = (WindowState::Closed, watermark * 1_000_000_000);
-    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
+    let delivery = ResultDelivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
     server.fleet.hub().publish(&delivery).expect("kept");
 }
 
@@ -85,8 +85,8 @@ fn still() -> AlertLimits {
     AlertLimits { stall_min: Duration::from_secs(3600), ..limits().alerts }
 }
 
-fn quiet() -> Limits {
-    Limits { alerts: still(), ..Limits::default() }
+fn quiet() -> ServiceLimits {
+    ServiceLimits { alerts: still(), ..ServiceLimits::default() }
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
 fn rules_groups_silences_and_what_waits_are_bounded() {
     // Nothing listens there.
     let alerts = AlertLimits { rules_max: 1, groups_max: 2, silences_max: 1, outbox_max: 3, ..still() };
-    let limits = Limits { alerts, ..Limits::default() };
+    let limits = ServiceLimits { alerts, ..ServiceLimits::default() };
     let nobody = "pager=webhook+http://127.0.0.1:1/#secret-env=PATH";
     let server = Server::telling(TestFleet::new(Way::Note), limits, &[nobody]);
     let (_, job) = make(&server, &rule(json!({ "receivers": ["pager"] })));

@@ -1,7 +1,7 @@
 //! Jobs, rows and editor support, as seen by a client.
 
 use serde_json::{Value, json};
-use server::Refused;
+use server::FleetRefusal;
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way, shop};
@@ -205,9 +205,9 @@ fn the_same_request_makes_one_job() {
 #[test]
 fn who_cannot_carry_a_job_out_says_why() {
     for (refused, status, code) in [
-        (Refused::NoAgent("no agent has role=web".into()), 409, "no_agent"),
-        (Refused::Unable("agent a lacks the parser x".into()), 409, "agents_unable"),
-        (Refused::Busy("all agents are busy".into()), 503, "agents_busy"),
+        (FleetRefusal::NoAgent("no agent has role=web".into()), 409, "no_agent"),
+        (FleetRefusal::Unable("agent a lacks the parser x".into()), 409, "agents_unable"),
+        (FleetRefusal::Busy("all agents are busy".into()), 503, "agents_busy"),
     ] {
         let server = Server::start(TestFleet::new(Way::Refuse(refused.clone())));
         let asked = json!({ "query": "PARSE http PROCESS (rate)" });
@@ -250,7 +250,7 @@ fn jobs_are_listed_and_stopped() {
 
 #[test]
 fn there_are_so_many_jobs() {
-    let limits = server::Limits { jobs_max: 2, ..server::Limits::default() };
+    let limits = server::ServiceLimits { jobs_max: 2, ..server::ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     (0..2).for_each(|_| drop(server.job("PARSE http PROCESS (rate)")));
     let asked = json!({ "query": "PARSE http PROCESS (rate)" });
@@ -260,7 +260,7 @@ fn there_are_so_many_jobs() {
 
 #[test]
 fn there_are_so_many_jobs_of_one_owner() {
-    let limits = server::Limits { jobs_per_owner_max: 1, ..server::Limits::default() };
+    let limits = server::ServiceLimits { jobs_per_owner_max: 1, ..server::ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let first = server.job("PARSE http PROCESS (rate)");
     let asked = json!({ "query": "PARSE http PROCESS (rate)" });
@@ -275,7 +275,7 @@ fn there_are_so_many_jobs_of_one_owner() {
     assert_eq!(server.ask_as(ann, "POST", "/api/v1/jobs", Some(&asked)).status, 201);
     server.ask("DELETE", &format!("/api/v1/jobs/{first}"), None).of(200);
     let id = server::JobId(first.parse().expect("a number"));
-    server.fleet.hub().turn(id, server::State::Ended("done".into()), None).expect("it is kept");
+    server.fleet.hub().turn(id, server::JobPhase::Ended("done".into()), None).expect("it is kept");
     server.ask("POST", "/api/v1/jobs", Some(&asked)).of(201);
     assert_eq!(server.get("/api/v1/counters").of(200).json()["jobs_refused"], 1);
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use server::{Limits, Opened, Retention, WindowState};
+use server::{DataDirectory, RowRetention, ServiceLimits, WindowState};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
@@ -29,12 +29,13 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn over(folder: &Path) -> Server {
-    Server::over(folder, TestFleet::new(Way::Note), Limits::default())
+    Server::over(folder, TestFleet::new(Way::Note), ServiceLimits::default())
 }
 
 #[test]
 fn every_row_is_in_a_backup_once_while_rows_move_and_go() {
-    let limits = Limits { retention: Retention { age_ns: 0, bytes: 60_000 }, ..Limits::default() };
+    let limits =
+        ServiceLimits { retention: RowRetention { age_ns: 0, bytes: 60_000 }, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let own = tempfile::tempdir().expect("a folder");
@@ -198,7 +199,7 @@ fn where_a_backup_does_not_go() {
     // A killed restore.
     fs::create_dir(&data).expect("made");
     fs::write(data.join("restoring"), "").expect("written");
-    let said = Opened::open(&data, Limits::default()).err().expect("refused");
+    let said = DataDirectory::open(&data, ServiceLimits::default()).err().expect("refused");
     assert!(said.contains("did not come to its end"), "{said}");
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use server::{Limits, Named, Opened, Service, Serving};
+use server::{DataDirectory, HttpServer, NamedOutlets, Service, ServiceLimits};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -58,10 +58,10 @@ impl Answer {
 impl Server {
     /// Starts with its own folder.
     pub fn start(fleet: Arc<TestFleet>) -> Server {
-        Server::with(fleet, Limits::default())
+        Server::with(fleet, ServiceLimits::default())
     }
 
-    pub fn with(fleet: Arc<TestFleet>, limits: Limits) -> Server {
+    pub fn with(fleet: Arc<TestFleet>, limits: ServiceLimits) -> Server {
         let own = tempfile::tempdir().expect("a folder");
         let mut server = Server::over(own.path(), fleet, limits);
         server._own = Some(own);
@@ -69,35 +69,35 @@ impl Server {
     }
 
     /// Starts with receivers of alerts, as in `serve --receiver`.
-    pub fn telling(fleet: Arc<TestFleet>, limits: Limits, receivers: &[&str]) -> Server {
+    pub fn telling(fleet: Arc<TestFleet>, limits: ServiceLimits, receivers: &[&str]) -> Server {
         let own = tempfile::tempdir().expect("a folder");
-        let mut server = Server::over_with(own.path(), fleet, limits, receivers, Named::default());
+        let mut server = Server::over_with(own.path(), fleet, limits, receivers, NamedOutlets::default());
         server._own = Some(own);
         server
     }
 
     /// Starts on a data directory.
-    pub fn over(folder: &Path, fleet: Arc<TestFleet>, limits: Limits) -> Server {
-        Server::over_with(folder, fleet, limits, &[], Named::default())
+    pub fn over(folder: &Path, fleet: Arc<TestFleet>, limits: ServiceLimits) -> Server {
+        Server::over_with(folder, fleet, limits, &[], NamedOutlets::default())
     }
 
     /// Starts on a data directory, with receivers of alerts and named outlets.
     pub fn over_with(
         folder: &Path,
         fleet: Arc<TestFleet>,
-        limits: Limits,
+        limits: ServiceLimits,
         receivers: &[&str],
-        outlets: Named,
+        outlets: NamedOutlets,
     ) -> Server {
-        let mut opened = Opened::open(folder, limits).expect("the data directory opens");
+        let mut opened = DataDirectory::open(folder, limits).expect("the data directory opens");
         opened.outlets = outlets;
-        let receivers = receivers.iter().map(|text| server::Receiver::read(text).expect("a receiver"));
+        let receivers = receivers.iter().map(|text| server::AlertReceiver::read(text).expect("a receiver"));
         opened.set_receivers(receivers.collect());
         fleet.attach(&opened.hub);
         let service = opened.serve(fleet.clone()).expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");
         let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-        let serving = runtime.block_on(Serving::bind(service.clone(), loopback, &[])).expect("a port");
+        let serving = runtime.block_on(HttpServer::bind(service.clone(), loopback, &[])).expect("a port");
         let address = serving.address().expect("its address");
         let (end, ending) = oneshot::channel();
         let ended = runtime.spawn(serving.until(async move {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use server::{Limits, TrustedProxies};
+use server::{ServiceLimits, TrustedProxies};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
@@ -164,7 +164,7 @@ fn logged(server: &Server, lines: &[&str]) -> Value {
 #[test]
 fn a_trusted_proxy_names_its_clients() {
     let proxies = TrustedProxies::of(["127.0.0.0/8", "10.0.0.0/8"]).expect("networks");
-    let limits = Limits { trusted_proxies: proxies, ..Limits::default() };
+    let limits = ServiceLimits { trusted_proxies: proxies, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let guesses: Vec<_> = (0..40).map(|_| ask_through(&server, "nl_no", &["198.51.100.7"])).collect();
     assert!(guesses[0] == 401 && guesses.contains(&429), "{guesses:?}");
@@ -188,8 +188,10 @@ fn a_trusted_proxy_names_its_clients() {
 #[test]
 fn nobody_else_names_clients() {
     let proxies = TrustedProxies::of(["10.0.0.0/8"]).expect("networks");
-    let server =
-        Server::with(TestFleet::new(Way::Note), Limits { trusted_proxies: proxies, ..Limits::default() });
+    let server = Server::with(
+        TestFleet::new(Way::Note),
+        ServiceLimits { trusted_proxies: proxies, ..ServiceLimits::default() },
+    );
     let guesses: Vec<_> =
         (0..40).map(|n| ask_through(&server, "nl_no", &[&format!("198.51.100.{n}")])).collect();
     assert!(guesses.contains(&429), "{guesses:?}");
@@ -214,7 +216,7 @@ fn ask_behind(server: &Server, from: Ipv4Addr, first: &[u8]) -> [Option<String>;
 #[test]
 fn a_trusted_proxy_names_its_clients_by_the_proxy_protocol() {
     let proxies = TrustedProxies::of(["127.0.0.2/32"]).expect("networks");
-    let limits = Limits { trusted_proxies: proxies, proxy_protocol: true, ..Limits::default() };
+    let limits = ServiceLimits { trusted_proxies: proxies, proxy_protocol: true, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let proxy = Ipv4Addr::new(127, 0, 0, 2);
     let four = [198, 51, 100, 7, 10, 0, 0, 2, 4, 210, 1, 187];

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use capture::live;
-use monitor::Input;
-use monitor::job::Config;
+use monitor::JobInput;
+use monitor::job::JobConfig;
 use plan::Plan;
-use runner::Run;
+use runner::QueryRun;
 use server::{
-    Agent, Coverage, Delivery, Fleet, Hub, JobId, NetworkHost, NetworkRule, NetworkSwitch, NetworkView,
-    Order, Refused, ResultTable, State, Stop, WindowState,
+    AgentCoverage, AgentView, Fleet, FleetOrder, FleetRefusal, JobId, JobPhase, NetworkHost, NetworkRule,
+    NetworkSwitch, NetworkView, ResultDelivery, ResultHub, ResultTable, StopCause, WindowState,
 };
 use sinks::Sink;
-use stream::{ServerTap, Sightings};
+use stream::{ServerTap, TapSightings};
 use tuple::Batch;
 
 use crate::gateway::tuples;
@@ -24,7 +24,7 @@ use crate::gateway::tuples;
 #[derive(Clone)]
 pub enum Way {
     /// Jobs are rejected.
-    Refuse(Refused),
+    Refuse(FleetRefusal),
     /// Runs them over a capture.
     Replay(PathBuf),
     /// Runs them over a capture near the clients, and one near the servers.
@@ -36,10 +36,10 @@ pub enum Way {
 /// See the module documentation.
 pub struct TestFleet {
     way: Way,
-    hub: OnceLock<Arc<Hub>>,
-    stops: Mutex<BTreeMap<JobId, live::Stop>>,
+    hub: OnceLock<Arc<ResultHub>>,
+    stops: Mutex<BTreeMap<JobId, live::StopSignal>>,
     /// Orders received.
-    pub orders: Mutex<Vec<Order>>,
+    pub orders: Mutex<Vec<FleetOrder>>,
     /// Jobs with a stop request.
     pub stopped: Mutex<Vec<JobId>>,
     panicked: Arc<AtomicBool>,
@@ -63,11 +63,11 @@ impl TestFleet {
     }
 
     /// Sets the receiver of results, before the first job.
-    pub fn attach(&self, hub: &Arc<Hub>) {
+    pub fn attach(&self, hub: &Arc<ResultHub>) {
         assert!(self.hub.set(hub.clone()).is_ok(), "a fleet has one hub");
     }
 
-    pub fn hub(&self) -> &Arc<Hub> {
+    pub fn hub(&self) -> &Arc<ResultHub> {
         self.hub.get().expect("the fleet has a hub")
     }
 
@@ -82,11 +82,11 @@ pub fn shop(name: &str) -> PathBuf {
 }
 
 impl Fleet for TestFleet {
-    fn agents(&self) -> Vec<Agent> {
+    fn agents(&self) -> Vec<AgentView> {
         if let Way::Refuse(_) = self.way {
             return Vec::new();
         }
-        vec![Agent {
+        vec![AgentView {
             name: "here".into(),
             labels: [("role".to_owned(), "test".to_owned())].into(),
             connected: true,
@@ -134,22 +134,22 @@ impl Fleet for TestFleet {
         NetworkView { is_known: true, switches: vec![switch], hosts: vec![host], ..NetworkView::default() }
     }
 
-    fn start(&self, order: &Order) -> Result<(), Refused> {
+    fn start(&self, order: &FleetOrder) -> Result<(), FleetRefusal> {
         if let Way::Refuse(why) = &self.way {
             return Err(why.clone());
         }
         self.orders.lock().expect("orders").push(order.clone());
         let (capture, config) = match &self.way {
-            Way::Replay(capture) => (capture.clone(), Config::default()),
+            Way::Replay(capture) => (capture.clone(), JobConfig::default()),
             Way::TwoTaps(clients, servers) => {
-                let mut config = Config::default();
+                let mut config = JobConfig::default();
                 config.stream.server_tap = Some(server_tap(&order.plan, servers));
                 (clients.clone(), config)
             }
             Way::Refuse(_) | Way::Note => return Ok(()),
         };
         let (hub, order) = (self.hub().clone(), order.clone());
-        let stop = live::Stop::default();
+        let stop = live::StopSignal::default();
         self.stops.lock().expect("stops").insert(order.id, stop.clone());
         let panicked = self.panicked.clone();
         std::thread::spawn(move || {
@@ -159,7 +159,7 @@ impl Fleet for TestFleet {
         Ok(())
     }
 
-    fn stop(&self, job: JobId, _: Stop) {
+    fn stop(&self, job: JobId, _: StopCause) {
         self.stopped.lock().expect("stopped").push(job);
         if let Some(stop) = self.stops.lock().expect("stops").get(&job) {
             stop.stop();
@@ -169,7 +169,7 @@ impl Fleet for TestFleet {
 
 /// Measurements of the tap near the servers.
 fn server_tap(plan: &Plan, capture: &Path) -> ServerTap {
-    let mut seen = Sightings::new(1 << 20);
+    let mut seen = TapSightings::new(1 << 20);
     let both = planner::both_taps(plan).expect("agents can be asked").expect("it asks for both");
     let mut plan = (*both.agents).clone();
     plan.dataflow.filter = None;
@@ -177,10 +177,15 @@ fn server_tap(plan: &Plan, capture: &Path) -> ServerTap {
     seen.done()
 }
 
-fn run(hub: &Hub, order: &Order, (capture, config): (PathBuf, &Config), stop: &live::Stop) {
-    hub.turn(order.id, State::Arming, None).expect("it is noted");
-    let input = Input::Shared(capture::open_until(&[capture], stop), 1);
-    let mut run = Run::start(&order.plan, config, input).expect("threads");
+fn run(
+    hub: &ResultHub,
+    order: &FleetOrder,
+    (capture, config): (PathBuf, &JobConfig),
+    stop: &live::StopSignal,
+) {
+    hub.turn(order.id, JobPhase::Arming, None).expect("it is noted");
+    let input = JobInput::Shared(capture::open_until(&[capture], stop), 1);
+    let mut run = QueryRun::start(&order.plan, config, input).expect("threads");
     let heads = run.heads(&order.plan);
     let tables = run.tables(&order.plan).into_iter().zip(heads).map(|(table, head)| ResultTable {
         processor: head.processor,
@@ -189,28 +194,28 @@ fn run(hub: &Hub, order: &Order, (capture, config): (PathBuf, &Config), stop: &l
         keys: head.keys,
     });
     hub.open(order.id, &tables.collect::<Vec<_>>()).expect("the columns are noted");
-    hub.turn(order.id, State::Running, None).expect("it is noted");
+    hub.turn(order.id, JobPhase::Running, None).expect("it is noted");
     let mut sink = ToHub { hub, job: order.id, watermark_ns: 0 };
     run.go(&mut sink, &mut ()).expect("rows are kept");
-    hub.turn(order.id, State::Ended("the capture's end".into()), None).expect("it is noted");
+    hub.turn(order.id, JobPhase::Ended("the capture's end".into()), None).expect("it is noted");
 }
 
 /// Publishes the rows of a run.
 struct ToHub<'h> {
-    hub: &'h Hub,
+    hub: &'h ResultHub,
     job: JobId,
     watermark_ns: i64,
 }
 
 impl Sink for ToHub<'_> {
     fn write(&mut self, result: usize, batch: &Batch) -> std::io::Result<()> {
-        let delivery = Delivery {
+        let delivery = ResultDelivery {
             job: self.job,
             result,
             batch,
             state: WindowState::Closed,
             watermark_ns: self.watermark_ns,
-            coverage: &Coverage::default(),
+            coverage: &AgentCoverage::default(),
         };
         self.hub.publish(&delivery).map_err(std::io::Error::other)
     }

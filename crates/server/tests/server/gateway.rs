@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use link::Form;
+use link::PayloadFormat;
 use serde_json::{Value, json};
 use server::GatewaySettings;
 
@@ -75,7 +75,7 @@ fn ways(center: &Center, n: usize, token: &str, said: Arc<Vec<Said>>, up_to: &Ar
         name: format!("agent-{n}"),
         token: token.to_owned(),
         boot: 1000 + n as u64,
-        form: Form::Partial,
+        form: PayloadFormat::Partial,
         said,
         up_to: up_to.clone(),
         server: center.address.clone(),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use server::{Coverage, Delivery, JobId, Limits, ResultTable, Retention, State, WindowState};
+use server::{
+    AgentCoverage, JobId, JobPhase, ResultDelivery, ResultTable, RowRetention, ServiceLimits, WindowState,
+};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
 use crate::client::Server;
@@ -29,7 +31,7 @@ pub fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     })
 }
 
@@ -60,13 +62,13 @@ pub fn announce(server: &Server, job: JobId) {
     let columns = schema.ids().collect();
     let table = ResultTable { processor: Some("group-count".into()), schema, columns, keys: 1 };
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, State::Running, None).expect("noted");
+    server.fleet.hub().turn(job, JobPhase::Running, None).expect("noted");
 }
 
 pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
-    let coverage = Coverage::default();
+    let coverage = AgentCoverage::default();
     let watermark_ns = 0;
-    let delivery = Delivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
+    let delivery = ResultDelivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
     server.fleet.hub().publish(&delivery).expect("kept");
 }
 
@@ -108,7 +110,7 @@ fn many_rows_become_files_and_none_is_lost_or_told_twice() {
     let all = fill(&server, job, 100, 500);
     assert!(segments(&server, job).len() >= 2);
     assert_eq!(counts(&server, job), all);
-    server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
     assert_eq!(counts(&server, job), all);
     // Files are complete data sets.
     let sets = recording::DataSet::open(&segments(&server, job));
@@ -134,7 +136,7 @@ fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
     std::fs::create_dir_all(&orphan).expect("made");
     std::fs::write(orphan.join("group-count-000001.parquet"), "half").expect("written");
     let _ = std::fs::remove_file(own.path().join("lock"));
-    let again = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
+    let again = Server::over(own.path(), TestFleet::new(Way::Note), ServiceLimits::default());
     assert_eq!(counts(&again, job), all);
     assert!(!orphan.exists());
     // It continues.
@@ -172,13 +174,13 @@ fn readers_see_every_row_once_while_rows_move_to_files() {
 #[test]
 fn what_is_too_much_or_too_old_goes_and_is_counted() {
     for (retention, some_stay) in
-        [(Retention { age_ns: 0, bytes: 40_000 }, true), (Retention { age_ns: 1, bytes: 0 }, false)]
+        [(RowRetention { age_ns: 0, bytes: 40_000 }, true), (RowRetention { age_ns: 1, bytes: 0 }, false)]
     {
-        let limits = Limits { retention, ..Limits::default() };
+        let limits = ServiceLimits { retention, ..ServiceLimits::default() };
         let server = Server::with(TestFleet::new(Way::Note), limits);
         let job = begin(&server);
         let all = fill(&server, job, 200, 500);
-        server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
+        server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
         server.service.as_ref().expect("the service").look_after();
         let left = counts(&server, job);
         assert!(left.len() < all.len() && left == all[all.len() - left.len()..], "{}", left.len());
@@ -202,7 +204,8 @@ fn bytes_that_are_kept_are_counted_from_the_first_row_on() {
 
 #[test]
 fn what_goes_while_it_is_read_is_no_damage() {
-    let limits = Limits { retention: Retention { age_ns: 0, bytes: 40_000 }, ..Limits::default() };
+    let limits =
+        ServiceLimits { retention: RowRetention { age_ns: 0, bytes: 40_000 }, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     std::thread::scope(|scope| {
@@ -228,8 +231,8 @@ fn rows_say_whom_they_lack() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let batch = window(0, &[("/a", 1)]);
-    let coverage = Coverage { missing: vec!["web-1".into(), "web-2".into()] };
-    let delivery = Delivery {
+    let coverage = AgentCoverage { missing: vec!["web-1".into(), "web-2".into()] };
+    let delivery = ResultDelivery {
         job,
         result: 0,
         batch: &batch,
@@ -250,8 +253,8 @@ fn only_what_was_announced_is_taken() {
     let other = ResultTable { processor: None, schema: schema(), columns: vec![COUNT], keys: 0 };
     assert!(hub.open(job, &[other]).is_err());
     let batch = window(0, &[("/a", 1)]);
-    let coverage = Coverage::default();
-    let delivery = |job, result| Delivery {
+    let coverage = AgentCoverage::default();
+    let delivery = |job, result| ResultDelivery {
         job,
         result,
         batch: &batch,
@@ -261,7 +264,7 @@ fn only_what_was_announced_is_taken() {
     };
     assert!(hub.publish(&delivery(job, 1)).is_err());
     assert!(hub.publish(&delivery(JobId(99), 0)).is_err());
-    hub.turn(job, State::Ended("done".into()), None).expect("noted");
+    hub.turn(job, JobPhase::Ended("done".into()), None).expect("noted");
     assert!(hub.publish(&delivery(job, 0)).is_err());
     assert_eq!(counts(&server, job), Vec::<u64>::new());
 }

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use server::{JobId, Limits, Named, State, WindowState};
+use server::{JobId, JobPhase, NamedOutlets, ServiceLimits, WindowState};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{DAMAGES, announce, fill, publish, segments, window};
 use crate::scrapes::standing;
-use testkit::programs::{Program, are_there, free_port, wait_for};
+use testkit::programs::{TestProgram, are_there, free_port, wait_for};
 
 fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
     publish(server, job, &window(start, rows), WindowState::Closed);
@@ -148,7 +148,7 @@ fn rows_are_delivered_as_they_are_committed() {
     // Open rows are not delivered.
     publish(&server, job, &window(20, &[("/a", 9)]), WindowState::Open);
     close(&server, job, 20, &[("/a", 4)]);
-    server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
     wait_for("the end", || match outlet(&server, job) {
         told if told["state"] == "done" => Ok(()),
         told => Err(told.to_string()),
@@ -193,7 +193,7 @@ fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
 #[test]
 fn a_server_that_begins_again_goes_on_where_it_was() {
     let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
-    let start = || Server::over(folder.path(), TestFleet::new(Way::Note), Limits::default());
+    let start = || Server::over(folder.path(), TestFleet::new(Way::Note), ServiceLimits::default());
     let mut server = start();
     let job = standing(&server, &json!({ "to": [receiver.url()] }));
     announce(&server, job);
@@ -222,7 +222,7 @@ fn a_server_that_begins_again_goes_on_where_it_was() {
 
 #[test]
 fn too_many_rows_that_wait_are_given_up_oldest_first() {
-    let limits = Limits { outlet_rows_max: 3, ..Limits::default() };
+    let limits = ServiceLimits { outlet_rows_max: 3, ..ServiceLimits::default() };
     let (server, port) = (Server::with(TestFleet::new(Way::Note), limits), free_port());
     let job = standing(&server, &json!({ "to": [format!("tcp://127.0.0.1:{port}")] }));
     announce(&server, job);
@@ -257,7 +257,7 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
 fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
     for (place, (what, damage)) in DAMAGES.into_iter().enumerate() {
         let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
-        let start = || Server::over(folder.path(), TestFleet::new(Way::Note), Limits::default());
+        let start = || Server::over(folder.path(), TestFleet::new(Way::Note), ServiceLimits::default());
         receiver.answer("503 Service Unavailable");
         let mut server = start();
         let job = standing(&server, &json!({ "to": [receiver.url()] }));
@@ -300,7 +300,7 @@ fn redis_has_what_was_published_also_after_it_was_killed() {
     let port = free_port();
     let start = || {
         let args = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"];
-        let program = Program::start(Command::new("redis-server").args(args));
+        let program = TestProgram::start(Command::new("redis-server").args(args));
         wait_for("Redis", || match ask(port, &["ping"]).as_slice() {
             [pong] if pong == "PONG" => Ok(()),
             other => Err(format!("{other:?}")),
@@ -340,8 +340,8 @@ fn ask(port: u16, words: &[&str]) -> Vec<String> {
 #[test]
 fn who_may_have_rows_delivered_and_where() {
     let folder = tempfile::tempdir().expect("a folder");
-    let limits = Limits { outlets_max: 2, ..Limits::default() };
-    let named = Named::new(&["shop=redis://127.0.0.1:1/0".into()]).expect("a name");
+    let limits = ServiceLimits { outlets_max: 2, ..ServiceLimits::default() };
+    let named = NamedOutlets::new(&["shop=redis://127.0.0.1:1/0".into()]).expect("a name");
     let server = Server::over_with(folder.path(), TestFleet::new(Way::Note), limits, &[], named);
     let token = |role: &str| {
         let made = server.ask("POST", "/api/v1/tokens", Some(&json!({ "name": role, "role": role }))).of(201);
@@ -368,7 +368,7 @@ fn who_may_have_rows_delivered_and_where() {
     let jobs = server.get("/api/v1/jobs").of(200).json();
     // Outlets of ended jobs no longer count after complete delivery.
     let last = jobs["jobs"][0]["id"].as_str().expect("a number").parse().expect("a number");
-    server.fleet.hub().turn(last, State::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(last, JobPhase::Ended("done".into()), None).expect("noted");
     let again = json!({ "query": COUNT, "to": ["tcp://127.0.0.1:1"] });
     wait_for("room", || match server.ask("POST", "/api/v1/jobs", Some(&again)) {
         answer if answer.status == 201 => Ok(()),

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use capture::live::Stop;
-use monitor::Input;
-use monitor::job::Config;
-use recording::{Recorder, Rotation};
-use runner::Run;
-use runner::replay::{self, Checksums};
+use capture::live::StopSignal;
+use monitor::JobInput;
+use monitor::job::JobConfig;
+use recording::{Recorder, RecordingRotation};
+use runner::QueryRun;
+use runner::replay::{self, ChecksumMode};
 use serde_json::{Value, json};
-use server::{GatewaySettings, JobId, Limits, PastLimits, Retention, State};
-use sinks::{DataSet, Jsonl};
+use server::{GatewaySettings, JobId, JobPhase, PastLimits, RowRetention, ServiceLimits};
+use sinks::{DataSetSink, JsonlSink};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way, shop};
@@ -23,13 +23,13 @@ use crate::gateway::{Center, Crew};
 fn record(query: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = crate::gateway::plan_of(query);
-    let input = Input::Shared(capture::open_until(&[shop("in.pcap")], &Stop::default()), 1);
-    let mut run = Run::start(&plan, &Config::default(), input).expect("threads");
-    let mut recorder = Recorder::create(folder.path(), Rotation::default()).expect("a folder");
+    let input = JobInput::Shared(capture::open_until(&[shop("in.pcap")], &StopSignal::default()), 1);
+    let mut run = QueryRun::start(&plan, &JobConfig::default(), input).expect("threads");
+    let mut recorder = Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder");
     for table in run.tables(&plan) {
         recorder.add_table(table.head, &table.schema, &table.columns);
     }
-    run.go(&mut DataSet::new(recorder), &mut ()).expect("rows are recorded");
+    run.go(&mut DataSetSink::new(recorder), &mut ()).expect("rows are recorded");
     folder
 }
 
@@ -40,10 +40,10 @@ fn local(query: &str, folder: &Path) -> Vec<String> {
     let bounds = checked.period.settle(0);
     let paths = [folder.to_owned()];
     let (plan, replaying) =
-        replay::open(checked, bounds, &paths, Checksums::On, &mut |_| {}).expect("a recording");
-    let mut run = Run::replay(&plan, stream::Config::default(), replaying);
+        replay::open(checked, bounds, &paths, ChecksumMode::On, &mut |_| {}).expect("a recording");
+    let mut run = QueryRun::replay(&plan, stream::EngineConfig::default(), replaying);
     let out = Shared::default();
-    let mut sink = Jsonl::new(out.clone(), &run.heads(&plan));
+    let mut sink = JsonlSink::new(out.clone(), &run.heads(&plan));
     run.go(&mut sink, &mut ()).expect("memory takes it");
     drop(sink);
     lines(&String::from_utf8(out.0.lock().expect("the bytes").clone()).expect("text"))
@@ -366,13 +366,13 @@ fn what_is_missing_is_said_and_how_it_is_kept() {
 fn announce(server: &Server, job: &str) {
     let shown = server.get(&format!("/api/v1/jobs/{job}")).of(200).json();
     let plan = crate::gateway::plan_of(shown["query"].as_str().expect("a query"));
-    let engine = stream::Engine::new(&plan.dataflow, stream::Config::default());
-    let of = stream::Shown::new(&plan.dataflow, &engine, 1 << 20);
+    let engine = stream::Engine::new(&plan.dataflow, stream::EngineConfig::default());
+    let of = stream::TupleProjection::new(&plan.dataflow, &engine, 1 << 20);
     let (schema, columns) = of.columns();
     let table = server::ResultTable { processor: None, schema: schema.clone(), columns, keys: 0 };
     let job: JobId = job.parse().expect("a number");
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, State::Running, None).expect("noted");
+    server.fleet.hub().turn(job, JobPhase::Running, None).expect("noted");
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_job_that_never_ran_covers_no_time() {
     let idle = keep(&server, "PARSE http");
     announce(&server, &idle);
     let id: JobId = idle.parse().expect("a number");
-    server.fleet.hub().turn(id, State::Arming, None).expect("noted");
+    server.fleet.hub().turn(id, JobPhase::Arming, None).expect("noted");
     let query = "PARSE http SINCE 1h PROCESS (count)";
     let words = refused(&server, query, 409)["message"].as_str().expect("words").to_owned();
     assert!(words.contains(&format!("job {idle}: it has not run")), "{words}");
@@ -488,7 +488,7 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
 #[test]
 fn an_answer_has_bounds_and_says_what_it_left_out() {
     let past = PastLimits { time: std::time::Duration::ZERO, ..PastLimits::default() };
-    let server = Server::with(TestFleet::shop(), Limits { past, ..Limits::default() });
+    let server = Server::with(TestFleet::shop(), ServiceLimits { past, ..ServiceLimits::default() });
     server.ended(&keep(&server, "PARSE http"));
     let answer = refused(&server, "PARSE http SINCE '2026-01-01' PROCESS (rate)", 503);
     assert!(answer["message"].as_str().is_some_and(|words| words.contains("took too long")), "{answer}");
@@ -508,7 +508,8 @@ fn an_answer_has_bounds_and_says_what_it_left_out() {
 
 #[test]
 fn tuples_have_a_retention_of_their_own() {
-    let limits = Limits { tuples_retention: Retention { age_ns: 0, bytes: 1 }, ..Limits::default() };
+    let limits =
+        ServiceLimits { tuples_retention: RowRetention { age_ns: 0, bytes: 1 }, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::shop(), limits);
     server.ended(&keep(&server, "PARSE http"));
     let raw = server.ask("POST", "/api/v1/jobs", Some(&json!({ "query": "PARSE http" }))).of(201).json();

@@ -3,13 +3,13 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use server::{JobId, Limits, ResultTable, Scrapers, State, WindowState};
+use server::{JobId, JobPhase, ResultTable, ScrapeAccess, ServiceLimits, WindowState};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
-use testkit::programs::{Program, are_there, free_port, lint, wait_for};
+use testkit::programs::{TestProgram, are_there, free_port, lint, wait_for};
 
 /// Value of the series that starts with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
@@ -97,7 +97,7 @@ fn who_scrapes_sees_how_the_server_does() {
 
 #[test]
 fn whoever_runs_the_server_may_do_without_tokens() {
-    let limits = Limits { scrapers: Scrapers::Anybody, ..Limits::default() };
+    let limits = ServiceLimits { scrapers: ScrapeAccess::Anybody, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     assert!(server.ask_with("GET", "/metrics", &[], None).of(200).text().contains("netalytics_build_info"));
     // Results require a token.
@@ -106,7 +106,7 @@ fn whoever_runs_the_server_may_do_without_tokens() {
 
 #[test]
 fn results_of_standing_jobs_are_metrics() {
-    let limits = Limits { series_max: 4, ..Limits::default() };
+    let limits = ServiceLimits { series_max: 4, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let (job, raw) = (standing(&server, &json!({})), standing(&server, &json!({ "redact": false })));
     [job, raw].iter().for_each(|job| announce(&server, *job));
@@ -137,7 +137,7 @@ fn results_of_standing_jobs_are_metrics() {
     let seen = server.ask_as(view["secret"].as_str().expect("a secret"), "GET", "/metrics/jobs", None);
     assert!(!seen.of(200).text().contains("/secret"));
     // After its end, its gauges and sums are removed.
-    server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
     assert!(!server.get("/metrics/jobs").of(200).text().contains("url_full=\"/a\""));
     assert_eq!(server.get("/metrics/jobs?jobs=x").status, 404);
 }
@@ -190,7 +190,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     let columns = schema.ids().collect();
     let table = ResultTable { processor: Some("group-hist".into()), schema, columns, keys: 0 };
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, State::Running, None).expect("noted");
+    server.fleet.hub().turn(job, JobPhase::Running, None).expect("noted");
     publish(&server, job, &distribution(0, "[[1000000,90],[50000000,10]]"), WindowState::Closed);
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let path = |name: &str| folder.path().join(name);
@@ -208,7 +208,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
         target("results", "/metrics/jobs")
     );
     std::fs::write(path("prometheus.yml"), config).expect("written");
-    let _prometheus = Program::start(
+    let _prometheus = TestProgram::start(
         Command::new("prometheus")
             .arg(format!("--config.file={}", path("prometheus.yml").display()))
             .arg(format!("--storage.tsdb.path={}", path("data").display()))

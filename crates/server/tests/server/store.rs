@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use serde_json::json;
-use server::{Limits, Opened, State};
+use server::{DataDirectory, JobPhase, ServiceLimits};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 
 fn error(folder: &Path) -> String {
-    match Opened::open(folder, Limits::default()) {
+    match DataDirectory::open(folder, ServiceLimits::default()) {
         Ok(_) => panic!("it opens"),
         Err(error) => error,
     }
@@ -22,19 +22,19 @@ fn one_process_has_the_directory() {
     assert!(said.contains("another netalytics serve") && said.contains("--data"), "{said}");
     let folder = server.folder.clone();
     server.end();
-    assert!(Opened::open(&folder, Limits::default()).is_ok());
+    assert!(DataDirectory::open(&folder, ServiceLimits::default()).is_ok());
 }
 
 #[test]
 fn jobs_go_on_after_a_restart_and_what_ended_stays() {
     let own = tempfile::tempdir().expect("a folder");
-    let mut server = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
+    let mut server = Server::over(own.path(), TestFleet::new(Way::Note), ServiceLimits::default());
     let jobs: Vec<_> = (0..3).map(|_| server.job("PARSE http PROCESS (rate)")).collect();
     let id = |n: usize| jobs[n].parse().expect("a number");
-    server.fleet.hub().turn(id(0), State::Ended("done".into()), None).expect("noted");
-    server.fleet.hub().turn(id(1), State::Running, None).expect("noted");
+    server.fleet.hub().turn(id(0), JobPhase::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(id(1), JobPhase::Running, None).expect("noted");
     server.end();
-    let server = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
+    let server = Server::over(own.path(), TestFleet::new(Way::Note), ServiceLimits::default());
     let orders: Vec<_> =
         server.fleet.orders.lock().expect("orders").iter().map(|o| o.id.to_string()).collect();
     assert_eq!(orders, jobs[1..]);
@@ -47,11 +47,11 @@ fn jobs_go_on_after_a_restart_and_what_ended_stays() {
 #[test]
 fn a_job_that_nobody_runs_after_a_restart_says_so_and_can_be_stopped() {
     let own = tempfile::tempdir().expect("a folder");
-    let mut server = Server::over(own.path(), TestFleet::new(Way::Note), Limits::default());
+    let mut server = Server::over(own.path(), TestFleet::new(Way::Note), ServiceLimits::default());
     let job = server.job("PARSE http PROCESS (rate)");
     server.end();
-    let nobody = TestFleet::new(Way::Refuse(server::Refused::NoAgent("nobody is here".into())));
-    let server = Server::over(own.path(), nobody, Limits::default());
+    let nobody = TestFleet::new(Way::Refuse(server::FleetRefusal::NoAgent("nobody is here".into())));
+    let server = Server::over(own.path(), nobody, ServiceLimits::default());
     let path = format!("/api/v1/jobs/{job}");
     let found = server.get(&path).of(200).json();
     assert_eq!((&found["state"], &found["reason"]), (&json!("planned"), &json!("nobody is here")));
@@ -85,7 +85,7 @@ fn a_copy_is_whole_while_the_server_runs() {
     let (backup, data) = (own.path().join("backup"), own.path().join("data"));
     server::backup(&server.folder, &backup).expect("copied");
     server::restore(&backup, &data).expect("restored");
-    let restored = Server::over(&data, TestFleet::new(Way::Note), Limits::default());
+    let restored = Server::over(&data, TestFleet::new(Way::Note), ServiceLimits::default());
     assert_eq!(restored.token, server.token);
     let listed = restored.get("/api/v1/jobs").of(200).json();
     assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(jobs.len()));
@@ -130,7 +130,7 @@ fn ten_thousand_finished_jobs_do_not_slow_the_start() {
     }
     all.commit().expect("kept");
     drop(connection);
-    let server = Server::over(&server.folder, TestFleet::new(Way::Note), Limits::default());
+    let server = Server::over(&server.folder, TestFleet::new(Way::Note), ServiceLimits::default());
     assert!(server.fleet.orders.lock().expect("orders").is_empty(), "what has ended is not looked at");
     assert_eq!(server.get("/api/v1/jobs?limit=1").of(200).json()["jobs"][0]["name"], "9999");
 }

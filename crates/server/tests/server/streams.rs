@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use server::{Account, Limits, State, WindowState};
+use server::{JobAccount, JobPhase, ServiceLimits, WindowState};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
@@ -92,11 +92,11 @@ fn a_client_sees_what_is_and_then_what_comes() {
     assert_eq!(kept["total"], "2");
     publish(&server, job, &window(10, &[("/a", 4)]), WindowState::Closed);
     assert_eq!(stream.expect("window").data["rows"], json!([["10000000000", "20000000000", "/a", 4, null]]));
-    let account = Account { watermark_ns: Some(5), received: 7, parsed: 7, ..Account::default() };
+    let account = JobAccount { watermark_ns: Some(5), received: 7, parsed: 7, ..JobAccount::default() };
     server.fleet.hub().account(job, &account).expect("told");
     let account = stream.expect("account").data;
     assert_eq!((&account["watermark_ns"], &account["received"]), (&json!("5"), &json!(7)));
-    server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("told");
+    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("told");
     assert_eq!(
         stream.expect("job").data,
         json!({ "job": job.to_string(), "state": "ended", "reason": "done", "outcome": "finished" })
@@ -127,7 +127,7 @@ fn who_comes_back_misses_nothing() {
 
 #[test]
 fn who_was_away_too_long_or_knew_another_life_is_told() {
-    let limits = Limits { ring_bytes: 600, ..Limits::default() };
+    let limits = ServiceLimits { ring_bytes: 600, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);
@@ -149,7 +149,7 @@ fn who_was_away_too_long_or_knew_another_life_is_told() {
 
 #[test]
 fn who_does_not_read_is_let_go_and_nobody_waits_for_him() {
-    let limits = Limits { stream_queue_bytes: 20_000, ..Limits::default() };
+    let limits = ServiceLimits { stream_queue_bytes: 20_000, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut slow = Stream::open(&server, &job.to_string(), None);
@@ -184,7 +184,7 @@ fn the_end_of_the_server_is_told() {
 
 #[test]
 fn there_are_so_many_streams() {
-    let limits = Limits { streams_max: 1, ..Limits::default() };
+    let limits = ServiceLimits { streams_max: 1, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);
@@ -195,7 +195,7 @@ fn there_are_so_many_streams() {
 
 #[test]
 fn a_token_has_so_many_streams() {
-    let limits = Limits { streams_per_token_max: 1, ..Limits::default() };
+    let limits = ServiceLimits { streams_per_token_max: 1, ..ServiceLimits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);

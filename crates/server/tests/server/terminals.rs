@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::{ColumnHead, read_arrow, read_rows, schema};
-use sinks::{Jsonl, ResultHead, Sink};
+use sinks::{JsonlSink, ResultHead, Sink};
 use tuple::Batch;
 
 use crate::client::Server;
@@ -30,7 +30,7 @@ impl io::Write for Shared {
 fn lines(batches: &[Batch], processor: Option<&str>) -> String {
     let out = Shared::default();
     let head = ResultHead { processor: processor.map(str::to_owned), ..ResultHead::default() };
-    let mut sink = Jsonl::new(out.clone(), &[head]);
+    let mut sink = JsonlSink::new(out.clone(), &[head]);
     batches.iter().for_each(|batch| sink.write(0, batch).expect("memory takes it"));
     sink.finish().expect("memory takes it");
     drop(sink);

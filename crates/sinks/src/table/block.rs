@@ -2,13 +2,13 @@
 
 use tuple::FieldId;
 
-use super::layout::{BETWEEN, Column};
-use super::render::Rendered;
-use super::shortened::Shortened;
+use super::layout::{BETWEEN, TableColumn};
+use super::render::RenderedRows;
 use super::text;
+use super::text_shortener::TextShortener;
 
 /// A block of a table.
-pub struct Block {
+pub struct TableBlock {
     /// Index of the result.
     pub result: usize,
     /// For a report: window and section.
@@ -16,14 +16,14 @@ pub struct Block {
     /// All columns, including omitted ones.
     pub fields: Vec<FieldId>,
     /// Displayed columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Shortened texts per column.
-    pub texts: Vec<Shortened>,
+    pub texts: Vec<TextShortener>,
 }
 
-impl Block {
+impl TableBlock {
     /// Whether rows can continue the block.
-    pub fn takes(&self, rows: &Rendered) -> bool {
+    pub fn takes(&self, rows: &RenderedRows) -> bool {
         let is_tuples = rows.windows.is_empty() && rows.section.is_none();
         let same_columns = match rows.section {
             Some(_) => self.fields == rows.fields,
@@ -33,21 +33,21 @@ impl Block {
     }
 
     /// Whether rows are another section of the same report.
-    pub fn is_of_report(&self, rows: &Rendered) -> bool {
+    pub fn is_of_report(&self, rows: &RenderedRows) -> bool {
         let window = |section: &Option<(Option<(i64, i64)>, String)>| section.as_ref().map(|s| s.0);
         self.result == rows.result && self.section.is_some() && window(&self.section) == window(&rows.section)
     }
 
     /// The same columns, without rows.
-    pub fn copy(&self) -> Block {
-        let texts = self.columns.iter().map(|_| Shortened::default()).collect();
+    pub fn copy(&self) -> TableBlock {
+        let texts = self.columns.iter().map(|_| TextShortener::default()).collect();
         let (fields, columns) = (self.fields.clone(), self.columns.clone());
-        Block { result: self.result, section: self.section.clone(), fields, columns, texts }
+        TableBlock { result: self.result, section: self.section.clone(), fields, columns, texts }
     }
 
     /// Cells of a row.
-    pub fn cells(&mut self, rendered: &Rendered, row: usize) -> Vec<String> {
-        let cell = |(column, texts): (&Column, &mut Shortened)| {
+    pub fn cells(&mut self, rendered: &RenderedRows, row: usize) -> Vec<String> {
+        let cell = |(column, texts): (&TableColumn, &mut TextShortener)| {
             let Some(cell) = rendered.cell(column.field, row) else { return "-".to_owned() };
             column.cut_to().map_or_else(|| cell.to_owned(), |width| texts.show(cell, width))
         };
@@ -59,7 +59,7 @@ impl Block {
 pub fn push_line<'a>(
     text: &mut String,
     margin: Option<(&str, usize)>,
-    cells: impl Iterator<Item = (&'a Column, &'a str)>,
+    cells: impl Iterator<Item = (&'a TableColumn, &'a str)>,
 ) {
     let begin = text.len();
     if let Some((cell, width)) = margin {

@@ -2,18 +2,18 @@
 
 use std::io::Write;
 
-use super::render::{Rendered, is_chart};
-use super::{Table, cut, histogram, layout, text};
+use super::render::{RenderedRows, is_chart};
+use super::{TableSink, cut, histogram, layout, text};
 
-impl<W: Write> Table<W> {
+impl<W: Write> TableSink<W> {
     /// Whether a processor's rows are histograms.
-    pub(super) fn has_charts(&self, rendered: &Rendered) -> bool {
+    pub(super) fn has_charts(&self, rendered: &RenderedRows) -> bool {
         let is_result = self.results[rendered.result].head.processor.is_some();
         is_result && rendered.fields.iter().any(|id| is_chart(&rendered.schema, *id))
     }
 
     /// Each row as a chart, with the other columns in its title.
-    pub(super) fn push_charts(&mut self, text: &mut String, rendered: &Rendered) {
+    pub(super) fn push_charts(&mut self, text: &mut String, rendered: &RenderedRows) {
         let keys = self.keys(rendered);
         let mut window = None;
         for row in 0..rendered.rows {
@@ -41,8 +41,8 @@ impl<W: Write> Table<W> {
             for id in rendered.fields.iter().filter(|id| is_chart(&rendered.schema, **id)) {
                 let field = rendered.schema.field(*id);
                 let kind = match field.name.starts_with("cdf") {
-                    true => histogram::Kind::SharesUpTo,
-                    false => histogram::Kind::Counts,
+                    true => histogram::HistogramKind::SharesUpTo,
+                    false => histogram::HistogramKind::Counts,
                 };
                 let json = rendered.cell(*id, row).unwrap_or("no values");
                 let lines = histogram::chart(json, field.unit, kind, self.style.width);

@@ -2,11 +2,11 @@
 
 /// The current drawing.
 #[derive(Debug, Default)]
-pub struct Drawing {
+pub struct TerminalDrawing {
     lines: usize,
 }
 
-impl Drawing {
+impl TerminalDrawing {
     /// Escape sequence that removes the drawing: moves the cursor to its first line and clears the rest.
     #[must_use]
     pub fn erase(&mut self) -> String {

@@ -19,7 +19,7 @@ const INDENT: usize = 2;
 
 /// Meaning of the buckets' numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HistogramKind {
     /// Number of values.
     Counts,
     /// Cumulative share.
@@ -28,34 +28,34 @@ pub enum Kind {
 
 /// Values above `low`, if given, up to `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Band {
+struct HistogramBand {
     low: Option<f64>,
     high: f64,
 }
 
 /// Lines of the chart of `[[upper bound, count or share], …]`, ascending; the unchanged text if it is malformed.
 #[must_use]
-pub fn chart(json: &str, unit: Unit, kind: Kind, width: Option<usize>) -> Vec<String> {
+pub fn chart(json: &str, unit: Unit, kind: HistogramKind, width: Option<usize>) -> Vec<String> {
     match serde_json::from_str::<Vec<(f64, f64)>>(json) {
         Ok(buckets) if !buckets.is_empty() => draw(&buckets, unit, kind, width),
         _ => vec![format!("  {}", super::text::escape(json))],
     }
 }
 
-fn draw(buckets: &[(f64, f64)], unit: Unit, kind: Kind, width: Option<usize>) -> Vec<String> {
+fn draw(buckets: &[(f64, f64)], unit: Unit, kind: HistogramKind, width: Option<usize>) -> Vec<String> {
     let bands = bands(&buckets.iter().map(|b| b.0).collect::<Vec<_>>());
     let values: Vec<f64> = bands.iter().map(|band| value(buckets, *band, kind)).collect();
     let number = |value: f64| units::number(unit, value);
-    let all: f64 = if kind == Kind::Counts { values.iter().sum() } else { 1.0 };
+    let all: f64 = if kind == HistogramKind::Counts { values.iter().sum() } else { 1.0 };
     let rows: Vec<[String; 4]> = bands
         .iter()
         .zip(&values)
         .map(|(band, value)| {
             let low = match (band.low, kind) {
-                (Some(low), Kind::Counts) => format!("{} –", number(low)),
+                (Some(low), HistogramKind::Counts) => format!("{} –", number(low)),
                 _ => "≤".to_owned(),
             };
-            let count = if kind == Kind::Counts { units::plain(*value) } else { String::new() };
+            let count = if kind == HistogramKind::Counts { units::plain(*value) } else { String::new() };
             [low, number(band.high), count, units::percentage(value / all)]
         })
         .collect();
@@ -77,30 +77,30 @@ fn draw(buckets: &[(f64, f64)], unit: Unit, kind: Kind, width: Option<usize>) ->
 }
 
 /// Number of values in a range, or the cumulative share.
-fn value(buckets: &[(f64, f64)], band: Band, kind: Kind) -> f64 {
+fn value(buckets: &[(f64, f64)], band: HistogramBand, kind: HistogramKind) -> f64 {
     let up_to_end = buckets.iter().take_while(|(bound, _)| *bound <= band.high);
     match kind {
-        Kind::Counts => {
+        HistogramKind::Counts => {
             let inside = up_to_end.filter(|(bound, _)| band.low.is_none_or(|low| *bound > low));
             inside.fold(0.0, |sum, (_, count)| sum + count)
         }
-        Kind::SharesUpTo => up_to_end.last().map_or(0.0, |(_, share)| *share),
+        HistogramKind::SharesUpTo => up_to_end.last().map_or(0.0, |(_, share)| *share),
     }
 }
 
 /// Ranges for buckets with these upper bounds: between round numbers, on a linear or logarithmic scale by their spread.
-fn bands(bounds: &[f64]) -> Vec<Band> {
+fn bands(bounds: &[f64]) -> Vec<HistogramBand> {
     let positive: Vec<f64> = bounds.iter().copied().filter(|bound| *bound > 0.0).collect();
     let mut bands = Vec::new();
     if let Some(low) = bounds.first().filter(|bound| **bound < 0.0) {
-        bands.push(Band { low: Some(low - 1.0), high: 0.0 });
+        bands.push(HistogramBand { low: Some(low - 1.0), high: 0.0 });
     } else if bounds[0] == 0.0 {
-        bands.push(Band { low: None, high: 0.0 });
+        bands.push(HistogramBand { low: None, high: 0.0 });
     }
     let (Some(&first), Some(&last)) = (positive.first(), positive.last()) else { return bands };
     let is_whole = bounds.iter().all(|bound| bound.fract() == 0.0);
     let edges = if last / first < 4.0 { even(first, last, is_whole) } else { decades(first, last, is_whole) };
-    bands.extend(edges.windows(2).map(|edge| Band { low: Some(edge[0]), high: edge[1] }));
+    bands.extend(edges.windows(2).map(|edge| HistogramBand { low: Some(edge[0]), high: edge[1] }));
     bands
 }
 
@@ -144,7 +144,7 @@ fn round(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn check(json: &str, unit: Unit, kind: Kind, expected: &str) {
+    fn check(json: &str, unit: Unit, kind: HistogramKind, expected: &str) {
         assert_eq!(chart(json, unit, kind, Some(60)).join("\n"), expected.trim_matches('\n'));
     }
 
@@ -156,7 +156,7 @@ mod tests {
         check(
             json,
             NS,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
    500 ns – 1.00 µs  1   7.1 %  ███▌
   1.00 µs – 2.00 µs  0     0 %
@@ -174,7 +174,7 @@ mod tests {
         check(
             json,
             NS,
-            Kind::SharesUpTo,
+            HistogramKind::SharesUpTo,
             "
   ≤ 1.00 µs   25 %  █████████▌
   ≤ 2.00 µs   25 %  █████████▌
@@ -195,7 +195,7 @@ mod tests {
         check(
             "[[3440000,1],[4100000,50],[4740000,2]]",
             NS,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
   3.40 ms – 3.60 ms   1   1.9 %  ▌
   3.60 ms – 3.80 ms   0     0 %
@@ -209,7 +209,7 @@ mod tests {
         check(
             "[[5000000,3]]",
             NS,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
   4.80 ms – 5.00 ms  3  100 %  █████████████████████████████
 ",
@@ -217,7 +217,7 @@ mod tests {
         check(
             "[[1,5],[2,3],[3,1]]",
             Unit::None,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
   0 – 1  5  55.6 %  ████████████████████████████████████████
   1 – 2  3  33.3 %  ████████████████████████
@@ -227,7 +227,7 @@ mod tests {
         check(
             "[[0.31,1],[0.52,3]]",
             Unit::None,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
   0.30 – 0.35  1  25 %  ████████████
   0.35 – 0.40  0   0 %
@@ -243,7 +243,7 @@ mod tests {
         check(
             "[[-5,1],[0,1],[10,2],[100,4]]",
             NS,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
   -6 ns –   0 ns  2  25 %  ████████████████▌
    7 ns –  10 ns  2  25 %  ████████████████▌
@@ -258,7 +258,7 @@ mod tests {
         check(
             "[[-5,1],[-2,1]]",
             NS,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
   -6 ns – 0 ns  2  100 %  ██████████████████████████████████
 ",
@@ -266,7 +266,7 @@ mod tests {
         check(
             "[[0,7]]",
             Unit::Bytes,
-            Kind::Counts,
+            HistogramKind::Counts,
             "
   ≤ 0 B  7  100 %  ████████████████████████████████████████
 ",
@@ -278,8 +278,9 @@ mod tests {
         for (first, last) in [(1.0, 1e18), (3.0, 3.5), (0.001, 5e6), (127.0, 128.0), (1e15, 1.01e15)] {
             let bounds: Vec<f64> = (0..=50).map(|i| first + (last - first) * f64::from(i) / 50.0).collect();
             let bands = bands(&bounds);
-            let is_in =
-                |bound: f64, band: &Band| band.low.is_none_or(|low| bound > low) && bound <= band.high;
+            let is_in = |bound: f64, band: &HistogramBand| {
+                band.low.is_none_or(|low| bound > low) && bound <= band.high
+            };
             let count = |bound: f64| bands.iter().filter(|band| is_in(bound, band)).count();
             assert!(bounds.iter().all(|bound| count(*bound) == 1), "{first} {last} {bands:?}");
             assert!(bands.len() <= 20, "{}", bands.len());
@@ -289,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_no_histogram_stays() {
         for text in ["[]", "{\"a\":1}"] {
-            check(text, Unit::None, Kind::Counts, &format!("  {text}"));
+            check(text, Unit::None, HistogramKind::Counts, &format!("  {text}"));
         }
     }
 }

@@ -33,7 +33,7 @@ const DISPENSABLE_STATISTICS: [&str; 9] =
 
 /// Role of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ColumnRole {
     /// A field of a tuple.
     Field,
     /// Identifies a row: group, rank. Never omitted.
@@ -44,7 +44,7 @@ pub enum Role {
 
 /// A displayed column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// Field.
     pub field: FieldId,
     /// Heading.
@@ -55,23 +55,23 @@ pub struct Column {
     pub right: bool,
     /// Width to which text is shortened.
     cut_to: usize,
-    role: Role,
+    role: ColumnRole,
     /// Whether it is text, which may be shortened.
     text: bool,
     /// Whether no row has a value.
     empty: bool,
 }
 
-impl Column {
+impl TableColumn {
     /// A column of `field` with the width of its widest cell.
     #[must_use]
-    pub fn sized(schema: &Schema, field: FieldId, role: Role, cells: &[Option<String>]) -> Column {
+    pub fn sized(schema: &Schema, field: FieldId, role: ColumnRole, cells: &[Option<String>]) -> TableColumn {
         let declared = schema.field(field);
         let heading = heading(declared);
         let widest = cells.iter().flatten().map(|c| c.width()).max().unwrap_or(0);
         let text = matches!(declared.data_type, DataType::Text | DataType::Ip);
         let width = widest.max(heading.width());
-        Column {
+        TableColumn {
             field,
             heading,
             width: if text { width.min(TEXT_WIDTH_MAX) } else { width },
@@ -85,9 +85,9 @@ impl Column {
 
     /// The column with another heading.
     #[must_use]
-    pub fn headed(self, heading: &str) -> Column {
+    pub fn headed(self, heading: &str) -> TableColumn {
         let heading = super::text::escape(heading);
-        Column { width: self.width.max(heading.width()), heading, ..self }
+        TableColumn { width: self.width.max(heading.width()), heading, ..self }
     }
 
     /// Width to which its text is shortened; `None`: not shortened, because a truncated number would be wrong.
@@ -99,25 +99,25 @@ impl Column {
 
 /// Displayed and omitted columns.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fitted {
+pub struct TableLayout {
     /// Columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Names of omitted columns.
     pub left_out: Vec<String>,
 }
 
 /// Sorts a parser's columns by relevance: those in its list of facts, other fields, and the endpoints last. SELECT
 /// defines its own order.
-pub fn for_people(columns: &mut [Column], schema: &Schema) {
+pub fn for_people(columns: &mut [TableColumn], schema: &Schema) {
     if !schema.facts.first.is_empty() {
         let names = common::FIELDS.len();
-        let place = |c: &Column| first_place(c, schema).unwrap_or(usize::MAX);
+        let place = |c: &TableColumn| first_place(c, schema).unwrap_or(usize::MAX);
         columns.sort_by_key(|c| (place(c), usize::from(c.field.0) < names));
     }
 }
 
 /// Rank among the primary columns.
-fn first_place(column: &Column, schema: &Schema) -> Option<usize> {
+fn first_place(column: &TableColumn, schema: &Schema) -> Option<usize> {
     let name = &schema.field(column.field).name;
     schema.facts.first.iter().position(|first| first == name)
 }
@@ -125,12 +125,12 @@ fn first_place(column: &Column, schema: &Schema) -> Option<usize> {
 /// Fits columns to `width`, if given: text is shortened to its minimum, then fields and statistics are omitted, and
 /// remaining space is returned to the text.
 #[must_use]
-pub fn fit(mut columns: Vec<Column>, width: Option<usize>, schema: &Schema) -> Fitted {
+pub fn fit(mut columns: Vec<TableColumn>, width: Option<usize>, schema: &Schema) -> TableLayout {
     let mut left_out = Vec::new();
-    let Some(width) = width else { return Fitted { columns, left_out } };
-    let is_first = |c: &Column| first_place(c, schema).is_some();
-    let generous = |columns: &[Column]| {
-        let more = |c: &&Column| c.text && is_first(c);
+    let Some(width) = width else { return TableLayout { columns, left_out } };
+    let is_first = |c: &TableColumn| first_place(c, schema).is_some();
+    let generous = |columns: &[TableColumn]| {
+        let more = |c: &&TableColumn| c.text && is_first(c);
         let more = columns
             .iter()
             .filter(more)
@@ -151,11 +151,11 @@ pub fn fit(mut columns: Vec<Column>, width: Option<usize>, schema: &Schema) -> F
     }
     cut_text(&mut columns, width);
     columns.iter_mut().for_each(|c| c.cut_to = c.width);
-    Fitted { columns, left_out }
+    TableLayout { columns, left_out }
 }
 
 /// Widens columns for later rows, whose cells may be wider.
-pub fn loosen(columns: &mut [Column], width: Option<usize>) {
+pub fn loosen(columns: &mut [TableColumn], width: Option<usize>) {
     columns.iter_mut().filter(|c| c.right).for_each(|c| c.width = c.width.max(NUMBER_TO_COME));
     for i in (0..columns.len()).filter(|i| columns[*i].text).collect::<Vec<_>>() {
         let others = total(columns) - columns[i].width;
@@ -179,28 +179,29 @@ fn is_number(field: &Field) -> bool {
         && !matches!(field.unit, Unit::Id | Unit::EpochNanoseconds)
 }
 
-fn total(columns: &[Column]) -> usize {
+fn total(columns: &[TableColumn]) -> usize {
     columns.iter().map(|c| c.width).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 
-fn least_width(columns: &[Column]) -> usize {
-    let least = |c: &Column| if c.text { c.width.min(TEXT_WIDTH_MIN) } else { c.width };
+fn least_width(columns: &[TableColumn]) -> usize {
+    let least = |c: &TableColumn| if c.text { c.width.min(TEXT_WIDTH_MIN) } else { c.width };
     columns.iter().map(least).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 
 /// Next column to omit, if any. Of results a statistic, never a key, and not the last statistic; of tuples an empty
 /// one, one of [`DISPENSABLE_FIELDS`], otherwise the last that is neither key nor measure, or not primary.
-fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
-    let last = |wanted: &dyn Fn(&Column) -> bool| columns.iter().rposition(wanted);
-    let named = |name: &str| last(&|c| c.heading == name && c.role != Role::Key);
-    if columns.iter().any(|c| c.role != Role::Field) {
-        let may_go =
-            |c: &Column| c.role == Role::Statistic && !matches!(c.heading.as_str(), "approximate" | "lost");
+fn most_dispensable(columns: &[TableColumn], schema: &Schema) -> Option<usize> {
+    let last = |wanted: &dyn Fn(&TableColumn) -> bool| columns.iter().rposition(wanted);
+    let named = |name: &str| last(&|c| c.heading == name && c.role != ColumnRole::Key);
+    if columns.iter().any(|c| c.role != ColumnRole::Field) {
+        let may_go = |c: &TableColumn| {
+            c.role == ColumnRole::Statistic && !matches!(c.heading.as_str(), "approximate" | "lost")
+        };
         let several = columns.iter().filter(|c| may_go(c)).count() > 1;
         let listed = DISPENSABLE_STATISTICS.iter().find_map(|name| named(name));
         return listed.or_else(|| last(&may_go)).filter(|_| several);
     }
-    let matters = |c: &Column| {
+    let matters = |c: &TableColumn| {
         let is_common = common::FIELDS.iter().any(|f| f.name == c.heading);
         is_common || Some(c.field) == schema.key || Some(c.field) == schema.measure
     };
@@ -220,7 +221,7 @@ fn most_dispensable(columns: &[Column], schema: &Schema) -> Option<usize> {
 }
 
 /// Shortens the widest text columns to a common width until the table fits or the minimum is reached.
-fn cut_text(columns: &mut [Column], width: usize) {
+fn cut_text(columns: &mut [TableColumn], width: usize) {
     while total(columns) > width {
         let over = total(columns) - width;
         let widest = columns.iter().filter(|c| c.text).map(|c| c.width).max().unwrap_or(0);

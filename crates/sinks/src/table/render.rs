@@ -9,12 +9,12 @@ use arrow_array::{Array, StringArray};
 use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
 use super::text;
-use crate::cells::{self, Cells, Values};
-use crate::zone::Zone;
-use crate::{Style, units};
+use crate::cells::{self, CellValues, ColumnCells};
+use crate::zone::DisplayZone;
+use crate::{TableStyle, units};
 
 /// Rows as text, by column; `None` is null.
-pub struct Rendered {
+pub struct RenderedRows {
     /// Index of the result.
     pub result: usize,
     /// For a report: window and section.
@@ -32,7 +32,7 @@ pub struct Rendered {
 }
 
 /// Consecutive rows of a batch with the same window and, in a report, the same section.
-pub struct Run {
+pub struct RowRun {
     /// Bounds of the window.
     pub window: Option<(i64, i64)>,
     /// Section.
@@ -41,12 +41,12 @@ pub struct Run {
     pub rows: Range<usize>,
 }
 
-impl Rendered {
+impl RenderedRows {
     /// Renders a run.
     #[must_use]
-    pub fn of(result: usize, batch: &Batch, run: &Run, style: &Style) -> Rendered {
+    pub fn of(result: usize, batch: &Batch, run: &RowRun, style: &TableStyle) -> RenderedRows {
         let fields = shown_fields(batch, run);
-        Rendered {
+        RenderedRows {
             result,
             section: run.section.clone().map(|section| (run.window, section)),
             windows: run.window.filter(|_| run.section.is_none()).map(|w| (0, w)).into_iter().collect(),
@@ -58,7 +58,7 @@ impl Rendered {
     }
 
     /// Appends rows. A column missing in one of both has no values there.
-    pub fn append(&mut self, more: Rendered) {
+    pub fn append(&mut self, more: RenderedRows) {
         for id in &more.fields {
             if let Err(at) = self.fields.binary_search(id) {
                 self.fields.insert(at, *id);
@@ -92,7 +92,7 @@ pub fn is_chart(schema: &Schema, id: FieldId) -> bool {
 
 /// Columns to print: without the window, which is separate; without interval bounds, which are printed with their
 /// value; and quality columns only if they are not trivial. In a report's section, only columns with values.
-fn shown_fields(batch: &Batch, run: &Run) -> Vec<FieldId> {
+fn shown_fields(batch: &Batch, run: &RowRun) -> Vec<FieldId> {
     let is_shown = |id: &FieldId| match batch.schema().field(*id).name.as_ref() {
         "window_start" | "window_end" => run.window.is_none(),
         "section" if run.section.is_some() => false,
@@ -107,10 +107,10 @@ fn shown_fields(batch: &Batch, run: &Run) -> Vec<FieldId> {
     fields
 }
 
-fn says_something(batch: &Batch, id: FieldId, run: &Run) -> bool {
-    let Some(cells) = Cells::of(batch, id) else { return false };
+fn says_something(batch: &Batch, id: FieldId, run: &RowRun) -> bool {
+    let Some(cells) = ColumnCells::of(batch, id) else { return false };
     let speaks = |row: usize| match cells.values {
-        Values::Bool(flags) => flags.value(row),
+        CellValues::Bool(flags) => flags.value(row),
         _ => true,
     };
     run.rows.clone().any(|row| !cells.is_null(row) && speaks(row))
@@ -123,15 +123,15 @@ fn interval_of(batch: &Batch, name: &str) -> Option<FieldId> {
 }
 
 /// Interval bounds of a column.
-fn interval<'a>(batch: &'a Batch, name: &str) -> Option<[Cells<'a>; 2]> {
-    let end = |suffix: &str| Cells::of(batch, batch.schema().find(&format!("{name}{suffix}"))?);
+fn interval<'a>(batch: &'a Batch, name: &str) -> Option<[ColumnCells<'a>; 2]> {
+    let end = |suffix: &str| ColumnCells::of(batch, batch.schema().find(&format!("{name}{suffix}"))?);
     batch.schema().find(name).and_then(|id| batch.column(id))?;
     Some([end("_low")?, end("_high")?])
 }
 
 /// Splits a batch by window, and a report by section.
 #[must_use]
-pub fn runs(batch: &Batch) -> Vec<Run> {
+pub fn runs(batch: &Batch) -> Vec<RowRun> {
     let column = |name: &str| {
         let id = batch.schema().find(name)?;
         let field = batch.schema().field(id);
@@ -146,7 +146,7 @@ pub fn runs(batch: &Batch) -> Vec<Run> {
     };
     let sections = report_sections(batch);
     let section = |row: usize| sections.map(|sections| sections.value(row));
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<RowRun> = Vec::new();
     for row in 0..batch.rows() {
         match runs.last_mut() {
             Some(run) if run.window == window(row) && run.section.as_deref() == section(row) => {
@@ -154,7 +154,7 @@ pub fn runs(batch: &Batch) -> Vec<Run> {
             }
             _ => {
                 let section = section(row).map(str::to_owned);
-                runs.push(Run { window: window(row), section, rows: row..row + 1 });
+                runs.push(RowRun { window: window(row), section, rows: row..row + 1 });
             }
         }
     }
@@ -171,10 +171,10 @@ fn report_sections(batch: &Batch) -> Option<&StringArray> {
     text("key").and(text("section"))
 }
 
-fn column(batch: &Batch, id: FieldId, run: &Run, style: &Style) -> Vec<Option<String>> {
-    let cells = Cells::of(batch, id).expect("only fields that are present are shown");
+fn column(batch: &Batch, id: FieldId, run: &RowRun, style: &TableStyle) -> Vec<Option<String>> {
+    let cells = ColumnCells::of(batch, id).expect("only fields that are present are shown");
     let name = &batch.schema().field(id).name;
-    let interval = interval(batch, name).filter(|_| !matches!(cells.values, Values::Json(_)));
+    let interval = interval(batch, name).filter(|_| !matches!(cells.values, CellValues::Json(_)));
     let names = style.names.as_ref();
     let render = |row: usize| {
         let text = (!cells.is_null(row)).then(|| render(&cells, row, names, &style.zone))?;
@@ -189,21 +189,26 @@ fn column(batch: &Batch, id: FieldId, run: &Run, style: &Style) -> Vec<Option<St
     run.rows.clone().map(render).collect()
 }
 
-fn render(cells: &Cells<'_>, row: usize, names: Option<&HashMap<IpAddr, String>>, zone: &Zone) -> String {
+fn render(
+    cells: &ColumnCells<'_>,
+    row: usize,
+    names: Option<&HashMap<IpAddr, String>>,
+    zone: &DisplayZone,
+) -> String {
     match cells.values {
-        Values::Bool(a) => a.value(row).to_string(),
-        Values::U64(a) if cells.unit == Unit::None => a.value(row).to_string(),
-        Values::U64(a) if cells.unit == Unit::Id => units::id(a.value(row)),
-        Values::U64(a) => units::number(cells.unit, a.value(row) as f64),
-        Values::I64(a) if cells.unit == Unit::None => a.value(row).to_string(),
-        Values::I64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row)),
-        Values::I64(a) => units::number(cells.unit, a.value(row) as f64),
-        Values::F64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row) as i64),
-        Values::F64(a) => units::number(cells.unit, a.value(row)),
-        Values::Text(a) => text::escape(a.value(row)),
-        Values::Hashes(a) => tuple::hashes::to_text(a.value(row)),
-        Values::Json(a) => text::escape(a.value(row)),
-        Values::Ip(a) => {
+        CellValues::Bool(a) => a.value(row).to_string(),
+        CellValues::U64(a) if cells.unit == Unit::None => a.value(row).to_string(),
+        CellValues::U64(a) if cells.unit == Unit::Id => units::id(a.value(row)),
+        CellValues::U64(a) => units::number(cells.unit, a.value(row) as f64),
+        CellValues::I64(a) if cells.unit == Unit::None => a.value(row).to_string(),
+        CellValues::I64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row)),
+        CellValues::I64(a) => units::number(cells.unit, a.value(row) as f64),
+        CellValues::F64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row) as i64),
+        CellValues::F64(a) => units::number(cells.unit, a.value(row)),
+        CellValues::Text(a) => text::escape(a.value(row)),
+        CellValues::Hashes(a) => tuple::hashes::to_text(a.value(row)),
+        CellValues::Json(a) => text::escape(a.value(row)),
+        CellValues::Ip(a) => {
             let ip = cells::ip(a.value(row));
             names.and_then(|n| n.get(&ip)).map_or_else(|| ip.to_string(), |name| text::escape(name))
         }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
-use super::{Pace, Style, Table};
-use crate::samples::{self, Row};
+use super::{TableSink, TableStyle, WindowPace};
+use crate::samples::{self, SampleRow};
 use crate::{ResultHead, Sink};
 
 mod windows;
 
-fn print(style: Style, heads: &[ResultHead], batches: &[(usize, Batch)]) -> (String, Vec<String>) {
+fn print(style: TableStyle, heads: &[ResultHead], batches: &[(usize, Batch)]) -> (String, Vec<String>) {
     let mut out = Vec::new();
-    let mut sink = Table::new(&mut out, heads, style);
+    let mut sink = TableSink::new(&mut out, heads, style);
     for (result, batch) in batches {
         sink.write(*result, batch).expect("a Vec takes every byte");
     }
@@ -24,7 +24,7 @@ fn print(style: Style, heads: &[ResultHead], batches: &[(usize, Batch)]) -> (Str
     (String::from_utf8(out).expect("a table is text"), notes)
 }
 
-fn check(style: Style, heads: &[ResultHead], batches: &[(usize, Batch)], expected: &str) {
+fn check(style: TableStyle, heads: &[ResultHead], batches: &[(usize, Batch)], expected: &str) {
     let (text, notes) = print(style, heads, batches);
     assert_eq!(text.trim_end(), expected.trim_matches('\n'), "\n{text}");
     assert_eq!(notes, [""; 0]);
@@ -33,11 +33,11 @@ fn check(style: Style, heads: &[ResultHead], batches: &[(usize, Batch)], expecte
 #[test]
 fn every_type_has_its_unit() {
     let batch = samples::batch(&[
-        Row::sample(),
-        Row { url: Some("/\x1b[31m\n".into()), avg: Some(4.56e9), ..Row::sample() },
-        Row::default(),
+        SampleRow::sample(),
+        SampleRow { url: Some("/\x1b[31m\n".into()), avg: Some(4.56e9), ..SampleRow::sample() },
+        SampleRow::default(),
     ]);
-    check(Style::default(), &[samples::head(None, &batch)], &[(0, batch)], "
+    check(TableStyle::default(), &[samples::head(None, &batch)], &[(0, batch)], "
 id                ts                           client_ip  url          hit   status  response_time      avg  hist
 ────────────────  ───────────────────────────  ─────────  ───────────  ────  ──────  ─────────────  ───────  ─────────
 00000000000000ff  2026-11-21T19:59:17.229334Z  10.0.0.1   /a?\"b\"       true     200          -5 ns  1.50 ns  [[1.5,2]]
@@ -65,7 +65,7 @@ fn sections_of_a_report_are_blocks_under_one_title() {
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::Facts::NONE,
+        facts: &tuple::SchemaFacts::NONE,
     };
     let schema = Arc::new(schema);
     let ids: Vec<FieldId> = schema.ids().collect();
@@ -85,7 +85,7 @@ fn sections_of_a_report_are_blocks_under_one_title() {
     row(10, "misaligned", "read", 4, None);
     let batch = w.finish();
     check(
-        Style::default(),
+        TableStyle::default(),
         &[samples::head(Some("report"), &batch)],
         &[(0, batch)],
         "
@@ -115,7 +115,7 @@ fn windows_follow_each_other() {
     }
     let batch = w.finish();
     check(
-        Style::default(),
+        TableStyle::default(),
         &[samples::head(Some("top-k"), &batch)],
         &[(0, batch)],
         "
@@ -136,7 +136,7 @@ fn several_results_have_titles_and_doubt_is_shown() {
     let doubtful = w.finish();
     let heads = [samples::head(Some("a"), &sure), samples::head(Some("b"), &doubtful)];
     check(
-        Style::default(),
+        TableStyle::default(),
         &heads,
         &[(0, sure), (1, doubtful)],
         "
@@ -167,7 +167,7 @@ fn tuples_stream_under_one_header() {
     };
     let heads = [samples::head(None, &batch(""))];
     let batches = [(0, batch("/a")), (0, batch("/the second"))];
-    let style = || Style { width: Some(26), ..Style::default() };
+    let style = || TableStyle { width: Some(26), ..TableStyle::default() };
     let header = "
 url          response_time
 ───────────  ─────────────
@@ -179,29 +179,29 @@ url          response_time
     let many: Vec<_> = (0..64).map(|_| (0, batch("/a"))).chain([(0, batch("/the second"))]).collect();
     let end = |style| print(style, &heads, &many).0.lines().skip(65).collect::<Vec<_>>().join("\n");
     assert_eq!(end(style()), "/a         1.50 ms\n/t…        1.50 ms");
-    assert_eq!(end(Style::default()), "/a         1.50 ms\n/the second        1.50 ms");
-    let mut sink = Table::new(Vec::new(), &heads, style());
+    assert_eq!(end(TableStyle::default()), "/a         1.50 ms\n/the second        1.50 ms");
+    let mut sink = TableSink::new(Vec::new(), &heads, style());
     sink.write(0, &batch("/a")).and_then(|()| sink.flush()).expect("a Vec takes every byte");
     assert_eq!(String::from_utf8_lossy(&sink.out).lines().count(), 3, "flushed means written");
 }
 
 #[test]
 fn names_stand_for_addresses_and_are_made_harmless() {
-    let batch = samples::batch(&[Row::sample()]);
+    let batch = samples::batch(&[SampleRow::sample()]);
     let ip = IpAddr::from([10, 0, 0, 1]);
     for (names, expected) in [
         (Some(HashMap::from([(ip, "shop".to_owned())])), " shop "),
         (Some(HashMap::from([(ip, "\x1b[0m".to_owned())])), " \\x1b[0m "),
         (None, " 10.0.0.1 "),
     ] {
-        let style = Style { names, ..Style::default() };
+        let style = TableStyle { names, ..TableStyle::default() };
         let (text, _) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
         assert!(text.contains(expected), "{text}");
     }
-    let mut sink = Table::new(
+    let mut sink = TableSink::new(
         Vec::new(),
         &[samples::head(None, &batch)],
-        Style { names: Some(HashMap::new()), ..Style::default() },
+        TableStyle { names: Some(HashMap::new()), ..TableStyle::default() },
     );
     sink.learn_name(ip, "learned");
     sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
@@ -211,23 +211,23 @@ fn names_stand_for_addresses_and_are_made_harmless() {
 #[test]
 fn a_narrow_terminal_cuts_text_then_leaves_columns_out() {
     let long = "/".repeat(300);
-    let batch = samples::batch(&[Row { url: Some(long), ..Row::sample() }]);
+    let batch = samples::batch(&[SampleRow { url: Some(long), ..SampleRow::sample() }]);
     for width in [40, 60, 80, 100, 120, 200] {
-        let style = Style { width: Some(width), ..Style::default() };
+        let style = TableStyle { width: Some(width), ..TableStyle::default() };
         let (text, notes) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
         let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
         assert!(widest <= width, "{width}:\n{text}");
         assert_eq!(notes.is_empty(), width >= 120, "{notes:?}\n{text}");
         assert!(text.contains('…') || width < 80, "{text}");
     }
-    let (text, _) = print(Style::default(), &[samples::head(None, &batch)], &[(0, batch)]);
+    let (text, _) = print(TableStyle::default(), &[samples::head(None, &batch)], &[(0, batch)]);
     assert!(text.lines().all(|l| l.chars().count() < 400), "a bound where no width is known");
 }
 
 #[test]
 fn a_result_keeps_its_columns() {
     let batch = samples::result(&[(&"/".repeat(100), 7)]);
-    let style = Style { width: Some(20), ..Style::default() };
+    let style = TableStyle { width: Some(20), ..TableStyle::default() };
     let (text, notes) = print(style, &[samples::head(Some("top-k"), &batch)], &[(0, batch)]);
     assert!(text.contains("19:59:10  ///////…////      7"), "{text}");
     assert!(notes.is_empty());
@@ -252,7 +252,7 @@ fn intervals_stand_with_their_value() {
     w.end_row();
     let batch = w.finish();
     check(
-        Style::default(),
+        TableStyle::default(),
         &[samples::head(Some("x"), &batch)],
         &[(0, batch)],
         "
@@ -266,7 +266,8 @@ url           count      avg
 /// Primary columns are first, endpoints last; columns are omitted from the right.
 #[test]
 fn a_parsers_own_fields_come_before_the_ends() {
-    const FACTS: tuple::Facts = tuple::Facts { first: &["path", "status"], ..tuple::Facts::NONE };
+    const FACTS: tuple::SchemaFacts =
+        tuple::SchemaFacts { first: &["path", "status"], ..tuple::SchemaFacts::NONE };
     let own = [
         Field::new("method", DataType::Text, Unit::None, ""),
         Field::new("status", DataType::U64, Unit::None, ""),
@@ -285,7 +286,7 @@ fn a_parsers_own_fields_come_before_the_ends() {
     writer.end_row();
     let batch = writer.finish();
     let header = |width| {
-        let style = Style { width: Some(width), ..Style::default() };
+        let style = TableStyle { width: Some(width), ..TableStyle::default() };
         let (text, _) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
         text.lines().next().unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };

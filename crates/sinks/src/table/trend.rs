@@ -7,10 +7,10 @@ use tuple::{Batch, DataType, FieldId, Schema, Unit};
 use unicode_width::UnicodeWidthStr;
 
 use super::layout::{self, BETWEEN};
-use super::shortened::Shortened;
 use super::spark::sparkline;
 use super::text::pad;
-use crate::cells::{Cells, Values};
+use super::text_shortener::TextShortener;
+use crate::cells::{CellValues, ColumnCells};
 use crate::units;
 
 /// Maximum cells of a sparkline; with more windows, several share a cell.
@@ -31,7 +31,7 @@ const SELDOM: [&str; 6] = ["min", "max", "stddev", "p50", "rank", "error_bound"]
 
 /// Groups of a result.
 #[derive(Debug, Default)]
-pub struct Trend {
+pub struct ResultTrend {
     /// Starts of the first and the last window.
     span_ns: Option<(i64, i64)>,
     slide_ns: i64,
@@ -40,23 +40,23 @@ pub struct Trend {
     keys: Vec<String>,
     numbers: Vec<(FieldId, String, Unit)>,
     groups: HashMap<Vec<Option<String>>, usize>,
-    courses: Vec<Course>,
+    courses: Vec<GroupTrend>,
     /// Rows of groups that are not tracked.
     others: u64,
 }
 
 /// Statistics of a group: for each the maximum per cell.
 #[derive(Clone, Debug)]
-struct Course {
+struct GroupTrend {
     key: Vec<Option<String>>,
     cells: Vec<Vec<Option<f64>>>,
 }
 
-impl Trend {
+impl ResultTrend {
     /// For windows that start at multiples of `slide_ns`.
     #[must_use]
-    pub fn new(slide_ns: i64) -> Trend {
-        Trend { slide_ns: slide_ns.max(1), step: 1, ..Trend::default() }
+    pub fn new(slide_ns: i64) -> ResultTrend {
+        ResultTrend { slide_ns: slide_ns.max(1), step: 1, ..ResultTrend::default() }
     }
 
     /// Adds a row of the window that starts at `start_ns`; `keys`: its group columns with their displayed text.
@@ -78,7 +78,7 @@ impl Trend {
             }
             None => {
                 self.groups.insert(key.clone(), self.courses.len());
-                self.courses.push(Course { key, cells: vec![Vec::new(); self.numbers.len()] });
+                self.courses.push(GroupTrend { key, cells: vec![Vec::new(); self.numbers.len()] });
                 self.courses.len() - 1
             }
         };
@@ -86,7 +86,7 @@ impl Trend {
         for (number, (field, ..)) in self.numbers.iter().enumerate() {
             let cells = &mut self.courses[group].cells[number];
             cells.resize(cells.len().max(place + 1), None);
-            let value = Cells::of(batch, *field).and_then(|cells| value(&cells, row));
+            let value = ColumnCells::of(batch, *field).and_then(|cells| value(&cells, row));
             cells[place] = larger(cells[place], value);
         }
     }
@@ -99,7 +99,7 @@ impl Trend {
         if windows < WINDOWS_MIN || self.numbers.is_empty() {
             return Vec::new();
         }
-        let mut courses: Vec<&Course> = self.courses.iter().collect();
+        let mut courses: Vec<&GroupTrend> = self.courses.iter().collect();
         courses.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
         let hidden = courses.len().saturating_sub(SHOWN_MAX);
         courses.truncate(SHOWN_MAX);
@@ -155,11 +155,16 @@ impl Trend {
     }
 
     /// Columns of cells with headings; as many statistics as fit. Also the number of windows per bar.
-    fn columns(&self, courses: &[&Course], windows: u64, width: Option<usize>) -> (Vec<Vec<String>>, u64) {
+    fn columns(
+        &self,
+        courses: &[&GroupTrend],
+        windows: u64,
+        width: Option<usize>,
+    ) -> (Vec<Vec<String>>, u64) {
         let mut columns: Vec<Vec<String>> = Vec::new();
         for (i, heading) in self.keys.iter().enumerate() {
-            let mut shortened = Shortened::default();
-            let cell = |course: &&Course| {
+            let mut shortened = TextShortener::default();
+            let cell = |course: &&GroupTrend| {
                 course.key[i].as_deref().map_or_else(|| "-".to_owned(), |key| shortened.show(key, KEY_WIDTH))
             };
             columns.push([heading.clone()].into_iter().chain(courses.iter().map(cell)).collect());
@@ -173,7 +178,7 @@ impl Trend {
         let room = width.map_or(SPARK_WIDTH, |width| width.saturating_sub(wide(&columns) + range));
         let factor = cells.div_ceil(room.max(SPARK_WIDTH_MIN)).max(1);
         for (number, (_, heading, unit)) in self.numbers.iter().enumerate() {
-            let cell = |course: &&Course| course.cell(number, *unit, cells, factor);
+            let cell = |course: &&GroupTrend| course.cell(number, *unit, cells, factor);
             let column: Vec<String> = [heading.clone()].into_iter().chain(courses.iter().map(cell)).collect();
             let fits = width
                 .is_none_or(|width| wide(&columns) + wide(std::slice::from_ref(&column)) <= width + BETWEEN);
@@ -185,7 +190,7 @@ impl Trend {
     }
 }
 
-impl Course {
+impl GroupTrend {
     /// Sort key of groups: sum of their first statistic.
     fn weight(&self) -> f64 {
         self.cells[0].iter().flatten().sum()
@@ -216,11 +221,11 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
 
-fn value(cells: &Cells<'_>, row: usize) -> Option<f64> {
+fn value(cells: &ColumnCells<'_>, row: usize) -> Option<f64> {
     (!cells.is_null(row)).then(|| match cells.values {
-        Values::U64(a) => Some(a.value(row) as f64),
-        Values::I64(a) => Some(a.value(row) as f64),
-        Values::F64(a) => Some(a.value(row)),
+        CellValues::U64(a) => Some(a.value(row) as f64),
+        CellValues::I64(a) => Some(a.value(row) as f64),
+        CellValues::F64(a) => Some(a.value(row)),
         _ => None,
     })?
 }

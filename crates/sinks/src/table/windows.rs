@@ -1,7 +1,7 @@
 //! Windows in a table: the start of each in a separate column, the date once, and a line for windows without tuples.
 
-use crate::zone::{Digits, Zone};
-use crate::{Empty, units};
+use crate::zone::{DisplayZone, TimePrecision};
+use crate::{EmptyReason, units};
 
 /// Maximum consecutive empty windows with a line each.
 const LINES_EACH: u64 = 3;
@@ -9,31 +9,31 @@ const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Windows of a result.
 #[derive(Clone, Debug)]
-pub struct Calendar {
-    zone: Zone,
+pub struct WindowCalendar {
+    zone: DisplayZone,
     slide_ns: i64,
     /// Text shown for a window without rows.
     nothing: &'static str,
-    digits: Digits,
+    digits: TimePrecision,
     /// Start of the last window shown.
     last_ns: Option<i64>,
     /// Last date shown.
     date: String,
 }
 
-impl Calendar {
+impl WindowCalendar {
     /// For windows that start at multiples of `slide_ns`.
     #[must_use]
-    pub fn new(slide_ns: i64, zone: &Zone, empty: Empty) -> Calendar {
+    pub fn new(slide_ns: i64, zone: &DisplayZone, empty: EmptyReason) -> WindowCalendar {
         let slide_ns = slide_ns.max(1);
-        Calendar {
+        WindowCalendar {
             zone: zone.clone(),
             slide_ns,
             nothing: match empty {
-                Empty::NoTuples => "no tuples",
-                Empty::NoneChosen => "no rows",
+                EmptyReason::NoTuples => "no tuples",
+                EmptyReason::NoneChosen => "no rows",
             },
-            digits: Digits::for_multiples_of(slide_ns),
+            digits: TimePrecision::for_multiples_of(slide_ns),
             last_ns: None,
             date: String::new(),
         }

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use steer::{Fabric, Map, OpenVSwitch, Place, Site};
-use testkit::namespaces::{Namespaces, ip, run};
-use testkit::programs::{Program, are_there, wait_for};
+use steer::{NetworkMap, OpenVSwitch, PortPlace, SwitchFabric, SwitchSite};
+use testkit::namespaces::{TestNamespaces, ip, run};
+use testkit::programs::{TestProgram, are_there, wait_for};
 
 pub const BRIDGE: &str = "br0";
 /// Ports of hosts at the first switch, and of its monitor; the switch's names have a prefix `v`.
@@ -38,9 +38,9 @@ const PROGRAMS: [&str; 9] = [
 
 /// See the module documentation.
 pub struct Bed {
-    spaces: Namespaces,
+    spaces: TestNamespaces,
     pub folder: PathBuf,
-    daemons: Vec<Program>,
+    daemons: Vec<TestProgram>,
 }
 
 /// A switch.
@@ -88,7 +88,7 @@ impl Bed {
     }
 
     fn build() -> Option<Bed> {
-        let spaces = Namespaces::new("st");
+        let spaces = TestNamespaces::new("st");
         let mut bed = Bed { folder: spaces.folder().to_owned(), spaces, daemons: Vec::new() };
         match bed.try_build() {
             Ok(()) => Some(bed),
@@ -191,7 +191,7 @@ impl Bed {
     }
 
     /// Both switches, the cable, and the locations of hosts.
-    pub fn fabric(&self, server: u16, lease: u16) -> Fabric {
+    pub fn fabric(&self, server: u16, lease: u16) -> SwitchFabric {
         fabric(&self.folder, server, lease)
     }
 
@@ -319,7 +319,7 @@ impl Bed {
             let mut command = self.within_switch(which, program);
             command.args(words);
             command.env("OVS_RUNDIR", &folder).env("OVS_DBDIR", &folder).env("OVS_LOGDIR", &folder);
-            Program::start(&mut command)
+            TestProgram::start(&mut command)
         };
         let there = |name: &str| {
             let file = folder.join(name);
@@ -338,32 +338,32 @@ impl Bed {
 }
 
 /// Both switches of the bed with this folder, usable by any process.
-pub fn fabric(folder: &Path, server: u16, lease: u16) -> Fabric {
+pub fn fabric(folder: &Path, server: u16, lease: u16) -> SwitchFabric {
     let cable = format!("v{CABLE}");
     let host = |which: Which, port: u32| {
-        ([10, 9, 0, port as u8].into(), Place::new(which.name(), &format!("v{port}")))
+        ([10, 9, 0, port as u8].into(), PortPlace::new(which.name(), &format!("v{port}")))
     };
     let hosts = HOSTS.into_iter().map(|port| host(Which::Near, port));
-    let map = Map {
-        cables: vec![(Place::new("near", &cable), Place::new("far", &cable))],
+    let map = NetworkMap {
+        cables: vec![(PortPlace::new("near", &cable), PortPlace::new("far", &cable))],
         hosts: hosts.chain([host(Which::Far, FAR_HOST)]).collect(),
     };
     fabric_of(folder, server, lease, map)
 }
 
 /// Like [`fabric`], with this map of the network.
-pub fn fabric_of(folder: &Path, server: u16, lease: u16, map: Map) -> Fabric {
-    let site = |which: Which, last: u8| Site {
+pub fn fabric_of(folder: &Path, server: u16, lease: u16, map: NetworkMap) -> SwitchFabric {
+    let site = |which: Which, last: u8| SwitchSite {
         name: which.name().to_owned(),
         backend: Box::new(OpenVSwitch::new(&folder.join(which.name()), BRIDGE)),
         tunnel_address: Some([10, 8, 0, last].into()),
     };
-    Fabric::new(server, lease, vec![site(Which::Near, 1), site(Which::Far, 2)], map)
+    SwitchFabric::new(server, lease, vec![site(Which::Near, 1), site(Which::Far, 2)], map)
 }
 
 /// A running tcpdump and its file.
 pub struct Capture {
-    tcpdump: Program,
+    tcpdump: TestProgram,
     file: PathBuf,
 }
 
@@ -376,7 +376,7 @@ impl Capture {
             line.clear();
             assert_ne!(said.read_line(&mut line).expect("it speaks"), 0, "tcpdump has ended");
         }
-        Capture { tcpdump: Program(child), file }
+        Capture { tcpdump: TestProgram(child), file }
     }
 
     /// Frames captured so far.

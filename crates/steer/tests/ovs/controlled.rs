@@ -4,10 +4,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use mirror::Mode;
-use steer::{Controller, Fabric, How, Job, Map, Place, Site, Tap, To};
+use mirror::MirrorMode;
+use steer::{
+    CopyJob, CopyRoute, CopyTap, NetworkMap, PortPlace, SelectionMethod, SwitchController, SwitchFabric,
+    SwitchSite,
+};
 use testkit::namespaces::run;
-use testkit::programs::{Program, free_port, wait_for};
+use testkit::programs::{TestProgram, free_port, wait_for};
 
 use crate::bed::{BRIDGE, Bed, FAR_HOST, FAR_MONITOR, HOSTS, MONITOR, Which};
 use crate::fabrics::{both, tap};
@@ -36,7 +39,7 @@ fn rules_go_by_http() {
     let start = || {
         let mut python = Command::new(venv.join("bin/python"));
         python.arg(root.join("sdn")).arg("--openflow").arg(format!("unix:{}", openflow.display()));
-        Program::start(python.args(["--listen", &listen]).arg("--token-file").arg(&token_file))
+        TestProgram::start(python.args(["--listen", &listen]).arg("--token-file").arg(&token_file))
     };
     let mut controller = start();
     wait_for("the controller", || {
@@ -63,42 +66,42 @@ fn rules_go_by_http() {
         bed.rules(which, &["priority=0,actions=NORMAL"]);
         let mut switch = bed.switch_at(which);
         let port = if which == Which::Near { MONITOR } else { FAR_MONITOR };
-        steer::Backend::keep_floods_from(&mut switch, port).expect("it does");
+        steer::SwitchBackend::keep_floods_from(&mut switch, port).expect("it does");
     }
     let before = both(&bed);
     let token = std::fs::read_to_string(&token_file).expect("the controller has made it").trim().to_owned();
-    let mut nobody = Controller::new(&url, NUMBERS[0], None, &[]);
-    let refused = steer::Backend::list(&mut nobody).expect_err("no token").to_string();
+    let mut nobody = SwitchController::new(&url, NUMBERS[0], None, &[]);
+    let refused = steer::SwitchBackend::list(&mut nobody).expect_err("no token").to_string();
     assert!(refused.contains("a token is needed"), "{refused}");
     let fabric = |quiet: bool| {
         let site = |which: Which, number: &str, port: u32| {
             let name = format!("v{port}");
             let ports = if quiet { vec![name.as_str()] } else { Vec::new() };
-            let backend = Box::new(Controller::new(&url, number, Some(&token), &ports));
-            Site { name: which.name().to_owned(), backend, tunnel_address: None }
+            let backend = Box::new(SwitchController::new(&url, number, Some(&token), &ports));
+            SwitchSite { name: which.name().to_owned(), backend, tunnel_address: None }
         };
-        let place = |which: Which, port: u32| Place::new(which.name(), &format!("v{port}"));
+        let place = |which: Which, port: u32| PortPlace::new(which.name(), &format!("v{port}"));
         let host = |which, port: u32| ([10, 9, 0, port as u8].into(), place(which, port));
         let near = HOSTS.into_iter().map(|port| host(Which::Near, port));
-        let map = Map {
+        let map = NetworkMap {
             cables: vec![(place(Which::Near, 20), place(Which::Far, 20))],
             hosts: near.chain([host(Which::Far, FAR_HOST)]).collect(),
         };
         let sites = vec![site(Which::Near, NUMBERS[0], MONITOR), site(Which::Far, NUMBERS[1], FAR_MONITOR)];
-        Fabric::new(SERVER, LEASE, sites, map)
+        SwitchFabric::new(SERVER, LEASE, sites, map)
     };
     // The server's switch copies all, the other one the traffic of its own host, each to its own monitor.
-    let near = tap(Mode::HEADERS, Some(80), "m", To::Port(format!("v{MONITOR}")));
-    let entering = How::Rules(vec![format!("v{FAR_HOST}")]);
-    let far = Tap {
+    let near = tap(MirrorMode::HEADERS, Some(80), "m", CopyRoute::Port(format!("v{MONITOR}")));
+    let entering = SelectionMethod::Rules(vec![format!("v{FAR_HOST}")]);
+    let far = CopyTap {
         switch: Which::Far.name().to_owned(),
         how: entering,
-        ..tap(Mode::FLOW, Some(80), "n", To::Port(format!("v{FAR_MONITOR}")))
+        ..tap(MirrorMode::FLOW, Some(80), "n", CopyRoute::Port(format!("v{FAR_MONITOR}")))
     };
-    let job = |taps: Vec<Tap>| Job { id: 5, generation: 1, taps };
+    let job = |taps: Vec<CopyTap>| CopyJob { id: 5, generation: 1, taps };
     let refused = fabric(false).start(job(vec![near.clone()])).err().expect("floods");
     assert!(refused.to_string().contains("not the setting no-flood of port 9 (v9)"), "{refused}");
-    let mirror = Tap { how: How::Mirror(vec!["v2".to_owned()]), ..near.clone() };
+    let mirror = CopyTap { how: SelectionMethod::Mirror(vec!["v2".to_owned()]), ..near.clone() };
     let refused = fabric(true).start(job(vec![mirror])).err().expect("no mirrors");
     assert!(
         refused.to_string().contains("it has no") || refused.to_string().contains("mirrors"),
@@ -113,7 +116,11 @@ fn rules_go_by_http() {
         let monitors = [MONITOR, FAR_MONITOR].map(|at| bed.capture(at, ""));
         ask(&bed, mark, &server);
         let expected = if is_copied { bed.capture_file(&server, "tcp port 80") } else { Vec::new() };
-        same(mark, &cut(monitors[0].wait(expected.len()), Mode::FLOW), &cut(expected, Mode::HEADERS));
+        same(
+            mark,
+            &cut(monitors[0].wait(expected.len()), MirrorMode::FLOW),
+            &cut(expected, MirrorMode::HEADERS),
+        );
         assert_eq!(monitors[1].frames().len(), 0, "the far host has said nothing");
         server.end();
         monitors.into_iter().for_each(crate::bed::Capture::end);
@@ -133,7 +140,8 @@ fn rules_go_by_http() {
     check("mark stopped", false);
     // Without the process, and without the controller, rules expire with their leases.
     let held = fabric(true);
-    let running = held.start(job(vec![tap(Mode::FLOW, Some(80), "m", To::Port(format!("v{MONITOR}")))]));
+    let running =
+        held.start(job(vec![tap(MirrorMode::FLOW, Some(80), "m", CopyRoute::Port(format!("v{MONITOR}")))]));
     std::mem::forget(running.unwrap_or_else(|e| panic!("{e}")));
     controller.kill();
     wait_for("the end of the lease", || if both(&bed) == before { Ok(()) } else { Err(String::new()) });

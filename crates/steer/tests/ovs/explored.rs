@@ -1,7 +1,7 @@
 //! Exploration during running jobs, which continue, and others start.
 
-use mirror::Mode;
-use steer::{Backend, Found, Job, To, explore};
+use mirror::MirrorMode;
+use steer::{CopyJob, CopyRoute, DiscoveredLinks, SwitchBackend, explore};
 
 use crate::bed::{Bed, CABLE, FAR_HOST, FAR_MONITOR, HOSTS, MONITOR, Which};
 use crate::fabrics::{both, far_port, tap};
@@ -16,9 +16,9 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
     let _server = serve(&bed);
     let fabric = bed.fabric(SERVER, LEASE);
     bed.switch_at(Which::Far).keep_floods_from(FAR_MONITOR).expect("it does");
-    let here = To::Port(format!("v{MONITOR}"));
-    let job = |id, tap| Job { id, generation: 1, taps: vec![tap] };
-    let one = fabric.start(job(1, tap(Mode::FLOW, Some(80), "m", here))).expect("it does");
+    let here = CopyRoute::Port(format!("v{MONITOR}"));
+    let job = |id, tap| CopyJob { id, generation: 1, taps: vec![tap] };
+    let one = fabric.start(job(1, tap(MirrorMode::FLOW, Some(80), "m", here))).expect("it does");
     let before = both(&bed);
     let switches = [Which::Near, Which::Far].map(|which| {
         let switch = bed.switch_at(which);
@@ -31,7 +31,7 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
         let explorer = scope.spawn(|| {
             let found = [(); 4].map(|()| explore(&switches, SERVER + 1, &hosts).expect("it does"));
             // On a busy machine not every reply arrives in time.
-            let all = |found: &Found| {
+            let all = |found: &DiscoveredLinks| {
                 found.cables == [[(0, CABLE), (1, CABLE)]] && found.answers.len() == HOSTS.len()
             };
             assert!(found.iter().any(all), "{found:?}");
@@ -41,8 +41,14 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
         // Repeatedly, during the exploration.
         let mut generation = 1;
         while !explorer.is_finished() {
-            let two = tap(Mode::ENDS, Some(81), "n", To::Switch(mirror::ovsdb::Tunnel::Vxlan, far_port()));
-            let two = fabric.start(Job { generation, ..job(2, two) }).unwrap_or_else(|why| panic!("{why}"));
+            let two = tap(
+                MirrorMode::ENDS,
+                Some(81),
+                "n",
+                CopyRoute::Switch(mirror::ovsdb::TunnelKind::Vxlan, far_port()),
+            );
+            let two =
+                fabric.start(CopyJob { generation, ..job(2, two) }).unwrap_or_else(|why| panic!("{why}"));
             two.stop().expect("it does");
             generation = u8::wrapping_add(generation, 1);
             assert_eq!(one.lost(), None);
@@ -53,7 +59,7 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
     let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
     ask(&bed, "mark", &server);
     let expected = bed.capture_file(&server, "tcp port 80");
-    same("mark", &cut(monitor.wait(expected.len()), Mode::FLOW), &cut(expected, Mode::FLOW));
+    same("mark", &cut(monitor.wait(expected.len()), MirrorMode::FLOW), &cut(expected, MirrorMode::FLOW));
     one.stop().expect("it does");
     server.end();
     monitor.end();

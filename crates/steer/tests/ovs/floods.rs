@@ -4,10 +4,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use mirror::Mode;
-use mirror::openflow::Owner;
+use mirror::MirrorMode;
+use mirror::openflow::CookieOwner;
 use mirror::ovsdb::PortMirror;
-use steer::{Backend, Job, To};
+use steer::{CopyJob, CopyRoute, SwitchBackend};
 use testkit::namespaces::{ip, run};
 use testkit::programs::wait_for;
 
@@ -66,20 +66,28 @@ fn floods_come_back_however_a_job_ends() {
         });
         assert!(spare.answers(), "{ending}");
     };
-    let here = || To::Port(format!("v{MONITOR}"));
-    let job =
-        |id, to: To| Job { id, generation: 1, taps: vec![tap(Mode::FLOW, Some(80), &format!("m{id}"), to)] };
+    let here = || CopyRoute::Port(format!("v{MONITOR}"));
+    let job = |id, to: CopyRoute| CopyJob {
+        id,
+        generation: 1,
+        taps: vec![tap(MirrorMode::FLOW, Some(80), &format!("m{id}"), to)],
+    };
     let fabric = bed.fabric(SERVER, 30);
     let running = fabric.start(job(1, here())).expect("it does");
     assert!(bed.state(Which::Near).contains("NO_FLOOD"));
     running.stop().expect("it does");
     as_before("stopped");
     // One continues, the other had its own port.
-    let far = fabric.start(job(2, To::Switch(mirror::ovsdb::Tunnel::Vxlan, crate::fabrics::far_port())));
+    let far =
+        fabric.start(job(2, CopyRoute::Switch(mirror::ovsdb::TunnelKind::Vxlan, crate::fabrics::far_port())));
     let far = far.expect("it does");
     let beside = states(&bed);
-    let near = tap(Mode::FLOW, Some(81), "m3", here());
-    fabric.start(Job { id: 3, generation: 1, taps: vec![near] }).expect("it does").stop().expect("it does");
+    let near = tap(MirrorMode::FLOW, Some(81), "m3", here());
+    fabric
+        .start(CopyJob { id: 3, generation: 1, taps: vec![near] })
+        .expect("it does")
+        .stop()
+        .expect("it does");
     assert_eq!(states(&bed), beside, "one of two stopped");
     drop(far);
     as_before("dropped");
@@ -172,7 +180,7 @@ fn the_next_start_repairs_what_the_killed_left() {
     let spare = Spare::new(&bed);
     let before = states(&bed);
     // State left by a process killed with its keepers, after its rules have expired.
-    let owner = Owner { server: SERVER + 1, job: 9, generation: 1, actions: 0 };
+    let owner = CookieOwner { server: SERVER + 1, job: 9, generation: 1, actions: 0 };
     let mirror =
         PortMirror { owner, ports: vec!["v2".to_owned()], output: format!("v{MONITOR}"), snaplen: 0 };
     run(std::process::Command::new("ovs-vsctl")
@@ -188,10 +196,10 @@ fn the_next_start_repairs_what_the_killed_left() {
     );
     assert!(!spare.answers());
     let fabric = bed.fabric(SERVER, 30);
-    let job = Job {
+    let job = CopyJob {
         id: 1,
         generation: 1,
-        taps: vec![tap(Mode::FLOW, Some(80), "m", To::Port(format!("v{MONITOR}")))],
+        taps: vec![tap(MirrorMode::FLOW, Some(80), "m", CopyRoute::Port(format!("v{MONITOR}")))],
     };
     let running = fabric.start(job).expect("nothing is in its way");
     assert_eq!(running.repaired().len(), 3, "{:?}", running.repaired());

@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use mirror::ovsdb::Tunnel;
-use mirror::{Mode, Part};
-use steer::{How, Job, Running, To};
+use mirror::ovsdb::TunnelKind;
+use mirror::{MirrorMode, PacketPart};
+use steer::{CopyJob, CopyRoute, RunningCopies, SelectionMethod};
 
 use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST_ADDRESS, fabric};
 use crate::fabrics::{far_port, tap};
@@ -88,7 +88,7 @@ fn holds() {
     let (server, lease) = first.split_once(' ').expect("two numbers");
     let fabric = fabric(Path::new(&folder), server.parse().expect("one"), lease.parse().expect("one"));
     answer("ready");
-    let mut running: HashMap<u32, Running> = HashMap::new();
+    let mut running: HashMap<u32, RunningCopies> = HashMap::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
@@ -121,15 +121,15 @@ fn answer(text: &str) {
 }
 
 /// A job for a port of the server, by the names of its mode and path.
-fn job(id: u32, (mode, way): (&str, &str), port: u16) -> Job {
+fn job(id: u32, (mode, way): (&str, &str), port: u16) -> CopyJob {
     let host = IpAddr::from(TUNNEL_HOST_ADDRESS);
     let to = match way {
-        "port" => To::Port(format!("v{MONITOR}")),
-        "interface" => To::Interface,
-        "vxlan" => To::Switch(Tunnel::Vxlan, far_port()),
-        "gre" => To::Switch(Tunnel::Gre, far_port()),
-        "host-vxlan" => To::Host(Tunnel::Vxlan, host),
-        "host-gre" => To::Host(Tunnel::Gre, host),
+        "port" => CopyRoute::Port(format!("v{MONITOR}")),
+        "interface" => CopyRoute::Interface,
+        "vxlan" => CopyRoute::Switch(TunnelKind::Vxlan, far_port()),
+        "gre" => CopyRoute::Switch(TunnelKind::Gre, far_port()),
+        "host-vxlan" => CopyRoute::Host(TunnelKind::Vxlan, host),
+        "host-gre" => CopyRoute::Host(TunnelKind::Gre, host),
         _ => panic!("{way}"),
     };
     let monitor = match way {
@@ -138,18 +138,18 @@ fn job(id: u32, (mode, way): (&str, &str), port: u16) -> Job {
         _ => format!("{way} of {id}"),
     };
     let mode = match mode {
-        "flow" => Mode::FLOW,
-        "ends" => Mode::ENDS,
-        "pushed" => Mode::PUSHED,
-        "heads" => Mode::HEADS,
-        "headers" => Mode::HEADERS,
+        "flow" => MirrorMode::FLOW,
+        "ends" => MirrorMode::ENDS,
+        "pushed" => MirrorMode::PUSHED,
+        "heads" => MirrorMode::HEADS,
+        "headers" => MirrorMode::HEADERS,
         "mirror" => {
-            let all = tap(Mode::PORT, Some(port), &monitor, to);
-            let mirrored = How::Mirror(vec![format!("v{SERVES}")]);
-            let taps = vec![steer::Tap { how: mirrored, part: Part::Whole, ..all }];
-            return Job { id, generation: 1, taps };
+            let all = tap(MirrorMode::PORT, Some(port), &monitor, to);
+            let mirrored = SelectionMethod::Mirror(vec![format!("v{SERVES}")]);
+            let taps = vec![steer::CopyTap { how: mirrored, part: PacketPart::Whole, ..all }];
+            return CopyJob { id, generation: 1, taps };
         }
         _ => panic!("{mode}"),
     };
-    Job { id, generation: 1, taps: vec![tap(mode, Some(port), &monitor, to)] }
+    CopyJob { id, generation: 1, taps: vec![tap(mode, Some(port), &monitor, to)] }
 }

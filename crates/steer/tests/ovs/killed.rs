@@ -1,8 +1,8 @@
 //! The process that holds jobs is killed: its objects on switches and interfaces are removed, and other traffic is not
 //! affected.
 
-use mirror::Mode;
-use steer::Backend;
+use mirror::MirrorMode;
+use steer::SwitchBackend;
 use testkit::namespaces::run;
 use testkit::programs::wait_for;
 
@@ -32,8 +32,8 @@ fn a_mirror_goes_with_its_process() {
         let server = bed.capture(SERVES, "");
         let monitor = bed.capture_at(bed.within_switch(Which::Near, "tcpdump"), &interface, "");
         ask(&bed, &format!("mark {ending}"), &server);
-        let expected = cut(server.frames(), Mode::PORT);
-        same(ending, &cut(monitor.wait(expected.len()), Mode::PORT), &expected);
+        let expected = cut(server.frames(), MirrorMode::PORT);
+        same(ending, &cut(monitor.wait(expected.len()), MirrorMode::PORT), &expected);
         monitor.end();
         if ending == "killed" {
             holder.kill();
@@ -49,7 +49,7 @@ fn a_mirror_goes_with_its_process() {
 }
 
 /// Objects in a switch's database and on its host are removed immediately, rules when their lease expires.
-pub fn nothing_is_left(bed: &Bed, before: &[steer::Observed; 2]) {
+pub fn nothing_is_left(bed: &Bed, before: &[steer::ObservedSwitch; 2]) {
     wait_for("the end of all that was made", || {
         let now = both(bed);
         if now == *before { Ok(()) } else { Err(format!("{now:#?}\n{}", bed.vsctl(Which::Near, "show"))) }

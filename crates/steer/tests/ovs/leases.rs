@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mirror::Mode;
-use steer::{Backend, install, renew};
+use mirror::MirrorMode;
+use steer::{SwitchBackend, install, renew};
 use testkit::programs::wait_for;
 
 use crate::bed::{Bed, MONITOR, Which};
@@ -14,7 +14,7 @@ fn a_lease_ends_unless_it_is_renewed() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
     let mut switch = bed.switch();
     let installed =
-        install(&mut switch, &wish(vec![copy(Mode::ENDS, Some(80), MONITOR)], 4)).expect("it does");
+        install(&mut switch, &wish(vec![copy(MirrorMode::ENDS, Some(80), MONITOR)], 4)).expect("it does");
     let every = installed.renew_every.expect("a lease");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(6) {
@@ -50,8 +50,8 @@ fn rules_of_others_stay() {
     bed.rules(Which::Near, &own);
     let mut switch = bed.switch();
     let before = switch.list().expect("it lists").rules;
-    let refused =
-        install(&mut switch, &wish(vec![copy(Mode::FLOW, Some(80), MONITOR)], 30)).expect_err("a doubt");
+    let refused = install(&mut switch, &wish(vec![copy(MirrorMode::FLOW, Some(80), MONITOR)], 30))
+        .expect_err("a doubt");
     assert!(refused.to_string().contains("it is not known what group:1 does"), "{refused}");
     assert_eq!(switch.list().expect("it lists").rules, before);
 }

@@ -2,20 +2,20 @@
 //! once and with the requested length; all others receive the same as before.
 
 use mirror::ovsdb::PortMirror;
-use mirror::{Mode, openflow::Owner};
-use steer::{Backend, install, remove};
+use mirror::{MirrorMode, openflow::CookieOwner};
+use steer::{SwitchBackend, install, remove};
 
 use crate::bed::{Bed, MONITOR};
 use crate::packets::{SERVER, SERVES, Stream, ask, copy, cut, same, serve, wish};
 
 /// Mode, requested port, and filter.
-const MODES: [(Mode, Option<u16>, &str); 6] = [
-    (Mode::FLOW, Some(80), "tcp port 80"),
-    (Mode::ENDS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0"),
-    (Mode::PUSHED, Some(80), "tcp port 80 and tcp[tcpflags] & tcp-push != 0"),
-    (Mode::HEADS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-ack|tcp-push) != 0"),
-    (Mode::HEADERS, Some(80), "tcp port 80"),
-    (Mode::FLOW, None, "ip host 10.9.0.2"),
+const MODES: [(MirrorMode, Option<u16>, &str); 6] = [
+    (MirrorMode::FLOW, Some(80), "tcp port 80"),
+    (MirrorMode::ENDS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0"),
+    (MirrorMode::PUSHED, Some(80), "tcp port 80 and tcp[tcpflags] & tcp-push != 0"),
+    (MirrorMode::HEADS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-ack|tcp-push) != 0"),
+    (MirrorMode::HEADERS, Some(80), "tcp port 80"),
+    (MirrorMode::FLOW, None, "ip host 10.9.0.2"),
 ];
 
 /// With an unused table 0, and next to a learning switch.
@@ -54,7 +54,7 @@ fn fragments_are_copied_by_their_addresses() {
     ] {
         let Some(bed) = Bed::new(rules) else { return };
         let mut switch = bed.switch();
-        let asked = wish(vec![copy(Mode::FLOW, Some(80), MONITOR)], 60);
+        let asked = wish(vec![copy(MirrorMode::FLOW, Some(80), MONITOR)], 60);
         install(&mut switch, &asked).unwrap_or_else(|e| panic!("{e}"));
         let (server, monitor) = (bed.capture(SERVES, "udp"), bed.capture(MONITOR, "udp"));
         testkit::namespaces::run(bed.within(1, "python3").args(["-c", SEND])).expect("it does");
@@ -67,12 +67,12 @@ fn fragments_are_copied_by_their_addresses() {
     }
 }
 
-fn check(bed: &Bed, mark: &str, mode: Mode, filter: &str) {
+fn check(bed: &Bed, mark: &str, mode: MirrorMode, filter: &str) {
     let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
     ask(bed, &format!("mark {mark}"), &server);
     let expected = cut(bed.capture_file(&server, filter), mode);
     assert!(!expected.is_empty());
-    let found = cut(monitor.wait(expected.len()), Mode::FLOW);
+    let found = cut(monitor.wait(expected.len()), MirrorMode::FLOW);
     same(&mode.to_string(), &found, &expected);
     server.end();
     monitor.end();
@@ -92,7 +92,7 @@ fn a_port_is_mirrored() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
     let _server = serve(&bed);
     let mut switch = bed.switch();
-    let owner = Owner { server: SERVER, job: 3, generation: 1, actions: 0 };
+    let owner = CookieOwner { server: SERVER, job: 3, generation: 1, actions: 0 };
     let mirror =
         PortMirror { owner, ports: vec![format!("v{SERVES}")], output: format!("v{MONITOR}"), snaplen: 0 };
     // Before and after it is the mirror's output, the port is a normal one: NORMAL floods to it.
@@ -104,7 +104,7 @@ fn a_port_is_mirrored() {
         (&*seen.mirrors[0].name, &*seen.mirrors[0].entering),
         (&*mirror.name(), &[format!("v{SERVES}")][..])
     );
-    check(&bed, "port", Mode::PORT, "");
+    check(&bed, "port", MirrorMode::PORT, "");
     assert_eq!(remove(&mut switch, SERVER), Ok(1));
     assert_eq!(switch.list().expect("it lists").mirrors, []);
     // Removing it again is not an error.

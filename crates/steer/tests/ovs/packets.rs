@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
 use std::process::{Child, Stdio};
 
-use mirror::{Copy, Mode, asked};
+use mirror::{MirrorMode, SwitchCopy, asked};
 use plan::{AddressMatch, MonitorSpec};
-use steer::Wish;
+use steer::InstallRequest;
 use testkit::namespaces::run;
-use testkit::programs::{Program, wait_for};
+use testkit::programs::{TestProgram, wait_for};
 
 use crate::bed::{Bed, Capture, MONITOR};
 
@@ -71,13 +71,13 @@ while not select.select([sys.stdin], [], [], 0.004)[0]:
 print(n)
 ";
 
-pub fn serve(bed: &Bed) -> Program {
+pub fn serve(bed: &Bed) -> TestProgram {
     let mut child =
         bed.within(SERVES, "python3").args(["-c", SERVE]).stdout(Stdio::piped()).spawn().expect("python");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it speaks");
     assert_eq!(line, "ready\n");
-    Program(child)
+    TestProgram(child)
 }
 
 /// Sends all traffic, and returns the server's capture of it.
@@ -124,21 +124,21 @@ impl Stream {
 }
 
 /// Copies for a query on the server's port 80, or all of its traffic, in a mode.
-pub fn copy(mode: Mode, port: Option<u16>, target: u32) -> Copy {
+pub fn copy(mode: MirrorMode, port: Option<u16>, target: u32) -> SwitchCopy {
     let server = AddressMatch { net: Some((IpAddr::from([10, 9, 0, 2]), 32)), port };
     let spec = MonitorSpec { servers: vec![server], ..MonitorSpec::default() };
     let asked = asked(&spec, mode.which);
-    Copy { job: 1, generation: 1, asked, ports: Vec::new(), part: mode.part, target }
+    SwitchCopy { job: 1, generation: 1, asked, ports: Vec::new(), part: mode.part, target }
 }
 
-pub fn wish(copies: Vec<Copy>, lease: u16) -> Wish {
+pub fn wish(copies: Vec<SwitchCopy>, lease: u16) -> InstallRequest {
     let monitors = vec![(MONITOR, "m".to_owned())];
-    Wish { server: SERVER, switch: "br0".to_owned(), copies, monitors, lease }
+    InstallRequest { server: SERVER, switch: "br0".to_owned(), copies, monitors, lease }
 }
 
 /// The expected copies: truncated and sorted.
-pub fn cut(mut frames: Vec<Vec<u8>>, mode: Mode) -> Vec<Vec<u8>> {
-    if let mirror::Part::First(bytes) = mode.part {
+pub fn cut(mut frames: Vec<Vec<u8>>, mode: MirrorMode) -> Vec<Vec<u8>> {
+    if let mirror::PacketPart::First(bytes) = mode.part {
         frames.iter_mut().for_each(|frame| frame.truncate(bytes.into()));
     }
     frames.sort();

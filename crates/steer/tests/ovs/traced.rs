@@ -1,10 +1,10 @@
 //! Random rules on a real switch: the model of a packet equals the output of `ofproto/trace`.
 
-use mirror::model::{Leads, Network, Port, Switch, Terms};
-use mirror::openflow::{Rule, read_rule};
-use mirror::{Cube, Field, Operation, Packet};
-use steer::{Backend, OpenVSwitch};
-use testkit::Rng;
+use mirror::model::{PortNeighbor, SwitchModel, SwitchNetwork, SwitchPort, UnmodeledTerms};
+use mirror::openflow::{FlowRule, read_rule};
+use mirror::{MatchField, ModelPacket, PacketCube, RuleOperation};
+use steer::{OpenVSwitch, SwitchBackend};
+use testkit::SeededRng;
 
 use crate::bed::{BRIDGE, Bed, Which};
 
@@ -12,11 +12,11 @@ const TABLES: u64 = 3;
 const PIPELINES: u64 = 12;
 const PACKETS: u64 = 25;
 
-fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
+fn pick<'a>(rng: &mut SeededRng, from: &[&'a str]) -> &'a str {
     from[rng.below(from.len() as u64) as usize]
 }
 
-fn matched(rng: &mut Rng) -> String {
+fn matched(rng: &mut SeededRng) -> String {
     let mut terms = vec![pick(
         rng,
         &["", "ip", "ip", "tcp", "tcp", "udp", "tcp6", "icmp", "arp", "ipv6", "dl_type=0x88cc"],
@@ -75,7 +75,7 @@ fn matched(rng: &mut Rng) -> String {
     terms.join(",")
 }
 
-fn actions(rng: &mut Rng, table: u64) -> String {
+fn actions(rng: &mut SeededRng, table: u64) -> String {
     let mut list = Vec::new();
     for _ in 0..1 + rng.below(3) {
         let further = format!("resubmit(,{})", table + 1);
@@ -97,8 +97,8 @@ fn actions(rng: &mut Rng, table: u64) -> String {
     if rng.chance(0.1) { "drop".to_owned() } else { list.join(",") }
 }
 
-fn pipeline(rng: &mut Rng) -> Vec<Rule> {
-    let mut rules: Vec<Rule> = Vec::new();
+fn pipeline(rng: &mut SeededRng) -> Vec<FlowRule> {
+    let mut rules: Vec<FlowRule> = Vec::new();
     for table in 0..TABLES {
         for place in 0..2 + rng.below(7) {
             // With equal priorities the switch may apply either rule.
@@ -116,28 +116,31 @@ fn pipeline(rng: &mut Rng) -> Vec<Rule> {
 }
 
 /// A packet in the intersection of several rules' matches.
-fn packet(rng: &mut Rng, rules: &[Rule]) -> Packet {
+fn packet(rng: &mut SeededRng, rules: &[FlowRule]) -> ModelPacket {
     let all = mirror::packets::well_formed();
     loop {
-        let mut cube = Cube::ALL;
+        let mut cube = PacketCube::ALL;
         for _ in 0..1 + rng.below(4) {
             let rule = &rules[rng.below(rules.len() as u64) as usize];
             cube = cube.and(&rule.matched.cube).unwrap_or(cube);
         }
-        let fit: Vec<Cube> = all.iter().filter_map(|kind| kind.and(&cube)).collect();
+        let fit: Vec<PacketCube> = all.iter().filter_map(|kind| kind.and(&cube)).collect();
         if fit.is_empty() {
             continue;
         }
-        let packet = Packet::of(&fit[rng.below(fit.len() as u64) as usize]);
-        let is_said = cube.get(Field::InPort).mask != 0;
-        return if is_said { packet } else { packet.with(Field::InPort, 1 + u128::from(rng.below(3))) };
+        let packet = ModelPacket::of(&fit[rng.below(fit.len() as u64) as usize]);
+        let is_said = cube.get(MatchField::InPort).mask != 0;
+        return if is_said { packet } else { packet.with(MatchField::InPort, 1 + u128::from(rng.below(3))) };
     }
 }
 
-fn replace(switch: &mut OpenVSwitch, rules: &[Rule]) -> Vec<Rule> {
+fn replace(switch: &mut OpenVSwitch, rules: &[FlowRule]) -> Vec<FlowRule> {
     let there = switch.list().expect("it lists").rules;
-    let operations: Vec<Operation> =
-        there.into_iter().map(Operation::Delete).chain(rules.iter().cloned().map(Operation::Add)).collect();
+    let operations: Vec<RuleOperation> = there
+        .into_iter()
+        .map(RuleOperation::Delete)
+        .chain(rules.iter().cloned().map(RuleOperation::Add))
+        .collect();
     switch.apply(&operations).expect("it takes them");
     switch.list().expect("it lists").rules
 }
@@ -151,20 +154,20 @@ fn the_model_says_what_the_switch_says() {
     switch.keep_floods_from(9).expect("it does");
     let (mut compared, mut unknown) = (0, 0);
     for seed in 0..PIPELINES {
-        let mut rng = Rng::new(seed);
+        let mut rng = SeededRng::new(seed);
         let rules = pipeline(&mut rng);
         let dumped = replace(&mut switch, &rules);
         let mut sorted = dumped.clone();
         sorted.sort();
-        let texts = |rules: &[Rule]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
+        let texts = |rules: &[FlowRule]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
         assert_eq!(texts(&sorted), texts(&rules), "seed {seed}: the dump reads as what was given");
         let seen = switch.list().expect("it lists");
-        let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| Port {
+        let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| SwitchPort {
             flooded: *flooded,
             vlans: vlans.clone(),
-            ..Port::new(*number, name, Leads::Hosts)
+            ..SwitchPort::new(*number, name, PortNeighbor::Hosts)
         });
-        let network = Network::of(Switch::new(BRIDGE, ports.collect(), dumped));
+        let network = SwitchNetwork::of(SwitchModel::new(BRIDGE, ports.collect(), dumped));
         for _ in 0..PACKETS {
             let packet = packet(&mut rng, &rules);
             let told = switch.trace(&packet).unwrap_or_else(|e| panic!("seed {seed}, {packet}: {e}"));
@@ -172,9 +175,9 @@ fn the_model_says_what_the_switch_says() {
                 unknown += 1;
                 continue;
             };
-            let port = packet.get(Field::InPort) as u32;
-            let said = network.outputs((0, port), &packet, &mut Terms::default());
-            let way = || network.narrate((0, port), packet.cube(), &mut Terms::default());
+            let port = packet.get(MatchField::InPort) as u32;
+            let said = network.outputs((0, port), &packet, &mut UnmodeledTerms::default());
+            let way = || network.narrate((0, port), packet.cube(), &mut UnmodeledTerms::default());
             // The switch has learned nothing: the first possible behavior is flooding.
             assert_eq!(Some(&told), said.first(), "seed {seed}, {packet}\n{}", way());
             compared += 1;

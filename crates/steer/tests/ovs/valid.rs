@@ -1,8 +1,8 @@
 //! Networks that use more of Open vSwitch than forwarding: mirrors, meters, bonds, and drop rules. With copies in
 //! addition, the monitor receives the packets of the server's capture, and the owner's mirror is unchanged.
 
-use mirror::Mode;
-use steer::{Job, To};
+use mirror::MirrorMode;
+use steer::{CopyJob, CopyRoute};
 
 use crate::bed::{Bed, MONITOR, Which};
 use crate::fabrics::tap;
@@ -78,17 +78,17 @@ fn copies_stand_beside_what_owners_do() {
             bed.vsctl(which, make);
         }
         let before = [bed.state(Which::Near), bed.state(Which::Far)];
-        let monitor = To::Port(format!("v{MONITOR}"));
-        let job = Job { id: 1, generation: 1, taps: vec![tap(Mode::FLOW, Some(80), "m", monitor)] };
+        let monitor = CopyRoute::Port(format!("v{MONITOR}"));
+        let job = CopyJob { id: 1, generation: 1, taps: vec![tap(MirrorMode::FLOW, Some(80), "m", monitor)] };
         match bed.fabric(SERVER, 30).start(job) {
             Err(why) => failed.push(format!("{name}: {why}")),
             Ok(running) => {
                 assert!(running.proved().classes > 0, "{name}");
                 let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
                 ask(&bed, &format!("mark {name}"), &server);
-                let expected = cut(bed.capture_file(&server, "tcp port 80"), Mode::FLOW);
+                let expected = cut(bed.capture_file(&server, "tcp port 80"), MirrorMode::FLOW);
                 assert!(!expected.is_empty());
-                same(name, &cut(monitor.wait(expected.len()), Mode::FLOW), &expected);
+                same(name, &cut(monitor.wait(expected.len()), MirrorMode::FLOW), &expected);
                 server.end();
                 monitor.end();
                 running.stop().expect("it does");

@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use tuple::DataType;
 
-use crate::partial::Malformed;
+use crate::partial::MalformedPartial;
 use crate::scalar::Scalar;
 
 /// The type of a column's values.
@@ -51,7 +51,7 @@ impl CellType {
 const DIGITS: u8 = 38;
 
 /// A column under construction. Rows are set in ascending order; skipped rows are null.
-pub enum Building {
+pub enum CellColumnBuilder {
     Bool(BooleanBuilder),
     Long(Int64Builder),
     Double(Float64Builder),
@@ -64,26 +64,26 @@ pub enum Building {
 macro_rules! each_type {
     ($building:expr, $one:pat => $body:expr) => {
         match $building {
-            Building::Bool($one) => $body,
-            Building::Long($one) => $body,
-            Building::Double($one) => $body,
-            Building::Text($one) => $body,
-            Building::Bytes($one) => $body,
-            Building::Decimal($one) => $body,
+            CellColumnBuilder::Bool($one) => $body,
+            CellColumnBuilder::Long($one) => $body,
+            CellColumnBuilder::Double($one) => $body,
+            CellColumnBuilder::Text($one) => $body,
+            CellColumnBuilder::Bytes($one) => $body,
+            CellColumnBuilder::Decimal($one) => $body,
         }
     };
 }
 
-impl Building {
+impl CellColumnBuilder {
     /// Creates an empty column.
-    pub fn new(data: CellType) -> Building {
+    pub fn new(data: CellType) -> CellColumnBuilder {
         match data {
-            CellType::Bool => Building::Bool(BooleanBuilder::new()),
-            CellType::Long => Building::Long(Int64Builder::new()),
-            CellType::Double => Building::Double(Float64Builder::new()),
-            CellType::Text => Building::Text(StringBuilder::new()),
-            CellType::Bytes => Building::Bytes(BinaryBuilder::new()),
-            CellType::Decimal => Building::Decimal(decimals()),
+            CellType::Bool => CellColumnBuilder::Bool(BooleanBuilder::new()),
+            CellType::Long => CellColumnBuilder::Long(Int64Builder::new()),
+            CellType::Double => CellColumnBuilder::Double(Float64Builder::new()),
+            CellType::Text => CellColumnBuilder::Text(StringBuilder::new()),
+            CellType::Bytes => CellColumnBuilder::Bytes(BinaryBuilder::new()),
+            CellType::Decimal => CellColumnBuilder::Decimal(decimals()),
         }
     }
 
@@ -101,14 +101,14 @@ impl Building {
     /// Sets all `rows` to `value`.
     pub fn longs(&mut self, rows: Range<usize>, value: i64) {
         self.pad(rows.start);
-        let Building::Long(one) = self else { unreachable!("the column is one of whole numbers") };
+        let CellColumnBuilder::Long(one) = self else { unreachable!("the column is one of whole numbers") };
         one.append_value_n(value, rows.len());
     }
 
     /// Sets all `rows` to `value`.
     pub fn doubles(&mut self, rows: Range<usize>, value: f64) {
         self.pad(rows.start);
-        let Building::Double(one) = self else { unreachable!("the column is one of real numbers") };
+        let CellColumnBuilder::Double(one) = self else { unreachable!("the column is one of real numbers") };
         one.append_value_n(value, rows.len());
     }
 
@@ -120,14 +120,14 @@ impl Building {
     /// Sets one row.
     pub fn decimal(&mut self, row: usize, value: i128) {
         self.pad(row);
-        let Building::Decimal(one) = self else { unreachable!("the column is one of decimals") };
+        let CellColumnBuilder::Decimal(one) = self else { unreachable!("the column is one of decimals") };
         one.append_value(value);
     }
 
     /// Sets one row.
     pub fn bytes(&mut self, row: usize, value: &[u8]) {
         self.pad(row);
-        let Building::Bytes(one) = self else { unreachable!("the column is one of bytes") };
+        let CellColumnBuilder::Bytes(one) = self else { unreachable!("the column is one of bytes") };
         one.append_value(value);
     }
 
@@ -137,16 +137,16 @@ impl Building {
         let n = rows.len();
         match (self, scalar) {
             (_, Scalar::Null) => {}
-            (Building::Bool(one), Scalar::Bool(v)) => one.append_n(n, *v),
-            (Building::Long(one), Scalar::U64(v)) => one.append_value_n(*v as i64, n),
-            (Building::Long(one), Scalar::I64(v)) => one.append_value_n(*v, n),
-            (Building::Double(one), Scalar::F64(v)) => one.append_value_n(*v, n),
-            (Building::Text(one), Scalar::Text(v)) => {
+            (CellColumnBuilder::Bool(one), Scalar::Bool(v)) => one.append_n(n, *v),
+            (CellColumnBuilder::Long(one), Scalar::U64(v)) => one.append_value_n(*v as i64, n),
+            (CellColumnBuilder::Long(one), Scalar::I64(v)) => one.append_value_n(*v, n),
+            (CellColumnBuilder::Double(one), Scalar::F64(v)) => one.append_value_n(*v, n),
+            (CellColumnBuilder::Text(one), Scalar::Text(v)) => {
                 let text = std::str::from_utf8(v).expect("a key is made of a text");
                 (0..n).for_each(|_| one.append_value(text));
             }
-            (Building::Bytes(one), Scalar::Ip(v)) => (0..n).for_each(|_| one.append_value(v)),
-            (Building::Bytes(one), Scalar::Hashes(v)) => (0..n).for_each(|_| one.append_value(v)),
+            (CellColumnBuilder::Bytes(one), Scalar::Ip(v)) => (0..n).for_each(|_| one.append_value(v)),
+            (CellColumnBuilder::Bytes(one), Scalar::Hashes(v)) => (0..n).for_each(|_| one.append_value(v)),
             _ => unreachable!("the column has its key's type"),
         }
     }
@@ -155,7 +155,7 @@ impl Building {
     pub fn finish(&mut self, rows: usize) -> ArrayRef {
         self.pad(rows);
         let column: ArrayRef = each_type!(self, one => Arc::new(one.finish()));
-        if let Building::Decimal(one) = self {
+        if let CellColumnBuilder::Decimal(one) = self {
             *one = decimals();
         }
         column
@@ -168,7 +168,7 @@ fn decimals() -> Decimal128Builder {
 
 /// A column to read.
 #[derive(Clone, Copy)]
-pub enum Column<'a> {
+pub enum CellColumnReader<'a> {
     Bool(&'a BooleanArray),
     Long(&'a Int64Array),
     Double(&'a Float64Array),
@@ -177,62 +177,62 @@ pub enum Column<'a> {
     Decimal(&'a Decimal128Array),
 }
 
-impl<'a> Column<'a> {
+impl<'a> CellColumnReader<'a> {
     /// Wraps `column` if it has the type `data`.
-    pub fn of(column: &'a ArrayRef, data: CellType) -> Option<Column<'a>> {
+    pub fn of(column: &'a ArrayRef, data: CellType) -> Option<CellColumnReader<'a>> {
         Some(match data {
-            CellType::Bool => Column::Bool(column.as_boolean_opt()?),
-            CellType::Long => Column::Long(column.as_primitive_opt::<Int64Type>()?),
-            CellType::Double => Column::Double(column.as_primitive_opt::<Float64Type>()?),
-            CellType::Text => Column::Text(column.as_string_opt::<i32>()?),
-            CellType::Bytes => Column::Bytes(column.as_binary_opt::<i32>()?),
+            CellType::Bool => CellColumnReader::Bool(column.as_boolean_opt()?),
+            CellType::Long => CellColumnReader::Long(column.as_primitive_opt::<Int64Type>()?),
+            CellType::Double => CellColumnReader::Double(column.as_primitive_opt::<Float64Type>()?),
+            CellType::Text => CellColumnReader::Text(column.as_string_opt::<i32>()?),
+            CellType::Bytes => CellColumnReader::Bytes(column.as_binary_opt::<i32>()?),
             CellType::Decimal => {
                 let column = column.as_primitive_opt::<Decimal128Type>().filter(|c| c.scale() == 0);
-                Column::Decimal(column?)
+                CellColumnReader::Decimal(column?)
             }
         })
     }
 
     /// The integer in `row`; `None` for null.
     pub fn long(self, row: usize) -> Option<i64> {
-        if let Column::Long(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Long(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
     /// The floating point number in `row`; `None` for null.
     pub fn double(self, row: usize) -> Option<f64> {
-        if let Column::Double(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Double(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
     /// The decimal in `row`; `None` for null.
     pub fn decimal(self, row: usize) -> Option<i128> {
-        if let Column::Decimal(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Decimal(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
     /// The bytes in `row`; `None` for null.
     pub fn bytes(self, row: usize) -> Option<&'a [u8]> {
-        if let Column::Bytes(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Bytes(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
     }
 
     /// The value in `row` of a column with tuple values of type `data_type`.
-    pub fn scalar(self, row: usize, data_type: DataType) -> Result<Scalar<'a>, Malformed> {
+    pub fn scalar(self, row: usize, data_type: DataType) -> Result<Scalar<'a>, MalformedPartial> {
         Ok(match self {
-            Column::Bool(v) if v.is_valid(row) => Scalar::Bool(v.value(row)),
-            Column::Long(v) if v.is_valid(row) => match data_type {
+            CellColumnReader::Bool(v) if v.is_valid(row) => Scalar::Bool(v.value(row)),
+            CellColumnReader::Long(v) if v.is_valid(row) => match data_type {
                 DataType::U64 => Scalar::U64(v.value(row) as u64),
                 _ => Scalar::I64(v.value(row)),
             },
-            Column::Double(v) if v.is_valid(row) => Scalar::F64(v.value(row) + 0.0),
-            Column::Text(v) if v.is_valid(row) => Scalar::Text(v.value(row).as_bytes()),
-            Column::Bytes(v) if v.is_valid(row) => of_bytes(v.value(row), data_type)?,
+            CellColumnReader::Double(v) if v.is_valid(row) => Scalar::F64(v.value(row) + 0.0),
+            CellColumnReader::Text(v) if v.is_valid(row) => Scalar::Text(v.value(row).as_bytes()),
+            CellColumnReader::Bytes(v) if v.is_valid(row) => of_bytes(v.value(row), data_type)?,
             _ => Scalar::Null,
         })
     }
 }
 
-fn of_bytes(bytes: &[u8], data_type: DataType) -> Result<Scalar<'_>, Malformed> {
+fn of_bytes(bytes: &[u8], data_type: DataType) -> Result<Scalar<'_>, MalformedPartial> {
     match data_type {
-        DataType::Ip => bytes.try_into().map(Scalar::Ip).map_err(|_| Malformed::Invalid("an address")),
+        DataType::Ip => bytes.try_into().map(Scalar::Ip).map_err(|_| MalformedPartial::Invalid("an address")),
         _ if bytes.len().is_multiple_of(tuple::hashes::BYTES) => Ok(Scalar::Hashes(bytes)),
-        _ => Err(Malformed::Invalid("a list of hashes")),
+        _ => Err(MalformedPartial::Invalid("a list of hashes")),
     }
 }

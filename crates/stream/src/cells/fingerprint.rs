@@ -1,16 +1,17 @@
 //! Fingerprints of the meaning of cells. Cells with equal fingerprints can be merged.
 
 use plan::{
-    Aggregate, Aggregated, Column, Computed, Dataflow, Expr, Input, Pipeline, Selection, TopK, Value, message,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComputedField, Dataflow, DataflowInput,
+    Expr, Pipeline, ResultSelection, TopK, message,
 };
 use tuple::{DataType, Field, Unit, common};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::table::accumulation;
-use super::{Accumulated, End};
-use crate::config::Config;
-use crate::ops::accumulated::Accumulation;
-use crate::pane::Overflow;
+use super::{AccumulatorSpec, ExtremeEnd};
+use crate::config::EngineConfig;
+use crate::ops::accumulator_spec::AccumulatorPlan;
+use crate::pane::GroupOverflow;
 
 /// Returns 16 hexadecimal digits that identify the meaning of a pipeline's cells: their tuples, grouping,
 /// accumulators, and times of delivery. Properties that affect only results computed from cells are excluded: names,
@@ -21,10 +22,10 @@ use crate::pane::Overflow;
 /// # Panics
 /// If the pipeline does not exist or the dataflow is invalid.
 #[must_use]
-pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside: &[u8]) -> String {
+pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &EngineConfig, beside: &[u8]) -> String {
     let accumulation = accumulation(dataflow, pipeline, config);
     let bits = accumulation.list.iter().find_map(|one| match one {
-        Accumulated::Histogram(_, bits) => Some(*bits),
+        AccumulatorSpec::Histogram(_, bits) => Some(*bits),
         _ => None,
     });
     let mut bytes = message::bytes_of(&bare(dataflow, &dataflow.pipelines[pipeline], accumulation));
@@ -41,27 +42,27 @@ pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside
 }
 
 /// Reduces the dataflow to one pipeline and the parts that affect its cells.
-fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: Accumulation) -> Dataflow {
+fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: AccumulatorPlan) -> Dataflow {
     // A ranking that exceeds its memory drops the groups with the smallest rank.
-    let top_k = match Overflow::of(of, &accumulation) {
-        Overflow::Pool => None,
-        Overflow::SaveByCount(place) | Overflow::SaveBySum(place) => Some(TopK { k: 0, by: place }),
+    let top_k = match GroupOverflow::of(of, &accumulation) {
+        GroupOverflow::Pool => None,
+        GroupOverflow::SaveByCount(place) | GroupOverflow::SaveBySum(place) => Some(TopK { k: 0, by: place }),
     };
     let aggregates = accumulation.list.into_iter().zip(accumulation.values);
-    let values = of.values.iter().map(|value| Value { unit: Unit::None, ..*value });
+    let values = of.values.iter().map(|value| AggregatedValue { unit: Unit::None, ..*value });
     let mut pipeline = Pipeline {
         name: String::new(),
         values: values.collect(),
         aggregates: aggregates.map(|(one, value)| aggregated(one, value)).collect(),
         top_k,
-        selection: Selection::default(),
+        selection: ResultSelection::default(),
         ..of.clone()
     };
     pipeline.group.iter_mut().for_each(|group| group.name = String::new());
     pipeline.profile.iter_mut().for_each(|profile| profile.k = 0);
     let inputs = dataflow.inputs.iter().map(|input| {
         let weights = input.columns.iter().filter(|column| **column == common::SAMPLE_RATE);
-        Input { columns: weights.copied().collect(), ..input.clone() }
+        DataflowInput { columns: weights.copied().collect(), ..input.clone() }
     });
     Dataflow {
         inputs: inputs.collect(),
@@ -73,22 +74,22 @@ fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: Accumulation) -> Dataf
 }
 
 /// The simplest aggregate that reads an accumulator.
-fn aggregated(one: Accumulated, value: Option<usize>) -> Aggregated {
+fn aggregated(one: AccumulatorSpec, value: Option<usize>) -> AggregateColumn {
     let aggregate = match one {
-        Accumulated::Count => Aggregate::Count,
-        Accumulated::Sum(_) => Aggregate::Sum,
-        Accumulated::Extreme(_, End::Min) => Aggregate::Min,
-        Accumulated::Extreme(_, End::Max) => Aggregate::Max,
-        Accumulated::Spread(_) => Aggregate::Stddev,
-        Accumulated::Histogram(..) => Aggregate::Hist,
-        Accumulated::Distinct(of) => Aggregate::Distinct(of.column),
-        Accumulated::Outcome(predicate) => Aggregate::Ratio(predicate),
+        AccumulatorSpec::Count => AggregateFunction::Count,
+        AccumulatorSpec::Sum(_) => AggregateFunction::Sum,
+        AccumulatorSpec::Extreme(_, ExtremeEnd::Min) => AggregateFunction::Min,
+        AccumulatorSpec::Extreme(_, ExtremeEnd::Max) => AggregateFunction::Max,
+        AccumulatorSpec::Spread(_) => AggregateFunction::Stddev,
+        AccumulatorSpec::Histogram(..) => AggregateFunction::Hist,
+        AccumulatorSpec::Distinct(of) => AggregateFunction::Distinct(of.column),
+        AccumulatorSpec::Outcome(predicate) => AggregateFunction::Ratio(predicate),
     };
-    Aggregated { aggregate, value: value.unwrap_or(0), name: None }
+    AggregateColumn { aggregate, value: value.unwrap_or(0), name: None }
 }
 
 /// Computed columns at their positions, without names. Columns that the pipeline does not read are null.
-fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<Computed> {
+fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<ComputedField> {
     let mut all = dataflow.computed.clone();
     let mut needed = vec![false; all.len()];
     let mut read =
@@ -96,10 +97,10 @@ fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<Computed> {
     dataflow.filter.iter().for_each(|filter| filter.columns(&mut read));
     pipeline.values.iter().for_each(|value| read(value.column));
     pipeline.group.iter().for_each(|group| read(group.column));
-    for Aggregated { aggregate, .. } in &pipeline.aggregates {
+    for AggregateColumn { aggregate, .. } in &pipeline.aggregates {
         match aggregate {
-            Aggregate::Distinct(column) => read(*column),
-            Aggregate::Ratio(predicate) => predicate.columns(&mut read),
+            AggregateFunction::Distinct(column) => read(*column),
+            AggregateFunction::Ratio(predicate) => predicate.columns(&mut read),
             _ => {}
         }
     }

@@ -32,7 +32,7 @@
 //!
 //! One base row, with `tuples` = 1, `first_ns` = `last_ns` = `ts_end`, and for accumulator i with column value x:
 //!
-//! | [`Accumulated`] | columns |
+//! | [`AccumulatorSpec`] | columns |
 //! |---|---|
 //! | `Count` | `a{i}_n` = 1 |
 //! | `Sum` | for non-null x `a{i}_n` = 1, `a{i}_sum` = x |
@@ -43,7 +43,7 @@
 //!
 //! For each accumulator of the other two kinds, one entry row if x is not null, with `slot` = i, `n` = 1:
 //!
-//! | [`Accumulated`] | columns |
+//! | [`AccumulatorSpec`] | columns |
 //! |---|---|
 //! | `Distinct` | `d{i}` = x (0.0 for −0.0) |
 //! | `Histogram` of b bits | `at` = bucket(x), `bits` = b, `a{i}_min` = `a{i}_max` = x as floating point |
@@ -70,12 +70,12 @@ mod table;
 mod times;
 mod write;
 
-pub use crate::ops::accumulated::{Accumulated, End, Measured};
-pub(crate) use column::Building;
+pub use crate::ops::accumulator_spec::{AccumulatorSpec, ExtremeEnd, MeasuredColumn};
+pub(crate) use column::CellColumnBuilder;
 pub use column::CellType;
 pub use fingerprint::fingerprint;
-pub(crate) use parts::{DECIMAL_MAX, Entry, EntryOf, PartsOf};
-pub(crate) use read::{CellRows, Kind};
-pub use table::{CellColumn, CellTable, Merge, Origin, Role};
-pub(crate) use times::Times;
-pub(crate) use write::{Whose, Writer};
+pub(crate) use parts::{AccumulatorEntry, AccumulatorParts, DECIMAL_MAX, EntryParts};
+pub(crate) use read::{CellRowKind, CellRows};
+pub use table::{CellColumn, CellColumnRole, CellMerge, CellOrigin, CellTable};
+pub(crate) use times::CellTimes;
+pub(crate) use write::{CellRowOwner, CellWriter};

@@ -5,37 +5,37 @@ use std::cell::Cell;
 use arrow_array::RecordBatch;
 use tuple::DataType;
 
-use super::column::{CellType, Column};
-use super::parts::{EntryOf, PartsOf, count};
-use super::table::{CellTable, Role};
+use super::column::{CellColumnReader, CellType};
+use super::parts::{AccumulatorParts, EntryParts, count};
+use super::table::{CellColumnRole, CellTable};
 use crate::column::hash_scalar;
 use crate::config::RESULT_SEED;
-use crate::partial::Malformed;
+use crate::partial::MalformedPartial;
 use crate::scalar::Scalar;
 
 /// Rows of cells.
 pub struct CellRows<'a> {
-    pane: Column<'a>,
-    keys: Vec<(Column<'a>, DataType)>,
-    rate: Column<'a>,
-    replicate: Column<'a>,
-    slot: Column<'a>,
-    at: Column<'a>,
-    bits: Column<'a>,
-    whole: Column<'a>,
-    tuples: Column<'a>,
-    first_ns: Column<'a>,
-    last_ns: Column<'a>,
-    n: Column<'a>,
+    pane: CellColumnReader<'a>,
+    keys: Vec<(CellColumnReader<'a>, DataType)>,
+    rate: CellColumnReader<'a>,
+    replicate: CellColumnReader<'a>,
+    slot: CellColumnReader<'a>,
+    at: CellColumnReader<'a>,
+    bits: CellColumnReader<'a>,
+    whole: CellColumnReader<'a>,
+    tuples: CellColumnReader<'a>,
+    first_ns: CellColumnReader<'a>,
+    last_ns: CellColumnReader<'a>,
+    n: CellColumnReader<'a>,
     /// The columns of each accumulator, and the value column for distinct values.
-    parts: Vec<Vec<Column<'a>>>,
-    values: Vec<Option<(Column<'a>, DataType)>>,
+    parts: Vec<Vec<CellColumnReader<'a>>>,
+    values: Vec<Option<(CellColumnReader<'a>, DataType)>>,
     rows: usize,
     bytes: usize,
 }
 
 /// The kind of a row.
-pub enum Kind<'a> {
+pub enum CellRowKind<'a> {
     /// A whole row: the encoded part of a pane and the number of equal rows.
     Whole(&'a [u8], u64),
     /// A base row: pane, rate, and replicate.
@@ -45,17 +45,18 @@ pub enum Kind<'a> {
 }
 
 impl<'a> CellRows<'a> {
-    /// Reads the rows of `batch`, which has the columns of any [`Origin`].
-    pub fn new(table: &CellTable, batch: &'a RecordBatch) -> Result<CellRows<'a>, Malformed> {
-        let find = |name: &str, data| Column::of(batch.column_by_name(name)?, data);
-        let other = Malformed::OtherDataflow("the columns of cells");
+    /// Reads the rows of `batch`, which has the columns of any [`CellOrigin`].
+    pub fn new(table: &CellTable, batch: &'a RecordBatch) -> Result<CellRows<'a>, MalformedPartial> {
+        let find = |name: &str, data| CellColumnReader::of(batch.column_by_name(name)?, data);
+        let other = MalformedPartial::OtherDataflow("the columns of cells");
         let named = |name: &str| {
             let column = table.columns.iter().find(|column| column.name == name);
             column.and_then(|column| find(name, column.data)).ok_or(other.clone())
         };
         let keys = table.keys.iter().enumerate();
         let keys = keys.map(|(i, key)| Ok((named(&format!("k{i}"))?, key.data_type)));
-        let mut merged = table.columns.iter().filter(|column| matches!(column.role, Role::Merge(_)));
+        let mut merged =
+            table.columns.iter().filter(|column| matches!(column.role, CellColumnRole::Merge(_)));
         // The first four merged columns do not belong to accumulators.
         let mut merged = merged.by_ref().skip(4);
         let mut parts = Vec::new();
@@ -98,25 +99,30 @@ impl<'a> CellRows<'a> {
     }
 
     /// The kind of a row; `None` if the row is not a cell.
-    pub fn kind(&self, row: usize) -> Result<Option<Kind<'a>>, Malformed> {
+    pub fn kind(&self, row: usize) -> Result<Option<CellRowKind<'a>>, MalformedPartial> {
         let Some(pane) = self.pane.long(row) else { return Ok(None) };
         if let Some(whole) = self.whole.bytes(row) {
-            return Ok(Some(Kind::Whole(whole, self.n(row)?)));
+            return Ok(Some(CellRowKind::Whole(whole, self.n(row)?)));
         }
-        let rate = self.rate.double(row).ok_or(Malformed::Invalid("a rate"))?;
+        let rate = self.rate.double(row).ok_or(MalformedPartial::Invalid("a rate"))?;
         let replicate = self.replicate.long(row).and_then(|replicate| usize::try_from(replicate).ok());
-        let replicate = replicate.ok_or(Malformed::Invalid("a replicate"))?;
+        let replicate = replicate.ok_or(MalformedPartial::Invalid("a replicate"))?;
         Ok(Some(match self.slot.long(row) {
-            None => Kind::Base(pane, rate, replicate),
+            None => CellRowKind::Base(pane, rate, replicate),
             Some(slot) => {
                 let slot = usize::try_from(slot).ok().filter(|slot| *slot < self.parts.len());
-                Kind::Entry(pane, rate, replicate, slot.ok_or(Malformed::Invalid("an accumulator"))?)
+                CellRowKind::Entry(
+                    pane,
+                    rate,
+                    replicate,
+                    slot.ok_or(MalformedPartial::Invalid("an accumulator"))?,
+                )
             }
         }))
     }
 
     /// Encodes the group key of a row into `key` and returns its hash.
-    pub fn key(&self, row: usize, seed: u64, key: &mut Vec<u8>) -> Result<u64, Malformed> {
+    pub fn key(&self, row: usize, seed: u64, key: &mut Vec<u8>) -> Result<u64, MalformedPartial> {
         key.clear();
         self.keys.iter().try_fold(seed, |hash, (column, data_type)| {
             let scalar = column.scalar(row, *data_type)?;
@@ -126,16 +132,16 @@ impl<'a> CellRows<'a> {
     }
 
     /// The number of tuples that the row adds to its pane.
-    pub fn tuples(&self, row: usize) -> Result<u64, Malformed> {
+    pub fn tuples(&self, row: usize) -> Result<u64, MalformedPartial> {
         count(self.tuples.long(row))
     }
 
     /// The first and last event time of the row, in nanoseconds.
-    pub fn span_ns(&self, row: usize) -> Result<Option<(i64, i64)>, Malformed> {
+    pub fn span_ns(&self, row: usize) -> Result<Option<(i64, i64)>, MalformedPartial> {
         match (self.first_ns.long(row), self.last_ns.long(row)) {
             (None, None) => Ok(None),
             (Some(first), Some(last)) if first <= last => Ok(Some((first, last))),
-            _ => Err(Malformed::Invalid("a time")),
+            _ => Err(MalformedPartial::Invalid("a time")),
         }
     }
 
@@ -144,8 +150,8 @@ impl<'a> CellRows<'a> {
         &'r self,
         row: usize,
         largest: &'r Cell<u64>,
-    ) -> impl Iterator<Item = PartsOf<'r>> + use<'r, 'a> {
-        self.parts.iter().map(move |columns| PartsOf { columns, row, largest })
+    ) -> impl Iterator<Item = AccumulatorParts<'r>> + use<'r, 'a> {
+        self.parts.iter().map(move |columns| AccumulatorParts { columns, row, largest })
     }
 
     /// The accumulator columns of an entry row.
@@ -154,7 +160,7 @@ impl<'a> CellRows<'a> {
         row: usize,
         slot: usize,
         largest: &'r Cell<u64>,
-    ) -> Result<EntryOf<'r>, Malformed> {
+    ) -> Result<EntryParts<'r>, MalformedPartial> {
         let at = self.at.long(row);
         let hash = match (at, self.values[slot]) {
             (Some(hash), _) => Some(hash as u64),
@@ -164,11 +170,11 @@ impl<'a> CellRows<'a> {
             },
             (None, None) => None,
         };
-        let parts = PartsOf { columns: &self.parts[slot], row, largest };
-        Ok(EntryOf { parts, at, bits: self.bits.long(row), hash, n: self.n(row)? })
+        let parts = AccumulatorParts { columns: &self.parts[slot], row, largest };
+        Ok(EntryParts { parts, at, bits: self.bits.long(row), hash, n: self.n(row)? })
     }
 
-    fn n(&self, row: usize) -> Result<u64, Malformed> {
+    fn n(&self, row: usize) -> Result<u64, MalformedPartial> {
         count(self.n.long(row))
     }
 }

@@ -7,11 +7,11 @@ use plan::{Column, Dataflow, Window};
 use tuple::{DataType, common};
 
 use super::column::CellType;
-use super::{Accumulated, End, Measured};
-use crate::config::Config;
-use crate::ops::accumulated::Accumulation;
+use super::{AccumulatorSpec, ExtremeEnd, MeasuredColumn};
+use crate::config::EngineConfig;
+use crate::ops::accumulator_spec::AccumulatorPlan;
 use crate::sampling::REPLICATES;
-use crate::window::Windows;
+use crate::window::WindowLayout;
 
 /// The columns of a pipeline's cells and their meaning.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +21,9 @@ pub struct CellTable {
     /// Pane length; `None` without windows, where `pane` is 0.
     pub pane_ns: Option<i64>,
     /// The group columns `k0`, `k1`, …
-    pub keys: Vec<Measured>,
+    pub keys: Vec<MeasuredColumn>,
     /// Accumulators by number: `a0…`, `a1…`, and `slot`. Empty for a profile, whose rows are whole rows.
-    pub accumulators: Vec<Accumulated>,
+    pub accumulators: Vec<AccumulatorSpec>,
     /// Tuples with null in this column are skipped.
     pub required: Option<Column>,
     /// Whether tuples carry the sampling rate of their flow. A rate that is null or outside (0, 1] is 1.
@@ -44,12 +44,12 @@ pub struct CellColumn {
     /// Value type. Every column is nullable.
     pub data: CellType,
     /// Purpose of the column.
-    pub role: Role,
+    pub role: CellColumnRole,
 }
 
 /// Purpose of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum CellColumnRole {
     /// The sender's lower bound on later rows.
     Promise,
     /// Event time in milliseconds, the time of the merge. All rows of one `pane` have the same time.
@@ -59,14 +59,14 @@ pub enum Role {
     /// The distinct value itself, for tuples identified by their values.
     Value,
     /// Merged by this function. Nulls are ignored.
-    Merge(Merge),
+    Merge(CellMerge),
     /// Number of rows of the complete pane.
     Mark,
 }
 
 /// The merge function of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Merge {
+pub enum CellMerge {
     /// Sum.
     Sum,
     /// Minimum.
@@ -77,7 +77,7 @@ pub enum Merge {
 
 /// The source of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum CellOrigin {
     /// Cells as sent by monitors.
     Sent,
     /// Cells merged from sent cells.
@@ -86,7 +86,7 @@ pub enum Origin {
     OfTuples,
 }
 
-/// Column positions in a table of [`Origin::Sent`]: the first columns, then the columns after the group's.
+/// Column positions in a table of [`CellOrigin::Sent`]: the first columns, then the columns after the group's.
 pub(crate) mod places {
     pub const PROMISE: usize = 0;
     pub const TIME: usize = 1;
@@ -112,14 +112,14 @@ impl CellTable {
     /// # Panics
     /// If the pipeline does not exist or the dataflow is invalid.
     #[must_use]
-    pub fn new(dataflow: &Dataflow, pipeline: usize, config: &Config) -> CellTable {
+    pub fn new(dataflow: &Dataflow, pipeline: usize, config: &EngineConfig) -> CellTable {
         let of = &dataflow.pipelines[pipeline];
-        let key = |column| Measured { column, data_type: data_type(dataflow, column) };
-        let keys: Vec<Measured> = of.group.iter().map(|group| key(group.column)).collect();
+        let key = |column| MeasuredColumn { column, data_type: data_type(dataflow, column) };
+        let keys: Vec<MeasuredColumn> = of.group.iter().map(|group| key(group.column)).collect();
         let accumulators = accumulation(dataflow, pipeline, config).list;
         CellTable {
             columns: columns(&keys, &accumulators),
-            pane_ns: of.window.as_ref().map(|window: &Window| Windows::new(window).pane_ns),
+            pane_ns: of.window.as_ref().map(|window: &Window| WindowLayout::new(window).pane_ns),
             keys,
             accumulators,
             required: of.values.first().filter(|_| of.value_required).map(|value| value.column),
@@ -136,27 +136,27 @@ impl CellTable {
     }
 
     /// The columns of a table with rows of this origin.
-    pub fn columns_of(&self, origin: Origin) -> impl Iterator<Item = &CellColumn> {
+    pub fn columns_of(&self, origin: CellOrigin) -> impl Iterator<Item = &CellColumn> {
         self.columns.iter().filter(move |column| match column.role {
-            Role::Promise => origin == Origin::Sent,
-            Role::Value => origin == Origin::OfTuples,
-            Role::Mark => origin != Origin::Sent,
-            Role::Time | Role::Key | Role::Merge(_) => true,
+            CellColumnRole::Promise => origin == CellOrigin::Sent,
+            CellColumnRole::Value => origin == CellOrigin::OfTuples,
+            CellColumnRole::Mark => origin != CellOrigin::Sent,
+            CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Merge(_) => true,
         })
     }
 }
 
 /// The accumulators of a pipeline.
-pub(crate) fn accumulation(dataflow: &Dataflow, pipeline: usize, config: &Config) -> Accumulation {
+pub(crate) fn accumulation(dataflow: &Dataflow, pipeline: usize, config: &EngineConfig) -> AccumulatorPlan {
     let data_type = |column| data_type(dataflow, column);
-    Accumulation::new(&dataflow.pipelines[pipeline], is_sampled(dataflow, config), &data_type)
+    AccumulatorPlan::new(&dataflow.pipelines[pipeline], is_sampled(dataflow, config), &data_type)
 }
 
 fn is_weighted(dataflow: &Dataflow) -> bool {
     dataflow.inputs[0].columns.contains(&common::SAMPLE_RATE)
 }
 
-fn is_sampled(dataflow: &Dataflow, config: &Config) -> bool {
+fn is_sampled(dataflow: &Dataflow, config: &EngineConfig) -> bool {
     is_weighted(dataflow) || config.sample < 1.0
 }
 
@@ -170,7 +170,7 @@ fn data_type(dataflow: &Dataflow, column: Column) -> DataType {
 impl CellTable {
     /// The same columns as an Arrow schema.
     #[must_use]
-    pub fn arrow(&self, origin: Origin) -> SchemaRef {
+    pub fn arrow(&self, origin: CellOrigin) -> SchemaRef {
         let fields = self.columns_of(origin).map(|of| Field::new(&of.name, of.data.arrow(), true));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
@@ -192,65 +192,68 @@ impl CellType {
 }
 
 impl CellColumn {
-    fn new(name: impl Into<String>, data: CellType, role: Role) -> CellColumn {
+    fn new(name: impl Into<String>, data: CellType, role: CellColumnRole) -> CellColumn {
         CellColumn { name: name.into(), data, role }
     }
 }
 
-fn columns(keys: &[Measured], accumulators: &[Accumulated]) -> Vec<CellColumn> {
+fn columns(keys: &[MeasuredColumn], accumulators: &[AccumulatorSpec]) -> Vec<CellColumn> {
     use CellType::{Bytes, Double, Long};
-    let (sum, min, max) = (Role::Merge(Merge::Sum), Role::Merge(Merge::Min), Role::Merge(Merge::Max));
+    let (sum, min, max) = (
+        CellColumnRole::Merge(CellMerge::Sum),
+        CellColumnRole::Merge(CellMerge::Min),
+        CellColumnRole::Merge(CellMerge::Max),
+    );
     let mut all = vec![
-        CellColumn::new("wm_ms", Long, Role::Promise),
-        CellColumn::new("et_ms", Long, Role::Time),
-        CellColumn::new("pane", Long, Role::Key),
+        CellColumn::new("wm_ms", Long, CellColumnRole::Promise),
+        CellColumn::new("et_ms", Long, CellColumnRole::Time),
+        CellColumn::new("pane", Long, CellColumnRole::Key),
     ];
-    let key = |(i, key): (usize, &Measured)| {
-        CellColumn::new(format!("k{i}"), CellType::of(key.data_type), Role::Key)
+    let key = |(i, key): (usize, &MeasuredColumn)| {
+        CellColumn::new(format!("k{i}"), CellType::of(key.data_type), CellColumnRole::Key)
     };
     all.extend(keys.iter().enumerate().map(key));
     let fixed = [("rate", Double), ("replicate", Long), ("slot", Long), ("at", Long), ("bits", Long)];
-    all.extend(fixed.map(|(name, data)| CellColumn::new(name, data, Role::Key)));
+    all.extend(fixed.map(|(name, data)| CellColumn::new(name, data, CellColumnRole::Key)));
     for (i, one) in accumulators.iter().enumerate() {
-        if let Accumulated::Distinct(of) = one {
-            all.push(CellColumn::new(format!("d{i}"), CellType::of(of.data_type), Role::Value));
+        if let AccumulatorSpec::Distinct(of) = one {
+            all.push(CellColumn::new(format!("d{i}"), CellType::of(of.data_type), CellColumnRole::Value));
         }
     }
-    all.push(CellColumn::new("whole", Bytes, Role::Key));
+    all.push(CellColumn::new("whole", Bytes, CellColumnRole::Key));
     let merged = [("tuples", sum), ("first_ns", min), ("last_ns", max), ("n", sum)];
     all.extend(merged.map(|(name, role)| CellColumn::new(name, Long, role)));
     for (i, one) in accumulators.iter().enumerate() {
         let of_one = merged_columns(one).into_iter();
-        all.extend(
-            of_one
-                .map(|(part, data, merge)| CellColumn::new(format!("a{i}{part}"), data, Role::Merge(merge))),
-        );
+        all.extend(of_one.map(|(part, data, merge)| {
+            CellColumn::new(format!("a{i}{part}"), data, CellColumnRole::Merge(merge))
+        }));
     }
-    all.push(CellColumn::new("mark", Long, Role::Mark));
+    all.push(CellColumn::new("mark", Long, CellColumnRole::Mark));
     all
 }
 
 /// The merged columns of an accumulator (in entry rows for a histogram, otherwise in base rows): name suffix, type,
 /// and merge function.
-fn merged_columns(one: &Accumulated) -> Vec<(&'static str, CellType, Merge)> {
+fn merged_columns(one: &AccumulatorSpec) -> Vec<(&'static str, CellType, CellMerge)> {
+    use CellMerge::{Max, Min, Sum};
     use CellType::{Decimal, Double, Long};
-    use Merge::{Max, Min, Sum};
-    let is_real = |of: &Measured| of.data_type == DataType::F64;
+    let is_real = |of: &MeasuredColumn| of.data_type == DataType::F64;
     match one {
-        Accumulated::Count => vec![("_n", Long, Sum)],
-        Accumulated::Sum(of) => {
+        AccumulatorSpec::Count => vec![("_n", Long, Sum)],
+        AccumulatorSpec::Sum(of) => {
             vec![("_n", Long, Sum), ("_sum", if is_real(of) { Double } else { Decimal }, Sum)]
         }
-        Accumulated::Extreme(of, end) => {
-            let merge = if *end == End::Min { Min } else { Max };
+        AccumulatorSpec::Extreme(of, end) => {
+            let merge = if *end == ExtremeEnd::Min { Min } else { Max };
             vec![("", if is_real(of) { Double } else { Long }, merge)]
         }
-        Accumulated::Spread(of) if is_real(of) => Vec::new(),
-        Accumulated::Spread(_) => {
+        AccumulatorSpec::Spread(of) if is_real(of) => Vec::new(),
+        AccumulatorSpec::Spread(_) => {
             vec![("_n", Long, Sum), ("_sum", Decimal, Sum), ("_squares", Decimal, Sum)]
         }
-        Accumulated::Histogram(..) => vec![("_min", Double, Min), ("_max", Double, Max)],
-        Accumulated::Distinct(_) => Vec::new(),
-        Accumulated::Outcome(_) => vec![("_known", Long, Sum), ("_yes", Long, Sum)],
+        AccumulatorSpec::Histogram(..) => vec![("_min", Double, Min), ("_max", Double, Max)],
+        AccumulatorSpec::Distinct(_) => Vec::new(),
+        AccumulatorSpec::Outcome(_) => vec![("_known", Long, Sum), ("_yes", Long, Sum)],
     }
 }

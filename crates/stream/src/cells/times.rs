@@ -1,6 +1,6 @@
 //! Event times of cells, and the lower bound promised for later cells.
 //!
-//! After a worker detaches at a watermark W, [`Windows::first_open`] of W minus the lateness is its first open
+//! After a worker detaches at a watermark W, [`WindowLayout::first_open`] of W minus the lateness is its first open
 //! window. All panes of closed windows left with this detach or an earlier one. The end of the last closed window is
 //! the start of the first pane that has not left at all. The promise is that end in whole milliseconds, minus one;
 //! rounding down keeps the order.
@@ -14,23 +14,23 @@
 //! *Within* one detach the promise does not hold yet: rows are sent in time order, each with a promise of at most one
 //! millisecond before its own time.
 
-use crate::window::Windows;
+use crate::window::WindowLayout;
 
 const MILLISECOND: i64 = 1_000_000;
 
 /// The event times of a pipeline's cells at one watermark.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
-    windows: Option<Windows>,
+pub struct CellTimes {
+    windows: Option<WindowLayout>,
     lateness_ns: i64,
     watermark_ns: i64,
 }
 
-impl Times {
+impl CellTimes {
     /// Times for a detach at `watermark_ns`, which never decreases.
     #[must_use]
-    pub fn new(windows: Option<Windows>, lateness_ns: i64, watermark_ns: i64) -> Times {
-        Times { windows, lateness_ns, watermark_ns }
+    pub fn new(windows: Option<WindowLayout>, lateness_ns: i64, watermark_ns: i64) -> CellTimes {
+        CellTimes { windows, lateness_ns, watermark_ns }
     }
 
     /// The event time of a pane's cells, in milliseconds.

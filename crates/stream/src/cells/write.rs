@@ -2,11 +2,11 @@
 
 use arrow_array::RecordBatch;
 
-use super::column::Building;
-use super::parts::Entry;
-use super::table::{CellTable, Origin, places};
-use super::times::Times;
-use crate::ops::aggregate::Accumulators;
+use super::column::CellColumnBuilder;
+use super::parts::AccumulatorEntry;
+use super::table::{CellOrigin, CellTable, places};
+use super::times::CellTimes;
+use crate::ops::aggregate::AccumulatorSet;
 use crate::scalar::Scalar;
 
 /// Maximum rows per batch.
@@ -16,14 +16,14 @@ pub const ROWS_MAX: usize = 1 << 16;
 const BYTES_MAX: usize = 64 << 20;
 
 /// The current batch and all completed batches.
-pub struct Writer<'a> {
+pub struct CellWriter<'a> {
     names: Vec<&'a str>,
-    columns: Vec<Building>,
+    columns: Vec<CellColumnBuilder>,
     /// Number of group columns.
     keys: usize,
     /// Number of columns per accumulator.
     widths: Vec<usize>,
-    times: Times,
+    times: CellTimes,
     rows: usize,
     /// Bytes of keys and whole rows in the current batch.
     bytes: usize,
@@ -32,7 +32,7 @@ pub struct Writer<'a> {
 
 /// The pane, rate, and replicates of written rows.
 #[derive(Clone, Copy)]
-pub struct Whose {
+pub struct CellRowOwner {
     /// Pane number.
     pub pane: i64,
     /// Sampling rate of the flows.
@@ -41,14 +41,14 @@ pub struct Whose {
     pub replicates: usize,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> CellWriter<'a> {
     /// Creates a writer for a table of cells with these times.
     #[must_use]
-    pub fn new(table: &'a CellTable, times: Times) -> Writer<'a> {
-        let columns = || table.columns_of(Origin::Sent);
-        Writer {
+    pub fn new(table: &'a CellTable, times: CellTimes) -> CellWriter<'a> {
+        let columns = || table.columns_of(CellOrigin::Sent);
+        CellWriter {
             names: columns().map(|column| &column.name[..]).collect(),
-            columns: columns().map(|column| Building::new(column.data)).collect(),
+            columns: columns().map(|column| CellColumnBuilder::new(column.data)).collect(),
             keys: table.keys.len(),
             widths: table.widths(),
             times,
@@ -93,9 +93,9 @@ impl<'a> Writer<'a> {
     /// Writes the base rows of `cells` and their entry rows; `key` returns the key of a group.
     pub fn cells<'k>(
         &mut self,
-        whose: Whose,
+        whose: CellRowOwner,
         cells: &[usize],
-        of: &Accumulators,
+        of: &AccumulatorSet,
         key: impl Fn(usize) -> &'k [u8],
     ) {
         let n = whose.replicates;
@@ -118,7 +118,14 @@ impl<'a> Writer<'a> {
         self.close_if_full();
     }
 
-    fn entries(&mut self, whose: Whose, slot: usize, entries: &[Entry], key: &[u8], replicate: usize) {
+    fn entries(
+        &mut self,
+        whose: CellRowOwner,
+        slot: usize,
+        entries: &[AccumulatorEntry],
+        key: &[u8],
+        replicate: usize,
+    ) {
         let first = self.begin(whose.pane, entries.len());
         self.key(first, entries.len(), key, (whose.rate, replicate));
         let at = self.after_keys(places::SLOT);

@@ -2,15 +2,15 @@
 //! results computed by the engine.
 
 use plan::{
-    Aggregate, Aggregated, Column, Computed, Dataflow, Expr, Literal, Pipeline, Predicate, Selection, Total,
-    Value,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComputedField, Dataflow, Expr, Literal,
+    Pipeline, Predicate, ResultSelection, ShareTotal,
 };
 use tuple::{DataType, Field, Unit};
 
 /// The kind of a result and the column positions of its measures in the output of [`of_slices`]. Position 0 is always
 /// the number of tuples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Measure {
+pub enum ComparisonMeasure {
     /// A number of tuples.
     Count,
     /// A sum.
@@ -31,61 +31,63 @@ pub enum Measure {
 
 /// Returns the pipeline that computes the measures of a slice for the results of `pipeline`. Adds required columns to
 /// `dataflow`.
-pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec<Measure>) {
+pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec<ComparisonMeasure>) {
     let mut slices = Pipeline {
-        aggregates: vec![Aggregate::Count.into()],
+        aggregates: vec![AggregateFunction::Count.into()],
         top_k: None,
         groups_max: pipeline.groups_max.min(super::GROUPS_JUDGED_MAX),
-        selection: Selection::default(),
+        selection: ResultSelection::default(),
         ..pipeline.clone()
     };
-    let measure = |aggregated: &Aggregated| match &aggregated.aggregate {
-        Aggregate::Count | Aggregate::Rate => Measure::Count,
-        Aggregate::Sum | Aggregate::Throughput => {
-            Measure::Total { sum: add(&mut slices, Aggregate::Sum, aggregated.value) }
+    let measure = |aggregated: &AggregateColumn| match &aggregated.aggregate {
+        AggregateFunction::Count | AggregateFunction::Rate => ComparisonMeasure::Count,
+        AggregateFunction::Sum | AggregateFunction::Throughput => {
+            ComparisonMeasure::Total { sum: add(&mut slices, AggregateFunction::Sum, aggregated.value) }
         }
-        Aggregate::Avg => {
+        AggregateFunction::Avg => {
             let known = known(pipeline.values[aggregated.value].column);
-            Measure::Mean {
-                sum: add(&mut slices, Aggregate::Sum, aggregated.value),
+            ComparisonMeasure::Mean {
+                sum: add(&mut slices, AggregateFunction::Sum, aggregated.value),
                 known: add(&mut slices, known, 0),
-                stddev: add(&mut slices, Aggregate::Stddev, aggregated.value),
+                stddev: add(&mut slices, AggregateFunction::Stddev, aggregated.value),
             }
         }
-        Aggregate::Success(is_so) | Aggregate::Ratio(is_so) => {
+        AggregateFunction::Success(is_so) | AggregateFunction::Ratio(is_so) => {
             let column = one_or_nothing(is_so, dataflow);
-            slices.values.push(Value { column, unit: Unit::None });
+            slices.values.push(AggregatedValue { column, unit: Unit::None });
             let value = slices.values.len() - 1;
-            Measure::Proportion {
-                sum: add(&mut slices, Aggregate::Sum, value),
+            ComparisonMeasure::Proportion {
+                sum: add(&mut slices, AggregateFunction::Sum, value),
                 known: add(&mut slices, known(column), 0),
             }
         }
-        Aggregate::Quantile(q) => {
-            Measure::Quantile { hist: add(&mut slices, Aggregate::Hist, aggregated.value), q: *q }
-        }
-        Aggregate::Share(Total::Tuples) => Measure::ShareOfTuples,
-        Aggregate::Share(Total::Values) => {
-            Measure::ShareOfValues { sum: add(&mut slices, Aggregate::Sum, aggregated.value) }
-        }
-        _ => Measure::Unjudged,
+        AggregateFunction::Quantile(q) => ComparisonMeasure::Quantile {
+            hist: add(&mut slices, AggregateFunction::Hist, aggregated.value),
+            q: *q,
+        },
+        AggregateFunction::Share(ShareTotal::Tuples) => ComparisonMeasure::ShareOfTuples,
+        AggregateFunction::Share(ShareTotal::Values) => ComparisonMeasure::ShareOfValues {
+            sum: add(&mut slices, AggregateFunction::Sum, aggregated.value),
+        },
+        _ => ComparisonMeasure::Unjudged,
     };
     let measures = pipeline.aggregates.iter().map(measure).collect();
     (slices, measures)
 }
 
 /// Returns the position of an aggregate, adding it if it is missing.
-fn add(slices: &mut Pipeline, aggregate: Aggregate, value: usize) -> usize {
-    let is_it = |a: &Aggregated| a.aggregate == aggregate && (a.value == value || !aggregate.takes_value());
+fn add(slices: &mut Pipeline, aggregate: AggregateFunction, value: usize) -> usize {
+    let is_it =
+        |a: &AggregateColumn| a.aggregate == aggregate && (a.value == value || !aggregate.takes_value());
     slices.aggregates.iter().position(is_it).unwrap_or_else(|| {
-        slices.aggregates.push(Aggregated { aggregate, value, name: None });
+        slices.aggregates.push(AggregateColumn { aggregate, value, name: None });
         slices.aggregates.len() - 1
     })
 }
 
 /// The proportion of tuples with a value.
-fn known(column: Column) -> Aggregate {
-    Aggregate::Ratio(Predicate::Not(Box::new(Predicate::IsNull(column))))
+fn known(column: Column) -> AggregateFunction {
+    AggregateFunction::Ratio(Predicate::Not(Box::new(Predicate::IsNull(column))))
 }
 
 /// Adds a column with 1 where the condition is true, 0 where it is false, and null otherwise.
@@ -93,7 +95,7 @@ fn one_or_nothing(is_so: &Predicate, dataflow: &mut Dataflow) -> Column {
     let number = |n| Box::new(Expr::Literal(Literal::I64(n)));
     let is_false = Predicate::Not(Box::new(is_so.clone()));
     let unless = Expr::If(Box::new(is_false), number(0), Box::new(Expr::Null));
-    dataflow.computed.push(Computed {
+    dataflow.computed.push(ComputedField {
         field: Field::new("condition", DataType::I64, Unit::None, "whether a condition is true"),
         text: "condition".into(),
         expr: Expr::If(Box::new(is_so.clone()), number(1), Box::new(unless)),

@@ -5,20 +5,20 @@
 //! bursts and correlated load. The variance is at least that of independent tuples, so that a few slices with few
 //! tuples do not seem stable. See `judge` for each kind of number.
 
-mod half;
+mod difference_test;
 mod interval;
-mod judge;
 mod measure;
+mod period_engine;
 mod rows;
 #[cfg(test)]
 mod tests;
 
-use plan::{Bounds, Dataflow, RawRows};
+use plan::{Dataflow, RawRows, TimeBounds};
 use tuple::Batch;
 
-use crate::Config;
-use half::Half;
-pub use rows::{COLUMNS_EACH, Compared};
+use crate::EngineConfig;
+use period_engine::PeriodEngine;
+pub use rows::{COLUMNS_EACH, ComparedResult};
 
 /// Number of slices per period.
 pub const SLICES: usize = 20;
@@ -27,7 +27,7 @@ pub const GROUPS_JUDGED_MAX: usize = 10_000;
 
 /// One of the two periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ComparisonSide {
     /// The requested period.
     Own,
     /// The period it is compared with.
@@ -35,10 +35,10 @@ pub enum Side {
 }
 
 /// A running comparison.
-pub struct Comparison {
+pub struct PeriodComparison {
     dataflow: Dataflow,
-    own: Half,
-    baseline: Half,
+    own: PeriodEngine,
+    baseline: PeriodEngine,
     /// Confidence level of a difference, for example 0.95.
     confidence: f64,
 }
@@ -78,45 +78,45 @@ pub fn tuples_of(dataflow: &Dataflow) -> Dataflow {
     }
 }
 
-impl Comparison {
+impl PeriodComparison {
     /// Creates a comparison of the results of `dataflow`, for which [`refused`] must return `None`. Both periods must
     /// be bounded.
     #[must_use]
     pub fn new(
         dataflow: &Dataflow,
-        config: &Config,
-        own: Bounds,
-        baseline: Bounds,
+        config: &EngineConfig,
+        own: TimeBounds,
+        baseline: TimeBounds,
         confidence: f64,
-    ) -> Comparison {
+    ) -> PeriodComparison {
         let dataflow = crate::flat(dataflow);
         let mut unchosen = dataflow.clone();
         for pipeline in &mut unchosen.pipelines {
-            (pipeline.top_k, pipeline.selection) = (None, plan::Selection::default());
+            (pipeline.top_k, pipeline.selection) = (None, plan::ResultSelection::default());
         }
-        let config = Config { window_bytes_max: config.window_bytes_max / 2, ..config.clone() };
-        Comparison {
-            own: Half::new(&dataflow, &config, own),
-            baseline: Half::new(&unchosen, &config, baseline),
+        let config = EngineConfig { window_bytes_max: config.window_bytes_max / 2, ..config.clone() };
+        PeriodComparison {
+            own: PeriodEngine::new(&dataflow, &config, own),
+            baseline: PeriodEngine::new(&unchosen, &config, baseline),
             dataflow,
             confidence,
         }
     }
 
     /// Processes tuples of the dataflow returned by [`tuples_of`]. Tuples outside the period are skipped.
-    pub fn push(&mut self, side: Side, batch: &Batch) {
+    pub fn push(&mut self, side: ComparisonSide, batch: &Batch) {
         match side {
-            Side::Own => self.own.push(batch),
-            Side::Baseline => self.baseline.push(batch),
+            ComparisonSide::Own => self.own.push(batch),
+            ComparisonSide::Baseline => self.baseline.push(batch),
         }
     }
 
     /// Descriptions of the comparison's results, by pipeline.
     #[must_use]
-    pub fn results(&self) -> Vec<Compared> {
+    pub fn results(&self) -> Vec<ComparedResult> {
         let schema = |i| self.own.result_schema(i);
         let pipelines = self.dataflow.pipelines.iter().enumerate();
-        pipelines.map(|(i, pipeline)| Compared::new(pipeline, schema(i))).collect()
+        pipelines.map(|(i, pipeline)| ComparedResult::new(pipeline, schema(i))).collect()
     }
 
     /// Emits the comparison rows, by pipeline.
@@ -126,7 +126,8 @@ impl Comparison {
         let spans = [self.own.seconds(), self.baseline.seconds()];
         let (own, baseline) = (self.own.finish(), self.baseline.finish());
         for (i, ((compared, own), baseline)) in results.iter().zip(own).zip(baseline).enumerate() {
-            let judge = judge::Judge::new(&own.slices, &baseline.slices, spans, self.confidence);
+            let judge =
+                difference_test::DifferenceTest::new(&own.slices, &baseline.slices, spans, self.confidence);
             compared.write(&own, &baseline, &measures[i], &judge, &mut |batch| out(i, batch));
         }
     }

@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
-use plan::{Pipeline, Selection, result};
+use plan::{Pipeline, ResultSelection, result};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
-use super::half::{Collected, number};
-use super::judge::Judge;
-use super::measure::Measure;
+use super::difference_test::DifferenceTest;
+use super::measure::ComparisonMeasure;
+use super::period_engine::{PeriodResults, number};
 use crate::column::ColumnView;
 use crate::scalar::Scalar;
 
 /// The compared results of a pipeline.
-pub struct Compared {
+pub struct ComparedResult {
     schema: Arc<Schema>,
     /// Name of the processor.
     pub processor: String,
@@ -30,9 +30,9 @@ pub struct Compared {
 /// Columns per aggregate: number, baseline number, difference, ratio, and whether it differs.
 pub const COLUMNS_EACH: usize = 5;
 
-impl Compared {
+impl ComparedResult {
     /// Describes the comparison rows of a pipeline with results of `schema`.
-    pub(super) fn new(pipeline: &Pipeline, schema: &Schema) -> Compared {
+    pub(super) fn new(pipeline: &Pipeline, schema: &Schema) -> ComparedResult {
         let first = result::first_aggregate(pipeline);
         let aggregates = pipeline.aggregates.len();
         let mut fields: Vec<Field> = schema.fields[..first].to_vec();
@@ -43,13 +43,13 @@ impl Compared {
             Unit::None,
             "whether a memory bound was reached",
         ));
-        Compared {
+        ComparedResult {
             schema: Arc::new(Schema { fields, ..schema.clone() }),
             processor: pipeline.name.clone(),
             keys: pipeline.group.len(),
             first: [first, pipeline.group.len()],
             aggregates,
-            is_chosen: pipeline.top_k.is_some() || pipeline.selection != Selection::default(),
+            is_chosen: pipeline.top_k.is_some() || pipeline.selection != ResultSelection::default(),
         }
     }
 
@@ -67,10 +67,10 @@ impl Compared {
 
     pub(super) fn write(
         &self,
-        own: &Collected,
-        baseline: &Collected,
-        measures: &[Measure],
-        judge: &Judge<'_>,
+        own: &PeriodResults,
+        baseline: &PeriodResults,
+        measures: &[ComparisonMeasure],
+        judge: &DifferenceTest<'_>,
         out: &mut dyn FnMut(Batch),
     ) {
         let wanted: Vec<FieldId> = self.schema.ids().collect();
@@ -107,7 +107,7 @@ impl Compared {
     fn write_aggregate(
         &self,
         writer: &mut TupleWriter,
-        rows: [Option<(&Collected, (usize, usize))>; 2],
+        rows: [Option<(&PeriodResults, (usize, usize))>; 2],
         i: usize,
         differs: Option<bool>,
     ) {
@@ -141,7 +141,7 @@ fn difference(a: i128, b: i128) -> i64 {
     i64::try_from(a - b).unwrap_or(if a > b { i64::MAX } else { i64::MIN })
 }
 
-fn cell(all: &Collected, (batch, row): (usize, usize), column: usize) -> Scalar<'_> {
+fn cell(all: &PeriodResults, (batch, row): (usize, usize), column: usize) -> Scalar<'_> {
     ColumnView::of(&all.batches[batch], FieldId(column as u16)).scalar(row)
 }
 

@@ -5,21 +5,22 @@
 use std::sync::Arc;
 
 use plan::{
-    Aggregate, Aggregated, Bounds, Column, Dataflow, GroupBy, Input, Pipeline, Predicate, Selection, Value,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, Dataflow, DataflowInput, GroupBy, Pipeline,
+    Predicate, ResultSelection, TimeBounds,
 };
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit, common};
 
-use super::{Comparison, SLICES, Side};
-use crate::Config;
+use super::{ComparisonSide, PeriodComparison, SLICES};
+use crate::EngineConfig;
 
 const SECOND: i64 = 1_000_000_000;
 /// Length of a period.
 const PERIOD: i64 = 60 * SECOND;
 
 /// A random generator with reproducible numbers (splitmix64).
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     /// A number in [0, 1).
     fn share(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -36,7 +37,7 @@ impl Random {
 
 /// Parameters of generated traffic.
 #[derive(Clone, Copy)]
-struct Traffic {
+struct BurstTraffic {
     bursts_per_second: f64,
     /// Average number of requests per burst.
     burst: f64,
@@ -44,7 +45,7 @@ struct Traffic {
     failing: f64,
 }
 
-const STEADY: Traffic = Traffic { bursts_per_second: 4.0, burst: 6.0, time_ns: 5e6, failing: 0.05 };
+const STEADY: BurstTraffic = BurstTraffic { bursts_per_second: 4.0, burst: 6.0, time_ns: 5e6, failing: 0.05 };
 
 fn schema() -> Arc<Schema> {
     let own = [
@@ -62,37 +63,37 @@ fn column(name: &str) -> Column {
 fn dataflow() -> Dataflow {
     let failed = Predicate::Compare {
         column: column("failed"),
-        op: plan::Compare::Eq,
+        op: plan::ComparisonOperator::Eq,
         literal: plan::Literal::Bool(true),
     };
     let aggregates = [
-        Aggregate::Count,
-        Aggregate::Sum,
-        Aggregate::Avg,
-        Aggregate::Quantile(0.5),
-        Aggregate::Quantile(0.95),
-        Aggregate::Ratio(failed),
-        Aggregate::Max,
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Avg,
+        AggregateFunction::Quantile(0.5),
+        AggregateFunction::Quantile(0.95),
+        AggregateFunction::Ratio(failed),
+        AggregateFunction::Max,
     ];
     let pipeline = Pipeline {
         name: "group".into(),
-        values: vec![Value { column: column("time_ns"), unit: Unit::Nanoseconds }],
+        values: vec![AggregatedValue { column: column("time_ns"), unit: Unit::Nanoseconds }],
         value_required: false,
         group: vec![GroupBy { column: column("page"), name: "page".into() }],
-        aggregates: aggregates.into_iter().map(Aggregated::from).collect(),
+        aggregates: aggregates.into_iter().map(AggregateColumn::from).collect(),
         top_k: None,
         window: None,
         groups_max: 1000,
-        selection: Selection::default(),
+        selection: ResultSelection::default(),
         profile: None,
     };
     let columns = vec![common::TS_END, column("page").field, column("time_ns").field, column("failed").field];
-    let input = Input { schema: schema(), columns, filter: None };
+    let input = DataflowInput { schema: schema(), columns, filter: None };
     Dataflow { inputs: vec![input], pipelines: vec![pipeline], ..Dataflow::default() }
 }
 
 /// Generates requests for `page` starting at `since`.
-fn tuples(random: &mut Random, page: &str, traffic: Traffic, since: i64) -> Batch {
+fn tuples(random: &mut SplitMix64, page: &str, traffic: BurstTraffic, since: i64) -> Batch {
     let schema = schema();
     let mut writer = TupleWriter::new(schema.clone(), &dataflow().inputs[0].columns);
     let (mut at, end) = (since as f64, (since + PERIOD) as f64);
@@ -121,15 +122,16 @@ fn tuples(random: &mut Random, page: &str, traffic: Traffic, since: i64) -> Batc
     }
 }
 
-fn bounds(since: i64) -> Bounds {
-    Bounds { since_ns: Some(since), until_ns: Some(since + PERIOD) }
+fn bounds(since: i64) -> TimeBounds {
+    TimeBounds { since_ns: Some(since), until_ns: Some(since + PERIOD) }
 }
 
 /// The verdict columns: name and value for the page.
 fn compare(own: &Batch, baseline: &Batch) -> Vec<(String, Option<bool>)> {
-    let mut comparison = Comparison::new(&dataflow(), &Config::default(), bounds(PERIOD), bounds(0), 0.95);
-    comparison.push(Side::Own, own);
-    comparison.push(Side::Baseline, baseline);
+    let mut comparison =
+        PeriodComparison::new(&dataflow(), &EngineConfig::default(), bounds(PERIOD), bounds(0), 0.95);
+    comparison.push(ComparisonSide::Own, own);
+    comparison.push(ComparisonSide::Baseline, baseline);
     let mut said = Vec::new();
     comparison.finish(&mut |_, batch| {
         assert_eq!(batch.rows(), 1);
@@ -145,10 +147,10 @@ fn compare(own: &Batch, baseline: &Batch) -> Vec<(String, Option<bool>)> {
 }
 
 /// The number of runs in which each column differs, by name.
-fn differing(runs: u64, before: Traffic, after: Traffic) -> Vec<(String, u64)> {
+fn differing(runs: u64, before: BurstTraffic, after: BurstTraffic) -> Vec<(String, u64)> {
     let mut counts: Vec<(String, u64)> = Vec::new();
     for run in 0..runs {
-        let mut random = Random(run.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut random = SplitMix64(run.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let baseline = tuples(&mut random, "/", before, 0);
         let own = tuples(&mut random, "/", after, PERIOD);
         for (i, (name, verdict)) in compare(&own, &baseline).into_iter().enumerate() {
@@ -177,7 +179,7 @@ fn about_one_in_twenty_is_a_false_alarm() {
 
 #[test]
 fn what_differs_is_found() {
-    let found = |after: Traffic, names: &[&str]| {
+    let found = |after: BurstTraffic, names: &[&str]| {
         const RUNS: u64 = 40;
         for (name, count) in differing(RUNS, STEADY, after) {
             if names.contains(&name.as_str()) {
@@ -185,19 +187,20 @@ fn what_differs_is_found() {
             }
         }
     };
-    found(Traffic { time_ns: 1.5 * STEADY.time_ns, ..STEADY }, &["avg", "p50"]);
-    found(Traffic { bursts_per_second: 1.6 * STEADY.bursts_per_second, ..STEADY }, &["count", "sum"]);
-    found(Traffic { failing: 3.0 * STEADY.failing, ..STEADY }, &["ratio"]);
+    found(BurstTraffic { time_ns: 1.5 * STEADY.time_ns, ..STEADY }, &["avg", "p50"]);
+    found(BurstTraffic { bursts_per_second: 1.6 * STEADY.bursts_per_second, ..STEADY }, &["count", "sum"]);
+    found(BurstTraffic { failing: 3.0 * STEADY.failing, ..STEADY }, &["ratio"]);
 }
 
 #[test]
 fn numbers_are_those_of_each_period_and_outside_is_left_out() {
-    let mut random = Random(1);
+    let mut random = SplitMix64(1);
     let before = tuples(&mut random, "/", STEADY, 0);
-    let after = tuples(&mut random, "/", Traffic { bursts_per_second: 8.0, ..STEADY }, PERIOD);
+    let after = tuples(&mut random, "/", BurstTraffic { bursts_per_second: 8.0, ..STEADY }, PERIOD);
     let gone = tuples(&mut random, "/gone", STEADY, 0);
-    let mut comparison = Comparison::new(&dataflow(), &Config::default(), bounds(PERIOD), bounds(0), 0.95);
-    for side in [Side::Own, Side::Baseline] {
+    let mut comparison =
+        PeriodComparison::new(&dataflow(), &EngineConfig::default(), bounds(PERIOD), bounds(0), 0.95);
+    for side in [ComparisonSide::Own, ComparisonSide::Baseline] {
         for batch in [&before, &after, &gone] {
             comparison.push(side, batch);
         }

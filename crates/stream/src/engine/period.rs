@@ -1,6 +1,6 @@
 //! The period of a dataflow, derived from its predicates on `ts_end`.
 
-use plan::{Compare, Dataflow, Literal, Predicate};
+use plan::{ComparisonOperator, Dataflow, Literal, Predicate};
 use tuple::common;
 
 /// First and last nanosecond of tuples that pass.
@@ -18,11 +18,11 @@ fn narrow(period: &mut (i64, i64), predicate: &Predicate) {
             if column.field == common::TS_END && column.computed_place().is_none() =>
         {
             let (first, last) = match op {
-                Compare::Lt => (i64::MIN, ns.saturating_sub(1)),
-                Compare::Le => (i64::MIN, *ns),
-                Compare::Gt => (ns.saturating_add(1), i64::MAX),
-                Compare::Ge => (*ns, i64::MAX),
-                Compare::Eq | Compare::Ne => return,
+                ComparisonOperator::Lt => (i64::MIN, ns.saturating_sub(1)),
+                ComparisonOperator::Le => (i64::MIN, *ns),
+                ComparisonOperator::Gt => (ns.saturating_add(1), i64::MAX),
+                ComparisonOperator::Ge => (*ns, i64::MAX),
+                ComparisonOperator::Eq | ComparisonOperator::Ne => return,
             };
             *period = (period.0.max(first), period.1.min(last));
         }

@@ -3,11 +3,11 @@
 
 use arrow_array::RecordBatch;
 
-use super::{Engines, Part, Partials};
+use super::{EngineSet, NumberedEngine, PartialResultSet};
 use crate::cells::CellTable;
-use crate::partial::Malformed;
+use crate::partial::MalformedPartial;
 
-impl Engines {
+impl EngineSet {
     /// As [`crate::Engine::cell_table`].
     #[must_use]
     pub fn cell_table(&self, pipeline: usize) -> &CellTable {
@@ -17,7 +17,7 @@ impl Engines {
 
     /// As [`crate::Engine::cells`].
     #[must_use]
-    pub fn cells(&self, partials: &Partials, watermark_ns: i64) -> Vec<Vec<RecordBatch>> {
+    pub fn cells(&self, partials: &PartialResultSet, watermark_ns: i64) -> Vec<Vec<RecordBatch>> {
         let each = self.0.iter().zip(&partials.0);
         let of_each = each.flat_map(|(part, partial)| match partial {
             Some(partial) => part.engine.cells(partial, watermark_ns),
@@ -37,16 +37,20 @@ impl Engines {
     ///
     /// # Errors
     /// As [`crate::Engine::partial_of_cells`].
-    pub fn partials_of_cells(&self, pipeline: usize, batch: &RecordBatch) -> Result<Partials, Malformed> {
+    pub fn partials_of_cells(
+        &self,
+        pipeline: usize,
+        batch: &RecordBatch,
+    ) -> Result<PartialResultSet, MalformedPartial> {
         let (of, pipeline) = self.of(pipeline);
         let partial = of.engine.partial_of_cells(pipeline, batch)?;
         let mut partial = Some(partial);
         let partials = self.0.iter().map(|part| if std::ptr::eq(part, of) { partial.take() } else { None });
-        Ok(Partials(partials.collect()))
+        Ok(PartialResultSet(partials.collect()))
     }
 
     /// The engine of a pipeline, and the pipeline's number in that engine.
-    fn of(&self, pipeline: usize) -> (&Part, usize) {
+    fn of(&self, pipeline: usize) -> (&NumberedEngine, usize) {
         let part = &self.0[self.0.partition_point(|part| part.pipeline <= pipeline) - 1];
         (part, pipeline - part.pipeline)
     }

@@ -1,18 +1,18 @@
 //! Arithmetic with null on overflow. Flink's arithmetic wraps on overflow, fails the job on division by zero, and
 //! produces infinities.
 
-use plan::Arithmetic;
+use plan::ArithmeticOperator;
 use tuple::DataType;
 
 use super::lexical::{floor_to, whole};
-use super::value::{Ends, Value, least};
+use super::value::{RealRangeEnds, SqlValue, least};
 
 /// A sum, difference, or product of integers. Computed in decimals, which represent all results, and converted
 /// through text, because the cast from decimal to integer wraps.
-pub fn exact(a: &str, op: Arithmetic, b: &str) -> String {
+pub fn exact(a: &str, op: ArithmeticOperator, b: &str) -> String {
     let sign = match op {
-        Arithmetic::Add => "+",
-        Arithmetic::Subtract => "-",
+        ArithmeticOperator::Add => "+",
+        ArithmeticOperator::Subtract => "-",
         _ => "*",
     };
     let decimal = |of: &str| format!("CAST({of} AS DECIMAL(19, 0))");
@@ -21,7 +21,7 @@ pub fn exact(a: &str, op: Arithmetic, b: &str) -> String {
 
 /// Integer division rounding toward zero; `literal` is the value of `b`, if known.
 pub fn quotient(a: &str, b: &str, literal: Option<i64>) -> String {
-    let negative = || exact("CAST(0 AS BIGINT)", Arithmetic::Subtract, a);
+    let negative = || exact("CAST(0 AS BIGINT)", ArithmeticOperator::Subtract, a);
     match literal {
         Some(-1) => negative(),
         Some(_) => format!("({a} / {b})"),
@@ -73,18 +73,18 @@ pub fn bits_or(of: &str, mask: i64) -> String {
 }
 
 /// Floating point arithmetic; `None` for unsupported operators.
-pub fn of_reals(a: Value, op: Arithmetic, b: Value) -> Option<Value> {
+pub fn of_reals(a: SqlValue, op: ArithmeticOperator, b: SqlValue) -> Option<SqlValue> {
     let sign = match op {
-        Arithmetic::Add => "+",
-        Arithmetic::Subtract => "-",
-        Arithmetic::Multiply => "*",
-        Arithmetic::Divide | Arithmetic::Ratio => {
+        ArithmeticOperator::Add => "+",
+        ArithmeticOperator::Subtract => "-",
+        ArithmeticOperator::Multiply => "*",
+        ArithmeticOperator::Divide | ArithmeticOperator::Ratio => {
             // The quotient of a finite number by a non-finite one would be finite.
             let sql = format!("({} / NULLIF({}, CAST(0 AS DOUBLE)))", a.sql, b.finite());
-            return Some(Value { sql, data_type: Some(DataType::F64), ends: Ends::Open });
+            return Some(SqlValue { sql, data_type: Some(DataType::F64), ends: RealRangeEnds::Open });
         }
         _ => return None,
     };
     let sql = format!("({} {sign} {})", a.sql, b.sql);
-    Some(Value { sql, data_type: Some(DataType::F64), ends: Ends::Open })
+    Some(SqlValue { sql, data_type: Some(DataType::F64), ends: RealRangeEnds::Open })
 }

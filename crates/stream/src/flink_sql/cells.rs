@@ -3,9 +3,9 @@
 use tuple::{DataType, common};
 
 use super::lexical::{cell_type, floor_to, name, real, whole};
-use super::printer::Unprintable;
-use super::tuples::Tuples;
-use crate::cells::{Accumulated, CellTable, Measured, Origin};
+use super::printer::UnprintablePart;
+use super::tuples::TupleView;
+use crate::cells::{AccumulatorSpec, CellOrigin, CellTable, MeasuredColumn};
 
 /// Merge interval used by Flink if there are no windows.
 const TEN_SECONDS_MS: i64 = 10_000;
@@ -14,10 +14,10 @@ const TEN_SECONDS_MS: i64 = 10_000;
 const SQUARED_MAX: i64 = 100_000_000_000_000;
 
 /// Column names and expressions of a select; unlisted columns are null.
-type Said = Vec<(String, String)>;
+type SelectColumns = Vec<(String, String)>;
 
 /// The SQL query for the cells of a pipeline over tuples.
-pub fn of_tuples(table: &CellTable, tuples: &Tuples, refused: &mut Vec<Unprintable>) -> String {
+pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<UnprintablePart>) -> String {
     if table.is_profile {
         refuse(refused, "profile", "its sketches are made by monitors only");
     }
@@ -31,36 +31,38 @@ pub fn of_tuples(table: &CellTable, tuples: &Tuples, refused: &mut Vec<Unprintab
     let mut too_large = Vec::new();
     for (i, accumulator) in table.accumulators.iter().enumerate() {
         match accumulator {
-            Accumulated::Count => base.push((format!("a{i}_n"), one.clone())),
-            Accumulated::Sum(of) => {
+            AccumulatorSpec::Count => base.push((format!("a{i}_n"), one.clone())),
+            AccumulatorSpec::Sum(of) => {
                 let x = tuples.column(of.column).0;
                 base.push((format!("a{i}_n"), counted(&x)));
                 base.push((format!("a{i}_sum"), summand(&x, of.data_type)));
             }
-            Accumulated::Extreme(of, _) => {
+            AccumulatorSpec::Extreme(of, _) => {
                 let x = tuples.column(of.column).0;
                 base.push((format!("a{i}"), extreme(&x, of.data_type)));
             }
-            Accumulated::Spread(of) if of.data_type == DataType::F64 => {
+            AccumulatorSpec::Spread(of) if of.data_type == DataType::F64 => {
                 let why = "of real numbers it is made of sums that cancel; monitors make it";
                 refuse(refused, "stddev of a real number", why);
             }
-            Accumulated::Spread(of) => {
+            AccumulatorSpec::Spread(of) => {
                 let x = tuples.column(of.column).0;
                 base.push((format!("a{i}_n"), counted(&x)));
                 base.push((format!("a{i}_sum"), summand(&x, of.data_type)));
                 base.push((format!("a{i}_squares"), square(&x, of.data_type)));
                 too_large.push(format!("{x} > {SQUARED_MAX} OR {x} < {}", lowest(of.data_type)));
             }
-            Accumulated::Outcome(predicate) => {
+            AccumulatorSpec::Outcome(predicate) => {
                 let p = tuples.printed(refused, |printer| printer.predicate(predicate));
                 let known = format!("CASE WHEN ({p}) IS NOT NULL THEN {one} END");
                 base.push((format!("a{i}_known"), known));
                 let yes = format!("CASE WHEN {p} THEN {one} WHEN NOT ({p}) THEN {} END", whole(0));
                 base.push((format!("a{i}_yes"), yes));
             }
-            Accumulated::Histogram(of, bits) => selects.push(buckets(table, tuples, &keys, i, *of, *bits)),
-            Accumulated::Distinct(of) => selects.push(distinct(table, tuples, &keys, i, *of)),
+            AccumulatorSpec::Histogram(of, bits) => {
+                selects.push(buckets(table, tuples, &keys, i, *of, *bits))
+            }
+            AccumulatorSpec::Distinct(of) => selects.push(distinct(table, tuples, &keys, i, *of)),
         }
     }
     if !too_large.is_empty() {
@@ -72,14 +74,14 @@ pub fn of_tuples(table: &CellTable, tuples: &Tuples, refused: &mut Vec<Unprintab
     selects.join("\nUNION ALL\n")
 }
 
-fn refuse(refused: &mut Vec<Unprintable>, what: &str, why: &str) {
-    refused.push(Unprintable { what: what.into(), why: why.into() });
+fn refuse(refused: &mut Vec<UnprintablePart>, what: &str, why: &str) {
+    refused.push(UnprintablePart { what: what.into(), why: why.into() });
 }
 
 /// The columns common to all rows of a tuple.
-fn keys(table: &CellTable, tuples: &Tuples) -> Said {
+fn keys(table: &CellTable, tuples: &TupleView) -> SelectColumns {
     let size = pane_ms(table);
-    let mut keys: Said = vec![("et_ms".into(), floor_to("`_ms`", size))];
+    let mut keys: SelectColumns = vec![("et_ms".into(), floor_to("`_ms`", size))];
     keys.push((
         "pane".into(),
         match table.pane_ns {
@@ -107,7 +109,7 @@ fn keys(table: &CellTable, tuples: &Tuples) -> Said {
 }
 
 /// The FROM clause conditions: tuples with a non-null required column and a non-null `value`.
-fn required(table: &CellTable, tuples: &Tuples, value: Option<&str>) -> String {
+fn required(table: &CellTable, tuples: &TupleView, value: Option<&str>) -> String {
     let required = table.required.map(|column| tuples.column(column).0);
     let mut all: Vec<String> = required.into_iter().chain(value.map(str::to_owned)).collect();
     all.dedup();
@@ -116,8 +118,8 @@ fn required(table: &CellTable, tuples: &Tuples, value: Option<&str>) -> String {
 }
 
 /// A SELECT with all columns of the table.
-fn select(table: &CellTable, said: &Said, from: &str) -> String {
-    let columns = table.columns_of(Origin::OfTuples).filter(|column| column.name != "mark");
+fn select(table: &CellTable, said: &SelectColumns, from: &str) -> String {
+    let columns = table.columns_of(CellOrigin::OfTuples).filter(|column| column.name != "mark");
     let lines: Vec<String> = columns
         .map(|column| match said.iter().find(|(name, _)| *name == column.name) {
             Some((_, sql)) => format!("  {sql} AS {}", name(&column.name)),
@@ -127,7 +129,13 @@ fn select(table: &CellTable, said: &Said, from: &str) -> String {
     format!("SELECT\n  `_et`,\n{}\nFROM {from}", lines.join(",\n"))
 }
 
-fn distinct(table: &CellTable, tuples: &Tuples, keys: &Said, slot: usize, of: Measured) -> String {
+fn distinct(
+    table: &CellTable,
+    tuples: &TupleView,
+    keys: &SelectColumns,
+    slot: usize,
+    of: MeasuredColumn,
+) -> String {
     let x = tuples.column(of.column).0;
     let mut said = entry(keys, slot);
     said.push((format!("d{slot}"), one_zero(&x, of.data_type)));
@@ -136,7 +144,14 @@ fn distinct(table: &CellTable, tuples: &Tuples, keys: &Said, slot: usize, of: Me
 
 /// Entry rows of a histogram. The integer logarithm is computed from the number of binary digits, because Flink's
 /// logarithms are rounded. `_m` is the magnitude, `_e` its integer logarithm, `_b` the bucket.
-fn buckets(table: &CellTable, tuples: &Tuples, keys: &Said, slot: usize, of: Measured, bits: u8) -> String {
+fn buckets(
+    table: &CellTable,
+    tuples: &TupleView,
+    keys: &SelectColumns,
+    slot: usize,
+    of: MeasuredColumn,
+    bits: u8,
+) -> String {
     let x = tuples.column(of.column).0;
     let from = format!("{}{}", name(&tuples.view), required(table, tuples, Some(&x)));
     let magnitude = if of.data_type == DataType::U64 { x.clone() } else { format!("ABS({x})") };
@@ -205,7 +220,7 @@ fn real_bucket(bits: u8) -> (String, String) {
     (logarithm, bucket)
 }
 
-fn entry(keys: &Said, slot: usize) -> Said {
+fn entry(keys: &SelectColumns, slot: usize) -> SelectColumns {
     let mut said = keys.clone();
     said.push(("slot".into(), whole(slot as i64)));
     said.push(("n".into(), whole(1)));

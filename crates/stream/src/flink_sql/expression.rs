@@ -4,68 +4,70 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use plan::{Arithmetic, Column, Compare, Computed, Expr, Literal};
-use tuple::{Batch, DataType, Facts, Field, FieldId, Redact, Schema, Unit};
+use plan::{ArithmeticOperator, Column, ComparisonOperator, ComputedField, Expr, Literal};
+use tuple::{Batch, DataType, Field, FieldId, RedactionRule, Schema, SchemaFacts, Unit};
 
 use super::arithmetic;
 use super::lexical::{address, real, text_value, whole};
-use super::printer::Printer;
-use super::value::{Value, bytes_of, sign};
+use super::printer::SqlPrinter;
+use super::value::{SqlValue, bytes_of, sign};
 use crate::column::ColumnView;
-use crate::ops::expr::Computer;
+use crate::ops::expr::ColumnComputer;
 use crate::scalar::Scalar;
 
 /// Maximum length of an expression.
 const SQL_BYTES_MAX: usize = 32 * 1024;
 
-impl Printer<'_> {
+impl SqlPrinter<'_> {
     /// Prints an expression. Expressions without columns are evaluated here.
-    pub fn expression(&mut self, expr: &Expr) -> Value {
+    pub fn expression(&mut self, expr: &Expr) -> SqlValue {
         let before = self.refused.len();
         let value = self.any_expression(expr);
         if let (Some(data_type), Some(constant)) = (value.data_type, constant(expr, value.data_type)) {
             self.refused.truncate(before);
-            return constant.map_or(Value::null(Some(data_type)), |literal| self.literal(&literal));
+            return constant.map_or(SqlValue::null(Some(data_type)), |literal| self.literal(&literal));
         }
         if value.sql.len() <= SQL_BYTES_MAX {
             return value;
         }
         self.refuse("an expression", "it is too deep: what is needed twice in it would be printed too often");
-        Value::null(value.data_type)
+        SqlValue::null(value.data_type)
     }
 
-    fn any_expression(&mut self, expr: &Expr) -> Value {
+    fn any_expression(&mut self, expr: &Expr) -> SqlValue {
         match expr {
             Expr::Column(column) => self.number_or_other(*column),
             Expr::Literal(literal) => self.literal(literal),
-            Expr::Null => Value::null(None),
+            Expr::Null => SqlValue::null(None),
             Expr::Arithmetic(a, op, b) => self.arithmetic(a, *op, b),
             Expr::Compare(a, op, b) => {
                 let (values, data_type) = self.unified(&[a, b]);
                 let [a, b] = <[String; 2]>::try_from(values).expect("two values");
-                Value::new(compare(&a, *op, &b, data_type.unwrap_or(DataType::I64)), DataType::Bool)
+                SqlValue::new(compare(&a, *op, &b, data_type.unwrap_or(DataType::I64)), DataType::Bool)
             }
-            Expr::Test(condition) => Value::new(format!("({})", self.predicate(condition)), DataType::Bool),
+            Expr::Test(condition) => {
+                SqlValue::new(format!("({})", self.predicate(condition)), DataType::Bool)
+            }
             Expr::If(condition, a, b) => {
                 let condition = self.predicate(condition);
                 let (values, data_type) = self.unified(&[a, b]);
-                let Some(data_type) = data_type else { return Value::null(None) };
+                let Some(data_type) = data_type else { return SqlValue::null(None) };
                 let sql = format!("CASE WHEN {condition} THEN {} ELSE {} END", values[0], values[1]);
-                Value::new(sql, data_type)
+                SqlValue::new(sql, data_type)
             }
             Expr::Coalesce(list) => {
                 let (values, data_type) = self.unified(&list.iter().collect::<Vec<_>>());
-                let Some(data_type) = data_type else { return Value::null(None) };
-                Value::new(format!("COALESCE({})", values.join(", ")), data_type)
+                let Some(data_type) = data_type else { return SqlValue::null(None) };
+                SqlValue::new(format!("COALESCE({})", values.join(", ")), data_type)
             }
             Expr::Trunc(of, step) => {
                 let of = self.expression(of).of(DataType::I64).sql;
-                Value::new(arithmetic::truncated(&of, *step), DataType::I64)
+                SqlValue::new(arithmetic::truncated(&of, *step), DataType::I64)
             }
             Expr::Subnet(_, v4, v6) => {
                 let what = format!("subnet(…, {v4}, {v6})");
                 self.refuse(&what, "Flink SQL has no functions that write addresses as text");
-                Value::null(Some(DataType::Text))
+                SqlValue::null(Some(DataType::Text))
             }
             Expr::Text(of, function) => {
                 let of = self.expression(of).of(DataType::Text).sql;
@@ -73,56 +75,56 @@ impl Printer<'_> {
             }
             Expr::Length(of) => {
                 let of = self.expression(of).of(DataType::Text).sql;
-                Value::new(format!("CAST(CHAR_LENGTH({of}) AS BIGINT)"), DataType::I64)
+                SqlValue::new(format!("CAST(CHAR_LENGTH({of}) AS BIGINT)"), DataType::I64)
             }
         }
     }
 
     /// A column as a value; an unsigned integer above the signed range is null.
-    fn number_or_other(&mut self, column: Column) -> Value {
+    fn number_or_other(&mut self, column: Column) -> SqlValue {
         let (sql, data_type) = self.column(column);
         match data_type {
-            DataType::U64 => Value::new(format!("CASE WHEN {sql} >= 0 THEN {sql} END"), DataType::I64),
-            DataType::Json => Value::new(sql, DataType::Text),
-            other => Value::new(sql, other),
+            DataType::U64 => SqlValue::new(format!("CASE WHEN {sql} >= 0 THEN {sql} END"), DataType::I64),
+            DataType::Json => SqlValue::new(sql, DataType::Text),
+            other => SqlValue::new(sql, other),
         }
     }
 
-    fn literal(&mut self, literal: &Literal) -> Value {
+    fn literal(&mut self, literal: &Literal) -> SqlValue {
         match literal {
-            Literal::Bool(true) => Value::new("TRUE", DataType::Bool),
-            Literal::Bool(false) => Value::new("FALSE", DataType::Bool),
-            Literal::I64(value) => Value::new(whole(*value), DataType::I64),
+            Literal::Bool(true) => SqlValue::new("TRUE", DataType::Bool),
+            Literal::Bool(false) => SqlValue::new("FALSE", DataType::Bool),
+            Literal::I64(value) => SqlValue::new(whole(*value), DataType::I64),
             Literal::U64(value) => match i64::try_from(*value) {
-                Ok(value) => Value::new(whole(value), DataType::I64),
-                Err(_) => Value::null(Some(DataType::I64)),
+                Ok(value) => SqlValue::new(whole(value), DataType::I64),
+                Err(_) => SqlValue::null(Some(DataType::I64)),
             },
-            Literal::F64(value) if value.is_finite() => Value::new(real(*value), DataType::F64),
+            Literal::F64(value) if value.is_finite() => SqlValue::new(real(*value), DataType::F64),
             Literal::F64(value) => {
                 self.refuse(&value.to_string(), "it is no number that can be written");
-                Value::null(Some(DataType::F64))
+                SqlValue::null(Some(DataType::F64))
             }
-            Literal::Text(value) => Value::new(text_value(value), DataType::Text),
+            Literal::Text(value) => SqlValue::new(text_value(value), DataType::Text),
             Literal::Net(ip, _) => {
                 let ip = match ip {
                     std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
                     std::net::IpAddr::V6(ip) => *ip,
                 };
-                Value::new(format!("CAST({} AS BYTES)", address(ip.to_bits())), DataType::Ip)
+                SqlValue::new(format!("CAST({} AS BYTES)", address(ip.to_bits())), DataType::Ip)
             }
         }
     }
 
     /// Converts values to a common type, if there is one: integers become floating point next to floating point.
     fn unified(&mut self, list: &[&Expr]) -> (Vec<String>, Option<DataType>) {
-        let values: Vec<Value> = list.iter().map(|expr| self.expression(expr)).collect();
+        let values: Vec<SqlValue> = list.iter().map(|expr| self.expression(expr)).collect();
         let types = values.iter().filter_map(|value| value.data_type);
         let common = types.reduce(|a, b| if b == DataType::F64 { b } else { a });
         let wanted = common.unwrap_or(DataType::I64);
         (values.into_iter().map(|value| value.of(wanted).finite()).collect(), common)
     }
 
-    fn arithmetic(&mut self, a: &Expr, op: Arithmetic, b: &Expr) -> Value {
+    fn arithmetic(&mut self, a: &Expr, op: ArithmeticOperator, b: &Expr) -> SqlValue {
         let literal = match b {
             Expr::Literal(Literal::I64(value)) => Some(*value),
             Expr::Literal(Literal::U64(value)) => i64::try_from(*value).ok(),
@@ -136,42 +138,46 @@ impl Printer<'_> {
             Expr::Literal(Literal::F64(value)) => *value == 0.0,
             _ => literal == Some(0),
         };
-        let divides = matches!(op, Arithmetic::Divide | Arithmetic::Ratio | Arithmetic::Remainder);
+        let divides = matches!(
+            op,
+            ArithmeticOperator::Divide | ArithmeticOperator::Ratio | ArithmeticOperator::Remainder
+        );
         let (a, b) = (self.expression(a), self.expression(b));
-        let is_real = [a.data_type, b.data_type].contains(&Some(DataType::F64)) || op == Arithmetic::Ratio;
+        let is_real =
+            [a.data_type, b.data_type].contains(&Some(DataType::F64)) || op == ArithmeticOperator::Ratio;
         if a.is_null() || b.is_null() || divides && is_zero {
-            return Value::null(Some(if is_real { DataType::F64 } else { DataType::I64 }));
+            return SqlValue::null(Some(if is_real { DataType::F64 } else { DataType::I64 }));
         }
         if is_real {
             return match arithmetic::of_reals(a.of(DataType::F64), op, b.of(DataType::F64)) {
                 Some(value) => value,
                 None => {
                     self.refuse("the remainder of real numbers", "Flink SQL has none that is exact");
-                    Value::null(Some(DataType::F64))
+                    SqlValue::null(Some(DataType::F64))
                 }
             };
         }
         let (a, b) = (a.of(DataType::I64).sql, b.of(DataType::I64).sql);
         let bits = match (op, literal, first) {
-            (Arithmetic::BitAnd | Arithmetic::BitOr, Some(mask), _) => Some((&a, mask)),
-            (Arithmetic::BitAnd | Arithmetic::BitOr, None, Some(mask)) => Some((&b, mask)),
+            (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, Some(mask), _) => Some((&a, mask)),
+            (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, None, Some(mask)) => Some((&b, mask)),
             _ => None,
         };
         let sql = match (op, bits) {
-            (Arithmetic::BitAnd, Some((of, mask))) => arithmetic::bits_and(of, mask),
-            (Arithmetic::BitOr, Some((of, mask))) => arithmetic::bits_or(of, mask),
-            (Arithmetic::BitAnd | Arithmetic::BitOr, None) => {
+            (ArithmeticOperator::BitAnd, Some((of, mask))) => arithmetic::bits_and(of, mask),
+            (ArithmeticOperator::BitOr, Some((of, mask))) => arithmetic::bits_or(of, mask),
+            (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, None) => {
                 self.refuse(
                     "the bits of two columns",
                     "Flink SQL has no bits; of a number they are computed",
                 );
                 "CAST(NULL AS BIGINT)".into()
             }
-            (Arithmetic::Divide, _) => arithmetic::quotient(&a, &b, literal),
-            (Arithmetic::Remainder, _) => arithmetic::remainder(&a, &b, literal),
+            (ArithmeticOperator::Divide, _) => arithmetic::quotient(&a, &b, literal),
+            (ArithmeticOperator::Remainder, _) => arithmetic::remainder(&a, &b, literal),
             _ => arithmetic::exact(&a, op, &b),
         };
-        Value::new(sql, DataType::I64)
+        SqlValue::new(sql, DataType::I64)
     }
 }
 
@@ -180,14 +186,19 @@ fn constant(expr: &Expr, data_type: Option<DataType>) -> Option<Option<Literal>>
     let mut reads = matches!(expr, Expr::Literal(_) | Expr::Null);
     expr.columns(&mut |_| reads = true);
     let data_type = data_type.filter(|_| !reads)?;
-    let field =
-        Field { name: "constant".into(), data_type, unit: Unit::None, doc: "".into(), redact: Redact::Keep };
-    let computed = Computed { field, text: String::new(), expr: expr.clone() };
-    let facts = &Facts::NONE;
+    let field = Field {
+        name: "constant".into(),
+        data_type,
+        unit: Unit::None,
+        doc: "".into(),
+        redact: RedactionRule::Keep,
+    };
+    let computed = ComputedField { field, text: String::new(), expr: expr.clone() };
+    let facts = &SchemaFacts::NONE;
     let (name, doc, fields, parts) = ("nothing".into(), "".into(), Vec::new(), &[][..]);
     let schema = Schema { name, version: 1, doc, fields, measure: None, key: None, parts, facts };
     let batch = Batch::new(Arc::new(schema.clone()), 1, Vec::new());
-    let batch = Computer::new(&[computed], &schema, &|column| column.field).extend(&batch, &[0]);
+    let batch = ColumnComputer::new(&[computed], &schema, &|column| column.field).extend(&batch, &[0]);
     Some(match ColumnView::of(&batch, FieldId(0)).scalar(0) {
         Scalar::Bool(value) => Some(Literal::Bool(value)),
         Scalar::I64(value) => Some(Literal::I64(value)),
@@ -199,10 +210,10 @@ fn constant(expr: &Expr, data_type: Option<DataType>) -> Option<Option<Literal>>
 }
 
 /// Compares two values of one type.
-fn compare(a: &str, op: Compare, b: &str, data_type: DataType) -> String {
+fn compare(a: &str, op: ComparisonOperator, b: &str, data_type: DataType) -> String {
     let sign = sign(op);
     match (data_type, op) {
-        (_, Compare::Eq | Compare::Ne) => format!("({a} {sign} {b})"),
+        (_, ComparisonOperator::Eq | ComparisonOperator::Ne) => format!("({a} {sign} {b})"),
         (DataType::Bool, _) => format!("(CAST({a} AS INT) {sign} CAST({b} AS INT))"),
         // By bytes: Flink compares Java strings by 16-bit code units.
         (DataType::Text | DataType::Json, _) => format!("({} {sign} {})", bytes_of(a), bytes_of(b)),

@@ -11,11 +11,11 @@ const DISCOVERY_MS: u64 = 2000;
 
 /// A job with its sources and destinations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct FlinkSqlJob {
     /// Name shown by Flink.
     pub name: String,
     /// Sources.
-    pub from: From,
+    pub from: FlinkJobInput,
     /// Topics for the merged results: one per pipeline, or a single one for a dataflow without pipelines.
     pub merged: Vec<String>,
     /// Broker addresses, `HOST:PORT`, comma-separated.
@@ -25,9 +25,9 @@ pub struct Job {
     /// The consumer group.
     pub group: String,
     /// Start position in the topics.
-    pub start: Start,
+    pub start: FlinkStartOffset,
     /// End position.
-    pub end: End,
+    pub end: FlinkStopMode,
     /// Prefix of the transactional IDs.
     pub transactions: String,
     /// Transaction timeout; at most the brokers' limit.
@@ -46,25 +46,25 @@ pub struct Job {
 
 /// Sources of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum FlinkJobInput {
     /// Tuples, by input.
-    Tuples(Vec<Source>),
+    Tuples(Vec<FlinkTopic>),
     /// Cells, by pipeline.
-    Cells(Vec<Source>),
+    Cells(Vec<FlinkTopic>),
 }
 
-impl From {
+impl FlinkJobInput {
     /// Topic names.
     #[must_use]
     pub fn topics(&self) -> Vec<String> {
-        let (From::Tuples(sources) | From::Cells(sources)) = self;
+        let (FlinkJobInput::Tuples(sources) | FlinkJobInput::Cells(sources)) = self;
         sources.iter().map(|source| source.topic.clone()).collect()
     }
 }
 
 /// A source topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct FlinkTopic {
     /// Topic name.
     pub topic: String,
     /// Time to wait for records that violate a lane's promise.
@@ -73,7 +73,7 @@ pub struct Source {
 
 /// Start position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum FlinkStartOffset {
     /// The oldest available records.
     Earliest,
     /// Records written at or after this time, in milliseconds since the epoch.
@@ -86,7 +86,7 @@ pub enum Start {
 
 /// End position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum FlinkStopMode {
     /// The end of the topics at the start of the job; the job then finishes.
     Bounded,
     /// No end.
@@ -109,7 +109,7 @@ pub fn slot_memory_bytes(pipelines: usize) -> u64 {
     operators * OPERATOR_BYTES
 }
 
-impl Job {
+impl FlinkSqlJob {
     /// Session settings.
     pub(super) fn settings(&self) -> Vec<String> {
         let set = |name: &str, value: &str| format!("SET {} = {}", text(name), text(value));
@@ -128,28 +128,28 @@ impl Job {
     }
 
     /// Options of a source table.
-    pub(super) fn reading(&self, source: &Source) -> String {
+    pub(super) fn reading(&self, source: &FlinkTopic) -> String {
         let mut options = self.connector(&source.topic);
         options.push(("properties.group.id".into(), self.group.clone()));
         let mode = match &self.start {
-            Start::Earliest => "earliest-offset",
-            Start::At(_) => "timestamp",
-            Start::Latest => "latest-offset",
-            Start::Offsets(_) => "specific-offsets",
+            FlinkStartOffset::Earliest => "earliest-offset",
+            FlinkStartOffset::At(_) => "timestamp",
+            FlinkStartOffset::Latest => "latest-offset",
+            FlinkStartOffset::Offsets(_) => "specific-offsets",
         };
         options.push(("scan.startup.mode".into(), mode.into()));
-        if let Start::At(ms) = self.start {
+        if let FlinkStartOffset::At(ms) = self.start {
             options.push(("scan.startup.timestamp-millis".into(), ms.to_string()));
         }
-        if let Start::Offsets(of) = &self.start {
+        if let FlinkStartOffset::Offsets(of) = &self.start {
             let ends = of.get(&source.topic).into_iter().flatten().enumerate();
             let each: Vec<String> =
                 ends.map(|(partition, offset)| format!("partition:{partition},offset:{offset}")).collect();
             options.push(("scan.startup.specific-offsets".into(), each.join(";")));
         }
         match self.end {
-            End::Bounded => options.push(("scan.bounded.mode".into(), "latest-offset".into())),
-            End::Never => {
+            FlinkStopMode::Bounded => options.push(("scan.bounded.mode".into(), "latest-offset".into())),
+            FlinkStopMode::Never => {
                 // A publisher that starts while the job runs may use a new partition.
                 let discovery = format!("{DISCOVERY_MS} ms");
                 options.push(("scan.topic-partition-discovery.interval".into(), discovery));

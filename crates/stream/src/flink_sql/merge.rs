@@ -3,13 +3,13 @@
 //! Rows and marks share one table and one statement: two sinks for one topic would conflict over its transactions.
 
 use super::cells::pane_ms;
-use super::job::{Job, Source};
+use super::job::{FlinkSqlJob, FlinkTopic};
 use super::lexical::{cell_type, floor_to, interval, name};
-use crate::cells::{CellColumn, CellTable, Merge, Origin, Role};
+use crate::cells::{CellColumn, CellColumnRole, CellMerge, CellOrigin, CellTable};
 
 /// The source table of a pipeline's cells.
-pub fn table(place: usize, table: &CellTable, source: &Source, job: &Job) -> String {
-    let columns: String = table.columns_of(Origin::Sent).map(|c| format!("{},\n", declared(c))).collect();
+pub fn table(place: usize, table: &CellTable, source: &FlinkTopic, job: &FlinkSqlJob) -> String {
+    let columns: String = table.columns_of(CellOrigin::Sent).map(|c| format!("{},\n", declared(c))).collect();
     let late = if source.lateness_ms > 0 { format!(" - {}", source.lateness_ms) } else { String::new() };
     format!(
         "CREATE TEMPORARY TABLE `sent_{place}` (\n{columns}  \
@@ -21,10 +21,12 @@ pub fn table(place: usize, table: &CellTable, source: &Source, job: &Job) -> Str
 
 /// The view of these cells, without beats.
 pub fn of_topic(place: usize, table: &CellTable) -> String {
-    let columns = table.columns_of(Origin::Sent).filter(|column| column.role != Role::Promise);
+    let columns = table.columns_of(CellOrigin::Sent).filter(|column| column.role != CellColumnRole::Promise);
     let lines: Vec<String> = columns
         .map(|column| match column.role {
-            Role::Time => format!("  {} AS {}", floor_to("`et_ms`", pane_ms(table)), name(&column.name)),
+            CellColumnRole::Time => {
+                format!("  {} AS {}", floor_to("`et_ms`", pane_ms(table)), name(&column.name))
+            }
             _ => format!("  {}", name(&column.name)),
         })
         .collect();
@@ -36,9 +38,9 @@ pub fn of_topic(place: usize, table: &CellTable) -> String {
 pub fn merged(
     place: usize,
     table: &CellTable,
-    origin: Origin,
+    origin: CellOrigin,
     ranked: Option<String>,
-    job: &Job,
+    job: &FlinkSqlJob,
 ) -> (Vec<String>, String) {
     let columns: Vec<&CellColumn> = table.columns_of(origin).collect();
     let size = interval(pane_ms(table));
@@ -46,9 +48,11 @@ pub fn merged(
     let names: Vec<String> = columns.iter().map(|column| name(&column.name)).collect();
     for (column, quoted) in columns.iter().zip(&names) {
         match column.role {
-            Role::Merge(merge) => lines.push(format!("  {}({quoted}) AS {quoted}", function(merge))),
-            Role::Mark | Role::Promise => {}
-            Role::Time | Role::Key | Role::Value => {
+            CellColumnRole::Merge(merge) => {
+                lines.push(format!("  {}({quoted}) AS {quoted}", function(merge)))
+            }
+            CellColumnRole::Mark | CellColumnRole::Promise => {}
+            CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Value => {
                 lines.push(format!("  {quoted}"));
                 keys.push(quoted);
             }
@@ -68,8 +72,8 @@ pub fn merged(
     let sink: Vec<String> = columns.iter().map(|c| declared(c)).collect();
     let sink =
         format!("CREATE TEMPORARY TABLE `merged_{place}` (\n{}\n) {}", sink.join(",\n"), job.writing(place));
-    let rows = told(&columns, |column| column.role != Role::Mark);
-    let counts = told(&columns, |column| matches!(column.role, Role::Time | Role::Mark));
+    let rows = told(&columns, |column| column.role != CellColumnRole::Mark);
+    let counts = told(&columns, |column| matches!(column.role, CellColumnRole::Time | CellColumnRole::Mark));
     let insert = format!(
         "INSERT INTO `merged_{place}`\nSELECT {rows} FROM {left}\nUNION ALL\nSELECT {counts} FROM `marks_{place}`"
     );
@@ -89,10 +93,10 @@ fn declared(column: &CellColumn) -> String {
     format!("  {} {}", name(&column.name), cell_type(column.data))
 }
 
-fn function(merge: Merge) -> &'static str {
+fn function(merge: CellMerge) -> &'static str {
     match merge {
-        Merge::Sum => "SUM",
-        Merge::Min => "MIN",
-        Merge::Max => "MAX",
+        CellMerge::Sum => "SUM",
+        CellMerge::Min => "MIN",
+        CellMerge::Max => "MAX",
     }
 }

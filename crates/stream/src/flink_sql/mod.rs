@@ -20,7 +20,7 @@
 //! promise: the promise excludes only older records, Flink's watermark also records of the same time. Beats have no
 //! time other than the promise.
 //! The time of a joined tuple is the later of its parts' times and must be the rowtime of one input: the two cases
-//! are joined separately by intervals and combined with UNION. Tuples more than [`Job::join_span_ms`] apart are not
+//! are joined separately by intervals and combined with UNION. Tuples more than [`FlinkSqlJob::join_span_ms`] apart are not
 //! joined, and joined tuples are delayed by this time, because Flink holds back watermarks.
 //!
 //! # Unsupported
@@ -77,13 +77,13 @@ mod value;
 use plan::{Column, Dataflow, Expr, Predicate};
 use tuple::DataType;
 
-use crate::cells::{CellTable, Origin};
-use crate::config::Config;
+use crate::cells::{CellOrigin, CellTable};
+use crate::config::EngineConfig;
 
-use printer::Printer;
+use printer::SqlPrinter;
 
-pub use job::{End, From, Job, Source, Start, slot_memory_bytes};
-pub use printer::Unprintable;
+pub use job::{FlinkJobInput, FlinkSqlJob, FlinkStartOffset, FlinkStopMode, FlinkTopic, slot_memory_bytes};
+pub use printer::UnprintablePart;
 pub use raw::{MARKED_MS, TupleColumn, tuple_columns};
 
 /// The statements of a job that merges the data of a dataflow, in the order of submission: settings, tables, views,
@@ -91,24 +91,28 @@ pub use raw::{MARKED_MS, TupleColumn, tuple_columns};
 ///
 /// # Errors
 /// All unsupported parts.
-pub fn print(dataflow: &Dataflow, config: &Config, job: &Job) -> Result<Vec<String>, Vec<Unprintable>> {
+pub fn print(
+    dataflow: &Dataflow,
+    config: &EngineConfig,
+    job: &FlinkSqlJob,
+) -> Result<Vec<String>, Vec<UnprintablePart>> {
     let mut refused = Vec::new();
     let (mut statements, mut inserts) = (job.settings(), Vec::new());
     let tables: Vec<CellTable> =
         (0..dataflow.pipelines.len()).map(|place| CellTable::new(dataflow, place, config)).collect();
     for table in tables.iter().filter(|table| table.pane_ns.is_some_and(|ns| ns % 1_000_000 != 0)) {
         let what = format!("panes of {} ns", table.pane_ns.unwrap_or_default());
-        refused.push(Unprintable { what, why: "Flink knows milliseconds".into() });
+        refused.push(UnprintablePart { what, why: "Flink knows milliseconds".into() });
     }
     match &job.from {
-        From::Tuples(sources) => {
-            let tuples = tuples::Tuples::new(dataflow, sources, job, &mut refused);
+        FlinkJobInput::Tuples(sources) => {
+            let tuples = tuples::TupleView::new(dataflow, sources, job, &mut refused);
             statements.extend(tuples.statements.iter().cloned());
             for (place, table) in tables.iter().enumerate() {
                 let rows = cells::of_tuples(table, &tuples, &mut refused);
                 statements.push(format!("CREATE TEMPORARY VIEW `rows_{place}` AS\n{rows}"));
                 let ranked = ranking::first_stage(place, &dataflow.pipelines[place], table);
-                let (more, insert) = merge::merged(place, table, Origin::OfTuples, ranked, job);
+                let (more, insert) = merge::merged(place, table, CellOrigin::OfTuples, ranked, job);
                 statements.extend(more);
                 inserts.push(insert);
             }
@@ -118,12 +122,12 @@ pub fn print(dataflow: &Dataflow, config: &Config, job: &Job) -> Result<Vec<Stri
                 inserts.push(insert);
             }
         }
-        From::Cells(sources) => {
+        FlinkJobInput::Cells(sources) => {
             for (place, (table, source)) in tables.iter().zip(sources).enumerate() {
                 statements.push(merge::table(place, table, source, job));
                 let rows = merge::of_topic(place, table);
                 statements.push(format!("CREATE TEMPORARY VIEW `rows_{place}` AS\n{rows}"));
-                let (more, insert) = merge::merged(place, table, Origin::Merged, None, job);
+                let (more, insert) = merge::merged(place, table, CellOrigin::Merged, None, job);
                 statements.extend(more);
                 inserts.push(insert);
             }
@@ -144,8 +148,8 @@ pub fn print(dataflow: &Dataflow, config: &Config, job: &Job) -> Result<Vec<Stri
 pub fn expression(
     expr: &Expr,
     scope: &dyn Fn(Column) -> (String, DataType),
-) -> Result<String, Vec<Unprintable>> {
-    let mut printer = Printer::new(scope);
+) -> Result<String, Vec<UnprintablePart>> {
+    let mut printer = SqlPrinter::new(scope);
     let value = printer.expression(expr);
     let data_type = value.data_type.unwrap_or(DataType::I64);
     let sql = value.of(data_type).finite();
@@ -159,8 +163,8 @@ pub fn expression(
 pub fn condition(
     predicate: &Predicate,
     scope: &dyn Fn(Column) -> (String, DataType),
-) -> Result<String, Vec<Unprintable>> {
-    let mut printer = Printer::new(scope);
+) -> Result<String, Vec<UnprintablePart>> {
+    let mut printer = SqlPrinter::new(scope);
     let sql = printer.predicate(predicate);
     if printer.refused.is_empty() { Ok(sql) } else { Err(printer.refused) }
 }

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use plan::{Case, Column, Compare, Literal, Predicate};
+use plan::{CaseSensitivity, Column, ComparisonOperator, Literal, Predicate};
 use tuple::DataType;
 
 use super::lexical::{LEAST, address, real, text};
-use super::printer::Printer;
+use super::printer::SqlPrinter;
 use super::text::{like, lowered};
 use super::value::{bytes_of, sign};
 use crate::ops;
@@ -14,7 +14,7 @@ use crate::ops;
 /// The range of IPv4-mapped addresses.
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
 
-impl Printer<'_> {
+impl SqlPrinter<'_> {
     /// Prints a condition, with parentheses only where AND, OR, and NOT need them.
     pub fn predicate(&mut self, predicate: &Predicate) -> String {
         match predicate {
@@ -24,7 +24,8 @@ impl Printer<'_> {
             Predicate::IsNull(column) => format!("{} IS NULL", self.column(*column).0),
             Predicate::Compare { column, op, literal } => self.compare_literal(*column, *op, literal),
             Predicate::In { column, literals } => {
-                let equal = |literal| Predicate::Compare { column: *column, op: Compare::Eq, literal };
+                let equal =
+                    |literal| Predicate::Compare { column: *column, op: ComparisonOperator::Eq, literal };
                 match literals.is_empty() {
                     // False, but null for null.
                     true => format!("{0} <> {0}", self.column(*column).0),
@@ -40,8 +41,8 @@ impl Printer<'_> {
                     self.refuse(&format!("like '{pattern}'"), "check-sums are no text in Flink");
                 }
                 match case {
-                    Case::Sensitive => like(&of, pattern),
-                    Case::Ignored => like(&lowered(&of), &ops::text::lowered(pattern)),
+                    CaseSensitivity::Sensitive => like(&of, pattern),
+                    CaseSensitivity::Ignored => like(&lowered(&of), &ops::text::lowered(pattern)),
                 }
             }
             Predicate::Matches { regex, .. } => {
@@ -61,7 +62,7 @@ impl Printer<'_> {
         }
     }
 
-    fn compare_literal(&mut self, column: Column, op: Compare, literal: &Literal) -> String {
+    fn compare_literal(&mut self, column: Column, op: ComparisonOperator, literal: &Literal) -> String {
         let (of, _) = self.column(column);
         let sign = sign(op);
         match literal {
@@ -73,34 +74,44 @@ impl Printer<'_> {
                 self.refuse(&value.to_string(), "it is no number that can be written");
                 "FALSE".into()
             }
-            Literal::Text(value) if matches!(op, Compare::Eq | Compare::Ne) => {
+            Literal::Text(value) if matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne) => {
                 format!("{of} {sign} {}", text(value))
             }
             Literal::Text(value) => format!("{} {sign} {}", bytes_of(&of), bytes_of(&text(value))),
-            Literal::Net(ip, prefix) if op == Compare::Eq => network(&of, *ip, *prefix),
+            Literal::Net(ip, prefix) if op == ComparisonOperator::Eq => network(&of, *ip, *prefix),
             Literal::Net(ip, prefix) => format!("NOT ({})", network(&of, *ip, *prefix)),
         }
     }
 }
 
-fn booleans(of: &str, op: Compare, value: bool) -> String {
+fn booleans(of: &str, op: ComparisonOperator, value: bool) -> String {
     match op {
-        Compare::Eq | Compare::Ne => format!("{of} {} {}", sign(op), if value { "TRUE" } else { "FALSE" }),
+        ComparisonOperator::Eq | ComparisonOperator::Ne => {
+            format!("{of} {} {}", sign(op), if value { "TRUE" } else { "FALSE" })
+        }
         _ => format!("CAST({of} AS INT) {} {}", sign(op), i8::from(value)),
     }
 }
 
 /// Compares an unsigned integer stored by its bits: the upper half of the range is negative.
-fn unsigned(of: &str, op: Compare, value: u64) -> String {
+fn unsigned(of: &str, op: ComparisonOperator, value: u64) -> String {
     let bits = value as i64;
     let is_low = bits >= 0;
     let literal = if bits == i64::MIN { LEAST.to_owned() } else { bits.to_string() };
     match (op, is_low) {
-        (Compare::Eq | Compare::Ne, _) => format!("{of} {} {literal}", sign(op)),
-        (Compare::Lt | Compare::Le, true) => format!("({of} >= 0 AND {of} {} {literal})", sign(op)),
-        (Compare::Lt | Compare::Le, false) => format!("({of} >= 0 OR {of} {} {literal})", sign(op)),
-        (Compare::Gt | Compare::Ge, true) => format!("({of} < 0 OR {of} {} {literal})", sign(op)),
-        (Compare::Gt | Compare::Ge, false) => format!("({of} < 0 AND {of} {} {literal})", sign(op)),
+        (ComparisonOperator::Eq | ComparisonOperator::Ne, _) => format!("{of} {} {literal}", sign(op)),
+        (ComparisonOperator::Lt | ComparisonOperator::Le, true) => {
+            format!("({of} >= 0 AND {of} {} {literal})", sign(op))
+        }
+        (ComparisonOperator::Lt | ComparisonOperator::Le, false) => {
+            format!("({of} >= 0 OR {of} {} {literal})", sign(op))
+        }
+        (ComparisonOperator::Gt | ComparisonOperator::Ge, true) => {
+            format!("({of} < 0 OR {of} {} {literal})", sign(op))
+        }
+        (ComparisonOperator::Gt | ComparisonOperator::Ge, false) => {
+            format!("({of} < 0 AND {of} {} {literal})", sign(op))
+        }
     }
 }
 

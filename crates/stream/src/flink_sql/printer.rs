@@ -5,7 +5,7 @@ use tuple::DataType;
 
 /// A part of a query without equivalent Flink SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unprintable {
+pub struct UnprintablePart {
     /// The part.
     pub what: String,
     /// The reason.
@@ -13,16 +13,16 @@ pub struct Unprintable {
 }
 
 /// Prints values and conditions.
-pub struct Printer<'a> {
+pub struct SqlPrinter<'a> {
     scope: &'a dyn Fn(Column) -> (String, DataType),
     /// Unsupported parts.
-    pub refused: Vec<Unprintable>,
+    pub refused: Vec<UnprintablePart>,
 }
 
-impl<'a> Printer<'a> {
+impl<'a> SqlPrinter<'a> {
     /// Creates a printer; `scope` returns the SQL and the type of a column.
-    pub fn new(scope: &'a dyn Fn(Column) -> (String, DataType)) -> Printer<'a> {
-        Printer { scope, refused: Vec::new() }
+    pub fn new(scope: &'a dyn Fn(Column) -> (String, DataType)) -> SqlPrinter<'a> {
+        SqlPrinter { scope, refused: Vec::new() }
     }
 
     /// The SQL and the type of a column.
@@ -32,7 +32,7 @@ impl<'a> Printer<'a> {
 
     /// Records an unsupported part, once.
     pub fn refuse(&mut self, what: &str, why: &str) {
-        let one = Unprintable { what: what.into(), why: why.into() };
+        let one = UnprintablePart { what: what.into(), why: why.into() };
         if !self.refused.contains(&one) {
             self.refused.push(one);
         }

@@ -6,12 +6,12 @@
 //! histograms or distinct values, which would have to follow their group), no column is a share of the total, and the
 //! ranking value is one integer of the row. Otherwise all groups are merged, and only the engine ranks.
 
-use plan::{Aggregate, Column, Pipeline};
+use plan::{AggregateFunction, Column, Pipeline};
 use tuple::DataType;
 
 use super::lexical::{LEAST, name};
 use super::value::bytes_of;
-use crate::cells::{Accumulated, CellTable, End};
+use crate::cells::{AccumulatorSpec, CellTable, ExtremeEnd};
 
 /// Number of partitions.
 const PARTS: u32 = 8;
@@ -20,9 +20,11 @@ const PARTS: u32 = 8;
 pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Option<String> {
     let top = pipeline.top_k?;
     let is_tumbling = pipeline.window.is_some_and(|window| window.slide_ns >= window.size_ns);
-    let has_entries =
-        table.accumulators.iter().any(|a| matches!(a, Accumulated::Histogram(..) | Accumulated::Distinct(_)));
-    let has_shares = pipeline.aggregates.iter().any(|a| matches!(a.aggregate, Aggregate::Share(_)));
+    let has_entries = table
+        .accumulators
+        .iter()
+        .any(|a| matches!(a, AccumulatorSpec::Histogram(..) | AccumulatorSpec::Distinct(_)));
+    let has_shares = pipeline.aggregates.iter().any(|a| matches!(a.aggregate, AggregateFunction::Share(_)));
     if !is_tumbling || has_entries || has_shares || table.is_weighted || table.replicates > 1 {
         return None;
     }
@@ -54,21 +56,21 @@ pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Opti
 fn weight(pipeline: &Pipeline, table: &CellTable, by: usize) -> Option<String> {
     let ranked = &pipeline.aggregates[by];
     let is_value = |of: Column| pipeline.values.get(ranked.value).is_some_and(|value| value.column == of);
-    let place = |is: &dyn Fn(&Accumulated) -> bool| table.accumulators.iter().position(is);
+    let place = |is: &dyn Fn(&AccumulatorSpec) -> bool| table.accumulators.iter().position(is);
     let is_whole = |data_type| data_type != DataType::F64;
-    let extreme = |wanted: End| {
+    let extreme = |wanted: ExtremeEnd| {
         place(
-            &|a| matches!(a, Accumulated::Extreme(of, end) if *end == wanted && is_whole(of.data_type) && is_value(of.column)),
+            &|a| matches!(a, AccumulatorSpec::Extreme(of, end) if *end == wanted && is_whole(of.data_type) && is_value(of.column)),
         )
     };
     Some(match ranked.aggregate {
-        Aggregate::Count => format!("`a{}_n`", place(&|a| *a == Accumulated::Count)?),
-        Aggregate::Sum => {
-            let is_sum = |a: &Accumulated| matches!(a, Accumulated::Sum(of) if is_whole(of.data_type) && is_value(of.column));
+        AggregateFunction::Count => format!("`a{}_n`", place(&|a| *a == AccumulatorSpec::Count)?),
+        AggregateFunction::Sum => {
+            let is_sum = |a: &AccumulatorSpec| matches!(a, AccumulatorSpec::Sum(of) if is_whole(of.data_type) && is_value(of.column));
             format!("`a{}_sum`", place(&is_sum)?)
         }
-        Aggregate::Min => format!("`a{}`", extreme(End::Min)?),
-        Aggregate::Max => format!("`a{}`", extreme(End::Max)?),
+        AggregateFunction::Min => format!("`a{}`", extreme(ExtremeEnd::Min)?),
+        AggregateFunction::Max => format!("`a{}`", extreme(ExtremeEnd::Max)?),
         _ => return None,
     })
 }

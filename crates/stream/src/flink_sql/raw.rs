@@ -3,9 +3,9 @@
 use plan::Dataflow;
 use tuple::FieldId;
 
-use super::job::Job;
+use super::job::FlinkSqlJob;
 use super::lexical::{avro_name, cell_type, floor_to, interval, name};
-use super::tuples::Tuples;
+use super::tuples::TupleView;
 use crate::cells::CellType;
 use crate::ops::join::SAME_IN_ALL;
 
@@ -28,10 +28,10 @@ pub struct TupleColumn {
 /// tuples of a second; all others are tuples.
 #[must_use]
 pub fn tuple_columns(dataflow: &Dataflow) -> Vec<TupleColumn> {
-    columns(&Tuples::of(dataflow))
+    columns(&TupleView::of(dataflow))
 }
 
-fn columns(tuples: &Tuples) -> Vec<TupleColumn> {
+fn columns(tuples: &TupleView) -> Vec<TupleColumn> {
     let own = |name: &str| TupleColumn { name: name.into(), data: CellType::Long, field: None };
     let field = |id: &FieldId| TupleColumn {
         name: avro_name(&tuples.names[usize::from(id.0)], id.0.into()),
@@ -47,7 +47,7 @@ fn columns(tuples: &Tuples) -> Vec<TupleColumn> {
 }
 
 /// The view that counts the tuples, the sink table, and the query that fills it.
-pub fn written(tuples: &Tuples, job: &Job) -> (Vec<String>, String) {
+pub fn written(tuples: &TupleView, job: &FlinkSqlJob) -> (Vec<String>, String) {
     let columns = columns(tuples);
     let (view, size) = (name(&tuples.view), interval(MARKED_MS));
     let second = floor_to("`_ms`", MARKED_MS);

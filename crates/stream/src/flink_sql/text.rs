@@ -6,19 +6,19 @@ use plan::TextFunction;
 use tuple::DataType;
 
 use super::lexical::text;
-use super::printer::Printer;
-use super::value::Value;
+use super::printer::SqlPrinter;
+use super::value::SqlValue;
 
 /// A token of a LIKE pattern.
-enum Token {
+enum LikeToken {
     Run,
     One,
     Char(char),
 }
 
-impl Printer<'_> {
+impl SqlPrinter<'_> {
     /// Prints a text function.
-    pub fn text_function(&mut self, of: &str, function: &TextFunction) -> Value {
+    pub fn text_function(&mut self, of: &str, function: &TextFunction) -> SqlValue {
         let sql = match function {
             TextFunction::Lower => lowered(of),
             TextFunction::Upper => uppered(of),
@@ -32,7 +32,7 @@ impl Printer<'_> {
                 self.refused_text(&what, "those of Flink are of another kind, and may take for ever")
             }
         };
-        Value::new(sql, DataType::Text)
+        SqlValue::new(sql, DataType::Text)
     }
 
     fn refused_text(&mut self, what: &str, why: &str) -> String {
@@ -110,11 +110,11 @@ fn uppered(of: &str) -> String {
 /// parts are each searched once.
 pub fn like(of: &str, pattern: &str) -> String {
     let tokens = tokens(pattern);
-    match tokens.iter().any(|token| matches!(token, Token::One)) {
+    match tokens.iter().any(|token| matches!(token, LikeToken::One)) {
         true => format!("REGEXP({of}, {})", text(&regex(&tokens))),
         false => {
             let is_special = |c: char| matches!(c, '%' | '_' | '\\');
-            let escapes = tokens.iter().any(|token| matches!(token, Token::Char(c) if is_special(*c)));
+            let escapes = tokens.iter().any(|token| matches!(token, LikeToken::Char(c) if is_special(*c)));
             let plain: String = tokens.iter().map(|token| token.of_like(&is_special)).collect();
             let escape = if escapes { " ESCAPE '\\'" } else { "" };
             format!("{of} LIKE {}{escape}", text(&plain))
@@ -122,34 +122,34 @@ pub fn like(of: &str, pattern: &str) -> String {
     }
 }
 
-fn tokens(pattern: &str) -> Vec<Token> {
+fn tokens(pattern: &str) -> Vec<LikeToken> {
     let mut chars = pattern.chars();
     let mut tokens = Vec::new();
     while let Some(c) = chars.next() {
         tokens.push(match c {
-            '%' => Token::Run,
-            '_' => Token::One,
-            '\\' => Token::Char(chars.next().unwrap_or('\\')),
-            c => Token::Char(c),
+            '%' => LikeToken::Run,
+            '_' => LikeToken::One,
+            '\\' => LikeToken::Char(chars.next().unwrap_or('\\')),
+            c => LikeToken::Char(c),
         });
     }
     tokens
 }
 
-impl Token {
+impl LikeToken {
     fn of_like(&self, is_special: &dyn Fn(char) -> bool) -> String {
         match self {
-            Token::Run => "%".into(),
-            Token::One => "_".into(),
-            Token::Char(c) if is_special(*c) => format!("\\{c}"),
-            Token::Char(c) => c.to_string(),
+            LikeToken::Run => "%".into(),
+            LikeToken::One => "_".into(),
+            LikeToken::Char(c) if is_special(*c) => format!("\\{c}"),
+            LikeToken::Char(c) => c.to_string(),
         }
     }
 }
 
 /// The pattern as a Java regular expression; the part between two `%` matches at its first occurrence.
-fn regex(tokens: &[Token]) -> String {
-    let pieces: Vec<&[Token]> = tokens.split(|token| matches!(token, Token::Run)).collect();
+fn regex(tokens: &[LikeToken]) -> String {
+    let pieces: Vec<&[LikeToken]> = tokens.split(|token| matches!(token, LikeToken::Run)).collect();
     let mut out = String::from("(?s)\\A");
     for (i, piece) in pieces.iter().enumerate() {
         let is_last = i + 1 == pieces.len();
@@ -169,15 +169,15 @@ fn regex(tokens: &[Token]) -> String {
     out + "\\z"
 }
 
-fn push_piece(out: &mut String, piece: &[Token]) {
+fn push_piece(out: &mut String, piece: &[LikeToken]) {
     for token in piece {
         match token {
-            Token::One => out.push('.'),
-            Token::Char(c) if c.is_alphanumeric() => out.push(*c),
-            Token::Char(c) => {
+            LikeToken::One => out.push('.'),
+            LikeToken::Char(c) if c.is_alphanumeric() => out.push(*c),
+            LikeToken::Char(c) => {
                 let _ = write!(out, "\\x{{{:x}}}", u32::from(*c));
             }
-            Token::Run => {}
+            LikeToken::Run => {}
         }
     }
 }

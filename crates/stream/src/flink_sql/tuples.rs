@@ -11,16 +11,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use plan::{Column, Computed, Dataflow, Input};
+use plan::{Column, ComputedField, Dataflow, DataflowInput};
 use tuple::{DataType, FieldId, Schema, common};
 
-use super::job::{Job, Source};
+use super::job::{FlinkSqlJob, FlinkTopic};
 use super::lexical::{column_type, floor_ms, interval, name};
-use super::printer::{Printer, Unprintable};
+use super::printer::{SqlPrinter, UnprintablePart};
 use crate::ops::join::joined_schema;
 
 /// The view and its columns.
-pub struct Tuples {
+pub struct TupleView {
     /// Statements that create it.
     pub statements: Vec<String>,
     /// Name of the view.
@@ -36,27 +36,32 @@ pub struct Tuples {
     base: u16,
 }
 
-impl Tuples {
+impl TupleView {
     /// The columns for a dataflow, without a view.
-    pub fn of(dataflow: &Dataflow) -> Tuples {
+    pub fn of(dataflow: &Dataflow) -> TupleView {
         let (mut schema, starts) = match &dataflow.inputs[..] {
             [only] => (Schema::clone(&only.schema), vec![0]),
             inputs => joined_schema(inputs),
         };
         let base = schema.fields.len() as u16;
-        let of_inputs = |(input, start): (&Input, &u16)| -> Vec<FieldId> {
+        let of_inputs = |(input, start): (&DataflowInput, &u16)| -> Vec<FieldId> {
             input.columns.iter().map(|field| FieldId(start + field.0)).collect()
         };
         let mut present: Vec<FieldId> = dataflow.inputs.iter().zip(&starts).flat_map(of_inputs).collect();
         present.extend((0..dataflow.computed.len() as u16).map(|i| FieldId(base + i)));
         schema.fields.extend(dataflow.computed.iter().map(|computed| computed.field.clone()));
         let names = unique_names(&schema);
-        Tuples { statements: Vec::new(), view: String::new(), schema, names, present, starts, base }
+        TupleView { statements: Vec::new(), view: String::new(), schema, names, present, starts, base }
     }
 
     /// The view for a dataflow.
-    pub fn new(dataflow: &Dataflow, sources: &[Source], job: &Job, refused: &mut Vec<Unprintable>) -> Tuples {
-        let mut tuples = Tuples::of(dataflow);
+    pub fn new(
+        dataflow: &Dataflow,
+        sources: &[FlinkTopic],
+        job: &FlinkSqlJob,
+        refused: &mut Vec<UnprintablePart>,
+    ) -> TupleView {
+        let mut tuples = TupleView::of(dataflow);
         for (place, (input, source)) in dataflow.inputs.iter().zip(sources).enumerate() {
             tuples.statements.push(table(place, &input.schema, source, job));
             tuples.input(place, input, refused);
@@ -89,9 +94,13 @@ impl Tuples {
     }
 
     /// Runs `print` with a printer for the view's columns.
-    pub fn printed<T>(&self, refused: &mut Vec<Unprintable>, print: impl FnOnce(&mut Printer<'_>) -> T) -> T {
+    pub fn printed<T>(
+        &self,
+        refused: &mut Vec<UnprintablePart>,
+        print: impl FnOnce(&mut SqlPrinter<'_>) -> T,
+    ) -> T {
         let scope = |column| self.column(column);
-        let mut printer = Printer::new(&scope);
+        let mut printer = SqlPrinter::new(&scope);
         let printed = print(&mut printer);
         refused.extend(printer.refused);
         printed
@@ -104,7 +113,7 @@ impl Tuples {
 
     /// Adds the view of an input's tuples, without beats. Conditions on this input alone use the topic's column
     /// names.
-    fn input(&mut self, place: usize, input: &Input, refused: &mut Vec<Unprintable>) {
+    fn input(&mut self, place: usize, input: &DataflowInput, refused: &mut Vec<UnprintablePart>) {
         let own = |id: FieldId| name(&input.schema.field(id).name);
         let renamed = |id: &FieldId| {
             let here = name(&self.names[usize::from(self.starts[place] + id.0)]);
@@ -112,7 +121,10 @@ impl Tuples {
         };
         for (id, ..) in input.schema.members().filter(|(id, ..)| input.columns.contains(id)) {
             let field = &input.schema.field(id).name;
-            refused.push(Unprintable { what: field.to_string(), why: "the topic has no such column".into() });
+            refused.push(UnprintablePart {
+                what: field.to_string(),
+                why: "the topic has no such column".into(),
+            });
         }
         let mut columns: Vec<String> = input.columns.iter().map(renamed).collect();
         let end = own(common::TS_END);
@@ -123,7 +135,7 @@ impl Tuples {
         let mut conditions = vec![format!("{end} IS NOT NULL")];
         if let Some(filter) = &input.filter {
             let scope = |column: Column| (own(column.field), input.schema.field(column.field).data_type);
-            let mut printer = Printer::new(&scope);
+            let mut printer = SqlPrinter::new(&scope);
             conditions.push(printer.predicate(filter));
             refused.extend(printer.refused);
         }
@@ -136,7 +148,7 @@ impl Tuples {
     }
 
     /// Joins the preceding inputs with the next one.
-    fn join(&mut self, place: usize, dataflow: &Dataflow, job: &Job) {
+    fn join(&mut self, place: usize, dataflow: &Dataflow, job: &FlinkSqlJob) {
         let before = if place == 1 { "input_0".to_owned() } else { format!("joined_{}", place - 1) };
         let id = |input: usize| name(&self.names[usize::from(self.starts[input] + common::ID.0)]);
         let of = |side: char, inputs: std::ops::Range<usize>| -> Vec<String> {
@@ -172,7 +184,7 @@ impl Tuples {
     }
 
     /// Adds computed columns in levels, those without dependencies first.
-    fn compute(&mut self, all: &[Computed], refused: &mut Vec<Unprintable>) {
+    fn compute(&mut self, all: &[ComputedField], refused: &mut Vec<UnprintablePart>) {
         let mut levels: Vec<usize> = Vec::new();
         for computed in all {
             let mut level = 0;
@@ -196,7 +208,7 @@ impl Tuples {
 }
 
 /// The value of a computed column. A renamed column is unchanged.
-fn computed_column(printer: &mut Printer<'_>, computed: &Computed) -> String {
+fn computed_column(printer: &mut SqlPrinter<'_>, computed: &ComputedField) -> String {
     match &computed.expr {
         plan::Expr::Column(column) => printer.column(*column).0,
         expr => printer.expression(expr).of(computed.field.data_type).finite(),
@@ -204,7 +216,7 @@ fn computed_column(printer: &mut Printer<'_>, computed: &Computed) -> String {
 }
 
 /// The source table of an input. All fields are declared, in the order of the record.
-fn table(place: usize, schema: &Arc<Schema>, source: &Source, job: &Job) -> String {
+fn table(place: usize, schema: &Arc<Schema>, source: &FlinkTopic, job: &FlinkSqlJob) -> String {
     let members: BTreeSet<u16> = schema.members().map(|(id, ..)| id.0).collect();
     let own = schema.ids().filter(|id| !members.contains(&id.0)).map(|id| schema.field(id));
     let columns: String =

@@ -8,19 +8,19 @@ use std::ops::Range;
 use plan::Column;
 use tuple::{DataType, FieldId, Schema};
 
-use crate::cells::{Building, Entry, EntryOf, PartsOf};
+use crate::cells::{AccumulatorEntry, AccumulatorParts, CellColumnBuilder, EntryParts};
 use crate::column::ColumnView;
-use crate::ops::accumulated::{Accumulated, Accumulation};
-use crate::ops::count::Counts;
-use crate::ops::distinct::{DistinctSets, Hashes};
-use crate::ops::filter::{Filter, Truth};
+use crate::ops::accumulator_spec::{AccumulatorPlan, AccumulatorSpec};
+use crate::ops::count::TupleCounts;
+use crate::ops::distinct::{ColumnHashes, DistinctSets};
+use crate::ops::filter::{TruthMask, TupleFilter};
 use crate::ops::min_max::MinMax;
-use crate::ops::quantile::Histograms;
-use crate::ops::spread::{IntegerSpreads, Spreads};
-use crate::ops::success::Shares;
+use crate::ops::quantile::CellHistograms;
+use crate::ops::spread::{IntegerSpreads, RealSpreads};
+use crate::ops::success::SuccessShares;
 use crate::ops::sum::{IntegerSums, RealSums};
-use crate::partial::bytes::{Malformed, Reader, put_bits, put_len};
-use crate::rows::{Cells, Rows};
+use crate::partial::bytes::{MalformedPartial, PartialReader, put_bits, put_len};
+use crate::rows::{CellSelection, RowSet};
 
 /// Aggregation state in cells.
 pub trait Accumulator {
@@ -37,29 +37,34 @@ pub trait Accumulator {
     /// Appends the encoding of these cells.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>);
     /// Decodes these cells, which must be empty. Rejects counts above `tuples`.
-    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed>;
+    fn read(
+        &mut self,
+        cells: &[usize],
+        tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial>;
     /// Whether its cells can be converted to rows of [`crate::cells`].
     fn are_rows(&self) -> bool {
         true
     }
     /// Writes these cells to its columns of base rows, beginning at row `first`.
-    fn put(&self, _cells: &[usize], _first: usize, _columns: &mut [Building]) {}
+    fn put(&self, _cells: &[usize], _first: usize, _columns: &mut [CellColumnBuilder]) {}
     /// Adds the values of a base row.
-    fn take(&mut self, _cell: usize, _row: PartsOf<'_>) -> Result<(), Malformed> {
+    fn take(&mut self, _cell: usize, _row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         Ok(())
     }
     /// Appends the entries of a cell that become entry rows.
-    fn entries(&self, _cell: usize, _out: &mut Vec<Entry>) {}
+    fn entries(&self, _cell: usize, _out: &mut Vec<AccumulatorEntry>) {}
     /// Adds the values of an entry row; returns the growth of heap memory in bytes.
-    fn take_entry(&mut self, _cell: usize, _entry: EntryOf<'_>) -> Result<usize, Malformed> {
-        Err(Malformed::Invalid("an accumulator"))
+    fn take_entry(&mut self, _cell: usize, _entry: EntryParts<'_>) -> Result<usize, MalformedPartial> {
+        Err(MalformedPartial::Invalid("an accumulator"))
     }
 }
 
 /// The accumulators of a pipeline.
 #[derive(Clone, Debug)]
-pub struct Accumulators {
-    states: Vec<State>,
+pub struct AccumulatorSet {
+    states: Vec<AccumulatorState>,
     cells: usize,
 }
 
@@ -69,29 +74,29 @@ pub struct Stratum {
     /// Sampling rate.
     pub rate: f64,
     /// The accumulators.
-    pub cells: Accumulators,
+    pub cells: AccumulatorSet,
 }
 
 /// An accumulator of any kind.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub enum State {
-    Count(Counts),
+pub enum AccumulatorState {
+    Count(TupleCounts),
     IntegerSum(IntegerSums),
     RealSum(RealSums),
     MinMaxU64(MinMax<u64>),
     MinMaxI64(MinMax<i64>),
     MinMaxF64(MinMax<f64>),
     IntegerSpread(IntegerSpreads),
-    Spread(Spreads),
-    Histogram(Histograms),
+    Spread(RealSpreads),
+    Histogram(CellHistograms),
     Distinct(DistinctSets, usize),
-    Outcome(Shares, usize),
+    Outcome(SuccessShares, usize),
 }
 
 /// The accumulators required by the aggregates, and their inputs.
 #[derive(Debug)]
-pub struct Shape {
+pub struct AggregateShape {
     /// Accumulator index of each aggregate.
     pub place: Vec<usize>,
     /// By accumulator: index of its value in the pipeline.
@@ -99,51 +104,51 @@ pub struct Shape {
     /// Columns of distinct values.
     pub distinct: Vec<FieldId>,
     /// Predicates of counted outcomes.
-    pub outcomes: Vec<Filter>,
-    empty: Vec<State>,
+    pub outcomes: Vec<TupleFilter>,
+    empty: Vec<AccumulatorState>,
 }
 
 /// The inputs of accumulators for one batch.
-pub struct Measures<'a> {
+pub struct AccumulatorInputs<'a> {
     /// Value column by accumulator, if any.
     pub values: Vec<Option<ColumnView<'a>>>,
-    /// Indexed like [`Shape::distinct`].
-    pub distinct: Vec<Hashes<'a>>,
-    /// Indexed like [`Shape::outcomes`].
-    pub outcomes: Vec<Truth>,
+    /// Indexed like [`AggregateShape::distinct`].
+    pub distinct: Vec<ColumnHashes<'a>>,
+    /// Indexed like [`AggregateShape::outcomes`].
+    pub outcomes: Vec<TruthMask>,
 }
 
 /// Evaluates `$body` with the accumulator of any kind bound to `$one`.
 macro_rules! each_kind {
     ($state:expr, $one:pat => $body:expr) => {
         match $state {
-            State::Count($one) => $body,
-            State::IntegerSum($one) => $body,
-            State::RealSum($one) => $body,
-            State::MinMaxU64($one) => $body,
-            State::MinMaxI64($one) => $body,
-            State::MinMaxF64($one) => $body,
-            State::IntegerSpread($one) => $body,
-            State::Spread($one) => $body,
-            State::Histogram($one) => $body,
-            State::Distinct($one, _) => $body,
-            State::Outcome($one, _) => $body,
+            AccumulatorState::Count($one) => $body,
+            AccumulatorState::IntegerSum($one) => $body,
+            AccumulatorState::RealSum($one) => $body,
+            AccumulatorState::MinMaxU64($one) => $body,
+            AccumulatorState::MinMaxI64($one) => $body,
+            AccumulatorState::MinMaxF64($one) => $body,
+            AccumulatorState::IntegerSpread($one) => $body,
+            AccumulatorState::Spread($one) => $body,
+            AccumulatorState::Histogram($one) => $body,
+            AccumulatorState::Distinct($one, _) => $body,
+            AccumulatorState::Outcome($one, _) => $body,
         }
     };
 }
 
-impl Shape {
+impl AggregateShape {
     /// Accumulators over columns of `schema`; `place` maps columns. Up to `exact_max` distinct values are stored
     /// exactly.
     #[must_use]
     pub fn new(
-        accumulation: Accumulation,
+        accumulation: AccumulatorPlan,
         exact_max: usize,
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
-    ) -> Shape {
-        let Accumulation { list, values, place: place_of } = accumulation;
-        let mut shape = Shape {
+    ) -> AggregateShape {
+        let AccumulatorPlan { list, values, place: place_of } = accumulation;
+        let mut shape = AggregateShape {
             place: place_of,
             values,
             distinct: Vec::new(),
@@ -160,51 +165,55 @@ impl Shape {
     /// Size of a cell of all accumulators without heap memory.
     #[must_use]
     pub fn cell_bytes(&self) -> usize {
-        self.empty.iter().map(State::cell_bytes).sum()
+        self.empty.iter().map(AccumulatorState::cell_bytes).sum()
     }
 
     /// Creates accumulators without cells at a coarsening level.
     #[must_use]
-    pub fn accumulators(&self, level: u8) -> Accumulators {
-        let mut empty = Accumulators { states: self.empty.clone(), cells: 0 };
+    pub fn accumulators(&self, level: u8) -> AccumulatorSet {
+        let mut empty = AccumulatorSet { states: self.empty.clone(), cells: 0 };
         (1..=level).for_each(|l| empty.coarsen(l));
         empty
     }
 
     fn state(
         &mut self,
-        one: &Accumulated,
+        one: &AccumulatorSpec,
         exact_max: usize,
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
-    ) -> State {
+    ) -> AccumulatorState {
         match one {
-            Accumulated::Count => State::Count(Counts::default()),
-            Accumulated::Sum(of) if of.data_type == DataType::F64 => State::RealSum(RealSums::default()),
-            Accumulated::Sum(_) => State::IntegerSum(IntegerSums::default()),
-            Accumulated::Extreme(of, end) => match of.data_type {
-                DataType::U64 => State::MinMaxU64(MinMax::new(*end)),
-                DataType::I64 => State::MinMaxI64(MinMax::new(*end)),
-                _ => State::MinMaxF64(MinMax::new(*end)),
+            AccumulatorSpec::Count => AccumulatorState::Count(TupleCounts::default()),
+            AccumulatorSpec::Sum(of) if of.data_type == DataType::F64 => {
+                AccumulatorState::RealSum(RealSums::default())
+            }
+            AccumulatorSpec::Sum(_) => AccumulatorState::IntegerSum(IntegerSums::default()),
+            AccumulatorSpec::Extreme(of, end) => match of.data_type {
+                DataType::U64 => AccumulatorState::MinMaxU64(MinMax::new(*end)),
+                DataType::I64 => AccumulatorState::MinMaxI64(MinMax::new(*end)),
+                _ => AccumulatorState::MinMaxF64(MinMax::new(*end)),
             },
-            Accumulated::Spread(of) if of.data_type == DataType::F64 => State::Spread(Spreads::default()),
-            Accumulated::Spread(_) => State::IntegerSpread(IntegerSpreads::default()),
-            Accumulated::Histogram(of, bits) => {
-                State::Histogram(Histograms::new(of.data_type == DataType::F64, *bits))
+            AccumulatorSpec::Spread(of) if of.data_type == DataType::F64 => {
+                AccumulatorState::Spread(RealSpreads::default())
             }
-            Accumulated::Distinct(of) => {
+            AccumulatorSpec::Spread(_) => AccumulatorState::IntegerSpread(IntegerSpreads::default()),
+            AccumulatorSpec::Histogram(of, bits) => {
+                AccumulatorState::Histogram(CellHistograms::new(of.data_type == DataType::F64, *bits))
+            }
+            AccumulatorSpec::Distinct(of) => {
                 self.distinct.push(place(of.column));
-                State::Distinct(DistinctSets::new(exact_max), self.distinct.len() - 1)
+                AccumulatorState::Distinct(DistinctSets::new(exact_max), self.distinct.len() - 1)
             }
-            Accumulated::Outcome(predicate) => {
-                self.outcomes.push(Filter::new(predicate, schema, place));
-                State::Outcome(Shares::default(), self.outcomes.len() - 1)
+            AccumulatorSpec::Outcome(predicate) => {
+                self.outcomes.push(TupleFilter::new(predicate, schema, place));
+                AccumulatorState::Outcome(SuccessShares::default(), self.outcomes.len() - 1)
             }
         }
     }
 }
 
-impl Accumulators {
+impl AccumulatorSet {
     /// Sets the number of cells.
     pub fn resize(&mut self, cells: usize) {
         if cells != self.cells {
@@ -221,13 +230,18 @@ impl Accumulators {
     }
 
     /// Adds `rows`, each to its cell; returns the growth of heap memory in bytes.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, measures: &Measures<'_>) -> usize {
+    pub fn update(
+        &mut self,
+        cells: CellSelection<'_>,
+        rows: RowSet<'_>,
+        measures: &AccumulatorInputs<'_>,
+    ) -> usize {
         let states = self.states.iter_mut().zip(&measures.values);
         states.map(|(state, value)| state.update(cells, rows, *value, measures)).sum()
     }
 
     /// Merges every cell `i` of `from` into the cell `to(i)`, if any.
-    pub fn merge(&mut self, from: &Accumulators, to: impl Fn(usize) -> Option<usize>) -> usize {
+    pub fn merge(&mut self, from: &AccumulatorSet, to: impl Fn(usize) -> Option<usize>) -> usize {
         let mut grown = 0;
         for (mine, theirs) in self.states.iter_mut().zip(&from.states) {
             for other in 0..from.cells {
@@ -239,7 +253,7 @@ impl Accumulators {
 
     /// The accumulator at `place`.
     #[must_use]
-    pub fn state(&self, place: usize) -> &State {
+    pub fn state(&self, place: usize) -> &AccumulatorState {
         &self.states[place]
     }
 
@@ -247,8 +261,8 @@ impl Accumulators {
     pub fn coarsen(&mut self, level: u8) {
         for state in &mut self.states {
             match state {
-                State::Histogram(h) => h.coarsen(level),
-                State::Distinct(d, _) => d.coarsen(level),
+                AccumulatorState::Histogram(h) => h.coarsen(level),
+                AccumulatorState::Distinct(d, _) => d.coarsen(level),
                 _ => {}
             }
         }
@@ -261,8 +275,9 @@ impl Accumulators {
     }
 
     fn bytes_of(&self, cells: usize) -> usize {
-        let of_cell: usize = self.states.iter().map(State::cell_bytes).sum();
-        cells.next_power_of_two().max(4).saturating_mul(of_cell) + self.states.len() * size_of::<State>()
+        let of_cell: usize = self.states.iter().map(AccumulatorState::cell_bytes).sum();
+        cells.next_power_of_two().max(4).saturating_mul(of_cell)
+            + self.states.len() * size_of::<AccumulatorState>()
     }
 
     /// The non-empty cells.
@@ -279,7 +294,13 @@ impl Accumulators {
     }
 
     /// Writes cells to the columns of base rows; `widths` is the number of columns per accumulator.
-    pub fn put(&self, cells: &[usize], first: usize, mut columns: &mut [Building], widths: &[usize]) {
+    pub fn put(
+        &self,
+        cells: &[usize],
+        first: usize,
+        mut columns: &mut [CellColumnBuilder],
+        widths: &[usize],
+    ) {
         for (state, width) in self.states.iter().zip(widths) {
             let (mine, rest) = columns.split_at_mut(*width);
             columns = rest;
@@ -288,7 +309,7 @@ impl Accumulators {
     }
 
     /// The entries of a cell of the accumulator at `slot`.
-    pub fn entries(&self, slot: usize, cell: usize, out: &mut Vec<Entry>) {
+    pub fn entries(&self, slot: usize, cell: usize, out: &mut Vec<AccumulatorEntry>) {
         each_kind!(&self.states[slot], s => s.entries(cell, out));
     }
 
@@ -296,14 +317,19 @@ impl Accumulators {
     pub fn take<'a>(
         &mut self,
         cell: usize,
-        mut parts: impl Iterator<Item = PartsOf<'a>>,
-    ) -> Result<(), Malformed> {
+        mut parts: impl Iterator<Item = AccumulatorParts<'a>>,
+    ) -> Result<(), MalformedPartial> {
         let mut states = self.states.iter_mut().zip(&mut parts);
         states.try_for_each(|(state, row)| each_kind!(state, s => s.take(cell, row)))
     }
 
     /// Adds the values of an entry row to the accumulator at `slot`.
-    pub fn take_entry(&mut self, slot: usize, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
+    pub fn take_entry(
+        &mut self,
+        slot: usize,
+        cell: usize,
+        entry: EntryParts<'_>,
+    ) -> Result<usize, MalformedPartial> {
         each_kind!(&mut self.states[slot], s => s.take_entry(cell, entry))
     }
 
@@ -324,9 +350,14 @@ impl Accumulators {
     }
 
     /// Decodes `cells` cells into empty accumulators.
-    pub fn read(&mut self, cells: usize, tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    pub fn read(
+        &mut self,
+        cells: usize,
+        tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         if from.number()? != cells as u64 {
-            return Err(Malformed::OtherDataflow("the number of replicates"));
+            return Err(MalformedPartial::OtherDataflow("the number of replicates"));
         }
         from.spend(self.bytes_of(cells))?;
         let some = if from.flag()? { Some(from.bits(cells)?) } else { None };
@@ -334,7 +365,7 @@ impl Accumulators {
         self.resize(cells);
         for state in &mut self.states {
             if from.byte()? != state.kind() {
-                return Err(Malformed::OtherDataflow("what is computed"));
+                return Err(MalformedPartial::OtherDataflow("what is computed"));
             }
             each_kind!(state, s => s.read(&used, tuples, from))?;
         }
@@ -344,19 +375,19 @@ impl Accumulators {
     /// Heap memory of sketches in bytes.
     #[must_use]
     pub fn sketch_bytes(&self) -> usize {
-        let bytes = |state: &State| match state {
-            State::Histogram(h) => h.bytes(),
-            State::Distinct(d, _) => d.bytes(),
+        let bytes = |state: &AccumulatorState| match state {
+            AccumulatorState::Histogram(h) => h.bytes(),
+            AccumulatorState::Distinct(d, _) => d.bytes(),
             _ => 0,
         };
         self.states.iter().map(bytes).sum()
     }
 }
 
-impl State {
+impl AccumulatorState {
     /// Merges `cells` into a state with a single cell.
     #[must_use]
-    pub fn gather(&self, cells: impl Iterator<Item = usize>) -> State {
+    pub fn gather(&self, cells: impl Iterator<Item = usize>) -> AccumulatorState {
         let mut all = self.clone_empty();
         each_kind!(&mut all, s => s.resize(1));
         cells.for_each(|cell| {
@@ -376,74 +407,76 @@ impl State {
     /// First byte of the encoding.
     fn kind(&self) -> u8 {
         match self {
-            State::Count(_) => 1,
-            State::IntegerSum(_) => 2,
-            State::RealSum(_) => 3,
-            State::MinMaxU64(_) => 4,
-            State::MinMaxI64(_) => 5,
-            State::MinMaxF64(_) => 6,
-            State::IntegerSpread(_) => 7,
-            State::Spread(_) => 8,
-            State::Histogram(_) => 9,
-            State::Distinct(..) => 10,
-            State::Outcome(..) => 11,
+            AccumulatorState::Count(_) => 1,
+            AccumulatorState::IntegerSum(_) => 2,
+            AccumulatorState::RealSum(_) => 3,
+            AccumulatorState::MinMaxU64(_) => 4,
+            AccumulatorState::MinMaxI64(_) => 5,
+            AccumulatorState::MinMaxF64(_) => 6,
+            AccumulatorState::IntegerSpread(_) => 7,
+            AccumulatorState::Spread(_) => 8,
+            AccumulatorState::Histogram(_) => 9,
+            AccumulatorState::Distinct(..) => 10,
+            AccumulatorState::Outcome(..) => 11,
         }
     }
 
-    fn clone_empty(&self) -> State {
+    fn clone_empty(&self) -> AccumulatorState {
         match self {
-            State::Count(_) => State::Count(Counts::default()),
-            State::IntegerSum(_) => State::IntegerSum(IntegerSums::default()),
-            State::RealSum(_) => State::RealSum(RealSums::default()),
-            State::MinMaxU64(s) => State::MinMaxU64(s.clone_empty()),
-            State::MinMaxI64(s) => State::MinMaxI64(s.clone_empty()),
-            State::MinMaxF64(s) => State::MinMaxF64(s.clone_empty()),
-            State::IntegerSpread(_) => State::IntegerSpread(IntegerSpreads::default()),
-            State::Spread(_) => State::Spread(Spreads::default()),
-            State::Histogram(s) => State::Histogram(s.clone_empty()),
-            State::Distinct(s, i) => State::Distinct(s.clone_empty(), *i),
-            State::Outcome(_, i) => State::Outcome(Shares::default(), *i),
+            AccumulatorState::Count(_) => AccumulatorState::Count(TupleCounts::default()),
+            AccumulatorState::IntegerSum(_) => AccumulatorState::IntegerSum(IntegerSums::default()),
+            AccumulatorState::RealSum(_) => AccumulatorState::RealSum(RealSums::default()),
+            AccumulatorState::MinMaxU64(s) => AccumulatorState::MinMaxU64(s.clone_empty()),
+            AccumulatorState::MinMaxI64(s) => AccumulatorState::MinMaxI64(s.clone_empty()),
+            AccumulatorState::MinMaxF64(s) => AccumulatorState::MinMaxF64(s.clone_empty()),
+            AccumulatorState::IntegerSpread(_) => AccumulatorState::IntegerSpread(IntegerSpreads::default()),
+            AccumulatorState::Spread(_) => AccumulatorState::Spread(RealSpreads::default()),
+            AccumulatorState::Histogram(s) => AccumulatorState::Histogram(s.clone_empty()),
+            AccumulatorState::Distinct(s, i) => AccumulatorState::Distinct(s.clone_empty(), *i),
+            AccumulatorState::Outcome(_, i) => AccumulatorState::Outcome(SuccessShares::default(), *i),
         }
     }
 
     fn update(
         &mut self,
-        cells: Cells<'_>,
-        rows: Rows<'_>,
+        cells: CellSelection<'_>,
+        rows: RowSet<'_>,
         value: Option<ColumnView<'_>>,
-        measures: &Measures<'_>,
+        measures: &AccumulatorInputs<'_>,
     ) -> usize {
         let value = || value.expect("an aggregate of a value has one");
         match self {
-            State::Count(s) => s.update(cells, rows),
-            State::IntegerSum(s) => s.update(cells, rows, value()),
-            State::RealSum(s) => s.update(cells, rows, value()),
-            State::MinMaxU64(s) => s.update(cells, rows, value()),
-            State::MinMaxI64(s) => s.update(cells, rows, value()),
-            State::MinMaxF64(s) => s.update(cells, rows, value()),
-            State::IntegerSpread(s) => s.update(cells, rows, value()),
-            State::Spread(s) => s.update(cells, rows, value()),
-            State::Histogram(s) => return s.update(cells, rows, value()),
-            State::Distinct(s, i) => return s.update(cells, rows, &measures.distinct[*i]),
-            State::Outcome(s, i) => s.update(cells, rows, &measures.outcomes[*i]),
+            AccumulatorState::Count(s) => s.update(cells, rows),
+            AccumulatorState::IntegerSum(s) => s.update(cells, rows, value()),
+            AccumulatorState::RealSum(s) => s.update(cells, rows, value()),
+            AccumulatorState::MinMaxU64(s) => s.update(cells, rows, value()),
+            AccumulatorState::MinMaxI64(s) => s.update(cells, rows, value()),
+            AccumulatorState::MinMaxF64(s) => s.update(cells, rows, value()),
+            AccumulatorState::IntegerSpread(s) => s.update(cells, rows, value()),
+            AccumulatorState::Spread(s) => s.update(cells, rows, value()),
+            AccumulatorState::Histogram(s) => return s.update(cells, rows, value()),
+            AccumulatorState::Distinct(s, i) => return s.update(cells, rows, &measures.distinct[*i]),
+            AccumulatorState::Outcome(s, i) => s.update(cells, rows, &measures.outcomes[*i]),
         }
         0
     }
 
     /// Merges cell `other` of `from` into `cell`; returns the growth of heap memory in bytes.
-    pub fn merge(&mut self, cell: usize, from: &State, other: usize) -> usize {
+    pub fn merge(&mut self, cell: usize, from: &AccumulatorState, other: usize) -> usize {
         match (self, from) {
-            (State::Count(a), State::Count(b)) => a.merge(cell, b, other),
-            (State::IntegerSum(a), State::IntegerSum(b)) => a.merge(cell, b, other),
-            (State::RealSum(a), State::RealSum(b)) => a.merge(cell, b, other),
-            (State::MinMaxU64(a), State::MinMaxU64(b)) => a.merge(cell, b, other),
-            (State::MinMaxI64(a), State::MinMaxI64(b)) => a.merge(cell, b, other),
-            (State::MinMaxF64(a), State::MinMaxF64(b)) => a.merge(cell, b, other),
-            (State::IntegerSpread(a), State::IntegerSpread(b)) => a.merge(cell, b, other),
-            (State::Spread(a), State::Spread(b)) => a.merge(cell, b, other),
-            (State::Histogram(a), State::Histogram(b)) => a.merge(cell, b, other),
-            (State::Distinct(a, _), State::Distinct(b, _)) => a.merge(cell, b, other),
-            (State::Outcome(a, _), State::Outcome(b, _)) => a.merge(cell, b, other),
+            (AccumulatorState::Count(a), AccumulatorState::Count(b)) => a.merge(cell, b, other),
+            (AccumulatorState::IntegerSum(a), AccumulatorState::IntegerSum(b)) => a.merge(cell, b, other),
+            (AccumulatorState::RealSum(a), AccumulatorState::RealSum(b)) => a.merge(cell, b, other),
+            (AccumulatorState::MinMaxU64(a), AccumulatorState::MinMaxU64(b)) => a.merge(cell, b, other),
+            (AccumulatorState::MinMaxI64(a), AccumulatorState::MinMaxI64(b)) => a.merge(cell, b, other),
+            (AccumulatorState::MinMaxF64(a), AccumulatorState::MinMaxF64(b)) => a.merge(cell, b, other),
+            (AccumulatorState::IntegerSpread(a), AccumulatorState::IntegerSpread(b)) => {
+                a.merge(cell, b, other)
+            }
+            (AccumulatorState::Spread(a), AccumulatorState::Spread(b)) => a.merge(cell, b, other),
+            (AccumulatorState::Histogram(a), AccumulatorState::Histogram(b)) => a.merge(cell, b, other),
+            (AccumulatorState::Distinct(a, _), AccumulatorState::Distinct(b, _)) => a.merge(cell, b, other),
+            (AccumulatorState::Outcome(a, _), AccumulatorState::Outcome(b, _)) => a.merge(cell, b, other),
             _ => unreachable!("only accumulators of one shape are merged"),
         }
     }

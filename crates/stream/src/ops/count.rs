@@ -1,20 +1,20 @@
 //! Counts tuples, including those with a null value.
 
-use crate::cells::{Building, PartsOf};
+use crate::cells::{AccumulatorParts, CellColumnBuilder};
 use crate::ops::aggregate::Accumulator;
-use crate::partial::bytes::{Malformed, Reader, put};
-use crate::rows::{Cells, Rows};
+use crate::partial::bytes::{MalformedPartial, PartialReader, put};
+use crate::rows::{CellSelection, RowSet};
 
 /// Number of tuples by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts(Vec<u64>);
+pub struct TupleCounts(Vec<u64>);
 
-impl Counts {
+impl TupleCounts {
     /// Counts one tuple per row.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>) {
+    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>) {
         match cells {
-            Cells::One(cell) => self.0[cell] += rows.len() as u64,
-            Cells::Each(cells) => cells.iter().for_each(|cell| self.0[*cell as usize] += 1),
+            CellSelection::One(cell) => self.0[cell] += rows.len() as u64,
+            CellSelection::Each(cells) => cells.iter().for_each(|cell| self.0[*cell as usize] += 1),
         }
     }
 
@@ -25,7 +25,7 @@ impl Counts {
     }
 }
 
-impl Accumulator for Counts {
+impl Accumulator for TupleCounts {
     const CELL_BYTES: usize = size_of::<u64>();
 
     fn resize(&mut self, cells: usize) {
@@ -36,7 +36,7 @@ impl Accumulator for Counts {
         self.0[cell] = 0;
     }
 
-    fn merge(&mut self, cell: usize, from: &Counts, other: usize) -> usize {
+    fn merge(&mut self, cell: usize, from: &TupleCounts, other: usize) -> usize {
         self.0[cell] += from.0[other];
         0
     }
@@ -50,19 +50,24 @@ impl Accumulator for Counts {
         cells.iter().for_each(|cell| put(out, self.0[*cell]));
     }
 
-    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn read(
+        &mut self,
+        cells: &[usize],
+        tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         for cell in cells {
             self.0[*cell] = from.up_to(tuples, "a count")?;
         }
         Ok(())
     }
 
-    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [CellColumnBuilder]) {
         let some = (first..).zip(cells).filter(|(_, cell)| self.0[**cell] > 0);
         some.for_each(|(row, cell)| columns[0].long(row, self.0[*cell] as i64));
     }
 
-    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+    fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         row.add(&mut self.0[cell], row.count(0)?)
     }
 }

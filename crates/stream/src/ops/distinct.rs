@@ -6,10 +6,10 @@
 use arrow_buffer::NullBuffer;
 use hashbrown::HashTable;
 
-use crate::cells::{Entry, EntryOf};
+use crate::cells::{AccumulatorEntry, EntryParts};
 use crate::ops::aggregate::Accumulator;
-use crate::partial::bytes::{Malformed, Reader, put_len};
-use crate::rows::{Cells, Rows, each_valid};
+use crate::partial::bytes::{MalformedPartial, PartialReader, put_len};
+use crate::rows::{CellSelection, RowSet, each_valid};
 use crate::sketch::HyperLogLog;
 
 /// Precision p of HyperLogLog at level 0, reduced by two at each level.
@@ -34,7 +34,7 @@ pub enum DistinctSet {
 }
 
 /// The hashes of a column, one per row of the batch, and the null rows.
-pub struct Hashes<'a> {
+pub struct ColumnHashes<'a> {
     /// By row; undefined for rows that are not selected.
     pub hashes: Vec<u64>,
     /// Null rows; `None` if there are none.
@@ -55,7 +55,7 @@ impl DistinctSets {
     }
 
     /// Adds the hashes of `rows`; returns the growth of the sets in bytes.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, hashes: &Hashes<'_>) -> usize {
+    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, hashes: &ColumnHashes<'_>) -> usize {
         let (exact_max, precision, mut grown) = (self.exact_max, self.precision, 0);
         each_valid(cells, rows, hashes.nulls, |cell, row| {
             grown += self.sets[cell].add(hashes.hashes[row], exact_max, precision);
@@ -107,7 +107,12 @@ impl Accumulator for DistinctSets {
         cells.iter().for_each(|cell| self.sets[*cell].write(out));
     }
 
-    fn read(&mut self, cells: &[usize], _tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn read(
+        &mut self,
+        cells: &[usize],
+        _tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         for cell in cells {
             self.sets[*cell] = DistinctSet::read(self.exact_max, self.precision, from)?;
         }
@@ -118,14 +123,18 @@ impl Accumulator for DistinctSets {
         self.sets.iter().all(|set| matches!(set, DistinctSet::Exact(_)))
     }
 
-    fn entries(&self, cell: usize, out: &mut Vec<Entry>) {
+    fn entries(&self, cell: usize, out: &mut Vec<AccumulatorEntry>) {
         if let DistinctSet::Exact(set) = &self.sets[cell] {
-            out.extend(set.iter().map(|hash| Entry { at: *hash as i64, n: 1, ..Entry::default() }));
+            out.extend(set.iter().map(|hash| AccumulatorEntry {
+                at: *hash as i64,
+                n: 1,
+                ..AccumulatorEntry::default()
+            }));
         }
     }
 
-    fn take_entry(&mut self, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
-        let hash = entry.hash.ok_or(Malformed::Invalid("a value"))?;
+    fn take_entry(&mut self, cell: usize, entry: EntryParts<'_>) -> Result<usize, MalformedPartial> {
+        let hash = entry.hash.ok_or(MalformedPartial::Invalid("a value"))?;
         Ok(self.sets[cell].add(hash, self.exact_max, self.precision))
     }
 }
@@ -220,14 +229,18 @@ impl DistinctSet {
     }
 
     /// Decodes a set; more than `exact_max` hashes become a sketch.
-    pub fn read(exact_max: usize, precision: u8, from: &mut Reader<'_>) -> Result<DistinctSet, Malformed> {
+    pub fn read(
+        exact_max: usize,
+        precision: u8,
+        from: &mut PartialReader<'_>,
+    ) -> Result<DistinctSet, MalformedPartial> {
         if from.flag()? {
             return HyperLogLog::read(PRECISION, from).map(DistinctSet::Estimated);
         }
         let n = from.len()?;
         let hashes = from.take(n.saturating_mul(8))?.as_chunks().0;
         if !hashes.is_sorted_by(|a, b| u64::from_le_bytes(*a) < u64::from_le_bytes(*b)) {
-            return Err(Malformed::Invalid("a set"));
+            return Err(MalformedPartial::Invalid("a set"));
         }
         from.spend(if n > exact_max { 1 << precision } else { n * 16 })?;
         let mut set = match n > exact_max {

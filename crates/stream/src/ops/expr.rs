@@ -11,63 +11,68 @@ use arrow_array::{
     new_null_array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
-use plan::{Arithmetic, Column, Compare, Computed, Expr, Literal};
+use plan::{ArithmeticOperator, Column, ComparisonOperator, ComputedField, Expr, Literal};
 use tuple::batch::arrow_type;
 use tuple::{Batch, DataType, FieldId, Schema};
 
-use crate::ops::filter::{Filter, Truth};
-use crate::ops::text::Function;
+use crate::ops::filter::{TruthMask, TupleFilter};
+use crate::ops::text::CompiledTextFunction;
 
 pub use crate::ops::text::compiled;
 
 /// Appends computed columns to those of a schema.
-pub struct Computer {
+pub struct ColumnComputer {
     schema: Arc<Schema>,
     /// Position of the first computed column.
     base: u16,
-    columns: Vec<Computation>,
+    columns: Vec<ComputedColumn>,
 }
 
-struct Computation {
-    node: Node,
+struct ComputedColumn {
+    node: ExprNode,
     /// Declared type of the column.
     data_type: DataType,
 }
 
 /// An expression resolved to the columns of one schema. All integers are `I64`.
-enum Node {
+enum ExprNode {
     Column(FieldId),
     Literal(Literal),
     Null(DataType),
     /// An integer converted to floating point.
-    Real(Box<Node>),
-    Whole(Box<Node>, Arithmetic, Box<Node>),
-    Reals(Box<Node>, Arithmetic, Box<Node>),
-    Compare(Box<Node>, Compare, Box<Node>, DataType),
-    Test(Filter),
-    If(Filter, Box<Node>, Box<Node>, DataType),
-    Coalesce(Vec<Node>, DataType),
-    Trunc(Box<Node>, i64),
-    Subnet(Box<Node>, u8, u8),
-    Text(Box<Node>, Function),
-    Length(Box<Node>),
+    Real(Box<ExprNode>),
+    Whole(Box<ExprNode>, ArithmeticOperator, Box<ExprNode>),
+    Reals(Box<ExprNode>, ArithmeticOperator, Box<ExprNode>),
+    Compare(Box<ExprNode>, ComparisonOperator, Box<ExprNode>, DataType),
+    Test(TupleFilter),
+    If(TupleFilter, Box<ExprNode>, Box<ExprNode>, DataType),
+    Coalesce(Vec<ExprNode>, DataType),
+    Trunc(Box<ExprNode>, i64),
+    Subnet(Box<ExprNode>, u8, u8),
+    Text(Box<ExprNode>, CompiledTextFunction),
+    Length(Box<ExprNode>),
 }
 
-impl Computer {
+impl ColumnComputer {
     /// Computed columns of a dataflow over tuples of `schema`; `place` maps columns of inputs.
     ///
     /// # Panics
     /// If the types of an expression do not match; the checker rejects these.
     #[must_use]
-    pub fn new(computed: &[Computed], schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Computer {
+    pub fn new(
+        computed: &[ComputedField],
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> ColumnComputer {
         let base = schema.fields.len() as u16;
         let fields = schema.fields.iter().chain(computed.iter().map(|c| &c.field)).cloned().collect();
         let schema = Arc::new(Schema { fields, ..schema.clone() });
         let at = |column: Column| placed(base, column, place);
-        let columns = computed
-            .iter()
-            .map(|c| Computation { node: Node::new(&c.expr, &schema, &at).0, data_type: c.field.data_type });
-        Computer { base, columns: columns.collect(), schema }
+        let columns = computed.iter().map(|c| ComputedColumn {
+            node: ExprNode::new(&c.expr, &schema, &at).0,
+            data_type: c.field.data_type,
+        });
+        ColumnComputer { base, columns: columns.collect(), schema }
     }
 
     /// The schema with the computed columns.
@@ -105,11 +110,11 @@ fn placed(base: u16, column: Column, place: &dyn Fn(Column) -> FieldId) -> Field
     }
 }
 
-impl Computation {
+impl ComputedColumn {
     fn evaluate(&self, batch: &Batch) -> ArrayRef {
         match &self.node {
             // A renamed column is shared.
-            Node::Column(id) => batch.column(*id).expect("what is computed of is there").clone(),
+            ExprNode::Column(id) => batch.column(*id).expect("what is computed of is there").clone(),
             node => {
                 let column = node.evaluate(batch);
                 if self.data_type == DataType::F64 { Arc::new(reals(&column)) } else { column }
@@ -118,51 +123,55 @@ impl Computation {
     }
 }
 
-impl Node {
+impl ExprNode {
     /// The node and its type; null has no type.
-    fn new(expr: &Expr, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> (Node, Option<DataType>) {
-        let new = |expr: &Expr| Node::new(expr, schema, place);
+    fn new(expr: &Expr, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> (ExprNode, Option<DataType>) {
+        let new = |expr: &Expr| ExprNode::new(expr, schema, place);
         let boxed = |expr: &Expr, wanted| Box::new(of_type(new(expr), wanted));
         let all = |list: &[&Expr]| unified(list.iter().map(|expr| new(expr)).collect());
         let (node, data_type) = match expr {
             Expr::Column(column) => {
                 let id = place(*column);
                 let data_type = schema.field(id).data_type;
-                (Node::Column(id), if data_type == DataType::U64 { DataType::I64 } else { data_type })
+                (ExprNode::Column(id), if data_type == DataType::U64 { DataType::I64 } else { data_type })
             }
-            Expr::Literal(literal) => (Node::Literal(literal.clone()), type_of(literal)),
-            Expr::Null => return (Node::Null(DataType::I64), None),
+            Expr::Literal(literal) => (ExprNode::Literal(literal.clone()), type_of(literal)),
+            Expr::Null => return (ExprNode::Null(DataType::I64), None),
             Expr::Arithmetic(a, op, b) => {
                 let ((a, a_type), (b, b_type)) = (new(a), new(b));
-                let is_whole = ![a_type, b_type].contains(&Some(DataType::F64)) && *op != Arithmetic::Ratio;
+                let is_whole =
+                    ![a_type, b_type].contains(&Some(DataType::F64)) && *op != ArithmeticOperator::Ratio;
                 let (a, b) = (Box::new(a), Box::new(b));
                 match is_whole {
-                    true => (Node::Whole(a, *op, b), DataType::I64),
-                    false => (Node::Reals(a, *op, b), DataType::F64),
+                    true => (ExprNode::Whole(a, *op, b), DataType::I64),
+                    false => (ExprNode::Reals(a, *op, b), DataType::F64),
                 }
             }
             Expr::Compare(a, op, b) => {
                 let (nodes, data_type) = all(&[a, b]);
                 let [a, b] = two(nodes);
-                (Node::Compare(a, *op, b, data_type.unwrap_or(DataType::I64)), DataType::Bool)
+                (ExprNode::Compare(a, *op, b, data_type.unwrap_or(DataType::I64)), DataType::Bool)
             }
-            Expr::Test(condition) => (Node::Test(Filter::new(condition, schema, place)), DataType::Bool),
+            Expr::Test(condition) => {
+                (ExprNode::Test(TupleFilter::new(condition, schema, place)), DataType::Bool)
+            }
             Expr::If(condition, a, b) => {
                 let (nodes, data_type) = all(&[a, b]);
                 let (Some(data_type), [a, b]) = (data_type, two(nodes)) else { return new(&Expr::Null) };
-                (Node::If(Filter::new(condition, schema, place), a, b, data_type), data_type)
+                (ExprNode::If(TupleFilter::new(condition, schema, place), a, b, data_type), data_type)
             }
             Expr::Coalesce(list) => {
                 let (nodes, data_type) = all(&list.iter().collect::<Vec<_>>());
                 let Some(data_type) = data_type else { return new(&Expr::Null) };
-                (Node::Coalesce(nodes, data_type), data_type)
+                (ExprNode::Coalesce(nodes, data_type), data_type)
             }
-            Expr::Trunc(of, step) => (Node::Trunc(boxed(of, DataType::I64), *step), DataType::I64),
-            Expr::Subnet(of, v4, v6) => (Node::Subnet(boxed(of, DataType::Ip), *v4, *v6), DataType::Text),
-            Expr::Text(of, function) => {
-                (Node::Text(boxed(of, DataType::Text), Function::new(function)), DataType::Text)
-            }
-            Expr::Length(of) => (Node::Length(boxed(of, DataType::Text)), DataType::I64),
+            Expr::Trunc(of, step) => (ExprNode::Trunc(boxed(of, DataType::I64), *step), DataType::I64),
+            Expr::Subnet(of, v4, v6) => (ExprNode::Subnet(boxed(of, DataType::Ip), *v4, *v6), DataType::Text),
+            Expr::Text(of, function) => (
+                ExprNode::Text(boxed(of, DataType::Text), CompiledTextFunction::new(function)),
+                DataType::Text,
+            ),
+            Expr::Length(of) => (ExprNode::Length(boxed(of, DataType::Text)), DataType::I64),
         };
         (node, Some(data_type))
     }
@@ -170,33 +179,33 @@ impl Node {
     fn evaluate(&self, batch: &Batch) -> ArrayRef {
         let n = batch.rows();
         match self {
-            Node::Column(id) => signed(batch.column(*id).expect("what is computed of is there")),
-            Node::Literal(literal) => constant(literal, n),
-            Node::Null(data_type) => new_null_array(&arrow_type(*data_type), n),
-            Node::Real(of) => Arc::new(reals(&of.evaluate(batch))),
-            Node::Whole(a, op, b) => {
+            ExprNode::Column(id) => signed(batch.column(*id).expect("what is computed of is there")),
+            ExprNode::Literal(literal) => constant(literal, n),
+            ExprNode::Null(data_type) => new_null_array(&arrow_type(*data_type), n),
+            ExprNode::Real(of) => Arc::new(reals(&of.evaluate(batch))),
+            ExprNode::Whole(a, op, b) => {
                 let (a, b) = (a.evaluate(batch), b.evaluate(batch));
                 let pairs = a.as_primitive::<Int64Type>().iter().zip(b.as_primitive::<Int64Type>());
                 Arc::new(pairs.map(|(x, y)| whole(x?, *op, y?)).collect::<Int64Array>())
             }
-            Node::Reals(a, op, b) => {
+            ExprNode::Reals(a, op, b) => {
                 let (a, b) = (reals(&a.evaluate(batch)), reals(&b.evaluate(batch)));
                 let pairs = a.iter().zip(&b);
                 Arc::new(pairs.map(|(x, y)| real(x?, *op, y?)).collect::<Float64Array>())
             }
-            Node::Compare(a, op, b, data_type) => {
+            ExprNode::Compare(a, op, b, data_type) => {
                 Arc::new(compared(&a.evaluate(batch), *op, &b.evaluate(batch), *data_type))
             }
-            Node::Test(condition) => {
-                let Truth { yes, no } = condition.evaluate(batch);
+            ExprNode::Test(condition) => {
+                let TruthMask { yes, no } = condition.evaluate(batch);
                 let known = &yes | &no;
                 Arc::new(BooleanArray::new(yes, Some(NullBuffer::new(known))))
             }
-            Node::If(condition, a, b, data_type) => {
+            ExprNode::If(condition, a, b, data_type) => {
                 let yes = condition.evaluate(batch).yes;
                 chosen(&yes, &a.evaluate(batch), &b.evaluate(batch), *data_type)
             }
-            Node::Coalesce(list, data_type) => {
+            ExprNode::Coalesce(list, data_type) => {
                 let columns = list.iter().map(|node| node.evaluate(batch));
                 let first = columns.reduce(|first, next| match first.nulls() {
                     Some(valid) => chosen(valid.inner(), &first, &next, *data_type),
@@ -204,13 +213,13 @@ impl Node {
                 });
                 first.unwrap_or_else(|| new_null_array(&arrow_type(*data_type), n))
             }
-            Node::Trunc(of, step) => {
+            ExprNode::Trunc(of, step) => {
                 let of = of.evaluate(batch);
                 let down = |v: i64| v.checked_sub(v.rem_euclid(*step));
                 Arc::new(of.as_primitive::<Int64Type>().iter().map(|v| down(v?)).collect::<Int64Array>())
             }
-            Node::Subnet(of, v4, v6) => subnets(&of.evaluate(batch), *v4, *v6),
-            Node::Text(of, function) => {
+            ExprNode::Subnet(of, v4, v6) => subnets(&of.evaluate(batch), *v4, *v6),
+            ExprNode::Text(of, function) => {
                 let of = of.evaluate(batch);
                 let texts = of.as_string::<i32>();
                 let mut out = StringBuilder::with_capacity(n, texts.value_data().len());
@@ -219,7 +228,7 @@ impl Node {
                 }
                 Arc::new(out.finish())
             }
-            Node::Length(of) => {
+            ExprNode::Length(of) => {
                 let of = of.evaluate(batch);
                 let lengths = of.as_string::<i32>().iter().map(|text| Some(text?.chars().count() as i64));
                 Arc::new(lengths.collect::<Int64Array>())
@@ -229,17 +238,17 @@ impl Node {
 }
 
 /// Converts nodes to a common type, if there is one: integers become floating point next to floating point.
-fn unified(nodes: Vec<(Node, Option<DataType>)>) -> (Vec<Node>, Option<DataType>) {
+fn unified(nodes: Vec<(ExprNode, Option<DataType>)>) -> (Vec<ExprNode>, Option<DataType>) {
     let types = nodes.iter().filter_map(|(_, data_type)| *data_type);
     let common = types.reduce(|a, b| if b == DataType::F64 { b } else { a });
     let wanted = common.unwrap_or(DataType::I64);
     (nodes.into_iter().map(|node| of_type(node, wanted)).collect(), common)
 }
 
-fn of_type((node, data_type): (Node, Option<DataType>), wanted: DataType) -> Node {
+fn of_type((node, data_type): (ExprNode, Option<DataType>), wanted: DataType) -> ExprNode {
     match data_type {
-        None => Node::Null(wanted),
-        Some(DataType::I64) if wanted == DataType::F64 => Node::Real(Box::new(node)),
+        None => ExprNode::Null(wanted),
+        Some(DataType::I64) if wanted == DataType::F64 => ExprNode::Real(Box::new(node)),
         Some(data_type) => {
             assert_eq!(data_type, wanted, "values of one type");
             node
@@ -247,7 +256,7 @@ fn of_type((node, data_type): (Node, Option<DataType>), wanted: DataType) -> Nod
     }
 }
 
-fn two(nodes: Vec<Node>) -> [Box<Node>; 2] {
+fn two(nodes: Vec<ExprNode>) -> [Box<ExprNode>; 2] {
     let mut nodes = nodes.into_iter().map(Box::new);
     std::array::from_fn(|_| nodes.next().expect("two nodes"))
 }
@@ -301,32 +310,32 @@ fn addresses(bytes: Vec<u8>, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls))
 }
 
-fn whole(x: i64, op: Arithmetic, y: i64) -> Option<i64> {
+fn whole(x: i64, op: ArithmeticOperator, y: i64) -> Option<i64> {
     match op {
-        Arithmetic::Add => x.checked_add(y),
-        Arithmetic::Subtract => x.checked_sub(y),
-        Arithmetic::Multiply => x.checked_mul(y),
-        Arithmetic::Divide => x.checked_div(y),
-        Arithmetic::Remainder => x.checked_rem(y),
-        Arithmetic::BitAnd => Some(x & y),
-        Arithmetic::BitOr => Some(x | y),
-        Arithmetic::Ratio => unreachable!("a ratio is a real number"),
+        ArithmeticOperator::Add => x.checked_add(y),
+        ArithmeticOperator::Subtract => x.checked_sub(y),
+        ArithmeticOperator::Multiply => x.checked_mul(y),
+        ArithmeticOperator::Divide => x.checked_div(y),
+        ArithmeticOperator::Remainder => x.checked_rem(y),
+        ArithmeticOperator::BitAnd => Some(x & y),
+        ArithmeticOperator::BitOr => Some(x | y),
+        ArithmeticOperator::Ratio => unreachable!("a ratio is a real number"),
     }
 }
 
-fn real(x: f64, op: Arithmetic, y: f64) -> Option<f64> {
+fn real(x: f64, op: ArithmeticOperator, y: f64) -> Option<f64> {
     let value = match op {
-        Arithmetic::Add => x + y,
-        Arithmetic::Subtract => x - y,
-        Arithmetic::Multiply => x * y,
-        Arithmetic::Divide | Arithmetic::Ratio => x / y,
-        Arithmetic::Remainder => x % y,
-        Arithmetic::BitAnd | Arithmetic::BitOr => unreachable!("bits are of whole numbers"),
+        ArithmeticOperator::Add => x + y,
+        ArithmeticOperator::Subtract => x - y,
+        ArithmeticOperator::Multiply => x * y,
+        ArithmeticOperator::Divide | ArithmeticOperator::Ratio => x / y,
+        ArithmeticOperator::Remainder => x % y,
+        ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr => unreachable!("bits are of whole numbers"),
     };
     value.is_finite().then_some(value)
 }
 
-fn compared(a: &ArrayRef, op: Compare, b: &ArrayRef, data_type: DataType) -> BooleanArray {
+fn compared(a: &ArrayRef, op: ComparisonOperator, b: &ArrayRef, data_type: DataType) -> BooleanArray {
     match data_type {
         DataType::Bool => pairs(a.as_boolean().iter(), op, b.as_boolean().iter()),
         DataType::F64 => {
@@ -342,16 +351,16 @@ fn compared(a: &ArrayRef, op: Compare, b: &ArrayRef, data_type: DataType) -> Boo
 
 fn pairs<T: PartialOrd>(
     a: impl Iterator<Item = Option<T>>,
-    op: Compare,
+    op: ComparisonOperator,
     b: impl Iterator<Item = Option<T>>,
 ) -> BooleanArray {
     let holds = |x: T, y: T| match op {
-        Compare::Eq => x == y,
-        Compare::Ne => x != y,
-        Compare::Lt => x < y,
-        Compare::Le => x <= y,
-        Compare::Gt => x > y,
-        Compare::Ge => x >= y,
+        ComparisonOperator::Eq => x == y,
+        ComparisonOperator::Ne => x != y,
+        ComparisonOperator::Lt => x < y,
+        ComparisonOperator::Le => x <= y,
+        ComparisonOperator::Gt => x > y,
+        ComparisonOperator::Ge => x >= y,
     };
     a.zip(b).map(|(x, y)| Some(holds(x?, y?))).collect()
 }

@@ -7,22 +7,22 @@
 use std::net::IpAddr;
 
 use arrow_buffer::BooleanBuffer;
-use plan::{Column, Compare, Literal, Predicate};
+use plan::{Column, ComparisonOperator, Literal, Predicate};
 use regex::Regex;
 use tuple::{Batch, DataType, FieldId, Schema, hashes};
 
-use crate::column::{ColumnView, Values};
+use crate::column::{ColumnValues, ColumnView};
 use crate::ops::expr::compiled;
-use crate::ops::like::Like;
-use crate::rows::Rows;
+use crate::ops::like::LikePattern;
+use crate::rows::RowSet;
 
 /// A predicate resolved to the columns of one schema.
 #[derive(Clone, Debug)]
-pub struct Filter(Node);
+pub struct TupleFilter(FilterNode);
 
 /// The rows where a predicate is true, and where it is false.
 #[derive(Clone, Debug)]
-pub struct Truth {
+pub struct TruthMask {
     /// Rows where the predicate is true.
     pub yes: BooleanBuffer,
     /// Rows where the predicate is false.
@@ -30,200 +30,215 @@ pub struct Truth {
 }
 
 #[derive(Clone, Debug)]
-enum Node {
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Not(Box<Node>),
+enum FilterNode {
+    And(Vec<FilterNode>),
+    Or(Vec<FilterNode>),
+    Not(Box<FilterNode>),
     IsNull(FieldId),
-    Test(FieldId, Test),
+    Test(FieldId, FilterTest),
 }
 
 #[derive(Clone, Debug)]
-enum Test {
-    Bool(Compare, bool),
-    U64(Compare, u64),
-    I64(Compare, i64),
-    F64(Compare, f64),
-    Text(Compare, String),
-    Net(Compare, Net),
-    Like(Like),
+enum FilterTest {
+    Bool(ComparisonOperator, bool),
+    U64(ComparisonOperator, u64),
+    I64(ComparisonOperator, i64),
+    F64(ComparisonOperator, f64),
+    Text(ComparisonOperator, String),
+    Net(ComparisonOperator, AddressPrefix),
+    Like(LikePattern),
     Matches(Regex),
     InU64(Vec<u64>),
     InI64(Vec<i64>),
     InText(Vec<String>),
     /// A list of values of another type.
-    In(Vec<Test>),
+    In(Vec<FilterTest>),
 }
 
 /// A prefix of 16-byte addresses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Net {
+pub(crate) struct AddressPrefix {
     bits: u128,
     mask: u128,
     v4: bool,
 }
 
-impl Filter {
+impl TupleFilter {
     /// Resolves a predicate; `place` maps columns of the dataflow to `schema`.
     ///
     /// # Panics
     /// If the type of a literal differs from its column's; the planner rejects these.
     #[must_use]
-    pub fn new(predicate: &Predicate, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Filter {
-        Filter(Node::new(predicate, schema, place))
+    pub fn new(predicate: &Predicate, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> TupleFilter {
+        TupleFilter(FilterNode::new(predicate, schema, place))
     }
 
     /// Evaluates the predicate for all rows.
     #[must_use]
-    pub fn evaluate(&self, batch: &Batch) -> Truth {
+    pub fn evaluate(&self, batch: &Batch) -> TruthMask {
         self.0.evaluate(batch)
     }
 
     /// Selects the rows of `rows` for which the predicate is true; `list` is the buffer.
-    pub fn select<'a>(&self, batch: &Batch, rows: Rows<'a>, list: &'a mut Vec<u32>) -> Rows<'a> {
+    pub fn select<'a>(&self, batch: &Batch, rows: RowSet<'a>, list: &'a mut Vec<u32>) -> RowSet<'a> {
         let yes = self.evaluate(batch).yes;
         rows.filter(list, |row| yes.value(row))
     }
 }
 
-impl Node {
-    fn new(predicate: &Predicate, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Node {
-        let all = |list: &[Predicate]| list.iter().map(|p| Node::new(p, schema, place)).collect();
+impl FilterNode {
+    fn new(predicate: &Predicate, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> FilterNode {
+        let all = |list: &[Predicate]| list.iter().map(|p| FilterNode::new(p, schema, place)).collect();
         let typed = |column: &Column| (place(*column), schema.field(place(*column)).data_type);
         match predicate {
-            Predicate::And(list) => Node::And(all(list)),
-            Predicate::Or(list) => Node::Or(all(list)),
-            Predicate::Not(inner) => Node::Not(Box::new(Node::new(inner, schema, place))),
-            Predicate::IsNull(column) => Node::IsNull(place(*column)),
+            Predicate::And(list) => FilterNode::And(all(list)),
+            Predicate::Or(list) => FilterNode::Or(all(list)),
+            Predicate::Not(inner) => FilterNode::Not(Box::new(FilterNode::new(inner, schema, place))),
+            Predicate::IsNull(column) => FilterNode::IsNull(place(*column)),
             Predicate::Compare { column, op, literal } => {
                 let (field, data_type) = typed(column);
-                Node::Test(field, Test::compare(data_type, *op, literal))
+                FilterNode::Test(field, FilterTest::compare(data_type, *op, literal))
             }
             Predicate::Like { column, pattern, case } => {
                 let (field, data_type) = typed(column);
                 let has_text = matches!(data_type, DataType::Text | DataType::Json | DataType::Hashes);
                 assert!(has_text, "LIKE is for text");
-                Node::Test(field, Test::Like(Like::new(pattern, *case)))
+                FilterNode::Test(field, FilterTest::Like(LikePattern::new(pattern, *case)))
             }
             Predicate::Matches { column, regex } => {
                 let (field, data_type) = typed(column);
                 let has_text = matches!(data_type, DataType::Text | DataType::Json | DataType::Hashes);
                 assert!(has_text, "patterns are for text");
-                Node::Test(field, Test::Matches(compiled(regex)))
+                FilterNode::Test(field, FilterTest::Matches(compiled(regex)))
             }
             Predicate::In { column, literals } => {
                 let (field, data_type) = typed(column);
-                Node::Test(field, Test::any_of(data_type, literals))
+                FilterNode::Test(field, FilterTest::any_of(data_type, literals))
             }
         }
     }
 
-    fn evaluate(&self, batch: &Batch) -> Truth {
+    fn evaluate(&self, batch: &Batch) -> TruthMask {
         let n = batch.rows();
         match self {
-            Node::And(list) => list.iter().fold(Truth::always(n), |all, node| {
+            FilterNode::And(list) => list.iter().fold(TruthMask::always(n), |all, node| {
                 let one = node.evaluate(batch);
-                Truth { yes: &all.yes & &one.yes, no: &all.no | &one.no }
+                TruthMask { yes: &all.yes & &one.yes, no: &all.no | &one.no }
             }),
-            Node::Or(list) => list.iter().fold(Truth::always(n).not(), |any, node| {
+            FilterNode::Or(list) => list.iter().fold(TruthMask::always(n).not(), |any, node| {
                 let one = node.evaluate(batch);
-                Truth { yes: &any.yes | &one.yes, no: &any.no & &one.no }
+                TruthMask { yes: &any.yes | &one.yes, no: &any.no & &one.no }
             }),
-            Node::Not(inner) => inner.evaluate(batch).not(),
-            Node::IsNull(field) => match ColumnView::of(batch, *field).nulls {
-                Some(valid) => Truth { yes: !valid.inner(), no: valid.inner().clone() },
-                None => Truth::always(n).not(),
+            FilterNode::Not(inner) => inner.evaluate(batch).not(),
+            FilterNode::IsNull(field) => match ColumnView::of(batch, *field).nulls {
+                Some(valid) => TruthMask { yes: !valid.inner(), no: valid.inner().clone() },
+                None => TruthMask::always(n).not(),
             },
-            Node::Test(field, test) => {
+            FilterNode::Test(field, test) => {
                 let column = ColumnView::of(batch, *field);
                 let yes = test.mask(n, column.values);
                 match column.nulls {
-                    Some(valid) => Truth { no: &!&yes & valid.inner(), yes: &yes & valid.inner() },
-                    None => Truth { no: !&yes, yes },
+                    Some(valid) => TruthMask { no: &!&yes & valid.inner(), yes: &yes & valid.inner() },
+                    None => TruthMask { no: !&yes, yes },
                 }
             }
         }
     }
 }
 
-impl Truth {
-    fn always(n: usize) -> Truth {
-        Truth { yes: BooleanBuffer::new_set(n), no: BooleanBuffer::new_unset(n) }
+impl TruthMask {
+    fn always(n: usize) -> TruthMask {
+        TruthMask { yes: BooleanBuffer::new_set(n), no: BooleanBuffer::new_unset(n) }
     }
 
-    fn not(self) -> Truth {
-        Truth { yes: self.no, no: self.yes }
+    fn not(self) -> TruthMask {
+        TruthMask { yes: self.no, no: self.yes }
     }
 }
 
-impl Test {
-    fn compare(data_type: DataType, op: Compare, literal: &Literal) -> Test {
+impl FilterTest {
+    fn compare(data_type: DataType, op: ComparisonOperator, literal: &Literal) -> FilterTest {
         match (data_type, literal) {
-            (DataType::Bool, Literal::Bool(v)) => Test::Bool(op, *v),
-            (DataType::U64, Literal::U64(v)) => Test::U64(op, *v),
-            (DataType::I64, Literal::I64(v)) => Test::I64(op, *v),
-            (DataType::F64, Literal::F64(v)) => Test::F64(op, *v),
-            (DataType::Text | DataType::Json, Literal::Text(v)) => Test::Text(op, v.clone()),
+            (DataType::Bool, Literal::Bool(v)) => FilterTest::Bool(op, *v),
+            (DataType::U64, Literal::U64(v)) => FilterTest::U64(op, *v),
+            (DataType::I64, Literal::I64(v)) => FilterTest::I64(op, *v),
+            (DataType::F64, Literal::F64(v)) => FilterTest::F64(op, *v),
+            (DataType::Text | DataType::Json, Literal::Text(v)) => FilterTest::Text(op, v.clone()),
             (DataType::Ip, Literal::Net(ip, prefix)) => {
-                assert!(matches!(op, Compare::Eq | Compare::Ne), "a network is equal or not");
-                Test::Net(op, Net::new(*ip, *prefix))
+                assert!(
+                    matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne),
+                    "a network is equal or not"
+                );
+                FilterTest::Net(op, AddressPrefix::new(*ip, *prefix))
             }
             _ => panic!("{literal:?} is no literal for a {data_type:?} column"),
         }
     }
 
-    fn any_of(data_type: DataType, literals: &[Literal]) -> Test {
-        let tests: Vec<Test> = literals.iter().map(|l| Test::compare(data_type, Compare::Eq, l)).collect();
+    fn any_of(data_type: DataType, literals: &[Literal]) -> FilterTest {
+        let tests: Vec<FilterTest> =
+            literals.iter().map(|l| FilterTest::compare(data_type, ComparisonOperator::Eq, l)).collect();
         match data_type {
             DataType::U64 => {
-                Test::InU64(sorted(tests, |t| if let Test::U64(_, v) = t { Some(v) } else { None }))
+                FilterTest::InU64(sorted(
+                    tests,
+                    |t| if let FilterTest::U64(_, v) = t { Some(v) } else { None },
+                ))
             }
             DataType::I64 => {
-                Test::InI64(sorted(tests, |t| if let Test::I64(_, v) = t { Some(v) } else { None }))
+                FilterTest::InI64(sorted(
+                    tests,
+                    |t| if let FilterTest::I64(_, v) = t { Some(v) } else { None },
+                ))
             }
             DataType::Text | DataType::Json => {
-                Test::InText(sorted(tests, |t| if let Test::Text(_, v) = t { Some(v) } else { None }))
+                FilterTest::InText(sorted(
+                    tests,
+                    |t| if let FilterTest::Text(_, v) = t { Some(v) } else { None },
+                ))
             }
-            _ => Test::In(tests),
+            _ => FilterTest::In(tests),
         }
     }
 
     /// Rows in which the test is true; undefined for null rows.
-    fn mask(&self, n: usize, values: Values<'_>) -> BooleanBuffer {
+    fn mask(&self, n: usize, values: ColumnValues<'_>) -> BooleanBuffer {
         match (self, values) {
-            (Test::Bool(op, literal), Values::Bool(v)) => compare(n, *op, |row| v.value(row), *literal),
-            (Test::U64(op, literal), Values::U64(v)) => compare(n, *op, |row| v[row], *literal),
-            (Test::I64(op, literal), Values::I64(v)) => compare(n, *op, |row| v[row], *literal),
-            (Test::F64(op, literal), Values::F64(v)) => compare(n, *op, |row| v[row], *literal),
-            (Test::Text(op, literal), Values::Text(v)) => {
+            (FilterTest::Bool(op, literal), ColumnValues::Bool(v)) => {
+                compare(n, *op, |row| v.value(row), *literal)
+            }
+            (FilterTest::U64(op, literal), ColumnValues::U64(v)) => compare(n, *op, |row| v[row], *literal),
+            (FilterTest::I64(op, literal), ColumnValues::I64(v)) => compare(n, *op, |row| v[row], *literal),
+            (FilterTest::F64(op, literal), ColumnValues::F64(v)) => compare(n, *op, |row| v[row], *literal),
+            (FilterTest::Text(op, literal), ColumnValues::Text(v)) => {
                 compare(n, *op, |row| v.value(row), literal.as_str())
             }
-            (Test::Net(op, net), Values::Ip(v)) => {
-                BooleanBuffer::collect_bool(n, |row| net.holds(&v[row]) == (*op == Compare::Eq))
+            (FilterTest::Net(op, net), ColumnValues::Ip(v)) => {
+                BooleanBuffer::collect_bool(n, |row| net.holds(&v[row]) == (*op == ComparisonOperator::Eq))
             }
-            (Test::Like(like), Values::Text(v)) => {
+            (FilterTest::Like(like), ColumnValues::Text(v)) => {
                 BooleanBuffer::collect_bool(n, |row| like.matches(v.value(row)))
             }
-            (Test::InU64(list), Values::U64(v)) => {
+            (FilterTest::InU64(list), ColumnValues::U64(v)) => {
                 BooleanBuffer::collect_bool(n, |row| list.binary_search(&v[row]).is_ok())
             }
-            (Test::InI64(list), Values::I64(v)) => {
+            (FilterTest::InI64(list), ColumnValues::I64(v)) => {
                 BooleanBuffer::collect_bool(n, |row| list.binary_search(&v[row]).is_ok())
             }
-            (Test::Like(like), Values::Hashes(v)) => {
+            (FilterTest::Like(like), ColumnValues::Hashes(v)) => {
                 BooleanBuffer::collect_bool(n, |row| like.matches(&hashes::to_text(v.value(row))))
             }
-            (Test::Matches(regex), Values::Text(v)) => {
+            (FilterTest::Matches(regex), ColumnValues::Text(v)) => {
                 BooleanBuffer::collect_bool(n, |row| regex.is_match(v.value(row)))
             }
-            (Test::Matches(regex), Values::Hashes(v)) => {
+            (FilterTest::Matches(regex), ColumnValues::Hashes(v)) => {
                 BooleanBuffer::collect_bool(n, |row| regex.is_match(&hashes::to_text(v.value(row))))
             }
-            (Test::InText(list), Values::Text(v)) => BooleanBuffer::collect_bool(n, |row| {
+            (FilterTest::InText(list), ColumnValues::Text(v)) => BooleanBuffer::collect_bool(n, |row| {
                 let text = v.value(row);
                 list.binary_search_by(|l| l.as_str().cmp(text)).is_ok()
             }),
-            (Test::In(tests), _) => {
+            (FilterTest::In(tests), _) => {
                 tests.iter().fold(BooleanBuffer::new_unset(n), |any, test| &any | &test.mask(n, values))
             }
             _ => unreachable!("tests are made for their column's type"),
@@ -231,14 +246,14 @@ impl Test {
     }
 }
 
-impl Net {
-    fn new(ip: IpAddr, prefix: u8) -> Net {
+impl AddressPrefix {
+    fn new(ip: IpAddr, prefix: u8) -> AddressPrefix {
         let (ip, prefix, v4) = match ip {
             IpAddr::V4(ip) => (ip.to_ipv6_mapped(), 96 + prefix.min(32), true),
             IpAddr::V6(ip) => (ip, prefix.min(128), prefix >= 96 && ip.to_ipv4_mapped().is_some()),
         };
         let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-        Net { bits: ip.to_bits() & mask, mask, v4 }
+        AddressPrefix { bits: ip.to_bits() & mask, mask, v4 }
     }
 
     fn holds(&self, address: &[u8; 16]) -> bool {
@@ -247,20 +262,25 @@ impl Net {
     }
 }
 
-fn sorted<T: Ord>(tests: Vec<Test>, value: fn(Test) -> Option<T>) -> Vec<T> {
+fn sorted<T: Ord>(tests: Vec<FilterTest>, value: fn(FilterTest) -> Option<T>) -> Vec<T> {
     let mut list: Vec<T> = tests.into_iter().filter_map(value).collect();
     list.sort_unstable();
     list
 }
 
-fn compare<T: PartialOrd>(n: usize, op: Compare, value: impl Fn(usize) -> T, literal: T) -> BooleanBuffer {
+fn compare<T: PartialOrd>(
+    n: usize,
+    op: ComparisonOperator,
+    value: impl Fn(usize) -> T,
+    literal: T,
+) -> BooleanBuffer {
     match op {
-        Compare::Eq => BooleanBuffer::collect_bool(n, |row| value(row) == literal),
-        Compare::Ne => BooleanBuffer::collect_bool(n, |row| value(row) != literal),
-        Compare::Lt => BooleanBuffer::collect_bool(n, |row| value(row) < literal),
-        Compare::Le => BooleanBuffer::collect_bool(n, |row| value(row) <= literal),
-        Compare::Gt => BooleanBuffer::collect_bool(n, |row| value(row) > literal),
-        Compare::Ge => BooleanBuffer::collect_bool(n, |row| value(row) >= literal),
+        ComparisonOperator::Eq => BooleanBuffer::collect_bool(n, |row| value(row) == literal),
+        ComparisonOperator::Ne => BooleanBuffer::collect_bool(n, |row| value(row) != literal),
+        ComparisonOperator::Lt => BooleanBuffer::collect_bool(n, |row| value(row) < literal),
+        ComparisonOperator::Le => BooleanBuffer::collect_bool(n, |row| value(row) <= literal),
+        ComparisonOperator::Gt => BooleanBuffer::collect_bool(n, |row| value(row) > literal),
+        ComparisonOperator::Ge => BooleanBuffer::collect_bool(n, |row| value(row) >= literal),
     }
 }
 
@@ -284,7 +304,7 @@ mod tests {
             (("2020:2020:8000::", 33), [0x20; 16], false),
         ] {
             let (ip, prefix): (&str, u8) = net;
-            let net = Net::new(ip.parse().expect("a literal"), prefix);
+            let net = AddressPrefix::new(ip.parse().expect("a literal"), prefix);
             assert_eq!(net.holds(&address), expected, "{ip}/{prefix} {address:?}");
         }
     }

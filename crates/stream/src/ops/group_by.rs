@@ -5,8 +5,8 @@
 //! comparison. A batch is looked up in two passes, first slots, then keys, so that memory latencies overlap. A short
 //! key (an IPv4 address, a port, any number below 2^32) is stored in its slot and needs no second pass.
 
-use crate::column::{ColumnView, Values};
-use crate::rows::Rows;
+use crate::column::{ColumnValues, ColumnView};
+use crate::rows::RowSet;
 use crate::scalar::Scalar;
 
 /// Slot flag: the upper half is the complete key.
@@ -61,7 +61,7 @@ pub trait RowKeys {
 
     /// Converts row hashes to hashes of [`KeyTable`], in which short keys replace the upper half. Returns whether all
     /// keys are short.
-    fn finish_hashes(&self, rows: Rows<'_>, hashes: &mut [u64]) -> bool {
+    fn finish_hashes(&self, rows: RowSet<'_>, hashes: &mut [u64]) -> bool {
         let (hashes, mut all) = (&mut hashes[..rows.len()], true);
         rows.each(|place, row| match self.short(row) {
             Some(key) => hashes[place] = u64::from(key) << 32 | u64::from(hashes[place] as u32),
@@ -130,7 +130,7 @@ impl KeyTable {
     pub fn find_each<K: RowKeys + ?Sized>(
         &self,
         keys: &K,
-        rows: Rows<'_>,
+        rows: RowSet<'_>,
         (hashes, all_short): (&[u64], bool),
         groups: &mut Vec<u32>,
     ) {
@@ -147,8 +147,8 @@ impl KeyTable {
                     }
                 }
             }
-            (false, Rows::Run(from, to)) => self.check_each(keys, from..to, hashes, groups),
-            (false, Rows::Some(list)) => {
+            (false, RowSet::Run(from, to)) => self.check_each(keys, from..to, hashes, groups),
+            (false, RowSet::Some(list)) => {
                 self.check_each(keys, list.iter().map(|row| *row as usize), hashes, groups);
             }
         }
@@ -316,9 +316,9 @@ impl<'a> KeyColumns<'a> {
     pub fn new(columns: Vec<ColumnView<'a>>) -> KeyColumns<'a> {
         match &columns[..] {
             [] => KeyColumns::None,
-            [ColumnView { values: Values::U64(v), nulls: None }] => KeyColumns::U64(v),
-            [ColumnView { values: Values::Ip(v), nulls: None }] => KeyColumns::Ip(v),
-            [ColumnView { values: Values::Text(v), nulls: None }] => KeyColumns::Text(v),
+            [ColumnView { values: ColumnValues::U64(v), nulls: None }] => KeyColumns::U64(v),
+            [ColumnView { values: ColumnValues::Ip(v), nulls: None }] => KeyColumns::Ip(v),
+            [ColumnView { values: ColumnValues::Text(v), nulls: None }] => KeyColumns::Text(v),
             _ => KeyColumns::Rows(columns),
         }
     }
@@ -445,7 +445,7 @@ mod tests {
                 // Without a shift all keys are short; with a shift each long key has a short counterpart.
                 let keys: Vec<u64> = keys.iter().map(|key| (key / 2) | ((key & shift & 1) << 32)).collect();
                 let places: Vec<u32> = (0..keys.len() as u32).collect();
-                let rows = if listed { Rows::Some(&places) } else { Rows::all(keys.len()) };
+                let rows = if listed { RowSet::Some(&places) } else { RowSet::all(keys.len()) };
                 let mut hashes: Vec<u64> = keys.iter().map(|key| mix(key % 5)).collect();
                 let all_short = keys.finish_hashes(rows, &mut hashes);
                 prop_assert_eq!(all_short, keys.iter().all(|key| *key < 1 << 32));

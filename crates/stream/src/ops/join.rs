@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use plan::{Column, Input};
+use plan::{Column, DataflowInput};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
 
 use crate::column::{ColumnView, mix};
-use crate::config::{Config, Counters};
-use crate::limited::Limited;
-use crate::rows::Rows;
+use crate::config::{EngineConfig, EngineCounters};
+use crate::limited_stretches::LimitedStretch;
+use crate::rows::RowSet;
 use crate::scalar::Scalar;
 
 /// Approximate overhead of a stored row: its end, its time, and spare vector capacity.
@@ -26,57 +26,57 @@ const ROW_BYTES: usize = 24;
 /// Approximate overhead of a stored flow: table and heap entries.
 const FLOW_BYTES: usize = 128;
 /// Overhead per input of a flow, with its first row.
-const PART_BYTES: usize = size_of::<Part>() + 96;
+const PART_BYTES: usize = size_of::<JoinRows>() + 96;
 
 pub use common::SAME_IN_ALL;
 
 /// The stored rows, and joined rows of incomplete batches.
-pub struct Join {
+pub struct TupleJoin {
     schema: Arc<Schema>,
     /// Position of each input's first field in the joined schema.
     starts: Vec<u16>,
     /// The columns of each input.
     columns: Vec<Vec<FieldId>>,
     writer: TupleWriter,
-    flows: HashTable<Flow>,
+    flows: HashTable<JoinFlow>,
     /// A heap entry per flow, with the time of one of its tuples.
     oldest: BinaryHeap<Reverse<(i64, u64)>>,
     rows: usize,
     bytes: usize,
-    config: Config,
-    counters: Counters,
+    config: EngineConfig,
+    counters: EngineCounters,
     /// Time of rows dropped because of the limits, since the last call.
-    limited: Option<Limited>,
+    limited: Option<LimitedStretch>,
 }
 
-struct Flow {
+struct JoinFlow {
     id: u64,
     last_ns: i64,
     /// Indexed by input.
-    parts: Vec<Part>,
+    parts: Vec<JoinRows>,
 }
 
 /// The rows of an evicted flow.
-struct Removed {
+struct RemovedRows {
     rows: u64,
     first_ns: i64,
 }
 
 /// Rows of one input.
 #[derive(Clone, Default)]
-struct Part {
+struct JoinRows {
     bytes: Vec<u8>,
     ends: Vec<u32>,
     times: Vec<i64>,
 }
 
-impl Join {
+impl TupleJoin {
     /// Creates a join of the inputs of a dataflow.
     ///
     /// # Panics
     /// If an input lacks `id` or `ts_end`; the planner provides them.
     #[must_use]
-    pub fn new(inputs: &[Input], config: &Config) -> Join {
+    pub fn new(inputs: &[DataflowInput], config: &EngineConfig) -> TupleJoin {
         for input in inputs {
             for needed in [common::ID, common::TS_END] {
                 assert!(input.columns.contains(&needed), "{}: a join needs id and ts_end", input.schema.name);
@@ -88,7 +88,7 @@ impl Join {
         let wanted: Vec<FieldId> =
             all.flat_map(|(i, x)| x.columns.iter().map(move |f| place(i, f))).collect();
         let schema = Arc::new(schema);
-        Join {
+        TupleJoin {
             writer: TupleWriter::new(schema.clone(), &wanted),
             schema,
             columns: inputs.iter().map(|x| x.columns.clone()).collect(),
@@ -98,7 +98,7 @@ impl Join {
             rows: 0,
             bytes: 0,
             config: config.clone(),
-            counters: Counters::default(),
+            counters: EngineCounters::default(),
             limited: None,
         }
     }
@@ -132,17 +132,17 @@ impl Join {
 
     /// Counters of joined, dropped, and expired tuples.
     #[must_use]
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &EngineCounters {
         &self.counters
     }
 
     /// Resets the counters.
     pub fn reset_counters(&mut self) {
-        self.counters = Counters::default();
+        self.counters = EngineCounters::default();
     }
 
     /// Joins `rows` of a batch of one input; joined rows go to `joined` in bounded batches.
-    pub fn push(&mut self, input: usize, batch: &Batch, rows: Rows<'_>, joined: &mut dyn FnMut(&Batch)) {
+    pub fn push(&mut self, input: usize, batch: &Batch, rows: RowSet<'_>, joined: &mut dyn FnMut(&Batch)) {
         let columns: Vec<ColumnView<'_>> =
             self.columns[input].iter().map(|f| ColumnView::of(batch, *f)).collect();
         let (ids, times) = (ColumnView::of(batch, common::ID), ColumnView::of(batch, common::TS_END));
@@ -164,7 +164,7 @@ impl Join {
 
     /// The time of joined tuples that may be missing because rows were dropped since the last call.
     #[must_use]
-    pub fn take_limited(&mut self) -> Option<Limited> {
+    pub fn take_limited(&mut self) -> Option<LimitedStretch> {
         self.limited.take()
     }
 
@@ -215,7 +215,7 @@ impl Join {
         let cost = row.len() + ROW_BYTES + flow_bytes;
         while self.rows >= self.config.join_rows_max || self.bytes + cost > self.config.join_bytes_max {
             if self.oldest.is_empty() {
-                self.drop_rows(Removed { rows: 1, first_ns: time }, time);
+                self.drop_rows(RemovedRows { rows: 1, first_ns: time }, time);
                 return;
             }
             if let Some(removed) = self.remove_oldest(i64::MAX) {
@@ -229,7 +229,11 @@ impl Join {
             Entry::Vacant(entry) => {
                 self.bytes += flow_bytes;
                 self.oldest.push(Reverse((time, id)));
-                entry.insert(Flow { id, last_ns: time, parts: vec![Part::default(); self.starts.len()] })
+                entry.insert(JoinFlow {
+                    id,
+                    last_ns: time,
+                    parts: vec![JoinRows::default(); self.starts.len()],
+                })
             }
         };
         let flow = entry.get_mut();
@@ -241,17 +245,17 @@ impl Join {
 
     /// Counts dropped rows. The affected time lasts as long as they would have been stored; no joined tuple is
     /// earlier than its parts.
-    fn drop_rows(&mut self, removed: Removed, now_ns: i64) {
+    fn drop_rows(&mut self, removed: RemovedRows, now_ns: i64) {
         self.counters.join_dropped += removed.rows;
         let to_ns = now_ns.saturating_add(self.config.join_idle_ns);
-        let limited = Limited { from_ns: removed.first_ns, to_ns, times: removed.rows };
-        self.limited = Limited::union(self.limited, Some(limited));
+        let limited = LimitedStretch { from_ns: removed.first_ns, to_ns, times: removed.rows };
+        self.limited = LimitedStretch::union(self.limited, Some(limited));
     }
 
     /// Removes the flow at the top of the heap and returns its rows if its last tuple is before `kept_ns`; otherwise
     /// updates its heap entry. Stale entries are updated first, so that the removed flow is the least recently used
     /// one.
-    fn remove_oldest(&mut self, kept_ns: i64) -> Option<Removed> {
+    fn remove_oldest(&mut self, kept_ns: i64) -> Option<RemovedRows> {
         let Reverse((noted, id)) = self.oldest.pop()?;
         let found = self.flows.find_entry(mix(id ^ self.config.seed), |f| f.id == id);
         let entry = found.ok().expect("the heap lists flows that are held");
@@ -266,11 +270,11 @@ impl Join {
         let first_ns = flow.parts.iter().flat_map(|p| &p.times).min().copied().unwrap_or(last);
         self.rows -= rows;
         self.bytes -= bytes + rows * ROW_BYTES + self.flow_bytes();
-        Some(Removed { rows: rows as u64, first_ns })
+        Some(RemovedRows { rows: rows as u64, first_ns })
     }
 }
 
-impl Part {
+impl JoinRows {
     fn push(&mut self, row: &[u8], time: i64) {
         self.bytes.extend_from_slice(row);
         self.ends.push(self.bytes.len() as u32);
@@ -308,7 +312,7 @@ fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row
 
 /// The schema of joined tuples, and the position of each input's first field.
 #[must_use]
-pub fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
+pub fn joined_schema(inputs: &[DataflowInput]) -> (Schema, Vec<u16>) {
     let name = inputs.iter().map(|i| i.schema.name.as_ref()).collect::<Vec<_>>().join("+");
     let mut fields: Vec<tuple::Field> = Vec::new();
     let mut starts = Vec::new();
@@ -332,7 +336,7 @@ pub fn joined_schema(inputs: &[Input]) -> (Schema, Vec<u16>) {
             measure: None,
             key: None,
             parts: &[],
-            facts: &tuple::Facts::NONE,
+            facts: &tuple::SchemaFacts::NONE,
         },
         starts,
     )

@@ -1,7 +1,7 @@
 //! SQL LIKE: `%` any run of characters, `_` one character, `\` makes the next one literal (a last `\` is itself).
 //! The whole text must match. A match costs at most pattern × text steps.
 
-use plan::Case;
+use plan::CaseSensitivity;
 
 use crate::ops::text::lowered;
 
@@ -13,42 +13,42 @@ use crate::ops::text::lowered;
 /// assert!(!like.matches("/users/7/1000!"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Like {
+pub struct LikePattern {
     /// The pieces between `%`, at least one; in lowercase if case is ignored.
-    pieces: Vec<Piece>,
-    case: Case,
+    pieces: Vec<LikePiece>,
+    case: CaseSensitivity,
 }
 
 /// Literals separated by one-character wildcards: `a_b` is ["a", "b"].
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece(Vec<String>);
+struct LikePiece(Vec<String>);
 
-impl Like {
+impl LikePattern {
     /// Parses a pattern. Every text is a valid pattern.
     #[must_use]
-    pub fn new(pattern: &str, case: Case) -> Like {
+    pub fn new(pattern: &str, case: CaseSensitivity) -> LikePattern {
         let lowered = lowered(pattern);
-        let pattern = if case == Case::Ignored { &lowered } else { pattern };
-        let mut pieces = vec![Piece(vec![String::new()])];
+        let pattern = if case == CaseSensitivity::Ignored { &lowered } else { pattern };
+        let mut pieces = vec![LikePiece(vec![String::new()])];
         let mut chars = pattern.chars();
         while let Some(c) = chars.next() {
-            let Piece(texts) = pieces.last_mut().expect("there is always a piece");
+            let LikePiece(texts) = pieces.last_mut().expect("there is always a piece");
             match c {
-                '%' => pieces.push(Piece(vec![String::new()])),
+                '%' => pieces.push(LikePiece(vec![String::new()])),
                 '_' => texts.push(String::new()),
                 '\\' => texts.last_mut().expect("there is always a text").push(chars.next().unwrap_or('\\')),
                 _ => texts.last_mut().expect("there is always a text").push(c),
             }
         }
-        Like { pieces, case }
+        LikePattern { pieces, case }
     }
 
     /// Whether the whole `text` matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         match self.case {
-            Case::Sensitive => self.fits(text),
-            Case::Ignored => self.fits(&lowered(text)),
+            CaseSensitivity::Sensitive => self.fits(text),
+            CaseSensitivity::Ignored => self.fits(&lowered(text)),
         }
     }
 
@@ -66,7 +66,7 @@ impl Like {
     }
 }
 
-impl Piece {
+impl LikePiece {
     /// Matches the piece at the start of `text` and returns the rest.
     fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
         let (first, rest) = self.0.split_first()?;
@@ -137,7 +137,11 @@ mod tests {
             ("a%a", "a", false),
             ("%a_c%d", "xabcxd", true),
         ] {
-            assert_eq!(Like::new(pattern, Case::Sensitive).matches(text), expected, "{pattern} {text}");
+            assert_eq!(
+                LikePattern::new(pattern, CaseSensitivity::Sensitive).matches(text),
+                expected,
+                "{pattern} {text}"
+            );
         }
     }
 
@@ -145,10 +149,10 @@ mod tests {
         #[test]
         fn equals_the_definition(pattern in r"[abé%_\\]{0,8}", text in "[abé]{0,10}") {
             let chars = |s: &str| s.chars().collect::<Vec<_>>();
-            prop_assert_eq!(Like::new(&pattern, Case::Sensitive).matches(&text), slow(&chars(&pattern), &chars(&text)));
+            prop_assert_eq!(LikePattern::new(&pattern, CaseSensitivity::Sensitive).matches(&text), slow(&chars(&pattern), &chars(&text)));
             // In uppercase, too, if case is ignored.
             let (capitals, lowered) = (text.to_uppercase(), chars(&pattern.to_lowercase()));
-            prop_assert_eq!(Like::new(&pattern, Case::Ignored).matches(&capitals), slow(&lowered, &chars(&text)));
+            prop_assert_eq!(LikePattern::new(&pattern, CaseSensitivity::Ignored).matches(&capitals), slow(&lowered, &chars(&text)));
         }
     }
 }

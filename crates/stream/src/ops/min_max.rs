@@ -1,43 +1,43 @@
 //! The minimum or maximum value, in the value's type.
 
-use crate::cells::{Building, PartsOf};
-use crate::column::{ColumnView, Values};
-use crate::ops::accumulated::End;
+use crate::cells::{AccumulatorParts, CellColumnBuilder};
+use crate::column::{ColumnValues, ColumnView};
+use crate::ops::accumulator_spec::ExtremeEnd;
 use crate::ops::aggregate::Accumulator;
-use crate::partial::bytes::{Malformed, Reader, put, put_bits, put_real, put_signed};
-use crate::rows::{Cells, Rows, each_valid};
+use crate::partial::bytes::{MalformedPartial, PartialReader, put, put_bits, put_real, put_signed};
+use crate::rows::{CellSelection, RowSet, each_valid};
 
 /// The extreme value by cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MinMax<T> {
-    end: End,
+    end: ExtremeEnd,
     /// The neutral element in empty cells.
     values: Vec<T>,
     is_known: Vec<bool>,
 }
 
 /// An ordered column type.
-pub trait Ordered: Copy + PartialOrd {
+pub trait OrderedValue: Copy + PartialOrd {
     /// The smallest value.
     const LEAST: Self;
     /// The largest value.
     const LARGEST: Self;
     /// The values of a column of this type.
-    fn of(values: Values<'_>) -> Option<&[Self]>;
+    fn of(values: ColumnValues<'_>) -> Option<&[Self]>;
     /// Appends the encoding of a value.
     fn write(self, out: &mut Vec<u8>);
     /// Decodes a value.
-    fn read(from: &mut Reader<'_>) -> Result<Self, Malformed>;
+    fn read(from: &mut PartialReader<'_>) -> Result<Self, MalformedPartial>;
     /// Sets a row of a cell column.
-    fn put(self, row: usize, column: &mut Building);
+    fn put(self, row: usize, column: &mut CellColumnBuilder);
     /// The value in a row of cells.
-    fn take(row: PartsOf<'_>) -> Result<Option<Self>, Malformed>;
+    fn take(row: AccumulatorParts<'_>) -> Result<Option<Self>, MalformedPartial>;
 }
 
-impl<T: Ordered> MinMax<T> {
+impl<T: OrderedValue> MinMax<T> {
     /// Creates an accumulator without cells.
     #[must_use]
-    pub fn new(end: End) -> MinMax<T> {
+    pub fn new(end: ExtremeEnd) -> MinMax<T> {
         MinMax { end, values: Vec::new(), is_known: Vec::new() }
     }
 
@@ -48,15 +48,15 @@ impl<T: Ordered> MinMax<T> {
     }
 
     /// Adds the values of a column.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
+    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) {
         let values = T::of(column.values).expect("extremes are made for their column's type");
         let (mine, is_known) = (&mut self.values, &mut self.is_known);
         match self.end {
-            End::Min => each_valid(cells, rows, column.nulls, |cell, row| {
+            ExtremeEnd::Min => each_valid(cells, rows, column.nulls, |cell, row| {
                 is_known[cell] = true;
                 mine[cell] = lower(mine[cell], values[row]);
             }),
-            End::Max => each_valid(cells, rows, column.nulls, |cell, row| {
+            ExtremeEnd::Max => each_valid(cells, rows, column.nulls, |cell, row| {
                 is_known[cell] = true;
                 mine[cell] = higher(mine[cell], values[row]);
             }),
@@ -70,11 +70,11 @@ impl<T: Ordered> MinMax<T> {
     }
 
     fn beyond(&self) -> T {
-        if self.end == End::Min { T::LARGEST } else { T::LEAST }
+        if self.end == ExtremeEnd::Min { T::LARGEST } else { T::LEAST }
     }
 }
 
-impl<T: Ordered> Accumulator for MinMax<T> {
+impl<T: OrderedValue> Accumulator for MinMax<T> {
     const CELL_BYTES: usize = size_of::<T>() + size_of::<bool>();
 
     fn resize(&mut self, cells: usize) {
@@ -88,7 +88,8 @@ impl<T: Ordered> Accumulator for MinMax<T> {
 
     fn merge(&mut self, cell: usize, from: &MinMax<T>, other: usize) -> usize {
         let (mine, theirs) = (self.values[cell], from.values[other]);
-        self.values[cell] = if self.end == End::Min { lower(mine, theirs) } else { higher(mine, theirs) };
+        self.values[cell] =
+            if self.end == ExtremeEnd::Min { lower(mine, theirs) } else { higher(mine, theirs) };
         self.is_known[cell] |= from.is_known[other];
         0
     }
@@ -103,7 +104,12 @@ impl<T: Ordered> Accumulator for MinMax<T> {
         cells.iter().filter_map(|cell| self.value(*cell)).for_each(|value| value.write(out));
     }
 
-    fn read(&mut self, cells: &[usize], _tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn read(
+        &mut self,
+        cells: &[usize],
+        _tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         let is_known = from.bits(cells.len())?;
         for (_, &cell) in cells.iter().enumerate().filter(|(place, _)| is_known.get(*place)) {
             (self.values[cell], self.is_known[cell]) = (T::read(from)?, true);
@@ -111,94 +117,95 @@ impl<T: Ordered> Accumulator for MinMax<T> {
         Ok(())
     }
 
-    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [CellColumnBuilder]) {
         for (row, cell) in (first..).zip(cells) {
             self.value(*cell).into_iter().for_each(|value| value.put(row, &mut columns[0]));
         }
     }
 
-    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+    fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         if let Some(value) = T::take(row)? {
             let mine = self.values[cell];
-            self.values[cell] = if self.end == End::Min { lower(mine, value) } else { higher(mine, value) };
+            self.values[cell] =
+                if self.end == ExtremeEnd::Min { lower(mine, value) } else { higher(mine, value) };
             self.is_known[cell] = true;
         }
         Ok(())
     }
 }
 
-impl Ordered for u64 {
+impl OrderedValue for u64 {
     const LEAST: u64 = u64::MIN;
     const LARGEST: u64 = u64::MAX;
 
-    fn of(values: Values<'_>) -> Option<&[u64]> {
-        if let Values::U64(v) = values { Some(v) } else { None }
+    fn of(values: ColumnValues<'_>) -> Option<&[u64]> {
+        if let ColumnValues::U64(v) = values { Some(v) } else { None }
     }
 
     fn write(self, out: &mut Vec<u8>) {
         put(out, self);
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<u64, Malformed> {
+    fn read(from: &mut PartialReader<'_>) -> Result<u64, MalformedPartial> {
         from.number()
     }
 
     /// The top bit is flipped, so that signed order equals unsigned order.
-    fn put(self, row: usize, column: &mut Building) {
+    fn put(self, row: usize, column: &mut CellColumnBuilder) {
         column.long(row, (self ^ 1 << 63) as i64);
     }
 
-    fn take(row: PartsOf<'_>) -> Result<Option<u64>, Malformed> {
+    fn take(row: AccumulatorParts<'_>) -> Result<Option<u64>, MalformedPartial> {
         Ok(row.long(0).map(|value| value as u64 ^ 1 << 63))
     }
 }
 
-impl Ordered for i64 {
+impl OrderedValue for i64 {
     const LEAST: i64 = i64::MIN;
     const LARGEST: i64 = i64::MAX;
 
-    fn of(values: Values<'_>) -> Option<&[i64]> {
-        if let Values::I64(v) = values { Some(v) } else { None }
+    fn of(values: ColumnValues<'_>) -> Option<&[i64]> {
+        if let ColumnValues::I64(v) = values { Some(v) } else { None }
     }
 
     fn write(self, out: &mut Vec<u8>) {
         put_signed(out, self);
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<i64, Malformed> {
+    fn read(from: &mut PartialReader<'_>) -> Result<i64, MalformedPartial> {
         from.signed()
     }
 
-    fn put(self, row: usize, column: &mut Building) {
+    fn put(self, row: usize, column: &mut CellColumnBuilder) {
         column.long(row, self);
     }
 
-    fn take(row: PartsOf<'_>) -> Result<Option<i64>, Malformed> {
+    fn take(row: AccumulatorParts<'_>) -> Result<Option<i64>, MalformedPartial> {
         Ok(row.long(0))
     }
 }
 
-impl Ordered for f64 {
+impl OrderedValue for f64 {
     const LEAST: f64 = f64::NEG_INFINITY;
     const LARGEST: f64 = f64::INFINITY;
 
-    fn of(values: Values<'_>) -> Option<&[f64]> {
-        if let Values::F64(v) = values { Some(v) } else { None }
+    fn of(values: ColumnValues<'_>) -> Option<&[f64]> {
+        if let ColumnValues::F64(v) = values { Some(v) } else { None }
     }
 
     fn write(self, out: &mut Vec<u8>) {
         put_real(out, self);
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<f64, Malformed> {
-        Some(from.real()?).filter(|v| !v.is_nan()).ok_or(Malformed::Invalid("a value"))
+    fn read(from: &mut PartialReader<'_>) -> Result<f64, MalformedPartial> {
+        Some(from.real()?).filter(|v| !v.is_nan()).ok_or(MalformedPartial::Invalid("a value"))
     }
 
-    fn put(self, row: usize, column: &mut Building) {
+    fn put(self, row: usize, column: &mut CellColumnBuilder) {
         column.double(row, self);
     }
 
-    fn take(row: PartsOf<'_>) -> Result<Option<f64>, Malformed> {
+    fn take(row: AccumulatorParts<'_>) -> Result<Option<f64>, MalformedPartial> {
         row.double(0)
     }
 }

@@ -1,7 +1,8 @@
 //! The operators, one per file. Each processes whole columns; windows are handled elsewhere.
 
-pub mod accumulated;
+pub mod accumulator_spec;
 pub mod aggregate;
+pub mod conditions;
 pub mod count;
 pub mod distinct;
 pub mod expr;
@@ -18,4 +19,3 @@ pub mod take;
 pub mod text;
 pub mod top_k;
 pub mod top_rows;
-pub mod truths;

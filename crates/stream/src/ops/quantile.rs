@@ -1,45 +1,45 @@
 //! Histograms by cell, the source of quantiles, `hist`, and `cdf`.
 
-use crate::cells::{Entry, EntryOf};
-use crate::column::{ColumnView, Values};
+use crate::cells::{AccumulatorEntry, EntryParts};
+use crate::column::{ColumnValues, ColumnView};
 use crate::ops::aggregate::Accumulator;
-use crate::partial::bytes::{Malformed, Reader};
-use crate::rows::{Cells, Rows, each_valid};
+use crate::partial::bytes::{MalformedPartial, PartialReader};
+use crate::rows::{CellSelection, RowSet, each_valid};
 use crate::sketch::LogHistogram;
 use crate::sketch::log_histogram::{BITS, BITS_MIN};
 
 /// One histogram per cell.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Histograms {
+pub struct CellHistograms {
     empty: LogHistogram,
     list: Vec<LogHistogram>,
 }
 
-impl Histograms {
+impl CellHistograms {
     /// Creates histograms for a floating point or integer column, with 2^`bits` buckets per power of two.
     #[must_use]
-    pub fn new(real: bool, bits: u8) -> Histograms {
+    pub fn new(real: bool, bits: u8) -> CellHistograms {
         let empty = if real { LogHistogram::of_reals() } else { LogHistogram::of_integers() };
-        Histograms { empty: empty.with_bits(bits), list: Vec::new() }
+        CellHistograms { empty: empty.with_bits(bits), list: Vec::new() }
     }
 
     /// The same resolution, without cells.
     #[must_use]
-    pub fn clone_empty(&self) -> Histograms {
-        Histograms { empty: self.empty.clone(), list: Vec::new() }
+    pub fn clone_empty(&self) -> CellHistograms {
+        CellHistograms { empty: self.empty.clone(), list: Vec::new() }
     }
 
     /// Adds the values of a column; returns the growth of the histograms in bytes.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) -> usize {
+    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) -> usize {
         let (mine, mut grown) = (&mut self.list, 0);
         match column.values {
-            Values::U64(v) => {
+            ColumnValues::U64(v) => {
                 each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_u64(v[row]));
             }
-            Values::I64(v) => {
+            ColumnValues::I64(v) => {
                 each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_i64(v[row]));
             }
-            Values::F64(v) => {
+            ColumnValues::F64(v) => {
                 each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_f64(v[row]));
             }
             _ => unreachable!("values are numbers"),
@@ -67,7 +67,7 @@ impl Histograms {
     }
 }
 
-impl Accumulator for Histograms {
+impl Accumulator for CellHistograms {
     const CELL_BYTES: usize = size_of::<LogHistogram>();
 
     fn resize(&mut self, cells: usize) {
@@ -78,7 +78,7 @@ impl Accumulator for Histograms {
         self.list[cell] = self.empty.clone();
     }
 
-    fn merge(&mut self, cell: usize, from: &Histograms, other: usize) -> usize {
+    fn merge(&mut self, cell: usize, from: &CellHistograms, other: usize) -> usize {
         self.list[cell].merge(&from.list[other])
     }
 
@@ -90,18 +90,23 @@ impl Accumulator for Histograms {
         cells.iter().for_each(|cell| self.list[*cell].write(out));
     }
 
-    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn read(
+        &mut self,
+        cells: &[usize],
+        tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         for cell in cells {
             self.list[*cell] = self.empty.read(tuples, from)?;
         }
         Ok(())
     }
 
-    fn entries(&self, cell: usize, out: &mut Vec<Entry>) {
+    fn entries(&self, cell: usize, out: &mut Vec<AccumulatorEntry>) {
         self.list[cell].entries(out);
     }
 
-    fn take_entry(&mut self, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
+    fn take_entry(&mut self, cell: usize, entry: EntryParts<'_>) -> Result<usize, MalformedPartial> {
         let one = self.empty.of_entry(entry)?;
         let mut n = self.list[cell].n();
         entry.parts.add(&mut n, entry.n)?;

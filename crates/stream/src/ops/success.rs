@@ -1,21 +1,21 @@
 //! The proportion of tuples for which a predicate is true, out of those for which it is not null.
 
-use crate::cells::{Building, PartsOf};
+use crate::cells::{AccumulatorParts, CellColumnBuilder};
 use crate::ops::aggregate::Accumulator;
-use crate::ops::filter::Truth;
-use crate::partial::bytes::{Malformed, Reader, put};
-use crate::rows::{Cells, Rows, each_valid};
+use crate::ops::filter::TruthMask;
+use crate::partial::bytes::{MalformedPartial, PartialReader, put};
+use crate::rows::{CellSelection, RowSet, each_valid};
 
 /// True and known outcomes by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shares {
+pub struct SuccessShares {
     yes: Vec<u64>,
     known: Vec<u64>,
 }
 
-impl Shares {
+impl SuccessShares {
     /// Adds the outcomes of `rows`.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, truth: &Truth) {
+    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, truth: &TruthMask) {
         each_valid(cells, rows, None, |cell, row| {
             let yes = truth.yes.value(row);
             self.yes[cell] += u64::from(yes);
@@ -36,7 +36,7 @@ impl Shares {
     }
 }
 
-impl Accumulator for Shares {
+impl Accumulator for SuccessShares {
     const CELL_BYTES: usize = 2 * size_of::<u64>();
 
     fn resize(&mut self, cells: usize) {
@@ -48,7 +48,7 @@ impl Accumulator for Shares {
         (self.yes[cell], self.known[cell]) = (0, 0);
     }
 
-    fn merge(&mut self, cell: usize, from: &Shares, other: usize) -> usize {
+    fn merge(&mut self, cell: usize, from: &SuccessShares, other: usize) -> usize {
         self.yes[cell] += from.yes[other];
         self.known[cell] += from.known[other];
         0
@@ -66,7 +66,12 @@ impl Accumulator for Shares {
         }
     }
 
-    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn read(
+        &mut self,
+        cells: &[usize],
+        tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         for &cell in cells {
             self.known[cell] = from.up_to(tuples, "a count")?;
             self.yes[cell] = from.up_to(self.known[cell], "a count")?;
@@ -74,17 +79,17 @@ impl Accumulator for Shares {
         Ok(())
     }
 
-    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [CellColumnBuilder]) {
         for (row, &cell) in (first..).zip(cells).filter(|(_, cell)| self.known[**cell] > 0) {
             columns[0].long(row, self.known[cell] as i64);
             columns[1].long(row, self.yes[cell] as i64);
         }
     }
 
-    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+    fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         let (known, yes) = (row.count(0)?, row.count(1)?);
         if yes > known {
-            return Err(Malformed::Invalid("a count"));
+            return Err(MalformedPartial::Invalid("a count"));
         }
         row.add(&mut self.known[cell], known)?;
         row.add(&mut self.yes[cell], yes)

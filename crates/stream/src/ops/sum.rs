@@ -1,11 +1,11 @@
 //! Sums of values: for integers exact in 128 bits (2^63 tuples cannot overflow them), for floating point with
 //! Neumaier's compensation. A mean is a sum divided by its count.
 
-use crate::cells::{Building, DECIMAL_MAX, PartsOf};
-use crate::column::{ColumnView, Values};
+use crate::cells::{AccumulatorParts, CellColumnBuilder, DECIMAL_MAX};
+use crate::column::{ColumnValues, ColumnView};
 use crate::ops::aggregate::Accumulator;
-use crate::partial::bytes::{Malformed, Reader, put, put_real, put_signed};
-use crate::rows::{Cells, Rows, each_valid};
+use crate::partial::bytes::{MalformedPartial, PartialReader, put, put_real, put_signed};
+use crate::rows::{CellSelection, RowSet, each_valid};
 
 /// Sums and counts of integers, by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,26 +22,26 @@ struct IntegerSum {
 /// Sums and counts of floating point values, by cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RealSums {
-    sums: Vec<Compensated>,
+    sums: Vec<CompensatedSum>,
     n: Vec<u64>,
 }
 
 /// A sum and its accumulated rounding error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Compensated {
+struct CompensatedSum {
     sum: f64,
     lost: f64,
 }
 
 impl IntegerSums {
     /// Adds the values of a column.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
+    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) {
         let mine = &mut self.0;
         match column.values {
-            Values::U64(v) => {
+            ColumnValues::U64(v) => {
                 each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row], 0, 1));
             }
-            Values::I64(v) => each_valid(cells, rows, column.nulls, |cell, row| {
+            ColumnValues::I64(v) => each_valid(cells, rows, column.nulls, |cell, row| {
                 mine[cell].add(v[row] as u64, v[row] >> 63, 1);
             }),
             _ => unreachable!("integer sums are made for integer columns"),
@@ -101,11 +101,16 @@ impl Accumulator for IntegerSums {
         }
     }
 
-    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn read(
+        &mut self,
+        cells: &[usize],
+        tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         for &cell in cells {
             let (n, sum) = (from.up_to(tuples, "a count")?, from.wide_signed()?);
             if sum.unsigned_abs() > u128::from(n) << 64 {
-                return Err(Malformed::Invalid("a sum"));
+                return Err(MalformedPartial::Invalid("a sum"));
             }
             self.0[cell] = IntegerSum { low: sum as u64, high: (sum >> 64) as i64, n };
         }
@@ -116,14 +121,14 @@ impl Accumulator for IntegerSums {
         (0..self.0.len()).all(|cell| self.sum(cell).unsigned_abs() <= DECIMAL_MAX)
     }
 
-    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [CellColumnBuilder]) {
         for (row, &cell) in (first..).zip(cells).filter(|(_, cell)| self.n(**cell) > 0) {
             columns[0].long(row, self.n(cell) as i64);
             columns[1].decimal(row, self.sum(cell));
         }
     }
 
-    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+    fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         let n = row.count(0)?;
         let sum = row.sum(1, n)?;
         let mine = &mut self.0[cell];
@@ -134,8 +139,8 @@ impl Accumulator for IntegerSums {
 
 impl RealSums {
     /// Adds the values of a column.
-    pub fn update(&mut self, cells: Cells<'_>, rows: Rows<'_>, column: ColumnView<'_>) {
-        let Values::F64(v) = column.values else { unreachable!("real sums are made for real columns") };
+    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) {
+        let ColumnValues::F64(v) = column.values else { unreachable!("real sums are made for real columns") };
         each_valid(cells, rows, column.nulls, |cell, row| {
             self.sums[cell].add(v[row]);
             self.n[cell] += 1;
@@ -156,15 +161,15 @@ impl RealSums {
 }
 
 impl Accumulator for RealSums {
-    const CELL_BYTES: usize = size_of::<Compensated>() + size_of::<u64>();
+    const CELL_BYTES: usize = size_of::<CompensatedSum>() + size_of::<u64>();
 
     fn resize(&mut self, cells: usize) {
-        self.sums.resize(cells, Compensated::default());
+        self.sums.resize(cells, CompensatedSum::default());
         self.n.resize(cells, 0);
     }
 
     fn reset(&mut self, cell: usize) {
-        (self.sums[cell], self.n[cell]) = (Compensated::default(), 0);
+        (self.sums[cell], self.n[cell]) = (CompensatedSum::default(), 0);
     }
 
     fn merge(&mut self, cell: usize, from: &RealSums, other: usize) -> usize {
@@ -187,29 +192,34 @@ impl Accumulator for RealSums {
         }
     }
 
-    fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn read(
+        &mut self,
+        cells: &[usize],
+        tuples: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<(), MalformedPartial> {
         for &cell in cells {
             self.n[cell] = from.up_to(tuples, "a count")?;
-            self.sums[cell] = Compensated { sum: from.real()?, lost: from.real()? };
+            self.sums[cell] = CompensatedSum { sum: from.real()?, lost: from.real()? };
         }
         Ok(())
     }
 
-    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [CellColumnBuilder]) {
         for (row, &cell) in (first..).zip(cells).filter(|(_, cell)| self.n[**cell] > 0) {
             columns[0].long(row, self.n[cell] as i64);
             columns[1].double(row, self.sum(cell));
         }
     }
 
-    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+    fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         let n = row.count(0)?;
         self.sums[cell].add(row.real_sum(1, n)?);
         row.add(&mut self.n[cell], n)
     }
 }
 
-impl Compensated {
+impl CompensatedSum {
     #[inline]
     fn add(&mut self, value: f64) {
         let sum = self.sum + value;

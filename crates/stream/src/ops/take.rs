@@ -9,17 +9,17 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use tuple::{Batch, FieldId};
 
-use crate::column::{ColumnView, Values};
-use crate::rows::Rows;
+use crate::column::{ColumnValues, ColumnView};
+use crate::rows::RowSet;
 
 /// The rows `rows` (ascending, without duplicates) of the columns for which `keep` returns true.
 #[must_use]
-pub fn take(batch: &Batch, rows: Rows<'_>, keep: impl Fn(FieldId) -> bool) -> Batch {
+pub fn take(batch: &Batch, rows: RowSet<'_>, keep: impl Fn(FieldId) -> bool) -> Batch {
     let columns = batch.schema().ids().map(|id| {
         let column = batch.column(id).filter(|_| keep(id))?;
         Some(match rows {
-            Rows::Some(rows) => take_column(ColumnView::of(batch, id), rows),
-            Rows::Run(from, to) => column.slice(from, to - from),
+            RowSet::Some(rows) => take_column(ColumnView::of(batch, id), rows),
+            RowSet::Run(from, to) => column.slice(from, to - from),
         })
     });
     Batch::new(batch.schema().clone(), rows.len(), columns.collect())
@@ -28,13 +28,13 @@ pub fn take(batch: &Batch, rows: Rows<'_>, keep: impl Fn(FieldId) -> bool) -> Ba
 fn take_column(column: ColumnView<'_>, rows: &[u32]) -> ArrayRef {
     let nulls = column.nulls.map(|valid| NullBuffer::new(bits(rows, |row| valid.is_valid(row))));
     match column.values {
-        Values::Bool(v) => Arc::new(BooleanArray::new(bits(rows, |row| v.value(row)), nulls)),
-        Values::U64(v) => Arc::new(UInt64Array::new(gather(rows, v), nulls)),
-        Values::I64(v) => Arc::new(Int64Array::new(gather(rows, v), nulls)),
-        Values::F64(v) => Arc::new(Float64Array::new(gather(rows, v), nulls)),
-        Values::Text(v) => Arc::new(take_bytes(v, rows, nulls)),
-        Values::Hashes(v) => Arc::new(take_bytes(v, rows, nulls)),
-        Values::Ip(v) => {
+        ColumnValues::Bool(v) => Arc::new(BooleanArray::new(bits(rows, |row| v.value(row)), nulls)),
+        ColumnValues::U64(v) => Arc::new(UInt64Array::new(gather(rows, v), nulls)),
+        ColumnValues::I64(v) => Arc::new(Int64Array::new(gather(rows, v), nulls)),
+        ColumnValues::F64(v) => Arc::new(Float64Array::new(gather(rows, v), nulls)),
+        ColumnValues::Text(v) => Arc::new(take_bytes(v, rows, nulls)),
+        ColumnValues::Hashes(v) => Arc::new(take_bytes(v, rows, nulls)),
+        ColumnValues::Ip(v) => {
             let bytes: Vec<u8> = rows.iter().flat_map(|row| v[*row as usize]).collect();
             Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls))
         }

@@ -11,7 +11,7 @@ const REPLACED_BYTES_MAX: usize = 64 * 1024;
 
 /// A function with compiled patterns.
 #[derive(Clone, Debug)]
-pub enum Function {
+pub enum CompiledTextFunction {
     /// Lowercase.
     Lower,
     /// Uppercase.
@@ -26,17 +26,19 @@ pub enum Function {
     Replace(Regex, String),
 }
 
-impl Function {
+impl CompiledTextFunction {
     /// Compiles a function of a plan.
     #[must_use]
-    pub fn new(function: &TextFunction) -> Function {
+    pub fn new(function: &TextFunction) -> CompiledTextFunction {
         match function {
-            TextFunction::Lower => Function::Lower,
-            TextFunction::Upper => Function::Upper,
-            TextFunction::UrlQuery(name) => Function::UrlQuery(name.clone()),
-            TextFunction::Split(separator, place) => Function::Split(separator.clone(), *place),
-            TextFunction::Extract(regex) => Function::Extract(compiled(regex)),
-            TextFunction::Replace(regex, with) => Function::Replace(compiled(regex), with.clone()),
+            TextFunction::Lower => CompiledTextFunction::Lower,
+            TextFunction::Upper => CompiledTextFunction::Upper,
+            TextFunction::UrlQuery(name) => CompiledTextFunction::UrlQuery(name.clone()),
+            TextFunction::Split(separator, place) => CompiledTextFunction::Split(separator.clone(), *place),
+            TextFunction::Extract(regex) => CompiledTextFunction::Extract(compiled(regex)),
+            TextFunction::Replace(regex, with) => {
+                CompiledTextFunction::Replace(compiled(regex), with.clone())
+            }
         }
     }
 
@@ -44,10 +46,10 @@ impl Function {
     #[must_use]
     pub fn of<'t>(&self, text: &'t str) -> Option<Cow<'t, str>> {
         match self {
-            Function::Lower => Some(lowered(text).into()),
-            Function::Upper => Some(text.to_uppercase().into()),
-            Function::UrlQuery(name) => url_query(text, name),
-            Function::Split(separator, place) => {
+            CompiledTextFunction::Lower => Some(lowered(text).into()),
+            CompiledTextFunction::Upper => Some(text.to_uppercase().into()),
+            CompiledTextFunction::UrlQuery(name) => url_query(text, name),
+            CompiledTextFunction::Split(separator, place) => {
                 let nth = |n: i64| usize::try_from(n - 1).ok();
                 match *place {
                     n @ 1.. => text.split(separator.as_str()).nth(nth(n)?),
@@ -55,12 +57,12 @@ impl Function {
                 }
                 .map(Cow::Borrowed)
             }
-            Function::Extract(regex) => {
+            CompiledTextFunction::Extract(regex) => {
                 let groups = regex.captures(text)?;
                 let place = usize::from(groups.len() > 1);
                 Some(groups.get(place)?.as_str().into())
             }
-            Function::Replace(regex, with) => replace(regex, text, with),
+            CompiledTextFunction::Replace(regex, with) => replace(regex, text, with),
         }
     }
 }
@@ -80,7 +82,7 @@ pub fn lowered(text: &str) -> String {
 /// # Panics
 /// If the pattern is invalid or too large; the checker rejects these.
 #[must_use]
-pub fn compiled(regex: &plan::Regex) -> Regex {
+pub fn compiled(regex: &plan::RegexPattern) -> Regex {
     regex.compile().expect("patterns of a plan are checked")
 }
 
@@ -154,14 +156,14 @@ mod tests {
     use super::*;
 
     fn check(function: TextFunction, texts: &[(&str, Option<&str>)]) {
-        let compiled = Function::new(&function);
+        let compiled = CompiledTextFunction::new(&function);
         for (text, expected) in texts {
             assert_eq!(compiled.of(text).as_deref(), *expected, "{function:?} of {text}");
         }
     }
 
-    fn regex(pattern: &str) -> plan::Regex {
-        plan::Regex { pattern: pattern.into(), case: plan::Case::Sensitive }
+    fn regex(pattern: &str) -> plan::RegexPattern {
+        plan::RegexPattern { pattern: pattern.into(), case: plan::CaseSensitivity::Sensitive }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::scalar::order_rows;
 
 /// A ranking value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Weight {
+pub enum RankWeight {
     /// No value.
     Null,
     /// An integer.
@@ -17,15 +17,15 @@ pub enum Weight {
     Real(f64),
 }
 
-impl Weight {
+impl RankWeight {
     /// Null first, then by value. Integers and floating point numbers are not mixed in one ranking.
     #[must_use]
-    pub fn order(&self, other: &Weight) -> Ordering {
+    pub fn order(&self, other: &RankWeight) -> Ordering {
         match (self, other) {
-            (Weight::Integer(a), Weight::Integer(b)) => a.cmp(b),
-            (Weight::Real(a), Weight::Real(b)) => a.total_cmp(b),
-            (Weight::Null, Weight::Null) => Ordering::Equal,
-            (Weight::Null, _) => Ordering::Less,
+            (RankWeight::Integer(a), RankWeight::Integer(b)) => a.cmp(b),
+            (RankWeight::Real(a), RankWeight::Real(b)) => a.total_cmp(b),
+            (RankWeight::Null, RankWeight::Null) => Ordering::Equal,
+            (RankWeight::Null, _) => Ordering::Less,
             _ => Ordering::Greater,
         }
     }
@@ -33,7 +33,7 @@ impl Weight {
 
 /// The first `k` of `groups` in order; `weights` are in the order of `groups`.
 #[must_use]
-pub fn top_k(groups: &[u32], weights: &[Weight], keys: &KeyTable, k: usize) -> Vec<u32> {
+pub fn top_k(groups: &[u32], weights: &[RankWeight], keys: &KeyTable, k: usize) -> Vec<u32> {
     let order = |a: &usize, b: &usize| {
         let by_key = || order_rows(keys.key(groups[*a]), keys.key(groups[*b]));
         weights[*b].order(&weights[*a]).then_with(by_key)

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use plan::Direction;
+use plan::SortDirection;
 use tuple::{Batch, FieldId, Schema, TupleWriter};
 
 use crate::column::ColumnView;
@@ -13,11 +13,11 @@ use crate::scalar::Scalar;
 
 /// The first rows in a sort order. Equal rows keep the order of arrival.
 pub struct TopRows {
-    order: Arc<[Direction]>,
+    order: Arc<[SortDirection]>,
     keys: Vec<FieldId>,
     max: usize,
     /// Max-heap with the last row on top.
-    rows: BinaryHeap<Row>,
+    rows: BinaryHeap<RankedRow>,
     seen: u64,
     /// Key of the current row.
     key: Vec<u8>,
@@ -29,17 +29,17 @@ pub struct TopRows {
 /// Approximate overhead of a row.
 const ROW_BYTES: usize = 96;
 
-struct Row {
+struct RankedRow {
     key: Vec<u8>,
     seen: u64,
     values: Vec<u8>,
-    order: Arc<[Direction]>,
+    order: Arc<[SortDirection]>,
 }
 
 impl TopRows {
     /// Keeps the first `max` rows in the order of `keys`, or as many as fit into `bytes_max`.
     #[must_use]
-    pub fn new(keys: &[(FieldId, Direction)], max: usize, bytes_max: usize) -> TopRows {
+    pub fn new(keys: &[(FieldId, SortDirection)], max: usize, bytes_max: usize) -> TopRows {
         TopRows {
             order: keys.iter().map(|(_, direction)| *direction).collect(),
             keys: keys.iter().map(|(id, _)| *id).collect(),
@@ -77,8 +77,12 @@ impl TopRows {
             }
             let mut bytes = Vec::new();
             values.iter().for_each(|column| column.scalar(row).encode(&mut bytes));
-            let row =
-                Row { key: self.key.clone(), seen: self.seen, values: bytes, order: self.order.clone() };
+            let row = RankedRow {
+                key: self.key.clone(),
+                seen: self.seen,
+                values: bytes,
+                order: self.order.clone(),
+            };
             self.bytes += row.bytes();
             self.rows.push(row);
             while self.bytes > self.bytes_max && self.rows.len() > 1 {
@@ -115,12 +119,12 @@ impl TopRows {
 }
 
 /// Compares two keys, column by column.
-fn order(mut a: &[u8], mut b: &[u8], directions: &[Direction]) -> Ordering {
+fn order(mut a: &[u8], mut b: &[u8], directions: &[SortDirection]) -> Ordering {
     for direction in directions {
         let (Some((x, a_rest)), Some((y, b_rest))) = (Scalar::decode(a), Scalar::decode(b)) else { break };
         let order = match direction {
-            Direction::Ascending => x.order(&y),
-            Direction::Descending => y.order(&x),
+            SortDirection::Ascending => x.order(&y),
+            SortDirection::Descending => y.order(&x),
         };
         if order != Ordering::Equal {
             return order;
@@ -130,28 +134,28 @@ fn order(mut a: &[u8], mut b: &[u8], directions: &[Direction]) -> Ordering {
     Ordering::Equal
 }
 
-impl Row {
+impl RankedRow {
     fn bytes(&self) -> usize {
         ROW_BYTES + self.key.capacity() + self.values.capacity()
     }
 }
 
-impl Ord for Row {
-    fn cmp(&self, other: &Row) -> Ordering {
+impl Ord for RankedRow {
+    fn cmp(&self, other: &RankedRow) -> Ordering {
         order(&self.key, &other.key, &self.order).then(self.seen.cmp(&other.seen))
     }
 }
 
-impl PartialOrd for Row {
-    fn partial_cmp(&self, other: &Row) -> Option<Ordering> {
+impl PartialOrd for RankedRow {
+    fn partial_cmp(&self, other: &RankedRow) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Row {
-    fn eq(&self, other: &Row) -> bool {
+impl PartialEq for RankedRow {
+    fn eq(&self, other: &RankedRow) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Row {}
+impl Eq for RankedRow {}

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::{Layout, PIECES_BYTES, Pane, STRATA_MAX, Stratum};
-use crate::cells::{CellRows, Whose, Writer};
+use super::{PIECES_BYTES, Pane, PaneLayout, STRATA_MAX, Stratum};
+use crate::cells::{CellRowOwner, CellRows, CellWriter};
 use crate::ops::group_by::finish_hash;
-use crate::partial::bytes::{Budget, Malformed};
+use crate::partial::bytes::{MalformedPartial, ReadBudget};
 
 /// Cells written at once.
 const CHUNK: usize = 1024;
@@ -16,20 +16,20 @@ const GROUP_BYTES: usize = 64;
 const KEYS_MAX: usize = 1 << 29;
 
 /// Panes under construction from rows.
-pub struct Taking {
+pub struct PaneReader {
     /// By pane number.
     pub panes: BTreeMap<i64, Pane>,
     /// Memory budget.
-    pub budget: Budget,
+    pub budget: ReadBudget,
     /// The key of a row.
     key: Vec<u8>,
 }
 
 /// The location of a row in the reading engine.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct CellRowContext<'a> {
     /// Layout of its panes.
-    pub layout: &'a Layout,
+    pub layout: &'a PaneLayout,
     /// Seed of the key hashes.
     pub seed: u64,
     /// Pane number.
@@ -48,7 +48,7 @@ impl Pane {
     }
 
     /// Writes rows for all non-empty cells, with at least one row per group and per rate.
-    pub fn put_cells(&self, at: i64, layout: &Layout, out: &mut Writer<'_>) {
+    pub fn put_cells(&self, at: i64, layout: &PaneLayout, out: &mut CellWriter<'_>) {
         let n = layout.replicates;
         let mut used: Vec<Vec<usize>> = self.strata.iter().map(|stratum| stratum.cells.used()).collect();
         let mut has_row = vec![false; self.keys.len()];
@@ -65,7 +65,7 @@ impl Pane {
         used.iter_mut().filter(|cells| cells.is_empty()).for_each(|cells| cells.push(0));
         out.head(self.tuples, self.span_ns);
         for (stratum, cells) in self.strata.iter().zip(&used) {
-            let whose = Whose { pane: at, rate: stratum.rate, replicates: n };
+            let whose = CellRowOwner { pane: at, rate: stratum.rate, replicates: n };
             for chunk in cells.chunks(CHUNK) {
                 out.cells(whose, chunk, &stratum.cells, |group| self.keys.key(group as u32));
             }
@@ -79,7 +79,7 @@ impl Pane {
         self
     }
 
-    fn take_head(&mut self, rows: &CellRows<'_>, row: usize) -> Result<(), Malformed> {
+    fn take_head(&mut self, rows: &CellRows<'_>, row: usize) -> Result<(), MalformedPartial> {
         self.tuples += rows.tuples(row)?;
         if let Some((first, last)) = rows.span_ns(row)? {
             let (a, b) = self.span_ns.unwrap_or((first, last));
@@ -89,12 +89,12 @@ impl Pane {
     }
 }
 
-impl Taking {
+impl PaneReader {
     /// Creates an empty set of panes. The budget is about the memory of windows with `bytes_max`, or of what rows of
     /// `read` bytes can produce.
     #[must_use]
-    pub fn new(bytes_max: usize, read: usize) -> Taking {
-        Taking { panes: BTreeMap::new(), budget: Budget::new(bytes_max, read), key: Vec::new() }
+    pub fn new(bytes_max: usize, read: usize) -> PaneReader {
+        PaneReader { panes: BTreeMap::new(), budget: ReadBudget::new(bytes_max, read), key: Vec::new() }
     }
 
     /// Adds a row: a base row, or an entry row of an accumulator.
@@ -102,9 +102,9 @@ impl Taking {
         &mut self,
         rows: &CellRows<'_>,
         row: usize,
-        place: Place<'_>,
+        place: CellRowContext<'_>,
         slot: Option<usize>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), MalformedPartial> {
         if !self.panes.contains_key(&place.pane) {
             self.budget.spend(size_of::<Pane>() + PIECES_BYTES)?;
         }
@@ -132,9 +132,9 @@ impl Taking {
 fn cell(
     pane: &mut Pane,
     (hash, key): (u64, &[u8]),
-    place: Place<'_>,
-    budget: &mut Budget,
-) -> Result<(usize, usize), Malformed> {
+    place: CellRowContext<'_>,
+    budget: &mut ReadBudget,
+) -> Result<(usize, usize), MalformedPartial> {
     let layout = place.layout;
     let is_new = !pane.strata.iter().any(|stratum| stratum.rate == place.rate);
     if is_new && pane.strata.len() < STRATA_MAX {
@@ -148,7 +148,7 @@ fn cell(
         Some(group) => group,
         None => {
             if pane.keys.bytes() + key.len() > KEYS_MAX {
-                return Err(Malformed::TooLarge);
+                return Err(MalformedPartial::TooLarge);
             }
             let cells = layout.shape.cell_bytes().saturating_mul(layout.replicates * pane.strata.len());
             budget.spend(GROUP_BYTES + 2 * (key.len() + cells))?;

@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use super::{Layout, Overflow, Pane, Room};
+use super::{GroupBudget, GroupOverflow, Pane, PaneLayout};
 use crate::sketch::SpaceSaving;
 
 impl Pane {
     /// Merges panes as if one pane had received all tuples.
     #[must_use]
-    pub fn merged<'a>(panes: impl Iterator<Item = &'a Pane> + Clone, layout: &Layout, level: u8) -> Pane {
+    pub fn merged<'a>(panes: impl Iterator<Item = &'a Pane> + Clone, layout: &PaneLayout, level: u8) -> Pane {
         let mut all = Pane::new(level);
         let maps: Vec<Vec<u32>> = panes.clone().map(|pane| all.adopt(pane, layout)).collect();
         all.merge_overflow(panes.zip(&maps), layout);
@@ -17,7 +17,7 @@ impl Pane {
 
     /// Merges two panes of the same period.
     #[must_use]
-    pub fn joined(mine: Option<Pane>, theirs: Pane, layout: &Layout, level: u8) -> Pane {
+    pub fn joined(mine: Option<Pane>, theirs: Pane, layout: &PaneLayout, level: u8) -> Pane {
         match mine {
             None if level == 0 => theirs,
             None => Pane::merged([&theirs].into_iter(), layout, level),
@@ -32,7 +32,7 @@ impl Pane {
     /// Cuts a merged pane to the limits. A ranking keeps the groups with the largest weights, otherwise groups are
     /// pooled. Since this sorts all groups, it is delayed until a limit is exceeded by half.
     #[must_use]
-    pub fn cut(self, layout: &Layout, room: &mut Room) -> Pane {
+    pub fn cut(self, layout: &PaneLayout, room: &mut GroupBudget) -> Pane {
         let is_within = |held: usize, max: usize| held <= max.saturating_add(max / 2);
         if is_within(room.groups, room.groups_max) && is_within(room.key_bytes, room.key_bytes_max) {
             return self;
@@ -61,7 +61,7 @@ impl Pane {
 
     /// Merges a pane without overflow. Groups new to this pane may have pooled tuples here; see
     /// [`Pane::merge_overflow`].
-    fn take_in(&mut self, other: &Pane, layout: &Layout) {
+    fn take_in(&mut self, other: &Pane, layout: &PaneLayout) {
         let before = self.keys.len();
         let map = self.adopt(other, layout);
         if self.has_pooled() {
@@ -78,7 +78,7 @@ impl Pane {
     }
 
     /// Merges the groups of another pane without its overflow state; returns their group numbers here.
-    fn adopt(&mut self, other: &Pane, layout: &Layout) -> Vec<u32> {
+    fn adopt(&mut self, other: &Pane, layout: &PaneLayout) -> Vec<u32> {
         let map: Vec<u32> = (0..other.keys.len() as u32)
             .map(|group| {
                 if other.pool == Some(group) {
@@ -100,7 +100,12 @@ impl Pane {
         map
     }
 
-    fn merge_cells(&mut self, other: &Pane, layout: &Layout, to: impl Fn(usize) -> Option<usize>) -> usize {
+    fn merge_cells(
+        &mut self,
+        other: &Pane,
+        layout: &PaneLayout,
+        to: impl Fn(usize) -> Option<usize>,
+    ) -> usize {
         let mut grown = 0;
         for theirs in &other.strata {
             let stratum = self.stratum(theirs.rate, layout);
@@ -111,9 +116,9 @@ impl Pane {
     }
 
     /// The listed groups, in a ranking by descending weight.
-    fn by_weight(&self, layout: &Layout) -> Vec<u32> {
+    fn by_weight(&self, layout: &PaneLayout) -> Vec<u32> {
         let mut listed: Vec<u32> = self.listed().collect();
-        if layout.overflow != Overflow::Pool {
+        if layout.overflow != GroupOverflow::Pool {
             listed.sort_by_cached_key(|group| {
                 let (weight, error) = self.weight_and_error(*group, layout);
                 (Reverse(weight), error)
@@ -123,13 +128,13 @@ impl Pane {
     }
 
     /// Copies the pane with only the listed groups in `kept`.
-    fn keep(&self, kept: &[u32], layout: &Layout, level: u8) -> Pane {
+    fn keep(&self, kept: &[u32], layout: &PaneLayout, level: u8) -> Pane {
         let mut pane = Pane { span_ns: self.span_ns, tuples: self.tuples, ..Pane::new(level) };
         let mut map: Vec<Option<u32>> = vec![None; self.keys.len()];
         for &group in kept {
             map[group as usize] = Some(pane.keys.insert(self.keys.hash(group), self.keys.key(group)));
         }
-        let is_saved = layout.overflow != Overflow::Pool;
+        let is_saved = layout.overflow != GroupOverflow::Pool;
         let pool = (self.pool.is_some() || !is_saved).then(|| pane.pooled());
         let is_dropped = |group| is_saved && Some(group) != self.pool;
         for (group, to) in (0..).zip(&mut map).filter(|(group, to)| to.is_none() && !is_dropped(*group)) {
@@ -162,7 +167,7 @@ impl Pane {
     fn merge_overflow<'a, 'm>(
         &mut self,
         parts: impl Iterator<Item = (&'a Pane, &'m Vec<u32>)> + Clone,
-        layout: &Layout,
+        layout: &PaneLayout,
     ) {
         if parts.clone().any(|(pane, _)| pane.has_pooled()) {
             self.partial = vec![false; self.keys.len()];

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The reason that bytes are not a partial result of a dataflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum MalformedPartial {
     /// Another version.
     Version(u8),
     /// Truncated bytes.
@@ -18,19 +18,19 @@ pub enum Malformed {
     Invalid(&'static str),
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedPartial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Malformed::Version(version) => write!(f, "partial result of version {version}"),
-            Malformed::Short => f.write_str("partial result that is cut off"),
-            Malformed::OtherDataflow(what) => write!(f, "partial result of another dataflow: {what}"),
-            Malformed::TooLarge => f.write_str("partial result that is too large"),
-            Malformed::Invalid(what) => write!(f, "partial result with {what} that cannot be"),
+            MalformedPartial::Version(version) => write!(f, "partial result of version {version}"),
+            MalformedPartial::Short => f.write_str("partial result that is cut off"),
+            MalformedPartial::OtherDataflow(what) => write!(f, "partial result of another dataflow: {what}"),
+            MalformedPartial::TooLarge => f.write_str("partial result that is too large"),
+            MalformedPartial::Invalid(what) => write!(f, "partial result with {what} that cannot be"),
         }
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedPartial {}
 
 /// Seven bits per byte, least significant first; the top bit marks continuation.
 pub fn put(out: &mut Vec<u8>, value: impl Into<u128>) {
@@ -79,34 +79,34 @@ const BEYOND: usize = 32 << 20;
 const BYTES_OF_BYTE: usize = 64;
 
 /// A reader of untrusted bytes.
-pub struct Reader<'a> {
+pub struct PartialReader<'a> {
     rest: &'a [u8],
-    budget: Budget,
+    budget: ReadBudget,
 }
 
 /// Remaining memory for decoded values.
 #[derive(Clone, Copy)]
-pub struct Budget(usize);
+pub struct ReadBudget(usize);
 
-impl Budget {
+impl ReadBudget {
     /// A budget of about the memory of windows with `bytes_max`, or of what `read` bytes can produce.
     #[must_use]
-    pub fn new(bytes_max: usize, read: usize) -> Budget {
-        Budget(bytes_max.saturating_add(BEYOND).max(read.saturating_mul(BYTES_OF_BYTE)))
+    pub fn new(bytes_max: usize, read: usize) -> ReadBudget {
+        ReadBudget(bytes_max.saturating_add(BEYOND).max(read.saturating_mul(BYTES_OF_BYTE)))
     }
 
     /// Subtracts `bytes` from the budget.
-    pub fn spend(&mut self, bytes: usize) -> Result<(), Malformed> {
-        self.0 = self.0.checked_sub(bytes).ok_or(Malformed::TooLarge)?;
+    pub fn spend(&mut self, bytes: usize) -> Result<(), MalformedPartial> {
+        self.0 = self.0.checked_sub(bytes).ok_or(MalformedPartial::TooLarge)?;
         Ok(())
     }
 }
 
 /// A bitmap written by [`put_bits`].
 #[derive(Clone, Copy)]
-pub struct Bits<'a>(&'a [u8]);
+pub struct PackedBits<'a>(&'a [u8]);
 
-impl Bits<'_> {
+impl PackedBits<'_> {
     /// The bit at an index.
     #[must_use]
     pub fn get(&self, place: usize) -> bool {
@@ -114,21 +114,21 @@ impl Bits<'_> {
     }
 }
 
-impl<'a> Reader<'a> {
-    /// Creates a reader; no memory can be spent before [`Reader::allow`].
+impl<'a> PartialReader<'a> {
+    /// Creates a reader; no memory can be spent before [`PartialReader::allow`].
     #[must_use]
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes, budget: Budget(0) }
+    pub fn new(bytes: &'a [u8]) -> PartialReader<'a> {
+        PartialReader { rest: bytes, budget: ReadBudget(0) }
     }
 
     /// Sets the memory budget for the following values: about the memory of windows with `bytes_max`, or the amount
     /// that the remaining bytes can produce.
     pub fn allow(&mut self, bytes_max: usize) {
-        self.budget = Budget::new(bytes_max, self.rest.len());
+        self.budget = ReadBudget::new(bytes_max, self.rest.len());
     }
 
     /// Subtracts `bytes` from the budget.
-    pub fn spend(&mut self, bytes: usize) -> Result<(), Malformed> {
+    pub fn spend(&mut self, bytes: usize) -> Result<(), MalformedPartial> {
         self.budget.spend(bytes)
     }
 
@@ -139,28 +139,28 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `n` bytes.
-    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(n).ok_or(Malformed::Short)?;
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], MalformedPartial> {
+        let (taken, rest) = self.rest.split_at_checked(n).ok_or(MalformedPartial::Short)?;
         self.rest = rest;
         Ok(taken)
     }
 
     /// One byte.
-    pub fn byte(&mut self) -> Result<u8, Malformed> {
+    pub fn byte(&mut self) -> Result<u8, MalformedPartial> {
         Ok(self.take(1)?[0])
     }
 
     /// A boolean.
-    pub fn flag(&mut self) -> Result<bool, Malformed> {
+    pub fn flag(&mut self) -> Result<bool, MalformedPartial> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Malformed::Invalid("a flag")),
+            _ => Err(MalformedPartial::Invalid("a flag")),
         }
     }
 
     /// A number written by [`put`].
-    pub fn wide(&mut self) -> Result<u128, Malformed> {
+    pub fn wide(&mut self) -> Result<u128, MalformedPartial> {
         // Most numbers are short.
         if self.rest.iter().take(8).any(|byte| *byte < 0x80) {
             return self.number().map(u128::from);
@@ -177,12 +177,12 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(Malformed::Invalid("a number"))
+        Err(MalformedPartial::Invalid("a number"))
     }
 
     /// A number of at most 64 bits.
     #[inline]
-    pub fn number(&mut self) -> Result<u64, Malformed> {
+    pub fn number(&mut self) -> Result<u64, MalformedPartial> {
         match self.rest {
             [byte @ ..0x80, rest @ ..] => {
                 self.rest = rest;
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_number(&mut self) -> Result<u64, Malformed> {
+    fn long_number(&mut self) -> Result<u64, MalformedPartial> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -205,68 +205,68 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(Malformed::Invalid("a number"))
+        Err(MalformedPartial::Invalid("a number"))
     }
 
     /// A number written by [`put_signed`].
-    pub fn wide_signed(&mut self) -> Result<i128, Malformed> {
+    pub fn wide_signed(&mut self) -> Result<i128, MalformedPartial> {
         let value = self.wide()?;
         Ok((value >> 1) as i128 ^ -((value & 1) as i128))
     }
 
     /// A signed number of at most 64 bits.
-    pub fn signed(&mut self) -> Result<i64, Malformed> {
+    pub fn signed(&mut self) -> Result<i64, MalformedPartial> {
         let value = self.number()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// A number of at most `max`.
-    pub fn up_to(&mut self, max: u64, what: &'static str) -> Result<u64, Malformed> {
-        Some(self.number()?).filter(|n| *n <= max).ok_or(Malformed::Invalid(what))
+    pub fn up_to(&mut self, max: u64, what: &'static str) -> Result<u64, MalformedPartial> {
+        Some(self.number()?).filter(|n| *n <= max).ok_or(MalformedPartial::Invalid(what))
     }
 
     /// An index or a distance of at most `max`.
-    pub fn len_up_to(&mut self, max: usize) -> Result<usize, Malformed> {
+    pub fn len_up_to(&mut self, max: usize) -> Result<usize, MalformedPartial> {
         Ok(self.up_to(max as u64, "a place")? as usize)
     }
 
     /// A number of elements of at least one byte each.
-    pub fn len(&mut self) -> Result<usize, Malformed> {
-        let len = usize::try_from(self.number()?).map_err(|_| Malformed::Short)?;
-        if len > self.rest.len() { Err(Malformed::Short) } else { Ok(len) }
+    pub fn len(&mut self) -> Result<usize, MalformedPartial> {
+        let len = usize::try_from(self.number()?).map_err(|_| MalformedPartial::Short)?;
+        if len > self.rest.len() { Err(MalformedPartial::Short) } else { Ok(len) }
     }
 
     /// A number written by [`put_real`].
-    pub fn real(&mut self) -> Result<f64, Malformed> {
-        let bytes = self.rest.first_chunk().copied().ok_or(Malformed::Short)?;
+    pub fn real(&mut self) -> Result<f64, MalformedPartial> {
+        let bytes = self.rest.first_chunk().copied().ok_or(MalformedPartial::Short)?;
         self.rest = &self.rest[8..];
         Ok(f64::from_le_bytes(bytes))
     }
 
     /// Bytes written by [`put_bytes`].
-    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn bytes(&mut self) -> Result<&'a [u8], MalformedPartial> {
         let len = self.len()?;
         self.take(len)
     }
 
     /// UTF-8 text written by [`put_bytes`].
-    pub fn text(&mut self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed::Invalid("a text"))
+    pub fn text(&mut self) -> Result<&'a str, MalformedPartial> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| MalformedPartial::Invalid("a text"))
     }
 
     /// A bitmap of `n` bits written by [`put_bits`].
-    pub fn bits(&mut self, n: usize) -> Result<Bits<'a>, Malformed> {
-        Ok(Bits(self.take(n.div_ceil(8))?))
+    pub fn bits(&mut self, n: usize) -> Result<PackedBits<'a>, MalformedPartial> {
+        Ok(PackedBits(self.take(n.div_ceil(8))?))
     }
 
     /// A list of `n` elements of at least one byte each.
     pub fn list<T>(
         &mut self,
         n: usize,
-        one: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>,
-    ) -> Result<Vec<T>, Malformed> {
+        one: impl Fn(&mut PartialReader<'a>) -> Result<T, MalformedPartial>,
+    ) -> Result<Vec<T>, MalformedPartial> {
         if n > self.rest.len() {
-            return Err(Malformed::Short);
+            return Err(MalformedPartial::Short);
         }
         self.spend(n * size_of::<T>())?;
         (0..n).map(|_| one(self)).collect()
@@ -288,17 +288,17 @@ mod tests {
             put_signed(&mut out, b);
             put(&mut out, c);
             put_signed(&mut out, d);
-            let mut reader = Reader::new(&out);
+            let mut reader = PartialReader::new(&out);
             prop_assert_eq!(reader.wide(), Ok(a));
             prop_assert_eq!(reader.wide_signed(), Ok(b));
             prop_assert_eq!(reader.number(), Ok(c));
             prop_assert_eq!(reader.signed(), Ok(d));
-            prop_assert_eq!(reader.byte(), Err(Malformed::Short));
+            prop_assert_eq!(reader.byte(), Err(MalformedPartial::Short));
         }
 
         #[test]
         fn any_bytes_are_a_number_or_none(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
-            let _ = (Reader::new(&bytes).wide(), Reader::new(&bytes).signed(), Reader::new(&bytes).len());
+            let _ = (PartialReader::new(&bytes).wide(), PartialReader::new(&bytes).signed(), PartialReader::new(&bytes).len());
         }
     }
 
@@ -308,9 +308,9 @@ mod tests {
         for n in [0, 1, 7, 8, 9, 30] {
             let mut out = Vec::new();
             put_bits(&mut out, bits(n).collect::<Vec<_>>().into_iter());
-            let read = Reader::new(&out).bits(n).expect("enough");
+            let read = PartialReader::new(&out).bits(n).expect("enough");
             assert!(bits(n).enumerate().all(|(i, bit)| read.get(i) == bit));
-            assert!(Reader::new(&out).bits(n + 8).is_err());
+            assert!(PartialReader::new(&out).bits(n + 8).is_err());
         }
     }
 }

@@ -24,41 +24,41 @@
 
 pub mod bytes;
 
-use crate::config::Counters;
-use crate::work::{Share, Work};
-use bytes::{Reader, put, put_bytes, put_len};
+use crate::config::EngineCounters;
+use crate::processor_work::{ProcessorWork, WorkShare};
+use bytes::{PartialReader, put, put_bytes, put_len};
 
-pub use bytes::Malformed;
+pub use bytes::MalformedPartial;
 
 /// Format version.
 pub(crate) const VERSION: u8 = 1;
 
 /// Parts of windows by pipeline, passed from a worker's engine to the collector.
 #[derive(Debug)]
-pub struct Partial {
+pub struct PartialResult {
     /// Indexed by pipeline.
-    pub(crate) shares: Vec<Share>,
+    pub(crate) shares: Vec<WorkShare>,
     /// Counters of a worker that has ended; otherwise empty.
-    pub(crate) counters: Counters,
+    pub(crate) counters: EngineCounters,
 }
 
-impl Partial {
+impl PartialResult {
     /// Creates a partial result without counters.
     #[must_use]
-    pub(crate) fn of(shares: Vec<Share>) -> Partial {
-        Partial { shares, counters: Counters::default() }
+    pub(crate) fn of(shares: Vec<WorkShare>) -> PartialResult {
+        PartialResult { shares, counters: EngineCounters::default() }
     }
 
     /// Whether it contains no parts of windows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.shares.iter().all(Share::is_empty)
+        self.shares.iter().all(WorkShare::is_empty)
     }
 
     /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.shares.iter().map(Share::bytes).sum()
+        self.shares.iter().map(WorkShare::bytes).sum()
     }
 
     /// Encodes the partial result for `Engine::decode_partial` of an engine with the same dataflow and configuration.
@@ -77,25 +77,28 @@ impl Partial {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8], pipelines: &[Work]) -> Result<Partial, Malformed> {
-        let mut from = Reader::new(bytes);
+    pub(crate) fn decode(
+        bytes: &[u8],
+        pipelines: &[ProcessorWork],
+    ) -> Result<PartialResult, MalformedPartial> {
+        let mut from = PartialReader::new(bytes);
         match from.byte()? {
             VERSION => {}
-            other => return Err(Malformed::Version(other)),
+            other => return Err(MalformedPartial::Version(other)),
         }
-        let mut counters = Counters::default();
+        let mut counters = EngineCounters::default();
         for _ in 0..from.len()? {
             let (name, n) = (from.text()?, from.number()?);
             let mut named = counters.named().into_iter();
             named.find(|(known, _)| *known == name).into_iter().for_each(|(_, mine)| *mine = n);
         }
         if from.len()? != pipelines.len() {
-            return Err(Malformed::OtherDataflow("the number of pipelines"));
+            return Err(MalformedPartial::OtherDataflow("the number of pipelines"));
         }
         let shares: Result<_, _> = pipelines.iter().map(|pipeline| pipeline.decode(&mut from)).collect();
         match from.left() {
-            0 => Ok(Partial { shares: shares?, counters }),
-            _ => shares.and(Err(Malformed::Invalid("more bytes"))),
+            0 => Ok(PartialResult { shares: shares?, counters }),
+            _ => shares.and(Err(MalformedPartial::Invalid("more bytes"))),
         }
     }
 }

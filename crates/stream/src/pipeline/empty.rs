@@ -3,14 +3,14 @@
 
 use tuple::Batch;
 
-use super::Running;
+use super::PipelineState;
 use crate::pane::Pane;
-use crate::results::Emitted;
-use crate::window::Windows;
+use crate::results::EmittedWindow;
+use crate::window::WindowLayout;
 
-impl Running {
+impl PipelineState {
     /// Event time covers `from_ns`, or the first tuple, to `now_ns`, with or without tuples. Closed windows without
-    /// tuples get rows. To be called after [`Running::advance`].
+    /// tuples get rows. To be called after [`PipelineState::advance`].
     pub fn pass(&mut self, from_ns: Option<i64>, now_ns: i64, out: &mut dyn FnMut(Batch)) {
         let (Some(windows), Some(open)) = (self.windows, self.first_open(now_ns)) else { return };
         self.latest = self.latest.or(from_ns.map(|from_ns| windows.first_of(windows.pane(from_ns)) - 1));
@@ -30,7 +30,7 @@ impl Running {
 
     /// Emits the empty windows between the last emitted window and `end`. In a long sequence only the first ones have
     /// rows, regardless of the steps in which time advances.
-    pub(super) fn emit_empty(&mut self, windows: &Windows, end: i128, out: &mut dyn FnMut(Batch)) {
+    pub(super) fn emit_empty(&mut self, windows: &WindowLayout, end: i128, out: &mut dyn FnMut(Batch)) {
         let Some(latest) = self.latest.filter(|latest| end - 1 > *latest) else { return };
         self.latest = Some(end - 1);
         let n = u64::try_from(end - latest - 1).unwrap_or(u64::MAX);
@@ -45,7 +45,8 @@ impl Running {
         pane.ensure_single_group(&self.layout);
         for empty in (latest + 1..).take(shown as usize) {
             let bounds = Some(windows.bounds(empty));
-            let emitted = Emitted { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
+            let emitted =
+                EmittedWindow { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
             self.results.write(&emitted, out);
         }
     }

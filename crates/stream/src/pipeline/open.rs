@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use tuple::Batch;
 
-use super::{Running, Share};
+use super::{PipelineShare, PipelineState};
 use crate::pane::Pane;
-use crate::results::Emitted;
+use crate::results::EmittedWindow;
 
 /// Number of windows shown: of consecutive windows the one that waits for late tuples and the next one, of
 /// overlapping windows the most complete ones.
 const WINDOWS_MAX: usize = 2;
 
-impl Running {
+impl PipelineState {
     /// Copies the open panes.
     #[must_use]
-    pub fn peek(&self) -> Share {
+    pub fn peek(&self) -> PipelineShare {
         self.panes.iter().map(|(at, pane)| (*at, pane.clone())).collect()
     }
 
@@ -26,7 +26,11 @@ impl Running {
     }
 
     /// Emits the rows of open windows, merged with the copies of workers.
-    pub fn open_rows<'a>(&mut self, peeks: impl Iterator<Item = &'a Share>, out: &mut dyn FnMut(Batch)) {
+    pub fn open_rows<'a>(
+        &mut self,
+        peeks: impl Iterator<Item = &'a PipelineShare>,
+        out: &mut dyn FnMut(Batch),
+    ) {
         let mut panes: BTreeMap<i64, Vec<&Pane>> = BTreeMap::new();
         let of_workers = peeks.flatten().map(|(at, pane)| (*at, pane));
         for (at, pane) in self.panes.iter().map(|(at, pane)| (*at, pane)).chain(of_workers) {
@@ -68,7 +72,7 @@ impl Running {
         let results = &mut self.results;
         results.uncounted(|results| {
             merged.iter().for_each(|(pane, bounds, seconds)| {
-                results.write(&Emitted { pane, layout, bounds: *bounds, seconds: *seconds }, out);
+                results.write(&EmittedWindow { pane, layout, bounds: *bounds, seconds: *seconds }, out);
             });
             results.finish().into_iter().for_each(out);
         });

@@ -1,12 +1,12 @@
 //! A profile of a workload: the kinds of operations, their sizes, durations, and order, and their objects and
-//! clients. Tuples are assigned to windows as in a pipeline. A window is one [`Part`] of bounded size and is emitted
+//! clients. Tuples are assigned to windows as in a pipeline. A window is one [`ProfilePart`] of bounded size and is emitted
 //! as rows of sections ([`report`]).
 //!
 //! An operation is compared with the previous one on the same file *over the same connection*. The result therefore
 //! does not depend on the number of workers, since all tuples of a connection go to the same worker.
 
-mod form;
-mod heavy;
+mod encoding;
+mod heavy_hitters;
 mod part;
 mod positions;
 mod report;
@@ -18,21 +18,21 @@ use plan::{Column, Pipeline};
 use tuple::{Batch, DataType, FieldId, Schema, common};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::cells::Times;
-use crate::column::{ColumnView, Values, mix};
-use crate::config::{Config, Counters, RESULT_SEED};
-use crate::folding::Tuples;
-use crate::limited::Limited;
-use crate::losses::SharedLosses;
-use crate::ops::filter::{Filter, Truth};
+use crate::cells::CellTimes;
+use crate::column::{ColumnValues, ColumnView, mix};
+use crate::config::{EngineConfig, EngineCounters, RESULT_SEED};
+use crate::limited_stretches::LimitedStretch;
+use crate::loss_history::SharedLosses;
+use crate::ops::filter::{TruthMask, TupleFilter};
 use crate::pane::WEIGHT_UNIT;
-use crate::rows::Rows;
+use crate::result_redaction::RedactedTuples;
+use crate::rows::RowSet;
 use crate::scalar::Scalar;
-use crate::window::Windows;
-use heavy::{NAME_BYTES, name_of};
-use part::{Failed, Kind, One, Part, Pattern};
-use positions::Positions;
-use report::Report;
+use crate::window::WindowLayout;
+use heavy_hitters::{NAME_BYTES, name_of};
+use part::{AccessPattern, FailedOperation, OperationKind, ProfilePart, ProfiledOperation};
+use positions::FilePositions;
+use report::ProfileReport;
 
 /// Maximum open windows, unless the lateness needs more: a window may use some megabytes.
 const OPEN_MAX: usize = 64;
@@ -41,15 +41,15 @@ const KEY_BYTES: usize = 2048;
 /// Displayed for a null operation, status, or key.
 const UNKNOWN: &str = "(unknown)";
 
-pub use form::encode;
+pub use encoding::encode;
 
 /// Parts passed from a worker's profile to the collector, with their window numbers.
-pub type Share = Vec<(i64, Part)>;
+pub type ProfileShare = Vec<(i64, ProfilePart)>;
 
 /// A running profile.
-pub struct Profiling {
-    columns: Columns,
-    windows: Option<Windows>,
+pub struct ProfileState {
+    columns: ProfileColumns,
+    windows: Option<WindowLayout>,
     lateness_ns: i64,
     near: u64,
     /// Types of the ranked columns.
@@ -57,27 +57,27 @@ pub struct Profiling {
     client_type: DataType,
     keys_max: usize,
     open_max: usize,
-    config: Config,
-    positions: Positions,
-    parts: BTreeMap<i64, Part>,
+    config: EngineConfig,
+    positions: FilePositions,
+    parts: BTreeMap<i64, ProfilePart>,
     /// The first window not yet emitted, once set by the watermark.
     next: i128,
     is_worker: bool,
     /// Approximate memory of all parts, and the limit.
     bytes: usize,
     bytes_max: usize,
-    /// Parts waiting for [`Profiling::detach`], and their memory.
-    over: Share,
+    /// Parts waiting for [`ProfileState::detach`], and their memory.
+    over: ProfileShare,
     over_bytes: usize,
-    report: Report,
+    report: ProfileReport,
 }
 
 /// Positions of the columns read.
-struct Columns {
+struct ProfileColumns {
     operation: FieldId,
-    reads: Filter,
-    writes: Filter,
-    success: Option<Filter>,
+    reads: TupleFilter,
+    writes: TupleFilter,
+    success: Option<TupleFilter>,
     status: Option<FieldId>,
     time: Option<FieldId>,
     /// Bytes of reads and of writes.
@@ -93,12 +93,12 @@ struct Columns {
 }
 
 /// The columns of one batch.
-struct Frame<'a> {
+struct ProfileBatch<'a> {
     operation: ColumnView<'a>,
     operations: Vec<u64>,
-    reads: Truth,
-    writes: Truth,
-    success: Option<Truth>,
+    reads: TruthMask,
+    writes: TruthMask,
+    success: Option<TruthMask>,
     status: Option<ColumnView<'a>>,
     time: Option<ColumnView<'a>>,
     bytes: [Option<ColumnView<'a>>; 2],
@@ -114,7 +114,7 @@ struct Frame<'a> {
     seed: u64,
 }
 
-impl Profiling {
+impl ProfileState {
     /// Creates the profile of a pipeline over tuples of `schema`; `place` maps columns of the dataflow.
     ///
     /// # Panics
@@ -124,14 +124,14 @@ impl Profiling {
         pipeline: &Pipeline,
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
-        config: &Config,
+        config: &EngineConfig,
         rates: Option<FieldId>,
         is_worker: bool,
-    ) -> Profiling {
+    ) -> ProfileState {
         let profile = pipeline.profile.as_ref().expect("the pipeline is a profile");
-        let filter = |predicate| Filter::new(predicate, schema, place);
+        let filter = |predicate| TupleFilter::new(predicate, schema, place);
         let at = |column: Option<Column>| column.map(place);
-        let columns = Columns {
+        let columns = ProfileColumns {
             operation: place(profile.operation),
             reads: filter(&profile.reads),
             writes: filter(&profile.writes),
@@ -148,11 +148,11 @@ impl Profiling {
             client: place(profile.client),
             rates,
         };
-        let windows = pipeline.window.as_ref().map(Windows::new);
+        let windows = pipeline.window.as_ref().map(WindowLayout::new);
         let lateness_ns = pipeline.window.map_or(0, |w| w.lateness_ns.max(0));
         let needed = windows.map_or(1, |w| w.panes_open(lateness_ns));
-        Profiling {
-            report: Report::new(pipeline, profile, schema, place),
+        ProfileState {
+            report: ProfileReport::new(pipeline, profile, schema, place),
             columns,
             windows,
             lateness_ns,
@@ -161,14 +161,14 @@ impl Profiling {
             client_type: schema.field(place(profile.client)).data_type,
             keys_max: pipeline.groups_max.min((config.window_bytes_max / 4 / KEY_BYTES).max(64)),
             open_max: config.panes_max.min(OPEN_MAX).max(needed),
-            positions: Positions::new(config.positions_max),
+            positions: FilePositions::new(config.positions_max),
             config: config.clone(),
             parts: BTreeMap::new(),
             next: i128::MIN,
             is_worker,
             bytes: 0,
             bytes_max: config.window_bytes_max,
-            over: Share::new(),
+            over: ProfileShare::new(),
             over_bytes: 0,
         }
     }
@@ -186,7 +186,7 @@ impl Profiling {
 
     /// Records that a limit may have affected the windows within these bounds.
     fn limit(&self, (from_ns, end_ns): (i64, i64), times: u64) {
-        let limited = Limited { from_ns, to_ns: end_ns.saturating_sub(1), times };
+        let limited = LimitedStretch { from_ns, to_ns: end_ns.saturating_sub(1), times };
         self.report.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
     }
 
@@ -197,15 +197,16 @@ impl Profiling {
     /// Processes `rows` of a batch.
     pub fn push(
         &mut self,
-        tuples: Tuples<'_>,
-        rows: Rows<'_>,
-        counters: &mut Counters,
+        tuples: RedactedTuples<'_>,
+        rows: RowSet<'_>,
+        counters: &mut EngineCounters,
         out: &mut dyn FnMut(Batch),
     ) {
         let frame = self.columns.frame(tuples, rows, self.key_seed());
         let batch = tuples.seen;
         let times = ColumnView::of(batch, common::TS_END);
-        let (Values::I64(ns), Values::U64(ids)) = (times.values, ColumnView::of(batch, common::ID).values)
+        let (ColumnValues::I64(ns), ColumnValues::U64(ids)) =
+            (times.values, ColumnView::of(batch, common::ID).values)
         else {
             unreachable!("times are signed integers, ids unsigned ones")
         };
@@ -215,7 +216,7 @@ impl Profiling {
         rows.each(|at, row| {
             let mut one = self.columns.one(&frame, at, row, self.config.sample);
             one.pattern = self.follow(ids[row], &one);
-            one.is_doubtful = one.pattern == Some(Pattern::First) && self.positions.forgotten > 0;
+            one.is_doubtful = one.pattern == Some(AccessPattern::First) && self.positions.forgotten > 0;
             let window = match (times.is_valid(row), &self.windows) {
                 (false, _) => None,
                 (true, None) => Some(0),
@@ -227,7 +228,7 @@ impl Profiling {
                 return;
             };
             let (keys_max, config) = (self.keys_max, &self.config);
-            let part = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
+            let part = self.parts.entry(window).or_insert_with(|| ProfilePart::new(keys_max, config));
             touched = (touched.0.min(window), touched.1.max(window));
             frame.take(part, ns[row], at, row, &one, counters);
             if self.parts.len() > self.open_max {
@@ -244,8 +245,8 @@ impl Profiling {
     }
 
     /// Emits the oldest windows early if there are too many, or they use too much memory.
-    pub fn make_room(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
-        let has_more = |profiling: &Profiling| {
+    pub fn make_room(&mut self, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
+        let has_more = |profiling: &ProfileState| {
             profiling.parts.len() > profiling.open_max
                 || (profiling.parts.len() > 1 && profiling.bytes > profiling.bytes_max)
         };
@@ -280,7 +281,7 @@ impl Profiling {
     }
 
     /// Returns the parts of windows closed by the watermark.
-    pub fn detach(&mut self, watermark_ns: i64) -> Share {
+    pub fn detach(&mut self, watermark_ns: i64) -> ProfileShare {
         if let Some(open) = self.first_open(watermark_ns) {
             self.set_aside(open);
         }
@@ -288,8 +289,8 @@ impl Profiling {
     }
 
     /// Takes the content of open parts, except those with overflowed lists, because errors would add up.
-    pub fn detach_open(&mut self) -> Share {
-        let (stay, leave): (BTreeMap<i64, Part>, BTreeMap<i64, Part>) =
+    pub fn detach_open(&mut self) -> ProfileShare {
+        let (stay, leave): (BTreeMap<i64, ProfilePart>, BTreeMap<i64, ProfilePart>) =
             std::mem::take(&mut self.parts).into_iter().partition(|(_, part)| part.is_overflowed());
         self.parts = stay;
         leave.into_iter().for_each(|(window, part)| self.put_aside(window, part));
@@ -297,7 +298,7 @@ impl Profiling {
     }
 
     /// Takes all parts.
-    pub fn detach_all(&mut self) -> Share {
+    pub fn detach_all(&mut self) -> ProfileShare {
         self.set_aside(i128::MAX);
         self.give()
     }
@@ -305,14 +306,14 @@ impl Profiling {
     /// A copy of open parts; empty for a worker, because open windows of a profile are not shown. A collecting process
     /// copies only to persist.
     #[must_use]
-    pub fn peek(&self) -> Share {
+    pub fn peek(&self) -> ProfileShare {
         match self.is_worker {
-            true => Share::new(),
+            true => ProfileShare::new(),
             false => self.parts.iter().map(|(window, part)| (*window, part.clone())).collect(),
         }
     }
 
-    /// Approximate memory of a copy by [`Profiling::peek`].
+    /// Approximate memory of a copy by [`ProfileState::peek`].
     #[must_use]
     pub fn open_bytes(&self) -> usize {
         if self.is_worker { 0 } else { self.bytes }
@@ -325,20 +326,20 @@ impl Profiling {
     }
 
     /// Takes the parts waiting to be detached.
-    pub fn give(&mut self) -> Share {
+    pub fn give(&mut self) -> ProfileShare {
         self.over_bytes = 0;
         std::mem::take(&mut self.over)
     }
 
     /// Merges parts of the same profile from another engine.
-    pub fn attach(&mut self, share: Share, counters: &mut Counters) {
+    pub fn attach(&mut self, share: ProfileShare, counters: &mut EngineCounters) {
         for (window, theirs) in share {
             if self.windows.is_some() && i128::from(window) < self.next {
                 counters.tuples_late += theirs.tuples;
                 continue;
             }
             let (keys_max, config) = (self.keys_max, &self.config);
-            let mine = self.parts.entry(window).or_insert_with(|| Part::new(keys_max, config));
+            let mine = self.parts.entry(window).or_insert_with(|| ProfilePart::new(keys_max, config));
             counters.groups_overflowed += mine.merge(theirs) as u64;
             self.weigh((window, window));
         }
@@ -350,26 +351,27 @@ impl Profiling {
     }
 
     /// The position of an operation relative to the previous one on its file.
-    fn follow(&mut self, flow: u64, one: &One<'_>) -> Option<Pattern> {
+    fn follow(&mut self, flow: u64, one: &ProfiledOperation<'_>) -> Option<AccessPattern> {
         let ((file, offset), size) = (one.place?, one.size?);
-        let key = mix(mix(flow ^ self.config.seed) ^ file.rotate_left(u32::from(one.kind == Kind::Write)));
+        let key =
+            mix(mix(flow ^ self.config.seed) ^ file.rotate_left(u32::from(one.kind == OperationKind::Write)));
         let Some(end) = self.positions.replace(key, offset.saturating_add(one.bytes)) else {
-            return Some(Pattern::First);
+            return Some(AccessPattern::First);
         };
         let is_near = offset.abs_diff(end) <= size.saturating_mul(self.near);
-        Some(if is_near { Pattern::Sequential } else { Pattern::Random })
+        Some(if is_near { AccessPattern::Sequential } else { AccessPattern::Random })
     }
 
-    /// See [`crate::pipeline::Running::begin_at`].
+    /// See [`crate::pipeline::PipelineState::begin_at`].
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
         let (Some(open), Some(windows)) = (self.first_open(watermark_ns), self.windows) else { return };
         let latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
         self.next = latest.map_or(open, |latest| open.max(latest + 1));
     }
 
-    /// See [`crate::pipeline::Running::over_at`].
+    /// See [`crate::pipeline::PipelineState::over_at`].
     #[must_use]
-    pub fn over_at(&self, share: &Share) -> Option<i64> {
+    pub fn over_at(&self, share: &ProfileShare) -> Option<i64> {
         let last = share.iter().map(|(window, _)| *window).max()?;
         let end = self.windows.map(|windows| windows.bounds(last.into()).1);
         Some(end.map_or(i64::MAX, |end| end.saturating_add(self.lateness_ns)))
@@ -377,8 +379,8 @@ impl Profiling {
 
     /// The times of cells detached at a watermark.
     #[must_use]
-    pub fn times(&self, watermark_ns: i64) -> Times {
-        Times::new(self.windows, self.lateness_ns, watermark_ns)
+    pub fn times(&self, watermark_ns: i64) -> CellTimes {
+        CellTimes::new(self.windows, self.lateness_ns, watermark_ns)
     }
 
     /// Approximate memory limit.
@@ -391,7 +393,7 @@ impl Profiling {
         Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
     }
 
-    fn force_oldest(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
+    fn force_oldest(&mut self, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
         let Some((&oldest, _)) = self.parts.first_key_value() else { return };
         counters.windows_forced += 1;
         self.limit(self.bounds(oldest), 1);
@@ -411,7 +413,7 @@ impl Profiling {
         self.next = self.next.max(open);
     }
 
-    fn put_aside(&mut self, window: i64, part: Part) {
+    fn put_aside(&mut self, window: i64, part: ProfilePart) {
         self.bytes -= part.weighed;
         self.over_bytes += part.bytes();
         self.over.push((window, part));
@@ -427,9 +429,9 @@ impl Profiling {
     }
 }
 
-impl Columns {
-    fn frame<'a>(&self, tuples: Tuples<'a>, rows: Rows<'_>, seed: u64) -> Frame<'a> {
-        let Tuples { seen: batch, told } = tuples;
+impl ProfileColumns {
+    fn frame<'a>(&self, tuples: RedactedTuples<'a>, rows: RowSet<'_>, seed: u64) -> ProfileBatch<'a> {
+        let RedactedTuples { seen: batch, told } = tuples;
         let view = |field| ColumnView::of(told, field);
         let hashed = |field, seed| {
             let mut hashes = vec![seed; rows.len()];
@@ -438,7 +440,7 @@ impl Columns {
         };
         let key = |field| {
             let (view, mut hashes) = hashed(field, seed);
-            if let Values::Text(texts) = view.values {
+            if let ColumnValues::Text(texts) = view.values {
                 rows.each(|at, row| {
                     if texts.value_length(row) as usize > NAME_BYTES {
                         hashes[at] = name_hash(&name_of(text(view, row)), seed);
@@ -448,7 +450,7 @@ impl Columns {
             (view, hashes)
         };
         let (operation, operations) = key(self.operation);
-        Frame {
+        ProfileBatch {
             operation,
             operations,
             reads: self.reads.evaluate(batch),
@@ -471,11 +473,17 @@ impl Columns {
     }
 
     /// The operation in a row, without its pattern.
-    fn one<'a>(&self, frame: &'a Frame<'a>, at: usize, row: usize, sample: f64) -> One<'a> {
+    fn one<'a>(
+        &self,
+        frame: &'a ProfileBatch<'a>,
+        at: usize,
+        row: usize,
+        sample: f64,
+    ) -> ProfiledOperation<'a> {
         let kind = match (frame.reads.yes.value(row), frame.writes.yes.value(row)) {
-            (true, _) => Kind::Read,
-            (false, true) => Kind::Write,
-            _ => Kind::Other,
+            (true, _) => OperationKind::Read,
+            (false, true) => OperationKind::Write,
+            _ => OperationKind::Other,
         };
         let number = |view: Option<ColumnView<'_>>| match view?.scalar(row) {
             Scalar::U64(v) => Some(v),
@@ -487,15 +495,15 @@ impl Columns {
             Some(_) => 1.0,
             None => sample,
         };
-        let moved = if kind == Kind::Other { None } else { number(frame.bytes[kind as usize]) };
-        let size = if kind == Kind::Other { None } else { number(frame.size).or(moved) };
+        let moved = if kind == OperationKind::Other { None } else { number(frame.bytes[kind as usize]) };
+        let size = if kind == OperationKind::Other { None } else { number(frame.size).or(moved) };
         let file = frame.file.as_ref().filter(|(file, _)| file.is_valid(row));
         let place = |(_, hashes): &(_, Vec<u64>)| Some((hashes[at], number(frame.offset)?));
         let operation = match frame.operation.scalar(row) {
             Scalar::Text(_) => text(frame.operation, row),
             _ => UNKNOWN,
         };
-        One {
+        ProfiledOperation {
             // The smallest rate is bounded so that sums cannot overflow.
             weight: (WEIGHT_UNIT / rate.max(1.0 / WEIGHT_UNIT)).round() as u128,
             operation: (frame.operations[at], operation),
@@ -522,16 +530,16 @@ impl Columns {
     }
 }
 
-impl Frame<'_> {
+impl ProfileBatch<'_> {
     /// Adds the operation in a row to a part.
     fn take(
         &self,
-        part: &mut Part,
+        part: &mut ProfilePart,
         time_ns: i64,
         at: usize,
         row: usize,
-        one: &One<'_>,
-        counters: &mut Counters,
+        one: &ProfiledOperation<'_>,
+        counters: &mut EngineCounters,
     ) {
         let (skipped, took) = part.take(time_ns, one);
         counters.blocks_skipped += skipped;
@@ -540,7 +548,7 @@ impl Frame<'_> {
             let status = self.status.map_or_else(|| UNKNOWN.into(), |status| shown(status, row));
             let name = name_of(&format!("{} {status}", one.operation.1));
             let (failed, took) = part.errors.add(name_hash(&name, self.seed), || name, one.weight);
-            *failed = Failed(one.operation.0);
+            *failed = FailedOperation(one.operation.0);
             counters.groups_overflowed += u64::from(took);
         }
         if let Some((view, hashes)) = self.object.as_ref().filter(|(view, _)| view.is_valid(row)) {
@@ -559,7 +567,7 @@ fn name_hash(name: &str, seed: u64) -> u64 {
 /// The text of a row; empty for null.
 fn text(view: ColumnView<'_>, row: usize) -> &str {
     match view.values {
-        Values::Text(texts) if view.is_valid(row) => texts.value(row),
+        ColumnValues::Text(texts) if view.is_valid(row) => texts.value(row),
         _ => "",
     }
 }

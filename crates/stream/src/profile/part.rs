@@ -3,9 +3,9 @@
 
 use tuple::hashes;
 
-use crate::config::Config;
+use crate::config::EngineConfig;
 use crate::ops::distinct::DistinctSet;
-use crate::profile::heavy::{Counted, Heavy, name_of};
+use crate::profile::heavy_hitters::{HeavyHitters, KeyCounts, name_of};
 use crate::sketch::LogHistogram;
 
 /// Maximum distinct operations per window, and maximum distinct pairs of operation and status.
@@ -21,21 +21,21 @@ pub const SIZES: usize = 66;
 
 /// Number of operations and bytes, in units of weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Total {
+pub struct OperationTotal {
     /// Operations.
     pub count: u128,
     /// Bytes.
     pub bytes: u128,
 }
 
-impl Total {
-    fn add(&mut self, one: &One<'_>) {
-        self.merge(&Total { count: one.weight, bytes: one.weighted_bytes() });
+impl OperationTotal {
+    fn add(&mut self, one: &ProfiledOperation<'_>) {
+        self.merge(&OperationTotal { count: one.weight, bytes: one.weighted_bytes() });
     }
 }
 
-impl Counted for Total {
-    fn merge(&mut self, other: &Total) {
+impl KeyCounts for OperationTotal {
+    fn merge(&mut self, other: &OperationTotal) {
         self.count.merge(&other.count);
         self.bytes.merge(&other.bytes);
     }
@@ -44,7 +44,7 @@ impl Counted for Total {
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum OperationKind {
     Read,
     Write,
     Other,
@@ -52,7 +52,7 @@ pub enum Kind {
 
 /// Position of an operation relative to the previous one on the same file over the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
+pub enum AccessPattern {
     /// Begins at or near the end of the previous operation.
     Sequential,
     /// Begins elsewhere.
@@ -63,13 +63,13 @@ pub enum Pattern {
 
 /// An operation, from one tuple.
 #[derive(Clone, Copy, Debug)]
-pub struct One<'a> {
+pub struct ProfiledOperation<'a> {
     /// Weight: the number of operations it represents.
     pub weight: u128,
     /// Hash and name of the operation.
     pub operation: (u64, &'a str),
     /// Kind of the operation.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// Bytes transferred.
     pub bytes: u64,
     /// Bytes requested, for reads and writes.
@@ -79,7 +79,7 @@ pub struct One<'a> {
     /// Whether the operation failed.
     pub failed: bool,
     /// Access pattern of reads and writes, if known.
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<AccessPattern>,
     /// Whether the previous operation may have been evicted.
     pub is_doubtful: bool,
     /// Hash of the file and offset of the first byte, for operations with an offset.
@@ -90,7 +90,7 @@ pub struct One<'a> {
     pub checksums: &'a [u8],
 }
 
-impl One<'_> {
+impl ProfiledOperation<'_> {
     /// Bytes transferred, in units of weights.
     pub fn weighted_bytes(&self) -> u128 {
         self.weight.saturating_mul(self.bytes.into())
@@ -99,7 +99,7 @@ impl One<'_> {
 
 /// Bytes, failures, and response times of one operation.
 #[derive(Clone, Debug)]
-pub struct Operation {
+pub struct OperationStats {
     /// Weighted bytes.
     pub bytes: u128,
     /// Weighted failures.
@@ -108,14 +108,14 @@ pub struct Operation {
     pub times: LogHistogram,
 }
 
-impl Default for Operation {
-    fn default() -> Operation {
-        Operation { bytes: 0, failed: 0, times: LogHistogram::of_integers() }
+impl Default for OperationStats {
+    fn default() -> OperationStats {
+        OperationStats { bytes: 0, failed: 0, times: LogHistogram::of_integers() }
     }
 }
 
-impl Counted for Operation {
-    fn merge(&mut self, other: &Operation) {
+impl KeyCounts for OperationStats {
+    fn merge(&mut self, other: &OperationStats) {
         self.bytes.merge(&other.bytes);
         self.failed.merge(&other.failed);
         self.times.merge(&other.times);
@@ -124,38 +124,38 @@ impl Counted for Operation {
 
 /// Hash of the failed operation; 0 if unknown.
 #[derive(Clone, Debug, Default)]
-pub struct Failed(pub u64);
+pub struct FailedOperation(pub u64);
 
-impl Counted for Failed {
-    fn merge(&mut self, other: &Failed) {
+impl KeyCounts for FailedOperation {
+    fn merge(&mut self, other: &FailedOperation) {
         self.0 = if other.0 == 0 { self.0 } else { other.0 };
     }
 }
 
 /// Keys in two rankings.
 #[derive(Clone, Debug)]
-pub struct Hottest {
+pub struct HottestKeys {
     /// Ranked by operations, with their bytes.
-    pub by_operations: Heavy<u128>,
+    pub by_operations: HeavyHitters<u128>,
     /// Ranked by bytes, with their operations.
-    pub by_bytes: Heavy<u128>,
+    pub by_bytes: HeavyHitters<u128>,
 }
 
 /// The synopses of a window.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ProfilePart {
     /// Number of tuples.
     pub tuples: u64,
     /// Event time of the first and last tuple.
     pub span_ns: (i64, i64),
-    /// Indexed by [`Kind`].
-    pub mix: [Total; 3],
-    /// Indexed by [`Pattern`], for reads and writes.
-    pub patterns: [[Total; 3]; 2],
+    /// Indexed by [`OperationKind`].
+    pub mix: [OperationTotal; 3],
+    /// Indexed by [`AccessPattern`], for reads and writes.
+    pub patterns: [[OperationTotal; 3]; 2],
     /// Whether a previous operation may have been evicted, for reads and writes.
     pub is_doubtful: [bool; 2],
     /// By size class, for reads and writes.
-    pub sizes: [[Total; SIZES]; 2],
+    pub sizes: [[OperationTotal; SIZES]; 2],
     /// Misaligned and aligned, for reads and writes.
     pub aligned: [[u128; 2]; 2],
     /// 4 KiB blocks read at random.
@@ -165,38 +165,38 @@ pub struct Part {
     /// Distinct checksums.
     pub contents: [DistinctSet; 3],
     /// By operation.
-    pub operations: Heavy<Operation>,
+    pub operations: HeavyHitters<OperationStats>,
     /// Failures by operation and status.
-    pub errors: Heavy<Failed>,
+    pub errors: HeavyHitters<FailedOperation>,
     /// Objects.
-    pub objects: Hottest,
+    pub objects: HottestKeys,
     /// Clients.
-    pub clients: Hottest,
+    pub clients: HottestKeys,
     /// Memory as last counted.
     pub weighed: usize,
     exact_max: usize,
 }
 
-impl Part {
+impl ProfilePart {
     /// Creates an empty part; `keys_max` limits the lists of objects and clients.
     #[must_use]
-    pub fn new(keys_max: usize, config: &Config) -> Part {
+    pub fn new(keys_max: usize, config: &EngineConfig) -> ProfilePart {
         let set = DistinctSet::default;
-        Part {
+        ProfilePart {
             tuples: 0,
             span_ns: (i64::MAX, i64::MIN),
             mix: Default::default(),
             patterns: Default::default(),
             is_doubtful: [false; 2],
-            sizes: [[Total::default(); SIZES]; 2],
+            sizes: [[OperationTotal::default(); SIZES]; 2],
             aligned: Default::default(),
             working_set: set(),
             checksums: [0; 3],
             contents: [set(), set(), set()],
-            operations: Heavy::new(OPERATIONS_MAX),
-            errors: Heavy::new(OPERATIONS_MAX),
-            objects: Hottest::new(keys_max),
-            clients: Hottest::new(keys_max),
+            operations: HeavyHitters::new(OPERATIONS_MAX),
+            errors: HeavyHitters::new(OPERATIONS_MAX),
+            objects: HottestKeys::new(keys_max),
+            clients: HottestKeys::new(keys_max),
             weighed: 0,
             exact_max: config.distinct_exact_max,
         }
@@ -209,13 +209,14 @@ impl Part {
         let times: usize = self.operations.counted().map(|operation| operation.times.bytes()).sum();
         let lists =
             self.operations.bytes() + self.errors.bytes() + self.objects.bytes() + self.clients.bytes();
-        size_of::<Part>() + sets + times + lists
+        size_of::<ProfilePart>() + sets + times + lists
     }
 
     /// Whether any list evicted keys.
     #[must_use]
     pub fn is_overflowed(&self) -> bool {
-        let of_pair = |pair: &Hottest| pair.by_operations.is_overflowed() || pair.by_bytes.is_overflowed();
+        let of_pair =
+            |pair: &HottestKeys| pair.by_operations.is_overflowed() || pair.by_bytes.is_overflowed();
         self.operations.is_overflowed()
             || self.errors.is_overflowed()
             || of_pair(&self.objects)
@@ -224,7 +225,7 @@ impl Part {
 
     /// Adds an operation; the caller updates the lists of errors, objects, and clients. Returns the number of skipped
     /// blocks, and whether the operation evicted another from its list.
-    pub fn take(&mut self, time_ns: i64, one: &One<'_>) -> (u64, bool) {
+    pub fn take(&mut self, time_ns: i64, one: &ProfiledOperation<'_>) -> (u64, bool) {
         self.tuples += 1;
         self.span_ns = (self.span_ns.0.min(time_ns), self.span_ns.1.max(time_ns));
         self.mix[one.kind as usize].add(one);
@@ -236,13 +237,13 @@ impl Part {
             operation.times.add_i64(time_ns);
         }
         let skipped = match one.kind {
-            Kind::Other => 0,
+            OperationKind::Other => 0,
             kind => self.take_data(kind as usize, one),
         };
         (skipped, took)
     }
 
-    fn take_data(&mut self, kind: usize, one: &One<'_>) -> u64 {
+    fn take_data(&mut self, kind: usize, one: &ProfiledOperation<'_>) -> u64 {
         if let Some(size) = one.size {
             self.sizes[kind][size_class(size)].add(one);
         }
@@ -260,7 +261,7 @@ impl Part {
             }
         }
         match (one.pattern, one.place) {
-            (Some(Pattern::Random), Some((file, offset))) if kind == Kind::Read as usize => {
+            (Some(AccessPattern::Random), Some((file, offset))) if kind == OperationKind::Read as usize => {
                 self.take_blocks(file, offset, one.bytes)
             }
             _ => 0,
@@ -280,7 +281,7 @@ impl Part {
     }
 
     /// Merges another part of the same window; returns the number of evicted keys.
-    pub fn merge(&mut self, other: Part) -> usize {
+    pub fn merge(&mut self, other: ProfilePart) -> usize {
         self.tuples += other.tuples;
         self.span_ns = (self.span_ns.0.min(other.span_ns.0), self.span_ns.1.max(other.span_ns.1));
         merge_all(&mut self.mix, &other.mix);
@@ -302,17 +303,17 @@ impl Part {
     }
 }
 
-impl Hottest {
+impl HottestKeys {
     fn bytes(&self) -> usize {
         self.by_operations.bytes() + self.by_bytes.bytes()
     }
 
-    fn new(keys_max: usize) -> Hottest {
-        Hottest { by_operations: Heavy::new(keys_max), by_bytes: Heavy::new(keys_max) }
+    fn new(keys_max: usize) -> HottestKeys {
+        HottestKeys { by_operations: HeavyHitters::new(keys_max), by_bytes: HeavyHitters::new(keys_max) }
     }
 
     /// Adds an operation of a key; returns the number of evicted keys.
-    pub fn take(&mut self, hash: u64, name: impl Fn() -> Box<str>, one: &One<'_>) -> u64 {
+    pub fn take(&mut self, hash: u64, name: impl Fn() -> Box<str>, one: &ProfiledOperation<'_>) -> u64 {
         let bytes = one.weighted_bytes();
         let (counted, took) = self.by_operations.add(hash, &name, one.weight);
         counted.merge(&bytes);
@@ -324,12 +325,12 @@ impl Hottest {
         u64::from(took) + u64::from(took_too)
     }
 
-    fn merge(&mut self, other: Hottest) -> usize {
+    fn merge(&mut self, other: HottestKeys) -> usize {
         self.by_operations.merge(other.by_operations) + self.by_bytes.merge(other.by_bytes)
     }
 }
 
-fn merge_all<T: Counted>(mine: &mut [T], theirs: &[T]) {
+fn merge_all<T: KeyCounts>(mine: &mut [T], theirs: &[T]) {
     mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| mine.merge(theirs));
 }
 

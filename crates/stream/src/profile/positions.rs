@@ -5,7 +5,7 @@ use hashbrown::HashTable;
 
 /// End positions by key: the hash of connection, file, and kind of operation.
 #[derive(Debug)]
-pub struct Positions {
+pub struct FilePositions {
     young: HashTable<(u64, u64)>,
     /// The older half, without the entries used since.
     old: HashTable<(u64, u64)>,
@@ -14,11 +14,11 @@ pub struct Positions {
     pub forgotten: u64,
 }
 
-impl Positions {
+impl FilePositions {
     /// Creates a table of at most `max` end positions.
     #[must_use]
-    pub fn new(max: usize) -> Positions {
-        Positions {
+    pub fn new(max: usize) -> FilePositions {
+        FilePositions {
             young: HashTable::new(),
             old: HashTable::new(),
             half: max.div_ceil(2).max(1),
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_used_stays_and_the_rest_is_counted() {
-        let mut positions = Positions::new(10);
+        let mut positions = FilePositions::new(10);
         for n in 0..100u64 {
             assert_eq!(positions.replace(mix(1000), n + 1), (n > 0).then_some(n));
             assert_eq!(positions.replace(mix(n), n), None);

@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
-use plan::{Column, Pipeline, Profile};
-use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
+use plan::{Column, Pipeline, ProfileSpec};
+use tuple::{Batch, DataType, Field, FieldId, RedactionRule, Schema, TupleWriter, Unit};
 
-use crate::losses::SharedLosses;
+use crate::loss_history::SharedLosses;
 use crate::ops::distinct::DistinctSet;
 use crate::pane::WEIGHT_UNIT;
-use crate::profile::heavy::{Counted, Heavy, Ranked};
-use crate::profile::part::{BLOCK_BYTES, OPERATIONS_MAX, Part, Total, largest_of};
+use crate::profile::heavy_hitters::{HeavyHitters, KeyCounts, RankedKey};
+use crate::profile::part::{BLOCK_BYTES, OPERATIONS_MAX, OperationTotal, ProfilePart, largest_of};
 use crate::results::OTHER;
 
 /// Maximum operations and errors with their own row.
@@ -20,7 +20,7 @@ const OPERATIONS_SHOWN: usize = 32;
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// Writes windows as rows.
-pub struct Report {
+pub struct ProfileReport {
     writer: TupleWriter,
     /// Whether rows begin with the bounds of their window.
     windowed: bool,
@@ -36,7 +36,7 @@ pub struct Report {
 
 /// A row; `None` is null.
 #[derive(Default)]
-struct Line<'a> {
+struct ProfileRow<'a> {
     section: Cow<'a, str>,
     key: Cow<'a, str>,
     count: Option<u64>,
@@ -51,29 +51,29 @@ struct Line<'a> {
 }
 
 /// A window being written.
-struct Window<'a> {
-    part: &'a Part,
+struct ProfileWindow<'a> {
+    part: &'a ProfilePart,
     bounds: Option<(i64, i64)>,
     seconds: f64,
     /// Whether a limit may have affected the window.
     is_limited: bool,
     /// All operations.
-    whole: Total,
+    whole: OperationTotal,
 }
 
-impl Report {
+impl ProfileReport {
     /// A report for a pipeline over tuples of `schema`.
     #[must_use]
     pub fn new(
         pipeline: &Pipeline,
-        profile: &Profile,
+        profile: &ProfileSpec,
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
-    ) -> Report {
+    ) -> ProfileReport {
         let result = Arc::new(result_schema(pipeline, profile, &|column| schema.field(place(column))));
         let wanted: Vec<FieldId> = result.ids().collect();
         let name = |column| schema.field(place(column)).name.to_string();
-        Report {
+        ProfileReport {
             writer: TupleWriter::new(result, &wanted),
             windowed: pipeline.window.is_some(),
             losses: SharedLosses::default(),
@@ -93,9 +93,9 @@ impl Report {
 
     /// The rows of a window.
     #[must_use]
-    pub fn write(&mut self, part: &Part, bounds: Option<(i64, i64)>) -> Batch {
+    pub fn write(&mut self, part: &ProfilePart, bounds: Option<(i64, i64)>) -> Batch {
         let (from, to) = bounds.unwrap_or(part.span_ns);
-        let mut whole = Total::default();
+        let mut whole = OperationTotal::default();
         part.mix.iter().for_each(|total| {
             whole.count = whole.count.saturating_add(total.count);
             whole.bytes = whole.bytes.saturating_add(total.bytes);
@@ -104,7 +104,7 @@ impl Report {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let is_limited = losses.is_limited(bounds);
         drop(losses);
-        let window = Window { part, bounds, seconds, is_limited, whole };
+        let window = ProfileWindow { part, bounds, seconds, is_limited, whole };
         self.operations(&window);
         self.totals(&window, "mix", ["read", "write", "other"], &part.mix, false);
         for (kind, section) in ["read pattern", "write pattern"].into_iter().enumerate() {
@@ -129,16 +129,16 @@ impl Report {
         self.writer.finish()
     }
 
-    fn operations(&mut self, window: &Window<'_>) {
+    fn operations(&mut self, window: &ProfileWindow<'_>) {
         let operations = &window.part.operations;
         let ranking = operations.ranking();
         for ranked in ranking.iter().take(OPERATIONS_SHOWN) {
-            let total = Total { count: ranked.weight, bytes: ranked.counted.bytes };
+            let total = OperationTotal { count: ranked.weight, bytes: ranked.counted.bytes };
             let failed = share(ranked.counted.failed, ranked.weight.saturating_sub(ranked.error));
             let times = &ranked.counted.times;
             self.line(
                 window,
-                Line {
+                ProfileRow {
                     section: "operations".into(),
                     key: ranked.name.into(),
                     error_share: failed.filter(|_| self.knows_errors),
@@ -152,19 +152,19 @@ impl Report {
     }
 
     /// Writes the row of all operations without their own row.
-    fn others<T: Counted>(&mut self, window: &Window<'_>, section: &str, list: &Heavy<T>) {
+    fn others<T: KeyCounts>(&mut self, window: &ProfileWindow<'_>, section: &str, list: &HeavyHitters<T>) {
         let rest =
             list.ranking().iter().skip(OPERATIONS_SHOWN).map(|r| r.weight).fold(0, u128::saturating_add);
         if rest > 0 {
             self.line(
                 window,
-                Line {
+                ProfileRow {
                     section: section.into(),
                     key: OTHER.into(),
                     count: Some(whole(rest)),
                     rate: window.rate(rest),
                     approximate: list.is_overflowed().then_some(None),
-                    ..Line::default()
+                    ..ProfileRow::default()
                 },
             );
         }
@@ -173,46 +173,46 @@ impl Report {
     /// Writes the rows of classes in order.
     fn totals(
         &mut self,
-        window: &Window<'_>,
+        window: &ProfileWindow<'_>,
         section: &str,
         keys: impl IntoIterator<Item = impl AsRef<str>>,
-        totals: &[Total],
+        totals: &[OperationTotal],
         is_approximate: bool,
     ) {
-        let sum = |of: fn(&Total) -> u128| totals.iter().map(of).fold(0, u128::saturating_add);
-        let all = Total { count: sum(|t| t.count), bytes: sum(|t| t.bytes) };
+        let sum = |of: fn(&OperationTotal) -> u128| totals.iter().map(of).fold(0, u128::saturating_add);
+        let all = OperationTotal { count: sum(|t| t.count), bytes: sum(|t| t.bytes) };
         for (key, total) in keys.into_iter().zip(totals).filter(|(_, total)| total.count > 0) {
             let (section, key) = (section.into(), key.as_ref().into());
             let approximate = is_approximate.then_some(None);
             let line = self.total(window, total, &all);
-            self.line(window, Line { section, key, approximate, ..line });
+            self.line(window, ProfileRow { section, key, approximate, ..line });
         }
     }
 
-    fn aligned(&mut self, window: &Window<'_>) {
+    fn aligned(&mut self, window: &ProfileWindow<'_>) {
         for (key, [misaligned, aligned]) in ["read", "write"].into_iter().zip(window.part.aligned) {
             let all = misaligned.saturating_add(aligned);
             if all > 0 {
                 self.line(
                     window,
-                    Line {
+                    ProfileRow {
                         section: "misaligned".into(),
                         key: key.into(),
                         count: Some(whole(misaligned)),
                         share: share(misaligned, all),
-                        ..Line::default()
+                        ..ProfileRow::default()
                     },
                 );
             }
         }
     }
 
-    fn working_set(&mut self, window: &Window<'_>) {
+    fn working_set(&mut self, window: &ProfileWindow<'_>) {
         let (blocks, error) = window.part.working_set.estimate();
         if blocks > 0 {
             self.line(
                 window,
-                Line {
+                ProfileRow {
                     section: "working set".into(),
                     key: "random reads".into(),
                     count: Some(blocks),
@@ -222,13 +222,13 @@ impl Report {
                         true => Some(None),
                         false => (error > 0.0).then_some(Some(error)),
                     },
-                    ..Line::default()
+                    ..ProfileRow::default()
                 },
             );
         }
     }
 
-    fn duplicates(&mut self, window: &Window<'_>) {
+    fn duplicates(&mut self, window: &ProfileWindow<'_>) {
         let seen = window.part.checksums.iter().zip(&window.part.contents);
         for (key, (&all, set)) in
             ["read", "write", "both"].into_iter().zip(seen).filter(|(_, (n, _))| **n > 0)
@@ -237,62 +237,76 @@ impl Report {
             let again = all.saturating_sub(different);
             self.line(
                 window,
-                Line {
+                ProfileRow {
                     section: "duplicate blocks".into(),
                     key: key.into(),
                     count: Some(again),
                     share: Some(again as f64 / all as f64),
                     approximate: (error > 0.0).then_some(Some(error * different as f64 / all as f64)),
-                    ..Line::default()
+                    ..ProfileRow::default()
                 },
             );
         }
     }
 
-    fn errors(&mut self, window: &Window<'_>) {
+    fn errors(&mut self, window: &ProfileWindow<'_>) {
         let errors = &window.part.errors;
         for ranked in errors.ranking().iter().take(OPERATIONS_SHOWN) {
             let all = window.part.operations.weight_of(ranked.counted.0);
             self.line(
                 window,
-                Line {
+                ProfileRow {
                     section: "errors".into(),
                     key: ranked.name.into(),
                     count: Some(whole(ranked.weight)),
                     rate: window.rate(ranked.weight),
                     share: all.and_then(|all| share(ranked.weight, all)),
                     approximate: approximate(errors, ranked),
-                    ..Line::default()
+                    ..ProfileRow::default()
                 },
             );
         }
         self.others(window, "errors", errors);
     }
 
-    fn hottest(&mut self, window: &Window<'_>, section: &str, list: &Heavy<u128>, is_by_bytes: bool) {
+    fn hottest(
+        &mut self,
+        window: &ProfileWindow<'_>,
+        section: &str,
+        list: &HeavyHitters<u128>,
+        is_by_bytes: bool,
+    ) {
         for ranked in list.ranking().iter().take(self.k) {
             let (count, bytes) = match is_by_bytes {
                 true => (*ranked.counted, ranked.weight),
                 false => (ranked.weight, *ranked.counted),
             };
-            let line = self.total(window, &Total { count, bytes }, &window.whole);
+            let line = self.total(window, &OperationTotal { count, bytes }, &window.whole);
             let approximate = approximate(list, ranked);
-            self.line(window, Line { section: section.into(), key: ranked.name.into(), approximate, ..line });
+            self.line(
+                window,
+                ProfileRow { section: section.into(), key: ranked.name.into(), approximate, ..line },
+            );
         }
     }
 
-    fn total<'l>(&self, window: &Window<'_>, total: &Total, all: &Total) -> Line<'l> {
-        Line {
+    fn total<'l>(
+        &self,
+        window: &ProfileWindow<'_>,
+        total: &OperationTotal,
+        all: &OperationTotal,
+    ) -> ProfileRow<'l> {
+        ProfileRow {
             count: Some(whole(total.count)),
             rate: window.rate(total.count),
             share: share(total.count, all.count),
             bytes: Some(whole(total.bytes)).filter(|_| self.knows_bytes),
             byte_share: share(total.bytes, all.bytes).filter(|_| self.knows_bytes),
-            ..Line::default()
+            ..ProfileRow::default()
         }
     }
 
-    fn line(&mut self, window: &Window<'_>, line: Line<'_>) {
+    fn line(&mut self, window: &ProfileWindow<'_>, line: ProfileRow<'_>) {
         let mut id = 0u16;
         let mut next = || {
             id += 1;
@@ -322,7 +336,7 @@ impl Report {
     }
 }
 
-impl Window<'_> {
+impl ProfileWindow<'_> {
     /// Per second; `None` for a run of zero length.
     fn rate(&self, weight: u128) -> Option<f64> {
         (self.seconds > 0.0).then(|| weight as f64 / WEIGHT_UNIT / self.seconds)
@@ -345,18 +359,22 @@ fn hottest(name: &str) -> [String; 2] {
 }
 
 /// Whether the limit of a list affects the row, and the maximum overestimate of its weight.
-fn approximate<T: Counted>(list: &Heavy<T>, ranked: &Ranked<'_, T>) -> Option<Option<f64>> {
+fn approximate<T: KeyCounts>(list: &HeavyHitters<T>, ranked: &RankedKey<'_, T>) -> Option<Option<f64>> {
     list.is_overflowed().then(|| Some(ranked.error as f64 / WEIGHT_UNIT))
 }
 
-fn result_schema<'s>(pipeline: &Pipeline, profile: &Profile, input: &dyn Fn(Column) -> &'s Field) -> Schema {
+fn result_schema<'s>(
+    pipeline: &Pipeline,
+    profile: &ProfileSpec,
+    input: &dyn Fn(Column) -> &'s Field,
+) -> Schema {
     use DataType::{Bool, F64, I64, Text, U64};
     let section = FieldId(if pipeline.window.is_some() { 2 } else { 0 });
     let redact = match profile.object.map(input) {
-        Some(Field { name, redact: Redact::Fold(fold), .. }) => {
-            Redact::Where(section, hottest(name).map(|section| (section, *fold)).to_vec())
+        Some(Field { name, redact: RedactionRule::Fold(fold), .. }) => {
+            RedactionRule::Where(section, hottest(name).map(|section| (section, *fold)).to_vec())
         }
-        _ => Redact::Keep,
+        _ => RedactionRule::Keep,
     };
     let time = |name, doc| Field::new(name, I64, Unit::EpochNanoseconds, doc);
     let mut fields = Vec::new();
@@ -387,7 +405,16 @@ fn result_schema<'s>(pipeline: &Pipeline, profile: &Profile, input: &dyn Fn(Colu
         Field::new("error_bound", F64, Unit::None, "by how much at most, where it is known"),
     ]);
     let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("profile of a workload"));
-    Schema { name, version: 1, doc, fields, measure: None, key: None, parts: &[], facts: &tuple::Facts::NONE }
+    Schema {
+        name,
+        version: 1,
+        doc,
+        fields,
+        measure: None,
+        key: None,
+        parts: &[],
+        facts: &tuple::SchemaFacts::NONE,
+    }
 }
 
 const _: () = assert!(OPERATIONS_SHOWN <= OPERATIONS_MAX);

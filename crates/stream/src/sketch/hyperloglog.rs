@@ -5,7 +5,7 @@
 //! With 2^p registers the standard error is 1.04 / √2^p: 0.81 % for p = 14. Merging two sketches gives the sketch of
 //! the union. A sketch can be folded to a smaller p, with the same result as building it with that p.
 
-use crate::partial::bytes::{Malformed, Reader, put_len};
+use crate::partial::bytes::{MalformedPartial, PartialReader, put_len};
 
 /// Registers of 2^p classes of hashes.
 ///
@@ -113,10 +113,13 @@ impl HyperLogLog {
     }
 
     /// Decodes a sketch of at most this p.
-    pub(crate) fn read(precision_max: u8, from: &mut Reader<'_>) -> Result<HyperLogLog, Malformed> {
+    pub(crate) fn read(
+        precision_max: u8,
+        from: &mut PartialReader<'_>,
+    ) -> Result<HyperLogLog, MalformedPartial> {
         let precision = from.byte()?;
         if !(4..=precision_max).contains(&precision) {
-            return Err(Malformed::Invalid("a sketch"));
+            return Err(MalformedPartial::Invalid("a sketch"));
         }
         from.spend(1 << precision)?;
         let mut sketch = HyperLogLog::new(precision);
@@ -124,7 +127,7 @@ impl HyperLogLog {
             let mut next = 0;
             for _ in 0..from.len()? {
                 let register = from.len_up_to(sketch.registers.len())? + next;
-                let held = sketch.registers.get_mut(register).ok_or(Malformed::Invalid("a sketch"))?;
+                let held = sketch.registers.get_mut(register).ok_or(MalformedPartial::Invalid("a sketch"))?;
                 *held = from.byte()?;
                 next = register + 1;
             }
@@ -133,7 +136,7 @@ impl HyperLogLog {
         }
         match sketch.registers.iter().all(|rank| *rank <= 65 - precision) {
             true => Ok(sketch),
-            false => Err(Malformed::Invalid("a sketch")),
+            false => Err(MalformedPartial::Invalid("a sketch")),
         }
     }
 

@@ -43,13 +43,13 @@ pub struct LogHistogram {
     max: f64,
     /// The buckets of the minimum and maximum value.
     ends: (i32, i32),
-    store: Store,
+    store: BucketStore,
 }
 
 /// A non-empty bucket. All its values are between `lower` and `upper` (for floating point values, `upper` is
 /// exclusive).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bucket {
+pub struct LogBucket {
     /// Lower bound.
     pub lower: f64,
     /// Upper bound.
@@ -59,7 +59,7 @@ pub struct Bucket {
 }
 
 #[derive(Clone, Debug)]
-enum Store {
+enum BucketStore {
     /// Buckets with their counts, ascending, and the buckets of recent values, unsorted: inserting each of them would
     /// move half of the list.
     Sparse { list: Vec<(i32, u64)>, fresh: Vec<i32> },
@@ -67,8 +67,8 @@ enum Store {
     Dense { first: i32, counts: Vec<u32> },
 }
 
-impl PartialEq for Store {
-    fn eq(&self, other: &Store) -> bool {
+impl PartialEq for BucketStore {
+    fn eq(&self, other: &BucketStore) -> bool {
         self.iter().eq(other.iter())
     }
 }
@@ -84,7 +84,7 @@ impl LogHistogram {
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             ends: (i32::MAX, i32::MIN),
-            store: Store::sparse(Vec::new()),
+            store: BucketStore::sparse(Vec::new()),
         }
     }
 
@@ -182,7 +182,7 @@ impl LogHistogram {
 
     /// The bucket with the value of this rank (1 to n).
     #[must_use]
-    pub fn bucket_of_rank(&self, rank: u64) -> Option<Bucket> {
+    pub fn bucket_of_rank(&self, rank: u64) -> Option<LogBucket> {
         let mut seen = 0;
         self.buckets().find(|b| {
             seen += b.count;
@@ -203,10 +203,10 @@ impl LogHistogram {
     }
 
     /// The non-empty buckets, ascending.
-    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+    pub fn buckets(&self) -> impl Iterator<Item = LogBucket> + '_ {
         self.store.iter().map(|(bucket, count)| {
             let (lower, upper) = edges(bucket, self.bits, self.real);
-            Bucket { lower, upper, count }
+            LogBucket { lower, upper, count }
         })
     }
 
@@ -214,10 +214,10 @@ impl LogHistogram {
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.store {
-            Store::Sparse { list, fresh } => {
+            BucketStore::Sparse { list, fresh } => {
                 list.capacity() * size_of::<(i32, u64)>() + fresh.capacity() * size_of::<i32>()
             }
-            Store::Dense { counts, .. } => counts.capacity() * size_of::<u32>(),
+            BucketStore::Dense { counts, .. } => counts.capacity() * size_of::<u32>(),
         }
     }
 
@@ -229,7 +229,7 @@ impl LogHistogram {
             self.min = self.min.min(value());
             self.max = self.max.max(value());
         }
-        if let Store::Dense { first, counts } = &mut self.store
+        if let BucketStore::Dense { first, counts } = &mut self.store
             && let Some(count) = counts.get_mut(bucket.wrapping_sub(*first) as u32 as usize)
             && *count < u32::MAX
         {
@@ -247,10 +247,10 @@ impl LogHistogram {
     }
 }
 
-impl Store {
+impl BucketStore {
     /// Adds to a bucket of a histogram with `n` values.
     fn add(&mut self, bucket: i32, count: u64, n: u64) {
-        if let Store::Dense { first, counts } = self {
+        if let BucketStore::Dense { first, counts } = self {
             if reach(first, counts, bucket, n)
                 && let held = &mut counts[(bucket - *first) as usize]
                 && let Ok(sum) = u32::try_from(u64::from(*held) + count)
@@ -258,9 +258,9 @@ impl Store {
                 *held = sum;
                 return;
             }
-            *self = Store::sparse(self.iter().collect());
+            *self = BucketStore::sparse(self.iter().collect());
         }
-        let Store::Sparse { list, fresh } = self else { return };
+        let BucketStore::Sparse { list, fresh } = self else { return };
         if count == 1 {
             fresh.push(bucket);
             if fresh.len() < FRESH_MAX {
@@ -277,14 +277,14 @@ impl Store {
         self.become_dense_if_worth_it(n);
     }
 
-    fn sparse(list: Vec<(i32, u64)>) -> Store {
-        Store::Sparse { list, fresh: Vec::new() }
+    fn sparse(list: Vec<(i32, u64)>) -> BucketStore {
+        BucketStore::Sparse { list, fresh: Vec::new() }
     }
 
     /// A table costs 4 bytes per bucket of its range; a list costs 16 bytes per non-empty bucket and a search per
     /// value. The table is used as soon as there are as many values as buckets.
     fn become_dense_if_worth_it(&mut self, n: u64) {
-        let Store::Sparse { list, fresh } = self else { return };
+        let BucketStore::Sparse { list, fresh } = self else { return };
         if !fresh.is_empty() {
             return;
         }
@@ -298,14 +298,14 @@ impl Store {
             let Ok(count) = u32::try_from(*count) else { return };
             counts[(*bucket - first) as usize] = count;
         }
-        *self = Store::Dense { first, counts };
+        *self = BucketStore::Dense { first, counts };
     }
 
     fn iter(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
         let (list, first, counts) = match self {
-            Store::Sparse { list, fresh } if fresh.is_empty() => (Cow::Borrowed(&list[..]), 0, &[][..]),
-            Store::Sparse { list, fresh } => (Cow::Owned(settled(list, fresh)), 0, &[][..]),
-            Store::Dense { first, counts } => (Cow::Borrowed(&[][..]), *first, &counts[..]),
+            BucketStore::Sparse { list, fresh } if fresh.is_empty() => (Cow::Borrowed(&list[..]), 0, &[][..]),
+            BucketStore::Sparse { list, fresh } => (Cow::Owned(settled(list, fresh)), 0, &[][..]),
+            BucketStore::Dense { first, counts } => (Cow::Borrowed(&[][..]), *first, &counts[..]),
         };
         let dense = counts
             .iter()
@@ -424,7 +424,7 @@ fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
 
 /// The value with the smallest worst-case relative error: 2·lo·hi / (lo + hi).
 #[must_use]
-pub fn estimate(bucket: Bucket) -> f64 {
+pub fn estimate(bucket: LogBucket) -> f64 {
     let (lo, hi) = (bucket.lower, bucket.upper);
     if lo == hi { lo } else { lo * (2.0 * (hi / (lo + hi))) }
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use arrow_array::Array;
-use tuple::{DataType, Facts, Field, FieldId, Schema, TAPS, TapColumns, TupleWriter, Unit};
+use tuple::{DataType, Field, FieldId, Schema, SchemaFacts, TAPS, TapColumns, TupleWriter, Unit};
 
 use super::*;
 
-const FACTS: Facts = Facts { families: &[TAPS], ..Facts::NONE };
+const FACTS: SchemaFacts = SchemaFacts { families: &[TAPS], ..SchemaFacts::NONE };
 const TIME: FieldId = FieldId(common::FIELDS.len() as u16);
 const PATIENCE: i64 = 100;
 
 /// A row of a tap: client port, first byte, end by the tap's clock, and response time.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct TapTestRow {
     end: TapEnd,
     port: u64,
     first_byte: Option<u64>,
@@ -21,19 +21,19 @@ struct Row {
     time: Option<i64>,
 }
 
-fn row(end: TapEnd, port: u64, first_byte: u64, ts_end: i64, time: i64) -> Row {
-    Row { end, port, first_byte: Some(first_byte), ts_end, time: Some(time) }
+fn row(end: TapEnd, port: u64, first_byte: u64, ts_end: i64, time: i64) -> TapTestRow {
+    TapTestRow { end, port, first_byte: Some(first_byte), ts_end, time: Some(time) }
 }
 
-fn at_client(port: u64, first_byte: u64, ts_end: i64, time: i64) -> Row {
+fn at_client(port: u64, first_byte: u64, ts_end: i64, time: i64) -> TapTestRow {
     row(TapEnd::Client, port, first_byte, ts_end, time)
 }
 
-fn at_server(port: u64, first_byte: u64, ts_end: i64, time: i64) -> Row {
+fn at_server(port: u64, first_byte: u64, ts_end: i64, time: i64) -> TapTestRow {
     row(TapEnd::Server, port, first_byte, ts_end, time)
 }
 
-fn batch(rows: &[Row]) -> Batch {
+fn batch(rows: &[TapTestRow]) -> Batch {
     let own = [Field::new("response_time_ns", DataType::I64, Unit::Nanoseconds, "")];
     let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, Some(TIME), None) };
     schema.add_member("tap.seen");
@@ -57,9 +57,9 @@ fn batch(rows: &[Row]) -> Batch {
 }
 
 /// A result row: port, end, taps that saw it, and time between the taps.
-type Told = (u64, i64, String, Option<i64>);
+type TapResultRow = (u64, i64, String, Option<i64>);
 
-fn told(batch: &Batch) -> Vec<Told> {
+fn told(batch: &Batch) -> Vec<TapResultRow> {
     let taps = TapColumns::of(batch.schema()).expect("they are there");
     let (seen, between) = (batch.text(taps.seen), batch.i64(taps.network_time));
     let (ports, ends) = (batch.u64(common::CLIENT_PORT), batch.i64(common::TS_END));
@@ -70,10 +70,12 @@ fn told(batch: &Batch) -> Vec<Told> {
 }
 
 /// Joins all rows, in the order of each tap's reports.
-fn slow(rows: &[Row]) -> Vec<Told> {
-    let same = |a: &Row, b: &Row| a.first_byte.is_some() && (a.port, a.first_byte) == (b.port, b.first_byte);
-    let clients: Vec<&Row> = rows.iter().filter(|row| row.end == TapEnd::Client).collect();
-    let tell = |(n, client): (usize, &&Row)| {
+fn slow(rows: &[TapTestRow]) -> Vec<TapResultRow> {
+    let same = |a: &TapTestRow, b: &TapTestRow| {
+        a.first_byte.is_some() && (a.port, a.first_byte) == (b.port, b.first_byte)
+    };
+    let clients: Vec<&TapTestRow> = rows.iter().filter(|row| row.end == TapEnd::Client).collect();
+    let tell = |(n, client): (usize, &&TapTestRow)| {
         let place = clients[..n].iter().filter(|other| same(other, client)).count();
         let server = rows.iter().filter(|row| row.end == TapEnd::Server && same(row, client)).nth(place);
         let between = server.and_then(|server| Some(client.time? - server.time?));
@@ -83,24 +85,29 @@ fn slow(rows: &[Row]) -> Vec<Told> {
     clients.iter().enumerate().map(tell).collect()
 }
 
-fn sorted(mut told: Vec<Told>) -> Vec<Told> {
+fn sorted(mut told: Vec<TapResultRow>) -> Vec<TapResultRow> {
     told.sort();
     told
 }
 
-enum Step<'s> {
-    Rows(&'s [Row], i64),
+enum TapTestStep<'s> {
+    Rows(&'s [TapTestRow], i64),
     Come(i64),
 }
 
 /// Checks the rows emitted after each step and at the end.
-fn check(bytes_max: usize, steps: &[Step<'_>], expected: &[&[(u64, &str, Option<i64>)]], counts: [u64; 4]) {
+fn check(
+    bytes_max: usize,
+    steps: &[TapTestStep<'_>],
+    expected: &[&[(u64, &str, Option<i64>)]],
+    counts: [u64; 4],
+) {
     let mut join = TapJoin::new(PATIENCE, bytes_max);
     let mut given = Vec::new();
     for step in steps {
         match step {
-            Step::Rows(rows, ahead) => join.take(&batch(rows), *ahead, Taken::New),
-            Step::Come(ns) => {
+            TapTestStep::Rows(rows, ahead) => join.take(&batch(rows), *ahead, TapRowsStatus::New),
+            TapTestStep::Come(ns) => {
                 let mut rows = Vec::new();
                 join.advance(*ns, &mut |batch| rows.extend(told(&batch)));
                 given.push(rows);
@@ -129,12 +136,12 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
     check(
         1 << 20,
         &[
-            Step::Rows(&[at_client(1, 10, 1000, 30), at_client(2, 10, 1010, 40)], 0),
-            Step::Come(1050),
-            Step::Rows(&[at_server(1, 10, 990, 5), at_server(3, 10, 1020, 6)], 0),
-            Step::Come(1101),
-            Step::Rows(&[at_client(3, 10, 1030, 16)], 0),
-            Step::Come(1200),
+            TapTestStep::Rows(&[at_client(1, 10, 1000, 30), at_client(2, 10, 1010, 40)], 0),
+            TapTestStep::Come(1050),
+            TapTestStep::Rows(&[at_server(1, 10, 990, 5), at_server(3, 10, 1020, 6)], 0),
+            TapTestStep::Come(1101),
+            TapTestStep::Rows(&[at_client(3, 10, 1030, 16)], 0),
+            TapTestStep::Come(1200),
         ],
         &[&[], &[told(1, both(25))], &[told(2, client), told(3, both(10))], &[]],
         [2, 1, 0, 0],
@@ -143,12 +150,15 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
     check(
         1 << 20,
         &[
-            Step::Rows(&[at_client(1, 10, 1000, 30)], 0),
-            Step::Come(1101),
-            Step::Rows(&[at_server(1, 10, 1001, 5), at_server(2, 10, 1150, 5), at_server(3, 10, 1250, 5)], 0),
-            Step::Come(1300),
-            Step::Rows(&[at_client(2, 10, 1160, 9)], 0),
-            Step::Come(1300),
+            TapTestStep::Rows(&[at_client(1, 10, 1000, 30)], 0),
+            TapTestStep::Come(1101),
+            TapTestStep::Rows(
+                &[at_server(1, 10, 1001, 5), at_server(2, 10, 1150, 5), at_server(3, 10, 1250, 5)],
+                0,
+            ),
+            TapTestStep::Come(1300),
+            TapTestStep::Rows(&[at_client(2, 10, 1160, 9)], 0),
+            TapTestStep::Come(1300),
         ],
         &[&[told(1, client)], &[], &[told(2, both(4))], &[]],
         [1, 1, 2, 0],
@@ -158,9 +168,9 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
     check(
         1 << 20,
         &[
-            Step::Rows(&[at_server(1, 10, 1000 - hours, 5)], -hours),
-            Step::Rows(&[at_client(1, 10, 1010, 30)], 0),
-            Step::Come(1111),
+            TapTestStep::Rows(&[at_server(1, 10, 1000 - hours, 5)], -hours),
+            TapTestStep::Rows(&[at_client(1, 10, 1010, 30)], 0),
+            TapTestStep::Come(1111),
         ],
         &[&[told(1, both(25))], &[]],
         [1, 0, 0, 0],
@@ -169,20 +179,23 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
     check(
         1 << 20,
         &[
-            Step::Rows(&[at_client(1, 10, 1000, 10), at_client(1, 10, 1100, 20)], 0),
-            Step::Come(1150),
-            Step::Rows(&[at_server(1, 10, 1060, 1), at_server(1, 10, 1070, 2), at_server(1, 10, 1080, 3)], 0),
-            Step::Come(1300),
+            TapTestStep::Rows(&[at_client(1, 10, 1000, 10), at_client(1, 10, 1100, 20)], 0),
+            TapTestStep::Come(1150),
+            TapTestStep::Rows(
+                &[at_server(1, 10, 1060, 1), at_server(1, 10, 1070, 2), at_server(1, 10, 1080, 3)],
+                0,
+            ),
+            TapTestStep::Come(1300),
         ],
         &[&[told(1, client)], &[told(1, both(18))], &[]],
         [1, 1, 2, 0],
     );
     // Without a first byte there is no join; without a response there is no time.
-    let lost = Row { time: None, ..at_server(1, 20, 1000, 0) };
-    let unknown = |row: Row| Row { first_byte: None, ..row };
+    let lost = TapTestRow { time: None, ..at_server(1, 20, 1000, 0) };
+    let unknown = |row: TapTestRow| TapTestRow { first_byte: None, ..row };
     check(
         1 << 20,
-        &[Step::Rows(
+        &[TapTestStep::Rows(
             &[
                 lost,
                 unknown(at_server(1, 0, 1000, 1)),
@@ -199,20 +212,20 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
 #[test]
 fn what_there_is_no_room_for_is_not_waited_for() {
     // Two requests of the server's tap; the last ones of the client's tap keep waiting.
-    let servers: Vec<Row> = (0..4).map(|n| at_server(n, 10, 1000 + n as i64, 1)).collect();
-    let clients: Vec<Row> = (0..3).map(|n| at_client(n, 10, 1010 + n as i64, 3)).collect();
+    let servers: Vec<TapTestRow> = (0..4).map(|n| at_server(n, 10, 1000 + n as i64, 1)).collect();
+    let clients: Vec<TapTestRow> = (0..3).map(|n| at_client(n, 10, 1010 + n as i64, 3)).collect();
     check(
         2 * REQUEST_BYTES,
-        &[Step::Rows(&servers, 0), Step::Rows(&clients, 0), Step::Come(1020)],
+        &[TapTestStep::Rows(&servers, 0), TapTestStep::Rows(&clients, 0), TapTestStep::Come(1020)],
         &[&[(0, "both", Some(2)), (1, "both", Some(2)), (2, "client", None)], &[]],
         [2, 1, 0, 3],
     );
 }
 
 /// Pseudo-random numbers.
-struct Chance(u64);
+struct PseudoRandom(u64);
 
-impl Chance {
+impl PseudoRandom {
     fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
@@ -221,7 +234,7 @@ impl Chance {
 
 /// Rows of some connections at two taps, in order per tap. Some are missing at one tap, some are duplicated (a
 /// request with several operations), and first bytes repeat if there are few `places`.
-fn traffic(chance: &mut Chance, requests: u64, places: u64) -> [Vec<Row>; 2] {
+fn traffic(chance: &mut PseudoRandom, requests: u64, places: u64) -> [Vec<TapTestRow>; 2] {
     let (mut clients, mut servers) = (Vec::new(), Vec::new());
     for n in 0..requests {
         let (port, first_byte) = (chance.below(5), n.wrapping_mul(7) % places);
@@ -241,15 +254,19 @@ fn traffic(chance: &mut Chance, requests: u64, places: u64) -> [Vec<Row>; 2] {
 }
 
 /// Reports in order of arrival: one tap may be far behind the other, and each report contains its progress.
-fn reports(chance: &mut Chance, taps: &[Vec<Row>; 2], ahead: [i64; 2]) -> Vec<(usize, Batch, i64)> {
+fn reports(
+    chance: &mut PseudoRandom,
+    taps: &[Vec<TapTestRow>; 2],
+    ahead: [i64; 2],
+) -> Vec<(usize, Batch, i64)> {
     let mut next = [0; 2];
     let mut all = Vec::new();
     while (0..2).any(|tap| next[tap] < taps[tap].len()) {
         let tap = chance.below(2) as usize;
         let to = (next[tap] + chance.below(6) as usize).min(taps[tap].len());
-        let rows: Vec<Row> = taps[tap][next[tap]..to]
+        let rows: Vec<TapTestRow> = taps[tap][next[tap]..to]
             .iter()
-            .map(|row| Row { ts_end: row.ts_end + ahead[tap], ..*row })
+            .map(|row| TapTestRow { ts_end: row.ts_end + ahead[tap], ..*row })
             .collect();
         let come = taps[tap].get(to).map_or(i64::MAX, |row| row.ts_end);
         all.push((tap, batch(&rows), come));
@@ -261,7 +278,7 @@ fn reports(chance: &mut Chance, taps: &[Vec<Row>; 2], ahead: [i64; 2]) -> Vec<(u
 #[test]
 fn rows_in_any_order_are_joined_as_if_all_were_there() {
     for seed in 0..60 {
-        let mut chance = Chance(seed);
+        let mut chance = PseudoRandom(seed);
         let taps = traffic(&mut chance, 80, 12);
         let ahead = [0, -5_000_000];
         let reports = reports(&mut chance, &taps, ahead);
@@ -269,12 +286,12 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
         let mut join = TapJoin::new(1 << 40, 1 << 20);
         let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
         for (tap, rows, to) in &reports {
-            join.take(rows, ahead[*tap], Taken::New);
+            join.take(rows, ahead[*tap], TapRowsStatus::New);
             come[*tap] = *to;
             join.advance(come[0].min(come[1]).min(1 << 30), &mut |batch| given.extend(told(&batch)));
         }
         join.finish(&mut |batch| given.extend(told(&batch)));
-        let all: Vec<Row> = taps.concat();
+        let all: Vec<TapTestRow> = taps.concat();
         assert_eq!(sorted(given), sorted(slow(&all)), "seed {seed}");
         let counts = join.counts();
         assert_eq!(counts.joined + counts.client_only, taps[0].len() as u64);
@@ -286,7 +303,7 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
 #[test]
 fn who_goes_on_gives_what_was_not_given() {
     for seed in 0..60 {
-        let mut chance = Chance(seed);
+        let mut chance = PseudoRandom(seed);
         let taps = traffic(&mut chance, 80, 1000);
         let ahead = [0, 7_000];
         let reports = reports(&mut chance, &taps, ahead);
@@ -294,7 +311,7 @@ fn who_goes_on_gives_what_was_not_given() {
             let mut join = TapJoin::new(PATIENCE, 1 << 20);
             let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
             for (n, (tap, rows, to)) in reports.iter().enumerate() {
-                join.take(rows, ahead[*tap], Taken::New);
+                join.take(rows, ahead[*tap], TapRowsStatus::New);
                 // The event time of earlier reports is known.
                 join.advance(come[0].min(come[1]), &mut |batch| given.extend(told(&batch)));
                 come[*tap] = *to;
@@ -304,7 +321,7 @@ fn who_goes_on_gives_what_was_not_given() {
                         let ends = rows.i64(common::TS_END).values();
                         // Other reports are not repeated.
                         if ends.iter().any(|ns| ns - ahead[*tap] >= join.over_ns()) {
-                            next.take(rows, ahead[*tap], Taken::Again);
+                            next.take(rows, ahead[*tap], TapRowsStatus::Again);
                         }
                     }
                     join = next;

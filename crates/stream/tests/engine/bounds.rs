@@ -6,11 +6,11 @@ use crate::tuples::{
     DELTA, N, PATH, Plain, RATIO, Row, batch_of, column, dataflow, number, pipeline, rows_of, run,
 };
 use plan::{
-    Aggregate, Column, Compare, Direction, Literal, Pipeline, Predicate, Selection, SortKey, TopK, Total,
-    Window,
+    AggregateFunction, Column, ComparisonOperator, Literal, Pipeline, Predicate, ResultSelection, ShareTotal,
+    SortDirection, SortKey, TopK, Window,
 };
 use proptest::prelude::*;
-use stream::{Config, Engine, OTHER};
+use stream::{Engine, EngineConfig, OTHER};
 
 /// A repeatable source of numbers.
 struct Random(u64);
@@ -36,10 +36,10 @@ fn u64_of(cell: &Plain) -> u64 {
 
 #[test]
 fn groups_without_room_are_pooled_and_totals_add_up() {
-    let mut p = pipeline(Some(N), &[PATH, RATIO], vec![Aggregate::Count, Aggregate::Sum]);
+    let mut p = pipeline(Some(N), &[PATH, RATIO], vec![AggregateFunction::Count, AggregateFunction::Sum]);
     p.groups_max = 70;
     let rows: Vec<Row> = (0..1000u64).map(|i| get(&format!("/{}", i % 100), i, 0)).collect();
-    let (out, counters) = run(&dataflow(vec![p]), Config::default(), &rows, 64);
+    let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 64);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines.len(), 71);
     assert_eq!(lines.iter().map(|l| u64_of(&l[2])).sum::<u64>(), 1000);
@@ -55,11 +55,11 @@ fn groups_without_room_are_pooled_and_totals_add_up() {
 fn a_selection_of_groups_is_approximate_where_some_are_pooled() {
     let rows: Vec<Row> = (0..100u64).map(|i| get(&format!("/{i:02}"), i, 0)).collect();
     let marks = |groups_max: usize| {
-        let mut p = Pipeline { groups_max, ..pipeline(None, &[PATH], vec![Aggregate::Count]) };
+        let mut p = Pipeline { groups_max, ..pipeline(None, &[PATH], vec![AggregateFunction::Count]) };
         let column = of_results(&p, "count");
-        let order_by = vec![SortKey { column, direction: Direction::Descending }];
-        p.selection = Selection { order_by, rows_max: Some(3), ..Selection::default() };
-        let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 64);
+        let order_by = vec![SortKey { column, direction: SortDirection::Descending }];
+        p.selection = ResultSelection { order_by, rows_max: Some(3), ..ResultSelection::default() };
+        let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 64);
         rows_of(&out, Some(0)).iter().map(|line| line[2].clone()).collect::<Vec<_>>()
     };
     assert_eq!(marks(100), vec![Plain::Bool(false); 3]);
@@ -69,13 +69,13 @@ fn a_selection_of_groups_is_approximate_where_some_are_pooled() {
 
 #[test]
 fn sliding_windows_say_which_groups_are_only_partly_listed() {
-    let mut p = pipeline(None, &[PATH], vec![Aggregate::Count]);
+    let mut p = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
     p.window = Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 });
     p.groups_max = 64;
     // The first pane lists 64 groups and pools /a; the second lists /a and 63 more.
     let mut rows: Vec<Row> = (0..64).map(|i| get(&format!("/{i:02}"), 0, 0)).collect();
     rows.extend([get("/a", 0, 1), get("/a", 0, 11), get("/a", 0, 12), get("/00", 0, 13)]);
-    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 500);
+    let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 500);
     let lines = rows_of(&out, Some(0));
     let window = |start: i64| lines.iter().filter(move |l| l[0] == Plain::I64(start));
     let a = window(0).find(|l| l[2] == Plain::Text("/a".into())).expect("listed in the second pane");
@@ -106,12 +106,13 @@ fn skewed(seed: u64, n: usize, weight: fn(u64) -> u64) -> (Vec<Row>, BTreeMap<St
 fn check_space_saving(p: &Pipeline, weight: fn(u64) -> u64, splits: usize) {
     let (rows, truth) = skewed(7, 6000, weight);
     let flow = dataflow(vec![p.clone()]);
-    let mut workers: Vec<Engine> = (0..splits).map(|_| Engine::worker(&flow, Config::default())).collect();
+    let mut workers: Vec<Engine> =
+        (0..splits).map(|_| Engine::worker(&flow, EngineConfig::default())).collect();
     let mut out = Vec::new();
     for (i, chunk) in rows.chunks(100).enumerate() {
         workers[i % splits].push(0, &batch_of(&flow.inputs[0].schema, chunk), &mut out);
     }
-    let mut engine = Engine::new(&flow, Config::default());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
     workers.iter_mut().for_each(|w| engine.attach(w.detach_all()));
     engine.finish(&mut out);
     assert!(engine.counters().groups_overflowed > 0);
@@ -142,12 +143,14 @@ fn rankings_keep_the_heavy_groups_within_their_bounds() {
     let by_count = Pipeline {
         top_k: Some(TopK { k: 5, by: 0 }),
         groups_max: 200,
-        ..pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Avg])
+        ..pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Avg])
     };
-    let by_sum =
-        Pipeline { aggregates: vec![Aggregate::Sum.into(), Aggregate::Count.into()], ..by_count.clone() };
+    let by_sum = Pipeline {
+        aggregates: vec![AggregateFunction::Sum.into(), AggregateFunction::Count.into()],
+        ..by_count.clone()
+    };
     let signed = Pipeline {
-        values: vec![plan::Value { column: column(DELTA), unit: tuple::Unit::None }],
+        values: vec![plan::AggregatedValue { column: column(DELTA), unit: tuple::Unit::None }],
         ..by_sum.clone()
     };
     // One window holds all; its four panes each take part of the groups.
@@ -160,7 +163,7 @@ fn rankings_keep_the_heavy_groups_within_their_bounds() {
         check_space_saving(&signed, |n| n, splits);
     }
     let (rows, truth) = skewed(7, 6000, |_| 1);
-    let (out, _) = run(&dataflow(vec![sliding]), Config::default(), &rows, 100);
+    let (out, _) = run(&dataflow(vec![sliding]), EngineConfig::default(), &rows, 100);
     let whole = rows_of(&out, Some(0)).into_iter().filter(|l| l[0] == Plain::I64(0));
     for line in whole {
         let (Plain::Text(path), Plain::F64(error)) = (&line[2], &line[line.len() - 1]) else {
@@ -180,7 +183,7 @@ fn negative_values_widen_the_bound() {
     let p = Pipeline {
         top_k: Some(TopK { k: 3, by: 0 }),
         groups_max: 64,
-        ..pipeline(Some(DELTA), &[PATH], vec![Aggregate::Sum])
+        ..pipeline(Some(DELTA), &[PATH], vec![AggregateFunction::Sum])
     };
     let mut random = Random(3);
     let mut truth: BTreeMap<String, i64> = BTreeMap::new();
@@ -192,7 +195,7 @@ fn negative_values_widen_the_bound() {
             Row { delta: Some(delta), path: Some(path), ..Row::default() }
         })
         .collect();
-    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 100);
+    let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 100);
     for line in rows_of(&out, Some(0)) {
         let (Plain::Text(path), Plain::I64(got), Plain::F64(error)) = (&line[0], &line[2], &line[4]) else {
             panic!()
@@ -206,10 +209,10 @@ fn rankings_by_what_cannot_be_saved_are_marked() {
     let p = Pipeline {
         top_k: Some(TopK { k: 2, by: 0 }),
         groups_max: 64,
-        ..pipeline(Some(N), &[PATH], vec![Aggregate::Max])
+        ..pipeline(Some(N), &[PATH], vec![AggregateFunction::Max])
     };
     let rows: Vec<Row> = (0..200).map(|i| get(&format!("/{i}"), i, 0)).collect();
-    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 64);
+    let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 64);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines.len(), 2);
     assert!(
@@ -221,9 +224,9 @@ fn rankings_by_what_cannot_be_saved_are_marked() {
 
 #[test]
 fn long_keys_are_bounded_in_bytes() {
-    let p = pipeline(None, &[PATH], vec![Aggregate::Count]);
+    let p = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
     let rows: Vec<Row> = (0..500).map(|i| get(&format!("/{i}{}", "x".repeat(1000)), 0, 0)).collect();
-    let config = Config { key_bytes_max: 20_000, ..Config::default() };
+    let config = EngineConfig { key_bytes_max: 20_000, ..EngineConfig::default() };
     let (out, counters) = run(&dataflow(vec![p]), config, &rows, 64);
     assert!((15..=20).contains(&(rows_of(&out, Some(0)).len() - 1)));
     assert!(counters.groups_overflowed >= 480);
@@ -234,7 +237,7 @@ fn rankings_of_long_keys_are_bounded_too() {
     let p = Pipeline {
         top_k: Some(TopK { k: 3, by: 0 }),
         groups_max: 100,
-        ..pipeline(None, &[PATH], vec![Aggregate::Count])
+        ..pipeline(None, &[PATH], vec![AggregateFunction::Count])
     };
     // Short keys first, then ever longer ones, and one that is heavy.
     let path = |i: u64| {
@@ -242,7 +245,7 @@ fn rankings_of_long_keys_are_bounded_too() {
     };
     let rows: Vec<Row> = (0..2000).map(|i| get(&path(i), 0, 0)).collect();
     for key_bytes_max in [0, 1, 5000, 100_000] {
-        let config = Config { key_bytes_max, ..Config::default() };
+        let config = EngineConfig { key_bytes_max, ..EngineConfig::default() };
         let flow = dataflow(vec![p.clone()]);
         let mut workers = [Engine::worker(&flow, config.clone()), Engine::worker(&flow, config.clone())];
         for (i, chunk) in rows.chunks(100).enumerate() {
@@ -264,7 +267,7 @@ fn rankings_of_long_keys_are_bounded_too() {
 
 #[test]
 fn distinct_is_exact_then_within_its_bound() {
-    let p = pipeline(None, &[PATH], vec![Aggregate::Distinct(column(N))]);
+    let p = pipeline(None, &[PATH], vec![AggregateFunction::Distinct(column(N))]);
     let rows: Vec<Row> = (0..60_000u64)
         .map(|i| if i % 6 == 0 { get("/few", i % 1024, 0) } else { get("/many", i * i, 0) })
         .collect();
@@ -272,7 +275,7 @@ fn distinct_is_exact_then_within_its_bound() {
         rows.iter().filter(|r| r.path.as_deref() == Some("/many")).filter_map(|r| r.n).collect();
     let few: HashSet<u64> =
         rows.iter().filter(|r| r.path.as_deref() == Some("/few")).filter_map(|r| r.n).collect();
-    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 4096);
+    let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 4096);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines[0][1..], [Plain::U64(few.len() as u64), Plain::Bool(false), Plain::Null]);
     let (estimate, Plain::F64(error)) = (u64_of(&lines[1][1]) as f64, &lines[1][3]) else {
@@ -283,10 +286,14 @@ fn distinct_is_exact_then_within_its_bound() {
 
 #[test]
 fn sketches_shrink_before_they_outgrow_their_bytes() {
-    let p = pipeline(Some(N), &[PATH], vec![Aggregate::Distinct(column(N)), Aggregate::Quantile(0.5)]);
+    let p = pipeline(
+        Some(N),
+        &[PATH],
+        vec![AggregateFunction::Distinct(column(N)), AggregateFunction::Quantile(0.5)],
+    );
     let mut random = Random(11);
     let rows: Vec<Row> = (0..40_000).map(|i| get(&format!("/{}", i % 20), random.next(1 << 24), 0)).collect();
-    let config = Config { sketch_bytes_max: 40_000, ..Config::default() };
+    let config = EngineConfig { sketch_bytes_max: 40_000, ..EngineConfig::default() };
     let (out, counters) = run(&dataflow(vec![p]), config, &rows, 1000);
     assert!(counters.sketches_coarsened >= 2);
     for line in rows_of(&out, Some(0)) {
@@ -304,10 +311,11 @@ fn sketches_shrink_before_they_outgrow_their_bytes() {
 
 #[test]
 fn too_many_panes_force_the_oldest_windows_out() {
-    let mut p = pipeline(None, &[], vec![Aggregate::Count]);
+    let mut p = pipeline(None, &[], vec![AggregateFunction::Count]);
     p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
     let rows: Vec<Row> = (0..1000).map(|i| get("/", 0, i * 10)).collect();
-    let (out, counters) = run(&dataflow(vec![p]), Config { panes_max: 8, ..Config::default() }, &rows, 100);
+    let (out, counters) =
+        run(&dataflow(vec![p]), EngineConfig { panes_max: 8, ..EngineConfig::default() }, &rows, 100);
     assert_eq!(rows_of(&out, Some(0)).len(), 1000);
     assert_eq!(counters.windows_forced, 992);
     assert_eq!(counters.tuples_late, 0);
@@ -316,11 +324,13 @@ fn too_many_panes_force_the_oldest_windows_out() {
 #[test]
 fn what_workers_hold_together_is_bounded() {
     let ranking = |p: Pipeline| Pipeline { top_k: Some(TopK { k: 5, by: 0 }), ..p };
-    let pooled = pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Sum]);
+    let pooled = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Sum]);
     for p in [pooled.clone(), ranking(pooled)] {
         let p = Pipeline { groups_max: 100, ..p };
         let flow = dataflow(vec![p.clone()]);
-        for config in [Config::default(), Config { key_bytes_max: 500, ..Config::default() }] {
+        for config in
+            [EngineConfig::default(), EngineConfig { key_bytes_max: 500, ..EngineConfig::default() }]
+        {
             let (mut engine, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
             for w in 0..4u64 {
                 let mut worker = Engine::worker(&flow, config.clone());
@@ -351,10 +361,10 @@ fn what_workers_hold_together_is_bounded() {
 
 #[test]
 fn a_worker_sets_panes_aside_instead_of_emitting() {
-    let mut p = pipeline(None, &[], vec![Aggregate::Count]);
+    let mut p = pipeline(None, &[], vec![AggregateFunction::Count]);
     p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
     let flow = dataflow(vec![p]);
-    let config = Config { panes_max: 8, ..Config::default() };
+    let config = EngineConfig { panes_max: 8, ..EngineConfig::default() };
     let (mut engine, mut worker) = (Engine::new(&flow, config.clone()), Engine::worker(&flow, config));
     let rows: Vec<Row> = (0..1000).map(|i| get("/", 0, i * 10)).collect();
     let mut out = Vec::new();
@@ -376,11 +386,11 @@ proptest! {
         rows in prop::collection::vec((0u64..300, -60i64..60), 1..400), groups_max in 0usize..90, panes_max in 1usize..9,
         slide in 1i64..30,
     ) {
-        let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count]);
+        let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count]);
         p.window = Some(Window { size_ns: slide, slide_ns: slide, lateness_ns: 5 });
         p.groups_max = groups_max;
         let rows: Vec<Row> = rows.into_iter().map(|(path, ts)| get(&format!("/{path}"), path, ts)).collect();
-        let (out, counters) = run(&dataflow(vec![p]), Config { panes_max, ..Config::default() }, &rows, 50);
+        let (out, counters) = run(&dataflow(vec![p]), EngineConfig { panes_max, ..EngineConfig::default() }, &rows, 50);
         let counted: u64 = rows_of(&out, Some(0)).iter().map(|l| u64_of(&l[3])).sum();
         prop_assert_eq!(counted + counters.tuples_late, rows.len() as u64);
     }
@@ -388,23 +398,23 @@ proptest! {
 
 #[test]
 fn rates_are_per_second_of_the_window_or_of_the_run() {
-    let mut p = pipeline(None, &[], vec![Aggregate::Rate]);
+    let mut p = pipeline(None, &[], vec![AggregateFunction::Rate]);
     let rows: Vec<Row> = (0..11).map(|i| get("/", 0, i * 500_000_000)).collect();
-    let (out, _) = run(&dataflow(vec![p.clone()]), Config::default(), &rows, 100);
+    let (out, _) = run(&dataflow(vec![p.clone()]), EngineConfig::default(), &rows, 100);
     assert_eq!(number(&out, 0, "rate"), Some(11.0 / 5.0));
     p.window = Some(Window { size_ns: 10_000_000_000, slide_ns: 10_000_000_000, lateness_ns: 0 });
-    let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 100);
+    let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 100);
     assert_eq!(number(&out, 0, "rate"), Some(1.1));
 }
 
 #[test]
 fn windows_that_take_too_much_memory_close_early() {
-    let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Quantile(0.5)]);
+    let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Quantile(0.5)]);
     p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 1_000_000 });
     let rows: Vec<Row> = (0..2000i64).map(|i| get("/", 1, i * 10)).collect();
     // A window takes some kilobytes.
     for (window_bytes_max, forced) in [(1 << 30, false), (1 << 20, true)] {
-        let config = Config { window_bytes_max, ..Config::default() };
+        let config = EngineConfig { window_bytes_max, ..EngineConfig::default() };
         let (out, counters) = run(&dataflow(vec![p.clone()]), config, &rows, 100);
         assert_eq!(rows_of(&out, Some(0)).len(), 2000);
         assert_eq!(counters.windows_forced > 1000, forced, "{counters:?}");
@@ -413,10 +423,10 @@ fn windows_that_take_too_much_memory_close_early() {
 
 #[test]
 fn one_window_that_takes_too_much_memory_pools_groups() {
-    let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count]);
+    let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count]);
     p.groups_max = 1_000_000;
     let rows: Vec<Row> = (0..50_000u64).map(|i| get(&format!("/{i}"), i, 0)).collect();
-    let config = Config { window_bytes_max: 1 << 20, ..Config::default() };
+    let config = EngineConfig { window_bytes_max: 1 << 20, ..EngineConfig::default() };
     let (out, counters) = run(&dataflow(vec![p]), config, &rows, 4096);
     let lines = rows_of(&out, Some(0));
     assert!((1000..20_000).contains(&lines.len()), "{}", lines.len());
@@ -426,19 +436,23 @@ fn one_window_that_takes_too_much_memory_pools_groups() {
 
 fn of_results(p: &Pipeline, name: &str) -> Column {
     let field = |c: Column| crate::tuples::schema("t").field(c.field).clone();
-    let schema = plan::result::schema(p, plan::result::Intervals::None, &field);
+    let schema = plan::result::schema(p, plan::result::IntervalMode::None, &field);
     Column { input: 0, field: schema.find(name).expect("a column") }
 }
 
 #[test]
 fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
-    let shares = [Aggregate::Count, Aggregate::Share(Total::Tuples), Aggregate::Share(Total::Values)];
+    let shares = [
+        AggregateFunction::Count,
+        AggregateFunction::Share(ShareTotal::Tuples),
+        AggregateFunction::Share(ShareTotal::Values),
+    ];
     let all = Pipeline { groups_max: 20, ..pipeline(Some(N), &[PATH], shares.to_vec()) };
     let ranked = Pipeline { top_k: Some(TopK { k: 5, by: 0 }), ..all.clone() };
     let (rows, truth) = skewed(11, 5000, |n| n);
     let total: u64 = truth.values().sum();
     for p in [all, ranked] {
-        let (out, counters) = run(&dataflow(vec![p.clone()]), Config::default(), &rows, 100);
+        let (out, counters) = run(&dataflow(vec![p.clone()]), EngineConfig::default(), &rows, 100);
         assert!(counters.groups_overflowed > 0);
         let lines = rows_of(&out, Some(0));
         let (mut counts, mut values) = (0.0, 0.0);
@@ -464,19 +478,23 @@ fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
 
 #[test]
 fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
-    let mut p = Pipeline { groups_max: 20, ..pipeline(None, &[PATH], vec![Aggregate::Count]) };
+    let mut p = Pipeline { groups_max: 20, ..pipeline(None, &[PATH], vec![AggregateFunction::Count]) };
     let (count, path) = (of_results(&p, "count"), of_results(&p, "path"));
-    p.selection = Selection {
-        having: Some(Predicate::Compare { column: count, op: Compare::Lt, literal: Literal::U64(1 << 40) }),
+    p.selection = ResultSelection {
+        having: Some(Predicate::Compare {
+            column: count,
+            op: ComparisonOperator::Lt,
+            literal: Literal::U64(1 << 40),
+        }),
         order_by: vec![
-            SortKey { column: count, direction: Direction::Descending },
-            SortKey { column: path, direction: Direction::Descending },
+            SortKey { column: count, direction: SortDirection::Descending },
+            SortKey { column: path, direction: SortDirection::Descending },
         ],
         rows_max: Some(3),
         computed: Vec::new(),
     };
     let (rows, _) = skewed(12, 5000, |n| n);
-    let (out, counters) = run(&dataflow(vec![p]), Config::default(), &rows, 100);
+    let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 100);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines.len(), 4);
     assert!(lines[..3].windows(2).all(|w| u64_of(&w[0][1]) >= u64_of(&w[1][1])));
@@ -486,8 +504,9 @@ fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
 
 #[test]
 fn many_rows_are_sorted_holding_few() {
-    let mut p = pipeline(Some(N), &[PATH], vec![Aggregate::Count, Aggregate::Max]);
-    let by = |p: &Pipeline, name| SortKey { column: of_results(p, name), direction: Direction::Descending };
+    let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Max]);
+    let by =
+        |p: &Pipeline, name| SortKey { column: of_results(p, name), direction: SortDirection::Descending };
     p.selection.order_by = vec![by(&p, "count"), by(&p, "max_ns")];
     let mut random = Random(13);
     let rows: Vec<Row> = (0..60_000)
@@ -497,7 +516,7 @@ fn many_rows_are_sorted_holding_few() {
             ..Row::default()
         })
         .collect();
-    let of = |p: &Pipeline| run(&dataflow(vec![p.clone()]), Config::default(), &rows, 4096);
+    let of = |p: &Pipeline| run(&dataflow(vec![p.clone()]), EngineConfig::default(), &rows, 4096);
     let (all, nothing_left_out) = of(&p);
     let all = rows_of(&all, Some(0));
     assert_eq!(nothing_left_out.rows_beyond_limit, 0);

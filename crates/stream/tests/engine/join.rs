@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use crate::tuples::{N, PATH, Plain, Row, batch_of, cell, input, names, pipeline, rows_of};
-use plan::{Aggregate, Column, Compare, Dataflow, Input, Literal, Pipeline, Predicate, Value};
+use plan::{
+    AggregateFunction, AggregatedValue, Column, ComparisonOperator, Dataflow, DataflowInput, Literal,
+    Pipeline, Predicate,
+};
 use proptest::prelude::*;
-use stream::{Config, Engine};
+use stream::{Engine, EngineConfig};
 use tuple::{Schema, common};
 
 fn flow(inputs: &[&'static str]) -> Dataflow {
@@ -17,7 +20,13 @@ fn flow(inputs: &[&'static str]) -> Dataflow {
     }
 }
 
-fn push(engine: &mut Engine, flow: &Dataflow, input: usize, rows: &[Row], out: &mut Vec<stream::Output>) {
+fn push(
+    engine: &mut Engine,
+    flow: &Dataflow,
+    input: usize,
+    rows: &[Row],
+    out: &mut Vec<stream::EngineOutput>,
+) {
     engine.push(input, &batch_of(&flow.inputs[input].schema, rows), out);
 }
 
@@ -32,7 +41,7 @@ proptest! {
         pushed in prop::collection::vec((0usize..3, prop::collection::vec((0u64..4, -50i64..50), 0..6)), 0..10),
     ) {
         let flow = flow(&["a", "b", "c"][..inputs]);
-        let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+        let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
         let mut all: Vec<Vec<Row>> = vec![Vec::new(); inputs];
         let mut n = 0;
         for (i, rows) in pushed {
@@ -74,7 +83,7 @@ proptest! {
 #[test]
 fn columns_are_named_after_their_parser_where_names_clash() {
     let flow = flow(&["http", "sql"]);
-    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
     push(&mut engine, &flow, 0, &[row(1, 5, 10)], &mut out);
     push(&mut engine, &flow, 1, &[row(1, 4, 11)], &mut out);
     assert_eq!(
@@ -102,11 +111,12 @@ fn columns_are_named_after_their_parser_where_names_clash() {
 fn pipelines_and_predicates_read_columns_of_any_input() {
     let mut flow = flow(&["http", "sql"]);
     let of_sql = |field| Column { input: 1, field };
-    let mut by_path = pipeline(None, &[PATH], vec![Aggregate::Sum]);
-    by_path.values = vec![Value { column: of_sql(N), unit: tuple::Unit::None }];
-    flow.filter = Some(Predicate::Compare { column: of_sql(N), op: Compare::Gt, literal: Literal::U64(20) });
+    let mut by_path = pipeline(None, &[PATH], vec![AggregateFunction::Sum]);
+    by_path.values = vec![AggregatedValue { column: of_sql(N), unit: tuple::Unit::None }];
+    flow.filter =
+        Some(Predicate::Compare { column: of_sql(N), op: ComparisonOperator::Gt, literal: Literal::U64(20) });
     flow.pipelines = vec![Pipeline { window: None, ..by_path }];
-    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
     push(&mut engine, &flow, 0, &[row(1, 1, 1), row(2, 1, 2)], &mut out);
     push(&mut engine, &flow, 1, &[row(1, 2, 21), row(1, 2, 30), row(2, 3, 20), row(3, 1, 99)], &mut out);
     engine.finish(&mut out);
@@ -119,7 +129,7 @@ fn pipelines_and_predicates_read_columns_of_any_input() {
 #[test]
 fn idle_flows_leave() {
     let flow = flow(&["a", "b"]);
-    let mut engine = Engine::new(&flow, Config { join_idle_ns: 100, ..Config::default() });
+    let mut engine = Engine::new(&flow, EngineConfig { join_idle_ns: 100, ..EngineConfig::default() });
     let mut out = Vec::new();
     push(&mut engine, &flow, 0, &[row(1, 0, 1), row(2, 0, 2), row(1, 50, 3)], &mut out);
     engine.advance(100, &mut out);
@@ -138,9 +148,9 @@ fn idle_flows_leave() {
 fn what_waits_is_bounded_and_the_oldest_flow_goes_first() {
     let flow = flow(&["a", "b"]);
     for config in [
-        Config { join_rows_max: 10, ..Config::default() },
-        Config { join_bytes_max: 4200, ..Config::default() },
-        Config { join_rows_max: 0, ..Config::default() },
+        EngineConfig { join_rows_max: 10, ..EngineConfig::default() },
+        EngineConfig { join_bytes_max: 4200, ..EngineConfig::default() },
+        EngineConfig { join_rows_max: 0, ..EngineConfig::default() },
     ] {
         let holds = if config.join_rows_max == 0 { 0 } else { 10 };
         let mut engine = Engine::new(&flow, config);
@@ -162,7 +172,7 @@ fn tuples_without_an_id_join_nothing() {
     let mut writer = tuple::TupleWriter::new(schema, &crate::tuples::COLUMNS);
     writer.i64(common::TS_END, 1);
     writer.end_row();
-    let mut engine = Engine::new(&flow, Config::default());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
     engine.push(0, &writer.finish(), &mut Vec::new());
     assert_eq!(engine.counters().join_dropped, 1);
 }
@@ -172,11 +182,11 @@ fn inputs_are_filtered_before_they_wait() {
     let mut flow = flow(&["a", "b"]);
     let ends = Predicate::Compare {
         column: Column { input: 0, field: N },
-        op: Compare::Eq,
+        op: ComparisonOperator::Eq,
         literal: Literal::U64(7),
     };
-    flow.inputs[0] = Input { filter: Some(ends), ..flow.inputs[0].clone() };
-    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    flow.inputs[0] = DataflowInput { filter: Some(ends), ..flow.inputs[0].clone() };
+    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
     push(&mut engine, &flow, 0, &[row(1, 1, 7), row(1, 1, 8)], &mut out);
     push(&mut engine, &flow, 1, &[row(1, 1, 1)], &mut out);
     assert_eq!(rows_of(&out, None).len(), 1);

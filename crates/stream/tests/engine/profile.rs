@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::tuples::{Plain, Way, column, pipeline, rows_of};
-use plan::{Column, Compare, Dataflow, Input, Literal, Pipeline, Predicate, Profile, Window};
+use plan::{
+    Column, ComparisonOperator, Dataflow, DataflowInput, Literal, Pipeline, Predicate, ProfileSpec, Window,
+};
 use proptest::prelude::*;
-use stream::{Config, Counters, Engine, Output};
+use stream::{Engine, EngineConfig, EngineCounters, EngineOutput};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
 
 tuple::fields! {
@@ -128,10 +130,10 @@ fn batch(ops: &[Op], rate: Option<f64>) -> Batch {
 fn dataflow(window_ns: Option<i64>, groups_max: usize, k: usize, with_rate: bool) -> Dataflow {
     let is = |field, text: &str| Predicate::Compare {
         column: column(field),
-        op: Compare::Eq,
+        op: ComparisonOperator::Eq,
         literal: Literal::Text(text.into()),
     };
-    let profile = Profile {
+    let profile = ProfileSpec {
         operation: column(PROCEDURE),
         reads: is(PROCEDURE, "READ"),
         writes: is(PROCEDURE, "WRITE"),
@@ -152,18 +154,18 @@ fn dataflow(window_ns: Option<i64>, groups_max: usize, k: usize, with_rate: bool
     };
     let window = window_ns.map(|size_ns| Window { size_ns, slide_ns: size_ns, lateness_ns: 0 });
     let pipeline = Pipeline { window, groups_max, profile: Some(profile), ..pipeline(None, &[], Vec::new()) };
-    let input = Input { schema: schema(), columns: columns(with_rate), filter: None };
+    let input = DataflowInput { schema: schema(), columns: columns(with_rate), filter: None };
     Dataflow { inputs: vec![input], filter: None, pipelines: vec![pipeline], ..Dataflow::default() }
 }
 
 /// One engine, `chunk` operations in a batch.
 fn alone(
     flow: &Dataflow,
-    config: &Config,
+    config: &EngineConfig,
     ops: &[Op],
     chunk: usize,
     rate: Option<f64>,
-) -> (Vec<Output>, Counters) {
+) -> (Vec<EngineOutput>, EngineCounters) {
     let (mut engine, mut out) = (Engine::new(flow, config.clone()), Vec::new());
     for ops in ops.chunks(chunk) {
         engine.push(0, &batch(ops, rate), &mut out);
@@ -174,7 +176,13 @@ fn alone(
 }
 
 /// Several workers, each with its flows, and one that collects.
-fn together(flow: &Dataflow, config: &Config, ops: &[Op], chunk: usize, workers: u64) -> Vec<Output> {
+fn together(
+    flow: &Dataflow,
+    config: &EngineConfig,
+    ops: &[Op],
+    chunk: usize,
+    workers: u64,
+) -> Vec<EngineOutput> {
     let out = brought(flow, config, ops, chunk, (workers, Way::Attached));
     let sent = brought(flow, config, ops, chunk, (workers, Way::Sent));
     let cells = brought(flow, config, ops, chunk, (workers, Way::Cells));
@@ -186,11 +194,11 @@ fn together(flow: &Dataflow, config: &Config, ops: &[Op], chunk: usize, workers:
 
 fn brought(
     flow: &Dataflow,
-    config: &Config,
+    config: &EngineConfig,
     ops: &[Op],
     chunk: usize,
     (workers, way): (u64, Way),
-) -> Vec<Output> {
+) -> Vec<EngineOutput> {
     let mut all: Vec<Engine> = (0..workers).map(|n| Engine::worker(flow, way.config(config, n))).collect();
     let (mut collector, mut out) = (Engine::new(flow, config.clone()), Vec::new());
     for ops in ops.chunks(chunk) {
@@ -228,7 +236,7 @@ struct Row {
 }
 
 /// The rows of every window, by its start.
-fn report(out: &[Output]) -> BTreeMap<i64, Vec<(Key, Row)>> {
+fn report(out: &[EngineOutput]) -> BTreeMap<i64, Vec<(Key, Row)>> {
     let mut windows: BTreeMap<i64, Vec<(Key, Row)>> = BTreeMap::new();
     for mut cells in rows_of(out, Some(0)) {
         let start = match cells[0] {
@@ -337,10 +345,10 @@ proptest! {
         ops in ops(1..300), chunk in 1usize..80, workers in 1u64..4, window in prop::option::of(20i64..200),
     ) {
         let flow = dataflow(window, 1000, 1000, false);
-        let (out, counters) = alone(&flow, &Config::default(), &ops, chunk, None);
+        let (out, counters) = alone(&flow, &EngineConfig::default(), &ops, chunk, None);
         prop_assert_eq!(counters.tuples_late, 0);
         let report_alone = report(&out);
-        prop_assert_eq!(&report(&together(&flow, &Config::default(), &ops, chunk, workers)), &report_alone);
+        prop_assert_eq!(&report(&together(&flow, &EngineConfig::default(), &ops, chunk, workers)), &report_alone);
 
         let mut expected: BTreeMap<i64, Vec<(&Op, Option<&'static str>)>> = BTreeMap::new();
         for (op, pattern) in ops.iter().zip(patterns(&ops)) {
@@ -385,7 +393,7 @@ proptest! {
         let flow = dataflow(None, places, 1000, false);
         let all: Vec<(&Op, Option<&'static str>)> = ops.iter().map(|op| (op, None)).collect();
         let truth = truth(&all);
-        let rows = report(&together(&flow, &Config::default(), &ops, 50, workers)).remove(&0).expect("one window");
+        let rows = report(&together(&flow, &EngineConfig::default(), &ops, 50, workers)).remove(&0).expect("one window");
         for (key, row) in rows.iter().filter(|(key, _)| key.0.contains(" by ")) {
             let (count, bytes) = truth[key];
             let (exact, shown) = match key.0.ends_with("bytes") {
@@ -401,10 +409,10 @@ proptest! {
 
     #[test]
     fn samples_are_scaled(ops in ops(1..200), by_tuple in any::<bool>()) {
-        let config = Config { sample: if by_tuple { 1.0 } else { 0.25 }, ..Config::default() };
+        let config = EngineConfig { sample: if by_tuple { 1.0 } else { 0.25 }, ..EngineConfig::default() };
         let (out, _) = alone(&dataflow(None, 1000, 1000, by_tuple), &config, &ops, 64, by_tuple.then_some(0.25));
         let sampled = report(&out).remove(&0).expect("one window");
-        let (out, _) = alone(&dataflow(None, 1000, 1000, false), &Config::default(), &ops, 64, None);
+        let (out, _) = alone(&dataflow(None, 1000, 1000, false), &EngineConfig::default(), &ops, 64, None);
         let whole = report(&out).remove(&0).expect("one window");
         prop_assert_eq!(sampled.len(), whole.len());
         for ((key, sampled), (other, whole)) in sampled.iter().zip(&whole) {
@@ -447,7 +455,7 @@ fn estimates_are_within_twice_their_stated_bounds() {
     let all: Vec<_> = ops.iter().zip(patterns(&ops)).collect();
     let truth = truth(&all);
     for workers in [1, 3] {
-        let out = together(&dataflow(None, 1000, 10, false), &Config::default(), &ops, 512, workers);
+        let out = together(&dataflow(None, 1000, 10, false), &EngineConfig::default(), &ops, 512, workers);
         let rows: HashMap<Key, Row> = report(&out).remove(&0).expect("one window").into_iter().collect();
         let check = |section: &str, key: &str, of: fn(&Row) -> f64, exact: f64, scale: f64| {
             let row = &rows[&(section.to_owned(), key.to_owned())];
@@ -467,7 +475,7 @@ fn estimates_are_within_twice_their_stated_bounds() {
 fn memory_is_bounded_and_losses_are_counted() {
     let mut ops = reads(scattered(1000));
     ops.iter_mut().zip(0..).for_each(|(op, n)| op.flow = n);
-    let config = Config { positions_max: 100, ..Config::default() };
+    let config = EngineConfig { positions_max: 100, ..EngineConfig::default() };
     let (out, counters) = alone(&dataflow(None, 5, 10, false), &config, &ops, 64, None);
     assert!((900..1000).contains(&counters.positions_forgotten), "{counters:?}");
     assert!(
@@ -477,7 +485,7 @@ fn memory_is_bounded_and_losses_are_counted() {
     // An operation that claims to have read all there is.
     let mut ops = reads([0, 1 << 40].into_iter());
     ops.iter_mut().for_each(|op| (op.flow, op.moved) = (1, Some(u64::MAX)));
-    let (out, counters) = alone(&dataflow(None, 5, 10, false), &Config::default(), &ops, 64, None);
+    let (out, counters) = alone(&dataflow(None, 5, 10, false), &EngineConfig::default(), &ops, 64, None);
     assert!(counters.blocks_skipped > 1 << 40);
     let rows = &report(&out)[&0];
     assert!(rows.iter().any(|(key, row)| key.0 == "mix" && row.bytes == Some(u64::MAX)), "{rows:?}");
@@ -486,7 +494,7 @@ fn memory_is_bounded_and_losses_are_counted() {
 #[test]
 fn windows_close_once() {
     let flow = dataflow(Some(10), 5, 10, false);
-    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
     let ops = reads([0, 4096, 8192].into_iter());
     engine.push(0, &batch(&ops, None), &mut out);
     engine.advance(9, &mut out);
@@ -501,6 +509,6 @@ fn windows_close_once() {
 
 #[test]
 fn nothing_gives_nothing() {
-    let (out, _) = alone(&dataflow(None, 5, 10, false), &Config::default(), &[], 64, None);
+    let (out, _) = alone(&dataflow(None, 5, 10, false), &EngineConfig::default(), &[], 64, None);
     assert!(report(&out).is_empty());
 }

@@ -8,11 +8,12 @@ use crate::tuples::{
     pipeline, plain, rows_of, run,
 };
 use plan::{
-    Aggregate, Aggregated, Case, Column, Compare, Dataflow, Direction, Literal, Pipeline, Predicate, Regex,
-    Selection, SortKey, TopK, Total, Value, Window, result,
+    AggregateColumn, AggregateFunction, AggregatedValue, CaseSensitivity, Column, ComparisonOperator,
+    Dataflow, Literal, Pipeline, Predicate, RegexPattern, ResultSelection, ShareTotal, SortDirection,
+    SortKey, TopK, Window, result,
 };
 use proptest::prelude::*;
-use stream::{Config, Counters, Engine};
+use stream::{Engine, EngineConfig, EngineCounters};
 use tuple::{DataType, FieldId, common};
 
 // ---- the slow engine ----
@@ -79,17 +80,17 @@ fn truth_of(predicate: &Predicate, value: &dyn Fn(FieldId) -> Plain) -> Option<b
             let is_v4 = ip[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
             let address = u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]);
             let inside = is_v4 && (*prefix == 0 || (address ^ 0x0a00_0000) >> (32 - prefix) == 0);
-            inside == (*op == Compare::Eq)
+            inside == (*op == ComparisonOperator::Eq)
         }),
         Predicate::Compare { column, op, literal: l } => known(column.field, &|v| {
             let order = v.partial_cmp(&literal(l)).expect("no NaN");
             match op {
-                Compare::Eq => order == Ordering::Equal,
-                Compare::Ne => order != Ordering::Equal,
-                Compare::Lt => order == Ordering::Less,
-                Compare::Le => order != Ordering::Greater,
-                Compare::Gt => order == Ordering::Greater,
-                Compare::Ge => order != Ordering::Less,
+                ComparisonOperator::Eq => order == Ordering::Equal,
+                ComparisonOperator::Ne => order != Ordering::Equal,
+                ComparisonOperator::Lt => order == Ordering::Less,
+                ComparisonOperator::Le => order != Ordering::Greater,
+                ComparisonOperator::Gt => order == Ordering::Greater,
+                ComparisonOperator::Ge => order != Ordering::Less,
             }
         }),
     }
@@ -105,7 +106,7 @@ fn as_f64(v: &Plain) -> f64 {
 }
 
 /// Of a group's rows, and of its window's.
-fn aggregate(p: &Pipeline, c: &Aggregated, rows: &[&Row], all: &[&Row], seconds: f64) -> Plain {
+fn aggregate(p: &Pipeline, c: &AggregateColumn, rows: &[&Row], all: &[&Row], seconds: f64) -> Plain {
     let field = p.values.get(c.value).map(|v| v.column.field);
     let values_of = |rows: &[&Row]| -> Vec<Plain> {
         field.map_or(Vec::new(), |f| rows.iter().map(|r| value(r, f)).filter(|v| *v != Plain::Null).collect())
@@ -130,48 +131,48 @@ fn aggregate(p: &Pipeline, c: &Aggregated, rows: &[&Row], all: &[&Row], seconds:
     };
     let part = |part: f64, whole: f64| if whole > 0.0 { Plain::F64(part / whole) } else { Plain::Null };
     match &c.aggregate {
-        Aggregate::Count => Plain::U64(rows.len() as u64),
-        Aggregate::Rate if seconds == 0.0 => Plain::Null,
-        Aggregate::Rate => Plain::F64(rows.len() as f64 / seconds),
-        Aggregate::Distinct(c) => {
+        AggregateFunction::Count => Plain::U64(rows.len() as u64),
+        AggregateFunction::Rate if seconds == 0.0 => Plain::Null,
+        AggregateFunction::Rate => Plain::F64(rows.len() as f64 / seconds),
+        AggregateFunction::Distinct(c) => {
             let mut all: Vec<Plain> =
                 rows.iter().map(|r| value(r, c.field)).filter(|v| *v != Plain::Null).collect();
             all.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
             all.dedup();
             Plain::U64(all.len() as u64)
         }
-        Aggregate::Share(Total::Tuples) => part(rows.len() as f64, all.len() as f64),
-        Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => {
+        AggregateFunction::Share(ShareTotal::Tuples) => part(rows.len() as f64, all.len() as f64),
+        AggregateFunction::Success(predicate) | AggregateFunction::Ratio(predicate) => {
             let known: Vec<bool> = rows.iter().filter_map(|r| truth(predicate, r)).collect();
             let yes = known.iter().filter(|v| **v).count();
             if known.is_empty() { Plain::Null } else { Plain::F64(yes as f64 / known.len() as f64) }
         }
         _ if values.is_empty() => Plain::Null,
-        Aggregate::Share(Total::Values) => part(real_sum(&values), real_sum(&values_of(all))),
-        Aggregate::Throughput if seconds == 0.0 => Plain::Null,
-        Aggregate::Throughput => Plain::F64(real_sum(&values) / seconds),
-        Aggregate::Sum => match values[0] {
+        AggregateFunction::Share(ShareTotal::Values) => part(real_sum(&values), real_sum(&values_of(all))),
+        AggregateFunction::Throughput if seconds == 0.0 => Plain::Null,
+        AggregateFunction::Throughput => Plain::F64(real_sum(&values) / seconds),
+        AggregateFunction::Sum => match values[0] {
             Plain::U64(_) => Plain::U64(sum_int().min(u64::MAX.into()) as u64),
             Plain::I64(_) => Plain::I64(sum_int().clamp(i64::MIN.into(), i64::MAX.into()) as i64),
             _ => Plain::F64(sum_f64()),
         },
-        Aggregate::Avg => match values[0] {
+        AggregateFunction::Avg => match values[0] {
             Plain::F64(_) => Plain::F64(sum_f64() / n),
             _ => Plain::F64(sum_int() as f64 / n),
         },
-        Aggregate::Min => sorted[0].clone(),
-        Aggregate::Max => sorted[sorted.len() - 1].clone(),
-        Aggregate::Stddev if n < 2.0 => Plain::Null,
-        Aggregate::Stddev => {
+        AggregateFunction::Min => sorted[0].clone(),
+        AggregateFunction::Max => sorted[sorted.len() - 1].clone(),
+        AggregateFunction::Stddev if n < 2.0 => Plain::Null,
+        AggregateFunction::Stddev => {
             let mean = sum_f64() / n;
             let squares: f64 = values.iter().map(|v| (as_f64(v) - mean).powi(2)).sum();
             Plain::F64((squares / (n - 1.0)).sqrt())
         }
-        Aggregate::Quantile(q) => {
+        AggregateFunction::Quantile(q) => {
             let rank = ((q * n - 1e-9).ceil() as usize).clamp(1, sorted.len());
             Plain::F64(as_f64(&sorted[rank - 1]))
         }
-        Aggregate::Hist | Aggregate::Cdf => Plain::U64(values.len() as u64),
+        AggregateFunction::Hist | AggregateFunction::Cdf => Plain::U64(values.len() as u64),
     }
 }
 
@@ -210,7 +211,7 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
         let starts: Vec<i128> = windows.keys().flatten().copied().collect();
         for pair in starts.windows(2) {
             let empty = (pair[1] - pair[0]) / i128::from(w.slide_ns) - 1;
-            for i in 1..=empty.min(Config::default().empty_windows_max.into()) {
+            for i in 1..=empty.min(EngineConfig::default().empty_windows_max.into()) {
                 windows.insert(Some(pair[0] + i * i128::from(w.slide_ns)), Vec::new());
             }
         }
@@ -242,7 +243,7 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
             })
             .collect();
         if let Some(TopK { k, by }) = p.top_k {
-            // Stable, so that ties stay in the order of keys; Null is the least of `Plain`.
+            // Stable, so that ties stay in the order of keys; Null is the least of `OwnedValue`.
             lines.sort_by(|a, b| b.1[by].partial_cmp(&a.1[by]).expect("no NaN"));
             lines.truncate(k);
         }
@@ -264,7 +265,7 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
 }
 
 /// HAVING, ORDER BY, LIMIT.
-fn selected(selection: &Selection, mut lines: Vec<Vec<Plain>>) -> Vec<Vec<Plain>> {
+fn selected(selection: &ResultSelection, mut lines: Vec<Vec<Plain>>) -> Vec<Vec<Plain>> {
     let cell = |line: &[Plain], field: FieldId| line[usize::from(field.0)].clone();
     lines.retain(|line| {
         selection.having.as_ref().is_none_or(|p| truth_of(p, &|field| cell(line, field)) == Some(true))
@@ -273,7 +274,7 @@ fn selected(selection: &Selection, mut lines: Vec<Vec<Plain>>) -> Vec<Vec<Plain>
         let of = |line: &[Plain]| cell(line, key.column.field);
         lines.sort_by(|a, b| {
             let order = of(a).partial_cmp(&of(b)).expect("no NaN");
-            if key.direction == Direction::Descending { order.reverse() } else { order }
+            if key.direction == SortDirection::Descending { order.reverse() } else { order }
         });
     }
     lines.truncate(selection.rows_max.unwrap_or(usize::MAX));
@@ -296,7 +297,7 @@ enum Step {
 fn check(p: &Pipeline, steps: &[Step]) {
     let flow = dataflow(vec![p.clone()]);
     let (expected, late) = slow(p, steps);
-    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
     for step in steps {
         match step {
             Step::Push(rows) => engine.push(0, &batch_of(&flow.inputs[0].schema, rows), &mut out),
@@ -311,8 +312,8 @@ fn check(p: &Pipeline, steps: &[Step]) {
     let (by_workers, counters) = by_workers(&flow, steps, Way::Attached);
     assert_eq!(sent, (by_workers.clone(), counters), "{p:?}");
     assert!(are_alike(&cells, &by_workers), "{cells:?} is not {by_workers:?}\n{p:?}");
-    let is_of = |c: &Aggregated, field| p.values.get(c.value).is_some_and(|v| v.column.field == field);
-    if p.aggregates.iter().any(|c| c.aggregate == Aggregate::Stddev && is_of(c, RATIO)) {
+    let is_of = |c: &AggregateColumn, field| p.values.get(c.value).is_some_and(|v| v.column.field == field);
+    if p.aggregates.iter().any(|c| c.aggregate == AggregateFunction::Stddev && is_of(c, RATIO)) {
         assert_eq!(by_workers.len(), got.len());
     } else {
         assert_eq!(by_workers, got, "{p:?}");
@@ -336,9 +337,9 @@ fn check(p: &Pipeline, steps: &[Step]) {
 }
 
 /// The same steps on three workers, whose parts are attached in ever another order.
-fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, Counters) {
-    let mut workers = [0, 1, 2].map(|w| Engine::worker(flow, way.config(&Config::default(), w)));
-    let (mut engine, mut out) = (Engine::new(flow, Config::default()), Vec::new());
+fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, EngineCounters) {
+    let mut workers = [0, 1, 2].map(|w| Engine::worker(flow, way.config(&EngineConfig::default(), w)));
+    let (mut engine, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
     for (i, step) in steps.iter().enumerate() {
         match step {
             Step::Push(rows) => {
@@ -361,20 +362,22 @@ fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, Co
     (rows_of(&out, Some(0)), engine.counters())
 }
 
-fn agree(aggregate: &Aggregate, got: &Plain, expected: &Plain, largest: f64) -> bool {
+fn agree(aggregate: &AggregateFunction, got: &Plain, expected: &Plain, largest: f64) -> bool {
     match (aggregate, got, expected) {
-        (Aggregate::Quantile(_), Plain::F64(a), Plain::F64(b)) => (a - b).abs() <= b.abs() / 128.0 + 1e-9,
+        (AggregateFunction::Quantile(_), Plain::F64(a), Plain::F64(b)) => {
+            (a - b).abs() <= b.abs() / 128.0 + 1e-9
+        }
         // The deviations of large numbers are small differences of rounded ones.
-        (Aggregate::Stddev, Plain::F64(a), Plain::F64(b)) => {
+        (AggregateFunction::Stddev, Plain::F64(a), Plain::F64(b)) => {
             (a - b).abs() <= 1e-9 * b.abs() + 1e-14 * largest
         }
         (_, Plain::F64(a), Plain::F64(b)) => (a - b).abs() <= 1e-9 * b.abs().max(1e-3),
-        (Aggregate::Hist, Plain::Text(text), Plain::U64(n)) => {
+        (AggregateFunction::Hist, Plain::Text(text), Plain::U64(n)) => {
             let pairs = text.trim_matches(|c| c == '[' || c == ']').split("],[");
             pairs.map(|p| p.split(',').nth(1).expect("a pair").parse::<u64>().expect("a count")).sum::<u64>()
                 == *n
         }
-        (Aggregate::Cdf, Plain::Text(text), Plain::U64(_)) => text.ends_with(",1]]"),
+        (AggregateFunction::Cdf, Plain::Text(text), Plain::U64(_)) => text.ends_with(",1]]"),
         _ => got == expected,
     }
 }
@@ -411,54 +414,65 @@ fn rows(max: usize, time: impl Strategy<Value = i64>) -> impl Strategy<Value = V
     prop::collection::vec(row, 0..max)
 }
 
-fn aggregates() -> impl Strategy<Value = Vec<Aggregate>> {
-    let failed = Predicate::Compare { column: column(DELTA), op: Compare::Lt, literal: Literal::I64(0) };
+fn aggregates() -> impl Strategy<Value = Vec<AggregateFunction>> {
+    let failed =
+        Predicate::Compare { column: column(DELTA), op: ComparisonOperator::Lt, literal: Literal::I64(0) };
     let one = prop::sample::select(vec![
-        Aggregate::Count,
-        Aggregate::Sum,
-        Aggregate::Avg,
-        Aggregate::Min,
-        Aggregate::Max,
-        Aggregate::Stddev,
-        Aggregate::Rate,
-        Aggregate::Distinct(column(PATH)),
-        Aggregate::Distinct(column(IP)),
-        Aggregate::Distinct(column(RATIO)),
-        Aggregate::Quantile(0.5),
-        Aggregate::Quantile(0.95),
-        Aggregate::Hist,
-        Aggregate::Cdf,
-        Aggregate::Success(failed.clone()),
-        Aggregate::Ratio(Predicate::Not(Box::new(failed))),
-        Aggregate::Throughput,
-        Aggregate::Share(Total::Tuples),
-        Aggregate::Share(Total::Values),
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Avg,
+        AggregateFunction::Min,
+        AggregateFunction::Max,
+        AggregateFunction::Stddev,
+        AggregateFunction::Rate,
+        AggregateFunction::Distinct(column(PATH)),
+        AggregateFunction::Distinct(column(IP)),
+        AggregateFunction::Distinct(column(RATIO)),
+        AggregateFunction::Quantile(0.5),
+        AggregateFunction::Quantile(0.95),
+        AggregateFunction::Hist,
+        AggregateFunction::Cdf,
+        AggregateFunction::Success(failed.clone()),
+        AggregateFunction::Ratio(Predicate::Not(Box::new(failed))),
+        AggregateFunction::Throughput,
+        AggregateFunction::Share(ShareTotal::Tuples),
+        AggregateFunction::Share(ShareTotal::Values),
     ]);
     prop::collection::vec(one, 1..6)
 }
 
 /// A condition and keys that do not depend on how exact a number is.
-fn selection(p: &Pipeline, choices: &[(prop::sample::Index, u64)], rows_max: Option<usize>) -> Selection {
+fn selection(
+    p: &Pipeline,
+    choices: &[(prop::sample::Index, u64)],
+    rows_max: Option<usize>,
+) -> ResultSelection {
     let field = |c: Column| crate::tuples::schema("t").field(c.field).clone();
-    let schema = result::schema(p, result::Intervals::None, &field);
+    let schema = result::schema(p, result::IntervalMode::None, &field);
     let is_exact = |id: &FieldId| {
         let first = schema.fields.len() - 3 - p.aggregates.len();
         let of = usize::from(id.0).checked_sub(first).and_then(|i| p.aggregates.get(i));
         of.is_none_or(|c| {
-            matches!(c.aggregate, Aggregate::Count | Aggregate::Distinct(_) | Aggregate::Min | Aggregate::Max)
+            matches!(
+                c.aggregate,
+                AggregateFunction::Count
+                    | AggregateFunction::Distinct(_)
+                    | AggregateFunction::Min
+                    | AggregateFunction::Max
+            )
         })
     };
     let columns: Vec<FieldId> = schema.ids().take(schema.fields.len() - 3).filter(is_exact).collect();
-    let mut selection = Selection { rows_max, ..Selection::default() };
+    let mut selection = ResultSelection { rows_max, ..ResultSelection::default() };
     for (which, n) in choices.iter().filter(|_| !columns.is_empty()) {
         let column = Column { input: 0, field: columns[which.index(columns.len())] };
-        let direction = if n % 2 == 0 { Direction::Ascending } else { Direction::Descending };
+        let direction = if n % 2 == 0 { SortDirection::Ascending } else { SortDirection::Descending };
         match n % 3 {
             0 => selection.order_by.push(SortKey { column, direction }),
             1 => selection.having = Some(Predicate::Not(Box::new(Predicate::IsNull(column)))),
             _ if schema.field(column.field).data_type == DataType::U64 => {
                 let literal = Literal::U64(n % 7);
-                selection.having = Some(Predicate::Compare { column, op: Compare::Ge, literal });
+                selection.having = Some(Predicate::Compare { column, op: ComparisonOperator::Ge, literal });
             }
             _ => selection.order_by.push(SortKey { column, direction }),
         }
@@ -475,20 +489,23 @@ fn pipelines() -> impl Strategy<Value = Pipeline> {
     (values, group, aggregates(), top_k, any::<prop::sample::Index>(), any::<bool>(), selected).prop_map(
         |(values, group, aggregates, k, by, value_required, (choices, rows_max))| {
             let mut p = pipeline(None, &group, aggregates);
-            p.values = values.iter().map(|f| Value { column: column(*f), unit: tuple::Unit::None }).collect();
+            p.values = values
+                .iter()
+                .map(|f| AggregatedValue { column: column(*f), unit: tuple::Unit::None })
+                .collect();
             (0..).zip(&mut p.aggregates).for_each(|(i, c): (usize, _)| c.value = i % values.len());
             let by = by.index(p.aggregates.len());
             // Buckets have no order, and sketched or rounded ones are not those of the slow engine.
             let exact = !matches!(
                 p.aggregates[by].aggregate,
-                Aggregate::Hist
-                    | Aggregate::Cdf
-                    | Aggregate::Stddev
-                    | Aggregate::Avg
-                    | Aggregate::Quantile(_)
-                    | Aggregate::Sum
-                    | Aggregate::Throughput
-                    | Aggregate::Share(Total::Values)
+                AggregateFunction::Hist
+                    | AggregateFunction::Cdf
+                    | AggregateFunction::Stddev
+                    | AggregateFunction::Avg
+                    | AggregateFunction::Quantile(_)
+                    | AggregateFunction::Sum
+                    | AggregateFunction::Throughput
+                    | AggregateFunction::Share(ShareTotal::Values)
             );
             p.top_k = k.filter(|_| exact).map(|k| TopK { k, by });
             p.value_required = value_required;
@@ -524,12 +541,12 @@ fn steps(time: BoxedStrategy<i64>) -> impl Strategy<Value = Vec<Step>> {
 
 fn predicates() -> impl Strategy<Value = Predicate> {
     let op = prop::sample::select(vec![
-        Compare::Eq,
-        Compare::Ne,
-        Compare::Lt,
-        Compare::Le,
-        Compare::Gt,
-        Compare::Ge,
+        ComparisonOperator::Eq,
+        ComparisonOperator::Ne,
+        ComparisonOperator::Lt,
+        ComparisonOperator::Le,
+        ComparisonOperator::Gt,
+        ComparisonOperator::Ge,
     ]);
     let compare = (op, 0u8..6, -2i64..3).prop_map(|(op, which, v)| {
         let (field, literal) = match which {
@@ -540,7 +557,7 @@ fn predicates() -> impl Strategy<Value = Predicate> {
             4 => (OK, Literal::Bool(v > 0)),
             _ => {
                 let prefix = [0, 8, 15, 16, 32][(v + 2) as usize];
-                let op = if op == Compare::Eq { op } else { Compare::Ne };
+                let op = if op == ComparisonOperator::Eq { op } else { ComparisonOperator::Ne };
                 let net = Literal::Net([10, 0, 0, 0].into(), prefix);
                 return Predicate::Compare { column: column(IP), op, literal: net };
             }
@@ -562,11 +579,11 @@ fn predicates() -> impl Strategy<Value = Predicate> {
     let like = "[ab]{1,2}".prop_map(|s| Predicate::Like {
         column: column(PATH),
         pattern: format!("%{s}%"),
-        case: Case::Sensitive,
+        case: CaseSensitivity::Sensitive,
     });
     let matches = "[abAB]{1,2}".prop_map(|s| Predicate::Matches {
         column: column(PATH),
-        regex: Regex { pattern: format!("^{s}"), case: Case::Ignored },
+        regex: RegexPattern { pattern: format!("^{s}"), case: CaseSensitivity::Ignored },
     });
     let null = prop::sample::select(vec![IP, PATH, N, OK]).prop_map(|f| Predicate::IsNull(column(f)));
     prop_oneof![4 => compare, 1 => in_list, 1 => in_text, 1 => in_ratio, 1 => like, 1 => matches, 1 => null]
@@ -586,7 +603,7 @@ proptest! {
     fn filters_equal_the_definition(predicate in predicates(), rows in rows(40, (0i64..5).boxed()), at_input in any::<bool>()) {
         let mut flow = dataflow(Vec::new());
         *(if at_input { &mut flow.inputs[0].filter } else { &mut flow.filter }) = Some(predicate.clone());
-        let (out, counters) = run(&flow, Config::default(), &rows, 7);
+        let (out, counters) = run(&flow, EngineConfig::default(), &rows, 7);
         let kept: Vec<Row> = rows.iter().filter(|r| truth(&predicate, r) == Some(true)).cloned().collect();
         prop_assert_eq!(rows_of(&out, None), plain(&batch_of(&flow.inputs[0].schema, &kept)));
         prop_assert_eq!(counters.tuples_filtered, (rows.len() - kept.len()) as u64);
@@ -617,7 +634,7 @@ proptest! {
 
 #[test]
 fn jumps_of_years_cost_nothing() {
-    let mut p = pipeline(None, &[], vec![Aggregate::Count]);
+    let mut p = pipeline(None, &[], vec![AggregateFunction::Count]);
     p.window = Some(Window { size_ns: 1000, slide_ns: 1, lateness_ns: 0 });
     let at = |ts_end| Step::Push(vec![Row { ts_end, ..Row::default() }]);
     let year = 365 * 86_400 * 1_000_000_000;
@@ -641,8 +658,11 @@ fn windows_without_a_tuple_have_rows_where_there_are_no_groups() {
     let row = |ts_end| Row { ts_end, ..Row::default() };
     let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
     let rows = |group: &[FieldId], times: [i64; 3]| {
-        let p = Pipeline { window, ..pipeline(Some(N), group, vec![Aggregate::Count, Aggregate::Max]) };
-        let (out, counters) = run(&dataflow(vec![p]), Config::default(), &times.map(row), 1);
+        let p = Pipeline {
+            window,
+            ..pipeline(Some(N), group, vec![AggregateFunction::Count, AggregateFunction::Max])
+        };
+        let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &times.map(row), 1);
         (rows_of(&out, Some(0)), counters.empty_windows_skipped)
     };
     let (all, skipped) = rows(&[], [3, 14, 45]);
@@ -661,9 +681,9 @@ fn windows_without_a_tuple_have_rows_where_there_are_no_groups() {
 /// The counts of windows of ten, the clock having come to these times, each with a tuple of that time or without.
 fn counts_over(filter: Option<Predicate>, clock: &[(i64, bool)]) -> Vec<(i64, u64)> {
     let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
-    let mut flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[], vec![Aggregate::Count]) }]);
+    let mut flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[], vec![AggregateFunction::Count]) }]);
     flow.filter = filter;
-    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
     engine.begin_run(clock[0].0);
     for (now, has_tuple) in clock {
         let rows: Vec<Row> = has_tuple.then(|| Row { ts_end: *now, ..Row::default() }).into_iter().collect();
@@ -690,7 +710,7 @@ fn silence_is_zero_as_far_as_the_clock_has_come() {
     assert_eq!(counts_over(None, &[(5, false), (61, false)]).len(), 7);
     // Within the period that is asked for.
     let at = |op, ns| Predicate::Compare { column: column(common::TS_END), op, literal: Literal::I64(ns) };
-    let period = Predicate::And(vec![at(Compare::Ge, 20), at(Compare::Lt, 50)]);
+    let period = Predicate::And(vec![at(ComparisonOperator::Ge, 20), at(ComparisonOperator::Lt, 50)]);
     assert_eq!(counts_over(Some(period), &clock), [(20, 1), (30, 0), (40, 1)]);
     // A window that would begin right at the end has not begun.
     assert_eq!(counts_over(None, &[(35, false), (36, true), (50, false)]), [(30, 1), (40, 0)]);
@@ -699,12 +719,12 @@ fn silence_is_zero_as_far_as_the_clock_has_come() {
 #[test]
 fn nothing_in_nothing_out_but_the_total_of_nothing() {
     let all = vec![
-        Aggregate::Count,
-        Aggregate::Sum,
-        Aggregate::Avg,
-        Aggregate::Quantile(0.5),
-        Aggregate::Hist,
-        Aggregate::Rate,
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Avg,
+        AggregateFunction::Quantile(0.5),
+        AggregateFunction::Hist,
+        AggregateFunction::Rate,
     ];
     check(&pipeline(Some(N), &[], all.clone()), &[]);
     check(&pipeline(Some(N), &[], all.clone()), &[Step::Push(Vec::new()), Step::Push(vec![Row::default()])]);
@@ -719,9 +739,9 @@ fn sums_beyond_their_type_are_cut_and_say_so() {
     let rows: Vec<Row> =
         (0..3).map(|_| Row { n: Some(u64::MAX), delta: Some(i64::MIN), ..Row::default() }).collect();
     for value in [N, DELTA] {
-        let p = pipeline(Some(value), &[], vec![Aggregate::Sum, Aggregate::Avg]);
+        let p = pipeline(Some(value), &[], vec![AggregateFunction::Sum, AggregateFunction::Avg]);
         check(&p, &[Step::Push(rows.clone())]);
-        let (out, counters) = run(&dataflow(vec![p]), Config::default(), &rows, 10);
+        let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 10);
         assert_eq!(rows_of(&out, Some(0))[0][2], Plain::Bool(true));
         assert_eq!(counters.sums_saturated, 1);
     }
@@ -732,7 +752,12 @@ fn long_sliding_windows_equal_the_definition() {
     let mut p = pipeline(
         Some(N),
         &[PATH],
-        vec![Aggregate::Count, Aggregate::Sum, Aggregate::Max, Aggregate::Quantile(0.5)],
+        vec![
+            AggregateFunction::Count,
+            AggregateFunction::Sum,
+            AggregateFunction::Max,
+            AggregateFunction::Quantile(0.5),
+        ],
     );
     p.window = Some(Window { size_ns: 120, slide_ns: 3, lateness_ns: 10 });
     for keys in [3, 1000] {

@@ -3,8 +3,11 @@
 use crate::tuples::{
     DELTA, N, PATH, Plain, Row, batch_with, column, dataflow, names, number, pipeline, rows_of, run, weighted,
 };
-use plan::{Aggregate, Aggregated, Compare, Literal, Pipeline, Predicate, TopK, Total, Window};
-use stream::{Config, Engine, Loss, Output, Stretch};
+use plan::{
+    AggregateColumn, AggregateFunction, ComparisonOperator, Literal, Pipeline, Predicate, ShareTotal, TopK,
+    Window,
+};
+use stream::{Engine, EngineConfig, EngineOutput, LossCount, LossStretch};
 
 /// A repeatable source of numbers.
 struct Random(u64);
@@ -91,19 +94,20 @@ fn heavy_tailed(flows: u64, exponent: f64, drift: f64, random: &mut Random) -> V
 }
 
 fn aggregates() -> Pipeline {
-    let ok = Predicate::Compare { column: column(DELTA), op: Compare::Eq, literal: Literal::I64(0) };
+    let ok =
+        Predicate::Compare { column: column(DELTA), op: ComparisonOperator::Eq, literal: Literal::I64(0) };
     let all = vec![
-        Aggregate::Count,
-        Aggregate::Sum,
-        Aggregate::Avg,
-        Aggregate::Quantile(0.5),
-        Aggregate::Quantile(0.95),
-        Aggregate::Quantile(0.99),
-        Aggregate::Success(ok),
-        Aggregate::Stddev,
-        Aggregate::Min,
-        Aggregate::Max,
-        Aggregate::Distinct(column(N)),
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Avg,
+        AggregateFunction::Quantile(0.5),
+        AggregateFunction::Quantile(0.95),
+        AggregateFunction::Quantile(0.99),
+        AggregateFunction::Success(ok),
+        AggregateFunction::Stddev,
+        AggregateFunction::Min,
+        AggregateFunction::Max,
+        AggregateFunction::Distinct(column(N)),
     ];
     pipeline(Some(N), &[], all)
 }
@@ -111,11 +115,11 @@ fn aggregates() -> Pipeline {
 /// How often the interval of each column covers the truth, and how often both ends are closed.
 fn coverage(population: &[Row], p: f64, runs: u64, names: &[&str]) -> Vec<(f64, f64)> {
     let flow = dataflow(vec![aggregates()]);
-    let (truth, _) = run(&flow, Config::default(), population, 4096);
+    let (truth, _) = run(&flow, EngineConfig::default(), population, 4096);
     let truth: Vec<f64> = names.iter().map(|n| number(&truth, 0, n).expect("a number")).collect();
     let mut hits = vec![(0.0, 0.0); names.len()];
     for i in 0..runs {
-        let config = Config { sample: p, sample_seed: i + 1, ..Config::default() };
+        let config = EngineConfig { sample: p, sample_seed: i + 1, ..EngineConfig::default() };
         let (out, _) = run(&flow, config, &sample(population, p, i + 1), 4096);
         for ((name, truth), hits) in names.iter().zip(&truth).zip(&mut hits) {
             let [low, high] = ["low", "high"].map(|end| number(&out, 0, &format!("{name}_{end}")));
@@ -190,11 +194,11 @@ fn shares_and_throughputs_of_groups_lie_within_their_intervals() {
     let mut random = Random(48);
     for (flows, p) in [(4000, 0.1), (1000, 0.5), (60, 0.2)] {
         let population = population(flows, 2.0, 0.5, &mut random);
-        let (truth, _) = run(&flow, Config::default(), &population, 4096);
-        let paths = |out: &[Output]| rows_of(out, Some(0)).into_iter().map(|line| line[2].clone());
+        let (truth, _) = run(&flow, EngineConfig::default(), &population, 4096);
+        let paths = |out: &[EngineOutput]| rows_of(out, Some(0)).into_iter().map(|line| line[2].clone());
         let (mut hits, mut all) = ([0; 3], 0);
         for i in 0..200 {
-            let config = Config { sample: p, sample_seed: i + 1, ..Config::default() };
+            let config = EngineConfig { sample: p, sample_seed: i + 1, ..EngineConfig::default() };
             let (out, _) = run(&flow, config, &sample(&population, p, i + 1), 4096);
             for (row, path) in paths(&out).enumerate() {
                 let true_row = paths(&truth).position(|p| p == path).expect("of the population");
@@ -219,7 +223,7 @@ fn what_the_capture_lacks_is_in_the_intervals_of_totals() {
     let rows = sample(&population, 0.2, 1);
     let flow = dataflow(vec![aggregates()]);
     let [whole, lossy] = [0.0, 0.05].map(|loss| {
-        let mut engine = Engine::new(&flow, Config { sample: 0.2, ..Config::default() });
+        let mut engine = Engine::new(&flow, EngineConfig { sample: 0.2, ..EngineConfig::default() });
         let mut out = Vec::new();
         engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, &rows), &mut out);
         engine.set_capture_loss(loss);
@@ -270,16 +274,22 @@ fn few_flows_get_open_intervals_not_wrong_ones() {
 
 #[test]
 fn ranks_lie_within_their_bounds() {
-    let p =
-        Pipeline { top_k: Some(TopK { k: 4, by: 0 }), ..pipeline(Some(N), &[PATH], vec![Aggregate::Count]) };
+    let p = Pipeline {
+        top_k: Some(TopK { k: 4, by: 0 }),
+        ..pipeline(Some(N), &[PATH], vec![AggregateFunction::Count])
+    };
     let flow = dataflow(vec![p]);
     let population = population(2000, 2.0, 0.5, &mut Random(44));
     let all = Pipeline { top_k: Some(TopK { k: 100, by: 0 }), ..flow.pipelines[0].clone() };
-    let truth = rows_of(&run(&dataflow(vec![all]), Config::default(), &population, 4096).0, Some(0));
+    let truth = rows_of(&run(&dataflow(vec![all]), EngineConfig::default(), &population, 4096).0, Some(0));
     let (mut hits, mut rows) = (0, 0);
     for i in 0..200 {
-        let (out, _) =
-            run(&flow, Config { sample: 0.1, ..Config::default() }, &sample(&population, 0.1, i + 1), 4096);
+        let (out, _) = run(
+            &flow,
+            EngineConfig { sample: 0.1, ..EngineConfig::default() },
+            &sample(&population, 0.1, i + 1),
+            4096,
+        );
         for line in rows_of(&out, Some(0)) {
             let (Plain::U64(low), Plain::U64(high)) = (&line[2], &line[3]) else {
                 panic!("ranks are closed")
@@ -295,10 +305,13 @@ fn ranks_lie_within_their_bounds() {
 #[test]
 fn a_sample_is_scaled_and_every_aggregate_has_its_ends() {
     let mut p = aggregates();
-    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate].map(Aggregated::from));
+    p.aggregates.extend(
+        [AggregateFunction::Hist, AggregateFunction::Cdf, AggregateFunction::Rate].map(AggregateColumn::from),
+    );
     let rows: Vec<Row> =
         (0..200).map(|id| Row { id, ts_end: id as i64, n: Some(5 + id % 2), ..Row::default() }).collect();
-    let (out, _) = run(&dataflow(vec![p.clone()]), Config { sample: 0.5, ..Config::default() }, &rows, 64);
+    let (out, _) =
+        run(&dataflow(vec![p.clone()]), EngineConfig { sample: 0.5, ..EngineConfig::default() }, &rows, 64);
     assert_eq!(number(&out, 0, "count"), Some(400.0));
     assert_eq!(number(&out, 0, "sum_ns"), Some(2200.0));
     assert_eq!(number(&out, 0, "avg_ns"), Some(5.5));
@@ -316,19 +329,25 @@ fn a_sample_is_scaled_and_every_aggregate_has_its_ends() {
     assert!(text("cdf_ns_low").starts_with("[[5,0.4") && text("cdf_ns_high").ends_with(",1]]"));
 }
 
-fn parts_of_totals() -> Vec<Aggregate> {
-    vec![Aggregate::Throughput, Aggregate::Share(Total::Tuples), Aggregate::Share(Total::Values)]
+fn parts_of_totals() -> Vec<AggregateFunction> {
+    vec![
+        AggregateFunction::Throughput,
+        AggregateFunction::Share(ShareTotal::Tuples),
+        AggregateFunction::Share(ShareTotal::Values),
+    ]
 }
 
 /// Every aggregate in groups, and a ranking.
 fn all_of_groups() -> Vec<Pipeline> {
     let mut p = aggregates();
-    p.aggregates.extend([Aggregate::Hist, Aggregate::Cdf, Aggregate::Rate].map(Aggregated::from));
+    p.aggregates.extend(
+        [AggregateFunction::Hist, AggregateFunction::Cdf, AggregateFunction::Rate].map(AggregateColumn::from),
+    );
     let by_path = Pipeline { aggregates: p.aggregates, ..pipeline(Some(N), &[PATH], Vec::new()) };
     let ranked = Pipeline { top_k: Some(TopK { k: 4, by: 1 }), ..by_path.clone() };
     let saved = Pipeline { groups_max: 3, ..ranked.clone() };
     let mut parts = by_path.clone();
-    parts.aggregates.extend(parts_of_totals().into_iter().map(Aggregated::from));
+    parts.aggregates.extend(parts_of_totals().into_iter().map(AggregateColumn::from));
     vec![by_path, ranked, saved, parts]
 }
 
@@ -337,10 +356,10 @@ fn tuples_of_one_rate_are_a_sample_of_that_rate() {
     let population = population(500, 2.0, 0.5, &mut Random(45));
     for p in [0.3, 0.1, 1.0] {
         let rows = sample(&population, p, 1);
-        let config = Config { sample: p, ..Config::default() };
+        let config = EngineConfig { sample: p, ..EngineConfig::default() };
         for pipeline in all_of_groups() {
             let is_saved = pipeline.groups_max < 100;
-            let (by_rate, _) = run(&weighted(vec![pipeline.clone()]), Config::default(), &rows, 300);
+            let (by_rate, _) = run(&weighted(vec![pipeline.clone()]), EngineConfig::default(), &rows, 300);
             let (fixed, _) = run(&dataflow(vec![pipeline]), config.clone(), &rows, 300);
             // Weights are counted in parts of a tuple.
             let off = if is_saved { 1e-9 } else { 0.0 };
@@ -364,7 +383,7 @@ fn almost_equal_rates_give_almost_equal_results() {
         let rate = |id: u64| Some(0.25 * (1.0 + (id % n) as f64 * 1e-13));
         rows.iter().map(|r| Row { rate: rate(r.id), ..r.clone() }).collect()
     };
-    let of = |flow: &plan::Dataflow, rows: &[Row]| run(flow, Config::default(), rows, 300);
+    let of = |flow: &plan::Dataflow, rows: &[Row]| run(flow, EngineConfig::default(), rows, 300);
     // A pane tells 64 rates apart.
     let cases =
         all_of_groups().into_iter().take(2).flat_map(|pipeline| [(pipeline.clone(), 3), (pipeline, 90)]);
@@ -379,7 +398,7 @@ fn almost_equal_rates_give_almost_equal_results() {
                 assert!(is_near, "{name}: {a:?} is not {b:?}");
             }
         }
-        let text = |out: &[stream::Output], name: &str| {
+        let text = |out: &[stream::EngineOutput], name: &str| {
             let batch = &out[0].batch;
             batch.text(batch.schema().find(name).expect("a column")).value(0).to_string()
         };
@@ -391,10 +410,10 @@ fn almost_equal_rates_give_almost_equal_results() {
 fn intervals_cover_when_rates_differ() {
     let names = ["count", "sum_ns", "avg_ns", "p99_ns", "p50_ns", "success"];
     let population = population(3000, 2.0, 0.5, &mut Random(47));
-    let (truth, _) = run(&dataflow(vec![aggregates()]), Config::default(), &population, 4096);
+    let (truth, _) = run(&dataflow(vec![aggregates()]), EngineConfig::default(), &population, 4096);
     let flow = weighted(vec![aggregates()]);
     let rate = |id: u64| if id < 1500 { 0.08 } else { 0.4 };
-    let config = |run| Config { sample_seed: run, ..Config::default() };
+    let config = |run| EngineConfig { sample_seed: run, ..EngineConfig::default() };
     let (mut hits, mut sums, runs) = ([0u32; 6], [0.0; 6], 300);
     for i in 0..runs {
         let (out, _) = run(&flow, config(i), &sample_at(&population, rate, i + 1), 4096);
@@ -420,17 +439,17 @@ fn every_window_says_what_is_lost_of_its_own_traffic() {
     let whole = Pipeline { window: None, ..p.clone() };
     let flow = dataflow(vec![p, whole]);
     let rows: Vec<Row> = (0..40).map(|id| Row { id, ts_end: id as i64, ..Row::default() }).collect();
-    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
     for (rows, lost) in rows.chunks(10).zip([0, 30, 0, 10]) {
         let end = rows[9].ts_end + 1;
         engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, rows), &mut out);
-        let packets = Loss { seen: 100 - lost, lost };
-        let bytes = Loss { seen: 1000, lost: lost * 2 };
-        engine.add_loss(Stretch { from_ns: end - 9, to_ns: end - 1, packets, bytes });
+        let packets = LossCount { seen: 100 - lost, lost };
+        let bytes = LossCount { seen: 1000, lost: lost * 2 };
+        engine.add_loss(LossStretch { from_ns: end - 9, to_ns: end - 1, packets, bytes });
         engine.advance(end, &mut out);
     }
     engine.finish(&mut out);
-    let lost = |output: &Output| number(std::slice::from_ref(output), 0, "lost");
+    let lost = |output: &EngineOutput| number(std::slice::from_ref(output), 0, "lost");
     let of = |pipeline| out.iter().filter(|o| o.pipeline == Some(pipeline)).map(lost).collect::<Vec<_>>();
     assert_eq!(of(0), [None, Some(0.3), None, Some(0.1)]);
     assert_eq!(of(1), [Some(0.1)], "40 of 400");

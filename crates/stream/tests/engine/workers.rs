@@ -1,16 +1,16 @@
 //! Workers beyond what the reference tries: each with its own epochs, and joins.
 
 use crate::tuples::{N, PATH, Plain, Row, batch_of, column, dataflow, input, pipeline, rows_of};
-use plan::{Aggregate, Dataflow, Pipeline, TopK, Window};
+use plan::{AggregateFunction, Dataflow, Pipeline, TopK, Window};
 use proptest::prelude::*;
-use stream::{Config, Engine, Engines, Output, Partial};
+use stream::{Engine, EngineConfig, EngineOutput, EngineSet, PartialResult};
 
 #[test]
 fn parts_travel_between_threads() {
     fn is_send<T: Send>() {}
-    is_send::<Partial>();
+    is_send::<PartialResult>();
     is_send::<Engine>();
-    is_send::<Output>();
+    is_send::<EngineOutput>();
 }
 
 fn rows(n: u64, seed: u64) -> Vec<Row> {
@@ -28,25 +28,25 @@ fn rows(n: u64, seed: u64) -> Vec<Row> {
 
 fn windowed(slide_ns: i64) -> Pipeline {
     let all = vec![
-        Aggregate::Count,
-        Aggregate::Sum,
-        Aggregate::Stddev,
-        Aggregate::Quantile(0.9),
-        Aggregate::Distinct(column(N)),
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Stddev,
+        AggregateFunction::Quantile(0.9),
+        AggregateFunction::Distinct(column(N)),
     ];
     let window = Some(Window { size_ns: 60, slide_ns, lateness_ns: 8 });
     Pipeline { window, top_k: Some(TopK { k: 5, by: 1 }), ..pipeline(Some(N), &[PATH], all) }
 }
 
 /// Pushes rows that belong to one flow each; the inputs of a join get every row.
-fn push(engine: &mut Engine, flow: &Dataflow, rows: &[Row], out: &mut Vec<Output>) {
+fn push(engine: &mut Engine, flow: &Dataflow, rows: &[Row], out: &mut Vec<EngineOutput>) {
     for (i, input) in flow.inputs.iter().enumerate() {
         engine.push(i, &batch_of(&input.schema, rows), out);
     }
 }
 
 fn alone(flow: &Dataflow, rows: &[Row]) -> Vec<Vec<Plain>> {
-    let (mut engine, mut out) = (Engine::new(flow, Config::default()), Vec::new());
+    let (mut engine, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
     push(&mut engine, flow, rows, &mut out);
     engine.finish(&mut out);
     rows_of(&out, Some(0))
@@ -56,9 +56,9 @@ fn alone(flow: &Dataflow, rows: &[Row]) -> Vec<Vec<Plain>> {
 fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> {
     let shares = (0..epochs.len() as u64)
         .map(|w| rows.iter().filter(|r| r.id % epochs.len() as u64 == w).cloned().collect::<Vec<Row>>());
-    let (mut collector, mut out) = (Engine::new(flow, Config::default()), Vec::new());
+    let (mut collector, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
     let mut workers: Vec<(Engine, Vec<Row>, i64)> =
-        shares.map(|share| (Engine::worker(flow, Config::default()), share, i64::MIN)).collect();
+        shares.map(|share| (Engine::worker(flow, EngineConfig::default()), share, i64::MIN)).collect();
     while workers.iter().any(|(_, share, _)| !share.is_empty()) {
         for ((worker, share, watermark), epoch) in workers.iter_mut().zip(epochs) {
             let now: Vec<Row> = share.drain(..share.len().min(*epoch)).collect();
@@ -82,9 +82,9 @@ fn dataflows_beside_each_other_do_not_meet() {
         Dataflow { inputs: vec![input("a"), input("b")], pipelines: vec![windowed(60)], ..dataflow(vec![]) };
     let flows = [dataflow(vec![windowed(15), windowed(60)]), joined, dataflow(vec![windowed(30)])];
     let rows = rows(400, 7);
-    let (mut collector, mut out) = (Engines::new(&flows, &Config::default()), Vec::new());
+    let (mut collector, mut out) = (EngineSet::new(&flows, &EngineConfig::default()), Vec::new());
     for n in 0..3 {
-        let mut worker = Engines::worker(&flows, &Config::default());
+        let mut worker = EngineSet::worker(&flows, &EngineConfig::default());
         let share: Vec<Row> = rows.iter().filter(|row| row.id % 3 == n).cloned().collect();
         let inputs = flows.iter().flat_map(|flow| &flow.inputs);
         for (i, input) in inputs.enumerate() {
@@ -106,7 +106,7 @@ fn dataflows_beside_each_other_do_not_meet() {
     collector.finish(&mut out);
     let mut place = 0;
     for flow in &flows {
-        let (mut engine, mut alone) = (Engine::new(flow, Config::default()), Vec::new());
+        let (mut engine, mut alone) = (Engine::new(flow, EngineConfig::default()), Vec::new());
         push(&mut engine, flow, &rows, &mut alone);
         engine.finish(&mut alone);
         for i in 0..flow.pipelines.len() {
@@ -140,9 +140,9 @@ proptest! {
 #[test]
 fn what_is_open_is_what_would_be_emitted_now() {
     for window in [None, Some(Window { size_ns: 1000, slide_ns: 1000, lateness_ns: 8 })] {
-        let selection = plan::Selection { rows_max: Some(3), ..plan::Selection::default() };
+        let selection = plan::ResultSelection { rows_max: Some(3), ..plan::ResultSelection::default() };
         let flow = dataflow(vec![Pipeline { window, selection, ..windowed(60) }]);
-        let (rows, config) = (rows(300, 7), Config::default());
+        let (rows, config) = (rows(300, 7), EngineConfig::default());
         let (mut collector, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
         let mut workers = [Engine::worker(&flow, config.clone()), Engine::worker(&flow, config)];
         for (w, worker) in workers.iter_mut().enumerate() {

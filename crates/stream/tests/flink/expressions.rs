@@ -6,11 +6,11 @@ use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
-use plan::{Column, Computed, Expr};
+use plan::{Column, ComputedField, Expr};
 use serde_json::Value;
 use stream::flink_sql;
-use stream::ops::expr::Computer;
-use tuple::{Batch, DataType, Field, Redact, Schema, Unit};
+use stream::ops::expr::ColumnComputer;
+use tuple::{Batch, DataType, Field, RedactionRule, Schema, Unit};
 
 use crate::gateway::{Gateway, values};
 use crate::random::{Random, TYPES};
@@ -19,12 +19,12 @@ const ROWS: usize = 80;
 const EXPRESSIONS: usize = 12;
 
 fn field(name: String, data_type: DataType) -> Field {
-    Field { name: name.into(), data_type, unit: Unit::None, doc: "".into(), redact: Redact::Keep }
+    Field { name: name.into(), data_type, unit: Unit::None, doc: "".into(), redact: RedactionRule::Keep }
 }
 
 fn schema() -> Arc<Schema> {
     let fields = TYPES.iter().enumerate().map(|(i, t)| field(format!("c{i}"), *t)).collect();
-    let facts = &tuple::Facts::NONE;
+    let facts = &tuple::SchemaFacts::NONE;
     Arc::new(Schema {
         name: "cases".into(),
         version: 1,
@@ -144,14 +144,14 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
             // Reals as texts: the JSON of a test rounds.
             let sql = if data_type == DataType::F64 { format!("CAST({sql} AS STRING)") } else { sql };
             printed.push(format!("{sql} AS e{}", computed.len()));
-            computed.push(Computed {
+            computed.push(ComputedField {
                 field: field(format!("e{}", computed.len()), data_type),
                 text: String::new(),
                 expr,
             });
         }
     }
-    let computer = Computer::new(&computed, batch.schema(), &|column: Column| column.field);
+    let computer = ColumnComputer::new(&computed, batch.schema(), &|column: Column| column.field);
     let places: Vec<usize> = (0..computed.len()).collect();
     let ours = computer.extend(&batch, &places);
     let statement = format!("SELECT row_id, {}\nFROM {table}", printed.join(",\n"));

@@ -1,10 +1,10 @@
 //! Dataflows that together use all that is printed.
 
 use plan::{
-    Aggregate, Aggregated, Arithmetic, Column, Compare, Computed, Dataflow, Expr, Literal, Pipeline,
-    Predicate, TopK, Total, Window,
+    AggregateColumn, AggregateFunction, ArithmeticOperator, Column, ComparisonOperator, ComputedField,
+    Dataflow, Expr, Literal, Pipeline, Predicate, ShareTotal, TopK, Window,
 };
-use tuple::{DataType, Field, Redact, Unit};
+use tuple::{DataType, Field, RedactionRule, Unit};
 
 use crate::tuples::{DELTA, IP, N, OK, PATH, RATIO, column, dataflow, input, pipeline, weighted};
 
@@ -12,17 +12,18 @@ const SECOND: i64 = 1_000_000_000;
 
 /// Names and dataflows.
 pub fn all() -> Vec<(&'static str, Dataflow)> {
-    use Aggregate::{Avg, Count, Distinct, Max, Min, Quantile, Rate, Stddev, Success, Sum};
+    use AggregateFunction::{Avg, Count, Distinct, Max, Min, Quantile, Rate, Stddev, Success, Sum};
     let window = |size_ns, slide_ns| Some(Window { size_ns, slide_ns, lateness_ns: 0 });
-    let ok = Predicate::Compare { column: column(OK), op: Compare::Eq, literal: Literal::Bool(true) };
+    let ok =
+        Predicate::Compare { column: column(OK), op: ComparisonOperator::Eq, literal: Literal::Bool(true) };
     let numbers = || vec![Count, Sum, Avg, Min, Max, Stddev, Quantile(0.5), Quantile(0.9)];
     let of_n = Pipeline { window: window(SECOND, SECOND), ..pipeline(Some(N), &[IP, PATH], numbers()) };
     let of_delta = Pipeline { window: window(3 * SECOND, SECOND), ..pipeline(Some(DELTA), &[OK], numbers()) };
     let of_ratio = vec![Count, Sum, Min, Max, Quantile(0.5), Distinct(column(RATIO))];
     let of_ratio = Pipeline { value_required: true, ..pipeline(Some(RATIO), &[RATIO], of_ratio) };
     let mut large = pipeline(Some(N), &[PATH], vec![Sum, Min, Max, Quantile(0.5)]);
-    large.values.push(plan::Value { column: column(DELTA), unit: Unit::None });
-    let of_second = |aggregate| Aggregated { aggregate, value: 1, name: None };
+    large.values.push(plan::AggregatedValue { column: column(DELTA), unit: Unit::None });
+    let of_second = |aggregate| AggregateColumn { aggregate, value: 1, name: None };
     large.aggregates.extend([Sum, Min, Max, Quantile(0.5)].map(of_second));
     let different =
         vec![Distinct(column(IP)), Distinct(column(PATH)), Distinct(column(N)), Success(ok.clone()), Rate];
@@ -37,7 +38,11 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
     filtered.computed = computed();
     filtered.filter = Some(Predicate::Or(vec![
         Predicate::IsNull(column(PATH)),
-        Predicate::Compare { column: Column::computed(1), op: Compare::Ge, literal: Literal::F64(0.5) },
+        Predicate::Compare {
+            column: Column::computed(1),
+            op: ComparisonOperator::Ge,
+            literal: Literal::F64(0.5),
+        },
     ]));
     filtered.inputs[0].filter = Some(Predicate::Not(Box::new(ok)));
     let mut joined = dataflow(vec![Pipeline {
@@ -55,7 +60,10 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
         ("top_by_count", dataflow(vec![top(1, &[PATH, OK])])),
         (
             "top_by_max",
-            dataflow(vec![top(2, &[IP]), pipeline(None, &[], vec![Count, Aggregate::Share(Total::Tuples)])]),
+            dataflow(vec![
+                top(2, &[IP]),
+                pipeline(None, &[], vec![Count, AggregateFunction::Share(ShareTotal::Tuples)]),
+            ]),
         ),
         ("top_by_sum", dataflow(vec![top(0, &[N])])),
         ("computed", filtered),
@@ -65,18 +73,18 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
 }
 
 fn computed_field(name: &'static str, data_type: DataType) -> Field {
-    Field { name: name.into(), data_type, unit: Unit::None, doc: "".into(), redact: Redact::Keep }
+    Field { name: name.into(), data_type, unit: Unit::None, doc: "".into(), redact: RedactionRule::Keep }
 }
 
 /// `n_ns / 2 + delta`, and that by another.
-fn computed() -> Vec<Computed> {
+fn computed() -> Vec<ComputedField> {
     let number = |field| Box::new(Expr::Column(column(field)));
     let two = Box::new(Expr::Literal(Literal::I64(2)));
-    let half = Box::new(Expr::Arithmetic(number(N), Arithmetic::Divide, two));
-    let sum = Expr::Arithmetic(half, Arithmetic::Add, number(DELTA));
+    let half = Box::new(Expr::Arithmetic(number(N), ArithmeticOperator::Divide, two));
+    let sum = Expr::Arithmetic(half, ArithmeticOperator::Add, number(DELTA));
     let of_sum = Box::new(Expr::Column(Column::computed(0)));
-    let ratio = Expr::Arithmetic(of_sum, Arithmetic::Ratio, number(DELTA));
-    let one = |name, data_type, expr| Computed {
+    let ratio = Expr::Arithmetic(of_sum, ArithmeticOperator::Ratio, number(DELTA));
+    let one = |name, data_type, expr| ComputedField {
         field: computed_field(name, data_type),
         text: String::new(),
         expr,
@@ -85,10 +93,10 @@ fn computed() -> Vec<Computed> {
 }
 
 fn computed_pipeline() -> Pipeline {
-    use Aggregate::{Count, Max, Sum};
+    use AggregateFunction::{Count, Max, Sum};
     let mut of = pipeline(Some(N), &[OK], vec![Count, Sum, Max]);
     of.values[0].column = Column::computed(0);
-    of.aggregates.push(Aggregated { aggregate: Sum, value: 0, name: Some("again".into()) });
+    of.aggregates.push(AggregateColumn { aggregate: Sum, value: 0, name: Some("again".into()) });
     of
 }
 

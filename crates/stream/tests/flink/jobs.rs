@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use plan::Dataflow;
-use stream::cells::{CellTable, CellType, Origin};
-use stream::flink_sql::{End, From, Job, Source, Start, print, tuple_columns};
-use stream::{Config, Engine};
+use stream::cells::{CellOrigin, CellTable, CellType};
+use stream::flink_sql::{
+    FlinkJobInput, FlinkSqlJob, FlinkStartOffset, FlinkStopMode, FlinkTopic, print, tuple_columns,
+};
+use stream::{Engine, EngineConfig};
 use tuple::{DataType, Schema};
 
 use crate::flows;
@@ -72,16 +74,16 @@ fn unique(what: &str) -> String {
     format!("{what}-{now}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn job(kafka: &str, from: From, merged: Vec<String>) -> Job {
-    Job {
+fn job(kafka: &str, from: FlinkJobInput, merged: Vec<String>) -> FlinkSqlJob {
+    FlinkSqlJob {
         name: unique("netalytics-test"),
         from,
         merged,
         brokers: kafka.into(),
         properties: Vec::new(),
         group: unique("group"),
-        start: Start::Earliest,
-        end: End::Bounded,
+        start: FlinkStartOffset::Earliest,
+        end: FlinkStopMode::Bounded,
         transactions: unique("transactions"),
         transaction_ms: 60_000,
         checkpoint_ms: 500,
@@ -92,14 +94,19 @@ fn job(kafka: &str, from: From, merged: Vec<String>) -> Job {
 }
 
 /// Puts rows into a topic and says where they are.
-fn publish(gateway: &Gateway, kafka: &str, columns: Vec<(String, CellType)>, rows: &[Vec<Value>]) -> Source {
+fn publish(
+    gateway: &Gateway,
+    kafka: &str,
+    columns: Vec<(String, CellType)>,
+    rows: &[Vec<Value>],
+) -> FlinkTopic {
     let topic = Topic { name: unique("topic"), columns };
     topic.create(gateway, kafka);
     topic.fill(gateway, rows);
-    Source { topic: topic.name, lateness_ms: 0 }
+    FlinkTopic { topic: topic.name, lateness_ms: 0 }
 }
 
-fn publish_tuples(gateway: &Gateway, kafka: &str, schema: &Schema, rows: &[Row]) -> Source {
+fn publish_tuples(gateway: &Gateway, kafka: &str, schema: &Schema, rows: &[Row]) -> FlinkTopic {
     let long = |name: &str| (name.to_owned(), CellType::Long);
     let mut columns = vec![long("wm_ns"), long("replicate")];
     columns.extend(schema.fields.iter().map(|f| (f.name.to_string(), CellType::of(f.data_type))));
@@ -112,13 +119,13 @@ fn through_flink(
     gateway: &Gateway,
     kafka: &str,
     flow: &Dataflow,
-    from: From,
-    origin: Origin,
+    from: FlinkJobInput,
+    origin: CellOrigin,
     engine: &mut Engine,
 ) {
     let merged: Vec<String> = flow.pipelines.iter().map(|_| unique("merged")).collect();
     let job = job(kafka, from, merged.clone());
-    for statement in print(flow, &Config::default(), &job).expect("it can be printed") {
+    for statement in print(flow, &EngineConfig::default(), &job).expect("it can be printed") {
         gateway.rows(&statement).unwrap_or_else(|e| panic!("{e}\n{statement}"));
     }
     for (place, topic) in merged.into_iter().enumerate() {
@@ -175,7 +182,7 @@ fn check(url: &str, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
             row.delta = row.delta.map(|_| random.i64());
         });
     }
-    let (mut here, mut expected) = (Engine::new(flow, Config::default()), Vec::new());
+    let (mut here, mut expected) = (Engine::new(flow, EngineConfig::default()), Vec::new());
     let batches = flow.inputs.iter().zip(&inputs).enumerate();
     for (place, (input, rows)) in batches {
         here.push(place, &batch_with(&input.schema, &input.columns, rows), &mut expected);
@@ -184,22 +191,22 @@ fn check(url: &str, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
     let sources = flow.inputs.iter().zip(&inputs);
     let sources = sources.map(|(input, rows)| publish_tuples(gateway, kafka, &input.schema, rows)).collect();
     if flow.pipelines.is_empty() {
-        return check_tuples(gateway, kafka, name, flow, From::Tuples(sources), &expected);
+        return check_tuples(gateway, kafka, name, flow, FlinkJobInput::Tuples(sources), &expected);
     }
-    let mut there = Engine::new(flow, Config::default());
-    through_flink(gateway, kafka, flow, From::Tuples(sources), Origin::OfTuples, &mut there);
+    let mut there = Engine::new(flow, EngineConfig::default());
+    through_flink(gateway, kafka, flow, FlinkJobInput::Tuples(sources), CellOrigin::OfTuples, &mut there);
     let mut out = Vec::new();
     there.finish(&mut out);
     compare(name, flow, &out, &expected);
     if flow.inputs.len() == 1 {
         let gateway = &session(url);
-        let mut there = Engine::new(flow, Config::default());
+        let mut there = Engine::new(flow, EngineConfig::default());
         through_flink(
             gateway,
             kafka,
             flow,
             cells_of(gateway, kafka, flow, &inputs[0]),
-            Origin::Merged,
+            CellOrigin::Merged,
             &mut there,
         );
         let mut out = Vec::new();
@@ -214,11 +221,11 @@ fn check_tuples(
     kafka: &str,
     name: &str,
     flow: &Dataflow,
-    from: From,
-    expected: &[stream::Output],
+    from: FlinkJobInput,
+    expected: &[stream::EngineOutput],
 ) {
     let job = job(kafka, from, vec![unique("merged")]);
-    for statement in print(flow, &Config::default(), &job).expect("it can be printed") {
+    for statement in print(flow, &EngineConfig::default(), &job).expect("it can be printed") {
         gateway.rows(&statement).unwrap_or_else(|e| panic!("{e}\n{statement}"));
     }
     let columns = tuple_columns(flow);
@@ -261,13 +268,13 @@ fn check_tuples(
 }
 
 /// The cells of three workers.
-fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> From {
+fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> FlinkJobInput {
     let input = &flow.inputs[0];
     let mut all = vec![Vec::new(); flow.pipelines.len()];
     let mut tables = Vec::new();
     for part in 0..3 {
         let mine: Vec<Row> = rows.iter().filter(|row| row.id % 3 == part).cloned().collect();
-        let mut worker = Engine::worker(flow, Config { seed: part + 1, ..Config::default() });
+        let mut worker = Engine::worker(flow, EngineConfig { seed: part + 1, ..EngineConfig::default() });
         worker.push(0, &batch_with(&input.schema, &input.columns, &mine), &mut Vec::new());
         let partial = worker.detach_all();
         for (place, batches) in worker.cells(&partial, 1_800_000_000_000_000_000).iter().enumerate() {
@@ -276,7 +283,7 @@ fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> Fr
         }
     }
     let sources = all.iter().zip(&tables).map(|(rows, table)| {
-        let sent: Vec<_> = table.columns_of(Origin::Sent).map(|c| (c.name.clone(), c.data)).collect();
+        let sent: Vec<_> = table.columns_of(CellOrigin::Sent).map(|c| (c.name.clone(), c.data)).collect();
         let places: Vec<usize> = sent.iter().map(|(name, _)| cells::place(table, name)).collect();
         let mut rows: Vec<Vec<Value>> =
             rows.iter().map(|row| places.iter().map(|p| row[*p].clone()).collect()).collect();
@@ -285,10 +292,10 @@ fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> Fr
         cells::shuffle(&mut rows, 7);
         publish(gateway, kafka, sent, &rows)
     });
-    From::Cells(sources.collect())
+    FlinkJobInput::Cells(sources.collect())
 }
 
-fn compare(name: &str, flow: &Dataflow, out: &[stream::Output], expected: &[stream::Output]) {
+fn compare(name: &str, flow: &Dataflow, out: &[stream::EngineOutput], expected: &[stream::EngineOutput]) {
     for place in 0..flow.pipelines.len() {
         let (ours, theirs) = (rows_of(expected, Some(place)), rows_of(out, Some(place)));
         assert!(!ours.is_empty(), "{name} has rows");

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use plan::{Arithmetic, Case, Column, Compare, Expr, Literal, Predicate, TextFunction};
+use plan::{
+    ArithmeticOperator, CaseSensitivity, Column, ComparisonOperator, Expr, Literal, Predicate, TextFunction,
+};
 use tuple::{DataType, FieldId};
 
 /// The types of the columns.
@@ -121,8 +123,15 @@ impl Random {
         Column { input: 0, field: FieldId(self.one(&places)) }
     }
 
-    fn compare(&mut self) -> Compare {
-        self.one(&[Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge])
+    fn compare(&mut self) -> ComparisonOperator {
+        self.one(&[
+            ComparisonOperator::Eq,
+            ComparisonOperator::Ne,
+            ComparisonOperator::Lt,
+            ComparisonOperator::Le,
+            ComparisonOperator::Gt,
+            ComparisonOperator::Ge,
+        ])
     }
 
     fn net(&mut self) -> Literal {
@@ -164,12 +173,12 @@ impl Random {
             }
             2 => {
                 let column = self.column(DataType::Text);
-                let case = self.one(&[Case::Sensitive, Case::Ignored]);
+                let case = self.one(&[CaseSensitivity::Sensitive, CaseSensitivity::Ignored]);
                 Predicate::Like { column, pattern: self.pattern(), case }
             }
             3..=5 => {
                 let op = match data_type {
-                    DataType::Ip => self.one(&[Compare::Eq, Compare::Ne]),
+                    DataType::Ip => self.one(&[ComparisonOperator::Eq, ComparisonOperator::Ne]),
                     _ => self.compare(),
                 };
                 Predicate::Compare { column, op, literal: self.literal(data_type) }
@@ -218,7 +227,7 @@ impl Random {
     }
 
     fn operation(&mut self, data_type: DataType, below: usize) -> Expr {
-        use Arithmetic::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+        use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
         match data_type {
             DataType::Bool => match self.bool() {
                 true => Expr::Test(Box::new(self.predicate(2))),

@@ -10,7 +10,7 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
     StringArray,
 };
-use stream::cells::{CellColumn, CellTable, CellType, Merge, Origin, Role};
+use stream::cells::{CellColumn, CellColumnRole, CellMerge, CellOrigin, CellTable, CellType};
 
 /// A value of a cell.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ fn value(array: Option<&ArrayRef>, column: &CellColumn, row: usize) -> Value {
 }
 
 /// Rows as a batch of the columns of a table of that origin.
-pub fn batch(table: &CellTable, origin: Origin, rows: &[Vec<Value>]) -> RecordBatch {
+pub fn batch(table: &CellTable, origin: CellOrigin, rows: &[Vec<Value>]) -> RecordBatch {
     let there: Vec<&CellColumn> = table.columns_of(origin).collect();
     let columns = table.columns.iter().enumerate().filter(|(_, column)| there.contains(column));
     let arrays = columns.map(|(i, column)| (&column.name, array(column.data, rows, i), true));
@@ -139,7 +139,9 @@ fn array(data: CellType, rows: &[Vec<Value>], i: usize) -> ArrayRef {
 
 /// One row of those whose keys are equal.
 pub fn merge(table: &CellTable, rows: &[Vec<Value>]) -> Rows {
-    let is_key = |column: &CellColumn| matches!(column.role, Role::Time | Role::Key | Role::Value);
+    let is_key = |column: &CellColumn| {
+        matches!(column.role, CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Value)
+    };
     let mut merged: BTreeMap<Vec<Value>, Vec<Value>> = BTreeMap::new();
     for row in rows {
         let key = row.iter().zip(&table.columns).filter(|(_, column)| is_key(column));
@@ -147,14 +149,14 @@ pub fn merge(table: &CellTable, rows: &[Vec<Value>]) -> Rows {
         let all = merged.entry(key).or_insert_with(|| vec![Value::Null; row.len()]);
         for ((held, value), column) in all.iter_mut().zip(row).zip(&table.columns) {
             *held = match column.role {
-                Role::Time | Role::Key | Role::Value => value.clone(),
-                Role::Merge(Merge::Sum) => held.sum(value),
-                Role::Merge(_) if *held == Value::Null || *value == Value::Null => {
+                CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Value => value.clone(),
+                CellColumnRole::Merge(CellMerge::Sum) => held.sum(value),
+                CellColumnRole::Merge(_) if *held == Value::Null || *value == Value::Null => {
                     held.clone().max(value.clone())
                 }
-                Role::Merge(Merge::Min) => held.clone().min(value.clone()),
-                Role::Merge(Merge::Max) => held.clone().max(value.clone()),
-                Role::Promise | Role::Mark => Value::Null,
+                CellColumnRole::Merge(CellMerge::Min) => held.clone().min(value.clone()),
+                CellColumnRole::Merge(CellMerge::Max) => held.clone().max(value.clone()),
+                CellColumnRole::Promise | CellColumnRole::Mark => Value::Null,
             };
         }
     }

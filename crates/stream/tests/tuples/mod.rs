@@ -6,9 +6,12 @@ pub mod cells;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
-use plan::{Aggregate, Aggregated, Column, Dataflow, GroupBy, Input, Pipeline, Selection, Value};
-use stream::cells::Origin;
-use stream::{Config, Counters, Engine, Output, Partial};
+use plan::{
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, Dataflow, DataflowInput, GroupBy, Pipeline,
+    ResultSelection,
+};
+use stream::cells::CellOrigin;
+use stream::{Engine, EngineConfig, EngineCounters, EngineOutput, PartialResult};
 use tuple::{Batch, DataType, FieldId, Schema, TupleWriter, common};
 
 tuple::fields! {
@@ -57,8 +60,8 @@ pub fn column(field: FieldId) -> Column {
     Column { input: 0, field }
 }
 
-pub fn input(name: &'static str) -> Input {
-    Input { schema: schema(name), columns: COLUMNS.to_vec(), filter: None }
+pub fn input(name: &'static str) -> DataflowInput {
+    DataflowInput { schema: schema(name), columns: COLUMNS.to_vec(), filter: None }
 }
 
 pub fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
@@ -73,19 +76,19 @@ pub fn weighted(pipelines: Vec<Pipeline>) -> Dataflow {
 }
 
 /// A pipeline without window or ranking.
-pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<Aggregate>) -> Pipeline {
+pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<AggregateFunction>) -> Pipeline {
     let unit = |f: FieldId| schema("t").field(f).unit;
     let name = |f: &FieldId| schema("t").field(*f).name.to_string();
     Pipeline {
         name: "test".into(),
-        values: value.iter().map(|f| Value { column: column(*f), unit: unit(*f) }).collect(),
+        values: value.iter().map(|f| AggregatedValue { column: column(*f), unit: unit(*f) }).collect(),
         value_required: false,
         group: group.iter().map(|f| GroupBy { column: column(*f), name: name(f) }).collect(),
-        aggregates: aggregates.into_iter().map(Aggregated::from).collect(),
+        aggregates: aggregates.into_iter().map(AggregateColumn::from).collect(),
         top_k: None,
         window: None,
         groups_max: 100_000,
-        selection: Selection::default(),
+        selection: ResultSelection::default(),
         profile: None,
     }
 }
@@ -142,12 +145,17 @@ pub fn cell(batch: &Batch, id: FieldId, row: usize) -> Plain {
 }
 
 /// All rows of one pipeline's outputs.
-pub fn rows_of(out: &[Output], pipeline: Option<usize>) -> Vec<Vec<Plain>> {
+pub fn rows_of(out: &[EngineOutput], pipeline: Option<usize>) -> Vec<Vec<Plain>> {
     out.iter().filter(|o| o.pipeline == pipeline).flat_map(|o| plain(&o.batch)).collect()
 }
 
 /// Runs a dataflow of one input over rows, `chunk` in a batch.
-pub fn run(flow: &Dataflow, config: Config, rows: &[Row], chunk: usize) -> (Vec<Output>, Counters) {
+pub fn run(
+    flow: &Dataflow,
+    config: EngineConfig,
+    rows: &[Row],
+    chunk: usize,
+) -> (Vec<EngineOutput>, EngineCounters) {
     let mut engine = Engine::new(flow, config);
     let mut out = Vec::new();
     for rows in rows.chunks(chunk.max(1)) {
@@ -170,15 +178,17 @@ pub enum Way {
 
 impl Way {
     /// A worker's configuration: another machine has another seed.
-    pub fn config(self, config: &Config, worker: u64) -> Config {
+    pub fn config(self, config: &EngineConfig, worker: u64) -> EngineConfig {
         match self {
             Way::Attached => config.clone(),
-            Way::Sent | Way::Cells => Config { seed: config.seed ^ (worker + 1) << 40, ..config.clone() },
+            Way::Sent | Way::Cells => {
+                EngineConfig { seed: config.seed ^ (worker + 1) << 40, ..config.clone() }
+            }
         }
     }
 
     /// Brings a part to an engine.
-    pub fn bring(self, part: Partial, to: &mut Engine) {
+    pub fn bring(self, part: PartialResult, to: &mut Engine) {
         match self {
             Way::Attached => to.attach(part),
             Way::Sent => {
@@ -193,7 +203,7 @@ impl Way {
                     let mut rows = cells::rows(&table, batches);
                     cells::shuffle(&mut rows, batches.len() as u64);
                     for rows in rows.chunks(100) {
-                        bring_rows(&cells::batch(&table, Origin::Merged, rows), pipeline, to);
+                        bring_rows(&cells::batch(&table, CellOrigin::Merged, rows), pipeline, to);
                     }
                 }
             }
@@ -234,7 +244,7 @@ fn is_alike(a: &Plain, b: &Plain) -> bool {
 }
 
 /// A number of a result row, by its column's name.
-pub fn number(out: &[Output], row: usize, name: &str) -> Option<f64> {
+pub fn number(out: &[EngineOutput], row: usize, name: &str) -> Option<f64> {
     let batch = &out[0].batch;
     match cell(
         batch,

@@ -1,6 +1,6 @@
 //! HTTP/1.1: bodies that quote requests and responses.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::Made;
 use crate::model::talk::{Conversation, Exchange, Habit, text};
@@ -10,7 +10,7 @@ pub const FIELDS: &[&str] = &["method", "path", "status", "response_bytes"];
 
 /// A conversation and its transactions.
 #[must_use]
-pub fn conversation(rng: &mut Rng) -> Made {
+pub fn conversation(rng: &mut SeededRng) -> Made {
     let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
     for i in 0..20 + rng.below(60) {
         let posts = rng.chance(0.4);
@@ -33,7 +33,7 @@ pub fn conversation(rng: &mut Rng) -> Made {
 }
 
 /// A page with messages in it.
-fn body(rng: &mut Rng) -> Vec<u8> {
+fn body(rng: &mut SeededRng) -> Vec<u8> {
     let filler = rng.below(200);
     let mut body = text(rng, filler);
     for _ in 0..rng.below(30) {

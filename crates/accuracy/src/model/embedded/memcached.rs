@@ -1,6 +1,6 @@
 //! The text protocol of memcached: values that hold commands and replies.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::Made;
 use crate::model::talk::{Conversation, Exchange, Habit, text};
@@ -10,7 +10,7 @@ pub const FIELDS: &[&str] = &["command", "cache_key", "value_bytes"];
 
 /// A conversation and its transactions.
 #[must_use]
-pub fn conversation(rng: &mut Rng) -> Made {
+pub fn conversation(rng: &mut SeededRng) -> Made {
     let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
     for i in 0..20 + rng.below(60) {
         let value = value(rng);
@@ -30,7 +30,7 @@ pub fn conversation(rng: &mut Rng) -> Made {
     Made { conversation, transactions }
 }
 
-fn value(rng: &mut Rng) -> Vec<u8> {
+fn value(rng: &mut SeededRng) -> Vec<u8> {
     let filler = 1 + rng.below(200);
     let mut value = text(rng, filler);
     for _ in 0..rng.below(30) {

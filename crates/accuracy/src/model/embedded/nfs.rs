@@ -1,7 +1,7 @@
 //! NFSv3: files that hold RPC, as records one after the other, as a capture file, as a copy of this conversation, with marks that
 //! claim much more than is there, in names, and inside each other.
 
-use testkit::{Rng, Xdr};
+use testkit::{SeededRng, XdrWriter};
 
 use super::Made;
 use crate::model::talk::{Conversation, Exchange, Habit};
@@ -13,13 +13,13 @@ pub const FIELDS: &[&str] = &["xid", "procedure", "status", "count", "result_cou
 const UNDER_WAY_MAX: usize = 16;
 
 /// The user's part of the credentials is the same inside of files: they hold traffic of this client.
-fn call(xid: u32, procedure: u32) -> Xdr {
-    let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-    Xdr::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+fn call(xid: u32, procedure: u32) -> XdrWriter {
+    let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+    XdrWriter::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
 }
 
-fn reply(xid: u32) -> Xdr {
-    Xdr::default().words(&[xid, 1, 0, 0, 0, 0])
+fn reply(xid: u32) -> XdrWriter {
+    XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0])
 }
 
 /// What files of one conversation hold.
@@ -31,7 +31,7 @@ struct Files {
 }
 
 impl Files {
-    fn contents(&mut self, rng: &mut Rng, depth: u32) -> Vec<u8> {
+    fn contents(&mut self, rng: &mut SeededRng, depth: u32) -> Vec<u8> {
         let mut contents = vec![b'x'; 4 * rng.below(30) as usize + usize::from(rng.chance(0.2))];
         let kind = rng.below(5);
         for _ in 0..rng.below(if depth == 0 { 60 } else { 6 }) {
@@ -60,7 +60,7 @@ impl Files {
         contents
     }
 
-    fn message(&mut self, rng: &mut Rng, depth: u32) -> Xdr {
+    fn message(&mut self, rng: &mut SeededRng, depth: u32) -> XdrWriter {
         self.xid += 1;
         let xid = self.xid;
         let name = format!("embedded-{xid}");
@@ -81,7 +81,7 @@ impl Files {
 
 /// A conversation and its transactions.
 #[must_use]
-pub fn conversation(rng: &mut Rng) -> Made {
+pub fn conversation(rng: &mut SeededRng) -> Made {
     let first = rng.next_u64() as u32 >> 1;
     let mut files = Files { said: Vec::new(), xid: first ^ 0x4000_0000 };
     let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
@@ -97,7 +97,7 @@ pub fn conversation(rng: &mut Rng) -> Made {
     Made { conversation, transactions }
 }
 
-fn exchange(rng: &mut Rng, xid: u32, files: &mut Files) -> (Exchange, String) {
+fn exchange(rng: &mut SeededRng, xid: u32, files: &mut Files) -> (Exchange, String) {
     let size = u64::from(xid);
     let (question, answer, told) = match rng.below(6) {
         0 => {

@@ -1,6 +1,6 @@
 //! Redis: bulk strings that hold RESP, in commands and in replies.
 
-use testkit::Rng;
+use testkit::SeededRng;
 
 use super::Made;
 use crate::model::talk::{Conversation, Exchange, Habit, text};
@@ -10,7 +10,7 @@ pub const FIELDS: &[&str] = &["command", "key", "request_bytes", "response_bytes
 
 /// A conversation and its transactions.
 #[must_use]
-pub fn conversation(rng: &mut Rng) -> Made {
+pub fn conversation(rng: &mut SeededRng) -> Made {
     let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
     for i in 0..20 + rng.below(60) {
         let (key, value) = (format!("real:{i}"), value(rng));
@@ -36,7 +36,7 @@ fn string(text: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
 }
 
-fn value(rng: &mut Rng) -> Vec<u8> {
+fn value(rng: &mut SeededRng) -> Vec<u8> {
     let filler = rng.below(200);
     let mut value = text(rng, filler);
     for _ in 0..rng.below(30) {

@@ -1,6 +1,6 @@
 //! MariaDB's slow log with every statement in it: its text, the rows sent and changed, and how long it took.
 
-use accuracy::Observed;
+use accuracy::ObservedTuple;
 
 use super::{Log, check, live, number, text};
 
@@ -48,7 +48,7 @@ impl MariaDb {
 }
 
 impl Log for MariaDb {
-    fn take(&mut self, pair: &Observed, tolerance: i64) -> Result<(), String> {
+    fn take(&mut self, pair: &ObservedTuple, tolerance: i64) -> Result<(), String> {
         let Some(query) = text(pair, "query").filter(|_| text(pair, "command") == Some("query")) else {
             return Ok(());
         };

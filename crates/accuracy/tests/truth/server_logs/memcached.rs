@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use accuracy::Observed;
+use accuracy::ObservedTuple;
 
 use super::{Log, check, live, number, text};
 
@@ -33,7 +33,7 @@ impl Memcached {
 }
 
 impl Log for Memcached {
-    fn take(&mut self, pair: &Observed, _: i64) -> Result<(), String> {
+    fn take(&mut self, pair: &ObservedTuple, _: i64) -> Result<(), String> {
         if !matches!(text(pair, "command"), Some("get" | "gets")) {
             return Ok(());
         }

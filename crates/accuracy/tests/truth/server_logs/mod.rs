@@ -7,8 +7,8 @@ mod nginx;
 
 use std::path::{Path, PathBuf};
 
-use accuracy::observed::Value;
-use accuracy::{Impairment, Observed, Recording, Truth};
+use accuracy::observed::ObservedValue;
+use accuracy::{GroundTruth, Impairment, ObservedTuple, PacketRecording};
 
 /// What is done to each capture.
 const IMPAIRMENTS: &[&str] = &[
@@ -39,7 +39,7 @@ const SEEDS: u64 = 2;
 /// A server's log.
 trait Log {
     /// Takes the lines of a pair out of the log; the times of the pair may be off by `tolerance`. Otherwise says what is wrong.
-    fn take(&mut self, pair: &Observed, tolerance: i64) -> Result<(), String>;
+    fn take(&mut self, pair: &ObservedTuple, tolerance: i64) -> Result<(), String>;
     /// How many lines are left.
     fn left(&self) -> usize;
 }
@@ -47,8 +47,8 @@ trait Log {
 /// Checks one capture with its log, which `read` reads again for every run. At most `left` lines of the whole capture
 /// remain unreported.
 fn check<L: Log>(capture: &Path, parser: &str, left: usize, read: impl Fn() -> L) {
-    let recording = Recording::load(capture, usize::MAX).expect("a capture");
-    let servers = Truth::of(&recording, parser).servers();
+    let recording = PacketRecording::load(capture, usize::MAX).expect("a capture");
+    let servers = GroundTruth::of(&recording, parser).servers();
     for name in IMPAIRMENTS {
         let impairment: Impairment = name.parse().expect("an impairment");
         for seed in 0..if impairment.is_by_chance() { SEEDS } else { 1 } {
@@ -80,16 +80,16 @@ fn shop(log: &str) -> (PathBuf, String) {
     (folder.join("in.pcap"), log)
 }
 
-fn text<'a>(told: &'a Observed, field: &str) -> Option<&'a str> {
+fn text<'a>(told: &'a ObservedTuple, field: &str) -> Option<&'a str> {
     match told.value(field)? {
-        Value::Text(text) => Some(text),
-        Value::Number(_) => None,
+        ObservedValue::Text(text) => Some(text),
+        ObservedValue::Number(_) => None,
     }
 }
 
-fn number(told: &Observed, field: &str) -> Option<i128> {
+fn number(told: &ObservedTuple, field: &str) -> Option<i128> {
     match told.value(field)? {
-        Value::Number(n) => Some(*n),
-        Value::Text(_) => None,
+        ObservedValue::Number(n) => Some(*n),
+        ObservedValue::Text(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! nginx's access log: per request its connection, what was asked, status, bytes sent, when it was done and how long it took.
 
-use accuracy::Observed;
+use accuracy::ObservedTuple;
 
 use super::{Log, check, live, number, shop, text};
 
@@ -56,7 +56,7 @@ impl Nginx {
 }
 
 impl Log for Nginx {
-    fn take(&mut self, pair: &Observed, tolerance: i64) -> Result<(), String> {
+    fn take(&mut self, pair: &ObservedTuple, tolerance: i64) -> Result<(), String> {
         let Some(status) = number(pair, "status") else { return Ok(()) };
         let uri = match (text(pair, "path"), text(pair, "url_query")) {
             (Some(path), Some(query)) => format!("{path}?{query}"),

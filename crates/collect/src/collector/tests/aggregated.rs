@@ -1,19 +1,19 @@
 //! Relaying collectors: the rows of the final collector equal those of one that receives all lanes directly.
 
-use stream::Stretch;
+use stream::LossStretch;
 
 use super::*;
 
 /// Output of a relaying collector, until it is reported.
 #[derive(Default)]
-struct Merged(Part);
+struct RelayedPart(ReportPart);
 
-impl TakeRows for Merged {
-    fn take(&mut self, output: Output, _: &Lanes) {
+impl TakeRows for RelayedPart {
+    fn take(&mut self, output: EngineOutput, _: &CollectorLanes) {
         self.0.add_rows(output.batch);
     }
 
-    fn hand_on(&mut self, windows: Partials) {
+    fn hand_on(&mut self, windows: PartialResultSet) {
         self.0.add_windows(windows);
     }
 }
@@ -21,37 +21,37 @@ impl TakeRows for Merged {
 /// A collector of some lanes that is a lane of another.
 struct Aggregator {
     collector: Collector,
-    merged: Merged,
+    merged: RelayedPart,
     /// Number of reports with parts of windows.
     brought: usize,
 }
 
 impl Aggregator {
-    fn new(fixture: &Fixture, open_every_ns: i64) -> Aggregator {
+    fn new(fixture: &QueryFixture, open_every_ns: i64) -> Aggregator {
         let collector = Collector::relay_of_lanes(fixture.relaying(), 1 << 20, open_every_ns);
-        Aggregator { collector, merged: Merged::default(), brought: 0 }
+        Aggregator { collector, merged: RelayedPart::default(), brought: 0 }
     }
 
     /// Its next report, as decoded by another process.
-    fn report(&mut self, to: &Collector) -> Report {
+    fn report(&mut self, to: &Collector) -> WorkerReport {
         let part = std::mem::take(&mut self.merged.0);
         self.brought += usize::from(!part.is_empty());
         let (watermark, loss) = (self.collector.watermark(), self.collector.capture_loss());
         let (lost, limited) = (self.collector.take_lost(), self.collector.take_limited());
-        let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };
+        let report = WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open: None };
         to.decode(&report.encode()).expect("it was encoded so")
     }
 }
 
 /// Like [`run`], with each lane assigned to an aggregator.
 fn run_aggregated(
-    query: Query,
-    tuples: &[Tuple],
-    (steps, turns): (&[Vec<Step>], &[usize]),
+    query: FixtureQuery,
+    tuples: &[FixtureTuple],
+    (steps, turns): (&[Vec<LaneStep>], &[usize]),
     (pods, open_every_ns): (usize, i64),
 ) -> (Vec<String>, u64) {
-    let (fixture, lanes) = (Fixture::new(query), steps.len());
-    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
+    let (fixture, lanes) = (QueryFixture::new(query), steps.len());
+    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
     let mut pods: Vec<Aggregator> = (0..pods).map(|_| Aggregator::new(&fixture, open_every_ns)).collect();
     let of = |lane: usize| lane % pods.len();
     let of: Vec<usize> = (0..lanes).map(of).collect();
@@ -59,13 +59,13 @@ fn run_aggregated(
     // An aggregator without lanes reports nothing.
     (0..pods.len().min(lanes)).for_each(|pod| root.join(id(pod)));
     (0..lanes).for_each(|lane| pods[of[lane]].collector.join(id(lane)));
-    let mut workers: Vec<Worker> = (0..lanes).map(|_| Worker::new(&fixture)).collect();
+    let mut workers: Vec<LaneWorker> = (0..lanes).map(|_| LaneWorker::new(&fixture)).collect();
     walk(steps, turns, &mut |lane, step| {
         let Aggregator { collector, merged, .. } = &mut pods[of[lane]];
         match step {
-            Step::Idle => collector.idle(id(lane), merged),
-            Step::Resume => collector.resume(id(lane)),
-            Step::Report { watermark } => {
+            LaneStep::Idle => collector.idle(id(lane), merged),
+            LaneStep::Resume => collector.resume(id(lane)),
+            LaneStep::Report { watermark } => {
                 let report = workers[lane].report((lane, lanes), tuples, watermark);
                 collector.take(id(lane), report, merged);
             }
@@ -99,7 +99,7 @@ proptest! {
         open_every_ns in prop::sample::select(vec![1, 7, i64::MAX]),
     ) {
         let steps: Vec<_> = times.iter().map(|times| reports(times)).collect();
-        for query in [Query::Windows, Query::Sliding, Query::Whole] {
+        for query in [FixtureQuery::Windows, FixtureQuery::Sliding, FixtureQuery::Whole] {
             let direct = run(query, &tuples, steps.len(), &steps, &turns);
             let aggregated = run_aggregated(query, &tuples, (&steps, &turns), (pods, open_every_ns));
             prop_assert_eq!(&aggregated, &direct);
@@ -121,12 +121,12 @@ proptest! {
             let n = steps.len();
             let steps = &mut steps[lane % n];
             let from = from.min(steps.len());
-            steps.insert(from, Step::Idle);
-            steps.insert((from + length).min(steps.len()), Step::Resume);
+            steps.insert(from, LaneStep::Idle);
+            steps.insert((from + length).min(steps.len()), LaneStep::Resume);
         }
-        let (rows, late) = run_aggregated(Query::Windows, &tuples, (&steps, &turns), (pods, 7));
+        let (rows, late) = run_aggregated(FixtureQuery::Windows, &tuples, (&steps, &turns), (pods, 7));
         let of_all: Vec<String> = rows.into_iter().filter(|row| row.contains("all")).collect();
-        prop_assert_eq!(2 * counted(&of_all, Query::Windows) + late, 2 * tuples.len() as u64);
+        prop_assert_eq!(2 * counted(&of_all, FixtureQuery::Windows) + late, 2 * tuples.len() as u64);
     }
 }
 
@@ -134,8 +134,8 @@ proptest! {
 /// lane delays nothing.
 #[test]
 fn an_aggregator_has_one_voice() {
-    let fixture = Fixture::new(Query::Windows);
-    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
+    let fixture = QueryFixture::new(FixtureQuery::Windows);
+    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
     let mut pod = Aggregator::new(&fixture, i64::MAX);
     let [a, b] = [LaneId(b'a'.into()), LaneId(b'b'.into())];
     let mut lanes = [fixture.lane(), fixture.lane()];
@@ -143,12 +143,12 @@ fn an_aggregator_has_one_voice() {
     pod.collector.join(b);
     root.join(a);
     let mut say = |pod: &mut Aggregator, lane: usize, watermark, times: &[i64], lost: u64| {
-        let tuple = |time: &i64| Tuple { name: b'x', time: *time, flow: lane as u64 };
-        let tuples: Vec<Tuple> = times.iter().map(tuple).collect();
+        let tuple = |time: &i64| FixtureTuple { name: b'x', time: *time, flow: lane as u64 };
+        let tuples: Vec<FixtureTuple> = times.iter().map(tuple).collect();
         let mut report = lanes[lane].report(watermark, &tuples);
-        let packets = Loss { seen: 10, lost };
+        let packets = LossCount { seen: 10, lost };
         report.lost =
-            (lost > 0).then_some(Stretch { from_ns: 0, to_ns: 10, packets, bytes: Loss::default() });
+            (lost > 0).then_some(LossStretch { from_ns: 0, to_ns: 10, packets, bytes: LossCount::default() });
         pod.collector.take([a, b][lane], report, &mut pod.merged);
         let report = pod.report(&root);
         root.take(a, report, &mut out);
@@ -167,11 +167,11 @@ fn an_aggregator_has_one_voice() {
 /// Another collector receives all reports of a process: no report contains windows closed by an earlier watermark.
 #[test]
 fn the_last_windows_of_a_process_are_not_late() {
-    let fixture = Fixture::new(Query::Windows);
+    let fixture = QueryFixture::new(FixtureQuery::Windows);
     for workers in 1..=3 {
         let relay = Collector::relay(fixture.relaying(), workers, 1 << 20);
-        let mut process = Aggregator { collector: relay, merged: Merged::default(), brought: 0 };
-        let (mut center, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
+        let mut process = Aggregator { collector: relay, merged: RelayedPart::default(), brought: 0 };
+        let (mut center, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
         let voice = LaneId(9);
         center.join(voice);
         let mut say = |process: &mut Aggregator| {
@@ -179,17 +179,17 @@ fn the_last_windows_of_a_process_are_not_late() {
             center.take(voice, report, &mut out);
         };
         let mut all: Vec<_> = (0..workers).map(|_| fixture.lane()).collect();
-        let tuple = |time| Tuple { name: b'a', time, flow: 1 };
+        let tuple = |time| FixtureTuple { name: b'a', time, flow: 1 };
         // The last epoch passes the ends of both windows.
         for (epoch, watermark, times) in [(0, 5, &[3, 4][..]), (1, 9, &[8, 7, 12]), (u64::MAX, 25, &[])] {
             for (worker, lane) in all.iter_mut().enumerate() {
-                let tuples: Vec<Tuple> = times.iter().map(|time| tuple(*time)).collect();
+                let tuples: Vec<FixtureTuple> = times.iter().map(|time| tuple(*time)).collect();
                 let report = match epoch {
                     u64::MAX => lane.last(watermark),
                     _ => lane.report(watermark, &tuples),
                 };
                 let Aggregator { collector, merged, .. } = &mut process;
-                collector.take(LaneId(worker as u64), Report { epoch, ..report }, merged);
+                collector.take(LaneId(worker as u64), WorkerReport { epoch, ..report }, merged);
                 say(&mut process);
             }
         }

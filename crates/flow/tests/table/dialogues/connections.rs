@@ -1,8 +1,8 @@
 //! Conversations: handshakes, streams and their gaps, ends.
 
-use flow::Config;
-use testkit::Dialogue;
-use wire::Side;
+use flow::FlowTableConfig;
+use testkit::TcpDialogue;
+use wire::FlowSide;
 use wire::packet::TcpFlags;
 
 use super::{MS, SECOND, check, talk};
@@ -18,22 +18,22 @@ fn an_ordinary_connection() {
     talk.close();
     let seen = check(&talk, "open <7 >9 <end >end FIN");
     let flow = seen.only();
-    assert_eq!(flow.client(), (Side::A, false));
+    assert_eq!(flow.client(), (FlowSide::A, false));
     assert_eq!(flow.handshake_ns(), Some(20_000));
     assert_eq!((flow.conn_state().name(), flow.history().as_str()), ("SF", "ShADadFf"));
-    assert_eq!([flow.packets(Side::A), flow.packets(Side::B)], [6, 5]);
-    assert_eq!([flow.payload_bytes(Side::A), flow.payload_bytes(Side::B)], [7, 9]);
-    assert_eq!(flow.counters(Side::A), Default::default());
+    assert_eq!([flow.packets(FlowSide::A), flow.packets(FlowSide::B)], [6, 5]);
+    assert_eq!([flow.payload_bytes(FlowSide::A), flow.payload_bytes(FlowSide::B)], [7, 9]);
+    assert_eq!(flow.counters(FlowSide::A), Default::default());
     assert!(!flow.is_midstream());
 }
 
 #[test]
 fn the_client_is_who_sends_the_first_syn() {
     // The client's address sorts behind the server's, and its port is the lower one.
-    let mut talk = Dialogue::new("10.0.0.9:20", "10.0.0.2:40000");
+    let mut talk = TcpDialogue::new("10.0.0.9:20", "10.0.0.2:40000");
     talk.handshake();
     let seen = check(&talk, "open");
-    assert_eq!(seen.only().client(), (Side::B, false));
+    assert_eq!(seen.only().client(), (FlowSide::B, false));
 }
 
 #[test]
@@ -43,12 +43,12 @@ fn without_a_syn_the_higher_port_is_the_client_until_someone_knows() {
     let mut seen = check(&talk, "open");
     seen.expire(talk.now.plus(SECOND));
     assert_eq!(seen.take_log(), "<6h", "what it answers might have come late");
-    assert_eq!(seen.only().client(), (Side::A, true));
+    assert_eq!(seen.only().client(), (FlowSide::A, true));
     assert!(seen.only().is_midstream());
     assert_eq!(seen.only().history(), "^dA");
     let idx = seen.only_idx();
-    seen.table.set_client(idx, Side::B);
-    assert_eq!(seen.only().client(), (Side::B, false));
+    seen.table.set_client(idx, FlowSide::B);
+    assert_eq!(seen.only().client(), (FlowSide::B, false));
 }
 
 #[test]
@@ -62,12 +62,12 @@ fn segments_out_of_order_wait_for_each_other() {
     let mut sent = talk.take();
     sent.swap(3, 6);
     sent.swap(4, 5);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent);
     assert_eq!(seen.take_log(), "open <4 <4h <4h <4h");
-    assert_eq!(seen.bytes(0, Side::A), b"aaaabbbbccccdddd");
-    assert_eq!(seen.only().counters(Side::A).out_of_order, 3);
-    assert_eq!(seen.only().counters(Side::A).retransmissions, 0);
+    assert_eq!(seen.bytes(0, FlowSide::A), b"aaaabbbbccccdddd");
+    assert_eq!(seen.only().counters(FlowSide::A).out_of_order, 3);
+    assert_eq!(seen.only().counters(FlowSide::A).retransmissions, 0);
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn the_first_arrival_of_a_byte_wins() {
     talk.client().segment(4, ack, b"EFGH").segment(0, ack, b"abcdefgh").segment(2, ack, b"...........l");
     talk.client().segment(9, ack, b"!!!!!");
     let seen = check(&talk, "open <4 <4h <6");
-    assert_eq!(seen.bytes(0, Side::A), b"abcdEFGH.....l");
-    assert_eq!(seen.only().counters(Side::A).retransmissions, 3);
-    assert_eq!(seen.only().unique_bytes(Side::A), 14);
-    assert_eq!(seen.only().payload_bytes(Side::A), 29);
+    assert_eq!(seen.bytes(0, FlowSide::A), b"abcdEFGH.....l");
+    assert_eq!(seen.only().counters(FlowSide::A).retransmissions, 3);
+    assert_eq!(seen.only().unique_bytes(FlowSide::A), 14);
+    assert_eq!(seen.only().payload_bytes(FlowSide::A), 29);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn one_segment_fills_many_holes() {
         b"abcdefghi",
     );
     let seen = check(&talk, "open <1 <1h <1 <1h <1 <2h <2");
-    assert_eq!(seen.bytes(0, Side::A), b"aBcDeFGhi");
+    assert_eq!(seen.bytes(0, FlowSide::A), b"aBcDeFGhi");
 }
 
 #[test]
@@ -112,10 +112,10 @@ fn sequence_numbers_wrap() {
     let mut sent = talk.take();
     sent.swap(4, 5);
     sent.swap(7, 9);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent);
-    assert_eq!(seen.bytes(0, Side::A), b"0123456789");
-    assert_eq!(seen.bytes(0, Side::B), b"9876543210");
+    assert_eq!(seen.bytes(0, FlowSide::A), b"0123456789");
+    assert_eq!(seen.bytes(0, FlowSide::B), b"9876543210");
     assert!(seen.take_log().ends_with("<end >end FIN"));
 }
 
@@ -134,7 +134,7 @@ fn a_gap_is_declared_when_the_bytes_were_acknowledged_long_enough_ago() {
     talk.server().send(b"response");
     seen.run(&talk.take());
     assert_eq!(seen.take_log(), "<gap100 <4h >8h");
-    let counters = seen.only().counters(Side::A);
+    let counters = seen.only().counters(FlowSide::A);
     assert_eq!((counters.gaps, counters.gap_bytes, counters.acked_unseen_bytes), (1, 100, 100));
     assert!(seen.only().history().contains('G'));
 }
@@ -148,10 +148,10 @@ fn an_acknowledgment_before_its_data_is_reordering() {
     let mut sent = talk.take();
     sent.swap(3, 4); // the data and its ACK
     sent.swap(5, 6);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent);
     assert_eq!(seen.take_log(), "open <7 >8");
-    assert_eq!(seen.only().counters(Side::A), Default::default());
+    assert_eq!(seen.only().counters(FlowSide::A), Default::default());
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_gap_closes_when_the_bytes_come_in_time() {
     talk.advance(18 * MS);
     talk.client().segment(-8, TcpFlags::ACK, b"abcd");
     let seen = check(&talk, "open <4 <4h");
-    assert_eq!(seen.only().counters(Side::A).out_of_order, 1);
+    assert_eq!(seen.only().counters(FlowSide::A).out_of_order, 1);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn bytes_behind_their_gap_are_dropped_and_counted() {
     talk.server().ack();
     talk.client().segment(-8, TcpFlags::ACK, b"abcd").send(b"more");
     let seen = check(&talk, "open <gap4 <4h <4");
-    let counters = seen.only().counters(Side::A);
+    let counters = seen.only().counters(FlowSide::A);
     assert_eq!((counters.late_bytes, counters.retransmissions, counters.out_of_order), (4, 0, 1));
 }
 
@@ -220,12 +220,12 @@ fn held_bytes_are_bounded_by_a_gap() {
         talk.client().send(&[7; 1000]);
         talk.client().send_unseen(1);
     }
-    let small = Config { held_bytes_max_per_direction: 10_000, ..Config::default() };
+    let small = FlowTableConfig { held_bytes_max_per_direction: 10_000, ..FlowTableConfig::default() };
     let mut seen = Observer::new(small);
     seen.run(talk.sent());
     assert_eq!(seen.take_log(), "open <gap10 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h");
     assert_eq!(seen.table.counters().held_overflows, 5);
-    let none = Config { held_bytes_max: 0, ..Config::default() };
+    let none = FlowTableConfig { held_bytes_max: 0, ..FlowTableConfig::default() };
     let mut seen = Observer::new(none);
     seen.run(&talk.sent()[..6]);
     assert_eq!(seen.take_log(), "open <gap10 <1000 <gap1 <1000 <gap1 <1000");
@@ -240,13 +240,13 @@ fn what_the_snaplen_cut_is_a_gap_at_once() {
     talk.client().send(&[2; 100]).amend(|s| s.cut = 100);
     talk.client().send(b"whole");
     let seen = check(&talk, "open <40 <gap60 <gap100 <5");
-    let counters = seen.only().counters(Side::A);
+    let counters = seen.only().counters(FlowSide::A);
     assert_eq!((counters.cut_bytes, counters.gaps), (160, 0));
-    assert_eq!(seen.only().unique_bytes(Side::A), 205);
+    assert_eq!(seen.only().unique_bytes(FlowSide::A), 205);
     let mut sent = talk.take();
     sent.swap(3, 5);
     sent.swap(4, 5);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent);
     assert_eq!(seen.take_log(), "open <40 <gap60 <gap100 <5h");
 }
@@ -261,7 +261,7 @@ fn a_fin_waits_for_the_bytes_before_it() {
     talk.client().ack();
     let mut sent = talk.take();
     sent.swap(3, 4);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent);
     assert_eq!(seen.take_log(), "open <5 <4h <end >end FIN");
 }
@@ -291,7 +291,7 @@ fn simultaneous_open_and_close() {
     talk.client().fin();
     talk.server().segment(0, TcpFlags::FIN | TcpFlags::ACK, b"");
     let seen = check(&talk, "open >2 <end >end FIN");
-    assert_eq!(seen.only().client(), (Side::A, false));
+    assert_eq!(seen.only().client(), (FlowSide::A, false));
     assert_eq!(seen.only().handshake_ns(), Some(30_000));
     assert_eq!(seen.only().conn_state().name(), "SF");
 }
@@ -306,7 +306,7 @@ fn a_split_handshake() {
     talk.server().ack();
     talk.client().send(b"GET");
     let seen = check(&talk, "open <3");
-    assert_eq!(seen.only().client(), (Side::A, false));
+    assert_eq!(seen.only().client(), (FlowSide::A, false));
     assert_eq!(seen.only().handshake_ns(), Some(30_000));
 }
 
@@ -317,10 +317,10 @@ fn a_syn_ack_before_its_syn() {
     talk.client().send(b"GET");
     let mut sent = talk.take();
     sent.swap(0, 1);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent);
     assert_eq!(seen.take_log(), "open >3");
-    assert_eq!(seen.only().client(), (Side::A, false));
+    assert_eq!(seen.only().client(), (FlowSide::A, false));
     assert_eq!(seen.only().handshake_ns(), Some(20_000));
     assert!(!seen.only().is_midstream());
 }
@@ -331,20 +331,20 @@ fn data_in_the_syn() {
     talk.client().syn_with(b"GET /").syn_with(b"").amend(|s| s.payload.clear());
     let mut fast = talk.take();
     fast.truncate(1);
-    let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.client().syn_with(b"GET /");
     talk.server().syn_ack();
     talk.server().send(b"200");
     talk.client().send(b" more");
     let seen = check(&talk, "open <5h >3 <5");
-    assert_eq!(seen.bytes(0, Side::A), b"GET / more");
-    assert_eq!(seen.places(0, Side::A)[0].1, seen.places(0, Side::B)[0].0, "it had heard nothing");
-    let mut again = Observer::new(Config::default());
+    assert_eq!(seen.bytes(0, FlowSide::A), b"GET / more");
+    assert_eq!(seen.places(0, FlowSide::A)[0].1, seen.places(0, FlowSide::B)[0].0, "it had heard nothing");
+    let mut again = Observer::new(FlowTableConfig::default());
     again.run(&fast).run(talk.sent());
     assert_eq!(again.take_log(), "open <5h >3 <5", "the SYN once more is a retransmission");
     let mut sent = talk.take();
     sent.swap(0, 1);
-    let mut swapped = Observer::new(Config::default());
+    let mut swapped = Observer::new(FlowTableConfig::default());
     swapped.run(&sent);
     assert_eq!(swapped.take_log(), "open >5 <3 >5", "the SYN-ACK had acknowledged the data");
 }
@@ -361,14 +361,14 @@ fn duplicate_syns_and_used_ports() {
     talk.client().send(b"one");
     let seen = check(&talk, "open <3");
     assert_eq!(seen.only().handshake_ns(), Some(SECOND + 40_000));
-    let counters = [Side::A, Side::B].map(|side| seen.only().counters(side));
+    let counters = [FlowSide::A, FlowSide::B].map(|side| seen.only().counters(side));
     assert_eq!(counters.map(|c| (c.syn_retransmissions, c.retransmissions)), [(1, 0); 2]);
 
     talk.client().send_unseen(1_000_000).syn();
     talk.server().send_unseen(70_000).syn_ack();
     talk.client().ack().send(b"two");
     let seen = check(&talk, "open <3 closed:PortReused open <3");
-    assert_eq!(seen.bytes(1, Side::A), b"two");
+    assert_eq!(seen.bytes(1, FlowSide::A), b"two");
     assert_eq!(seen.closed[0].1, "S1 ShADa");
 }
 
@@ -400,10 +400,10 @@ fn keep_alives_are_neither_data_nor_retransmission() {
     talk.server().segment(-1, TcpFlags::ACK, b"\0");
     talk.client().send(b"more");
     let seen = check(&talk, "open <4 <4");
-    let (client, server) = (seen.only().counters(Side::A), seen.only().counters(Side::B));
+    let (client, server) = (seen.only().counters(FlowSide::A), seen.only().counters(FlowSide::B));
     assert_eq!((client.keep_alives, client.retransmissions, client.repeated_bytes), (2, 0, 0));
     assert_eq!((server.keep_alives, server.retransmissions), (1, 0));
-    assert_eq!(seen.only().payload_bytes(Side::A), 8);
+    assert_eq!(seen.only().payload_bytes(FlowSide::A), 8);
 }
 
 #[test]
@@ -415,7 +415,7 @@ fn one_byte_sent_again_without_an_acknowledgment_is_a_retransmission() {
     talk.advance(300 * MS);
     talk.client().segment(-1, TcpFlags::ACK, b"x");
     let seen = check(&talk, "open <1");
-    assert_eq!(seen.only().counters(Side::A).retransmissions, 1);
+    assert_eq!(seen.only().counters(FlowSide::A).retransmissions, 1);
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn zero_windows_and_their_probes() {
     talk.handshake();
     talk.client().send(b"full");
     talk.server().ack().amend(|s| {
-        if let testkit::Carrier::Tcp(tcp) = &mut s.carrier {
+        if let testkit::TransportCarrier::Tcp(tcp) = &mut s.carrier {
             tcp.window = 0;
         }
     });
@@ -434,10 +434,10 @@ fn zero_windows_and_their_probes() {
     talk.server().ack();
     talk.client().send(b"next");
     let seen = check(&talk, "open <4 <1 <3");
-    assert_eq!(seen.bytes(0, Side::A), b"fullnext");
-    let counters = seen.only().counters(Side::A);
+    assert_eq!(seen.bytes(0, FlowSide::A), b"fullnext");
+    let counters = seen.only().counters(FlowSide::A);
     assert_eq!((counters.zero_window_probes, counters.retransmissions), (1, 0));
-    assert_eq!(seen.only().counters(Side::B).zero_windows, 1);
+    assert_eq!(seen.only().counters(FlowSide::B).zero_windows, 1);
     assert_eq!(seen.only().history(), "ShADaw");
 }
 
@@ -453,7 +453,7 @@ fn duplicate_acknowledgments_are_counted() {
         talk.server().ack_at(-2);
     }
     let seen = check(&talk, "open <2 <2");
-    assert_eq!(seen.only().counters(Side::B).duplicate_acks, 3);
+    assert_eq!(seen.only().counters(FlowSide::B).duplicate_acks, 3);
 }
 
 #[test]
@@ -465,10 +465,10 @@ fn a_reset_ends_both_streams() {
     talk.client().send(b"too late");
     let seen = check(&talk, "open <3 <gap7 <4h RST");
     let flow = seen.only();
-    assert_eq!(flow.rst().map(|(_, side)| side), Some(Side::B));
+    assert_eq!(flow.rst().map(|(_, side)| side), Some(FlowSide::B));
     assert_eq!(flow.conn_state().name(), "RSTR");
-    assert_eq!(flow.payload_bytes(Side::B), 0, "the payload of a RST is no stream data");
-    assert_eq!(flow.counters(Side::A).stragglers, 1);
+    assert_eq!(flow.payload_bytes(FlowSide::B), 0, "the payload of a RST is no stream data");
+    assert_eq!(flow.counters(FlowSide::A).stragglers, 1);
 }
 
 #[test]
@@ -485,8 +485,8 @@ fn a_reset_out_of_window_is_ignored() {
 
 #[test]
 fn refused_and_unanswered_attempts() {
-    let state = |talk: &Dialogue| {
-        let mut seen = Observer::new(Config::default());
+    let state = |talk: &TcpDialogue| {
+        let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(talk.sent()).close_all(talk.now);
         assert_eq!(seen.closed.len(), 1);
         seen.closed[0].1.clone()
@@ -549,17 +549,21 @@ fn one_direction_alone() {
     talk.advance(5 * MS);
     talk.server().send(b"200");
     talk.close();
-    let client: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(Side::A)).cloned().collect();
-    let mut seen = Observer::new(Config::default());
+    let client: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(FlowSide::A)).cloned().collect();
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&client);
     assert_eq!(seen.take_log(), "open");
-    assert_eq!(seen.only().counters(Side::B).acked_unseen_bytes, 4, "three bytes and, unknowingly, the FIN");
+    assert_eq!(
+        seen.only().counters(FlowSide::B).acked_unseen_bytes,
+        4,
+        "three bytes and, unknowingly, the FIN"
+    );
     seen.expire(talk.now.plus(40 * SECOND));
     assert_eq!(seen.take_log(), "<3h <end FIN closed:Idle");
-    let server: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(Side::B)).cloned().collect();
-    let mut seen = Observer::new(Config::default());
+    let server: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(FlowSide::B)).cloned().collect();
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&server);
-    assert_eq!(seen.only().client(), (Side::A, false), "a SYN-ACK names the client");
+    assert_eq!(seen.only().client(), (FlowSide::A, false), "a SYN-ACK names the client");
     seen.expire(talk.now.plus(40 * SECOND));
     assert_eq!(seen.take_log(), "open <3h <end FIN closed:Idle", "the client may only have been late");
 }
@@ -571,7 +575,7 @@ fn a_lost_syn_ack_leaves_a_start_to_compare_with() {
     talk.server().send_unseen(10).send(b"late");
     let mut sent = talk.take();
     sent.remove(1);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent).expire(talk.now.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open >gap10 >4h");
 }
@@ -584,7 +588,7 @@ fn jumps_are_believed_when_they_go_on() {
     let ack = TcpFlags::ACK;
     talk.client().send(b"abc").segment(1 << 31, ack, b"bogus").send(b"def");
     let seen = check(&talk, "open <3 <3");
-    assert_eq!(seen.only().counters(Side::A).implausible, 1);
+    assert_eq!(seen.only().counters(FlowSide::A).implausible, 1);
     talk.client().send_unseen((1 << 30) + 1);
     talk.client().send(b"one").send(b"two").send(b"six");
     let mut seen = check(&talk, "open <3 <3 <gap1073741831 <3");
@@ -607,7 +611,7 @@ fn a_false_acknowledgment_does_not_silence_a_stream() {
     talk.server().ack();
     talk.client().send(b"ghi");
     let seen = check(&talk, "open <3 <3 <3");
-    assert_eq!((seen.table.counters().acks_ignored, seen.only().counters(Side::B).implausible), (1, 1));
+    assert_eq!((seen.table.counters().acks_ignored, seen.only().counters(FlowSide::B).implausible), (1, 1));
 }
 
 #[test]

@@ -1,25 +1,25 @@
 //! Packets captured twice. However the copies come, a flow is what it is without them; and what was sent again stays sent
 //! again.
 
-use flow::{Config, SideCounters};
-use testkit::{Dialogue, Sent};
+use flow::{FlowTableConfig, SideCounters};
+use testkit::{SentPacket, TcpDialogue};
 use wire::packet::TcpFlags;
-use wire::{Packet, Side};
+use wire::{FlowSide, Packet};
 
 use super::{MS, SECOND};
 use crate::observe::Observer;
 
 /// What a mirror does to the packets that it copies.
-type Mirror = fn(Sent) -> Sent;
+type Mirror = fn(SentPacket) -> SentPacket;
 
-const ONE_HOP_ON: Mirror = |sent| Sent { ttl: sent.ttl - 1, ..sent };
-const TAGGED: Mirror = |sent| Sent { vlans: vec![200], ..sent };
+const ONE_HOP_ON: Mirror = |sent| SentPacket { ttl: sent.ttl - 1, ..sent };
+const TAGGED: Mirror = |sent| SentPacket { vlans: vec![200], ..sent };
 const UNCHANGED: Mirror = |sent| sent;
 
 /// Handshake, a burst, a segment sent again, duplicate acknowledgments, an answer, the end; the first of them with IPv4's
 /// identifications.
-fn dialogue(client: &str, server: &str) -> Vec<Sent> {
-    let mut talk = Dialogue::new(client, server);
+fn dialogue(client: &str, server: &str) -> Vec<SentPacket> {
+    let mut talk = TcpDialogue::new(client, server);
     talk.handshake();
     talk.advance(MS);
     talk.client().send(&[7; 20_000]);
@@ -34,22 +34,24 @@ fn dialogue(client: &str, server: &str) -> Vec<Sent> {
     talk.take()
 }
 
-fn without_numbers(sent: Vec<Sent>) -> Vec<Sent> {
-    sent.into_iter().map(|one| Sent { ip_id: 0, ..one }).collect()
+fn without_numbers(sent: Vec<SentPacket>) -> Vec<SentPacket> {
+    sent.into_iter().map(|one| SentPacket { ip_id: 0, ..one }).collect()
 }
 
 /// Every packet, and its copy so much later.
-fn mirrored(sent: &[Sent], mirror: Mirror, delay_us: i64) -> Vec<Sent> {
-    let mut all: Vec<Sent> = sent
+fn mirrored(sent: &[SentPacket], mirror: Mirror, delay_us: i64) -> Vec<SentPacket> {
+    let mut all: Vec<SentPacket> = sent
         .iter()
-        .flat_map(|one| [one.clone(), mirror(Sent { ts: one.ts.plus(delay_us * 1_000), ..one.clone() })])
+        .flat_map(|one| {
+            [one.clone(), mirror(SentPacket { ts: one.ts.plus(delay_us * 1_000), ..one.clone() })]
+        })
         .collect();
     all.sort_by_key(|one| one.ts);
     all
 }
 
-fn run(sent: &[Sent]) -> Observer {
-    let mut seen = Observer::new(Config::default());
+fn run(sent: &[SentPacket]) -> Observer {
+    let mut seen = Observer::new(FlowTableConfig::default());
     for one in sent {
         let bytes = one.to_bytes();
         seen.packet(&Packet::decode(&one.captured(&bytes)).expect("a good packet"));
@@ -57,10 +59,10 @@ fn run(sent: &[Sent]) -> Observer {
     seen
 }
 
-fn check(sent: &[Sent], mirror: Mirror, delay_us: i64) {
+fn check(sent: &[SentPacket], mirror: Mirror, delay_us: i64) {
     let (once, twice) = (run(sent), run(&mirrored(sent, mirror, delay_us)));
     let (once_flow, twice_flow) = (once.only(), twice.only());
-    for side in [Side::A, Side::B] {
+    for side in [FlowSide::A, FlowSide::B] {
         assert_eq!(once_flow.packets(side), twice_flow.packets(side), "{side:?} {delay_us} us");
         assert_eq!(once_flow.unique_bytes(side), twice_flow.unique_bytes(side));
         let counters = twice_flow.counters(side);
@@ -110,12 +112,12 @@ fn a_syn_ack_without_number_is_seen_once() {
     }
 }
 
-fn datagrams(ends: (&str, &str), numbered: bool, gap: i64) -> Vec<Sent> {
-    let mut talk = Dialogue::new(ends.0, ends.1);
+fn datagrams(ends: (&str, &str), numbered: bool, gap: i64) -> Vec<SentPacket> {
+    let mut talk = TcpDialogue::new(ends.0, ends.1);
     for n in 0..6u8 {
-        talk.datagram(Side::A, &[n; 30]);
+        talk.datagram(FlowSide::A, &[n; 30]);
         talk.advance(gap);
-        talk.datagram(Side::B, &[n; 200]);
+        talk.datagram(FlowSide::B, &[n; 200]);
         talk.advance(gap);
     }
     let sent = talk.take();
@@ -145,21 +147,21 @@ fn copied_datagrams() {
 #[test]
 fn what_may_be_a_copy_or_sent_again_is_ambiguous() {
     let seen = run(&mirrored(&datagrams(SIX, false, 20 * MS), UNCHANGED, 35));
-    let duplicates = [Side::A, Side::B].map(|side| seen.only().counters(side).duplicates);
+    let duplicates = [FlowSide::A, FlowSide::B].map(|side| seen.only().counters(side).duplicates);
     assert_eq!((duplicates, seen.table.counters().duplicates_ambiguous), ([5, 6], 1));
 
-    let mut talk = Dialogue::new(SIX.0, SIX.1);
+    let mut talk = TcpDialogue::new(SIX.0, SIX.1);
     for n in [1u8, 1, 1, 2, 3, 3, 4] {
-        talk.datagram(Side::A, &[n; 30]);
+        talk.datagram(FlowSide::A, &[n; 30]);
     }
     let seen = run(talk.sent());
     assert_eq!(seen.table.counters().duplicates_ambiguous, 3);
-    assert_eq!((seen.only().packets(Side::A), seen.table.counters().duplicates), (7, 0));
+    assert_eq!((seen.only().packets(FlowSide::A), seen.table.counters().duplicates), (7, 0));
 }
 
 #[test]
 fn what_is_sent_again_is_no_copy() {
-    let mut talk = Dialogue::new(SIX.0, SIX.1);
+    let mut talk = TcpDialogue::new(SIX.0, SIX.1);
     talk.acks = false;
     talk.handshake();
     talk.client().send(b"abc");
@@ -169,48 +171,54 @@ fn what_is_sent_again_is_no_copy() {
         talk.client().segment(-3, again, b"abc");
     }
     let seen = run(talk.sent());
-    let counters = seen.only().counters(Side::A);
+    let counters = seen.only().counters(FlowSide::A);
     assert_eq!((counters.duplicates, counters.retransmissions), (0, 3));
 
-    let mut syns = Dialogue::new(SIX.0, SIX.1);
+    let mut syns = TcpDialogue::new(SIX.0, SIX.1);
     syns.client().syn();
     syns.advance(SECOND);
     syns.client().segment(-1, TcpFlags::SYN, b"");
     let seen = run(syns.sent());
-    assert_eq!(seen.only().counters(Side::A).syn_retransmissions, 1);
+    assert_eq!(seen.only().counters(FlowSide::A).syn_retransmissions, 1);
 }
 
 /// Some senders give all packets the same number: it says nothing then.
 #[test]
 fn one_number_for_all_is_none() {
-    let mut talk = Dialogue::new(FOUR.0, FOUR.1);
+    let mut talk = TcpDialogue::new(FOUR.0, FOUR.1);
     for n in 0..9u8 {
-        talk.datagram(Side::A, &[n; 30]);
+        talk.datagram(FlowSide::A, &[n; 30]);
     }
-    let constant: Vec<Sent> = talk.take().into_iter().map(|one| Sent { ip_id: 7, ..one }).collect();
+    let constant: Vec<SentPacket> =
+        talk.take().into_iter().map(|one| SentPacket { ip_id: 7, ..one }).collect();
     let seen = run(&constant);
-    assert_eq!((seen.only().packets(Side::A), seen.only().counters(Side::A).duplicates), (9, 0));
+    assert_eq!((seen.only().packets(FlowSide::A), seen.only().counters(FlowSide::A).duplicates), (9, 0));
 
-    let constant: Vec<Sent> =
-        dialogue(FOUR.0, FOUR.1).into_iter().map(|one| Sent { ip_id: 7, ..one }).collect();
+    let constant: Vec<SentPacket> =
+        dialogue(FOUR.0, FOUR.1).into_iter().map(|one| SentPacket { ip_id: 7, ..one }).collect();
     let bare = without_numbers(constant.clone());
     let [constant, bare] = [constant, bare].map(|sent| run(&sent));
-    for side in [Side::A, Side::B] {
+    for side in [FlowSide::A, FlowSide::B] {
         assert_eq!(constant.only().packets(side), bare.only().packets(side));
         assert_eq!(constant.only().counters(side), bare.only().counters(side));
     }
 }
 
 /// Two taps with different snaplens: every packet twice, cut to `snaplens` bytes of payload.
-fn with_snaplens(sent: &[Sent], snaplens: [usize; 2], mirror: Mirror, delay_us: i64) -> Vec<Sent> {
-    let cut = |one: &Sent, snaplen: usize| Sent {
+fn with_snaplens(
+    sent: &[SentPacket],
+    snaplens: [usize; 2],
+    mirror: Mirror,
+    delay_us: i64,
+) -> Vec<SentPacket> {
+    let cut = |one: &SentPacket, snaplen: usize| SentPacket {
         cut: one.payload.len().saturating_sub(snaplen) as u32,
         ..one.clone()
     };
-    let mut all: Vec<Sent> = sent
+    let mut all: Vec<SentPacket> = sent
         .iter()
         .flat_map(|one| {
-            let later = Sent { ts: one.ts.plus(delay_us * 1_000), ..one.clone() };
+            let later = SentPacket { ts: one.ts.plus(delay_us * 1_000), ..one.clone() };
             [cut(one, snaplens[0]), mirror(cut(&later, snaplens[1]))]
         })
         .collect();
@@ -227,7 +235,7 @@ fn of_two_copies_the_longer_one_is_used() {
         for delay_us in [1, 35, 470, 950] {
             for mirror in [ONE_HOP_ON, TAGGED, UNCHANGED] {
                 let mut twice = run(&with_snaplens(&sent, snaplens, mirror, delay_us));
-                for side in [Side::A, Side::B] {
+                for side in [FlowSide::A, FlowSide::B] {
                     let place = format!("{snaplens:?}, {delay_us} us, {side:?}");
                     assert!(
                         twice.seen[0].streams[side.index()] == once.seen[0].streams[side.index()],
@@ -252,7 +260,7 @@ fn of_two_copies_the_longer_one_is_used() {
 /// What neither copy has is a gap, at the time of its segment, and what comes behind it does not wait for long.
 #[test]
 fn what_no_copy_has_is_cut() {
-    let mut talk = Dialogue::new(FOUR.0, FOUR.1);
+    let mut talk = TcpDialogue::new(FOUR.0, FOUR.1);
     talk.handshake();
     talk.advance(MS);
     talk.client().send(&[1; 1_000]);
@@ -261,15 +269,15 @@ fn what_no_copy_has_is_cut() {
     let sent = talk.take();
     let mut seen = run(&with_snaplens(&sent, [100, 300], ONE_HOP_ON, 50));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700 <10h");
-    assert_eq!(seen.only().counters(Side::A).cut_bytes, 700);
+    assert_eq!(seen.only().counters(FlowSide::A).cut_bytes, 700);
     // It is reported even if no packet follows.
     let mut seen = run(&with_snaplens(&sent[..5], [100, 300], ONE_HOP_ON, 50));
     seen.expire(sent[4].ts.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700");
     // Without duplicates it is reported immediately.
-    let alone: Vec<Sent> = sent
+    let alone: Vec<SentPacket> = sent
         .iter()
-        .map(|one| Sent { cut: one.payload.len().saturating_sub(100) as u32, ..one.clone() })
+        .map(|one| SentPacket { cut: one.payload.len().saturating_sub(100) as u32, ..one.clone() })
         .collect();
     assert_eq!(run(&alone[..4]).take_log(), "open <100 <gap900");
 }

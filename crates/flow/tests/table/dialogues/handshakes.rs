@@ -1,17 +1,17 @@
 //! The two round trips of a handshake, and where they are not known.
 
-use flow::Config;
-use testkit::{Dialogue, Sent};
-use wire::{Side, Timestamp};
+use flow::FlowTableConfig;
+use testkit::{SentPacket, TcpDialogue};
+use wire::{FlowSide, Timestamp};
 
 use super::{MS, SECOND, talk};
 use crate::observe::Observer;
 
 /// Client and server round-trip times of the conversation without the packets in `missing`.
-fn check(talk: &Dialogue, missing: &[usize], expected: [Option<i64>; 2]) {
+fn check(talk: &TcpDialogue, missing: &[usize], expected: [Option<i64>; 2]) {
     let packets = talk.sent().iter().enumerate().filter(|(i, _)| !missing.contains(i));
     let packets: Vec<_> = packets.map(|(_, packet)| packet.clone()).collect();
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&packets);
     let flow = seen.only();
     assert_eq!([flow.client_rtt_ns(), flow.server_rtt_ns()], expected);
@@ -21,7 +21,7 @@ fn check(talk: &Dialogue, missing: &[usize], expected: [Option<i64>; 2]) {
 }
 
 /// A handshake with these delays between its steps.
-fn slow(server_ns: i64, client_ns: i64) -> Dialogue {
+fn slow(server_ns: i64, client_ns: i64) -> TcpDialogue {
     let mut talk = talk();
     talk.acks = false;
     let start = talk.now;
@@ -53,8 +53,9 @@ fn again(place: usize, later_ns: i64) -> [Option<i64>; 2] {
     let mut talk = slow(SECOND, SECOND);
     let mut packets = talk.take();
     let copy = packets[place].clone();
-    packets.insert(place + 1, testkit::Sent { ts: copy.ts.plus(later_ns), ip_id: copy.ip_id + 7, ..copy });
-    let mut seen = Observer::new(Config::default());
+    packets
+        .insert(place + 1, testkit::SentPacket { ts: copy.ts.plus(later_ns), ip_id: copy.ip_id + 7, ..copy });
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&packets);
     [seen.only().client_rtt_ns(), seen.only().server_rtt_ns()]
 }
@@ -78,7 +79,7 @@ fn a_request_behind_a_lost_ack_is_no_round_trip() {
 /// A tap that sees one direction only: the SYN-ACK tells where the other one starts, but nothing of it is missing in the capture.
 #[test]
 fn a_direction_that_is_not_captured_is_no_capture_loss() {
-    for sides in [Side::A, Side::B] {
+    for sides in [FlowSide::A, FlowSide::B] {
         let mut talk = talk();
         talk.handshake();
         for n in 0..300u32 {
@@ -92,13 +93,13 @@ fn a_direction_that_is_not_captured_is_no_capture_loss() {
         }
         talk.close();
         let port = talk.address(sides).port();
-        let sent: Vec<Sent> = talk.take().into_iter().filter(|one| one.src.port() == port).collect();
-        let mut seen = Observer::new(Config::default());
+        let sent: Vec<SentPacket> = talk.take().into_iter().filter(|one| one.src.port() == port).collect();
+        let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(&sent);
         let counters = *seen.table.counters();
         assert_eq!((counters.gaps, counters.acked_unseen_bytes, counters.acks_ignored), (0, 0, 0));
         assert!(counters.unseen_direction_bytes >= 300 * 700, "{counters:?}");
-        let said = if sides == Side::A { 300 * 700 } else { 300 * 900 };
+        let said = if sides == FlowSide::A { 300 * 700 } else { 300 * 900 };
         assert_eq!(seen.only().unique_bytes(sides), said);
         seen.close_all(Timestamp(0));
         assert_eq!(seen.table.counters().capture_loss().share(), 0.0);
@@ -119,7 +120,7 @@ fn a_direction_that_begins_late_lacks_its_beginning() {
     talk.client().send(b"second");
     talk.server().send(b"answer");
     sent.extend(talk.take());
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&sent);
     seen.expire(talk.now.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open <900 >gap700 >6h <6h");

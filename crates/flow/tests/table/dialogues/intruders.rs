@@ -1,10 +1,10 @@
 //! Segments that do not belong where they come: strays, forgeries, damage. Whatever they say, the streams, the roles and
 //! the life of the connection are those of the dialogue without them.
 
-use flow::{Config, Counters};
-use testkit::{Dialogue, Sent};
+use flow::{FlowTableConfig, FlowTableCounters};
+use testkit::{SentPacket, TcpDialogue};
 use wire::packet::TcpFlags;
-use wire::{Packet, Side, TcpSeq};
+use wire::{FlowSide, Packet, TcpSeq};
 
 use super::{MS, SECOND, check, talk};
 use crate::observe::Observer;
@@ -15,12 +15,12 @@ const RST: TcpFlags = TcpFlags::RST;
 const SYN_ACK: TcpFlags = TcpFlags(0x12);
 
 /// What the counters say that was not believed.
-fn refused(counters: &Counters) -> [u64; 3] {
+fn refused(counters: &FlowTableCounters) -> [u64; 3] {
     [counters.syns_ignored, counters.resets_ignored, counters.acks_ignored]
 }
 
 /// A dialogue in which `intrude` speaks once in the middle.
-fn with_intruder(intrude: impl Fn(&mut Dialogue)) -> Dialogue {
+fn with_intruder(intrude: impl Fn(&mut TcpDialogue)) -> TcpDialogue {
     let mut talk = talk();
     talk.handshake();
     talk.client().send(b"ask");
@@ -33,11 +33,11 @@ fn with_intruder(intrude: impl Fn(&mut Dialogue)) -> Dialogue {
     talk
 }
 
-fn check_refused(intrude: impl Fn(&mut Dialogue), expected: [u64; 3], why: &str) {
+fn check_refused(intrude: impl Fn(&mut TcpDialogue), expected: [u64; 3], why: &str) {
     let seen = check(&with_intruder(intrude), "open <3 >6 <4 >6 <end >end FIN");
     let flow = seen.only();
     assert_eq!(refused(seen.table.counters()), expected, "{why}");
-    assert_eq!((flow.client(), flow.handshake_ns()), ((Side::A, false), Some(20_000)), "{why}");
+    assert_eq!((flow.client(), flow.handshake_ns()), ((FlowSide::A, false), Some(20_000)), "{why}");
     assert_eq!((flow.conn_state().name(), flow.history().as_str()), ("SF", "ShADadFf"), "{why}");
 }
 
@@ -49,7 +49,7 @@ fn a_stray_syn_changes_nothing() {
         check_refused(|talk| _ = talk.server().segment(offset, SYN, b""), [1, 0, 0], &why);
         check_refused(|talk| _ = talk.server().segment(offset, SYN_ACK, b""), [1, 0, 0], &why);
         check_refused(|talk| _ = talk.client().segment(offset, SYN, b"GET /"), [1, 0, 0], &why);
-        let challenged = |talk: &mut Dialogue| {
+        let challenged = |talk: &mut TcpDialogue| {
             talk.client().segment(offset, SYN, b"");
             talk.server().ack();
         };
@@ -63,12 +63,12 @@ fn a_stray_syn_of_a_connection_joined_midstream_names_nobody() {
     talk.client().send(b"ask");
     talk.server().segment(0, SYN, b"").segment(5_000_000, SYN, b"").send(b"answer");
     let seen = check(&talk, "open <3h >6");
-    assert_eq!((seen.only().client(), refused(seen.table.counters())), ((Side::A, true), [2, 0, 0]));
+    assert_eq!((seen.only().client(), refused(seen.table.counters())), ((FlowSide::A, true), [2, 0, 0]));
 }
 
 #[test]
 fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
-    let reopen = |talk: &mut Dialogue| {
+    let reopen = |talk: &mut TcpDialogue| {
         talk.advance(SECOND);
         talk.client().send_unseen(1 << 24).syn();
         talk.advance(3 * MS);
@@ -81,9 +81,9 @@ fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
     reopen(&mut talk);
     let seen = check(&talk, "open <3 closed:PortReused open <3");
     let flow = seen.only();
-    assert_eq!((flow.client(), flow.handshake_ns()), ((Side::A, false), Some(3 * MS + 20_000)));
+    assert_eq!((flow.client(), flow.handshake_ns()), ((FlowSide::A, false), Some(3 * MS + 20_000)));
     assert_eq!((flow.first_ts(), flow.syn_ts()), (talk.sent()[5].ts, Some(talk.sent()[5].ts)));
-    assert_eq!(flow.packets(Side::A), 3, "the SYN is one of the new connection");
+    assert_eq!(flow.packets(FlowSide::A), 3, "the SYN is one of the new connection");
     assert_eq!((seen.closed[0].1.as_str(), refused(seen.table.counters())), ("S1 ShADa", [0; 3]));
 
     let lacks = |n: usize, expected: &str| {
@@ -93,10 +93,10 @@ fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
         reopen(&mut talk);
         let mut sent = talk.take();
         sent.remove(n);
-        let mut seen = Observer::new(Config::default());
+        let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(&sent);
         assert_eq!(seen.take_log(), expected, "without packet {n}");
-        assert_eq!(seen.only().client(), (Side::A, false), "without packet {n}");
+        assert_eq!(seen.only().client(), (FlowSide::A, false), "without packet {n}");
     };
     lacks(5, "open <3 closed:PortReused open >3");
     // The server is still unknown: it may be slightly late.
@@ -106,7 +106,7 @@ fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
 
 #[test]
 fn a_connection_on_the_same_ports_where_one_direction_is_captured() {
-    for side in [Side::A, Side::B] {
+    for side in [FlowSide::A, FlowSide::B] {
         let mut talk = talk();
         talk.handshake();
         talk.client().send(b"one");
@@ -116,15 +116,15 @@ fn a_connection_on_the_same_ports_where_one_direction_is_captured() {
         talk.client().ack().send(b"two");
         talk.server().send(b"22");
         let from = talk.address(side);
-        let sent: Vec<Sent> = talk.take().into_iter().filter(|s| s.src == from).collect();
-        let mut seen = Observer::new(Config::default());
+        let sent: Vec<SentPacket> = talk.take().into_iter().filter(|s| s.src == from).collect();
+        let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(&sent);
         let expected = match side {
-            Side::A => "open <3h closed:PortReused open",
-            Side::B => "open <1h closed:PortReused open",
+            FlowSide::A => "open <3h closed:PortReused open",
+            FlowSide::B => "open <1h closed:PortReused open",
         };
         assert_eq!(seen.take_log(), expected);
-        assert_eq!(seen.only().client(), (Side::A, false));
+        assert_eq!(seen.only().client(), (FlowSide::A, false));
     }
 }
 
@@ -132,9 +132,9 @@ fn a_connection_on_the_same_ports_where_one_direction_is_captured() {
 fn a_syn_ack_that_acknowledges_another_number_opens_nothing() {
     let mut talk = talk();
     talk.client().syn();
-    let forged = |talk: &mut Dialogue, ack: u32| {
+    let forged = |talk: &mut TcpDialogue, ack: u32| {
         talk.server().segment(77_000, SYN_ACK, b"").amend(|sent| {
-            if let testkit::Carrier::Tcp(tcp) = &mut sent.carrier {
+            if let testkit::TransportCarrier::Tcp(tcp) = &mut sent.carrier {
                 tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(ack));
             }
         });
@@ -171,7 +171,7 @@ fn acknowledgments_of_what_was_never_sent_are_not_heard() {
     talk.handshake();
     talk.client().send(b"ask");
     talk.server().send(b"false").amend(|sent| {
-        if let testkit::Carrier::Tcp(tcp) = &mut sent.carrier {
+        if let testkit::TransportCarrier::Tcp(tcp) = &mut sent.carrier {
             tcp.ack = TcpSeq(tcp.ack.0.wrapping_sub(5_000_000));
         }
     });
@@ -183,8 +183,8 @@ fn acknowledgments_of_what_was_never_sent_are_not_heard() {
 }
 
 /// What the table makes of captured bytes, one of which is changed.
-fn damaged(talk: &Dialogue, n: usize, change: impl Fn(&mut [u8])) -> Observer {
-    let mut seen = Observer::new(Config::default());
+fn damaged(talk: &TcpDialogue, n: usize, change: impl Fn(&mut [u8])) -> Observer {
+    let mut seen = Observer::new(FlowTableConfig::default());
     for (at, sent) in talk.sent().iter().enumerate() {
         let mut bytes = sent.to_bytes();
         if at == n {
@@ -221,7 +221,7 @@ fn where_something_is_odd_the_checksum_decides() {
     damage(5, 13, 4, "open <3 >1 <gap3 >2h"); // RST
     // This segment is not unusual, so its checksum is not verified.
     let seen = damaged(&talk, 5, |bytes| bytes[TCP + 20] ^= 1);
-    assert_eq!((seen.bytes(0, Side::A), seen.table.counters().damaged), (b"oneuwo".to_vec(), 0));
+    assert_eq!((seen.bytes(0, FlowSide::A), seen.table.counters().damaged), (b"oneuwo".to_vec(), 0));
 }
 
 /// After an outage of the capture the first request is not lost as well, if its checksum says that it is whole.
@@ -235,7 +235,7 @@ fn a_sound_segment_is_believed_whatever_it_acknowledges() {
     talk.client().send(b"two");
     let mut seen = damaged(&talk, usize::MAX, |_| ());
     seen.expire(talk.now.plus(3 * SECOND));
-    assert_eq!((seen.bytes(0, Side::A), refused(seen.table.counters())), (b"onetwo".to_vec(), [0; 3]));
+    assert_eq!((seen.bytes(0, FlowSide::A), refused(seen.table.counters())), (b"onetwo".to_vec(), [0; 3]));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn checksums_left_to_an_adapter_say_nothing() {
     talk.handshake();
     talk.client().send_unseen(3).send(b"late");
     talk.client().segment(-7, ACK, b"now");
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     for sent in talk.sent() {
         let mut bytes = sent.to_bytes();
         bytes[TCP + 16] ^= 0x55;
@@ -260,7 +260,7 @@ fn data_of_a_syn_that_the_server_leaves_comes_again() {
     talk.acks = false;
     talk.client().syn_with(b"GET /");
     talk.server().segment(0, SYN_ACK, b"").amend(|sent| {
-        if let testkit::Carrier::Tcp(tcp) = &mut sent.carrier {
+        if let testkit::TransportCarrier::Tcp(tcp) = &mut sent.carrier {
             tcp.ack = TcpSeq(tcp.ack.0 - 5);
         }
     });
@@ -268,7 +268,7 @@ fn data_of_a_syn_that_the_server_leaves_comes_again() {
     talk.client().segment(-5, ACK, b"GET /");
     talk.server().send(b"200");
     let seen = check(&talk, "open <5 >3");
-    let (places, first) = (seen.places(0, Side::A), seen.only().first_ts());
+    let (places, first) = (seen.places(0, FlowSide::A), seen.only().first_ts());
     assert_eq!(places, [(1_001, 5_001)]);
     assert_eq!(first, talk.sent()[0].ts);
 }
@@ -276,13 +276,13 @@ fn data_of_a_syn_that_the_server_leaves_comes_again() {
 #[test]
 fn data_of_a_syn_has_heard_nothing() {
     for server in [5_000, 1 << 31, u32::MAX - 3] {
-        let mut talk = Dialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(77, server);
+        let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(77, server);
         talk.acks = false;
         talk.client().syn_with(b"GET /");
         talk.server().syn_ack().send(b"200");
         let seen = check(&talk, "open <5h >3");
-        assert_eq!(seen.places(0, Side::A), [(78, server.wrapping_add(1))]);
-        assert_eq!(seen.places(0, Side::B), [(server.wrapping_add(1), 83)]);
+        assert_eq!(seen.places(0, FlowSide::A), [(78, server.wrapping_add(1))]);
+        assert_eq!(seen.places(0, FlowSide::B), [(server.wrapping_add(1), 83)]);
     }
     let mut alone = talk();
     alone.client().syn_with(b"GET /");

@@ -1,9 +1,9 @@
 //! How long flows live, and who goes first: timeouts, stragglers, floods, full tables, clocks.
 
-use flow::{CloseReason, Config, Detail, Events, Room, Table};
-use testkit::{Dialogue, Sent};
+use flow::{CloseReason, FlowBudget, FlowEvents, FlowTable, FlowTableConfig, TrackingDetail};
+use testkit::{SentPacket, TcpDialogue};
 use wire::packet::TcpFlags;
-use wire::{Side, Timestamp};
+use wire::{FlowSide, Timestamp};
 
 use super::{MS, SECOND, check, check_with, talk};
 use crate::observe::Observer;
@@ -31,7 +31,7 @@ fn idle_flows_expire_with_the_time_they_ended() {
 #[test]
 fn an_idle_connection_goes_on_where_it_was() {
     for (expires, gap) in [(false, 310), (true, 310), (true, 36_000)] {
-        let mut talk = Dialogue::new("10.0.0.9:80", "10.0.0.1:40000");
+        let mut talk = TcpDialogue::new("10.0.0.9:80", "10.0.0.1:40000");
         talk.handshake();
         talk.client().send(b"hello");
         talk.server().send(b"hi");
@@ -51,8 +51,8 @@ fn an_idle_connection_goes_on_where_it_was() {
             assert_eq!(seen.take_log(), format!("{before} <4 >6"), "{n}");
             let flow = seen.only();
             // The server speaks first this time, from the lower port: but who asked was seen.
-            assert_eq!((flow.client(), flow.is_midstream()), ((Side::B, false), false));
-            assert_eq!(flow.unique_bytes(Side::A) + flow.unique_bytes(Side::B), 10);
+            assert_eq!((flow.client(), flow.is_midstream()), ((FlowSide::B, false), false));
+            assert_eq!(flow.unique_bytes(FlowSide::A) + flow.unique_bytes(FlowSide::B), 10);
             assert_eq!(seen.table.counters().connections_resumed, n + 1);
         }
         talk.advance(gap * SECOND);
@@ -80,12 +80,12 @@ fn what_does_not_go_on_is_another_connection() {
     again.handshake();
     check(&again, "open <1 closed:Idle open");
     let mut other = begin();
-    let ends = (other.address(Side::A).to_string(), other.address(Side::B).to_string());
-    let mut elsewhere = Dialogue::new(&ends.0, &ends.1).with_isn(1 << 30, 1 << 31);
+    let ends = (other.address(FlowSide::A).to_string(), other.address(FlowSide::B).to_string());
+    let mut elsewhere = TcpDialogue::new(&ends.0, &ends.1).with_isn(1 << 30, 1 << 31);
     elsewhere.now = other.now;
     elsewhere.client().send(b"y");
     elsewhere.server().send(b"z");
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&other.take()).run(&elsewhere.take());
     assert_eq!(seen.table.counters().connections_resumed, 0);
     assert!(seen.take_log().starts_with("open <1 closed:Idle open"));
@@ -95,19 +95,20 @@ fn what_does_not_go_on_is_another_connection() {
 #[test]
 fn idle_connections_make_way_for_flows() {
     let connection = |n: u16| {
-        let mut talk = Dialogue::new(&format!("10.0.0.1:{}", 40_000 + n), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(&format!("10.0.0.1:{}", 40_000 + n), "10.0.0.2:80");
         talk.advance(i64::from(n) * MS);
         talk.handshake();
         talk.client().send(b"x");
         talk
     };
-    let mut seen = Observer::new(Config { room: flow::Room::of_flows(6), ..Config::default() });
-    let mut talks: Vec<Dialogue> = (0..4).map(connection).collect();
+    let mut seen =
+        Observer::new(FlowTableConfig { room: flow::FlowBudget::of_flows(6), ..FlowTableConfig::default() });
+    let mut talks: Vec<TcpDialogue> = (0..4).map(connection).collect();
     talks.iter_mut().for_each(|talk| _ = seen.run(&talk.take()));
     let now = talks[3].now.plus(400 * SECOND);
     seen.expire(now);
     assert_eq!(seen.table.len(), 0);
-    let mut fresh: Vec<Dialogue> = (10..14).map(connection).collect();
+    let mut fresh: Vec<TcpDialogue> = (10..14).map(connection).collect();
     for talk in &mut fresh {
         let mut sent = talk.take();
         sent.iter_mut().for_each(|sent| sent.ts = sent.ts.plus(400 * SECOND));
@@ -126,8 +127,8 @@ fn idle_connections_make_way_for_flows() {
 
 #[test]
 fn each_kind_of_flow_has_its_timeout() {
-    let lives = |talk: &Dialogue, seconds: i64| {
-        let mut seen = Observer::new(Config::default());
+    let lives = |talk: &TcpDialogue, seconds: i64| {
+        let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(talk.sent());
         let last = talk.sent().last().expect("said").ts;
         seen.expire(last.plus(seconds * SECOND - MS));
@@ -146,7 +147,7 @@ fn each_kind_of_flow_has_its_timeout() {
     midstream.client().send(b"x");
     lives(&midstream, 300);
     let mut datagrams = talk();
-    datagrams.datagram(Side::A, b"x");
+    datagrams.datagram(FlowSide::A, b"x");
     lives(&datagrams, 60);
 }
 
@@ -172,15 +173,15 @@ fn stragglers_stay_with_the_old_flow_but_new_data_begins_another() {
 #[test]
 fn datagrams() {
     let mut talk = talk();
-    talk.datagram(Side::B, b"query");
-    talk.datagram(Side::A, b"an answer");
-    talk.datagram(Side::A, b"");
-    let cut = Sent { cut: 4, ip_id: 77, ..talk.sent()[1].clone() };
+    talk.datagram(FlowSide::B, b"query");
+    talk.datagram(FlowSide::A, b"an answer");
+    talk.datagram(FlowSide::A, b"");
+    let cut = SentPacket { cut: 4, ip_id: 77, ..talk.sent()[1].clone() };
     let mut seen = check(&talk, "open <d5/0 >d9/0 >d0/0");
     seen.run(&[cut]);
     assert_eq!(seen.take_log(), ">d5/4");
-    assert_eq!(seen.only().client(), (Side::B, false));
-    assert_eq!(seen.only().unique_bytes(Side::A), 18);
+    assert_eq!(seen.only().client(), (FlowSide::B, false));
+    assert_eq!(seen.only().unique_bytes(FlowSide::A), 18);
     assert_eq!(seen.only().conn_state().name(), "SF");
 }
 
@@ -192,12 +193,15 @@ fn nobody_wants_payload() {
     talk.client().segment(-6, TcpFlags::ACK, b"...");
     talk.advance(SECOND);
     talk.close();
-    let seen =
-        check_with(Config { detail: Detail::Segments, ..Config::default() }, &talk, "open <end >end FIN");
-    assert_eq!(seen.only().unique_bytes(Side::A), 9);
-    assert_eq!(seen.only().counters(Side::A).retransmissions, 1);
+    let seen = check_with(
+        FlowTableConfig { detail: TrackingDetail::Segments, ..FlowTableConfig::default() },
+        &talk,
+        "open <end >end FIN",
+    );
+    assert_eq!(seen.only().unique_bytes(FlowSide::A), 9);
+    assert_eq!(seen.only().counters(FlowSide::A).retransmissions, 1);
 
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&talk.sent()[..7]);
     assert_eq!(seen.take_log(), "open <3");
     let idx = seen.only_idx();
@@ -205,7 +209,7 @@ fn nobody_wants_payload() {
     assert!(seen.table.held_bytes() < 300);
     seen.run(&talk.sent()[7..]);
     assert_eq!(seen.take_log(), "<end >end FIN");
-    assert_eq!(seen.only().counters(Side::A).cut_bytes, 0);
+    assert_eq!(seen.only().counters(FlowSide::A).cut_bytes, 0);
 }
 
 #[test]
@@ -218,12 +222,12 @@ fn a_mirrored_duplicate_is_no_retransmission() {
     talk.advance(200 * MS);
     talk.client().segment(-3, again, b"abc");
     let numbered = talk.take();
-    let bare = numbered.iter().map(|sent| Sent { ip_id: 0, ..sent.clone() }).collect();
+    let bare = numbered.iter().map(|sent| SentPacket { ip_id: 0, ..sent.clone() }).collect();
     for (sent, expected) in [(numbered, (0, 2)), (bare, (1, 1))] {
-        let mut seen = Observer::new(Config::default());
+        let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(&sent);
         assert_eq!(seen.take_log(), "open <3");
-        let counters = seen.only().counters(Side::A);
+        let counters = seen.only().counters(FlowSide::A);
         assert_eq!((counters.duplicates, counters.retransmissions), expected);
     }
 }
@@ -236,7 +240,7 @@ fn a_long_flow_reports_itself() {
         talk.advance(4 * SECOND);
         talk.client().send(b"x");
     }
-    let config = Config { active_timeout_ns: Some(10 * SECOND), ..Config::default() };
+    let config = FlowTableConfig { active_timeout_ns: Some(10 * SECOND), ..FlowTableConfig::default() };
     let mut seen = check_with(config, &talk, "open <1 <1 active <1 <1 active <1");
     seen.expire(talk.now.plus(35 * SECOND));
     assert_eq!(seen.take_log(), "active");
@@ -244,17 +248,17 @@ fn a_long_flow_reports_itself() {
 
 #[test]
 fn a_flood_of_syns_does_not_push_out_what_stands() {
-    let mut seen = Observer::with(|c| c.room = Room::of_flows(320));
+    let mut seen = Observer::with(|c| c.room = FlowBudget::of_flows(320));
     let mut standing = Vec::new();
     for i in 0..200 {
-        let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
         talk.handshake();
         talk.client().send(b"hello");
         seen.run(talk.sent());
         standing.push(talk);
     }
     for i in 0..5_000 {
-        let mut talk = Dialogue::new(&format!("10.2.{}.{}:40000", i / 250, i % 250), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(&format!("10.2.{}.{}:40000", i / 250, i % 250), "10.0.0.2:80");
         talk.advance(SECOND);
         talk.client().syn();
         seen.run(talk.sent());
@@ -273,9 +277,9 @@ fn a_flood_of_syns_does_not_push_out_what_stands() {
 
 #[test]
 fn a_full_table_lets_the_idlest_go() {
-    let mut seen = Observer::with(|c| c.room = Room::of_flows(8));
+    let mut seen = Observer::with(|c| c.room = FlowBudget::of_flows(8));
     for i in 0..100i64 {
-        let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
         talk.advance(i * SECOND);
         talk.handshake();
         seen.run(talk.sent());
@@ -297,10 +301,10 @@ fn time_may_go_back_and_jump() {
     }
     talk.now = Timestamp(i64::MAX - SECOND);
     talk.client().send(b"c");
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(talk.sent());
     assert_eq!(seen.seen.len(), 2, "the years between ended the flow");
-    assert_eq!(seen.bytes(0, Side::A).len(), 201);
+    assert_eq!(seen.bytes(0, FlowSide::A).len(), 201);
     assert_eq!(seen.table.counters().closed_for(CloseReason::Idle), 1);
     seen.expire(Timestamp(i64::MAX));
     seen.close_all(Timestamp(i64::MIN));
@@ -324,10 +328,10 @@ fn identities_are_documented_and_stable() {
 }
 
 /// SYN and SYN-ACK of `n` connections, by number.
-fn connects(n: u32) -> impl Iterator<Item = Sent> {
+fn connects(n: u32) -> impl Iterator<Item = SentPacket> {
     (0..n).flat_map(|i| {
         let mut talk =
-            Dialogue::new(&format!("10.{}.{}.{}:40000", i >> 16, i >> 8 & 255, i & 255), "11.0.0.2:80");
+            TcpDialogue::new(&format!("10.{}.{}.{}:40000", i >> 16, i >> 8 & 255, i & 255), "11.0.0.2:80");
         talk.client().syn();
         talk.server().syn_ack();
         talk.take()
@@ -337,11 +341,11 @@ fn connects(n: u32) -> impl Iterator<Item = Sent> {
 #[test]
 fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
     const N: u32 = 300_000;
-    let room = Room::of_bytes(N as usize * Table::<()>::FLOW_BYTES);
-    let config = Config { room, detail: Detail::Segments, ..Config::default() };
+    let room = FlowBudget::of_bytes(N as usize * FlowTable::<()>::FLOW_BYTES);
+    let config = FlowTableConfig { room, detail: TrackingDetail::Segments, ..FlowTableConfig::default() };
     // A third goes to one of the tables that share the room, the rest to the other.
-    let mut tables = [Table::<()>::new(config.clone()), Table::new(config)];
-    let mut events = Events::default();
+    let mut tables = [FlowTable::<()>::new(config.clone()), FlowTable::new(config)];
+    let mut events = FlowEvents::default();
     for (n, sent) in connects(N).enumerate() {
         tables[usize::from(n / 2 % 3 > 0)].process(&sent.packet(), &mut events);
     }
@@ -357,8 +361,8 @@ fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
 
 #[test]
 fn an_evicted_flow_that_goes_on_is_no_other() {
-    let mut seen = Observer::with(|c| c.room = Room::of_flows(1_000));
-    let sent: Vec<Sent> = connects(20_000).collect();
+    let mut seen = Observer::with(|c| c.room = FlowBudget::of_flows(1_000));
+    let sent: Vec<SentPacket> = connects(20_000).collect();
     seen.run(&sent.iter().step_by(2).cloned().collect::<Vec<_>>());
     seen.run(&sent.iter().skip(1).step_by(2).cloned().collect::<Vec<_>>());
     let counters = *seen.table.counters();
@@ -370,11 +374,11 @@ fn an_evicted_flow_that_goes_on_is_no_other() {
 
 #[test]
 fn flows_that_grow_make_others_leave() {
-    let room = Room::of_bytes(100 * Table::<usize>::FLOW_BYTES);
+    let room = FlowBudget::of_bytes(100 * FlowTable::<usize>::FLOW_BYTES);
     let mut seen = Observer::with(|c| c.room = room);
     seen.run(&connects(90).collect::<Vec<_>>());
     for flow in seen.table.flows().into_iter().take(40) {
-        seen.table.set_state_bytes(flow, Table::<usize>::FLOW_BYTES as u32);
+        seen.table.set_state_bytes(flow, FlowTable::<usize>::FLOW_BYTES as u32);
     }
     seen.make_room(Timestamp(0));
     let left = seen.table.len();

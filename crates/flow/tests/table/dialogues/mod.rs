@@ -9,22 +9,22 @@ mod lifetimes;
 mod order;
 
 use crate::observe::Observer;
-use flow::Config;
-use testkit::Dialogue;
+use flow::FlowTableConfig;
+use testkit::TcpDialogue;
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const SECOND: i64 = 1_000 * MS;
 
-pub(crate) fn talk() -> Dialogue {
-    Dialogue::new("10.0.0.1:40000", "10.0.0.2:80")
+pub(crate) fn talk() -> TcpDialogue {
+    TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80")
 }
 
 /// Plays the conversation and compares the log, without expiry.
-pub(crate) fn check(talk: &Dialogue, expected: &str) -> Observer {
-    check_with(Config::default(), talk, expected)
+pub(crate) fn check(talk: &TcpDialogue, expected: &str) -> Observer {
+    check_with(FlowTableConfig::default(), talk, expected)
 }
 
-pub(crate) fn check_with(config: Config, talk: &Dialogue, expected: &str) -> Observer {
+pub(crate) fn check_with(config: FlowTableConfig, talk: &TcpDialogue, expected: &str) -> Observer {
     let mut seen = Observer::new(config);
     seen.run(talk.sent());
     assert_eq!(seen.take_log(), expected);

@@ -1,7 +1,7 @@
 //! In which order both sides are heard when packets are missing, late or damaged.
 
-use flow::Config;
-use testkit::{Carrier, Sent};
+use flow::FlowTableConfig;
+use testkit::{SentPacket, TransportCarrier};
 use wire::TcpSeq;
 use wire::packet::TcpFlags;
 
@@ -9,11 +9,11 @@ use super::{MS, SECOND, talk};
 use crate::observe::Observer;
 
 /// The log of these packets, and what comes when nothing more does.
-fn check(sent: &[Sent], expected: &str) -> Observer {
-    check_with(Config::default(), sent, expected)
+fn check(sent: &[SentPacket], expected: &str) -> Observer {
+    check_with(FlowTableConfig::default(), sent, expected)
 }
 
-fn check_with(config: Config, sent: &[Sent], expected: &str) -> Observer {
+fn check_with(config: FlowTableConfig, sent: &[SentPacket], expected: &str) -> Observer {
     let mut seen = Observer::new(config);
     let last = sent.iter().map(|sent| sent.ts).max().expect("something was sent");
     seen.run(sent).expire(last.plus(3 * SECOND));
@@ -23,7 +23,7 @@ fn check_with(config: Config, sent: &[Sent], expected: &str) -> Observer {
 }
 
 /// A handshake, then questions of one length and answers of another, 1 ms apart.
-fn conversation(lens: &[(usize, usize)]) -> Vec<Sent> {
+fn conversation(lens: &[(usize, usize)]) -> Vec<SentPacket> {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -36,8 +36,8 @@ fn conversation(lens: &[(usize, usize)]) -> Vec<Sent> {
     talk.take()
 }
 
-fn claim(sent: &mut Sent, more: u32) {
-    let Carrier::Tcp(tcp) = &mut sent.carrier else { panic!("a segment") };
+fn claim(sent: &mut SentPacket, more: u32) {
+    let TransportCarrier::Tcp(tcp) = &mut sent.carrier else { panic!("a segment") };
     tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(more));
 }
 
@@ -66,7 +66,7 @@ fn a_connection_under_way_waits_once_for_the_side_that_is_not_there_yet() {
     // The other side never comes.
     sent.retain(|sent| sent.src.port() == 80);
     check(&sent, "<50h <60h <70h");
-    let none = Config { held_bytes_max: 0, ..Config::default() };
+    let none = FlowTableConfig { held_bytes_max: 0, ..FlowTableConfig::default() };
     check_with(none, &sent, "<50 <60 <70");
 }
 
@@ -118,7 +118,7 @@ fn what_is_sent_again_says_no_more_than_what_was_said_behind_it() {
     talk.client().send_unseen(3).send(b"two!");
     talk.server().send_unseen(5);
     talk.client().segment(-7, TcpFlags::ACK, b"one");
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&talk.take());
     assert_eq!(seen.take_log(), "open <3 <4h", "the lost answer had not been heard before");
     seen.expire(talk.now.plus(SECOND));
@@ -185,7 +185,7 @@ fn an_acknowledgment_below_which_the_other_side_goes_on_for_long_is_not_believed
 fn without_room_nothing_waits_and_the_order_stays() {
     let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
     sent.swap(5, 6);
-    let none = Config { held_bytes_max: 0, ..Config::default() };
+    let none = FlowTableConfig { held_bytes_max: 0, ..FlowTableConfig::default() };
     let seen = check_with(none, &sent, "<5 >50 <gap6 >60 <7 >70");
     assert_eq!(seen.table.counters().held_overflows, 1);
 }
@@ -208,7 +208,7 @@ fn what_nobody_wants_is_not_held() {
     talk.handshake();
     talk.client().send_unseen(4);
     talk.server().send(&[7; 1000]);
-    let mut seen = Observer::new(Config::default());
+    let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&talk.take());
     let held = seen.table.held_bytes();
     let idx = seen.only_idx();

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use flow::{Chunk, CloseReason, Config, Events, Flow, FlowEvent, FlowIdx, Table};
-use testkit::Sent;
-use wire::{Packet, Side, Timestamp};
+use flow::{CloseReason, EventBytes, Flow, FlowEvent, FlowEvents, FlowIdx, FlowTable, FlowTableConfig};
+use testkit::SentPacket;
+use wire::{FlowSide, Packet, Timestamp};
 
 /// One direction as delivered: bytes and gaps in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,37 +29,37 @@ pub struct Seen {
 }
 
 pub struct Observer {
-    pub table: Table<usize>,
-    pub config: Config,
+    pub table: FlowTable<usize>,
+    pub config: FlowTableConfig,
     /// One word an event, sides by who sent first: `<` the first sender, `>` the other.
     pub log: Vec<String>,
     pub seen: Vec<Seen>,
     /// What the table says of each flow when it is closed.
     pub closed: Vec<(usize, String)>,
     live: HashMap<FlowIdx, usize>,
-    events: Events,
+    events: FlowEvents,
 }
 
 impl Observer {
-    pub fn new(config: Config) -> Observer {
+    pub fn new(config: FlowTableConfig) -> Observer {
         Observer {
-            table: Table::new(config.clone()),
+            table: FlowTable::new(config.clone()),
             config,
             log: Vec::new(),
             seen: Vec::new(),
             closed: Vec::new(),
             live: HashMap::new(),
-            events: Events::default(),
+            events: FlowEvents::default(),
         }
     }
 
-    pub fn with(config: impl FnOnce(&mut Config)) -> Observer {
-        let mut c = Config::default();
+    pub fn with(config: impl FnOnce(&mut FlowTableConfig)) -> Observer {
+        let mut c = FlowTableConfig::default();
         config(&mut c);
         Observer::new(c)
     }
 
-    pub fn run(&mut self, sent: &[Sent]) -> &mut Observer {
+    pub fn run(&mut self, sent: &[SentPacket]) -> &mut Observer {
         for one in sent {
             self.packet(&one.packet());
         }
@@ -134,7 +134,7 @@ impl Observer {
     }
 
     /// All bytes of a direction of the flow opened as the `n`th, in order, without what is missing.
-    pub fn bytes(&self, n: usize, side: Side) -> Vec<u8> {
+    pub fn bytes(&self, n: usize, side: FlowSide) -> Vec<u8> {
         let bytes = |piece: &Piece| match piece {
             Piece::Bytes(bytes) => bytes.clone(),
             Piece::Gap(_) => Vec::new(),
@@ -143,11 +143,11 @@ impl Observer {
     }
 
     /// Sequence number and acknowledgment of all that a direction of the `n`th flow has delivered.
-    pub fn places(&self, n: usize, side: Side) -> &[(u32, u32)] {
+    pub fn places(&self, n: usize, side: FlowSide) -> &[(u32, u32)] {
         &self.seen[n].places[side.index()]
     }
 
-    fn digest(&mut self, events: &Events, payload: &[u8]) {
+    fn digest(&mut self, events: &FlowEvents, payload: &[u8]) {
         for event in events.list() {
             self.check_order(event.flow, event.what);
             self.record(event.flow, event.what, events, payload);
@@ -179,9 +179,9 @@ impl Observer {
         }
     }
 
-    fn record(&mut self, flow: FlowIdx, what: FlowEvent, events: &Events, payload: &[u8]) {
+    fn record(&mut self, flow: FlowIdx, what: FlowEvent, events: &FlowEvents, payload: &[u8]) {
         let first = self.table.flow(flow).first();
-        let arrow = |side: Side| if side == first { '<' } else { '>' };
+        let arrow = |side: FlowSide| if side == first { '<' } else { '>' };
         let n = self.live[&flow];
         let seen = &mut self.seen[n];
         self.log.push(match what {
@@ -191,7 +191,7 @@ impl Observer {
                 seen.places[side.index()].push((place.seq.0, place.ack.map_or(0, |ack| ack.0)));
                 let bytes = events.bytes(chunk, payload);
                 assert!(!bytes.is_empty(), "no empty bytes");
-                let held = if matches!(chunk, Chunk::Held { .. }) { "h" } else { "" };
+                let held = if matches!(chunk, EventBytes::Held { .. }) { "h" } else { "" };
                 match seen.streams[side.index()].last_mut() {
                     Some(Piece::Bytes(last)) => last.extend_from_slice(bytes),
                     _ => seen.streams[side.index()].push(Piece::Bytes(bytes.to_vec())),

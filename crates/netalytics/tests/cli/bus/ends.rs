@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 
 use super::periods::{START, counted, publish};
 use super::rows::rows;
@@ -99,7 +99,7 @@ fn by_window(ran: &crate::Ran) -> BTreeMap<(String, u64), u64> {
     rows.iter().map(of).collect()
 }
 
-pub fn are_those_of_publishers(cluster: &Cluster) {
+pub fn are_those_of_publishers(cluster: &TestCluster) {
     let (kafka, folder) = (cluster.kafka.as_str(), Folder::new());
     let query = "PARSE http PROCESS (group-count: group=server_ip, w=5s)";
     let files = [(2, 57.0), (1, 10.0)].map(|(net, last)| capture(&folder, net, last));

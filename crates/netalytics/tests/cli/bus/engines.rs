@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus::{Kafka, Topics};
-use testkit::cluster::Cluster;
+use bus::{Kafka, TopicAdmin};
+use testkit::cluster::TestCluster;
 use testkit::programs::PATIENCE;
 
 use super::opinion::{Opinion, Witness};
@@ -65,7 +65,7 @@ impl Way {
 
 impl Engines {
     /// Has hosts publish the tuples of a world.
-    pub fn start(cluster: &Cluster, world: World) -> Engines {
+    pub fn start(cluster: &TestCluster, world: World) -> Engines {
         let flink = ["--engine", "flink", "--flink-gateway", cluster.gateway.as_deref().expect("a gateway")];
         let jobs = ["--flink", cluster.flink.as_deref().expect("Flink")];
         let mut engines = Engines {
@@ -200,7 +200,7 @@ impl Engines {
     /// Deletes topics.
     pub fn forget(&self, is_meant: impl Fn(&str) -> bool) {
         let kafka = Kafka::new(&self.kafka, []).expect("an address");
-        let topics = Topics::connect(&kafka, PATIENCE).expect("a broker");
+        let topics = TopicAdmin::connect(&kafka, PATIENCE).expect("a broker");
         for topic in topics.list().expect("topics").into_keys().filter(|topic| is_meant(topic)) {
             topics.delete(&topic).expect("it is deleted");
         }

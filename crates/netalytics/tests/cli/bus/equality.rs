@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use testkit::cluster::Cluster;
-use testkit::rng::Rng;
+use testkit::cluster::TestCluster;
+use testkit::rng::SeededRng;
 
 use super::engines::{Engines, Found, Way};
 use super::opinion::Witness;
@@ -117,7 +117,7 @@ fn ways(question: &Question, with_flink: bool) -> &'static [Way] {
     }
 }
 
-pub fn holds(cluster: &Cluster) {
+pub fn holds(cluster: &TestCluster) {
     let (plan, begun) = (Plan::of_environment(), Instant::now());
     let witness = Witness::start();
     let witness = witness.as_ref();
@@ -135,7 +135,7 @@ pub fn holds(cluster: &Cluster) {
             batch.ask(&engines, witness, &mut figures);
             engines.move_to(World::of(seed));
         }
-        let mut random = Rng::new(seed);
+        let mut random = SeededRng::new(seed);
         let table = &engines.tables[random.below(engines.tables.len() as u64) as usize];
         let mut is_valid = |question: &Question| engines.is_valid(question);
         let question = questions::draw(&mut random, table, engines.sample(), PROCESSORS, &mut is_valid);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use wire::{Captured, LinkType, Packet, Timestamp};
+use wire::{CapturedPacket, LinkType, Packet, Timestamp};
 
 use crate::Folder;
 
@@ -15,7 +15,7 @@ pub fn deal(capture: &str, hosts: usize, folder: &Folder, name: &str) -> Vec<Str
     let (head, records) = read(capture);
     let mut parts = vec![head; hosts];
     for record in records {
-        let packet = Captured {
+        let packet = CapturedPacket {
             ts: Timestamp(0),
             link_type: LinkType::Ethernet,
             original_len: (record.len() - RECORD) as u32,

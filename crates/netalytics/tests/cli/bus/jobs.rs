@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 
 use super::results::consumed;
 use crate::service::{Process, Server, wait};
@@ -19,7 +19,7 @@ const ONCE: &str = "PARSE http PROCESS (diff-group: group=url_template)";
 const AGAIN: &str = "PARSE http PROCESS (group-count: group=path, w=500ms)";
 
 /// Starts them; returns the captures of the first two.
-fn agents(cluster: &Cluster, server: &Server, folder: &Folder) -> (Vec<Process>, Vec<String>) {
+fn agents(cluster: &TestCluster, server: &Server, folder: &Folder) -> (Vec<Process>, Vec<String>) {
     let start = |(name, client, pause): &(&str, &str, &str)| {
         let part = folder.path(&format!("{name}.pcap"));
         let query = format!("PARSE packet FROM {client} PROCESS (count)");
@@ -98,7 +98,7 @@ fn sorted(rows: impl IntoIterator<Item = Value>) -> Vec<String> {
 }
 
 /// With a cluster of Kafka and Flink.
-pub fn rows_come_over_kafka(cluster: &Cluster) {
+pub fn rows_come_over_kafka(cluster: &TestCluster) {
     let folder = Folder::new();
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let mut server = Server::with(&folder, &["--kafka", &cluster.kafka, "--flink-gateway", gateway]);

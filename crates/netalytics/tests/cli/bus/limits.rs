@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 use testkit::programs::{PATIENCE, wait_for};
 
 use super::ends::Traffic;
@@ -24,7 +24,7 @@ const ASKED: [(&str, Option<&str>, &str); 2] = [
     ("tuples", Some("PARSE flow"), "PARSE flow PROCESS (group-count: group=server_ip, w=20s)"),
 ];
 
-pub fn are_marked(cluster: &Cluster) {
+pub fn are_marked(cluster: &TestCluster) {
     let folder = Folder::new();
     of_the_past(&cluster.kafka, &folder);
     let engines = [(&[][..], 1), (&super::flink(cluster)[..], 2)];
@@ -49,7 +49,7 @@ fn of_the_past(kafka: &str, folder: &Folder) {
 
 /// A publisher from a pipe, fed with the capture's header first, and the packets of a minute from `start`.
 fn publisher(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     folder: &Folder,
     start: u64,
     (what, query, flags): (&str, &str, &[&str]),
@@ -63,7 +63,7 @@ fn publisher(
 
 /// A live query from a time on, in whole days after `START`.
 fn asker(
-    cluster: &Cluster,
+    cluster: &TestCluster,
     folder: &Folder,
     (what, query): (&str, &str),
     (engine, start): (&[&str], u64),
@@ -93,7 +93,7 @@ fn marked(asker: Started) -> Vec<(u64, bool)> {
     rows(&ran).iter().map(of).collect()
 }
 
-fn while_a_query_runs(cluster: &Cluster, folder: &Folder, (engine, start): (&[&str], u64)) {
+fn while_a_query_runs(cluster: &TestCluster, folder: &Folder, (engine, start): (&[&str], u64)) {
     for (what, published, query) in ASKED {
         // The topic exists.
         let earlier = capture(folder, 22, (START - 100_000, 1), 10);
@@ -111,7 +111,7 @@ fn while_a_query_runs(cluster: &Cluster, folder: &Folder, (engine, start): (&[&s
 }
 
 /// A lane reports a limit of the first window after that was emitted.
-fn reported_late(cluster: &Cluster, folder: &Folder, (engine, start): (&[&str], u64)) {
+fn reported_late(cluster: &TestCluster, folder: &Folder, (engine, start): (&[&str], u64)) {
     let (what, query) = ("tuples", "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=20s)");
     let earlier = capture(folder, 22, (START - 100_000, 1), 10);
     assert!(
@@ -139,7 +139,7 @@ fn reported_late(cluster: &Cluster, folder: &Folder, (engine, start): (&[&str], 
 
 /// A message head above its limit, repeatedly seen by an agent: rows of jobs are marked from then on, with both
 /// engines.
-fn of_jobs(cluster: &Cluster, folder: &Folder) {
+fn of_jobs(cluster: &TestCluster, folder: &Folder) {
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let server = Server::with(folder, &["--kafka", &cluster.kafka, "--flink-gateway", gateway]);
     let mut traffic = Traffic::default();

@@ -7,9 +7,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bus::{Kafka, Next, Part, Reader, Topics, Until};
+use bus::{Kafka, NextRecord, PartitionEnd, PartitionRange, PartitionReader, TopicAdmin};
 use serde_json::Value;
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 use testkit::programs::PATIENCE;
 
 use super::rows::rows;
@@ -63,23 +63,23 @@ pub fn counted(kafka: &str, query: &str, what: &str, more: &[&str]) -> (BTreeMap
 /// Number of records per partition; checks in the first column that promises do not decrease.
 fn promises_grow(kafka: &str, topic: &str) -> Vec<i64> {
     let kafka = Kafka::new(kafka, []).expect("an address");
-    let there = Topics::connect(&kafka, PATIENCE).expect("a broker");
-    let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
+    let there = TopicAdmin::connect(&kafka, PATIENCE).expect("a broker");
+    let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
     let ranges = there.offsets(topic).expect("offsets");
     for (partition, range) in (0..).zip(&ranges) {
-        let until = Until::Offset(range.end);
-        let part = Part { topic: topic.to_owned(), partition, from: range.start, until };
+        let until = PartitionEnd::Offset(range.end);
+        let part = PartitionRange { topic: topic.to_owned(), partition, from: range.start, until };
         let part = reader.add(part).expect("a partition");
         let mut last = i64::MIN;
         loop {
             match reader.next(part, Duration::from_millis(50)).expect("a record") {
-                Next::Record(record) => {
+                NextRecord::Record(record) => {
                     let promise = first_long(record.payload());
                     assert!(promise >= last, "partition {partition}: {promise} after {last}");
                     last = promise;
                 }
-                Next::Over => break,
-                Next::Nothing | Next::CaughtUp => {}
+                NextRecord::Over => break,
+                NextRecord::Nothing | NextRecord::CaughtUp => {}
             }
         }
     }
@@ -100,7 +100,7 @@ fn first_long(record: &[u8]) -> i64 {
     (n >> 1) as i64 ^ -((n & 1) as i64)
 }
 
-pub fn are_added(cluster: &Cluster) {
+pub fn are_added(cluster: &TestCluster) {
     let (kafka, folder) = (cluster.kafka.as_str(), Folder::new());
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let flink = [

@@ -2,7 +2,7 @@
 //! Also in DuckDB's SQL where possible.
 
 use serde_json::Value;
-use testkit::rng::Rng;
+use testkit::rng::SeededRng;
 
 use super::terms::{Said, Table, Terms};
 
@@ -143,7 +143,7 @@ const PROFILES: &[&str] = &["(workload-profile)", "(workload-profile: w=1s, k=3)
 /// A query over a table with this number of processors, each accepted by `is_valid`; some queries have none and return
 /// tuples.
 pub fn draw(
-    random: &mut Rng,
+    random: &mut SeededRng,
     table: &Table,
     sample: Option<&'static str>,
     processors: usize,

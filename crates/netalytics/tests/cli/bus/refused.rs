@@ -1,7 +1,7 @@
 //! Queries that docs/distributed.md lists as unsupported over Kafka or in Flink are rejected with their reason;
 //! supported ones return the rows of the packets.
 
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 
 use super::rows::in_one_order;
 use super::{asked, over_packets, publish, published};
@@ -108,7 +108,7 @@ fn flink_refuses_what_the_documentation_lists() {
     flink_is("PARSE nfs PROCESS (workload-profile)", "cells", Works);
 }
 
-pub fn as_documented(cluster: &Cluster) {
+pub fn as_documented(cluster: &TestCluster) {
     let (kafka, capture) = (cluster.kafka.as_str(), format!("{ROOT}/captures/shop/in.pcap"));
     publish(kafka, "PARSE http", &capture, "tuples");
     for (query, tuples, _, cells) in ROWS {

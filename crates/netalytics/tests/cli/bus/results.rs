@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 
 use super::{QUERIES, over_packets};
 use crate::{BINARY, ROOT, run};
@@ -25,7 +25,7 @@ fn documented(start: &str) -> &'static str {
 }
 
 /// All records of a topic, by the command of the documentation.
-pub fn consumed(cluster: &Cluster, topic: &str) -> Vec<Told> {
+pub fn consumed(cluster: &TestCluster, topic: &str) -> Vec<Told> {
     let words = documented("kafka-console-consumer.sh").split(' ').skip(3);
     let words = words.map(|word| if word == "netalytics.results" { topic } else { word });
     let consumer = cluster
@@ -47,7 +47,7 @@ pub fn consumed(cluster: &Cluster, topic: &str) -> Vec<Told> {
 }
 
 /// Rows of queries over packets, and over published data (`merged`), are in the topic as printed.
-pub fn rows_are_told(cluster: &Cluster, merged: &[&str]) {
+pub fn rows_are_told(cluster: &TestCluster, merged: &[&str]) {
     let (capture, query) = (format!("{ROOT}/captures/shop/in.pcap"), QUERIES[2]);
     let to = format!("kafka://{}#name=merged", cluster.kafka);
     let since = format!("{query} SINCE 2001-01-01");

@@ -1,7 +1,7 @@
 //! Random expressions and conditions over the columns of a table, in our language and, if possible, in DuckDB's SQL.
 
 use serde_json::Value;
-use testkit::rng::Rng;
+use testkit::rng::SeededRng;
 
 use super::questions::literal;
 
@@ -61,7 +61,7 @@ impl Table {
 
 /// Random terms.
 pub struct Terms<'a> {
-    pub random: &'a mut Rng,
+    pub random: &'a mut SeededRng,
     pub table: &'a Table,
 }
 

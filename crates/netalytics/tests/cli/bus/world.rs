@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::rng::Rng;
+use testkit::rng::SeededRng;
 
 use super::hosts;
 use super::rows::{Row, rows};
@@ -100,7 +100,7 @@ fn home() -> Vec<Place> {
 
 /// Random captures next to the workspace; empty if there are none.
 fn of_corpus(era: u64) -> Vec<Place> {
-    let mut random = Rng::new(era);
+    let mut random = SeededRng::new(era);
     let Some(corpus) = testkit::corpus() else { return Vec::new() };
     let mut folders = vec!["live-captures".to_owned()];
     let entries = fs::read_dir(corpus.join("captures")).into_iter().flatten().flatten();

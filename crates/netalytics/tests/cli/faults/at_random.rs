@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use testkit::Rng;
-use testkit::cluster::Cluster;
+use testkit::SeededRng;
+use testkit::cluster::TestCluster;
 use testkit::programs::PATIENCE;
 
 use super::Started;
@@ -30,7 +30,7 @@ fn number(name: &str) -> Option<u64> {
 struct Truth(BTreeMap<&'static str, BTreeMap<String, (u64, u64)>>);
 
 impl Truth {
-    fn check(&self, what: &'static str, cluster: &Cluster, words: &str) {
+    fn check(&self, what: &'static str, cluster: &TestCluster, words: &str) {
         let Some(expected) = self.0.get(what) else { return };
         let (found, inexact) = counted(&cluster.kafka, QUERY, what, &[]);
         assert_eq!(inexact, 0, "late in a complete past: {words}");
@@ -42,12 +42,12 @@ impl Truth {
     }
 }
 
-pub fn publishers_come_and_go(cluster: &Cluster) {
+pub fn publishers_come_and_go(cluster: &TestCluster) {
     let steps = number("NETALYTICS_CHAOS").unwrap_or(5);
     let seed = number("NETALYTICS_CHAOS_SEED")
-        .unwrap_or_else(|| Rng::new(std::process::id().into()).next_u64() >> 32);
+        .unwrap_or_else(|| SeededRng::new(std::process::id().into()).next_u64() >> 32);
     eprintln!("NETALYTICS_CHAOS_SEED={seed}");
-    let (folder, mut rng, mut truth) = (Folder::new(), Rng::new(seed), Truth::default());
+    let (folder, mut rng, mut truth) = (Folder::new(), SeededRng::new(seed), Truth::default());
     let (mut net, mut fates) = (0_u8, BTreeMap::new());
     for step in 1..=steps {
         let mut words = Vec::new();

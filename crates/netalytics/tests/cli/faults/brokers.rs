@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 use testkit::programs::{PATIENCE, wait_for};
 
 use super::{Started, Traffic, as_set, counted, offsets, undisturbed};
@@ -12,7 +12,7 @@ use crate::{Folder, Ran, run};
 /// Event time that a killed publisher of cells may lose: unreported open windows, a window, and its lateness.
 const LOST_NS: i64 = 5_000_000_000 + 1_000_000_000 + 250_000_000;
 
-pub fn a_killed_publisher(cluster: &Cluster) {
+pub fn a_killed_publisher(cluster: &TestCluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let query = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
     let mut publisher = Started::publisher(&folder, "publisher", cluster, query, &[]);
@@ -51,7 +51,7 @@ pub fn a_killed_publisher(cluster: &Cluster) {
 }
 
 /// A publisher of all packets with this memory limit.
-fn publisher(folder: &Folder, cluster: &Cluster, away: &str) -> (Started, u64) {
+fn publisher(folder: &Folder, cluster: &TestCluster, away: &str) -> (Started, u64) {
     let flags = ["--away", away, "--unacknowledged-max", "100KiB"];
     let publisher = Started::publisher(folder, away, cluster, "PARSE packet", &flags);
     publisher.says("publishing to partition ");
@@ -61,13 +61,13 @@ fn publisher(folder: &Folder, cluster: &Cluster, away: &str) -> (Started, u64) {
     (publisher, number.expect("its number"))
 }
 
-fn start_broker_again(cluster: &Cluster) {
+fn start_broker_again(cluster: &TestCluster) {
     cluster.start_again("broker-1");
 }
 
 /// While the broker is unreachable, one publisher waits and another drops, with a live reader. The first loses nothing,
 /// drops of the second are counted, and Kafka's counts agree.
-pub fn away(cluster: &Cluster) {
+pub fn away(cluster: &TestCluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let (mut waits, its) = publisher(&folder, cluster, "block");
     let (mut drops, other) = publisher(&folder, cluster, "drop");
@@ -118,7 +118,7 @@ pub fn away(cluster: &Cluster) {
 }
 
 /// With the broker gone for good, a publisher asked to end does so within a time limit, and reports missing data.
-pub fn an_end_while_they_are_away(cluster: &Cluster) {
+pub fn an_end_while_they_are_away(cluster: &TestCluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let (mut publisher, _) = publisher(&folder, cluster, "block");
     let asker = Started::new(&folder, "asker", &["query", "PARSE packet", "--kafka", &cluster.kafka]);

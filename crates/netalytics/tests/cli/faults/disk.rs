@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::cluster::Parts;
+use testkit::cluster::ClusterParts;
 use testkit::programs::PATIENCE;
 
 use super::{Started, Traffic, assert_rows, cluster, counted, undisturbed};
@@ -44,7 +44,7 @@ impl Drop for Disk {
 }
 
 pub fn a_full_disk() {
-    let Some(cluster) = cluster("faults-disk", Parts::Kafka(1)) else { return };
+    let Some(cluster) = cluster("faults-disk", ClusterParts::Kafka(1)) else { return };
     cluster.kill("broker-1");
     let Some(disk) = Disk::below(&cluster.property("broker-1", "log.dirs")) else { return };
     cluster.start_again("broker-1");

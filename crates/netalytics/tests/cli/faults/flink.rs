@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::cluster::Cluster;
+use testkit::cluster::TestCluster;
 use testkit::programs::{PATIENCE, wait_for};
 
 use super::records::{late_lane, strange, write};
@@ -13,13 +13,13 @@ use crate::{Folder, Ran, run};
 /// A busy machine starts a job slowly, and the end of a TaskManager is noticed late.
 const END: Duration = Duration::from_secs(180);
 
-fn flags(cluster: &Cluster) -> Vec<&str> {
+fn flags(cluster: &TestCluster) -> Vec<&str> {
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let jobs = cluster.flink.as_deref().expect("Flink");
     vec!["--engine", "flink", "--flink-gateway", gateway, "--flink", jobs]
 }
 
-fn asks<'a>(cluster: &'a Cluster, since: &'a str) -> Vec<&'a str> {
+fn asks<'a>(cluster: &'a TestCluster, since: &'a str) -> Vec<&'a str> {
     let fixed = ["query", since, "--kafka", &cluster.kafka, "--published", "cells", "--format", "jsonl"];
     [&fixed[..], &flags(cluster)].concat()
 }
@@ -37,7 +37,7 @@ struct Scene {
 
 impl Scene {
     /// Rows have arrived at the end of this.
-    fn begin(cluster: &Cluster, window: &str) -> Scene {
+    fn begin(cluster: &TestCluster, window: &str) -> Scene {
         let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
         let query = format!("PARSE http PROCESS (diff-group: group=url_template, w={window})");
         let since = format!("{query} SINCE 2001-01-01");
@@ -58,7 +58,7 @@ impl Scene {
     }
 
     /// Publishes the rest; checks that nothing is missing or duplicated; returns the result.
-    fn end(mut self, cluster: &Cluster, rest: &[Vec<u8>], pause: Duration) -> Ran {
+    fn end(mut self, cluster: &TestCluster, rest: &[Vec<u8>], pause: Duration) -> Ran {
         self.publisher.feed(rest, Duration::from_secs(4));
         let published = self.publisher.ends(PATIENCE);
         assert_eq!(published.code, 0, "{}", published.err);
@@ -72,7 +72,7 @@ impl Scene {
 }
 
 /// Unfinished jobs.
-fn jobs(cluster: &Cluster) -> usize {
+fn jobs(cluster: &TestCluster) -> usize {
     let url = format!("{}/jobs/overview", cluster.flink.as_deref().expect("Flink"));
     let asked = Command::new("curl").args(["-fsS", &url]).output().expect("curl");
     let told: serde_json::Value = serde_json::from_slice(&asked.stdout).expect("JSON");
@@ -83,7 +83,7 @@ fn jobs(cluster: &Cluster) -> usize {
 }
 
 #[track_caller]
-fn nothing_is_left(cluster: &Cluster) {
+fn nothing_is_left(cluster: &TestCluster) {
     assert_eq!(jobs(cluster), 0);
     wait_for("no topic of a job", || match topics(cluster) {
         all if all.contains("netalytics.merged") => Err(all),
@@ -92,13 +92,13 @@ fn nothing_is_left(cluster: &Cluster) {
 }
 
 /// Flink considers a source idle after five seconds without records; the last windows are reported nevertheless.
-pub fn silent_topics(cluster: &Cluster) {
+pub fn silent_topics(cluster: &TestCluster) {
     let scene = Scene::begin(cluster, "1900ms");
     let rest = scene.traffic.part(0.5, 1.0).to_vec();
     scene.end(cluster, &rest, Duration::from_secs(9));
 }
 
-pub fn a_killed_broker(cluster: &Cluster) {
+pub fn a_killed_broker(cluster: &TestCluster) {
     let (scene, folder) = (Scene::begin(cluster, "2s"), Folder::new());
     let fixed = ["query", &scene.since, "--follow", "--kafka", &cluster.kafka, "--format", "jsonl"];
     let embedded = Started::new(&folder, "embedded", &fixed);
@@ -114,7 +114,7 @@ pub fn a_killed_broker(cluster: &Cluster) {
 }
 
 /// Restarts the second broker for later scenarios.
-struct Again<'c>(&'c Cluster);
+struct Again<'c>(&'c TestCluster);
 
 impl Drop for Again<'_> {
     fn drop(&mut self) {
@@ -122,7 +122,7 @@ impl Drop for Again<'_> {
     }
 }
 
-pub fn a_killed_taskmanager(cluster: &Cluster) {
+pub fn a_killed_taskmanager(cluster: &TestCluster) {
     let scene = Scene::begin(cluster, "2100ms");
     cluster.kill("taskmanager-1");
     scene.asker.says("note: Flink starts the job again: ");
@@ -132,7 +132,7 @@ pub fn a_killed_taskmanager(cluster: &Cluster) {
     scene.end(cluster, &rest, Duration::from_secs(5));
 }
 
-pub fn a_killed_gateway(cluster: &Cluster) {
+pub fn a_killed_gateway(cluster: &TestCluster) {
     let mut scene = Scene::begin(cluster, "2200ms");
     cluster.kill("gateway");
     let (rows, rest) = (scene.asker.rows(), scene.traffic.packets.split_off(scene.traffic.packets.len() / 2));
@@ -147,7 +147,7 @@ pub fn a_killed_gateway(cluster: &Cluster) {
 }
 
 /// Its remaining job is ended by the next start, whose rows are complete.
-pub fn a_killed_asker(cluster: &Cluster) {
+pub fn a_killed_asker(cluster: &TestCluster) {
     let mut scene = Scene::begin(cluster, "2300ms");
     scene.asker.signal("-KILL");
     scene.publisher.feed(scene.traffic.part(0.5, 1.0), Duration::ZERO);
@@ -161,7 +161,7 @@ pub fn a_killed_asker(cluster: &Cluster) {
 }
 
 /// Flink skips no record; that is reported, and the embedded engine answers.
-pub fn poison(cluster: &Cluster) {
+pub fn poison(cluster: &TestCluster) {
     let scene = Scene::begin(cluster, "2400ms");
     write(cluster, &scene.topic, 0, &strange());
     let ran = scene.asker.ends(END);
@@ -177,14 +177,14 @@ pub fn poison(cluster: &Cluster) {
     assert_rows(&ran.out, &undisturbed(&scene.query, &traffic.file(&scene.folder)), &ran.err);
 }
 
-pub fn late(cluster: &Cluster) {
+pub fn late(cluster: &TestCluster) {
     let ran = late_lane(cluster, "w=2500ms", &flags(cluster));
     assert!(counted(&ran, "too late") > 0, "{}", ran.err);
     as_set(&ran.out);
     nothing_is_left(cluster);
 }
 
-pub fn deleted(cluster: &Cluster) {
+pub fn deleted(cluster: &TestCluster) {
     let scene = Scene::begin(cluster, "2600ms");
     let tool = "org.apache.kafka.tools.TopicCommand";
     let deleted =
@@ -199,7 +199,7 @@ pub fn deleted(cluster: &Cluster) {
 }
 
 /// Ctrl-C while no broker responds: ends within a time limit, reports missing data, and leaves no job.
-pub fn an_end_without_brokers(cluster: &Cluster) {
+pub fn an_end_without_brokers(cluster: &TestCluster) {
     let scene = Scene::begin(cluster, "2700ms");
     ["broker-1", "broker-2", "broker-3"].iter().for_each(|broker| cluster.kill(broker));
     scene.asker.says("no broker answers at ");

@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use testkit::cluster::{Cluster, Parts};
+use testkit::cluster::{ClusterParts, TestCluster};
 use testkit::programs::wait_for;
 
 use super::{BINARY, Folder, ROOT, Ran, run};
@@ -78,7 +78,7 @@ impl Started {
     }
 
     /// A publisher, fed by [`Started::feed`].
-    fn publisher(folder: &Folder, name: &str, cluster: &Cluster, query: &str, flags: &[&str]) -> Started {
+    fn publisher(folder: &Folder, name: &str, cluster: &TestCluster, query: &str, flags: &[&str]) -> Started {
         let fixed = ["publish", query, "-r", "-", "--kafka", &cluster.kafka, "--no-redact"];
         let mut started = Started::new(folder, name, &[&fixed[..], flags].concat());
         started.feed(&[Traffic::stretched(1).head], Duration::ZERO);
@@ -177,14 +177,14 @@ fn counted(ran: &Ran, label: &str) -> u64 {
 }
 
 /// Number of records in a partition, by Kafka's own tool.
-fn offsets(cluster: &Cluster, topic: &str, partition: u64) -> u64 {
+fn offsets(cluster: &TestCluster, topic: &str, partition: u64) -> u64 {
     let tool = cluster.kafka_tool("org.apache.kafka.tools.GetOffsetShell").args(["--topic", topic]).output();
     let said = String::from_utf8(tool.expect("java").stdout).expect("text");
     let line = said.lines().find_map(|line| line.strip_prefix(&format!("{topic}:{partition}:")));
     line.and_then(|end| end.parse().ok()).unwrap_or_else(|| panic!("{topic} {partition}: {said}"))
 }
 
-fn topics(cluster: &Cluster) -> String {
+fn topics(cluster: &TestCluster) -> String {
     let listed = cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output();
     String::from_utf8(listed.expect("java").stdout).expect("text")
 }
@@ -197,10 +197,10 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-type Scenario = fn(&Cluster);
+type Scenario = fn(&TestCluster);
 
 /// Runs the scenarios one after the other on one cluster.
-fn play(cluster: &Cluster, scenarios: &[(&str, Scenario)]) {
+fn play(cluster: &TestCluster, scenarios: &[(&str, Scenario)]) {
     let mut failed: Vec<&str> = Vec::new();
     for (what, scenario) in scenarios {
         let begun = Instant::now();
@@ -211,14 +211,14 @@ fn play(cluster: &Cluster, scenarios: &[(&str, Scenario)]) {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-fn cluster(name: &str, parts: Parts) -> Option<Cluster> {
-    Cluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), name, parts)
+fn cluster(name: &str, parts: ClusterParts) -> Option<TestCluster> {
+    TestCluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), name, parts)
 }
 
 #[test]
 fn what_fails_on_the_bus_is_told_and_bounded() {
     let _alone = alone();
-    let Some(cluster) = cluster("faults", Parts::Kafka(1)) else { return };
+    let Some(cluster) = cluster("faults", ClusterParts::Kafka(1)) else { return };
     play(
         &cluster,
         &[
@@ -237,7 +237,7 @@ fn what_fails_on_the_bus_is_told_and_bounded() {
 #[test]
 fn publishers_at_random_lose_and_repeat_nothing() {
     let _alone = alone();
-    if let Some(cluster) = cluster("faults-random", Parts::Kafka(1)) {
+    if let Some(cluster) = cluster("faults-random", ClusterParts::Kafka(1)) {
         at_random::publishers_come_and_go(&cluster);
     }
 }
@@ -249,7 +249,7 @@ fn what_fails_with_three_brokers_and_flink() {
         return;
     }
     let _alone = alone();
-    let Some(cluster) = cluster("faults-flink", Parts::ThreeBrokersAndFlink) else { return };
+    let Some(cluster) = cluster("faults-flink", ClusterParts::ThreeBrokersAndFlink) else { return };
     play(
         &cluster,
         &[

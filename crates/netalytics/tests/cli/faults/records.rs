@@ -5,23 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use avro::Records;
-use bus::{Kafka, Next, Part, Producer, ProducerConfig, Reader, Topics, Until, tuples};
-use testkit::cluster::Cluster;
+use avro::AvroRecords;
+use bus::{
+    Kafka, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer, ProducerConfig, TopicAdmin,
+    tuples,
+};
+use testkit::cluster::TestCluster;
 use testkit::programs::{PATIENCE, wait_for};
-use testkit::rng::Rng;
+use testkit::rng::SeededRng;
 
 use super::{Started, Traffic, as_set, assert_rows, counted, undisturbed};
 use crate::{Folder, ROOT, SHOP, run};
 
 /// Arbitrary records; the last one is valid but empty.
 pub fn strange() -> Vec<Vec<u8>> {
-    let mut rng = Rng::new(7);
+    let mut rng = SeededRng::new(7);
     let random = rng.bytes(300).iter().map(|byte| byte | 0x80).collect();
     vec![random, br#"{"a":1}"#.to_vec(), vec![0xab; 900_000], Vec::new(), vec![0; 80]]
 }
 
-pub fn write(cluster: &Cluster, topic: &str, partition: i32, records: &[Vec<u8>]) {
+pub fn write(cluster: &TestCluster, topic: &str, partition: i32, records: &[Vec<u8>]) {
     let kafka = Kafka::new(&cluster.kafka, []).expect("an address");
     let stop = Arc::new(AtomicBool::new(false));
     let mut producer = Producer::new(&kafka, ProducerConfig::default(), stop).expect("a producer");
@@ -35,7 +38,7 @@ pub fn write(cluster: &Cluster, topic: &str, partition: i32, records: &[Vec<u8>]
 }
 
 /// Publishes the whole shop to one partition.
-fn publish(cluster: &Cluster, query: &str) -> String {
+fn publish(cluster: &TestCluster, query: &str) -> String {
     let capture = format!("{ROOT}/{SHOP}");
     let flags = ["--kafka", &cluster.kafka, "--no-redact", "--partitions", "1"];
     let ran = run(&[&["publish", query, "-r", &capture][..], &flags].concat());
@@ -44,12 +47,12 @@ fn publish(cluster: &Cluster, query: &str) -> String {
     topic.unwrap_or_else(|| panic!("{}", ran.err)).to_owned()
 }
 
-fn asked(cluster: &Cluster, query: &str, what: &str) -> crate::Ran {
+fn asked(cluster: &TestCluster, query: &str, what: &str) -> crate::Ran {
     let query = format!("{query} SINCE 2001-01-01");
     run(&["query", &query, "--kafka", &cluster.kafka, "--published", what, "--format", "jsonl"])
 }
 
-pub fn poison(cluster: &Cluster) {
+pub fn poison(cluster: &TestCluster) {
     let query = "PARSE mysql_query PROCESS (diff-group: group=command, w=200ms)";
     let expected = undisturbed(query, &format!("{ROOT}/{SHOP}"));
     let cells = publish(cluster, query);
@@ -79,19 +82,20 @@ pub fn poison(cluster: &Cluster) {
 }
 
 /// Records of publishers of other versions: with fewer and with more columns at the end.
-pub fn versions(cluster: &Cluster) {
+pub fn versions(cluster: &TestCluster) {
     let query = "PARSE memcached PROCESS (group-count: group=command)";
     let expected = undisturbed(query, &format!("{ROOT}/{SHOP}"));
     let topic = publish(cluster, "PARSE memcached");
     let kafka = Kafka::new(&cluster.kafka, []).expect("an address");
-    let there = Topics::connect(&kafka, PATIENCE).expect("a broker");
+    let there = TopicAdmin::connect(&kafka, PATIENCE).expect("a broker");
     let end = there.offsets(&topic).expect("offsets")[0].end;
-    let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
-    let part = Part { topic: topic.clone(), partition: 0, from: 0, until: Until::Offset(end) };
+    let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
+    let part =
+        PartitionRange { topic: topic.clone(), partition: 0, from: 0, until: PartitionEnd::Offset(end) };
     let part = reader.add(part).expect("a partition");
     let mut all: Vec<Vec<u8>> = Vec::new();
     while all.len() < end as usize {
-        if let Next::Record(record) = reader.next(part, PATIENCE).expect("it can be read") {
+        if let NextRecord::Record(record) = reader.next(part, PATIENCE).expect("it can be read") {
             all.push(record.payload().to_vec());
         }
     }
@@ -99,9 +103,9 @@ pub fn versions(cluster: &Cluster) {
         parsers::registry::schemas().iter().find(|schema| schema.name == "memcached").expect("it").clone();
     let (columns, last) = (tuples::record_schema(&schema), &schema.fields.last().expect("some").name);
     let places = columns.fields().len();
-    let mut earlier = avro::Decoder::new(&columns, |place| place < places - 1).expect("types");
+    let mut earlier = avro::AvroDecoder::new(&columns, |place| place < places - 1).expect("types");
     all.iter().for_each(|record| earlier.push(record).expect("ours"));
-    let mut shorter = Records::default();
+    let mut shorter = AvroRecords::default();
     avro::encode(&earlier.finish(), &mut shorter).expect("types");
     let shorter: Vec<Vec<u8>> = shorter.iter().map(<[u8]>::to_vec).collect();
     let longer = all.iter().map(|record| [record.as_slice(), &[2, 9]].concat()).collect();
@@ -125,7 +129,7 @@ pub fn versions(cluster: &Cluster) {
     }
 }
 
-pub fn deleted(cluster: &Cluster) {
+pub fn deleted(cluster: &TestCluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let (query, topic) = ("PARSE mysql_query", "netalytics.mysql_query.v1");
     let mut publisher = Started::publisher(&folder, "publisher", cluster, query, &[]);
@@ -148,7 +152,7 @@ pub fn deleted(cluster: &Cluster) {
 }
 
 /// A new publisher finds no free partition, and live readers find the one added.
-pub fn a_new_partition(cluster: &Cluster) {
+pub fn a_new_partition(cluster: &TestCluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(1));
     let query = "PARSE tcp_conn_time";
     let publisher = |number: u8| {
@@ -178,7 +182,7 @@ pub fn a_new_partition(cluster: &Cluster) {
 }
 
 /// A publisher is suspended beyond the timeout, and returns with data older than that of others.
-pub fn late(cluster: &Cluster) {
+pub fn late(cluster: &TestCluster) {
     let ran = late_lane(cluster, "w=1100ms", &[]);
     let late: u64 = ran
         .err
@@ -200,7 +204,7 @@ pub fn late(cluster: &Cluster) {
 }
 
 /// Result of a live query with these flags.
-pub fn late_lane(cluster: &Cluster, window: &str, flags: &[&str]) -> crate::Ran {
+pub fn late_lane(cluster: &TestCluster, window: &str, flags: &[&str]) -> crate::Ran {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let query = format!("PARSE http PROCESS (group-count: group=status, {window})");
     let since = format!("{query} SINCE 2001-01-01");

@@ -42,7 +42,7 @@ fn with_an_aggregator_the_answer_is_the_same_and_less_comes_to_who_asks() {
     let _servers = ["app1", "db"].map(|host| {
         let mut python = within(&on(host), "python3");
         python.args(["-u", "-m", "http.server", "8000", "--directory"]).arg(bed.sdn.path());
-        Program::start(python.stdout(Stdio::null()).stderr(Stdio::null()))
+        TestProgram::start(python.stdout(Stdio::null()).stderr(Stdio::null()))
     });
     wait_for("the servers", || {
         let asked = within(&on("client1"), "bash")

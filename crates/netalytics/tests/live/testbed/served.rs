@@ -19,8 +19,8 @@ const SPARE: [&str; 2] = ["spare2", "spare3"];
 struct Served<'b> {
     bed: &'b TestBed,
     port: u16,
-    server: Option<Program>,
-    others: Vec<Program>,
+    server: Option<TestProgram>,
+    others: Vec<TestProgram>,
 }
 
 impl Served<'_> {
@@ -29,9 +29,11 @@ impl Served<'_> {
         self.bed.sdn.path().join(name).display().to_string()
     }
 
-    fn program(&self, mut command: Command, name: &str) -> Program {
+    fn program(&self, mut command: Command, name: &str) -> TestProgram {
         let said = File::create(self.path(&format!("{name}.said"))).expect("a file");
-        Program(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it starts"))
+        TestProgram(
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it starts"),
+        )
     }
 
     /// Starts the server with a network file.

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use testkit::Rng;
+use testkit::SeededRng;
 use testkit::programs::wait_for;
 
 use super::{LEAVES, MIRRORS, Sdn, TestBed, not_spare, state, without_sniffers};
@@ -254,7 +254,7 @@ type Left = BTreeSet<String>;
 struct Upheaval<'b> {
     bed: &'b TestBed,
     sdn: Option<Sdn>,
-    rng: Rng,
+    rng: SeededRng,
     mark: String,
     namespaces: Vec<String>,
     /// Rules of killed processes, with the end of their leases.
@@ -504,7 +504,7 @@ fn number(name: &str) -> Option<u64> {
 fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     let Some(bed) = TestBed::new() else { return };
     let seed = number("NETALYTICS_CHAOS_SEED")
-        .unwrap_or_else(|| Rng::new(std::process::id().into()).next_u64() >> 32);
+        .unwrap_or_else(|| SeededRng::new(std::process::id().into()).next_u64() >> 32);
     let steps = number("NETALYTICS_CHAOS").unwrap_or(20);
     eprintln!("NETALYTICS_CHAOS_SEED={seed}");
     let sdn = Sdn::start(&bed.sdn, None);
@@ -535,7 +535,7 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     let mut upheaval = Upheaval {
         bed: &bed,
         sdn,
-        rng: Rng::new(seed),
+        rng: SeededRng::new(seed),
         mark: bed.prefix(),
         namespaces: bed.namespaces(),
         dying: BTreeMap::new(),

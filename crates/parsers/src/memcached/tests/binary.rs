@@ -138,7 +138,7 @@ fn binary_responses_may_come_out_of_order() {
 }
 
 /// Quiet sets and a final noop, with opaques `opaque(i)`.
-fn quiet_sets(n: usize, opaque: impl Fn(u32) -> u32) -> (Vec<String>, crate::Counters) {
+fn quiet_sets(n: usize, opaque: impl Fn(u32) -> u32) -> (Vec<String>, crate::ParserCounters) {
     let mut requests: Vec<u8> =
         (0..n as u32).flat_map(|i| store(0x11, opaque(i), &format!("k{i}"), "v")).collect();
     requests.extend(ask(0x0a, opaque(n as u32), ""));
@@ -151,7 +151,7 @@ fn long_pipelines_of_quiet_sets() {
     for n in [300, 100_000] {
         for opaque in [|i| i + 1, |_| 0, |i: u32| i.swap_bytes()] {
             let (rows, counters) = quiet_sets(n, opaque);
-            assert_eq!((rows.len(), counters), (n + 1, crate::Counters::default()));
+            assert_eq!((rows.len(), counters), (n + 1, crate::ParserCounters::default()));
             let is_right = |(i, row): (usize, &String)| *row == format!("setq k{i} stored exact");
             assert!(rows[..n].iter().enumerate().all(is_right), "{:?}", &rows[..3]);
             assert_eq!(rows[n], "noop - ok exact");
@@ -169,7 +169,7 @@ fn long_pipelines_of_gets() {
             let mut d = dialogue(&["cache_key", "value_bytes", "quality"]);
             d.limits.outstanding_max = max;
             let rows = d.pipeline(&requests, &responses).rows();
-            let crate::Counters { evicted_requests, separated_halves, .. } = d.counters;
+            let crate::ParserCounters { evicted_requests, separated_halves, .. } = d.counters;
             assert_eq!((rows.len(), separated_halves), (n as usize, evicted_requests), "{step}");
             assert!(evicted.contains(&evicted_requests), "{evicted_requests}");
             for (i, row) in rows.iter().enumerate().skip(evicted_requests as usize) {

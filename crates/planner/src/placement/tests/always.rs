@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::topology::graph::Graph;
-use crate::topology::{HostId, LINK_CLASSES, Load, Need, Traffic};
+use crate::topology::graph::TreeGraph;
+use crate::topology::{HostId, LINK_CLASSES, LinkTraffic, NetworkLoad, ProcessNeed};
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * (1.0 + a.abs())
 }
 
-fn check(instance: &Instance, strategy: Strategy, seed: u64) {
+fn check(instance: &PlacementInstance, strategy: PlacementStrategy, seed: u64) {
     let demand = instance.demand(strategy);
     let placed = place(&instance.network, &demand, seed);
     assert_eq!(placed, place(&instance.network, &demand, seed), "the same again");
@@ -26,13 +26,13 @@ fn check(instance: &Instance, strategy: Strategy, seed: u64) {
     bandwidth_is_the_sum_over_ways(instance, &placed, &hosts, &aggregators);
 }
 
-fn flows_are_covered_once(instance: &Instance, demand: &Demand<'_>, placed: &Placement) {
+fn flows_are_covered_once(instance: &PlacementInstance, demand: &PlacementDemand<'_>, placed: &Placement) {
     let network = &instance.network;
     let mut sums = vec![(0.0, 0); placed.monitors.len()];
-    let mut uncovered = Uncovered::default();
-    let mut load = Load::new(network);
-    let Process { mbps, cores, memory_gb } = demand.monitor;
-    let need = Need { cores, memory_gb, mirrored_mbps: mbps };
+    let mut uncovered = UncoveredFlows::default();
+    let mut load = NetworkLoad::new(network);
+    let ProcessDemand { mbps, cores, memory_gb } = demand.monitor;
+    let need = ProcessNeed { cores, memory_gb, mirrored_mbps: mbps };
     placed.monitors.iter().for_each(|monitor| load.place(monitor.host, &need));
     for (flow, monitor) in demand.flows.iter().zip(&placed.monitor_of) {
         if *monitor != NOBODY {
@@ -57,7 +57,7 @@ fn flows_are_covered_once(instance: &Instance, demand: &Demand<'_>, placed: &Pla
     }
 }
 
-fn streams_are_all_that_is_sent(layer: &Layer, process: &Process, sent: &[f64]) {
+fn streams_are_all_that_is_sent(layer: &EngineLayer, process: &ProcessDemand, sent: &[f64]) {
     let mut of = vec![0.0; sent.len()];
     let mut taken = vec![0.0; layer.engines.len()];
     for stream in &layer.streams {
@@ -76,8 +76,11 @@ fn streams_are_all_that_is_sent(layer: &Layer, process: &Process, sent: &[f64]) 
 }
 
 /// Host of sender, host of engine, and rate of each assigned stream.
-fn streams<'p>(layer: &'p Layer, from: &'p [HostId]) -> impl Iterator<Item = (HostId, HostId, f64)> + 'p {
-    let of = |stream: &Stream| {
+fn streams<'p>(
+    layer: &'p EngineLayer,
+    from: &'p [HostId],
+) -> impl Iterator<Item = (HostId, HostId, f64)> + 'p {
+    let of = |stream: &EngineStream| {
         let to = layer.engines[stream.to? as usize].host;
         Some((from[stream.from as usize], to, stream.mbps))
     };
@@ -85,15 +88,15 @@ fn streams<'p>(layer: &'p Layer, from: &'p [HostId]) -> impl Iterator<Item = (Ho
 }
 
 fn nothing_has_more_than_there_is(
-    instance: &Instance,
-    demand: &Demand<'_>,
+    instance: &PlacementInstance,
+    demand: &PlacementDemand<'_>,
     placed: &Placement,
     monitors: &[HostId],
     aggregators: &[HostId],
 ) {
     let network = &instance.network;
     let mut hosts: BTreeMap<HostId, (f64, f64)> = BTreeMap::new();
-    let mut takes = |host: HostId, process: &Process| {
+    let mut takes = |host: HostId, process: &ProcessDemand| {
         let host = hosts.entry(host).or_default();
         *host = (host.0 + process.cores, host.1 + process.memory_gb);
     };
@@ -135,18 +138,18 @@ fn nothing_has_more_than_there_is(
 }
 
 fn bandwidth_is_the_sum_over_ways(
-    instance: &Instance,
+    instance: &PlacementInstance,
     placed: &Placement,
     monitors: &[HostId],
     aggregators: &[HostId],
 ) {
-    let graph = Graph::fat_tree(instance.k);
+    let graph = TreeGraph::fat_tree(instance.k);
     let counted = cost(&instance.network, placed);
     for (layer, from, found) in [
         (&placed.aggregation, monitors, counted.extracted),
         (&placed.processing, aggregators, counted.analysed),
     ] {
-        let mut expected = Traffic::default();
+        let mut expected = LinkTraffic::default();
         for (from, to, mbps) in streams(layer, from) {
             for class in graph.way(from as usize, to as usize) {
                 expected.0[LINK_CLASSES.iter().position(|other| *other == class).expect("a class")] += mbps;
@@ -162,7 +165,7 @@ fn bandwidth_is_the_sum_over_ways(
 proptest::proptest! {
     #[test]
     fn placements_keep_their_promises(seed: u64) {
-        let instance = Instance::new(seed);
+        let instance = PlacementInstance::new(seed);
         strategies().for_each(|strategy| check(&instance, strategy, seed));
     }
 }
@@ -171,7 +174,7 @@ proptest::proptest! {
 #[test]
 fn what_was_broken_once_holds() {
     let seed = 12_943_801_637_506_755_579;
-    let instance = Instance::new(seed);
+    let instance = PlacementInstance::new(seed);
     strategies().for_each(|strategy| check(&instance, strategy, seed));
 }
 
@@ -180,8 +183,8 @@ fn what_was_broken_once_holds() {
 fn instances_are_of_all_kinds() {
     let mut kinds = [0; 4];
     for seed in 0..100 {
-        let instance = Instance::new(seed);
-        let placed = place(&instance.network, &instance.demand(Strategy::PackedNode), seed);
+        let instance = PlacementInstance::new(seed);
+        let placed = place(&instance.network, &instance.demand(PlacementStrategy::PackedNode), seed);
         kinds[0] += usize::from(placed.uncovered.no_room == 0 && placed.monitors.len() > 4);
         kinds[1] += usize::from(placed.uncovered.no_room > 0);
         kinds[2] += usize::from(placed.uncovered.too_big > 0);

@@ -6,19 +6,27 @@ use std::collections::BTreeMap;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, microlp, variable};
 
 use super::*;
-use crate::simulate::{Locality, Sizes, Workload, workload};
+use crate::simulate::{FlowSizeDistribution, SimulatedWorkload, TrafficLocality, workload};
 use crate::topology::LeafSpine;
 
-const MONITOR: Process = Process { mbps: 100.0, cores: 1.0, memory_gb: 1.0 };
-const ENGINE: Process = Process { mbps: 10.0, cores: 1.0, memory_gb: 1.0 };
-const HOST: Host = Host { cores: 64.0, cores_used: 0.0, memory_gb: 64.0, memory_used: 0.0, mbps: 1000.0 };
+const MONITOR: ProcessDemand = ProcessDemand { mbps: 100.0, cores: 1.0, memory_gb: 1.0 };
+const ENGINE: ProcessDemand = ProcessDemand { mbps: 10.0, cores: 1.0, memory_gb: 1.0 };
+const HOST: HostResources =
+    HostResources { cores: 64.0, cores_used: 0.0, memory_gb: 64.0, memory_used: 0.0, mbps: 1000.0 };
 
-fn demand(flows: &[Flow], strategy: Strategy) -> Demand<'_> {
-    Demand { flows, monitor: MONITOR, aggregator: ENGINE, processor: ENGINE, extracted: 0.1, strategy }
+fn demand(flows: &[PlacementFlow], strategy: PlacementStrategy) -> PlacementDemand<'_> {
+    PlacementDemand {
+        flows,
+        monitor: MONITOR,
+        aggregator: ENGINE,
+        processor: ENGINE,
+        extracted: 0.1,
+        strategy,
+    }
 }
 
 /// Minimum number of monitors for flows of a few racks, without splitting flows.
-fn fewest_monitors(racks: usize, flows: &[Flow], most: usize) -> usize {
+fn fewest_monitors(racks: usize, flows: &[PlacementFlow], most: usize) -> usize {
     let mut problem = ProblemVariables::new();
     let open: Vec<Vec<_>> =
         (0..racks).map(|_| (0..most).map(|_| problem.add(variable().binary())).collect()).collect();
@@ -54,7 +62,7 @@ fn fewest_monitors(racks: usize, flows: &[Flow], most: usize) -> usize {
 
 /// A lower bound: flows between the same racks are combined and may be split; the number of monitors is an integer in
 /// total, or with many racks only for the flows within each rack.
-fn bound(racks: usize, flows: &[Flow], whole: Whole) -> f64 {
+fn bound(racks: usize, flows: &[PlacementFlow], whole: IntegralVariables) -> f64 {
     let mut within = vec![0.0; racks];
     let mut between: BTreeMap<(RackId, RackId), f64> = BTreeMap::new();
     for flow in flows {
@@ -68,8 +76,8 @@ fn bound(racks: usize, flows: &[Flow], whole: Whole) -> f64 {
     let count = |mbps: &f64| {
         let least = (mbps / MONITOR.mbps).ceil();
         match whole {
-            Whole::Monitors => variable().integer().min(least),
-            Whole::Least => variable().min(least),
+            IntegralVariables::Monitors => variable().integer().min(least),
+            IntegralVariables::Least => variable().min(least),
         }
     };
     let monitors: Vec<_> = within.iter().map(count).map(|one| problem.add(one)).collect();
@@ -89,7 +97,7 @@ fn bound(racks: usize, flows: &[Flow], whole: Whole) -> f64 {
 
 /// The integral quantity of a bound.
 #[derive(Clone, Copy)]
-enum Whole {
+enum IntegralVariables {
     Monitors,
     Least,
 }
@@ -115,10 +123,16 @@ fn fewest_engines(streams: &[f64], most: usize) -> usize {
     model.solve().expect("enough engines").eval(all).round() as usize
 }
 
-fn drawn(network: &Network, flows: u32, mbps: f64, sizes: Sizes, seed: u64) -> Vec<Flow> {
-    let locality = Locality { rack: 0.5, pod: 0.3, core: 0.2 };
-    let of = Workload { flows, mbps, flows_of_host: 1.0..=10.0, locality, sizes };
-    let mut drawn = workload(&of, network, flows, &mut Random::new(seed));
+fn drawn(
+    network: &TreeNetwork,
+    flows: u32,
+    mbps: f64,
+    sizes: FlowSizeDistribution,
+    seed: u64,
+) -> Vec<PlacementFlow> {
+    let locality = TrafficLocality { rack: 0.5, pod: 0.3, core: 0.2 };
+    let of = SimulatedWorkload { flows, mbps, flows_of_host: 1.0..=10.0, locality, sizes };
+    let mut drawn = workload(&of, network, flows, &mut SeededRandom::new(seed));
     drawn.iter_mut().for_each(|flow| flow.mbps = flow.mbps.min(MONITOR.mbps as f32));
     drawn
 }
@@ -129,13 +143,14 @@ fn few_flows_have_nearly_the_fewest_processes() {
         LeafSpine { leaves: 3, spines: 2, hosts: 3, link_mbps: 1000.0 }.network(|| HOST).expect("one");
     let (mut monitors, mut greedy, mut engines) = ((0, 0), 0, (0, 0));
     for seed in 0..20 {
-        let flows = drawn(&network, 9, 350.0, Sizes::Exponential, seed);
-        let placed = place(&network, &demand(&flows, Strategy::PackedNode), seed);
-        assert_eq!(placed.uncovered, Uncovered::default(), "seed {seed}");
+        let flows = drawn(&network, 9, 350.0, FlowSizeDistribution::Exponential, seed);
+        let placed = place(&network, &demand(&flows, PlacementStrategy::PackedNode), seed);
+        assert_eq!(placed.uncovered, UncoveredFlows::default(), "seed {seed}");
         let fewest = fewest_monitors(3, &flows, 3);
         assert!(fewest <= placed.monitors.len(), "seed {seed}: the optimum is one");
         monitors = (monitors.0 + placed.monitors.len(), monitors.1 + fewest);
-        let printed = place(&network, &demand(&flows, Strategy::NetalyticsNetwork(Nearby::Rack)), seed);
+        let printed =
+            place(&network, &demand(&flows, PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack)), seed);
         greedy += printed.monitors.len();
         let streams: Vec<f64> = placed.aggregation.streams.iter().map(|stream| stream.mbps).collect();
         let fewest = fewest_engines(&streams, placed.aggregation.engines.len());
@@ -152,16 +167,30 @@ fn few_flows_have_nearly_the_fewest_processes() {
 
 #[test]
 fn many_flows_are_near_the_bound() {
-    for (k, whole, gap) in [(4, Whole::Monitors, 1.12), (6, Whole::Least, 1.12), (8, Whole::Least, 1.12)] {
+    for (k, whole, gap) in [
+        (4, IntegralVariables::Monitors, 1.12),
+        (6, IntegralVariables::Least, 1.12),
+        (8, IntegralVariables::Least, 1.12),
+    ] {
         let network = FatTree { k, link_mbps: 1000.0 }.network(|| HOST).expect("a fat tree");
         let (mut ours, mut lower, mut greedy) = (0, 0.0, 0);
         for seed in 0..3 {
             let racks = network.racks();
-            let flows = drawn(&network, 400 * racks as u32, 110.0 * racks as f64, Sizes::Datacenter, seed);
-            ours += place(&network, &demand(&flows, Strategy::PackedNode), seed).monitors.len();
-            greedy += place(&network, &demand(&flows, Strategy::NetalyticsNetwork(Nearby::Rack)), seed)
-                .monitors
-                .len();
+            let flows = drawn(
+                &network,
+                400 * racks as u32,
+                110.0 * racks as f64,
+                FlowSizeDistribution::Datacenter,
+                seed,
+            );
+            ours += place(&network, &demand(&flows, PlacementStrategy::PackedNode), seed).monitors.len();
+            greedy += place(
+                &network,
+                &demand(&flows, PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack)),
+                seed,
+            )
+            .monitors
+            .len();
             lower += bound(racks, &flows, whole).ceil();
         }
         println!("k = {k}: monitors {ours}, bound {lower}, Algorithm 1 {greedy}");

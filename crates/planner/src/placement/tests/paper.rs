@@ -1,16 +1,16 @@
 //! The paper's algorithms as printed, searching sets anew at every step.
 
 use super::*;
-use crate::topology::{HostId, Load, Need};
+use crate::topology::{HostId, NetworkLoad, ProcessNeed};
 
 /// Algorithm 1: host and flows of each monitor.
 fn algorithm_1(
-    demand: &Demand<'_>,
-    load: &mut Load<'_>,
+    demand: &PlacementDemand<'_>,
+    load: &mut NetworkLoad<'_>,
     mut pick: impl FnMut(&[Vec<usize>]) -> usize,
 ) -> Vec<(HostId, Vec<usize>)> {
-    let Process { mbps, cores, memory_gb } = demand.monitor;
-    let need = Need { cores, memory_gb, mirrored_mbps: mbps };
+    let ProcessDemand { mbps, cores, memory_gb } = demand.monitor;
+    let need = ProcessNeed { cores, memory_gb, mirrored_mbps: mbps };
     let mut monitors = Vec::new();
     let mut full: Vec<RackId> = Vec::new();
     let mut f: Vec<usize> = (0..demand.flows.len()).collect();
@@ -57,12 +57,12 @@ fn most(covered: &[Vec<usize>]) -> usize {
 /// Algorithm 2 for streams of senders at hosts: host and streams of each engine.
 fn algorithm_2(
     m: &[(HostId, f64)],
-    process: Process,
-    nearby: Nearby,
-    load: &mut Load<'_>,
+    process: ProcessDemand,
+    nearby: NearbyScope,
+    load: &mut NetworkLoad<'_>,
 ) -> Vec<(HostId, Vec<usize>)> {
     let network = load.network;
-    let need = Need { cores: process.cores, memory_gb: process.memory_gb, mirrored_mbps: 0.0 };
+    let need = ProcessNeed { cores: process.cores, memory_gb: process.memory_gb, mirrored_mbps: 0.0 };
     let pod = |h: HostId| network.pod_of(network.rack_of(h));
     let mut engines = Vec::new();
     let mut left: Vec<usize> = (0..m.len()).collect();
@@ -74,7 +74,7 @@ fn algorithm_2(
         let mut candidates: Vec<HostId> = network.all_hosts().collect();
         candidates.retain(|h| load.bears(*h, &need) && load.carries(host, *h, mbps));
         let near = |h: HostId| match nearby {
-            Nearby::Rack if network.rack_of(h) == network.rack_of(host) => 0,
+            NearbyScope::Rack if network.rack_of(h) == network.rack_of(host) => 0,
             _ if pod(h) == sw as u16 => 1,
             _ => 2,
         };
@@ -109,7 +109,7 @@ fn found(placed: &Placement) -> Vec<(HostId, Vec<usize>)> {
     placed.monitors.iter().enumerate().map(|(index, monitor)| (monitor.host, flows_of(index))).collect()
 }
 
-fn engines(layer: &Layer) -> Vec<(HostId, Vec<usize>)> {
+fn engines(layer: &EngineLayer) -> Vec<(HostId, Vec<usize>)> {
     let streams_of = |engine: usize| {
         let of = layer.streams.iter().enumerate().filter(|(_, stream)| stream.to == Some(engine as u32));
         of.map(|(index, _)| index).collect()
@@ -120,11 +120,11 @@ fn engines(layer: &Layer) -> Vec<(HostId, Vec<usize>)> {
 #[test]
 fn algorithms_do_what_the_paper_prints() {
     for seed in 0..300 {
-        let instance = Instance::new(seed);
-        for nearby in [Nearby::Rack, Nearby::Pod] {
-            let demand = instance.demand(Strategy::NetalyticsNetwork(nearby));
+        let instance = PlacementInstance::new(seed);
+        for nearby in [NearbyScope::Rack, NearbyScope::Pod] {
+            let demand = instance.demand(PlacementStrategy::NetalyticsNetwork(nearby));
             let placed = place(&instance.network, &demand, seed);
-            let mut load = Load::new(&instance.network);
+            let mut load = NetworkLoad::new(&instance.network);
             assert_eq!(found(&placed), algorithm_1(&demand, &mut load, most), "seed {seed}");
             for monitor in &placed.monitors {
                 load.give_back(monitor.host, demand.monitor.mbps - monitor.mbps);
@@ -152,17 +152,17 @@ fn algorithms_do_what_the_paper_prints() {
 #[test]
 fn random_switches_are_drawn_as_the_paper_says() {
     for seed in 0..300 {
-        let instance = Instance::new(seed);
-        let demand = instance.demand(Strategy::NetalyticsNode);
+        let instance = PlacementInstance::new(seed);
+        let demand = instance.demand(PlacementStrategy::NetalyticsNode);
         let placed = place(&instance.network, &demand, seed);
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let any = |covered: &[Vec<usize>]| loop {
             let sw = random.below(covered.len());
             if !covered[sw].is_empty() {
                 return sw;
             }
         };
-        let expected = algorithm_1(&demand, &mut Load::new(&instance.network), any);
+        let expected = algorithm_1(&demand, &mut NetworkLoad::new(&instance.network), any);
         assert_eq!(found(&placed), expected, "seed {seed}");
     }
 }
@@ -170,13 +170,14 @@ fn random_switches_are_drawn_as_the_paper_says() {
 /// The paper's figure 2: three flows, two of which end in rack 5.
 #[test]
 fn figure_2_has_two_monitors() {
-    let host = Host { cores: 8.0, cores_used: 0.0, memory_gb: 16.0, memory_used: 0.0, mbps: 10_000.0 };
+    let host =
+        HostResources { cores: 8.0, cores_used: 0.0, memory_gb: 16.0, memory_used: 0.0, mbps: 10_000.0 };
     let network = FatTree { k: 4, link_mbps: 10_000.0 }.network(|| host).expect("a fat tree");
-    let flow = |from, to| Flow { racks: [from, to], mbps: 1.0 };
+    let flow = |from, to| PlacementFlow { racks: [from, to], mbps: 1.0 };
     let flows = [flow(1, 4), flow(2, 5), flow(3, 4)];
-    let process = Process { mbps: 1000.0, cores: 1.0, memory_gb: 1.0 };
-    let strategy = Strategy::NetalyticsNetwork(Nearby::Rack);
-    let demand = Demand {
+    let process = ProcessDemand { mbps: 1000.0, cores: 1.0, memory_gb: 1.0 };
+    let strategy = PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack);
+    let demand = PlacementDemand {
         flows: &flows,
         monitor: process,
         aggregator: process,

@@ -6,7 +6,7 @@ use plan::AddressMatch;
 
 /// Traffic between two endpoints, both directions together.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Expected {
+pub struct ExpectedTraffic {
     /// Client endpoint.
     pub clients: AddressMatch,
     /// Server endpoint.
@@ -17,17 +17,22 @@ pub struct Expected {
     pub connections: Option<f64>,
 }
 
-impl Expected {
+impl ExpectedTraffic {
     /// Parses `10.0.1.2:80=20Mbps`: the expected traffic to a server.
     ///
     /// # Errors
     /// A description of the error.
-    pub fn parse(text: &str) -> Result<Expected, String> {
+    pub fn parse(text: &str) -> Result<ExpectedTraffic, String> {
         let (to, rate) = text.rsplit_once('=').ok_or_else(|| format!("{text:?}: expected WHERE=RATE"))?;
         let servers =
             end(to).ok_or_else(|| format!("{to:?} is no end as 10.0.1.2:80, 10.0.1.0/24 or *:80"))?;
         let mbps = mbps(rate).ok_or_else(|| format!("{rate:?} is no rate as 20Mbps"))?;
-        Ok(Expected { clients: AddressMatch { net: None, port: None }, servers, mbps, connections: None })
+        Ok(ExpectedTraffic {
+            clients: AddressMatch { net: None, port: None },
+            servers,
+            mbps,
+            connections: None,
+        })
     }
 }
 
@@ -99,8 +104,8 @@ mod tests {
         {
             assert_eq!(mbps(text), expected, "{text}");
         }
-        let expected = Expected::parse("10.0.1.2:80=20Mbps").expect("traffic");
+        let expected = ExpectedTraffic::parse("10.0.1.2:80=20Mbps").expect("traffic");
         assert_eq!((expected.servers.port, expected.mbps), (Some(80), 20.0));
-        assert!(Expected::parse("10.0.1.2:80").is_err() && Expected::parse("x=1Mbps").is_err());
+        assert!(ExpectedTraffic::parse("10.0.1.2:80").is_err() && ExpectedTraffic::parse("x=1Mbps").is_err());
     }
 }

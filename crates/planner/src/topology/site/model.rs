@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use mirror::ovsdb::Tunnel;
+use mirror::ovsdb::TunnelKind;
 
-use super::super::network::{Host, HostId, Network, Pod, Rack, RackId, Unfit};
-use super::expected::Expected;
+use super::super::network::{HostId, HostResources, PodSpec, RackId, RackSpec, TopologyError, TreeNetwork};
+use super::expected::ExpectedTraffic;
 
 /// A network described by a file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Site {
+pub struct NetworkSite {
     /// All switches, in the order of the file.
     pub switches: Vec<SiteSwitch>,
-    /// All hosts by rack; the index is the host's number in the [`Network`].
+    /// All hosts by rack; the index is the host's number in the [`TreeNetwork`].
     pub hosts: Vec<SiteHost>,
     /// Links between switches, the lower end first.
     pub links: Vec<SiteLink>,
@@ -22,7 +22,7 @@ pub struct Site {
     /// Number of racks per pod.
     pub pods: Vec<usize>,
     /// Expected traffic.
-    pub expected: Vec<Expected>,
+    pub expected: Vec<ExpectedTraffic>,
 }
 
 /// A switch.
@@ -31,42 +31,42 @@ pub struct SiteSwitch {
     /// Name in the file.
     pub name: String,
     /// Tier in the tree.
-    pub tier: Tier,
+    pub tier: SwitchTier,
     /// Name of its bridge.
     pub bridge: Option<String>,
     /// Method of installing rules.
-    pub reached: Reached,
+    pub reached: SwitchAccess,
     /// Source of its forwarding decisions.
-    pub forwarding: Forwarding,
+    pub forwarding: ForwardingMode,
     /// Usage of its first table.
     pub first_table: FirstTable,
     /// Address of the end of tunnels to it; `None` if tunnels are not supported.
     pub tunnel: Option<IpAddr>,
     /// Encapsulation of tunnels to it.
-    pub tunnel_kind: Tunnel,
+    pub tunnel_kind: TunnelKind,
     /// Its host, if programs may run there to read packets at its ports.
-    pub sniffer: Option<Sniffer>,
+    pub sniffer: Option<SwitchSniffer>,
 }
 
 /// The host of a switch, for monitors that read at its ports.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sniffer {
+pub struct SwitchSniffer {
     /// Resources.
-    pub has: Host,
+    pub has: HostResources,
     /// Method of starting programs.
-    pub starts: Starts,
+    pub starts: HostLauncher,
 }
 
 /// Method of starting programs on a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Starts {
+pub struct HostLauncher {
     /// The agent on the host, if any.
     pub agent: Option<String>,
     /// Command prefix to run a command there: `["ssh", "leaf1"]`; an empty list runs it here.
     pub via: Option<Vec<String>>,
 }
 
-impl Starts {
+impl HostLauncher {
     /// Whether programs can be started there.
     #[must_use]
     pub fn can(&self) -> bool {
@@ -88,7 +88,7 @@ pub enum FirstTable {
 /// Tier of a switch in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Tier {
+pub enum SwitchTier {
     /// Connected to hosts.
     Edge,
     /// Connects edge switches.
@@ -99,7 +99,7 @@ pub enum Tier {
 
 /// Method of installing rules on a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reached {
+pub enum SwitchAccess {
     /// None: nothing is mirrored there.
     Not,
     /// Through its database, at this address.
@@ -118,7 +118,7 @@ pub enum Reached {
 /// Source of a switch's forwarding decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Forwarding {
+pub enum ForwardingMode {
     /// The switch, by learned addresses.
     #[default]
     Normal,
@@ -145,9 +145,9 @@ pub struct SiteHost {
     /// Port at the other end of its link.
     pub at: SitePort,
     /// Resources.
-    pub has: Host,
+    pub has: HostResources,
     /// Method of starting programs.
-    pub starts: Starts,
+    pub starts: HostLauncher,
     /// Interface of the link; required for hosts of monitors.
     pub interface: Option<String>,
     /// Reserved for monitors: while a monitor runs there, its port receives only copies.
@@ -165,19 +165,19 @@ pub struct SiteLink {
     pub mbps: f64,
 }
 
-impl Site {
+impl NetworkSite {
     /// The input of placement.
     ///
     /// # Errors
     /// If there are no hosts, or too many racks.
-    pub fn network(&self) -> Result<Network, Unfit> {
+    pub fn network(&self) -> Result<TreeNetwork, TopologyError> {
         let mut hosts = self.hosts.iter().peekable();
         let mut rack = |switch: usize| {
             let mut here = Vec::new();
             while let Some(host) = hosts.next_if(|host| host.at.switch == switch) {
                 here.push(host.has);
             }
-            Rack { hosts: here, up_mbps: self.up_mbps(&[switch], Tier::Edge) }
+            RackSpec { hosts: here, up_mbps: self.up_mbps(&[switch], SwitchTier::Edge) }
         };
         let mut racks = self.racks.as_slice();
         let mut pods = Vec::new();
@@ -185,10 +185,10 @@ impl Site {
             let (mine, others) = racks.split_at(*count);
             racks = others;
             let above: Vec<usize> = self.links_of(mine).map(|link| link.ends[1].switch).collect();
-            let up_mbps = self.up_mbps(&above, Tier::Aggregation);
-            pods.push(Pod { racks: mine.iter().map(|switch| rack(*switch)).collect(), up_mbps });
+            let up_mbps = self.up_mbps(&above, SwitchTier::Aggregation);
+            pods.push(PodSpec { racks: mine.iter().map(|switch| rack(*switch)).collect(), up_mbps });
         }
-        Network::new(&pods)
+        TreeNetwork::new(&pods)
     }
 
     /// The host with an address.
@@ -215,7 +215,7 @@ impl Site {
     }
 
     /// Total capacity of the upward links of some switches of a tier.
-    fn up_mbps(&self, switches: &[usize], tier: Tier) -> f64 {
+    fn up_mbps(&self, switches: &[usize], tier: SwitchTier) -> f64 {
         let of_tier = |link: &&SiteLink| self.switches[link.ends[0].switch].tier == tier;
         self.links_of(switches).filter(of_tier).map(|link| link.mbps).sum()
     }
@@ -224,15 +224,15 @@ impl Site {
 /// The racks of each pod: edge switches connected through a common tier.
 pub(super) fn pods(switches: &[SiteSwitch], links: &[SiteLink]) -> Vec<Vec<usize>> {
     // Without an aggregation tier, the core connects racks.
-    let has_aggregation = switches.iter().any(|switch| switch.tier == Tier::Aggregation);
-    let joins = |tier: Tier| tier != Tier::Core || !has_aggregation;
+    let has_aggregation = switches.iter().any(|switch| switch.tier == SwitchTier::Aggregation);
+    let joins = |tier: SwitchTier| tier != SwitchTier::Core || !has_aggregation;
     let mut group: Vec<usize> = (0..switches.len()).collect();
     for link in links.iter().filter(|link| joins(switches[link.ends[1].switch].tier)) {
         let [a, b] = link.ends.map(|end| group[end.switch]);
         group.iter_mut().filter(|group| **group == a.max(b)).for_each(|group| *group = a.min(b));
     }
     let mut pods: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, _) in switches.iter().enumerate().filter(|(_, switch)| switch.tier == Tier::Edge) {
+    for (index, _) in switches.iter().enumerate().filter(|(_, switch)| switch.tier == SwitchTier::Edge) {
         pods.entry(group[index]).or_default().push(index);
     }
     pods.into_values().collect()

@@ -1,18 +1,18 @@
-//! Parses a network file to a [`Site`]: first TOML and types, then names, ports, and tiers.
+//! Parses a network file to a [`NetworkSite`]: first TOML and types, then names, ports, and tiers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use mirror::ovsdb::Tunnel;
+use mirror::ovsdb::TunnelKind;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::super::network::Host;
-use super::expected::{Expected, end};
+use super::super::network::HostResources;
+use super::expected::{ExpectedTraffic, end};
 use super::model::{
-    FirstTable, Forwarding, Reached, Site, SiteHost, SiteLink, SitePort, SiteSwitch, Sniffer, Starts, Tier,
-    pods,
+    FirstTable, ForwardingMode, HostLauncher, NetworkSite, SiteHost, SiteLink, SitePort, SiteSwitch,
+    SwitchAccess, SwitchSniffer, SwitchTier, pods,
 };
 
 /// An error in a file.
@@ -34,7 +34,7 @@ impl std::error::Error for SiteError {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct NetworkFile {
     #[serde(default)]
     switch: Vec<SwitchEntry>,
     #[serde(default)]
@@ -49,14 +49,14 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct SwitchEntry {
     name: Spanned<String>,
-    tier: Tier,
+    tier: SwitchTier,
     bridge: Option<String>,
     ovsdb: Option<String>,
     controller: Option<String>,
     datapath: Option<String>,
     controller_token: Option<String>,
     #[serde(default)]
-    forwarding: Forwarding,
+    forwarding: ForwardingMode,
     #[serde(default)]
     first_table: FirstTable,
     tunnel: Option<Spanned<String>>,
@@ -115,7 +115,7 @@ fn nothing() -> Spanned<f64> {
 }
 
 /// State of the parser.
-struct Reading<'t> {
+struct NetworkFileReader<'t> {
     text: &'t str,
     errors: Vec<SiteError>,
     switches: Vec<SiteSwitch>,
@@ -123,21 +123,22 @@ struct Reading<'t> {
     taken: BTreeMap<SitePort, String>,
 }
 
-impl Site {
+impl NetworkSite {
     /// Parses a file.
     ///
     /// # Errors
     /// All errors, ordered by line.
-    pub fn parse(text: &str) -> Result<Site, Vec<SiteError>> {
-        let file: File = toml::from_str(text).map_err(|e| {
+    pub fn parse(text: &str) -> Result<NetworkSite, Vec<SiteError>> {
+        let file: NetworkFile = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
             vec![SiteError { line: line_of(text, start), what: e.message().to_owned() }]
         })?;
-        let mut reading = Reading { text, errors: Vec::new(), switches: Vec::new(), taken: BTreeMap::new() };
+        let mut reading =
+            NetworkFileReader { text, errors: Vec::new(), switches: Vec::new(), taken: BTreeMap::new() };
         file.switch.into_iter().for_each(|entry| reading.switch(entry));
         let mut hosts = reading.hosts(file.host);
         let links: Vec<SiteLink> = file.link.into_iter().filter_map(|entry| reading.link(&entry)).collect();
-        let expected: Vec<Expected> =
+        let expected: Vec<ExpectedTraffic> =
             file.traffic.into_iter().filter_map(|entry| reading.traffic(&entry)).collect();
         if !reading.errors.is_empty() {
             reading.errors.sort_by_key(|error| error.line);
@@ -147,7 +148,7 @@ impl Site {
         let racks: Vec<usize> = pods.concat();
         hosts.sort_by_key(|host| racks.iter().position(|switch| *switch == host.at.switch));
         let pods = pods.iter().map(Vec::len).collect();
-        Ok(Site { switches: reading.switches, hosts, links, racks, pods, expected })
+        Ok(NetworkSite { switches: reading.switches, hosts, links, racks, pods, expected })
     }
 }
 
@@ -155,7 +156,7 @@ fn line_of(text: &str, at: usize) -> usize {
     text.get(..at).unwrap_or_default().matches('\n').count() + 1
 }
 
-impl Reading<'_> {
+impl NetworkFileReader<'_> {
     fn complain<T>(&mut self, at: &Spanned<T>, what: String) {
         self.errors.push(SiteError { line: line_of(self.text, at.span().start), what });
     }
@@ -170,25 +171,25 @@ impl Reading<'_> {
         }
         let token_file = entry.controller_token;
         let reached = match (entry.ovsdb, entry.controller, entry.datapath) {
-            (None, None, None) => Reached::Not,
-            (Some(address), None, None) => Reached::Ovsdb(address),
-            (None, Some(url), Some(datapath)) => Reached::Controller { url, datapath, token_file },
+            (None, None, None) => SwitchAccess::Not,
+            (Some(address), None, None) => SwitchAccess::Ovsdb(address),
+            (None, Some(url), Some(datapath)) => SwitchAccess::Controller { url, datapath, token_file },
             (Some(_), _, _) => {
                 self.complain(
                     &entry.name,
                     format!("switch {name:?} has ovsdb, so neither controller nor datapath"),
                 );
-                Reached::Not
+                SwitchAccess::Not
             }
             (None, _, _) => {
                 self.complain(&entry.name, format!("switch {name:?} needs both controller and datapath"));
-                Reached::Not
+                SwitchAccess::Not
             }
         };
         let sniffer =
             self.sniffer(&entry.name, entry.agent, entry.via, (entry.cores, entry.memory, entry.used));
         let tunnel = entry.tunnel.and_then(|text| self.tunnel(&text));
-        let (tunnel, tunnel_kind) = tunnel.map_or((None, Tunnel::Vxlan), |(at, kind)| (Some(at), kind));
+        let (tunnel, tunnel_kind) = tunnel.map_or((None, TunnelKind::Vxlan), |(at, kind)| (Some(at), kind));
         let SwitchEntry { tier, bridge, forwarding, first_table, .. } = entry;
         let of =
             SiteSwitch { name, tier, bridge, reached, forwarding, first_table, tunnel, tunnel_kind, sniffer };
@@ -196,12 +197,12 @@ impl Reading<'_> {
     }
 
     /// The end of tunnels to a switch and their encapsulation; addresses must be unique.
-    fn tunnel(&mut self, text: &Spanned<String>) -> Option<(IpAddr, Tunnel)> {
+    fn tunnel(&mut self, text: &Spanned<String>) -> Option<(IpAddr, TunnelKind)> {
         let written = text.get_ref().as_str();
         let (address, kind) = match written.split_once("://") {
-            Some(("gre", address)) => (address, Tunnel::Gre),
-            Some(("vxlan", address)) => (address, Tunnel::Vxlan),
-            _ => (written, Tunnel::Vxlan),
+            Some(("gre", address)) => (address, TunnelKind::Gre),
+            Some(("vxlan", address)) => (address, TunnelKind::Vxlan),
+            _ => (written, TunnelKind::Vxlan),
         };
         let Ok(address) = address.parse() else {
             self.complain(text, format!("{written:?} is no address, vxlan://ADDRESS or gre://ADDRESS"));
@@ -221,8 +222,8 @@ impl Reading<'_> {
         agent: Option<String>,
         via: Option<Vec<String>>,
         (cores, memory, used): (Option<Spanned<f64>>, Option<Spanned<String>>, Spanned<f64>),
-    ) -> Option<Sniffer> {
-        let starts = Starts { agent, via };
+    ) -> Option<SwitchSniffer> {
+        let starts = HostLauncher { agent, via };
         let says_what_it_has = cores.is_some() || memory.is_some() || *used.get_ref() > 0.0;
         if !starts.can() {
             if says_what_it_has {
@@ -234,11 +235,12 @@ impl Reading<'_> {
         let cores = cores.map_or(1.0, |cores| self.positive(&cores, "cores"));
         let memory_gb = memory.map_or(1_073_741_824e-9, |memory| self.memory(&memory));
         let used = self.share(&used);
-        let has = Host { cores, cores_used: used, memory_gb, memory_used: used, mbps: f64::INFINITY };
-        Some(Sniffer { has, starts })
+        let has =
+            HostResources { cores, cores_used: used, memory_gb, memory_used: used, mbps: f64::INFINITY };
+        Some(SwitchSniffer { has, starts })
     }
 
-    fn traffic(&mut self, entry: &TrafficEntry) -> Option<Expected> {
+    fn traffic(&mut self, entry: &TrafficEntry) -> Option<ExpectedTraffic> {
         let mbps = self.positive(&entry.mbps, "mbps");
         let connections = entry.connections.as_ref().map(|rate| self.positive(rate, "connections"));
         let mut of = |text: &Spanned<String>| {
@@ -250,7 +252,7 @@ impl Reading<'_> {
             found
         };
         let (clients, servers) = (of(&entry.from), of(&entry.to));
-        Some(Expected { clients: clients?, servers: servers?, mbps, connections })
+        Some(ExpectedTraffic { clients: clients?, servers: servers?, mbps, connections })
     }
 
     fn hosts(&mut self, entries: Vec<HostEntry>) -> Vec<SiteHost> {
@@ -268,7 +270,7 @@ impl Reading<'_> {
             }
             let at = self.port(&entry.at, &format!("host {name:?}"));
             if let Some(at) = at
-                && self.switches[at.switch].tier != Tier::Edge
+                && self.switches[at.switch].tier != SwitchTier::Edge
             {
                 let switch = &self.switches[at.switch].name;
                 let what = format!("hosts are on edge switches, and {switch:?} is none");
@@ -276,7 +278,7 @@ impl Reading<'_> {
             }
             let has = self.has(&entry);
             if let Some(at) = at {
-                let starts = Starts { agent: entry.agent, via: entry.via };
+                let starts = HostLauncher { agent: entry.agent, via: entry.via };
                 let HostEntry { interface, spare, quiet, .. } = entry;
                 hosts.push(SiteHost { name, addresses, at, has, starts, interface, spare, quiet });
             }
@@ -301,12 +303,12 @@ impl Reading<'_> {
         Some(address)
     }
 
-    fn has(&mut self, entry: &HostEntry) -> Host {
+    fn has(&mut self, entry: &HostEntry) -> HostResources {
         let memory_gb = self.memory(&entry.memory);
         let used = self.share(&entry.used);
         let cores = self.positive(&entry.cores, "cores");
         let mbps = self.positive(&entry.mbps, "mbps");
-        Host { cores, cores_used: used, memory_gb, memory_used: used, mbps }
+        HostResources { cores, cores_used: used, memory_gb, memory_used: used, mbps }
     }
 
     fn memory(&mut self, text: &Spanned<String>) -> f64 {

@@ -1,13 +1,15 @@
 //! Expressions, SELECT, ORDER BY, and LIMIT n ROWS: their types, and errors.
 
-use plan::{Computed, Direction, Expr, Literal};
+use plan::{ComputedField, Expr, Literal, SortDirection};
 
 use super::{check_condition, check_errors, checked};
 
 /// Checks the type of a computed column, or the value of a constant.
 fn check(expr: &str, expected: &str) {
     let q = checked(&format!("PARSE http, tcp_pkt_size SELECT {expr} AS it"));
-    let Some(Computed { field, text, .. }) = q.computed.last() else { panic!("{expr}: nothing is computed") };
+    let Some(ComputedField { field, text, .. }) = q.computed.last() else {
+        panic!("{expr}: nothing is computed")
+    };
     assert_eq!(format!("{:?} {:?}", field.data_type, field.unit), expected, "{expr}");
     assert_eq!((field.name.as_ref(), text.as_str()), ("it", expr));
 }
@@ -138,7 +140,7 @@ fn what_is_selected() {
         "each once, without sample_rate"
     );
     let q = checked("PARSE http ORDER BY response_time DESC, url LIMIT 20 ROWS, 90s");
-    let [(first, Direction::Descending), (second, Direction::Ascending)] = q.rows.order[..] else {
+    let [(first, SortDirection::Descending), (second, SortDirection::Ascending)] = q.rows.order[..] else {
         panic!("two keys")
     };
     assert_eq!((&*q.field(first).name, &*q.field(second).name), ("response_time_ns", "url"));
@@ -152,7 +154,7 @@ fn what_is_selected() {
 fn what_is_computed_of_secrets_is_hashed() {
     // No field of these schemas is redacted; a renamed field keeps its redaction.
     let q = checked("PARSE http SELECT url AS u, lower(url) AS l");
-    assert!(q.computed.iter().all(|c| c.field.redact == tuple::Redact::Keep));
+    assert!(q.computed.iter().all(|c| c.field.redact == tuple::RedactionRule::Keep));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! SINCE, UNTIL, and BASELINE: their meaning, and errors.
 
 use super::{check_errors, checked};
-use crate::period::{Baseline, Moment, Period};
+use crate::period::{BaselinePeriod, PeriodMoment, TimePeriod};
 
 const HOUR: i64 = 3_600_000_000_000;
 /// 2026-11-22T10:00:00Z
@@ -11,19 +11,19 @@ const TEN: i64 = 1_795_341_600_000_000_000;
 fn times_are_relative_or_absolute() {
     let check = |rest: &str, since, until| {
         let period = checked(&format!("PARSE http {rest}")).period;
-        assert_eq!(period, Period { since, until }, "{rest}");
+        assert_eq!(period, TimePeriod { since, until }, "{rest}");
     };
-    let before = |ns| Some(Moment::BeforeEnd(ns));
+    let before = |ns| Some(PeriodMoment::BeforeEnd(ns));
     check("", None, None);
     check("SINCE 2h", before(2 * HOUR), None);
     check("SINCE '2h' UNTIL '30m ago'", before(2 * HOUR), before(HOUR / 2));
     check("UNTIL '90ms' SINCE 1d", before(24 * HOUR), before(90_000_000));
-    check("SINCE '2026-11-22T10:00'", Some(Moment::At(TEN)), None);
-    check("SINCE '2026-11-22 12:00+02:00' UNTIL 1h", Some(Moment::At(TEN)), before(HOUR));
+    check("SINCE '2026-11-22T10:00'", Some(PeriodMoment::At(TEN)), None);
+    check("SINCE '2026-11-22 12:00+02:00' UNTIL 1h", Some(PeriodMoment::At(TEN)), before(HOUR));
     check(
         "SINCE 2026-11-22 UNTIL '2026-11-22T10:00:00Z'",
-        Some(Moment::At(TEN - 10 * HOUR)),
-        Some(Moment::At(TEN)),
+        Some(PeriodMoment::At(TEN - 10 * HOUR)),
+        Some(PeriodMoment::At(TEN)),
     );
 }
 
@@ -38,7 +38,7 @@ fn baselines_are_settled() {
     };
     assert_eq!(
         checked("PARSE http SINCE 1h BASELINE 1d PROCESS (count)").baseline,
-        Some(Baseline::Earlier(24 * HOUR))
+        Some(BaselinePeriod::Earlier(24 * HOUR))
     );
     check("SINCE 1h BASELINE 1d", (TEN - HOUR, None), (TEN - 25 * HOUR, TEN - 24 * HOUR));
     check(

@@ -1,13 +1,13 @@
 //! Aggregates of several values, and the selection of result rows.
 
-use plan::{Direction, Pipeline, result};
+use plan::{Pipeline, SortDirection, result};
 
 use super::{check_errors, checked, processor, shown, value_of};
-use crate::Query;
+use crate::CheckedQuery;
 
 /// The names of computed columns.
-fn columns_of(query: &Query, processor: &Pipeline) -> Vec<String> {
-    let schema = result::schema(processor, result::Intervals::None, &|c| query.field(c).clone());
+fn columns_of(query: &CheckedQuery, processor: &Pipeline) -> Vec<String> {
+    let schema = result::schema(processor, result::IntervalMode::None, &|c| query.field(c).clone());
     let names = schema.fields.into_iter().map(|f| f.name.into_owned());
     names.skip(result::first_aggregate(processor)).take(processor.aggregates.len()).collect()
 }
@@ -86,14 +86,15 @@ fn values_that_do_not_fit() {
 fn selection(query: &str) -> String {
     let q = checked(query);
     let p = q.processors.last().expect("a processor");
-    let schema = result::schema(p, result::Intervals::None, &|c| q.field(c).clone());
+    let schema = result::schema(p, result::IntervalMode::None, &|c| q.field(c).clone());
     // The condition refers to the results as its input.
-    let results = crate::checked::Input { schema: std::sync::Arc::new(schema.clone()), filter: None };
+    let results =
+        crate::checked_query::QueryInput { schema: std::sync::Arc::new(schema.clone()), filter: None };
     let computed = p.selection.computed.clone();
-    let of_results = Query { inputs: vec![results], computed, ..q.clone() };
+    let of_results = CheckedQuery { inputs: vec![results], computed, ..q.clone() };
     let having = p.selection.having.as_ref().map(|c| format!("having {}", shown(&of_results, c)));
     let key = |k: &plan::SortKey| {
-        let sign = if k.direction == Direction::Descending { "-" } else { "+" };
+        let sign = if k.direction == SortDirection::Descending { "-" } else { "+" };
         format!("{sign}{}", of_results.field(k.column).name)
     };
     let keys = p.selection.order_by.iter().map(key);

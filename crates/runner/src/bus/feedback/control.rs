@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use monitor::pressure::RATE_MIN;
+use monitor::sampling_control::RATE_MIN;
 
-use super::taker::{Pace, Seen, Taker, Verdict};
+use super::taker::{FeedbackTaker, RateVerdict, TakerPace, TakerSample};
 
 /// Minimum change: each rate creates a separate stratum in results.
 const CHANGE_MIN: f64 = 0.05;
@@ -17,19 +17,19 @@ const OBEYED: f64 = 1.5;
 
 /// Controls the rate by the lag of consumers, which are identified by `K`.
 #[derive(Debug)]
-pub struct Control<K> {
+pub struct RateControl<K> {
     ceiling: f64,
     /// Time of the last change.
     since: Duration,
-    takers: BTreeMap<K, (Taker, Option<Verdict>)>,
+    takers: BTreeMap<K, (FeedbackTaker, Option<RateVerdict>)>,
     /// Expected records per second after the last decrease.
     asked: Option<f64>,
 }
 
-impl<K: Ord + Clone> Control<K> {
+impl<K: Ord + Clone> RateControl<K> {
     /// Initial state: no consumer lags.
-    pub fn new(now: Duration) -> Control<K> {
-        Control { ceiling: 1.0, since: now, takers: BTreeMap::new(), asked: None }
+    pub fn new(now: Duration) -> RateControl<K> {
+        RateControl { ceiling: 1.0, since: now, takers: BTreeMap::new(), asked: None }
     }
 
     /// Highest sustainable rate.
@@ -39,11 +39,11 @@ impl<K: Ord + Clone> Control<K> {
 
     /// Evaluates all consumers; `rate`: the current rate, possibly lower. Returns the consumer that caused a change, if
     /// any.
-    pub fn look(&mut self, now: Duration, rate: f64, all: &[(K, Pace, Seen)]) -> Option<K> {
+    pub fn look(&mut self, now: Duration, rate: f64, all: &[(K, TakerPace, TakerSample)]) -> Option<K> {
         self.takers.retain(|known, _| all.iter().any(|(key, ..)| key == known));
         for (key, pace, seen) in all {
             let (taker, verdict) =
-                self.takers.entry(key.clone()).or_insert_with(|| (Taker::new(*pace, now), None));
+                self.takers.entry(key.clone()).or_insert_with(|| (FeedbackTaker::new(*pace, now), None));
             *verdict = taker.look(*seen, self.since).or(*verdict);
         }
         let told = self.takers.iter().filter_map(|(key, (_, verdict))| Some((key, (*verdict)?)));
@@ -66,7 +66,7 @@ impl<K: Ord + Clone> Control<K> {
     }
 
     /// Whether the effect of the last decrease is still to come.
-    fn is_to_be_obeyed(&self, now: Duration, verdict: Verdict) -> bool {
+    fn is_to_be_obeyed(&self, now: Duration, verdict: RateVerdict) -> bool {
         let as_ever = self.asked.is_some_and(|asked| asked > 0.0 && verdict.given > OBEYED * asked);
         as_ever && now.saturating_sub(self.since) < OBEYED_WITHIN
     }

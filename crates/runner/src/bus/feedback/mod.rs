@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use ::bus::progress::{Note, Says, Watch};
-use ::bus::{Kafka, Producer, Target};
-use monitor::pressure::Ceiling;
+use ::bus::progress::{ProgressNote, ProgressWatch, ReaderStatement};
+use ::bus::{Kafka, Producer, ProducerTarget};
+use monitor::sampling_control::RateCeiling;
 
-use control::Control;
-use taker::{Pace, Seen};
-use trail::Trail;
+use control::RateControl;
+use taker::{TakerPace, TakerSample};
+use trail::OffsetTrail;
 
 /// Interval of the check.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_sec
 
 /// A consumer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum FeedbackSource {
     /// The brokers.
     Brokers,
     /// A reader by name, and the index of the topic.
@@ -40,37 +40,37 @@ pub enum Who {
 
 /// A change of the ceiling.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Changed {
+pub struct CeilingChange {
     /// New highest rate.
     pub ceiling: f64,
     /// Consumer that caused it.
-    pub who: Who,
+    pub who: FeedbackSource,
 }
 
 /// See the module documentation.
-pub struct Feedback {
+pub struct PublishFeedback {
     kafka: Kafka,
-    watch: Result<Watch, Duration>,
-    places: Vec<Place>,
+    watch: Result<ProgressWatch, Duration>,
+    places: Vec<FeedbackPartition>,
     /// Readers by name and index of the topic.
-    readers: BTreeMap<(String, usize), Reading>,
-    control: Control<Who>,
-    ceiling: Ceiling,
+    readers: BTreeMap<(String, usize), ReaderProgress>,
+    control: RateControl<FeedbackSource>,
+    ceiling: RateCeiling,
     begun: Instant,
     looked: Option<Duration>,
 }
 
 /// A partition that is written to.
-struct Place {
-    target: Target,
+struct FeedbackPartition {
+    target: ProducerTarget,
     topic: String,
     partition: usize,
-    trail: Trail,
+    trail: OffsetTrail,
 }
 
 /// Reports of a reader.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct ReaderProgress {
     /// End of the partition at the reader's first report. Until it has reached this, it reads older records.
     from: u64,
     at: Option<u64>,
@@ -78,28 +78,28 @@ struct Reading {
     heard: Duration,
 }
 
-impl Feedback {
+impl PublishFeedback {
     /// Feedback of the consumers of these targets, each being this partition of its topic.
     #[must_use]
     pub fn new(
         kafka: &Kafka,
-        watch: Watch,
-        targets: &[Target],
+        watch: ProgressWatch,
+        targets: &[ProducerTarget],
         topics: &[String],
         partition: i32,
-    ) -> Feedback {
+    ) -> PublishFeedback {
         let partition = usize::try_from(partition).unwrap_or(usize::MAX);
-        let place = |(target, topic): (&Target, &String)| {
-            let (target, topic, trail) = (*target, topic.clone(), Trail::default());
-            Place { target, topic, partition, trail }
+        let place = |(target, topic): (&ProducerTarget, &String)| {
+            let (target, topic, trail) = (*target, topic.clone(), OffsetTrail::default());
+            FeedbackPartition { target, topic, partition, trail }
         };
-        Feedback {
+        PublishFeedback {
             kafka: kafka.clone(),
             watch: Ok(watch),
             places: targets.iter().zip(topics).map(place).collect(),
             readers: BTreeMap::new(),
-            control: Control::new(Duration::ZERO),
-            ceiling: Ceiling::default(),
+            control: RateControl::new(Duration::ZERO),
+            ceiling: RateCeiling::default(),
             begun: Instant::now(),
             looked: None,
         }
@@ -107,12 +107,12 @@ impl Feedback {
 
     /// Ceiling of the sampling rate.
     #[must_use]
-    pub fn ceiling(&self) -> Ceiling {
+    pub fn ceiling(&self) -> RateCeiling {
         self.ceiling.clone()
     }
 
     /// Evaluates all consumers if due; `rate`: the current rate.
-    pub fn look(&mut self, producer: &Producer, rate: impl FnOnce() -> f64) -> Option<Changed> {
+    pub fn look(&mut self, producer: &Producer, rate: impl FnOnce() -> f64) -> Option<CeilingChange> {
         let now = self.begun.elapsed();
         if self.looked.is_some_and(|looked| now < looked + LOOK_EVERY) {
             return None;
@@ -124,23 +124,23 @@ impl Feedback {
             }
         }
         self.hear(now);
-        let mut all = vec![(Who::Brokers, Pace::Brokers, brokers(producer, now))];
+        let mut all = vec![(FeedbackSource::Brokers, TakerPace::Brokers, brokers(producer, now))];
         all.extend(self.readers.iter().filter_map(|((name, place), reading)| {
             let (taken, trail) = (reading.at.filter(|at| *at >= reading.from)?, &self.places[*place].trail);
             let (given, age) = (trail.end()?, trail.age(now, taken));
-            let seen = Seen { now, given, taken: taken.min(given), age, fill: 0.0 };
-            Some((Who::Reader(name.clone(), *place), Pace::Reader(reading.every), seen))
+            let seen = TakerSample { now, given, taken: taken.min(given), age, fill: 0.0 };
+            Some((FeedbackSource::Reader(name.clone(), *place), TakerPace::Reader(reading.every), seen))
         }));
         let who = self.control.look(now, rate(), &all)?;
         let ceiling = self.control.ceiling();
         self.ceiling.set(ceiling);
-        Some(Changed { ceiling, who })
+        Some(CeilingChange { ceiling, who })
     }
 
     /// Reads the reports of readers.
     fn hear(&mut self, now: Duration) {
         if self.watch.as_ref().is_err_and(|lost| now >= *lost + AGAIN.0) {
-            self.watch = Watch::open(&self.kafka, AGAIN.1).map_err(|_| now);
+            self.watch = ProgressWatch::open(&self.kafka, AGAIN.1).map_err(|_| now);
         }
         while let Ok(watch) = &mut self.watch {
             match watch.take() {
@@ -152,10 +152,10 @@ impl Feedback {
         self.readers.retain(|_, reading| now < reading.heard + GONE);
     }
 
-    fn note(&mut self, now: Duration, note: &Note) {
+    fn note(&mut self, now: Duration, note: &ProgressNote) {
         let Some(number) = self.places.iter().position(|place| place.topic == note.topic) else { return };
         let (place, key) = (&self.places[number], (note.reader.clone(), number));
-        if note.says == Says::Ended {
+        if note.says == ReaderStatement::Ended {
             self.readers.remove(&key);
             return;
         }
@@ -164,16 +164,16 @@ impl Feedback {
         }
         let at = note.at.get(place.partition).copied().flatten().and_then(|at| u64::try_from(at).ok());
         let (every, from) = (Duration::from_millis(note.every_ms), place.trail.end().unwrap_or(0));
-        let new = Reading { from, at, every, heard: now };
+        let new = ReaderProgress { from, at, every, heard: now };
         let reading = self.readers.entry(key).or_insert(new);
-        *reading = Reading { from: reading.from, ..new };
+        *reading = ReaderProgress { from: reading.from, ..new };
     }
 }
 
 /// Records acknowledged by the brokers.
-fn brokers(producer: &Producer, now: Duration) -> Seen {
+fn brokers(producer: &Producer, now: Duration) -> TakerSample {
     let counters = producer.counters();
-    Seen {
+    TakerSample {
         now,
         given: counters.records,
         taken: counters.records.saturating_sub(counters.in_flight),
@@ -182,11 +182,11 @@ fn brokers(producer: &Producer, now: Duration) -> Seen {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for FeedbackSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Who::Brokers => f.write_str("Kafka"),
-            Who::Reader(name, _) => write!(f, "the query of {name}"),
+            FeedbackSource::Brokers => f.write_str("Kafka"),
+            FeedbackSource::Reader(name, _) => write!(f, "the query of {name}"),
         }
     }
 }

@@ -27,7 +27,7 @@ const CHANGE: (f64, f64) = (1.0 / 16.0, 4.0);
 
 /// Kind of consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum TakerPace {
     /// The brokers: a failed one is replaced within seconds, and there is no alternative.
     Brokers,
     /// A reader, with the interval of its steps.
@@ -36,7 +36,7 @@ pub enum Pace {
 
 /// Observation of a consumer.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct TakerSample {
     /// Time.
     pub now: Duration,
     /// Records published so far.
@@ -51,7 +51,7 @@ pub struct Seen {
 
 /// Result of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Verdict {
+pub struct RateVerdict {
     /// Factor by which the rate should change.
     pub factor: f64,
     /// Records per second published in the evaluated period.
@@ -60,24 +60,24 @@ pub struct Verdict {
 
 /// See the module documentation.
 #[derive(Debug)]
-pub struct Taker {
-    pace: Pace,
+pub struct FeedbackTaker {
+    pace: TakerPace,
     /// Longest recent interval between steps.
     gap: Duration,
     moved: Duration,
     taken: u64,
     /// Start of the evaluated period.
-    window: Option<Seen>,
+    window: Option<TakerSample>,
 }
 
-impl Taker {
+impl FeedbackTaker {
     /// Without observations.
-    pub fn new(pace: Pace, now: Duration) -> Taker {
-        Taker { pace, gap: pace.every(), moved: now, taken: 0, window: None }
+    pub fn new(pace: TakerPace, now: Duration) -> FeedbackTaker {
+        FeedbackTaker { pace, gap: pace.every(), moved: now, taken: 0, window: None }
     }
 
     /// Evaluates an observation; `since`: time of the last rate change. `None`: no new result.
-    pub fn look(&mut self, seen: Seen, since: Duration) -> Option<Verdict> {
+    pub fn look(&mut self, seen: TakerSample, since: Duration) -> Option<RateVerdict> {
         if seen.taken <= self.taken && seen.taken < seen.given {
             return self.stands(seen, since);
         }
@@ -105,47 +105,47 @@ impl Taker {
         SLACK + 2 * self.gap
     }
 
-    fn judge(&mut self, window: Seen, seen: Seen, seconds: f64) -> Verdict {
+    fn judge(&mut self, window: TakerSample, seen: TakerSample, seconds: f64) -> RateVerdict {
         self.window = Some(seen);
-        let rate = |of: fn(&Seen) -> u64| of(&seen).saturating_sub(of(&window)) as f64 / seconds;
+        let rate = |of: fn(&TakerSample) -> u64| of(&seen).saturating_sub(of(&window)) as f64 / seconds;
         let (taken, given) = (rate(|seen| seen.taken), rate(|seen| seen.given));
         let late_max = self.late_max().as_secs_f64();
         let share = |late: f64| 1.0 + (late_max - late) / (2.0 * late_max);
         if seen.age.as_secs_f64() <= late_max && seen.fill <= FILL_HIGH {
-            return Verdict { factor: share(seen.age.as_secs_f64()).min(RISE_MAX), given };
+            return RateVerdict { factor: share(seen.age.as_secs_f64()).min(RISE_MAX), given };
         }
         // Future wait of the last record at this throughput.
         let waits = seen.given.saturating_sub(seen.taken) as f64 / taken;
         let factor = taken / given.max(1.0) * share(waits).clamp(0.5, RISE_MAX);
-        Verdict { factor: factor.clamp(CHANGE.0, CHANGE.1), given }
+        RateVerdict { factor: factor.clamp(CHANGE.0, CHANGE.1), given }
     }
 
     /// No step since the last observation: its capacity is unknown.
-    fn stands(&mut self, seen: Seen, since: Duration) -> Option<Verdict> {
+    fn stands(&mut self, seen: TakerSample, since: Duration) -> Option<RateVerdict> {
         let stands = seen.now.saturating_sub(self.moved);
         if self.pace.is_given_up(stands) {
             // It has failed or hangs: a lower rate would not help.
-            return Some(Verdict { factor: f64::INFINITY, given: 0.0 });
+            return Some(RateVerdict { factor: f64::INFINITY, given: 0.0 });
         }
         let waited = seen.now.saturating_sub(self.moved.max(since));
         let is_late = seen.age > self.late_max() && waited > self.late_max();
         let is_full = seen.fill > FILL_HIGH && waited > SETTLES;
-        (is_late || is_full).then_some(Verdict { factor: 0.5, given: 0.0 })
+        (is_late || is_full).then_some(RateVerdict { factor: 0.5, given: 0.0 })
     }
 }
 
-impl Pace {
+impl TakerPace {
     fn every(self) -> Duration {
         match self {
-            Pace::Brokers => Duration::from_secs(2),
-            Pace::Reader(every) => every.max(Duration::from_secs(1)),
+            TakerPace::Brokers => Duration::from_secs(2),
+            TakerPace::Reader(every) => every.max(Duration::from_secs(1)),
         }
     }
 
     fn is_given_up(self, stands: Duration) -> bool {
         match self {
-            Pace::Brokers => false,
-            Pace::Reader(every) => stands > STUCK.max(5 * every),
+            TakerPace::Brokers => false,
+            TakerPace::Reader(every) => stands > STUCK.max(5 * every),
         }
     }
 }

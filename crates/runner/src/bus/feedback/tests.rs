@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::control::Control;
-use super::taker::{Pace, Seen};
-use super::trail::Trail;
+use super::control::RateControl;
+use super::taker::{TakerPace, TakerSample};
+use super::trail::OffsetTrail;
 
 const STEP: Duration = Duration::from_millis(100);
 /// Records per second at a rate of 1.
@@ -14,7 +14,7 @@ const LOAD: f64 = 10_000.0;
 
 /// A reader and the delay of its reports.
 #[derive(Clone, Copy)]
-struct Reader {
+struct SimulatedReader {
     /// Its capacity in records per second, as a function of time in seconds.
     takes: fn(f64) -> f64,
     /// Seconds between two checkpoints, and the delay until each is known.
@@ -23,8 +23,8 @@ struct Reader {
 }
 
 /// A publisher and its readers.
-struct Scene {
-    readers: Vec<Reader>,
+struct FeedbackScene {
+    readers: Vec<SimulatedReader>,
     /// Input as a share of the load, as a function of time.
     comes: fn(f64) -> f64,
     /// Seconds for which selected flows last.
@@ -33,14 +33,14 @@ struct Scene {
 
 /// State at one time.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct ScenePoint {
     ceiling: f64,
     /// Lag of the slowest reader in records.
     waits: f64,
 }
 
-struct State {
-    of: Reader,
+struct SimulatedReaderState {
+    of: SimulatedReader,
     taken: f64,
     next: f64,
     /// Positions in transit.
@@ -49,11 +49,17 @@ struct State {
 }
 
 /// Simulates ten points per second.
-fn run(scene: &Scene, seconds: u32) -> Vec<Point> {
-    let mut control = Control::new(Duration::ZERO);
-    let (mut trail, mut given) = (Trail::default(), 0.0);
-    let state = |of: &Reader| State { of: *of, taken: 0.0, next: of.every, told: VecDeque::new(), known: 0 };
-    let mut states: Vec<State> = scene.readers.iter().map(state).collect();
+fn run(scene: &FeedbackScene, seconds: u32) -> Vec<ScenePoint> {
+    let mut control = RateControl::new(Duration::ZERO);
+    let (mut trail, mut given) = (OffsetTrail::default(), 0.0);
+    let state = |of: &SimulatedReader| SimulatedReaderState {
+        of: *of,
+        taken: 0.0,
+        next: of.every,
+        told: VecDeque::new(),
+        known: 0,
+    };
+    let mut states: Vec<SimulatedReaderState> = scene.readers.iter().map(state).collect();
     let mut rates = VecDeque::from(vec![1.0; (scene.flows_last * 10.0) as usize + 1]);
     let mut points = Vec::new();
     for step in 0..seconds * 10 {
@@ -75,34 +81,34 @@ fn run(scene: &Scene, seconds: u32) -> Vec<Point> {
         let given = given as u64;
         let mut all = vec![(
             usize::MAX,
-            Pace::Brokers,
-            Seen { now, given, taken: given, age: Duration::ZERO, fill: 0.0 },
+            TakerPace::Brokers,
+            TakerSample { now, given, taken: given, age: Duration::ZERO, fill: 0.0 },
         )];
         all.extend(states.iter().enumerate().filter(|(_, state)| state.known > 0).map(|(n, state)| {
             let age = trail.age(now, state.known);
-            let pace = Pace::Reader(Duration::from_secs_f64(state.of.every));
-            (n, pace, Seen { now, given, taken: state.known, age, fill: 0.0 })
+            let pace = TakerPace::Reader(Duration::from_secs_f64(state.of.every));
+            (n, pace, TakerSample { now, given, taken: state.known, age, fill: 0.0 })
         }));
         control.look(now, control.ceiling(), &all);
         let slowest = states.iter().map(|state| state.taken).fold(f64::MAX, f64::min);
-        points.push(Point { ceiling: control.ceiling(), waits: given as f64 - slowest });
+        points.push(ScenePoint { ceiling: control.ceiling(), waits: given as f64 - slowest });
     }
     points
 }
 
-fn between(points: &[Point], from: u32, to: u32) -> &[Point] {
+fn between(points: &[ScenePoint], from: u32, to: u32) -> &[ScenePoint] {
     &points[from as usize * 10..to as usize * 10]
 }
 
-fn lowest(points: &[Point]) -> f64 {
+fn lowest(points: &[ScenePoint]) -> f64 {
     points.iter().map(|point| point.ceiling).fold(1.0, f64::min)
 }
 
-fn highest(points: &[Point]) -> f64 {
+fn highest(points: &[ScenePoint]) -> f64 {
     points.iter().map(|point| point.ceiling).fold(0.0, f64::max)
 }
 
-fn most(points: &[Point]) -> f64 {
+fn most(points: &[ScenePoint]) -> f64 {
     points.iter().map(|point| point.waits).fold(0.0, f64::max)
 }
 
@@ -111,16 +117,16 @@ fn slow(t: f64) -> f64 {
     if (20.0..100.0).contains(&t) { 0.1 * LOAD } else { 3.0 * LOAD }
 }
 
-const FLINK: Reader = Reader { takes: slow, every: 1.0, known_after: 0.4 };
+const FLINK: SimulatedReader = SimulatedReader { takes: slow, every: 1.0, known_after: 0.4 };
 
-fn steady(readers: &[Reader]) -> Scene {
-    Scene { readers: readers.to_vec(), comes: |_| 1.0, flows_last: 0.2 }
+fn steady(readers: &[SimulatedReader]) -> FeedbackScene {
+    FeedbackScene { readers: readers.to_vec(), comes: |_| 1.0, flows_last: 0.2 }
 }
 
 #[test]
 fn settles_within_seconds_and_returns() {
     for (every, known_after) in [(1.0, 0.0), (1.0, 0.9), (0.5, 0.2), (3.0, 1.0), (10.0, 2.0)] {
-        let points = run(&steady(&[Reader { every, known_after, ..FLINK }]), 300);
+        let points = run(&steady(&[SimulatedReader { every, known_after, ..FLINK }]), 300);
         let case = format!("every {every} s, known after {known_after} s");
         assert_eq!(lowest(between(&points, 0, 20)), 1.0, "{case}");
         // The lag is visible after its acceptable limit, and at most twice that accumulates.
@@ -143,7 +149,7 @@ fn settles_within_seconds_and_returns() {
 #[test]
 fn works_off_what_waits() {
     let forever: fn(f64) -> f64 = |t| if t < 20.0 { 3.0 * LOAD } else { 0.1 * LOAD };
-    let points = run(&steady(&[Reader { takes: forever, ..FLINK }]), 400);
+    let points = run(&steady(&[SimulatedReader { takes: forever, ..FLINK }]), 400);
     let last = between(&points, 300, 400);
     // At most the amount that keeps it busy: some seconds of its own work.
     assert!(most(last) < 0.1 * LOAD * 8.0, "{}", most(last));
@@ -159,24 +165,24 @@ fn who_keeps_up_is_left_alone() {
     let barely: fn(f64) -> f64 = |_| 1.05 * LOAD;
     for (what, takes, comes) in [("bursts", barely, bursts), ("nothing comes", barely, |_| 0.0)] {
         for every in [0.5, 1.0, 5.0, 60.0] {
-            let reader = Reader { takes, every, known_after: 0.5 };
-            let scene = Scene { comes, ..steady(&[reader]) };
+            let reader = SimulatedReader { takes, every, known_after: 0.5 };
+            let scene = FeedbackScene { comes, ..steady(&[reader]) };
             assert_eq!(lowest(&run(&scene, 200)), 1.0, "{what}, every {every} s");
         }
     }
     for takes in [barely, hiccup] {
-        let reader = Reader { takes, ..FLINK };
+        let reader = SimulatedReader { takes, ..FLINK };
         assert_eq!(lowest(&run(&steady(&[reader]), 100)), 1.0);
     }
     // Checkpoints slower than their interval.
-    let reader = Reader { takes: barely, every: 1.0, known_after: 2.5 };
+    let reader = SimulatedReader { takes: barely, every: 1.0, known_after: 2.5 };
     assert_eq!(lowest(&run(&steady(&[reader]), 100)), 1.0);
     assert_eq!(lowest(&run(&steady(&[]), 100)), 1.0);
 }
 
 #[test]
 fn the_slowest_of_several_readers_counts() {
-    let fast = Reader { takes: |_| 3.0 * LOAD, every: 0.5, known_after: 0.1 };
+    let fast = SimulatedReader { takes: |_| 3.0 * LOAD, every: 0.5, known_after: 0.1 };
     let points = run(&steady(&[fast, FLINK, fast]), 200);
     let alone = run(&steady(&[FLINK]), 200);
     for (from, to) in [(0, 20), (30, 100), (130, 200)] {
@@ -188,7 +194,7 @@ fn the_slowest_of_several_readers_counts() {
 #[test]
 fn who_hangs_is_given_up() {
     let hangs: fn(f64) -> f64 = |t| if t < 20.0 { 3.0 * LOAD } else { 0.0 };
-    let points = run(&steady(&[Reader { takes: hangs, ..FLINK }]), 120);
+    let points = run(&steady(&[SimulatedReader { takes: hangs, ..FLINK }]), 120);
     let low = lowest(between(&points, 20, 55));
     assert!((0.001..0.2).contains(&low), "{low}");
     assert_eq!(lowest(between(&points, 90, 120)), 1.0);
@@ -197,7 +203,7 @@ fn who_hangs_is_given_up() {
 #[test]
 fn flows_that_last_do_not_send_the_rate_to_the_ground() {
     for flows_last in [5.0, 9.0] {
-        let points = run(&Scene { flows_last, ..steady(&[FLINK]) }, 200);
+        let points = run(&FeedbackScene { flows_last, ..steady(&[FLINK]) }, 200);
         let low = lowest(between(&points, 20, 100));
         assert!(low > 0.01, "flows of {flows_last} s: {low}");
         assert_eq!(lowest(between(&points, 160, 200)), 1.0);

@@ -10,11 +10,11 @@ const MARKS_MAX: usize = 4096;
 
 /// End of the partition at some times.
 #[derive(Debug, Default)]
-pub struct Trail {
+pub struct OffsetTrail {
     marks: VecDeque<(Duration, u64)>,
 }
 
-impl Trail {
+impl OffsetTrail {
     /// Notes the current end.
     pub fn note(&mut self, now: Duration, end: u64) {
         if self.end().is_some_and(|known| known >= end) {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn ages_are_those_of_the_first_record_that_is_lacking() {
-        let mut trail = Trail::default();
+        let mut trail = OffsetTrail::default();
         let at = Duration::from_secs;
         assert_eq!((trail.end(), trail.age(at(9), 0)), (None, Duration::ZERO));
         for (time, end) in [(1, 100), (2, 200), (3, 200), (4, 300)] {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn takes_little_room_and_knows_recent_times_well() {
-        let mut trail = Trail::default();
+        let mut trail = OffsetTrail::default();
         let all = 100 * MARKS_MAX as u64;
         (0..all).for_each(|i| trail.note(Duration::from_millis(i), i));
         assert!(trail.marks.len() <= MARKS_MAX);

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use plan::Dataflow;
 use stream::Engine;
-use stream::cells::{CellTable, Origin};
+use stream::cells::{CellOrigin, CellTable};
 use stream::flink_sql::{self, TupleColumn};
 use tuple::batch::arrow_type;
 use tuple::{Batch, FieldId, Schema};
@@ -19,11 +19,11 @@ use tuple::{Batch, FieldId, Schema};
 const WHOLE_RUN_MS: i64 = 10_000;
 
 /// State of a topic.
-pub struct Topic {
-    pub holds: Holds,
+pub struct MergedTopic {
+    pub holds: MergedContent,
     pub part: usize,
     pub name: String,
-    pub decoder: avro::Decoder,
+    pub decoder: avro::AvroDecoder,
     /// Length of a pane, or of the interval marked like one.
     pub pane_ms: i64,
     /// Columns with the start of a pane and its number of rows.
@@ -38,22 +38,33 @@ pub struct Topic {
 }
 
 /// Content of the topic.
-pub enum Holds {
+pub enum MergedContent {
     /// Cells of this pipeline.
     Cells(usize),
     /// Tuples of this schema, if tuples are the result, and the field of each column.
     Tuples(Arc<Schema>, Vec<Option<FieldId>>),
 }
 
-impl Topic {
+impl MergedTopic {
     /// A topic with the cells of a pipeline.
-    pub fn of_cells(table: &CellTable, origin: Origin, pipeline: usize, name: &str, part: usize) -> Topic {
+    pub fn of_cells(
+        table: &CellTable,
+        origin: CellOrigin,
+        pipeline: usize,
+        name: &str,
+        part: usize,
+    ) -> MergedTopic {
         let pane_ms = table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000);
-        Topic::new(Holds::Cells(pipeline), name, part, (&table.arrow(origin), pane_ms, ("et_ms", "mark")))
+        MergedTopic::new(
+            MergedContent::Cells(pipeline),
+            name,
+            part,
+            (&table.arrow(origin), pane_ms, ("et_ms", "mark")),
+        )
     }
 
     /// A topic with tuples as the result.
-    pub fn of_tuples(dataflow: &Dataflow, engine: &Engine, name: &str, part: usize) -> Topic {
+    pub fn of_tuples(dataflow: &Dataflow, engine: &Engine, name: &str, part: usize) -> MergedTopic {
         let (columns, schema) = (flink_sql::tuple_columns(dataflow), engine.tuples().0.clone());
         let arrow = |column: &TupleColumn| {
             let data = column.field.map_or(DataType::Int64, |id| arrow_type(schema.field(id).data_type));
@@ -62,20 +73,25 @@ impl Topic {
         let arrow = Arc::new(arrow_schema::Schema::new(columns.iter().map(arrow).collect::<Vec<_>>()));
         let fields = columns.iter().map(|column| column.field).collect();
         let says = ("_second_ms", "_mark");
-        Topic::new(Holds::Tuples(schema, fields), name, part, (&arrow, flink_sql::MARKED_MS, says))
+        MergedTopic::new(
+            MergedContent::Tuples(schema, fields),
+            name,
+            part,
+            (&arrow, flink_sql::MARKED_MS, says),
+        )
     }
 
     fn new(
-        holds: Holds,
+        holds: MergedContent,
         name: &str,
         part: usize,
         (schema, pane_ms, says): (&SchemaRef, i64, (&'static str, &'static str)),
-    ) -> Topic {
-        Topic {
+    ) -> MergedTopic {
+        MergedTopic {
             holds,
             part,
             name: name.to_owned(),
-            decoder: avro::Decoder::new(schema, |_| true).expect("cells and tuples have a form"),
+            decoder: avro::AvroDecoder::new(schema, |_| true).expect("cells and tuples have a form"),
             pane_ms,
             says,
             panes: BTreeMap::new(),

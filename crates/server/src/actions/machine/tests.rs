@@ -4,8 +4,8 @@ use super::*;
 
 const SECOND: i64 = 1_000_000_000;
 
-fn policy() -> Policy {
-    Policy {
+fn policy() -> ScalingPolicy {
+    ScalingPolicy {
         upper: 100.0,
         lower: 25.0,
         min: 1,
@@ -18,27 +18,27 @@ fn policy() -> Policy {
     }
 }
 
-fn window(second: i64, values: &[(&str, f64)]) -> Window {
-    Window {
+fn window(second: i64, values: &[(&str, f64)]) -> LoadWindow {
+    LoadWindow {
         start_ns: second * SECOND,
         end_ns: (second + 1) * SECOND,
         values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         rest: Some(0.0),
-        ..Window::default()
+        ..LoadWindow::default()
     }
 }
 
-fn said(decision: Option<Decision>) -> String {
-    let Some(Decision { version, direction, changes }) = decision else { return "-".into() };
+fn said(decision: Option<ScalingDecision>) -> String {
+    let Some(ScalingDecision { version, direction, changes }) = decision else { return "-".into() };
     let changes = changes.iter().map(|change| format!(" {}:{}>{}", change.group, change.from, change.to));
     format!("{version} {direction:?}{}", changes.collect::<String>())
 }
 
 /// Compares the decisions for a load of `a` per second.
-fn check(policy: &Policy, loads: &[f64], expected: &[&str]) {
-    let mut standing = Standing::default();
+fn check(policy: &ScalingPolicy, loads: &[f64], expected: &[&str]) {
+    let mut standing = ScalingState::default();
     let take = |(second, load): (usize, &f64)| {
-        said(standing.take(policy, &window(second as i64, &[("a", *load)]), Hands::Free))
+        said(standing.take(policy, &window(second as i64, &[("a", *load)]), ExecutorState::Free))
     };
     let found: Vec<String> = loads.iter().enumerate().map(take).collect();
     assert_eq!(found, expected, "{loads:?}");
@@ -58,22 +58,23 @@ fn load_adds_and_takes_away_one_by_one() {
         &[150.0, 40.0, 60.0, 40.0, 60.0, 40.0, 40.0, 40.0],
         &["1 Up a:1>2", "-", "-", "-", "-", "-", "2 Down a:2>1", "-"],
     );
-    check(&Policy { step: 9, ..policy() }, &[350.0, 9000.0], &["1 Up a:1>4", "-"]);
+    check(&ScalingPolicy { step: 9, ..policy() }, &[350.0, 9000.0], &["1 Up a:1>4", "-"]);
     check(
-        &Policy { up_for_ns: 2 * SECOND, ..policy() },
+        &ScalingPolicy { up_for_ns: 2 * SECOND, ..policy() },
         &[150.0, 90.0, 150.0, 150.0],
         &["-", "-", "-", "1 Up a:1>2"],
     );
-    check(&Policy { min: 2, ..policy() }, &[150.0, 250.0], &["-", "1 Up a:2>3"]);
+    check(&ScalingPolicy { min: 2, ..policy() }, &[150.0, 250.0], &["-", "1 Up a:2>3"]);
     // Never exceeds the maximum, even for infinity and NaN.
-    check(&Policy { max: 2, step: 9, ..policy() }, &[f64::INFINITY, f64::NAN], &["1 Up a:1>2", "-"]);
+    check(&ScalingPolicy { max: 2, step: 9, ..policy() }, &[f64::INFINITY, f64::NAN], &["1 Up a:1>2", "-"]);
 }
 
 #[test]
 fn adding_comes_first_and_groups_change_together() {
-    let (policy, mut standing) = (policy(), Standing::default());
-    let mut take =
-        |second, values: &[(&str, f64)]| said(standing.take(&policy, &window(second, values), Hands::Free));
+    let (policy, mut standing) = (policy(), ScalingState::default());
+    let mut take = |second, values: &[(&str, f64)]| {
+        said(standing.take(&policy, &window(second, values), ExecutorState::Free))
+    };
     assert_eq!(take(0, &[("a", 150.0), ("b", 150.0), ("c", 5.0)]), "1 Up a:1>2 b:1>2");
     assert_eq!(take(1, &[("b", 250.0)]), "-");
     assert_eq!(take(2, &[("b", 250.0)]), "-");
@@ -87,54 +88,55 @@ fn adding_comes_first_and_groups_change_together() {
 #[test]
 fn what_is_not_known_takes_nothing_away() {
     let policy = policy();
-    let mut first = Standing::default();
-    first.take(&policy, &window(0, &[("a", 150.0)]), Hands::Free);
-    let run = |change: &dyn Fn(Window) -> Window| {
+    let mut first = ScalingState::default();
+    first.take(&policy, &window(0, &[("a", 150.0)]), ExecutorState::Free);
+    let run = |change: &dyn Fn(LoadWindow) -> LoadWindow| {
         let mut standing = first.clone();
-        let take = |second| standing.take(&policy, &change(window(second, &[])), Hands::Free).is_some();
+        let take =
+            |second| standing.take(&policy, &change(window(second, &[])), ExecutorState::Free).is_some();
         (1..10).any(take)
     };
     assert!(run(&|window| window));
     // Agents are missing; or the list is full and the group may be just below it.
-    assert!(!run(&|window| Window { missing: vec!["web".into()], ..window }));
-    assert!(!run(&|window| Window { rest: Some(60.0), ..window }));
-    assert!(!run(&|window| Window { rest: None, ..window }));
-    assert!(run(&|window| Window { rest: Some(40.0), ..window }));
+    assert!(!run(&|window| LoadWindow { missing: vec!["web".into()], ..window }));
+    assert!(!run(&|window| LoadWindow { rest: Some(60.0), ..window }));
+    assert!(!run(&|window| LoadWindow { rest: None, ..window }));
+    assert!(run(&|window| LoadWindow { rest: Some(40.0), ..window }));
 }
 
 #[test]
 fn while_a_decision_is_on_its_way_there_is_no_other() {
-    let (policy, mut standing) = (policy(), Standing::default());
+    let (policy, mut standing) = (policy(), ScalingState::default());
     let load = [("a", 900.0)];
-    assert!(standing.take(&policy, &window(0, &load), Hands::Free).is_some());
-    let waits = |standing: &mut Standing, seconds: std::ops::Range<i64>, hands| {
+    assert!(standing.take(&policy, &window(0, &load), ExecutorState::Free).is_some());
+    let waits = |standing: &mut ScalingState, seconds: std::ops::Range<i64>, hands| {
         seconds.map(|s| standing.take(&policy, &window(s, &load), hands).is_some()).collect::<Vec<_>>()
     };
-    assert_eq!(waits(&mut standing, 1..9, Hands::Busy), [false; 8]);
+    assert_eq!(waits(&mut standing, 1..9, ExecutorState::Busy), [false; 8]);
     // The backoff starts when the decision has been carried out.
-    assert_eq!(waits(&mut standing, 9..12, Hands::Free), [false, false, true]);
+    assert_eq!(waits(&mut standing, 9..12, ExecutorState::Free), [false, false, true]);
     // A window is evaluated only once.
     let before = standing.clone();
-    assert_eq!(standing.take(&policy, &window(11, &load), Hands::Free), None);
+    assert_eq!(standing.take(&policy, &window(11, &load), ExecutorState::Free), None);
     assert_eq!(standing, before);
 }
 
 #[test]
 fn groups_are_bounded() {
-    let (policy, mut standing) = (policy(), Standing::default());
+    let (policy, mut standing) = (policy(), ScalingState::default());
     let loads = ["a", "b", "c", "d", "e"].map(|name| (name, 150.0));
-    standing.take(&policy, &window(0, &loads), Hands::Free);
+    standing.take(&policy, &window(0, &loads), ExecutorState::Free);
     assert_eq!((standing.groups.len(), standing.left_out), (3, 2));
     for second in 1..20 {
-        standing.take(&policy, &window(second, &[]), Hands::Free);
+        standing.take(&policy, &window(second, &[]), ExecutorState::Free);
     }
     assert_eq!((standing.groups.len(), standing.most(&policy)), (0, 1));
 }
 
 /// Seeded random numbers.
-struct Dice(u64);
+struct LoadDice(u64);
 
-impl Dice {
+impl LoadDice {
     /// Uniform in [0, 1).
     fn share(&mut self) -> f64 {
         // splitmix64
@@ -149,9 +151,9 @@ impl Dice {
     }
 
     /// A random valid policy.
-    fn policy(&mut self) -> Policy {
+    fn policy(&mut self) -> ScalingPolicy {
         let (upper, min) = (1.0 + self.share() * 1000.0, 1 + self.up_to(3));
-        Policy {
+        ScalingPolicy {
             upper,
             lower: upper * (0.02 + 0.48 * self.share()),
             min,
@@ -169,15 +171,15 @@ impl Dice {
 #[test]
 fn a_noisy_load_never_moves_replicas_both_ways() {
     for seed in 0..2000 {
-        let mut dice = Dice(seed);
+        let mut dice = LoadDice(seed);
         let policy = dice.policy();
         let width = policy.upper / (2.0 * policy.lower);
         let least = policy.upper * f64::from(policy.min) * (0.2 + 12.0 * dice.share());
-        let mut standing = Standing::default();
+        let mut standing = ScalingState::default();
         // The initial load is arbitrary: none, or a high one.
         let before = dice.share() * 20.0 * policy.upper;
         for second in 0..60 {
-            standing.take(&policy, &window(second, &[("a", before)]), Hands::Free);
+            standing.take(&policy, &window(second, &[("a", before)]), ExecutorState::Free);
         }
         let mut directions = Vec::new();
         for second in 60..660 {
@@ -185,7 +187,9 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
             let place = (dice.share() * 1.5 - 0.25).clamp(0.0, 1.0);
             let load = least * (1.0 + (width - 1.0) * place) * 0.999_999;
             let load = load.max(least);
-            if let Some(decision) = standing.take(&policy, &window(second, &[("a", load)]), Hands::Free) {
+            if let Some(decision) =
+                standing.take(&policy, &window(second, &[("a", load)]), ExecutorState::Free)
+            {
                 directions.push(decision.direction);
             }
         }
@@ -199,9 +203,10 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
 #[test]
 fn whatever_the_load_is_the_limits_hold() {
     for seed in 0..500 {
-        let mut dice = Dice(seed);
+        let mut dice = LoadDice(seed);
         let policy = dice.policy();
-        let (mut standing, mut replicas, mut decided) = (Standing::default(), BTreeMap::new(), Vec::new());
+        let (mut standing, mut replicas, mut decided) =
+            (ScalingState::default(), BTreeMap::new(), Vec::new());
         for second in 0..300 {
             let mut values = BTreeMap::new();
             for group in 0..5 {
@@ -210,20 +215,24 @@ fn whatever_the_load_is_the_limits_hold() {
                     values.insert(format!("/{group}"), policy.upper * 4.0 * dice.share() * spike);
                 }
             }
-            let window = Window { values, ..window(second, &[]) };
-            let hands = if dice.share() < 0.2 { Hands::Busy } else { Hands::Free };
+            let window = LoadWindow { values, ..window(second, &[]) };
+            let hands = if dice.share() < 0.2 { ExecutorState::Busy } else { ExecutorState::Free };
             let text = serde_json::to_string(&standing).expect("text");
-            let mut again: Standing = serde_json::from_str(&text).expect("the same");
+            let mut again: ScalingState = serde_json::from_str(&text).expect("the same");
             let decision = standing.take(&policy, &window, hands);
             assert_eq!(again.take(&policy, &window, hands), decision, "seed {seed}");
             let Some(decision) = decision else { continue };
-            assert_eq!((hands, decision.version), (Hands::Free, decided.len() as u64 + 1));
+            assert_eq!((hands, decision.version), (ExecutorState::Free, decided.len() as u64 + 1));
             decided.push(window.end_ns);
             for change in decision.changes {
                 let had = replicas.insert(change.group, change.to).unwrap_or(policy.min);
                 assert_eq!(had, change.from, "seed {seed}");
                 assert!((policy.min..=policy.max).contains(&change.to), "seed {seed}");
-                assert_eq!(decision.direction == Direction::Up, change.to > change.from, "seed {seed}");
+                assert_eq!(
+                    decision.direction == ScalingDirection::Up,
+                    change.to > change.from,
+                    "seed {seed}"
+                );
             }
         }
         let is_apart = |two: &[i64]| two[1] - two[0] >= policy.backoff_ns;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::programs::{Program, are_there, free_port};
+use testkit::programs::{TestProgram, are_there, free_port};
 
 use super::{closed, make, quiet, rule, until};
 use crate::client::Server;
@@ -11,7 +11,7 @@ use crate::fleet::{TestFleet, Way};
 
 /// A process killed at the end of the test.
 struct Alertmanager {
-    _process: Program,
+    _process: TestProgram,
     url: String,
     _folder: tempfile::TempDir,
 }
@@ -24,7 +24,7 @@ impl Alertmanager {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("alertmanager.yml");
         std::fs::write(&config, "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n").expect("written");
-        let process = Program::start(
+        let process = TestProgram::start(
             Command::new("prometheus-alertmanager")
                 .arg(format!("--config.file={}", config.display()))
                 .arg(format!("--storage.path={}", folder.path().display()))

@@ -10,8 +10,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use control::{Agent, AgentAction, AgentEvent as Happens, AgentSettings, End};
-use link::{AgentEvent, AgentSession, Capacity, Data, Form, Hello, Lane, NoDisk, Now, Spool, SpoolLimits};
+use control::{AgentAction, AgentControl, AgentEvent as Happens, AgentSettings, MonitorEnd};
+use link::{
+    AgentSession, AgentSessionEvent, DataRecord, Hello, HostCapacity, NoDisk, PayloadFormat, RecordLane,
+    SessionTime, Spool, SpoolLimits,
+};
 use plan::TapTable;
 use plan::message::JobOrder;
 
@@ -23,7 +26,7 @@ pub struct Ways {
     pub name: String,
     pub token: String,
     pub boot: u64,
-    pub form: Form,
+    pub form: PayloadFormat,
     /// Reports of each job.
     pub said: Arc<Vec<Said>>,
     /// Number of reports it sends until this is raised.
@@ -62,7 +65,7 @@ impl FakeAgent {
         let thread = std::thread::spawn(move || {
             let life = Life {
                 spool: Spool::open(Box::new(NoDisk), SpoolLimits::default(), ways.boot),
-                agent: Agent::new(ways.boot, AgentSettings::default(), &[]),
+                agent: AgentControl::new(ways.boot, AgentSettings::default(), &[]),
                 monitors: BTreeMap::new(),
                 started: Instant::now(),
                 end: is_over,
@@ -93,18 +96,18 @@ impl Drop for FakeAgent {
 struct Life {
     ways: Ways,
     spool: Spool,
-    agent: Agent,
+    agent: AgentControl,
     /// Number of reports sent, by monitor.
-    monitors: BTreeMap<Lane, usize>,
+    monitors: BTreeMap<RecordLane, usize>,
     started: Instant,
     end: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
 }
 
 impl Life {
-    fn now(&self) -> Now {
+    fn now(&self) -> SessionTime {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-        Now {
+        SessionTime {
             monotonic_ns: self.started.elapsed().as_nanos() as u64,
             wall_ns: since.as_nanos() as i64 + self.ways.ahead_ns,
         }
@@ -141,12 +144,12 @@ impl Life {
             boot: self.ways.boot,
             labels: [("name".to_owned(), self.ways.name.clone())].into(),
             capabilities: vec!["af_packet".into()],
-            capacity: Capacity {
+            capacity: HostCapacity {
                 cores: 2,
                 memory_bytes: 1 << 30,
                 interfaces: vec!["lo".into()],
                 addresses: self.addresses(),
-                ..Capacity::default()
+                ..HostCapacity::default()
             },
             observed: self.agent.hello(),
             lanes: self.spool.lanes(),
@@ -197,12 +200,12 @@ impl Life {
             session.handle_timeout(self.now());
             while let Some(event) = session.poll_event() {
                 let happens = match event {
-                    AgentEvent::Welcomed { .. } => Happens::Connected,
-                    AgentEvent::Desired(desired) => Happens::Desired(desired),
-                    AgentEvent::Granted(granted) => Happens::Granted(granted),
-                    AgentEvent::ObserveAll => Happens::ObserveAll,
-                    AgentEvent::Drained(lane) => Happens::Drained(lane),
-                    AgentEvent::Refused(_) | AgentEvent::Closed(_) => return None,
+                    AgentSessionEvent::Welcomed { .. } => Happens::Connected,
+                    AgentSessionEvent::Desired(desired) => Happens::Desired(desired),
+                    AgentSessionEvent::Granted(granted) => Happens::Granted(granted),
+                    AgentSessionEvent::ObserveAll => Happens::ObserveAll,
+                    AgentSessionEvent::Drained(lane) => Happens::Drained(lane),
+                    AgentSessionEvent::Refused(_) | AgentSessionEvent::Closed(_) => return None,
                 };
                 self.happens(happens, session);
             }
@@ -251,7 +254,7 @@ impl Life {
             }
         }
         for lane in ended {
-            let actions = self.agent.handle(Happens::Exited { lane, end: End::Clean }, self.now());
+            let actions = self.agent.handle(Happens::Exited { lane, end: MonitorEnd::Clean }, self.now());
             self.carry_out(actions, session.as_deref_mut());
         }
     }
@@ -276,17 +279,17 @@ impl Life {
             }
             if is_last {
                 self.monitors.remove(&lane);
-                self.happens(Happens::Exited { lane, end: End::Clean }, session);
+                self.happens(Happens::Exited { lane, end: MonitorEnd::Clean }, session);
             }
         }
     }
 
     /// Adds a report to the spool; the last one is empty.
-    fn push(&mut self, lane: Lane, n: usize, is_last: bool) {
+    fn push(&mut self, lane: RecordLane, n: usize, is_last: bool) {
         let is_again = is_last && n + 1 != self.ways.said.len();
         let (watermark_ns, payload) = self.ways.said[n].clone();
         let payload = if is_again { empty(watermark_ns) } else { payload };
-        self.spool.push(Data {
+        self.spool.push(DataRecord {
             lane,
             watermark_ns,
             from_ns: watermark_ns,
@@ -294,18 +297,18 @@ impl Life {
             is_last,
             counters: [("packets".to_owned(), n as u64 + 1)].into(),
             payload: payload.into(),
-            ..Data::default()
+            ..DataRecord::default()
         });
         self.spool.flush();
     }
 }
 
 fn empty(watermark_ns: i64) -> Vec<u8> {
-    let report = collect::Report {
+    let report = collect::WorkerReport {
         epoch: 0,
         watermark: wire::Timestamp(watermark_ns),
-        part: collect::Part::default(),
-        loss: stream::Loss::default(),
+        part: collect::ReportPart::default(),
+        loss: stream::LossCount::default(),
         lost: None,
         limited: None,
         open: None,

@@ -26,7 +26,7 @@ struct Hosts {
 impl Hosts {
     fn new(ahead_us: i64) -> Hosts {
         let hosts = Hosts { folder: tempfile::tempdir().expect("a folder"), ahead_us, way: Duration::ZERO };
-        let way = testkit::Way { server: [10, 20, 0, 10], to_us: 12_000, back_us: 8_000, ahead_us };
+        let way = testkit::NetworkDelay { server: [10, 20, 0, 10], to_us: 12_000, back_us: 8_000, ahead_us };
         let whole = std::fs::read(shop("in.pcap")).expect("the capture is there");
         let clients = testkit::at_the_clients(&whole, way, |_| {});
         std::fs::write(hosts.folder.path().join("client.pcap"), clients).expect("written");

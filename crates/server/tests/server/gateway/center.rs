@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use server::{Doors, Fleet, Gateway, GatewaySettings, Limits, Opened, Service, Serving};
+use server::{
+    DataDirectory, Fleet, Gateway, GatewayBackends, GatewaySettings, HttpServer, Service, ServiceLimits,
+};
 use tokio::runtime::Runtime;
 
 /// Timeout.
@@ -16,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Center {
     pub folder: tempfile::TempDir,
     pub settings: GatewaySettings,
-    doors: Doors,
+    doors: GatewayBackends,
     /// Current address, for agents.
     pub address: Arc<Mutex<SocketAddr>>,
     pub service: Option<Arc<Service>>,
@@ -26,10 +28,10 @@ pub struct Center {
 
 impl Center {
     pub fn start(settings: GatewaySettings) -> Center {
-        Center::with(settings, Doors::default())
+        Center::with(settings, GatewayBackends::default())
     }
 
-    pub fn with(settings: GatewaySettings, doors: Doors) -> Center {
+    pub fn with(settings: GatewaySettings, doors: GatewayBackends) -> Center {
         let nowhere: SocketAddr = "127.0.0.1:1".parse().expect("an address");
         let mut center = Center {
             folder: tempfile::tempdir().expect("a folder"),
@@ -48,7 +50,7 @@ impl Center {
         let started = Instant::now();
         let opened = loop {
             // The previous process may not have released the directory yet.
-            match Opened::open(self.folder.path(), Limits::default()) {
+            match DataDirectory::open(self.folder.path(), ServiceLimits::default()) {
                 Ok(opened) => break opened,
                 Err(error) => assert!(started.elapsed() < PATIENCE, "{error}"),
             }
@@ -59,7 +61,7 @@ impl Center {
         let service = opened.serve(gateway as Arc<dyn Fleet>).expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");
         let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-        let serving = runtime.block_on(Serving::bind(service.clone(), loopback, &[])).expect("a port");
+        let serving = runtime.block_on(HttpServer::bind(service.clone(), loopback, &[])).expect("a port");
         *self.address.lock().expect("an address") = serving.address().expect("its address");
         runtime.spawn(serving.until(std::future::pending()));
         let admin = std::fs::read_to_string(self.folder.path().join("admin.token")).expect("the first token");

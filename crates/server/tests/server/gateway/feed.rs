@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use capture::live::Stop;
-use collect::{Part, Report};
-use monitor::job::Config;
-use monitor::{Input, SharedTaps};
+use capture::live::StopSignal;
+use collect::{ReportPart, WorkerReport};
+use monitor::job::JobConfig;
+use monitor::{JobInput, SharedTaps};
 use plan::{Plan, RawRows, TapTable};
-use runner::Run;
+use runner::QueryRun;
 use sinks::Sink;
-use stream::{Engines, Loss};
+use stream::{EngineSet, LossCount};
 use tuple::{Batch, common};
 use wire::Timestamp;
 
@@ -31,10 +31,10 @@ pub fn tuples(plan: &Plan, capture: &Path, table: Option<TapTable>) -> Vec<Batch
         columns.sort();
         columns.dedup();
     }
-    let input = Input::Shared(capture::open_until(&[capture.to_owned()], &Stop::default()), 1);
-    let mut config = Config::default();
+    let input = JobInput::Shared(capture::open_until(&[capture.to_owned()], &StopSignal::default()), 1);
+    let mut config = JobConfig::default();
     config.monitor.taps = table.map(SharedTaps::new);
-    let mut run = Run::start(&raw, &config, input).expect("threads");
+    let mut run = QueryRun::start(&raw, &config, input).expect("threads");
     let mut all = All(Vec::new());
     run.go(&mut all, &mut ()).expect("memory takes it");
     all.0
@@ -73,24 +73,24 @@ pub type Said = (i64, Vec<u8>);
 /// Reports of agent `n` of `agents`: tuples of its flows, per `step_ns` of event time.
 pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: i64) -> Vec<Said> {
     let engines = || {
-        let config = stream::Config::default();
+        let config = stream::EngineConfig::default();
         match plan.dataflow.pipelines.len() {
-            0 => Engines::new(std::slice::from_ref(&plan.dataflow), &config),
-            _ => Engines::worker(std::slice::from_ref(&plan.dataflow), &config),
+            0 => EngineSet::new(std::slice::from_ref(&plan.dataflow), &config),
+            _ => EngineSet::worker(std::slice::from_ref(&plan.dataflow), &config),
         }
     };
     let mut engines = engines();
     let times = |batch: &Batch| batch.i64(common::TS_END).values().to_vec();
     let all: Vec<i64> = tuples.iter().flat_map(times).collect();
     let (Some(first), Some(last)) = (all.iter().min(), all.iter().max()) else {
-        return vec![say(0, Part::default())];
+        return vec![say(0, ReportPart::default())];
     };
     let mine = |id: u64| (id ^ id >> 17) % agents == n;
     let (mut said, mut from) = (Vec::new(), *first);
     let is_windows = !plan.dataflow.pipelines.is_empty();
     while from <= *last {
         let to = from + step_ns;
-        let mut part = Part::default();
+        let mut part = ReportPart::default();
         for batch in tuples {
             let (ids, ends) = (batch.u64(common::ID), batch.i64(common::TS_END));
             let rows = chosen(batch, |row| mine(ids.value(row)) && (from..to).contains(&ends.value(row)));
@@ -108,16 +108,19 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
         from = to;
     }
     if is_windows {
-        let mut part = Part::default();
+        let mut part = ReportPart::default();
         part.add_windows(engines.detach_all());
         said.push(say(from, part));
     }
     said
 }
 
-fn say(watermark_ns: i64, part: Part) -> Said {
-    let (loss, watermark) = (Loss::default(), Timestamp(watermark_ns));
-    (watermark_ns, Report { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }.encode())
+fn say(watermark_ns: i64, part: ReportPart) -> Said {
+    let (loss, watermark) = (LossCount::default(), Timestamp(watermark_ns));
+    (
+        watermark_ns,
+        WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }.encode(),
+    )
 }
 
 /// Reports of every agent.

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use plan::{AddressMatch, Budget, Plan};
+use plan::{AddressMatch, NetworkBudget, Plan};
 use serde_json::{Value, json};
-use server::{AgentPart, Copies, Doors, JobId, Network, NetworkView, Planned};
+use server::{AgentShare, GatewayBackends, JobId, MirrorSession, NetworkBackend, NetworkView, PlannedJob};
 
 use super::{Center, Crew, WINDOWS, patient};
 
@@ -16,7 +16,7 @@ struct Paper(Arc<Mutex<Sheet>>);
 struct Sheet {
     /// Agents with parts, and their interfaces; empty: no plan.
     agents: Vec<(&'static str, &'static str)>,
-    budget: Budget,
+    budget: NetworkBudget,
     /// What the answer lacks.
     lacks: Vec<String>,
     asked: Vec<&'static str>,
@@ -38,8 +38,8 @@ impl Paper {
     }
 }
 
-impl Network for Paper {
-    fn plan(&self, _: JobId, _: &Plan, budget: Budget) -> Result<Planned, String> {
+impl NetworkBackend for Paper {
+    fn plan(&self, _: JobId, _: &Plan, budget: NetworkBudget) -> Result<PlannedJob, String> {
         let agents = self.with(|sheet| {
             sheet.budget = budget;
             sheet.agents.clone()
@@ -48,7 +48,7 @@ impl Network for Paper {
             return Err("there is no plan: 2.000 cores, and 1.000 are free there".into());
         }
         let port = |port: usize| AddressMatch { net: None, port: Some(8000 + port as u16) };
-        let part = |(at, (agent, interface)): (usize, &(&str, &str))| AgentPart {
+        let part = |(at, (agent, interface)): (usize, &(&str, &str))| AgentShare {
             agent: (*agent).to_owned(),
             clients: Vec::new(),
             servers: vec![port(at)],
@@ -56,7 +56,7 @@ impl Network for Paper {
         };
         let parts = agents.iter().enumerate().map(part).collect();
         let lacks = self.with(|sheet| sheet.lacks.clone());
-        Ok(Planned { parts, lacks, copies: Box::new(self.clone()) })
+        Ok(PlannedJob { parts, lacks, copies: Box::new(self.clone()) })
     }
 
     fn view(&self) -> NetworkView {
@@ -64,7 +64,7 @@ impl Network for Paper {
     }
 }
 
-impl Copies for Paper {
+impl MirrorSession for Paper {
     fn begin(&mut self) -> Result<(), String> {
         assert!(!self.with(|sheet| sheet.panics), "an index is out of bounds");
         self.with(|sheet| {
@@ -84,7 +84,7 @@ impl Copies for Paper {
 }
 
 fn center(paper: &Paper) -> Center {
-    Center::with(patient(), Doors { network: Some(Arc::new(paper.clone())), bus: None })
+    Center::with(patient(), GatewayBackends { network: Some(Arc::new(paper.clone())), bus: None })
 }
 
 fn submit(center: &Center, query: &str) -> (u16, Value) {

@@ -3,16 +3,16 @@
 use jiff::tz::TimeZone;
 
 use super::*;
-use crate::Zone;
+use crate::DisplayZone;
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-11-21T23:59:50Z.
 const START: i64 = 1_795_305_590 * SECOND;
 
 /// A row of a window of ten seconds.
-struct Of(i64, &'static str, u64, f64);
+struct WindowRow(i64, &'static str, u64, f64);
 
-fn rows(rows: &[Of]) -> Batch {
+fn rows(rows: &[WindowRow]) -> Batch {
     let columns = [
         ("window_start", DataType::I64, Unit::EpochNanoseconds),
         ("window_end", DataType::I64, Unit::EpochNanoseconds),
@@ -26,7 +26,7 @@ fn rows(rows: &[Of]) -> Batch {
         ("p99_ns", DataType::F64, Unit::Nanoseconds),
     ];
     let mut w = samples::writer(samples::schema(&columns));
-    for Of(window, url, count, avg) in rows {
+    for WindowRow(window, url, count, avg) in rows {
         w.i64(FieldId(0), START + 10 * SECOND * window);
         w.i64(FieldId(1), START + 10 * SECOND * (window + 1));
         w.text(FieldId(2), url.as_bytes());
@@ -42,10 +42,10 @@ fn rows(rows: &[Of]) -> Batch {
 fn sample() -> Batch {
     let mut all = Vec::new();
     for window in [0, 1, 2, 5, 6, 20] {
-        all.push(Of(window, "/", 40 + (window * 37 % 60) as u64, 1.5e6 + 2e5 * window as f64));
+        all.push(WindowRow(window, "/", 40 + (window * 37 % 60) as u64, 1.5e6 + 2e5 * window as f64));
         if window != 2 {
-            all.push(Of(window, "/products/shoes/winter/boots/reviews/latest", 3, 30e6));
-            all.push(Of(
+            all.push(WindowRow(window, "/products/shoes/winter/boots/reviews/latest", 3, 30e6));
+            all.push(WindowRow(
                 window,
                 "/products/shoes/summer/sandals/reviews/latest",
                 2,
@@ -56,7 +56,7 @@ fn sample() -> Batch {
     rows(&all)
 }
 
-fn check_at(style: Style, batches: &[Batch], expected: &str) -> Vec<String> {
+fn check_at(style: TableStyle, batches: &[Batch], expected: &str) -> Vec<String> {
     let heads = [samples::head(Some("diff-group"), &batches[0])];
     let batches: Vec<(usize, Batch)> = batches.iter().map(|batch| (0, batch.clone())).collect();
     let (text, notes) = print(style.clone(), &heads, &batches);
@@ -68,7 +68,7 @@ fn check_at(style: Style, batches: &[Batch], expected: &str) -> Vec<String> {
 
 #[test]
 fn eighty_columns() {
-    let style = Style { width: Some(80), ..Style::default() };
+    let style = TableStyle { width: Some(80), ..TableStyle::default() };
     let notes = check_at(
         style,
         &[sample()],
@@ -113,7 +113,7 @@ url                                       count
 
 #[test]
 fn two_hundred_columns() {
-    let style = Style { width: Some(200), ..Style::default() };
+    let style = TableStyle { width: Some(200), ..TableStyle::default() };
     let notes = check_at(style, &[sample()], "
 diff-group  windows of 10 s, 2026-11-21 UTC
 window    url                                            count      min      avg   stddev      p50      p95      p99
@@ -151,12 +151,12 @@ url                                       count                          avg    
 
 #[test]
 fn as_they_come_in_another_zone() {
-    let zone = Zone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
-    let style = Style { width: Some(80), zone, pace: Pace::AtOnce, ..Style::default() };
+    let zone = DisplayZone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
+    let style = TableStyle { width: Some(80), zone, pace: WindowPace::AtOnce, ..TableStyle::default() };
     let batches = [
-        rows(&[Of(0, "/", 9, 1.5e6)]),
-        rows(&[Of(1, "/a/rather/long/path", 1_234_567, 999e6)]),
-        rows(&[Of(2, "/", 8, 1.5e6)]),
+        rows(&[WindowRow(0, "/", 9, 1.5e6)]),
+        rows(&[WindowRow(1, "/a/rather/long/path", 1_234_567, 999e6)]),
+        rows(&[WindowRow(2, "/", 8, 1.5e6)]),
     ];
     check_at(
         style,
@@ -180,16 +180,17 @@ url                  count        avg          p95          p99
 
 #[test]
 fn a_window_of_which_no_row_was_chosen_may_have_had_tuples() {
-    let batch = rows(&[Of(0, "/", 9, 1.5e6), Of(2, "/", 9, 1.5e6)]);
-    let head = ResultHead { empty: crate::Empty::NoneChosen, ..samples::head(Some("x"), &batch) };
-    let (text, _) = print(Style::default(), &[head], &[(0, batch)]);
+    let batch = rows(&[WindowRow(0, "/", 9, 1.5e6), WindowRow(2, "/", 9, 1.5e6)]);
+    let head = ResultHead { empty: crate::EmptyReason::NoneChosen, ..samples::head(Some("x"), &batch) };
+    let (text, _) = print(TableStyle::default(), &[head], &[(0, batch)]);
     assert!(text.contains("\n00:00:00  — no rows —\n"), "{text}");
 }
 
 #[test]
 fn many_windows_share_bars() {
-    let style = || Style { width: Some(60), ..Style::default() };
-    let all: Vec<Of> = (0..300).map(|window| Of(window, "/", (window % 50) as u64, 1e6)).collect();
+    let style = || TableStyle { width: Some(60), ..TableStyle::default() };
+    let all: Vec<WindowRow> =
+        (0..300).map(|window| WindowRow(window, "/", (window % 50) as u64, 1e6)).collect();
     let heads = [samples::head(Some("x"), &rows(&all))];
     let (text, _) = print(style(), &heads, &[(0, rows(&all))]);
     let last: Vec<&str> = text.lines().rev().take(4).collect();
@@ -204,11 +205,12 @@ url  count
 
 #[test]
 fn what_is_open_is_drawn_and_taken_away() {
-    let batch = rows(&[Of(0, "/", 9, 1.5e6)]);
-    let style = Style { width: Some(80), height: Some(8), pace: Pace::AtOnce, ..Style::default() };
-    let mut sink = Table::new(Vec::new(), &[samples::head(Some("x"), &batch)], style);
-    let draw = |sink: &mut Table<Vec<u8>>, n: u64| {
-        let of = |i| Of(1, ["/a", "/b", "/c", "/d", "/e", "/f"][i as usize], n, 1.5e6);
+    let batch = rows(&[WindowRow(0, "/", 9, 1.5e6)]);
+    let style =
+        TableStyle { width: Some(80), height: Some(8), pace: WindowPace::AtOnce, ..TableStyle::default() };
+    let mut sink = TableSink::new(Vec::new(), &[samples::head(Some("x"), &batch)], style);
+    let draw = |sink: &mut TableSink<Vec<u8>>, n: u64| {
+        let of = |i| WindowRow(1, ["/a", "/b", "/c", "/d", "/e", "/f"][i as usize], n, 1.5e6);
         sink.show_open(&[(0, rows(&(0..n).map(of).collect::<Vec<_>>()))]).expect("a Vec takes every byte");
     };
     let all = (|| {
@@ -216,7 +218,7 @@ fn what_is_open_is_drawn_and_taken_away() {
         sink.write(0, &batch)?;
         draw(&mut sink, 2);
         draw(&mut sink, 6);
-        sink.write(0, &rows(&[Of(1, "/a", 9, 1.5e6)]))?;
+        sink.write(0, &rows(&[WindowRow(1, "/a", 9, 1.5e6)]))?;
         sink.finish()
     })();
     all.expect("a Vec takes every byte");

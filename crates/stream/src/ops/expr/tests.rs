@@ -1,8 +1,8 @@
 //! Computed columns of whole batches equal a slow row-by-row evaluation of the definition.
 
-use plan::{Case, Predicate, Regex, TextFunction};
+use plan::{CaseSensitivity, Predicate, RegexPattern, TextFunction};
 use proptest::prelude::*;
-use tuple::{Facts, Field, TupleWriter, Unit};
+use tuple::{Field, SchemaFacts, TupleWriter, Unit};
 
 use super::*;
 use crate::scalar::Scalar;
@@ -16,7 +16,7 @@ const B: FieldId = FieldId(5);
 
 /// An owned value.
 #[derive(Clone, Debug, PartialEq)]
-enum Plain {
+enum OwnedValue {
     Null,
     Whole(i128),
     Real(f64),
@@ -25,7 +25,7 @@ enum Plain {
     Bool(bool),
 }
 
-type Row = [Plain; 6];
+type ExprTestRow = [OwnedValue; 6];
 
 fn column(field: FieldId) -> Column {
     Column { input: 0, field }
@@ -43,23 +43,23 @@ fn schema() -> Schema {
         measure: None,
         key: None,
         parts: &[],
-        facts: &Facts::NONE,
+        facts: &SchemaFacts::NONE,
     }
 }
 
-fn batch(rows: &[Row]) -> Batch {
+fn batch(rows: &[ExprTestRow]) -> Batch {
     let schema = Arc::new(schema());
     let mut writer = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());
     for row in rows {
         for (id, value) in schema.ids().zip(row) {
             match value {
-                Plain::Null => {}
-                Plain::Whole(v) if id == N => writer.u64(id, *v as u64),
-                Plain::Whole(v) => writer.i64(id, *v as i64),
-                Plain::Real(v) => writer.f64(id, *v),
-                Plain::Text(v) => writer.text(id, v.as_bytes()),
-                Plain::Ip(v) => writer.ip(id, v),
-                Plain::Bool(v) => writer.bool(id, *v),
+                OwnedValue::Null => {}
+                OwnedValue::Whole(v) if id == N => writer.u64(id, *v as u64),
+                OwnedValue::Whole(v) => writer.i64(id, *v as i64),
+                OwnedValue::Real(v) => writer.f64(id, *v),
+                OwnedValue::Text(v) => writer.text(id, v.as_bytes()),
+                OwnedValue::Ip(v) => writer.ip(id, v),
+                OwnedValue::Bool(v) => writer.bool(id, *v),
             }
         }
         writer.end_row();
@@ -67,93 +67,93 @@ fn batch(rows: &[Row]) -> Batch {
     writer.finish()
 }
 
-fn fits(value: i128) -> Plain {
-    if i64::try_from(value).is_ok() { Plain::Whole(value) } else { Plain::Null }
+fn fits(value: i128) -> OwnedValue {
+    if i64::try_from(value).is_ok() { OwnedValue::Whole(value) } else { OwnedValue::Null }
 }
 
 /// The definition: all values of a floating point expression are floating point.
-fn slow(expr: &Expr, row: &Row) -> Plain {
+fn slow(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
     match value(expr, row) {
-        Plain::Whole(v) if type_of(expr) == Some(DataType::F64) => Plain::Real(v as f64),
+        OwnedValue::Whole(v) if type_of(expr) == Some(DataType::F64) => OwnedValue::Real(v as f64),
         v => v,
     }
 }
 
-fn value(expr: &Expr, row: &Row) -> Plain {
+fn value(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
     let text = |e: &Expr| match slow(e, row) {
-        Plain::Text(text) => Some(text),
+        OwnedValue::Text(text) => Some(text),
         _ => None,
     };
-    let known = |v: Option<Plain>| v.unwrap_or(Plain::Null);
+    let known = |v: Option<OwnedValue>| v.unwrap_or(OwnedValue::Null);
     match expr {
         Expr::Column(c) => match &row[usize::from(c.field.0)] {
-            Plain::Whole(v) => fits(*v),
+            OwnedValue::Whole(v) => fits(*v),
             v => v.clone(),
         },
-        Expr::Null => Plain::Null,
-        Expr::Literal(Literal::I64(v)) => Plain::Whole((*v).into()),
-        Expr::Literal(Literal::F64(v)) => Plain::Real(*v),
-        Expr::Literal(Literal::Text(v)) => Plain::Text(v.clone()),
-        Expr::Literal(Literal::Bool(v)) => Plain::Bool(*v),
+        Expr::Null => OwnedValue::Null,
+        Expr::Literal(Literal::I64(v)) => OwnedValue::Whole((*v).into()),
+        Expr::Literal(Literal::F64(v)) => OwnedValue::Real(*v),
+        Expr::Literal(Literal::Text(v)) => OwnedValue::Text(v.clone()),
+        Expr::Literal(Literal::Bool(v)) => OwnedValue::Bool(*v),
         Expr::Literal(_) => unreachable!("not generated"),
         Expr::Arithmetic(a, op, b) => match (slow(a, row), slow(b, row)) {
-            (Plain::Null, _) | (_, Plain::Null) => Plain::Null,
-            (Plain::Whole(x), Plain::Whole(y)) if *op != Arithmetic::Ratio => match op {
-                Arithmetic::Add => fits(x + y),
-                Arithmetic::Subtract => fits(x - y),
-                Arithmetic::Multiply => fits(x * y),
-                Arithmetic::Divide if y != 0 => fits(x / y),
+            (OwnedValue::Null, _) | (_, OwnedValue::Null) => OwnedValue::Null,
+            (OwnedValue::Whole(x), OwnedValue::Whole(y)) if *op != ArithmeticOperator::Ratio => match op {
+                ArithmeticOperator::Add => fits(x + y),
+                ArithmeticOperator::Subtract => fits(x - y),
+                ArithmeticOperator::Multiply => fits(x * y),
+                ArithmeticOperator::Divide if y != 0 => fits(x / y),
                 // The quotient overflows, so the remainder is null.
-                Arithmetic::Remainder if y == -1 && x == i64::MIN.into() => Plain::Null,
-                Arithmetic::Remainder if y != 0 => fits(x - x / y * y),
-                Arithmetic::BitAnd => fits(x & y),
-                Arithmetic::BitOr => fits(x | y),
-                _ => Plain::Null,
+                ArithmeticOperator::Remainder if y == -1 && x == i64::MIN.into() => OwnedValue::Null,
+                ArithmeticOperator::Remainder if y != 0 => fits(x - x / y * y),
+                ArithmeticOperator::BitAnd => fits(x & y),
+                ArithmeticOperator::BitOr => fits(x | y),
+                _ => OwnedValue::Null,
             },
             (x, y) => {
                 let (x, y) = (as_real(&x), as_real(&y));
                 let value = match op {
-                    Arithmetic::Add => x + y,
-                    Arithmetic::Subtract => x - y,
-                    Arithmetic::Multiply => x * y,
-                    Arithmetic::Remainder => x % y,
+                    ArithmeticOperator::Add => x + y,
+                    ArithmeticOperator::Subtract => x - y,
+                    ArithmeticOperator::Multiply => x * y,
+                    ArithmeticOperator::Remainder => x % y,
                     _ => x / y,
                 };
-                if value.is_finite() { Plain::Real(value) } else { Plain::Null }
+                if value.is_finite() { OwnedValue::Real(value) } else { OwnedValue::Null }
             }
         },
         Expr::Compare(a, op, b) => known(compare(&slow(a, row), &slow(b, row)).map(|order| {
-            Plain::Bool(match op {
-                Compare::Eq => order.is_eq(),
-                Compare::Ne => order.is_ne(),
-                Compare::Lt => order.is_lt(),
-                Compare::Le => order.is_le(),
-                Compare::Gt => order.is_gt(),
-                Compare::Ge => order.is_ge(),
+            OwnedValue::Bool(match op {
+                ComparisonOperator::Eq => order.is_eq(),
+                ComparisonOperator::Ne => order.is_ne(),
+                ComparisonOperator::Lt => order.is_lt(),
+                ComparisonOperator::Le => order.is_le(),
+                ComparisonOperator::Gt => order.is_gt(),
+                ComparisonOperator::Ge => order.is_ge(),
             })
         })),
-        Expr::Test(condition) => known(holds(condition, row).map(Plain::Bool)),
+        Expr::Test(condition) => known(holds(condition, row).map(OwnedValue::Bool)),
         Expr::If(condition, a, b) => slow(if holds(condition, row) == Some(true) { a } else { b }, row),
         Expr::Coalesce(list) => {
-            list.iter().map(|e| slow(e, row)).find(|v| *v != Plain::Null).unwrap_or(Plain::Null)
+            list.iter().map(|e| slow(e, row)).find(|v| *v != OwnedValue::Null).unwrap_or(OwnedValue::Null)
         }
         Expr::Trunc(of, step) => match slow(of, row) {
-            Plain::Whole(v) => fits(v.div_euclid((*step).into()) * i128::from(*step)),
-            _ => Plain::Null,
+            OwnedValue::Whole(v) => fits(v.div_euclid((*step).into()) * i128::from(*step)),
+            _ => OwnedValue::Null,
         },
         Expr::Subnet(of, v4, _) => match slow(of, row) {
             // In these tests all addresses are 10.x.y.z.
-            Plain::Ip(ip) => {
+            OwnedValue::Ip(ip) => {
                 let bits = u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]);
                 let kept = (0..32)
                     .filter(|bit| *bit < u32::from(*v4))
                     .fold(0, |all, bit| all | bits & 1 << (31 - bit));
-                Plain::Text(format!("{}/{v4}", std::net::Ipv4Addr::from_bits(kept)))
+                OwnedValue::Text(format!("{}/{v4}", std::net::Ipv4Addr::from_bits(kept)))
             }
-            _ => Plain::Null,
+            _ => OwnedValue::Null,
         },
         Expr::Text(of, function) => known(text(of).and_then(|text| {
-            Some(Plain::Text(match function {
+            Some(OwnedValue::Text(match function {
                 TextFunction::Lower => text.chars().flat_map(char::to_lowercase).collect(),
                 TextFunction::Upper => text.chars().flat_map(char::to_uppercase).collect(),
                 TextFunction::Split(by, n) => {
@@ -169,34 +169,34 @@ fn value(expr: &Expr, row: &Row) -> Plain {
                 TextFunction::UrlQuery(_) => unreachable!("not generated"),
             }))
         })),
-        Expr::Length(of) => known(text(of).map(|text| Plain::Whole(text.chars().count() as i128))),
+        Expr::Length(of) => known(text(of).map(|text| OwnedValue::Whole(text.chars().count() as i128))),
     }
 }
 
-fn as_real(value: &Plain) -> f64 {
+fn as_real(value: &OwnedValue) -> f64 {
     match value {
-        Plain::Whole(v) => *v as f64,
-        Plain::Real(v) => *v,
+        OwnedValue::Whole(v) => *v as f64,
+        OwnedValue::Real(v) => *v,
         other => panic!("{other:?} is no number"),
     }
 }
 
-fn compare(a: &Plain, b: &Plain) -> Option<std::cmp::Ordering> {
+fn compare(a: &OwnedValue, b: &OwnedValue) -> Option<std::cmp::Ordering> {
     match (a, b) {
-        (Plain::Null, _) | (_, Plain::Null) => None,
-        (Plain::Whole(x), Plain::Whole(y)) => Some(x.cmp(y)),
-        (Plain::Text(x), Plain::Text(y)) => Some(x.cmp(y)),
-        (Plain::Bool(x), Plain::Bool(y)) => Some(x.cmp(y)),
+        (OwnedValue::Null, _) | (_, OwnedValue::Null) => None,
+        (OwnedValue::Whole(x), OwnedValue::Whole(y)) => Some(x.cmp(y)),
+        (OwnedValue::Text(x), OwnedValue::Text(y)) => Some(x.cmp(y)),
+        (OwnedValue::Bool(x), OwnedValue::Bool(y)) => Some(x.cmp(y)),
         (x, y) => as_real(x).partial_cmp(&as_real(y)),
     }
 }
 
-fn holds(condition: &Predicate, row: &Row) -> Option<bool> {
+fn holds(condition: &Predicate, row: &ExprTestRow) -> Option<bool> {
     match condition {
-        Predicate::IsNull(c) => Some(row[usize::from(c.field.0)] == Plain::Null),
+        Predicate::IsNull(c) => Some(row[usize::from(c.field.0)] == OwnedValue::Null),
         Predicate::Compare { column, literal: Literal::I64(v), .. } => {
             match &row[usize::from(column.field.0)] {
-                Plain::Whole(w) => Some(w < &i128::from(*v)),
+                OwnedValue::Whole(w) => Some(w < &i128::from(*v)),
                 _ => None,
             }
         }
@@ -219,12 +219,12 @@ fn number() -> impl Strategy<Value = Expr> {
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
         let op = prop::sample::select(vec![
-            Arithmetic::Add,
-            Arithmetic::Subtract,
-            Arithmetic::Multiply,
-            Arithmetic::Divide,
-            Arithmetic::Ratio,
-            Arithmetic::Remainder,
+            ArithmeticOperator::Add,
+            ArithmeticOperator::Subtract,
+            ArithmeticOperator::Multiply,
+            ArithmeticOperator::Divide,
+            ArithmeticOperator::Ratio,
+            ArithmeticOperator::Remainder,
         ]);
         prop_oneof![
             4 => (inner.clone(), op, inner.clone()).prop_map(|(a, op, b)| Expr::Arithmetic(Box::new(a), op, Box::new(b))),
@@ -236,7 +236,7 @@ fn number() -> impl Strategy<Value = Expr> {
 
 fn whole() -> impl Strategy<Value = Expr> {
     let leaf = || prop::sample::select(vec![N, I]).prop_map(|f| Expr::Column(column(f)));
-    let bits = prop::sample::select(vec![Arithmetic::BitAnd, Arithmetic::BitOr]);
+    let bits = prop::sample::select(vec![ArithmeticOperator::BitAnd, ArithmeticOperator::BitOr]);
     prop_oneof![
         (leaf(), bits, leaf()).prop_map(|(a, op, b)| Expr::Arithmetic(Box::new(a), op, Box::new(b))),
         (leaf(), prop_oneof![1..10i64, 1..=i64::MAX]).prop_map(|(of, step)| Expr::Trunc(Box::new(of), step)),
@@ -250,7 +250,7 @@ fn text() -> impl Strategy<Value = Expr> {
         1 => "[ab/]{0,3}".prop_map(|t| Expr::Literal(Literal::Text(t))),
         1 => (0..33u8).prop_map(|bits| Expr::Subnet(Box::new(Expr::Column(column(IP))), bits, 64)),
     ];
-    let regex = |pattern: &str| Regex { pattern: pattern.into(), case: Case::Sensitive };
+    let regex = |pattern: &str| RegexPattern { pattern: pattern.into(), case: CaseSensitivity::Sensitive };
     let function = prop_oneof![
         Just(TextFunction::Lower),
         Just(TextFunction::Upper),
@@ -276,7 +276,7 @@ fn condition() -> impl Strategy<Value = Predicate> {
         prop::sample::select(vec![N, I, F, T, IP, B]).prop_map(|f| Predicate::IsNull(column(f))),
         (-3..4i64).prop_map(|v| Predicate::Compare {
             column: column(I),
-            op: Compare::Lt,
+            op: ComparisonOperator::Lt,
             literal: Literal::I64(v)
         }),
     ]
@@ -284,12 +284,12 @@ fn condition() -> impl Strategy<Value = Predicate> {
 
 fn tested() -> impl Strategy<Value = Expr> {
     let op = prop::sample::select(vec![
-        Compare::Eq,
-        Compare::Ne,
-        Compare::Lt,
-        Compare::Le,
-        Compare::Gt,
-        Compare::Ge,
+        ComparisonOperator::Eq,
+        ComparisonOperator::Ne,
+        ComparisonOperator::Lt,
+        ComparisonOperator::Le,
+        ComparisonOperator::Gt,
+        ComparisonOperator::Ge,
     ]);
     let of = prop_oneof![(number(), number()), (text(), text()), (whole(), number())];
     prop_oneof![
@@ -298,19 +298,19 @@ fn tested() -> impl Strategy<Value = Expr> {
     ]
 }
 
-fn row() -> impl Strategy<Value = Row> {
-    let or_null = |value: BoxedStrategy<Plain>| prop_oneof![1 => Just(Plain::Null), 4 => value];
+fn row() -> impl Strategy<Value = ExprTestRow> {
+    let or_null = |value: BoxedStrategy<OwnedValue>| prop_oneof![1 => Just(OwnedValue::Null), 4 => value];
     let signed = prop_oneof![-3..4i128, any::<i64>().prop_map(i128::from)];
     let unsigned = prop_oneof![0..4i128, any::<u64>().prop_map(i128::from)];
     let ip =
         any::<[u8; 3]>().prop_map(|[a, b, c]| std::net::Ipv4Addr::new(10, a, b, c).to_ipv6_mapped().octets());
     (
-        or_null(unsigned.prop_map(Plain::Whole).boxed()),
-        or_null(signed.prop_map(Plain::Whole).boxed()),
-        or_null((-100..100i16).prop_map(|v| Plain::Real(f64::from(v) / 4.0)).boxed()),
-        or_null("[aAbé/]{0,6}".prop_map(Plain::Text).boxed()),
-        or_null(ip.prop_map(Plain::Ip).boxed()),
-        or_null(any::<bool>().prop_map(Plain::Bool).boxed()),
+        or_null(unsigned.prop_map(OwnedValue::Whole).boxed()),
+        or_null(signed.prop_map(OwnedValue::Whole).boxed()),
+        or_null((-100..100i16).prop_map(|v| OwnedValue::Real(f64::from(v) / 4.0)).boxed()),
+        or_null("[aAbé/]{0,6}".prop_map(OwnedValue::Text).boxed()),
+        or_null(ip.prop_map(OwnedValue::Ip).boxed()),
+        or_null(any::<bool>().prop_map(OwnedValue::Bool).boxed()),
     )
         .prop_map(|(n, i, f, t, ip, b)| [n, i, f, t, ip, b])
 }
@@ -323,7 +323,8 @@ fn type_of(expr: &Expr) -> Option<DataType> {
         Expr::Null => None,
         Expr::Literal(literal) => Some(super::type_of(literal)),
         Expr::Arithmetic(a, op, b) => {
-            let is_real = *op == Arithmetic::Ratio || [type_of(a), type_of(b)].contains(&Some(DataType::F64));
+            let is_real =
+                *op == ArithmeticOperator::Ratio || [type_of(a), type_of(b)].contains(&Some(DataType::F64));
             Some(if is_real { DataType::F64 } else { DataType::I64 })
         }
         Expr::Compare(..) | Expr::Test(_) => Some(DataType::Bool),
@@ -352,21 +353,21 @@ proptest! {
         let field = Field::new("it", data_type, Unit::None, "");
         // Through a second column that reads the first.
         let computed = [
-            Computed { field: field.clone(), text: String::new(), expr: expr.clone() },
-            Computed { field, text: String::new(), expr: Expr::Coalesce(vec![Expr::Column(Column::computed(0))]) },
+            ComputedField { field: field.clone(), text: String::new(), expr: expr.clone() },
+            ComputedField { field, text: String::new(), expr: Expr::Coalesce(vec![Expr::Column(Column::computed(0))]) },
         ];
-        let computer = Computer::new(&computed, &schema(), &|c| c.field);
+        let computer = ColumnComputer::new(&computed, &schema(), &|c| c.field);
         let batch = computer.extend(&batch(&rows), &[0, 1]);
         for (i, row) in rows.iter().enumerate() {
             for id in [FieldId(6), FieldId(7)] {
                 let found = match crate::column::ColumnView::of(&batch, id).scalar(i) {
-                    Scalar::Null => Plain::Null,
-                    Scalar::U64(v) => Plain::Whole(v.into()),
-                    Scalar::I64(v) => Plain::Whole(v.into()),
-                    Scalar::F64(v) => Plain::Real(v),
-                    Scalar::Text(v) => Plain::Text(String::from_utf8(v.to_vec()).expect("text")),
-                    Scalar::Ip(v) => Plain::Ip(*v),
-                    Scalar::Bool(v) => Plain::Bool(v),
+                    Scalar::Null => OwnedValue::Null,
+                    Scalar::U64(v) => OwnedValue::Whole(v.into()),
+                    Scalar::I64(v) => OwnedValue::Whole(v.into()),
+                    Scalar::F64(v) => OwnedValue::Real(v),
+                    Scalar::Text(v) => OwnedValue::Text(String::from_utf8(v.to_vec()).expect("text")),
+                    Scalar::Ip(v) => OwnedValue::Ip(*v),
+                    Scalar::Bool(v) => OwnedValue::Bool(v),
                     Scalar::Hashes(_) => unreachable!("no such column"),
                 };
                 let expected = slow(&expr, row);

@@ -1,8 +1,8 @@
 //! Serialization of histograms.
 
-use super::{BITS_MIN, LogHistogram, REAL_MAX_LOG2, REAL_MIN_LOG2, Store, edges};
-use crate::cells::{Entry, EntryOf};
-use crate::partial::bytes::{Malformed, Reader, put, put_len, put_real, put_signed};
+use super::{BITS_MIN, BucketStore, LogHistogram, REAL_MAX_LOG2, REAL_MIN_LOG2, edges};
+use crate::cells::{AccumulatorEntry, EntryParts};
+use crate::partial::bytes::{MalformedPartial, PartialReader, put, put_len, put_real, put_signed};
 
 impl LogHistogram {
     /// Encoding: b; number of non-empty buckets; the first, then for each the number of empty buckets since the
@@ -20,10 +20,14 @@ impl LogHistogram {
     }
 
     /// Decodes a histogram of this kind, not finer, with at most `n_max` values.
-    pub(crate) fn read(&self, n_max: u64, from: &mut Reader<'_>) -> Result<LogHistogram, Malformed> {
+    pub(crate) fn read(
+        &self,
+        n_max: u64,
+        from: &mut PartialReader<'_>,
+    ) -> Result<LogHistogram, MalformedPartial> {
         let bits = from.byte()?;
         if !(BITS_MIN..=self.bits).contains(&bits) {
-            return Err(Malformed::Invalid("a histogram"));
+            return Err(MalformedPartial::Invalid("a histogram"));
         }
         let mut read = LogHistogram { bits, real: self.real, ..LogHistogram::of_integers() };
         let len = from.len()?;
@@ -38,7 +42,7 @@ impl LogHistogram {
                 bucket = bucket.saturating_add(1).saturating_add_unsigned(from.number()?);
             }
             if bucket.unsigned_abs() > read.last_bucket() {
-                return Err(Malformed::Invalid("a histogram"));
+                return Err(MalformedPartial::Invalid("a histogram"));
             }
             list.push((bucket as i32, 0));
         }
@@ -48,23 +52,27 @@ impl LogHistogram {
                 .n
                 .checked_add(*count)
                 .filter(|n| *count > 0 && *n <= n_max)
-                .ok_or(Malformed::Invalid("a count"))?;
+                .ok_or(MalformedPartial::Invalid("a count"))?;
         }
         (read.min, read.max) = (from.real()?, from.real()?);
         let is_range = read.min <= read.max;
         if !is_range {
-            return Err(Malformed::Invalid("a least value"));
+            return Err(MalformedPartial::Invalid("a least value"));
         }
         read.ends = (list[0].0, list[len - 1].0);
-        read.store = Store::sparse(list);
+        read.store = BucketStore::sparse(list);
         Ok(read)
     }
 
     /// Converts its buckets to entry rows of cells.
-    pub(crate) fn entries(&self, out: &mut Vec<Entry>) {
+    pub(crate) fn entries(&self, out: &mut Vec<AccumulatorEntry>) {
         let first = out.len();
-        let bucket =
-            |(at, n): (i32, u64)| Entry { at: at.into(), bits: Some(self.bits), n, ..Entry::default() };
+        let bucket = |(at, n): (i32, u64)| AccumulatorEntry {
+            at: at.into(),
+            bits: Some(self.bits),
+            n,
+            ..AccumulatorEntry::default()
+        };
         out.extend(self.store.iter().map(bucket));
         if let [first, ..] = &mut out[first..] {
             first.min = Some(self.min);
@@ -75,8 +83,8 @@ impl LogHistogram {
     }
 
     /// Creates a histogram of this kind, not finer, from an entry row.
-    pub(crate) fn of_entry(&self, entry: EntryOf<'_>) -> Result<LogHistogram, Malformed> {
-        let malformed = Malformed::Invalid("a histogram");
+    pub(crate) fn of_entry(&self, entry: EntryParts<'_>) -> Result<LogHistogram, MalformedPartial> {
+        let malformed = MalformedPartial::Invalid("a histogram");
         let bits = entry.bits.and_then(|bits| u8::try_from(bits).ok());
         let bits = bits.filter(|bits| (BITS_MIN..=self.bits).contains(bits)).ok_or(malformed.clone())?;
         let one = LogHistogram { bits, real: self.real, ..LogHistogram::of_integers() };
@@ -93,9 +101,9 @@ impl LogHistogram {
             (Some(a), Some(b)) => (a.min(b), a.max(b)),
         };
         if entry.n == 0 {
-            return Err(Malformed::Invalid("a count"));
+            return Err(MalformedPartial::Invalid("a count"));
         }
-        let store = Store::sparse(vec![(bucket, entry.n)]);
+        let store = BucketStore::sparse(vec![(bucket, entry.n)]);
         Ok(LogHistogram { n: entry.n, min, max, ends: (bucket, bucket), store, ..one })
     }
 

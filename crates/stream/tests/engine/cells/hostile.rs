@@ -1,10 +1,10 @@
 //! Rows that anybody made: they are refused, or what they say is written again, attached and printed; and they take no more memory
 //! than they may.
 
-use plan::{Aggregate, Window};
+use plan::{AggregateFunction, Window};
 use proptest::prelude::*;
-use stream::cells::Origin;
-use stream::{Config, Engine, Malformed};
+use stream::cells::CellOrigin;
+use stream::{Engine, EngineConfig, MalformedPartial};
 
 use super::{cells_of, flow_of, roomy};
 use crate::partial::rows;
@@ -42,7 +42,7 @@ proptest! {
     ) {
         let (flow, config) = flow_of(&p, sampling, 8);
         let mut told: Rows = cells_of(&flow, &config, &rows(n, seed.into(), groups), 2, true);
-        let mut engine = Engine::new(&flow, Config { window_bytes_max: 1 << 20, ..config });
+        let mut engine = Engine::new(&flow, EngineConfig { window_bytes_max: 1 << 20, ..config });
         let table = engine.cell_table(0).clone();
         let changes = if told.is_empty() { Vec::new() } else { changes };
         for (row, at, kind, bits) in changes {
@@ -51,7 +51,7 @@ proptest! {
             let other = told[bits as usize % told.len()][at].clone();
             told[row][at] = if kind == 3 { other } else { any_value(&told[row][at], kind, bits) };
         }
-        let rows = batch(&table, Origin::Merged, &told);
+        let rows = batch(&table, CellOrigin::Merged, &told);
         if let Ok(part) = engine.partial_of_cells(0, &rows) {
             let again = part.encode();
             prop_assert_eq!(engine.decode_partial(&again).expect("it was encoded").encode(), again);
@@ -67,21 +67,26 @@ proptest! {
 /// Changing one column of a row gives the expected error.
 #[test]
 fn what_is_refused_says_why() {
-    let all = vec![Aggregate::Sum, Aggregate::Quantile(0.5), Aggregate::Distinct(column(N)), Aggregate::Max];
+    let all = vec![
+        AggregateFunction::Sum,
+        AggregateFunction::Quantile(0.5),
+        AggregateFunction::Distinct(column(N)),
+        AggregateFunction::Max,
+    ];
     let window = Some(Window { size_ns: 100, slide_ns: 100, lateness_ns: 0 });
     let (flow, config) = flow_of(&plan::Pipeline { window, ..pipeline(Some(N), &[PATH], all) }, 0, 1000);
     let told = cells_of(&flow, &config, &[Row { n: Some(5), ..Row::default() }], 1, false);
     let engine = Engine::new(&flow, config);
     let table = engine.cell_table(0).clone();
     let slot = |row: &[Value]| row[place(&table, "slot")].clone();
-    let check = |of: Value, name: &str, value: Value, what: Option<Malformed>| {
+    let check = |of: Value, name: &str, value: Value, what: Option<MalformedPartial>| {
         let mut told = told.clone();
         let row = told.iter_mut().find(|row| slot(row) == of).expect("a row of each kind");
         row[place(&table, name)] = value;
-        let got = engine.partial_of_cells(0, &batch(&table, Origin::Merged, &told)).err();
+        let got = engine.partial_of_cells(0, &batch(&table, CellOrigin::Merged, &told)).err();
         assert_eq!(got, what, "{name}");
     };
-    let invalid = |what| Some(Malformed::Invalid(what));
+    let invalid = |what| Some(MalformedPartial::Invalid(what));
     let (base, quantile, distinct) = (Value::Null, Value::Long(1), Value::Long(2));
     check(base.clone(), "a0_n", Value::Long(1), None);
     check(base.clone(), "a0_n", Value::Long(-1), invalid("a count"));
@@ -90,17 +95,22 @@ fn what_is_refused_says_why() {
     check(base.clone(), "a0_sum", Value::Decimal(1 << 65), invalid("a sum"));
     check(base.clone(), "rate", Value::Double(0.0), invalid("a rate"));
     check(base.clone(), "rate", Value::Double(f64::NAN), invalid("a rate"));
-    check(base.clone(), "rate", Value::Double(0.5), Some(Malformed::OtherDataflow("the sampling rate")));
+    check(
+        base.clone(),
+        "rate",
+        Value::Double(0.5),
+        Some(MalformedPartial::OtherDataflow("the sampling rate")),
+    );
     check(
         base.clone(),
         "replicate",
         Value::Long(1),
-        Some(Malformed::OtherDataflow("the number of replicates")),
+        Some(MalformedPartial::OtherDataflow("the number of replicates")),
     );
     check(base.clone(), "pane", Value::Long(i64::MAX), invalid("a time"));
     check(base.clone(), "pane", Value::Null, None);
     check(base.clone(), "first_ns", Value::Long(4), invalid("a time"));
-    check(base, "whole", Value::Bytes(vec![9]), Some(Malformed::Version(9)));
+    check(base, "whole", Value::Bytes(vec![9]), Some(MalformedPartial::Version(9)));
     check(quantile.clone(), "slot", Value::Long(7), invalid("an accumulator"));
     check(quantile.clone(), "slot", Value::Long(0), invalid("an accumulator"));
     check(quantile.clone(), "bits", Value::Long(9), invalid("a histogram"));
@@ -109,18 +119,23 @@ fn what_is_refused_says_why() {
     check(quantile.clone(), "n", Value::Null, invalid("a count"));
     check(quantile, "a1_min", Value::Double(f64::NAN), invalid("a value"));
     check(distinct, "at", Value::Null, invalid("a value"));
-    let other = flow_of(&pipeline(Some(N), &[PATH, N], vec![Aggregate::Max]), 0, 1000);
-    let refused = Engine::new(&other.0, other.1).partial_of_cells(0, &batch(&table, Origin::Merged, &told));
-    assert_eq!(refused.err(), Some(Malformed::OtherDataflow("the columns of cells")));
+    let other = flow_of(&pipeline(Some(N), &[PATH, N], vec![AggregateFunction::Max]), 0, 1000);
+    let refused =
+        Engine::new(&other.0, other.1).partial_of_cells(0, &batch(&table, CellOrigin::Merged, &told));
+    assert_eq!(refused.err(), Some(MalformedPartial::OtherDataflow("the columns of cells")));
 }
 
 /// Each row a group at a rate of its own, with histograms from end to end by two rows that claim much: it is noticed before there is
 /// memory for all of it.
 #[test]
 fn claims_are_weighed() {
-    let p = pipeline(Some(N), &[N], vec![Aggregate::Quantile(0.5), Aggregate::Distinct(column(N))]);
+    let p = pipeline(
+        Some(N),
+        &[N],
+        vec![AggregateFunction::Quantile(0.5), AggregateFunction::Distinct(column(N))],
+    );
     let (flow, config) = flow_of(&p, 2, 1000);
-    let engine = Engine::new(&flow, Config { window_bytes_max: 1 << 20, ..config });
+    let engine = Engine::new(&flow, EngineConfig { window_bytes_max: 1 << 20, ..config });
     let table = engine.cell_table(0).clone();
     let row = |key: i64, at: i64, rate: f64| {
         let mut row = vec![Value::Null; table.columns.len()];
@@ -138,20 +153,21 @@ fn claims_are_weighed() {
     let wide: Rows = (0..4000).flat_map(|key| [row(key, 0, 1.0), row(key, 28_000, 1.0)]).collect();
     let many: Rows = (0..8000).map(|key| row(key, 5, 1.0 / (1.0 + (key % 64) as f64))).collect();
     for rows in [wide, many] {
-        let refused = engine.partial_of_cells(0, &batch(&table, Origin::Merged, &rows));
-        assert_eq!(refused.err(), Some(Malformed::TooLarge));
+        let refused = engine.partial_of_cells(0, &batch(&table, CellOrigin::Merged, &rows));
+        assert_eq!(refused.err(), Some(MalformedPartial::TooLarge));
     }
     // A whole pane that is claimed to be there very often.
     let mut whole = vec![Value::Null; table.columns.len()];
     whole[place(&table, "pane")] = Value::Long(0);
-    let bytes =
-        engine.partial_of_cells(0, &batch(&table, Origin::Merged, &[row(1, 5, 1.0)])).expect("it is valid");
+    let bytes = engine
+        .partial_of_cells(0, &batch(&table, CellOrigin::Merged, &[row(1, 5, 1.0)]))
+        .expect("it is valid");
     // Without the version, no counters, one pipeline.
     let bytes = [&[1], &bytes.encode()[3..]].concat();
     whole[place(&table, "whole")] = Value::Bytes(bytes);
     for (n, is_refused) in [(3, false), (1 << 48, true)] {
         whole[place(&table, "n")] = Value::Long(n);
-        let read = engine.partial_of_cells(0, &batch(&table, Origin::Merged, &[whole.clone()]));
-        assert_eq!(read.err(), is_refused.then_some(Malformed::TooLarge), "{n}");
+        let read = engine.partial_of_cells(0, &batch(&table, CellOrigin::Merged, &[whole.clone()]));
+        assert_eq!(read.err(), is_refused.then_some(MalformedPartial::TooLarge), "{n}");
     }
 }

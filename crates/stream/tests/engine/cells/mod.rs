@@ -5,10 +5,10 @@ mod hostile;
 mod of_tuples;
 mod promise;
 
-use plan::{Aggregate, Pipeline, Window};
+use plan::{AggregateFunction, Pipeline, Window};
 use proptest::prelude::*;
-use stream::cells::Origin;
-use stream::{Config, Engine};
+use stream::cells::CellOrigin;
+use stream::{Engine, EngineConfig};
 
 use crate::partial::{pipelines, rows};
 use crate::tuples::cells::{Rows, Value, batch, merge, place, rows as rows_in, shuffle};
@@ -30,7 +30,7 @@ pub struct Between {
 
 impl Between {
     /// Brings rows to an engine.
-    pub fn bring(self, rows: &Rows, origin: Origin, to: &mut Engine) {
+    pub fn bring(self, rows: &Rows, origin: CellOrigin, to: &mut Engine) {
         let table = to.cell_table(0).clone();
         let mut rows = if self.merged { merge(&table, rows) } else { rows.clone() };
         shuffle(&mut rows, self.seed);
@@ -46,9 +46,9 @@ fn betweens() -> impl Strategy<Value = Between> {
 }
 
 /// Workers that detach at watermarks and between them, as cells.
-fn cells_of(flow: &plan::Dataflow, config: &Config, rows: &[Row], workers: u64, deltas: bool) -> Rows {
+fn cells_of(flow: &plan::Dataflow, config: &EngineConfig, rows: &[Row], workers: u64, deltas: bool) -> Rows {
     let mut all: Vec<Engine> = (0..workers)
-        .map(|w| Engine::worker(flow, Config { seed: config.seed ^ (w + 1) << 40, ..config.clone() }))
+        .map(|w| Engine::worker(flow, EngineConfig { seed: config.seed ^ (w + 1) << 40, ..config.clone() }))
         .collect();
     let (table, mut told) = (all[0].cell_table(0).clone(), Rows::new());
     for rows in rows.chunks(40) {
@@ -70,7 +70,11 @@ fn cells_of(flow: &plan::Dataflow, config: &Config, rows: &[Row], workers: u64, 
 }
 
 /// The results of cells.
-fn finished(flow: &plan::Dataflow, config: &Config, bring: impl FnOnce(&mut Engine)) -> Vec<Vec<Plain>> {
+fn finished(
+    flow: &plan::Dataflow,
+    config: &EngineConfig,
+    bring: impl FnOnce(&mut Engine),
+) -> Vec<Vec<Plain>> {
     let (mut engine, mut out) = (Engine::new(flow, config.clone()), Vec::new());
     bring(&mut engine);
     engine.finish(&mut out);
@@ -78,10 +82,10 @@ fn finished(flow: &plan::Dataflow, config: &Config, bring: impl FnOnce(&mut Engi
 }
 
 /// How tuples are sampled: not, at one rate, each at its own.
-pub fn flow_of(p: &Pipeline, sampling: u8, exact: usize) -> (plan::Dataflow, Config) {
+pub fn flow_of(p: &Pipeline, sampling: u8, exact: usize) -> (plan::Dataflow, EngineConfig) {
     let flow = if sampling == 2 { weighted(vec![p.clone()]) } else { dataflow(vec![p.clone()]) };
     let sample = if sampling == 1 { 0.2 } else { 1.0 };
-    (flow, Config { sample, distinct_exact_max: exact, ..Config::default() })
+    (flow, EngineConfig { sample, distinct_exact_max: exact, ..EngineConfig::default() })
 }
 
 /// Pipelines whose groups find room; deviations of real numbers have no rows, and equal means may differ in their last digits.
@@ -90,7 +94,7 @@ pub fn roomy() -> impl Strategy<Value = Pipeline> {
         let is_real = p.values[0].column == column(RATIO);
         p.top_k = p.top_k.filter(|_| !is_real);
         if is_real && !whole {
-            p.aggregates.retain(|one| one.aggregate != Aggregate::Stddev);
+            p.aggregates.retain(|one| one.aggregate != AggregateFunction::Stddev);
         }
         Pipeline { groups_max: 100_000, value_required: required, ..p }
     })
@@ -107,7 +111,7 @@ proptest! {
         let rows = rows(n, seed.into(), groups);
         let (flow, config) = flow_of(&p, sampling, exact);
         let told = cells_of(&flow, &config, &rows, workers, deltas);
-        let got = finished(&flow, &config, |engine| between.bring(&told, Origin::Merged, engine));
+        let got = finished(&flow, &config, |engine| between.bring(&told, CellOrigin::Merged, engine));
         let alone = rows_of(&run(&flow, config, &rows, 64).0, Some(0));
         prop_assert!(are_alike(&got, &alone), "{:#?}\nis not\n{:#?}", got, alone);
     }
@@ -119,7 +123,7 @@ fn overflowed_panes_are_whole() {
     let window = Some(Window { size_ns: 100, slide_ns: 100, lateness_ns: 8 });
     for slide in [100, 50] {
         let window = window.map(|window| Window { slide_ns: slide, ..window });
-        let counts = vec![Aggregate::Count, Aggregate::Sum];
+        let counts = vec![AggregateFunction::Count, AggregateFunction::Sum];
         let p = Pipeline { groups_max: 10, window, ..pipeline(Some(N), &[PATH], counts) };
         let (flow, config) = flow_of(&p, 0, 1000);
         let rows = rows(400, 3, 100);
@@ -130,7 +134,7 @@ fn overflowed_panes_are_whole() {
             let between = Between { merged, seed: 7, batch: 50 };
             let mut out = Vec::new();
             let mut engine = Engine::new(&flow, config.clone());
-            between.bring(&told, Origin::Merged, &mut engine);
+            between.bring(&told, CellOrigin::Merged, &mut engine);
             engine.finish(&mut out);
             let mut counted = 0;
             for output in &out {
@@ -147,7 +151,7 @@ fn overflowed_panes_are_whole() {
 /// What cannot be rows and is equal to the bit of several workers is one row in the end, that counts for all of them.
 #[test]
 fn equal_whole_panes_are_merged_and_count() {
-    let p = pipeline(Some(RATIO), &[PATH], vec![Aggregate::Stddev, Aggregate::Count]);
+    let p = pipeline(Some(RATIO), &[PATH], vec![AggregateFunction::Stddev, AggregateFunction::Count]);
     let (flow, config) = flow_of(&p, 0, 1000);
     let values = [1.5, 2.5, 4.0].map(|ratio| Row { ratio: Some(ratio), ..Row::default() });
     let all: Vec<Row> = (0..3).flat_map(|id| values.clone().map(|row| Row { id, ..row })).collect();
@@ -155,7 +159,7 @@ fn equal_whole_panes_are_merged_and_count() {
     let table = Engine::new(&flow, config.clone()).cell_table(0).clone();
     assert_eq!((told.len(), merge(&table, &told).len()), (3, 1));
     let between = Between { merged: true, seed: 1, batch: 10 };
-    let got = finished(&flow, &config, |engine| between.bring(&told, Origin::Merged, engine));
+    let got = finished(&flow, &config, |engine| between.bring(&told, CellOrigin::Merged, engine));
     let alone = rows_of(&run(&flow, config, &all, 64).0, Some(0));
     assert!(are_alike(&got, &alone), "{got:?} is not {alone:?}");
 }
@@ -163,8 +167,11 @@ fn equal_whole_panes_are_merged_and_count() {
 /// A bucket that is the first of one worker's histogram and the last of another's, with values that cross.
 #[test]
 fn buckets_may_be_first_and_last() {
-    let p =
-        pipeline(Some(N), &[PATH], vec![Aggregate::Quantile(0.0), Aggregate::Quantile(0.5), Aggregate::Hist]);
+    let p = pipeline(
+        Some(N),
+        &[PATH],
+        vec![AggregateFunction::Quantile(0.0), AggregateFunction::Quantile(0.5), AggregateFunction::Hist],
+    );
     let (flow, config) = flow_of(&p, 0, 1000);
     let of = |id, n| Row { id, n: Some(n), ..Row::default() };
     let all = [of(0, 100_050), of(0, 9_000_000), of(1, 10), of(1, 100_001)];
@@ -174,7 +181,7 @@ fn buckets_may_be_first_and_last() {
     let alone = rows_of(&run(&flow, config.clone(), &all, 64).0, Some(0));
     for merged in [false, true] {
         let between = Between { merged, seed: 3, batch: 10 };
-        let got = finished(&flow, &config, |engine| between.bring(&told, Origin::Merged, engine));
+        let got = finished(&flow, &config, |engine| between.bring(&told, CellOrigin::Merged, engine));
         assert!(are_alike(&got, &alone), "{got:?} is not {alone:?}");
     }
 }
@@ -182,7 +189,7 @@ fn buckets_may_be_first_and_last() {
 /// Squares that another engine could not add in 38 digits.
 #[test]
 fn long_sums_are_whole() {
-    let p = pipeline(Some(N), &[PATH], vec![Aggregate::Stddev, Aggregate::Sum]);
+    let p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Stddev, AggregateFunction::Sum]);
     let (flow, config) = flow_of(&p, 0, 1000);
     for (n, is_whole) in [(u64::MAX, true), (1 << 60, true), (1 << 50, false)] {
         let all: Vec<Row> = (0..4).map(|id| Row { id, n: Some(n - id % 3), ..Row::default() }).collect();
@@ -190,7 +197,7 @@ fn long_sums_are_whole() {
         let whole = place(Engine::new(&flow, config.clone()).cell_table(0), "whole");
         assert_eq!(told.iter().all(|row| row[whole] != Value::Null), is_whole, "{n}");
         let between = Between { merged: true, seed: 1, batch: 10 };
-        let got = finished(&flow, &config, |engine| between.bring(&told, Origin::Merged, engine));
+        let got = finished(&flow, &config, |engine| between.bring(&told, CellOrigin::Merged, engine));
         assert!(are_alike(&got, &rows_of(&run(&flow, config.clone(), &all, 64).0, Some(0))), "{n}");
     }
 }
@@ -198,7 +205,7 @@ fn long_sums_are_whole() {
 /// Many groups with many entries come in batches of bounded size.
 #[test]
 fn batches_are_bounded() {
-    let all = vec![Aggregate::Distinct(column(N)), Aggregate::Quantile(0.5)];
+    let all = vec![AggregateFunction::Distinct(column(N)), AggregateFunction::Quantile(0.5)];
     let (flow, config) = flow_of(&pipeline(Some(N), &[PATH, IP], all), 0, 1000);
     let rows: Vec<Row> = (0..60_000)
         .map(|i| Row { id: i, path: Some(format!("{}", i % 70)), n: Some(i), ..Row::default() })
@@ -209,16 +216,16 @@ fn batches_are_bounded() {
     let batches = worker.cells(&part, 0).remove(0);
     let lens: Vec<usize> = batches.iter().map(|batch| batch.num_rows()).collect();
     assert!(lens.len() > 1 && lens.iter().all(|rows| (1..=1 << 16).contains(rows)), "{lens:?}");
-    let from_cells = finished(&flow, &Config::default(), |engine| {
+    let from_cells = finished(&flow, &EngineConfig::default(), |engine| {
         batches.iter().for_each(|batch| bring_rows(batch, 0, engine));
     });
-    assert_eq!(from_cells, rows_of(&run(&flow, Config::default(), &rows, 1 << 16).0, Some(0)));
+    assert_eq!(from_cells, rows_of(&run(&flow, EngineConfig::default(), &rows, 1 << 16).0, Some(0)));
 }
 
 /// Names and what is shown have no part in what cells mean; everything else has.
 #[test]
 fn fingerprints_tell_meanings_apart() {
-    let named = |name: &str, aggregates: Vec<Aggregate>| {
+    let named = |name: &str, aggregates: Vec<AggregateFunction>| {
         let mut p = pipeline(Some(N), &[PATH], aggregates);
         p.name = name.into();
         p.group[0].name = name.into();
@@ -227,14 +234,17 @@ fn fingerprints_tell_meanings_apart() {
     };
     let print = |p: &Pipeline| {
         let flow = dataflow(vec![p.clone()]);
-        stream::cells::fingerprint(&flow, 0, &Config::default(), &[])
+        stream::cells::fingerprint(&flow, 0, &EngineConfig::default(), &[])
     };
-    let plain = named("a", vec![Aggregate::Quantile(0.5), Aggregate::Avg]);
+    let plain = named("a", vec![AggregateFunction::Quantile(0.5), AggregateFunction::Avg]);
     // Of this build of these words; another value here is another form, whose topics are others.
     assert_eq!(print(&plain), "75498d65d577e813");
-    assert_eq!(print(&named("b", vec![Aggregate::Quantile(0.9), Aggregate::Sum])), print(&plain));
+    assert_eq!(
+        print(&named("b", vec![AggregateFunction::Quantile(0.9), AggregateFunction::Sum])),
+        print(&plain)
+    );
     // By the second of its window, and of all the time that there is.
-    let by_second = named("a", vec![Aggregate::Quantile(0.5), Aggregate::Throughput]);
+    let by_second = named("a", vec![AggregateFunction::Quantile(0.5), AggregateFunction::Throughput]);
     let windowed = |p: &Pipeline| Pipeline {
         window: Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),
         ..p.clone()
@@ -247,21 +257,21 @@ fn fingerprints_tell_meanings_apart() {
     let window = Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 };
     let others = [
         by_second,
-        named("a", vec![Aggregate::Quantile(0.5)]),
+        named("a", vec![AggregateFunction::Quantile(0.5)]),
         Pipeline { value_required: true, ..plain.clone() },
         Pipeline { window: Some(window), ..plain.clone() },
         Pipeline { window: Some(Window { lateness_ns: 1, ..window }), ..plain.clone() },
         Pipeline { window: Some(Window { slide_ns: 5, ..window }), ..plain.clone() },
-        pipeline(Some(N), &[IP], vec![Aggregate::Quantile(0.5), Aggregate::Avg]),
-        pipeline(Some(RATIO), &[PATH], vec![Aggregate::Quantile(0.5), Aggregate::Avg]),
+        pipeline(Some(N), &[IP], vec![AggregateFunction::Quantile(0.5), AggregateFunction::Avg]),
+        pipeline(Some(RATIO), &[PATH], vec![AggregateFunction::Quantile(0.5), AggregateFunction::Avg]),
         Pipeline { groups_max: 7, ..plain.clone() },
     ];
     let mut prints: Vec<String> = others.iter().map(print).chain([print(&plain)]).collect();
     let flow = dataflow(vec![plain.clone()]);
-    let halves = Config { sample: 0.5, ..Config::default() };
+    let halves = EngineConfig { sample: 0.5, ..EngineConfig::default() };
     prints.push(stream::cells::fingerprint(&flow, 0, &halves, &[]));
-    prints.push(stream::cells::fingerprint(&flow, 0, &Config::default(), b"client 10.0.0.1"));
-    prints.push(stream::cells::fingerprint(&weighted(vec![plain.clone()]), 0, &Config::default(), &[]));
+    prints.push(stream::cells::fingerprint(&flow, 0, &EngineConfig::default(), b"client 10.0.0.1"));
+    prints.push(stream::cells::fingerprint(&weighted(vec![plain.clone()]), 0, &EngineConfig::default(), &[]));
     let n = prints.len();
     prints.sort();
     prints.dedup();

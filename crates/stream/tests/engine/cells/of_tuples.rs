@@ -1,10 +1,10 @@
 //! Cells made of tuples by the definitions of `stream::cells`, one after the other: what another engine's language is to say.
 
-use plan::{Compare, Literal, Predicate};
+use plan::{ComparisonOperator, Literal, Predicate};
 use proptest::prelude::*;
-use stream::cells::{Accumulated, CellTable, End, Origin};
+use stream::cells::{AccumulatorSpec, CellOrigin, CellTable, ExtremeEnd};
 use stream::sampling::replicate;
-use stream::{Config, Engine};
+use stream::{Engine, EngineConfig};
 use tuple::{DataType, FieldId};
 
 use super::{Between, betweens, finished, flow_of, roomy};
@@ -65,7 +65,8 @@ fn bucket_of_real(x: f64, b: i32) -> i64 {
 
 /// The only predicate of these pipelines.
 fn is_true(predicate: &Predicate, row: &Row) -> Option<bool> {
-    let Predicate::Compare { column, op: Compare::Ge, literal: Literal::I64(least) } = predicate else {
+    let Predicate::Compare { column, op: ComparisonOperator::Ge, literal: Literal::I64(least) } = predicate
+    else {
         panic!("{predicate:?}")
     };
     assert_eq!(column.field, DELTA);
@@ -116,32 +117,32 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
     let mut entries = Vec::new();
     for (i, one) in table.accumulators.iter().enumerate() {
         let name = |part: &str| format!("a{i}{part}");
-        let known = |of: &stream::cells::Measured| {
+        let known = |of: &stream::cells::MeasuredColumn| {
             Some(value(tuple, of.column.field)).filter(|value| *value != Value::Null)
         };
         match one {
-            Accumulated::Count => base.set(&name("_n"), Value::Long(1)),
-            Accumulated::Outcome(predicate) => {
+            AccumulatorSpec::Count => base.set(&name("_n"), Value::Long(1)),
+            AccumulatorSpec::Outcome(predicate) => {
                 if let Some(is_true) = is_true(predicate, tuple) {
                     base.set(&name("_known"), Value::Long(1));
                     base.set(&name("_yes"), Value::Long(is_true.into()));
                 }
             }
-            Accumulated::Sum(of) => {
+            AccumulatorSpec::Sum(of) => {
                 let Some(x) = known(of) else { continue };
                 base.set(&name("_n"), Value::Long(1));
                 let sum =
                     if let Value::Double(_) = x { x } else { Value::Decimal(integer(&x, of.data_type)) };
                 base.set(&name("_sum"), sum);
             }
-            Accumulated::Spread(of) => {
+            AccumulatorSpec::Spread(of) => {
                 let Some(x) = known(of) else { continue };
                 let x = integer(&x, of.data_type);
                 base.set(&name("_n"), Value::Long(1));
                 base.set(&name("_sum"), Value::Decimal(x));
                 base.set(&name("_squares"), Value::Decimal(x * x));
             }
-            Accumulated::Extreme(of, End::Min | End::Max) => {
+            AccumulatorSpec::Extreme(of, ExtremeEnd::Min | ExtremeEnd::Max) => {
                 let Some(x) = known(of) else { continue };
                 base.set(
                     &name(""),
@@ -151,7 +152,7 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
                     },
                 );
             }
-            Accumulated::Histogram(of, b) => {
+            AccumulatorSpec::Histogram(of, b) => {
                 let Some(x) = known(of) else { continue };
                 let (at, x) = match x {
                     Value::Double(x) => (bucket_of_real(x, (*b).into()), x),
@@ -167,7 +168,7 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
                 entry.set(&name("_max"), Value::Double(x));
                 entries.push(entry.row);
             }
-            Accumulated::Distinct(of) => {
+            AccumulatorSpec::Distinct(of) => {
                 let Some(x) = known(of) else { continue };
                 let mut entry = entry(i);
                 entry.set(&format!("d{i}"), x);
@@ -201,11 +202,12 @@ fn edges() -> impl Strategy<Value = Row> {
 fn check(p: &plan::Pipeline, sampling: u8, exact: usize, tuples: &[Row], between: Between) {
     let mut p = p.clone();
     // Squares of large numbers and deviations of real ones have no cells of tuples.
-    p.aggregates.retain(|one| one.aggregate != plan::Aggregate::Stddev || p.values[0].column.field == DELTA);
-    let (flow, config): (_, Config) = flow_of(&p, sampling, exact);
+    p.aggregates
+        .retain(|one| one.aggregate != plan::AggregateFunction::Stddev || p.values[0].column.field == DELTA);
+    let (flow, config): (_, EngineConfig) = flow_of(&p, sampling, exact);
     let table = Engine::new(&flow, config.clone()).cell_table(0).clone();
     let told: Rows = tuples.iter().flat_map(|tuple| of_tuple(&table, tuple)).collect();
-    let got = finished(&flow, &config, |engine| between.bring(&told, Origin::OfTuples, engine));
+    let got = finished(&flow, &config, |engine| between.bring(&told, CellOrigin::OfTuples, engine));
     let alone = rows_of(&run(&flow, config, tuples, 64).0, Some(0));
     assert!(are_alike(&got, &alone), "{got:#?}\nis not\n{alone:#?}");
 }
@@ -226,7 +228,7 @@ proptest! {
         value in prop::sample::select(vec![N, DELTA, RATIO]), fine in any::<bool>(),
         tuples in prop::collection::vec(edges(), 1..60), between in betweens(),
     ) {
-        use plan::Aggregate::{Cdf, Distinct, Hist, Max, Min, Quantile, Sum};
+        use plan::AggregateFunction::{Cdf, Distinct, Hist, Max, Min, Quantile, Sum};
         let quantiles = [0.0, 0.1, 0.5, 0.9, 1.0].map(Quantile);
         let mut all = vec![Min, Max, Distinct(crate::tuples::column(value))];
         // What is left of real numbers of all sizes that cancel out depends on their order.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Aggregate, Pipeline, Window};
+use plan::{AggregateFunction, Pipeline, Window};
 use proptest::prelude::*;
-use stream::{Config, Engine};
+use stream::{Engine, EngineConfig};
 
 use crate::tuples::cells::{Value, place, rows};
 use crate::tuples::{PATH, Row, batch_of, dataflow, pipeline};
@@ -46,15 +46,15 @@ proptest! {
         let window = window.map(|(size, slide, lateness)| Window {
             size_ns: size.max(slide) * unit, slide_ns: size.min(slide) * unit, lateness_ns: lateness * 500_000,
         });
-        let flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[PATH], vec![Aggregate::Count]) }]);
-        let mut worker = Engine::worker(&flow, Config { panes_max, ..Config::default() });
+        let flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[PATH], vec![AggregateFunction::Count]) }]);
+        let mut worker = Engine::worker(&flow, EngineConfig { panes_max, ..EngineConfig::default() });
         let table = worker.cell_table(0).clone();
         let (et, wm) = (place(&table, "et_ms"), place(&table, "wm_ms"));
         let (mut watermark, mut promised, mut counted) = (-100_000_000, i64::MIN, 0);
         let mut pushed = 0;
         // Where tuples came later than they may: windows that slide still take them.
         let mut late = BTreeSet::new();
-        let mut check = |worker: &Engine, late: &BTreeSet<i64>, part: Option<stream::Partial>, watermark: i64| {
+        let mut check = |worker: &Engine, late: &BTreeSet<i64>, part: Option<stream::PartialResult>, watermark: i64| {
             let batches = part.map_or(Vec::new(), |part| worker.cells(&part, watermark).remove(0));
             let mut before = promised;
             for row in rows(&table, &batches) {
@@ -105,9 +105,11 @@ proptest! {
 fn what_is_promised_is_the_end_of_the_last_window_that_is_over() {
     let second = 1_000_000_000;
     let window = Window { size_ns: second, slide_ns: second, lateness_ns: second / 2 };
-    let flow =
-        dataflow(vec![Pipeline { window: Some(window), ..pipeline(None, &[], vec![Aggregate::Count]) }]);
-    let worker = Engine::worker(&flow, Config::default());
+    let flow = dataflow(vec![Pipeline {
+        window: Some(window),
+        ..pipeline(None, &[], vec![AggregateFunction::Count])
+    }]);
+    let worker = Engine::worker(&flow, EngineConfig::default());
     for (watermark_ms, promise) in [(1499, -1), (1500, 999), (2499, 999), (2500, 1999), (-501, -2001)] {
         assert_eq!(worker.promise_ms(0, watermark_ms * 1_000_000), promise, "{watermark_ms}");
     }
@@ -118,9 +120,11 @@ fn what_is_promised_is_the_end_of_the_last_window_that_is_over() {
 fn windows_that_slide_wait_for_their_own_end_only() {
     let second = 1_000_000_000;
     let window = Window { size_ns: 10 * second, slide_ns: second, lateness_ns: second };
-    let flow =
-        dataflow(vec![Pipeline { window: Some(window), ..pipeline(None, &[], vec![Aggregate::Count]) }]);
-    let worker = Engine::worker(&flow, Config::default());
+    let flow = dataflow(vec![Pipeline {
+        window: Some(window),
+        ..pipeline(None, &[], vec![AggregateFunction::Count])
+    }]);
+    let worker = Engine::worker(&flow, EngineConfig::default());
     for (watermark_s, promise) in [(11, 9999), (12, 10_999), (100, 98_999)] {
         assert_eq!(worker.promise_ms(0, watermark_s * second), promise, "{watermark_s}");
     }
@@ -131,9 +135,11 @@ fn windows_that_slide_wait_for_their_own_end_only() {
 fn what_comes_for_a_pane_that_has_left_early_leaves_before_it_is_promised() {
     let ms = 1_000_000;
     let window = Window { size_ns: 6 * ms, slide_ns: 2 * ms, lateness_ns: 0 };
-    let flow =
-        dataflow(vec![Pipeline { window: Some(window), ..pipeline(None, &[], vec![Aggregate::Count]) }]);
-    let mut worker = Engine::worker(&flow, Config { panes_max: 2, ..Config::default() });
+    let flow = dataflow(vec![Pipeline {
+        window: Some(window),
+        ..pipeline(None, &[], vec![AggregateFunction::Count])
+    }]);
+    let mut worker = Engine::worker(&flow, EngineConfig { panes_max: 2, ..EngineConfig::default() });
     for time in [20, 24, 28, 18, 26, 22, 21] {
         let tuples = [Row { ts_end: time * ms, ..Row::default() }];
         worker.push(0, &batch_of(&flow.inputs[0].schema, &tuples), &mut Vec::new());

@@ -3,9 +3,9 @@
 mod secrets;
 mod tree;
 
-use plan::{Aggregate, Pipeline, TopK, Total, Window};
+use plan::{AggregateFunction, Pipeline, ShareTotal, TopK, Window};
 use proptest::prelude::*;
-use stream::{Config, Counters, Engine, Malformed};
+use stream::{Engine, EngineConfig, EngineCounters, MalformedPartial};
 
 use crate::tuples::{
     DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, batch_with, column, dataflow, pipeline, rows_of, weighted,
@@ -31,35 +31,35 @@ pub fn rows(n: u64, seed: u64, groups: u64) -> Vec<Row> {
     (0..n).map(row).collect()
 }
 
-pub fn everything() -> Vec<Aggregate> {
+pub fn everything() -> Vec<AggregateFunction> {
     let positive = plan::Predicate::Compare {
         column: column(DELTA),
-        op: plan::Compare::Ge,
+        op: plan::ComparisonOperator::Ge,
         literal: plan::Literal::I64(0),
     };
     vec![
-        Aggregate::Count,
-        Aggregate::Sum,
-        Aggregate::Avg,
-        Aggregate::Min,
-        Aggregate::Max,
-        Aggregate::Stddev,
-        Aggregate::Rate,
-        Aggregate::Distinct(column(N)),
-        Aggregate::Quantile(0.9),
-        Aggregate::Success(positive),
-        Aggregate::Throughput,
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Avg,
+        AggregateFunction::Min,
+        AggregateFunction::Max,
+        AggregateFunction::Stddev,
+        AggregateFunction::Rate,
+        AggregateFunction::Distinct(column(N)),
+        AggregateFunction::Quantile(0.9),
+        AggregateFunction::Success(positive),
+        AggregateFunction::Throughput,
     ]
 }
 
 /// Three workers and one that collects, and its counters.
 pub fn collected(
     p: &Pipeline,
-    config: &Config,
+    config: &EngineConfig,
     is_weighted: bool,
     rows: &[Row],
     way: Way,
-) -> (Vec<Vec<Plain>>, Counters) {
+) -> (Vec<Vec<Plain>>, EngineCounters) {
     let flow = if is_weighted { weighted(vec![p.clone()]) } else { dataflow(vec![p.clone()]) };
     let mut workers = [0, 1, 2].map(|w| Engine::worker(&flow, way.config(config, w)));
     let (mut engine, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
@@ -91,9 +91,9 @@ pub fn pipelines() -> impl Strategy<Value = Pipeline> {
             let mut all = everything();
             if has_shares {
                 all.extend([
-                    Aggregate::Share(Total::Tuples),
-                    Aggregate::Share(Total::Values),
-                    Aggregate::Cdf,
+                    AggregateFunction::Share(ShareTotal::Tuples),
+                    AggregateFunction::Share(ShareTotal::Values),
+                    AggregateFunction::Cdf,
                 ]);
             }
             let window = window.map(|(size, slide)| Window {
@@ -120,7 +120,7 @@ proptest! {
         let rows = rows(n, seed.into(), groups);
         let sample = if sampling == 1 { 0.2 } else { 1.0 };
         let p = Pipeline { groups_max: if wide { 100_000 } else { p.groups_max }, ..p };
-        let config = Config { sample, distinct_exact_max: exact, ..Config::default() };
+        let config = EngineConfig { sample, distinct_exact_max: exact, ..EngineConfig::default() };
         let attached = collected(&p, &config, sampling == 2, &rows, Way::Attached);
         prop_assert_eq!(collected(&p, &config, sampling == 2, &rows, Way::Sent), attached);
     }
@@ -133,7 +133,7 @@ proptest! {
     ) {
         let sample = if sampling == 1 { 0.2 } else { 1.0 };
         let flow = if sampling == 2 { weighted(vec![p.clone()]) } else { dataflow(vec![p]) };
-        let config = Config { sample, distinct_exact_max: 8, window_bytes_max: 1 << 20, ..Config::default() };
+        let config = EngineConfig { sample, distinct_exact_max: 8, window_bytes_max: 1 << 20, ..EngineConfig::default() };
         let mut worker = Engine::worker(&flow, config.clone());
         let input = &flow.inputs[0];
         worker.push(0, &batch_with(&input.schema, &input.columns, &rows(n, seed.into(), groups)), &mut Vec::new());
@@ -161,32 +161,32 @@ proptest! {
 
 #[test]
 fn what_is_refused_says_why() {
-    let counts = pipeline(None, &[PATH], vec![Aggregate::Count]);
-    let encoded = |p: &Pipeline, config: &Config| {
+    let counts = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
+    let encoded = |p: &Pipeline, config: &EngineConfig| {
         let flow = dataflow(vec![p.clone()]);
         let mut worker = Engine::worker(&flow, config.clone());
         let input = &flow.inputs[0];
         worker.push(0, &batch_with(&input.schema, &input.columns, &rows(50, 1, 10)), &mut Vec::new());
         worker.detach_all().encode()
     };
-    let config = Config::default();
+    let config = EngineConfig::default();
     let engine = Engine::new(&dataflow(vec![counts.clone()]), config.clone());
     let refused = |bytes: &[u8]| engine.decode_partial(bytes).expect_err("it is not its");
     let bytes = encoded(&counts, &config);
-    assert_eq!(refused(&[]), Malformed::Short);
-    assert_eq!(refused(&[9, 0]), Malformed::Version(9));
+    assert_eq!(refused(&[]), MalformedPartial::Short);
+    assert_eq!(refused(&[9, 0]), MalformedPartial::Version(9));
     for len in 1..bytes.len() {
-        assert_eq!(refused(&bytes[..len]), Malformed::Short, "{len}");
+        assert_eq!(refused(&bytes[..len]), MalformedPartial::Short, "{len}");
     }
-    assert_eq!(refused(&[&bytes[..], &[0]].concat()), Malformed::Invalid("more bytes"));
+    assert_eq!(refused(&[&bytes[..], &[0]].concat()), MalformedPartial::Invalid("more bytes"));
     for (p, config, what) in [
-        (pipeline(None, &[PATH, N], vec![Aggregate::Count]), config.clone(), None),
-        (pipeline(None, &[N], vec![Aggregate::Count]), config.clone(), Some("the type of a key")),
-        (pipeline(Some(N), &[PATH], vec![Aggregate::Sum]), config.clone(), Some("what is computed")),
-        (counts.clone(), Config { sample: 0.5, ..config.clone() }, Some("the sampling rate")),
+        (pipeline(None, &[PATH, N], vec![AggregateFunction::Count]), config.clone(), None),
+        (pipeline(None, &[N], vec![AggregateFunction::Count]), config.clone(), Some("the type of a key")),
+        (pipeline(Some(N), &[PATH], vec![AggregateFunction::Sum]), config.clone(), Some("what is computed")),
+        (counts.clone(), EngineConfig { sample: 0.5, ..config.clone() }, Some("the sampling rate")),
     ] {
         match (refused(&encoded(&p, &config)), what) {
-            (Malformed::OtherDataflow(found), Some(what)) => assert_eq!(found, what),
+            (MalformedPartial::OtherDataflow(found), Some(what)) => assert_eq!(found, what),
             (found, what) => assert_eq!(what, None, "{found:?}"),
         }
     }
@@ -196,7 +196,7 @@ fn what_is_refused_says_why() {
 #[test]
 fn claims_are_weighed_before_memory_is_asked_for() {
     let flow = weighted(vec![pipeline(Some(N), &[N], everything())]);
-    let config = Config::default();
+    let config = EngineConfig::default();
     let mut worker = Engine::worker(&flow, config.clone());
     let input = &flow.inputs[0];
     // Of each row a group, and of each group 32 replicates of 11 accumulators.
@@ -204,7 +204,7 @@ fn claims_are_weighed_before_memory_is_asked_for() {
     worker.push(0, &batch_with(&input.schema, &input.columns, &rows), &mut Vec::new());
     let bytes = worker.detach_all().encode();
     assert!(Engine::new(&flow, config.clone()).decode_partial(&bytes).is_ok());
-    let less = Config { window_bytes_max: 1 << 20, ..config };
+    let less = EngineConfig { window_bytes_max: 1 << 20, ..config };
     let refused = Engine::new(&flow, less).decode_partial(&bytes);
-    assert_eq!(refused.expect_err("it takes more"), Malformed::TooLarge);
+    assert_eq!(refused.expect_err("it takes more"), MalformedPartial::TooLarge);
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use plan::{
-    Aggregate, Case, Column, Compare, Computed, Dataflow, Expr, GroupBy, Input, Literal, Pipeline, Predicate,
-    Profile, TextFunction, TopK, Window,
+    AggregateFunction, CaseSensitivity, Column, ComparisonOperator, ComputedField, Dataflow, DataflowInput,
+    Expr, GroupBy, Literal, Pipeline, Predicate, ProfileSpec, TextFunction, TopK, Window,
 };
-use stream::{Config, Engine, Output};
+use stream::{Engine, EngineConfig, EngineOutput};
 use tuple::redact::{HASH, PATH as FOLDED_PATH};
-use tuple::{Batch, DataType, Field, FieldId, Redactor, Schema, Secret, TupleWriter, Unit, common};
+use tuple::{Batch, DataType, Field, FieldId, RedactionSecret, Redactor, Schema, TupleWriter, Unit, common};
 
 use crate::tuples::{Plain, plain, rows_of};
 
@@ -63,11 +63,12 @@ fn batch(schema: &Arc<Schema>, first: u64) -> Batch {
 }
 
 /// The checker marks a computed text for redaction; these are not marked.
-fn computed() -> Vec<Computed> {
+fn computed() -> Vec<ComputedField> {
     let field = |name: &'static str, data_type| Field::new(name, data_type, Unit::None, "");
-    let text = |name, expr| Computed { field: field(name, DataType::Text), text: String::new(), expr };
+    let text = |name, expr| ComputedField { field: field(name, DataType::Text), text: String::new(), expr };
     let url = || Box::new(Expr::Column(of(URL)));
-    let like = Predicate::Like { column: of(URL), pattern: "%alice%".into(), case: Case::Sensitive };
+    let like =
+        Predicate::Like { column: of(URL), pattern: "%alice%".into(), case: CaseSensitivity::Sensitive };
     let length = Expr::Length(Box::new(Expr::Column(ALIAS)));
     vec![
         text("alias", Expr::Column(of(URL))),
@@ -91,35 +92,39 @@ fn computed() -> Vec<Computed> {
                 Box::new(Expr::Literal(Literal::Text("another".into()))),
             ),
         ),
-        Computed { field: field("length", DataType::I64), text: String::new(), expr: length },
+        ComputedField { field: field("length", DataType::I64), text: String::new(), expr: length },
     ]
 }
 
-fn pipeline(group: &[Column], aggregates: Vec<Aggregate>) -> Pipeline {
+fn pipeline(group: &[Column], aggregates: Vec<AggregateFunction>) -> Pipeline {
     let name = |(i, column): (usize, &Column)| GroupBy { column: *column, name: format!("g{i}") };
     Pipeline {
-        values: vec![plan::Value { column: of(BYTES), unit: Unit::Bytes }],
+        values: vec![plan::AggregatedValue { column: of(BYTES), unit: Unit::Bytes }],
         group: group.iter().enumerate().map(name).collect(),
         ..crate::tuples::pipeline(None, &[], aggregates)
     }
 }
 
 fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
-    let input = Input { schema: schema(), columns: columns(), filter: None };
+    let input = DataflowInput { schema: schema(), columns: columns(), filter: None };
     Dataflow { inputs: vec![input], pipelines, computed: computed(), ..Dataflow::default() }
 }
 
 fn profile() -> Pipeline {
     let is = |text: &str| Predicate::Compare {
         column: of(METHOD),
-        op: Compare::Eq,
+        op: ComparisonOperator::Eq,
         literal: Literal::Text(text.into()),
     };
-    let profile = Profile {
+    let profile = ProfileSpec {
         operation: of(METHOD),
         reads: is("GET"),
         writes: is("POST"),
-        success: Some(Predicate::Like { column: of(URL), pattern: "%alice%".into(), case: Case::Sensitive }),
+        success: Some(Predicate::Like {
+            column: of(URL),
+            pattern: "%alice%".into(),
+            case: CaseSensitivity::Sensitive,
+        }),
         status: Some(of(USER)),
         response_time: Some(of(TIME)),
         read_bytes: Some(of(BYTES)),
@@ -140,8 +145,9 @@ fn profile() -> Pipeline {
 /// Ways to ask for what may not leave.
 fn dataflows() -> Vec<Dataflow> {
     let texts = [of(METHOD), of(URL), of(USER), ALIAS, PIECE, CHOSEN, CLASS];
-    let counted = || vec![Aggregate::Count, Aggregate::Sum, Aggregate::Quantile(0.5)];
-    let distinct = |column| vec![Aggregate::Distinct(column), Aggregate::Max, Aggregate::Hist];
+    let counted = || vec![AggregateFunction::Count, AggregateFunction::Sum, AggregateFunction::Quantile(0.5)];
+    let distinct =
+        |column| vec![AggregateFunction::Distinct(column), AggregateFunction::Max, AggregateFunction::Hist];
     let mut flows = Vec::new();
     for text in texts {
         let short = Pipeline { groups_max: 3, ..pipeline(&[text], counted()) };
@@ -161,11 +167,11 @@ fn dataflows() -> Vec<Dataflow> {
 }
 
 fn redactor() -> Redactor {
-    Redactor::new(Secret::new(&[7; 16]))
+    Redactor::new(RedactionSecret::new(&[7; 16]))
 }
 
-fn folding(config: Config) -> Config {
-    Config { redactor: Some(redactor()), ..config }
+fn folding(config: EngineConfig) -> EngineConfig {
+    EngineConfig { redactor: Some(redactor()), ..config }
 }
 
 /// The texts themselves and the hashes by which anybody could try them.
@@ -189,10 +195,10 @@ fn no_secret_leaves_whatever_is_asked() {
             [delta, early, worker.detach_all().encode()].concat()
         };
         let what = format!("{:?}", flow.pipelines);
-        assert_nothing_leaks(&encoded(folding(Config::default())), &what);
+        assert_nothing_leaks(&encoded(folding(EngineConfig::default())), &what);
         let texts = [of(URL), of(USER), ALIAS, PIECE, CHOSEN];
         let tells = |p: &Pipeline| p.profile.is_some() || p.group.iter().any(|g| texts.contains(&g.column));
-        let raw = String::from_utf8_lossy(&encoded(Config::default())).into_owned();
+        let raw = String::from_utf8_lossy(&encoded(EngineConfig::default())).into_owned();
         let is_told = SECRETS.iter().any(|secret| raw.contains(secret));
         assert_eq!(is_told, flow.pipelines.iter().any(tells), "{what}");
     }
@@ -202,7 +208,7 @@ fn no_secret_leaves_whatever_is_asked() {
 #[test]
 fn raw_tuples_are_folded() {
     let flow = dataflow(Vec::new());
-    let (mut worker, mut out) = (Engine::worker(&flow, folding(Config::default())), Vec::new());
+    let (mut worker, mut out) = (Engine::worker(&flow, folding(EngineConfig::default())), Vec::new());
     worker.push(0, &batch(&flow.inputs[0].schema, 0), &mut out);
     let rows: Vec<_> = out.iter().flat_map(|output| plain(&output.batch)).collect();
     assert_eq!(rows.len(), 120);
@@ -214,7 +220,7 @@ fn raw_tuples_are_folded() {
 /// Hashes of distinct values are of redacted texts, so texts cannot be found by trying.
 #[test]
 fn different_values_are_hashed_folded() {
-    let flow = dataflow(vec![pipeline(&[], vec![Aggregate::Distinct(of(USER))])]);
+    let flow = dataflow(vec![pipeline(&[], vec![AggregateFunction::Distinct(of(USER))])]);
     let encoded = |config| {
         let mut worker = Engine::worker(&flow, config);
         let mut w = TupleWriter::new(flow.inputs[0].schema.clone(), &columns());
@@ -226,14 +232,14 @@ fn different_values_are_hashed_folded() {
         worker.push(0, &w.finish(), &mut Vec::new());
         worker.detach_all().encode()
     };
-    let (raw, folded) = (encoded(Config::default()), encoded(folding(Config::default())));
+    let (raw, folded) = (encoded(EngineConfig::default()), encoded(folding(EngineConfig::default())));
     let differ: Vec<usize> = (0..raw.len()).filter(|i| raw[*i] != folded[*i]).collect();
     assert_eq!(raw.len(), folded.len());
     assert!((5..=8).contains(&differ.len()), "the eight bytes of a hash: {differ:?}");
 }
 
-fn together(flow: &Dataflow, configs: [Config; 2]) -> Vec<Output> {
-    let (mut server, mut out) = (Engine::new(flow, Config::default()), Vec::new());
+fn together(flow: &Dataflow, configs: [EngineConfig; 2]) -> Vec<EngineOutput> {
+    let (mut server, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
     for (config, first) in configs.into_iter().zip([0, 120]) {
         let mut worker = Engine::worker(flow, config);
         worker.push(0, &batch(&flow.inputs[0].schema, first), &mut out);
@@ -249,11 +255,11 @@ fn together(flow: &Dataflow, configs: [Config; 2]) -> Vec<Output> {
 fn equal_texts_stay_equal_across_workers() {
     for flow in dataflows() {
         let folded = [
-            folding(Config { seed: 1, ..Config::default() }),
-            folding(Config { seed: 2, ..Config::default() }),
+            folding(EngineConfig { seed: 1, ..EngineConfig::default() }),
+            folding(EngineConfig { seed: 2, ..EngineConfig::default() }),
         ];
         let (folded, raw) =
-            (together(&flow, folded), together(&flow, [Config::default(), Config::default()]));
+            (together(&flow, folded), together(&flow, [EngineConfig::default(), EngineConfig::default()]));
         for (i, p) in flow.pipelines.iter().enumerate() {
             if p.groups_max == 3 {
                 continue;
@@ -268,7 +274,7 @@ fn equal_texts_stay_equal_across_workers() {
                 continue;
             }
             // What a plan says of the texts, for those that are computed as well.
-            let fold = |output: &Output| {
+            let fold = |output: &EngineOutput| {
                 let schema = output.batch.schema();
                 let mut columns = Vec::new();
                 for (at, group) in p.group.iter().enumerate() {
@@ -290,13 +296,15 @@ fn equal_texts_stay_equal_across_workers() {
 /// Conditions, values and shares see what packets say.
 #[test]
 fn conditions_see_what_packets_say() {
-    let alice = Predicate::Like { column: of(URL), pattern: "/alice/%".into(), case: Case::Sensitive };
-    let all = vec![Aggregate::Count, Aggregate::Ratio(alice.clone()), Aggregate::Max];
+    let alice =
+        Predicate::Like { column: of(URL), pattern: "/alice/%".into(), case: CaseSensitivity::Sensitive };
+    let all = vec![AggregateFunction::Count, AggregateFunction::Ratio(alice.clone()), AggregateFunction::Max];
     let mut flow = dataflow(vec![pipeline(&[], all)]);
-    let rows = |flow: &Dataflow, config: Config| rows_of(&together(flow, [config.clone(), config]), Some(0));
-    let seen = rows(&flow, folding(Config::default()));
-    assert_eq!(seen, rows(&flow, Config::default()));
+    let rows =
+        |flow: &Dataflow, config: EngineConfig| rows_of(&together(flow, [config.clone(), config]), Some(0));
+    let seen = rows(&flow, folding(EngineConfig::default()));
+    assert_eq!(seen, rows(&flow, EngineConfig::default()));
     assert_eq!(seen[0][..2], [Plain::U64(240), Plain::F64(0.25)]);
     flow.filter = Some(alice);
-    assert_eq!(rows(&flow, folding(Config::default()))[0][0], Plain::U64(60));
+    assert_eq!(rows(&flow, folding(EngineConfig::default()))[0][0], Plain::U64(60));
 }

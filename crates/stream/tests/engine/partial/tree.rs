@@ -3,7 +3,7 @@
 
 use plan::Pipeline;
 use proptest::prelude::*;
-use stream::{Config, Engine, Output};
+use stream::{Engine, EngineConfig, EngineOutput};
 
 use super::{RATIO, pipelines, rows};
 use crate::tuples::{Plain, Row, Way, batch_of, column, dataflow, rows_of};
@@ -27,7 +27,7 @@ struct Node {
 /// Threads that fall behind each other; `chance` says who does what when, and which of them send deltas.
 fn collected(
     p: &Pipeline,
-    config: &Config,
+    config: &EngineConfig,
     rows: &[Row],
     between: Between,
     deltas: bool,
@@ -81,7 +81,7 @@ fn collected(
     server.finish(&mut out);
     assert_eq!(server.counters().tuples_late, 0);
     assert_eq!(server.counters().tuples_in, rows.len() as u64);
-    rows_of(&out as &[Output], Some(0))
+    rows_of(&out as &[EngineOutput], Some(0))
 }
 
 /// Equal, real numbers but for the order in which they were added.
@@ -111,7 +111,7 @@ proptest! {
         let top_k = p.top_k.filter(|_| !is_real);
         let p = Pipeline { groups_max: 100_000, top_k, ..p };
         let rows = rows(n, seed.into(), groups);
-        let config = Config { sample: if sampled { 0.3 } else { 1.0 }, distinct_exact_max: 20, ..Config::default() };
+        let config = EngineConfig { sample: if sampled { 0.3 } else { 1.0 }, distinct_exact_max: 20, ..EngineConfig::default() };
         let of = |between, deltas| collected(&p, &config, &rows, between, deltas, &chance);
         let flat = of(Between::Nothing, false);
         assert_close(&of(Between::Processes(processes), false), &flat, "tree");
@@ -126,10 +126,10 @@ fn overflowed_panes_send_no_deltas() {
     let p = Pipeline {
         groups_max: 20,
         window: Some(plan::Window { size_ns: 100, slide_ns: 100, lateness_ns: 0 }),
-        ..crate::tuples::pipeline(None, &[crate::tuples::PATH], vec![plan::Aggregate::Count])
+        ..crate::tuples::pipeline(None, &[crate::tuples::PATH], vec![plan::AggregateFunction::Count])
     };
     let flow = dataflow(vec![p]);
-    let mut worker = Engine::worker(&flow, Config::default());
+    let mut worker = Engine::worker(&flow, EngineConfig::default());
     let push = |worker: &mut Engine, n: u64, groups: u64| {
         let rows = rows(n, 3, groups);
         let rows: Vec<Row> = rows.into_iter().map(|row| Row { ts_end: row.ts_end.min(99), ..row }).collect();

@@ -1,0 +1,317 @@
+//! Mirrors sent to this machine: datagrams of VXLAN and Geneve, IP packets of GRE and ERSPAN. They arrive through the
+//! machine's own stack, which reassembles fragments, and are delivered with their IP and UDP headers, so that they
+//! are decoded like captured packets.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tracing::warn;
+use wire::{LinkType, Timestamp};
+
+use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
+use crate::live::{LiveError, StopSignal, TimestampClock};
+use crate::source::{PacketSource, SourceCounters, SourceError};
+use crate::sys::datagram_socket::{DatagramBuffer, DatagramSocket, ReceivedDatagram, wait};
+
+/// Interval at which the time is reported without packets, and its lag behind the wall clock.
+const IDLE: Duration = Duration::from_millis(100);
+/// IP protocol numbers.
+const UDP: u8 = 17;
+const GRE: u8 = 47;
+
+/// Destination of mirrors: `vxlan://ADDRESS[:PORT]`, `geneve://ADDRESS[:PORT]`, `gre://ADDRESS`, `erspan://ADDRESS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorListenAddress {
+    address: SocketAddr,
+    /// Port by which the decoder recognizes the protocol, whatever port it arrives on; `None`: GRE.
+    known_by: Option<u16>,
+}
+
+impl FromStr for MirrorListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MirrorListenAddress, String> {
+        let wanted = "vxlan://ADDRESS[:PORT], geneve://ADDRESS[:PORT], gre://ADDRESS or erspan://ADDRESS";
+        let (scheme, at) = text.split_once("://").ok_or_else(|| format!("it is {wanted}"))?;
+        let known_by = match scheme {
+            "vxlan" => Some(wire::vxlan::PORTS[0]),
+            "geneve" => Some(wire::geneve::PORT),
+            "gre" | "erspan" => None,
+            other => return Err(format!("{other:?} can not be listened for; it is {wanted}")),
+        };
+        let at = at.trim_end_matches('/');
+        let bare = at.strip_prefix('[').and_then(|at| at.strip_suffix(']')).unwrap_or(at);
+        let address = match (bare.parse::<IpAddr>(), at.parse::<SocketAddr>(), known_by) {
+            (Ok(ip), _, port) => SocketAddr::new(ip, port.unwrap_or(0)),
+            (_, Ok(address), Some(_)) => address,
+            (_, Ok(_), None) => return Err(format!("{scheme} has no ports: {scheme}://ADDRESS")),
+            _ => return Err(format!("{at:?} is no address of this machine; it is {wanted}")),
+        };
+        Ok(MirrorListenAddress { address, known_by })
+    }
+}
+
+/// Opens a source of everything sent to these addresses, with `buffer_bytes` of socket buffer each.
+///
+/// # Errors
+/// When an address is not this machine's or in use, and without permission for GRE.
+pub fn open(
+    all: &[MirrorListenAddress],
+    buffer_bytes: usize,
+    stop: &StopSignal,
+) -> Result<Box<dyn PacketSource>, LiveError> {
+    let ears =
+        all.iter().map(|listen| MirrorSocket::open(*listen, buffer_bytes)).collect::<Result<_, _>>()?;
+    let counters = SourceCounters { clock: Some(TimestampClock::System), ..SourceCounters::default() };
+    Ok(Box::new(MirrorSource {
+        ears,
+        room: DatagramBuffer::new(),
+        stop: stop.clone(),
+        counters,
+        errors: Vec::new(),
+    }))
+}
+
+/// One socket.
+struct MirrorSocket {
+    listen: MirrorListenAddress,
+    socket: DatagramSocket,
+    lost: u32,
+}
+
+impl MirrorSocket {
+    fn open(listen: MirrorListenAddress, buffer_bytes: usize) -> Result<MirrorSocket, LiveError> {
+        let socket = match listen.known_by {
+            Some(_) => DatagramSocket::udp(listen.address),
+            None => DatagramSocket::ip(listen.address.ip(), GRE.into()),
+        };
+        let socket = socket.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => LiveError::NoPermission,
+            _ => LiveError::Unsupported(format!("cannot listen at {}: {}", listen.address, why(&error))),
+        })?;
+        match socket.set_buffer(buffer_bytes) {
+            Ok(got) if got < buffer_bytes => {
+                warn!(
+                    "the system gives a socket {got} bytes only; as root, or with a larger net.core.rmem_max, more"
+                );
+            }
+            _ => {}
+        }
+        Ok(MirrorSocket { listen, socket, lost: 0 })
+    }
+}
+
+fn why(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "somebody else does (a tunnel device of this machine?)".into(),
+        io::ErrorKind::AddrNotAvailable => "it is no address of this machine".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// All sockets.
+struct MirrorSource {
+    ears: Vec<MirrorSocket>,
+    room: DatagramBuffer,
+    stop: StopSignal,
+    counters: SourceCounters,
+    errors: Vec<SourceError>,
+}
+
+impl MirrorSource {
+    /// Fills a block with available datagrams; returns false if there are none.
+    fn receive(&mut self, block: &mut PacketBlock) -> bool {
+        let mut bytes = Vec::new();
+        let mut records = Vec::new();
+        for ear in &mut self.ears {
+            let MirrorSocket { listen, socket, lost } = ear;
+            let taken = socket.receive(&mut self.room, |room, datagram| {
+                *lost = datagram.lost.unwrap_or(*lost);
+                let start = bytes.len();
+                headers(listen, datagram, &mut bytes);
+                bytes.extend_from_slice(room.bytes(datagram));
+                let len = (bytes.len() - start) as u32;
+                let ts = datagram.ts.unwrap_or_else(now);
+                let (start, buffer) = (start as u32, 0);
+                records.push(PacketRecord {
+                    ts,
+                    link_type: LinkType::Raw,
+                    original_len: len,
+                    len,
+                    start,
+                    buffer,
+                });
+            });
+            if let Err(error) = taken {
+                let after_packets = self.counters.packets;
+                let message = format!("cannot be received from: {error}");
+                let path = PathBuf::from(listen.address.to_string());
+                self.errors.push(SourceError { path, offset: None, message, after_packets });
+                self.stop.stop();
+            }
+            if records.len() >= BLOCK_PACKETS {
+                break;
+            }
+        }
+        let buffer = block.add_buffer(Arc::new(bytes));
+        // Sockets are read one after the other.
+        records.sort_by_key(|record| record.ts);
+        records.iter().for_each(|record| block.push(PacketRecord { buffer, ..*record }));
+        self.counters.count(block);
+        !block.is_empty()
+    }
+}
+
+impl PacketSource for MirrorSource {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
+        block.clear();
+        let ends = self.stop.is_asked();
+        if self.receive(block) {
+            return true;
+        }
+        if ends {
+            return false;
+        }
+        wait(self.ears.iter().map(|ear| &ear.socket), IDLE);
+        block.clear();
+        if !self.receive(block) {
+            block.set_clock(Timestamp(now().0 - IDLE.as_nanos() as i64));
+        }
+        true
+    }
+
+    fn errors(&self) -> &[SourceError] {
+        &self.errors
+    }
+
+    fn counters(&self) -> SourceCounters {
+        let lost = self.ears.iter().map(|ear| u64::from(ear.lost)).sum();
+        SourceCounters { lost_before_us: Some(lost), ..self.counters }
+    }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        (self.counters.captured_bytes, None)
+    }
+}
+
+/// Headers that the kernel removed from a datagram, as far as known.
+fn headers(listen: &MirrorListenAddress, datagram: &ReceivedDatagram, out: &mut Vec<u8>) {
+    let (from, to) = (datagram.from.ip().to_canonical(), listen.address.ip().to_canonical());
+    let is_udp = listen.known_by.is_some();
+    // GRE over IPv4 arrives with its IP header.
+    if !is_udp && from.is_ipv4() {
+        return;
+    }
+    let udp_len = if is_udp { 8 } else { 0 };
+    // A length that does not fit is 0, which means unlimited.
+    let length = |n: usize| u16::try_from(n).unwrap_or(0).to_be_bytes();
+    let protocol = if is_udp { UDP } else { GRE };
+    match (from, to) {
+        (IpAddr::V4(from), to) => {
+            let to = if let IpAddr::V4(to) = to { to } else { Ipv4Addr::UNSPECIFIED };
+            out.extend([0x45, 0]);
+            out.extend(length(20 + udp_len + datagram.len));
+            out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+            out.extend(from.octets().into_iter().chain(to.octets()));
+        }
+        (IpAddr::V6(from), to) => {
+            out.extend([0x60, 0, 0, 0]);
+            out.extend(length(udp_len + datagram.len));
+            out.extend([protocol, 64]);
+            out.extend(from.octets());
+            out.extend(wire::Addr::from(to).0);
+        }
+    }
+    if let Some(port) = listen.known_by {
+        out.extend(datagram.from.port().to_be_bytes());
+        out.extend(port.to_be_bytes());
+        out.extend(length(udp_len + datagram.len));
+        out.extend([0, 0]);
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use testkit::packet::{SentPacket, tcp_info};
+    use wire::packet::TcpFlags;
+    use wire::{Endpoint, Packet};
+
+    use super::*;
+
+    fn listen(text: &str) -> MirrorListenAddress {
+        text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    #[test]
+    fn where_to() {
+        for (text, address, known_by) in [
+            ("vxlan://127.0.0.1:4789", "127.0.0.1:4789", Some(4789)),
+            ("vxlan://0.0.0.0:9999", "0.0.0.0:9999", Some(4789)),
+            ("geneve://[::]", "[::]:6081", Some(6081)),
+            ("geneve://::1", "[::1]:6081", Some(6081)),
+            ("gre://10.0.0.1", "10.0.0.1:0", None),
+            ("erspan://[fd00::1]", "[fd00::1]:0", None),
+        ] {
+            let address = address.parse().expect("an address");
+            assert_eq!(listen(text), MirrorListenAddress { address, known_by }, "{text}");
+        }
+        for (text, word) in [
+            ("127.0.0.1:4789", "vxlan://"),
+            ("http://1.2.3.4", "\"http\""),
+            ("gre://1.2.3.4:5", "no ports"),
+            ("vxlan://host", "\"host\""),
+        ] {
+            let error = text.parse::<MirrorListenAddress>().expect_err("nothing to listen at");
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    /// A datagram sent to loopback arrives unchanged, with both addresses.
+    fn check(scheme: &str, loopback: &str, header: &[u8]) {
+        let stop = StopSignal::default();
+        let free = UdpSocket::bind(format!("{loopback}:0")).expect("a port");
+        let to = free.local_addr().expect("an address");
+        drop(free);
+        let mut source = open(&[listen(&format!("{scheme}://{to}"))], 1 << 20, &stop).expect("a source");
+        let sender = UdpSocket::bind(format!("{loopback}:0")).expect("a port");
+        let ends = ("10.0.0.1:40000".parse().expect("an end"), "10.0.0.2:80".parse().expect("an end"));
+        let inner = SentPacket::tcp(Timestamp(0), ends, tcp_info(1, 0, TcpFlags::SYN), b"hello");
+        for _ in 0..100 {
+            sender.send_to(&[header, &inner.to_bytes()].concat(), to).expect("room to send");
+        }
+        stop.stop();
+        let (mut block, mut seen) = (PacketBlock::default(), 0);
+        while source.next_block(&mut block) {
+            for captured in block.packets() {
+                let packet = Packet::decode(&captured).expect("a packet in a tunnel");
+                assert_eq!((packet.payload, packet.tunnel.to_string().as_str()), (&b"hello"[..], scheme));
+                assert_eq!(packet.five_tuple.dst, Endpoint { addr: ends.1.ip().into(), port: 80 });
+                assert_eq!(
+                    (packet.tunnel.id, packet.tunnel.ends),
+                    (Some(7), Some((to.ip().into(), to.ip().into())))
+                );
+                assert!(captured.ts.0 > 0);
+                seen += 1;
+            }
+        }
+        assert_eq!((seen, source.counters().packets, source.counters().lost_before_us), (100, 100, Some(0)));
+    }
+
+    #[test]
+    fn datagrams_of_mirrors() {
+        check("vxlan", "127.0.0.1", &[8, 0, 0, 0, 0, 0, 7, 0]);
+        check("vxlan", "[::1]", &[8, 0, 0, 0, 0, 0, 7, 0]);
+        check("geneve", "127.0.0.1", &[1, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 0]);
+    }
+}

@@ -1,0 +1,124 @@
+//! Position of one direction in its byte stream, and the stored parts of its messages.
+
+use std::marker::PhantomData;
+
+use flow::StreamPlace;
+use wire::Timestamp;
+
+use super::{MessageView, RequestResponseProtocol, ServerMessageRole};
+use crate::MessageSpan;
+use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseMatch, ResponseSlot};
+use crate::resync::ResyncSearch;
+
+/// What the next byte belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MessageStreamState {
+    /// A message that begins here, or whose head is partly held.
+    #[default]
+    Between,
+    /// The next part of the message in progress, with its state.
+    Inside(u64),
+    /// A body: bytes left, and the state of the parts after them, if any.
+    Body { left: u64, rest: Option<u64> },
+    /// Unknown: a message may begin anywhere.
+    Lost,
+    /// Nothing that is parsed.
+    Over,
+}
+
+/// State of one direction.
+#[derive(Default)]
+pub struct MessageByteStream {
+    pub state: MessageStreamState,
+    /// An incomplete head, and its arrival time.
+    pub head: Vec<u8>,
+    pub span: Option<MessageSpan>,
+    /// Start of the current or next message, and its length so far.
+    pub place: StreamPlace,
+    pub bytes: u64,
+    /// It was found by a search.
+    pub found: bool,
+    pub resync: ResyncSearch,
+}
+
+impl MessageByteStream {
+    /// Whether a message is in progress.
+    pub fn is_within(&self) -> bool {
+        match self.state {
+            MessageStreamState::Between => !self.head.is_empty(),
+            MessageStreamState::Inside(_) | MessageStreamState::Body { .. } => true,
+            MessageStreamState::Lost | MessageStreamState::Over => false,
+        }
+    }
+}
+
+/// Destination of the server's message in progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerMessageTarget {
+    #[default]
+    Nothing,
+    /// The transaction of its request.
+    Request(ResponseSlot),
+    /// Its own tuple.
+    Unsolicited,
+    /// None.
+    Aside,
+    /// None; it counts as missing.
+    Fragment,
+}
+
+/// Stored parts of a message.
+pub struct ParsedMessage<M> {
+    pub span: MessageSpan,
+    pub seen: MessageCompleteness,
+    pub role: ServerMessageRole,
+    pub head: Vec<u8>,
+    /// Total length, unless its end is missing.
+    pub bytes: u64,
+    protocol: PhantomData<fn() -> M>,
+}
+
+impl<M: RequestResponseProtocol> ParsedMessage<M> {
+    /// Resets the message, reusing its memory.
+    pub fn begin(&mut self, span: MessageSpan, role: ServerMessageRole) {
+        (self.span, self.seen, self.role, self.bytes) = (span, MessageCompleteness::Whole, role, 0);
+        self.head.clear();
+    }
+
+    /// Adds a head and the body that follows it.
+    pub fn add(&mut self, head: &[u8], body: u64) {
+        let room = M::KEPT_BYTES_MAX.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&head[..head.len().min(room)]);
+        self.bytes = self.bytes.saturating_add(body).saturating_add(head.len() as u64);
+    }
+
+    /// The message in the form that `write` reads.
+    pub fn said(&self) -> MessageView<'_> {
+        MessageView { head: &self.head, role: self.role }
+    }
+
+    /// Records that bytes arrived at `ts`.
+    pub fn extend(&mut self, ts: Timestamp) {
+        self.span.extend(ts);
+        self.seen.go_on();
+    }
+}
+
+impl<M> Default for ParsedMessage<M> {
+    fn default() -> Self {
+        ParsedMessage {
+            span: MessageSpan::at(Timestamp::MIN),
+            seen: MessageCompleteness::Whole,
+            role: ServerMessageRole::Answer,
+            head: Vec::new(),
+            bytes: 0,
+            protocol: PhantomData,
+        }
+    }
+}
+
+impl<M: RequestResponseProtocol> RequestMatcher<ParsedMessage<M>> for ParsedMessage<M> {
+    fn fit(&self, request: &ParsedMessage<M>) -> ResponseMatch {
+        M::fit(&request.head, &self.head)
+    }
+}

@@ -1,0 +1,51 @@
+//! The planning request, and the position of its flows in the network: the common input of all parts of a plan.
+
+use std::collections::BTreeMap;
+
+use plan::{NetworkBudget, Plan};
+
+use super::costs::PlanCosts;
+use super::flows::SwitchFlows;
+use super::physical_plan::TrafficRates;
+use crate::topology::{ExpectedTraffic, NetworkSite, TreeNetwork};
+
+/// A planning request.
+#[derive(Clone, Debug)]
+pub struct PlanRequest<'a> {
+    /// The query's plan.
+    pub plan: &'a Plan,
+    /// The network.
+    pub site: &'a NetworkSite,
+    /// Expected traffic in addition to that of the site.
+    pub expected: &'a [ExpectedTraffic],
+    /// The cost model.
+    pub costs: &'a PlanCosts,
+    /// Accept only modes with complete results.
+    pub exact: bool,
+    /// When to use aggregators.
+    pub aggregate: AggregatorMode,
+    /// Resource limits.
+    pub budget: NetworkBudget,
+    /// Seed of the placement.
+    pub seed: u64,
+}
+
+/// When to use an aggregator in a pod with at least two monitors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AggregatorMode {
+    /// Never.
+    Never,
+    /// If the network has links above the pod.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+}
+
+/// A planning request for this network.
+pub(super) struct PlanningProblem<'a> {
+    pub(super) ask: &'a PlanRequest<'a>,
+    pub(super) network: TreeNetwork,
+    /// Flows by switch.
+    pub(super) at: BTreeMap<usize, (Vec<SwitchFlows>, TrafficRates)>,
+}

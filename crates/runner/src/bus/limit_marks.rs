@@ -1,0 +1,73 @@
+//! Limits of publishers: the log of lanes, which is read while a query runs, tells when they took effect, and rows of that time are marked
+//! `approximate`.
+//!
+//! The log is another topic than tuples and cells, so an entry may arrive once its windows have been emitted: then the windows that are open
+//! when it arrives are marked, as with late tuples.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ::bus::lanes::LaneLogReader;
+use ::bus::lanes::log::{LaneLog, LimitPeriod};
+use plan::TimeBounds;
+use stream::{Engine, LimitedStretch};
+
+use super::late_marks::LateMarks;
+
+/// Longest wait for the last entries.
+const LAST: Duration = Duration::from_millis(500);
+
+/// See the module documentation.
+pub struct LimitMarks {
+    lanes: LaneLogReader,
+    topics: Vec<String>,
+    bounds: TimeBounds,
+    /// Limits already marked, by lane.
+    marked: BTreeMap<String, LimitPeriod>,
+}
+
+impl LimitMarks {
+    /// Limits of the publishers to `topics` within `bounds`, from an open log.
+    #[must_use]
+    pub fn new(lanes: LaneLogReader, topics: Vec<String>, bounds: TimeBounds) -> LimitMarks {
+        LimitMarks { lanes, topics, bounds, marked: BTreeMap::new() }
+    }
+
+    /// Ignores limits reported so far: they concern tuples and cells published before.
+    #[must_use]
+    pub fn from_now(mut self) -> LimitMarks {
+        if let Ok(log) = self.lanes.read(Duration::ZERO) {
+            self.marked = new(log, &self.topics, &self.marked).into_iter().collect();
+        }
+        self
+    }
+
+    /// Marks the limits reported since the last call; before the `last` windows are emitted, waits for entries that the brokers have.
+    pub fn mark(&mut self, engine: &mut Engine, late: &LateMarks, last: bool) {
+        let read = if last { self.lanes.read_all(LAST) } else { self.lanes.read(Duration::ZERO) };
+        // Publishers end if the log is unreadable, and report it.
+        let Ok(log) = read else { return };
+        for (lane, limits) in new(log, &self.topics, &self.marked) {
+            let times = limits.times - self.marked.get(&lane).map_or(0, |marked| marked.times);
+            let is_within = self.bounds.since_ns.is_none_or(|since| limits.to_ns >= since)
+                && self.bounds.until_ns.is_none_or(|until| limits.from_ns < until);
+            if is_within {
+                late.limit(engine, LimitedStretch { from_ns: limits.from_ns, to_ns: limits.to_ns, times });
+            }
+            self.marked.insert(lane, limits);
+        }
+    }
+}
+
+/// Lanes of the topics with limits that took effect more often than marked.
+fn new(
+    log: &LaneLog,
+    topics: &[String],
+    marked: &BTreeMap<String, LimitPeriod>,
+) -> Vec<(String, LimitPeriod)> {
+    let lanes = topics.iter().flat_map(|topic| log.of_topic(topic, log.last_ms()));
+    let limits = lanes.filter_map(|(known, _)| Some((&known.entry.lane, known.entry.limited?)));
+    let is_new =
+        |(lane, limits): &(&String, LimitPeriod)| marked.get(*lane).is_none_or(|of| of.times < limits.times);
+    limits.filter(is_new).map(|(lane, limits)| (lane.clone(), limits)).collect()
+}

@@ -1,0 +1,122 @@
+//! Sorts tuples of several lanes by time: they wait until no lane can have older ones.
+
+use stream::{EngineOutput, OutputConsumer, in_time_order, split_at_time};
+use tuple::{Batch, common};
+
+/// See the module documentation.
+pub struct TupleOrderer {
+    held: Vec<Batch>,
+    /// Size of waiting tuples, in bytes.
+    bytes: usize,
+    bytes_max: usize,
+    /// Time up to which all tuples were released.
+    watermark_ns: i64,
+    hurried: u64,
+}
+
+impl OutputConsumer for TupleOrderer {
+    fn take(&mut self, output: EngineOutput) {
+        self.bytes += output.batch.bytes();
+        self.held.push(output.batch);
+    }
+}
+
+impl TupleOrderer {
+    /// `bytes_max`: limit of waiting tuples; beyond it the older half is released.
+    pub fn new(bytes_max: usize) -> TupleOrderer {
+        TupleOrderer { held: Vec::new(), bytes: 0, bytes_max, watermark_ns: i64::MIN, hurried: 0 }
+    }
+
+    /// Number of tuples released early.
+    pub fn hurried(&self) -> u64 {
+        self.hurried
+    }
+
+    /// Releases tuples older than `watermark_ns`; no older ones follow.
+    pub fn release(&mut self, watermark_ns: i64, out: &mut dyn OutputConsumer) {
+        let before = if self.bytes > self.bytes_max { self.middle().max(watermark_ns) } else { watermark_ns };
+        self.watermark_ns = watermark_ns;
+        let (mut ready, mut held) = (Vec::new(), Vec::new());
+        for batch in std::mem::take(&mut self.held) {
+            if before == i64::MAX || batch.column(common::TS_END).is_none() {
+                ready.push(batch);
+                continue;
+            }
+            let ends = batch.i64(common::TS_END);
+            self.hurried +=
+                ends.values().iter().filter(|end| (watermark_ns..before).contains(end)).count() as u64;
+            let (early, late) = split_at_time(&batch, before);
+            ready.extend((early.rows() > 0).then_some(early));
+            held.extend((late.rows() > 0).then_some(late));
+        }
+        self.bytes = held.iter().map(Batch::bytes).sum();
+        self.held = held;
+        in_time_order(ready, &mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }));
+    }
+
+    /// Releases all of them, because nothing is waited for.
+    pub fn release_all(&mut self, out: &mut dyn OutputConsumer) {
+        let (all, watermark_ns) = (std::mem::take(&mut self.held), self.watermark_ns);
+        self.bytes = 0;
+        in_time_order(all, &mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }));
+    }
+
+    /// Median time of the waiting tuples.
+    fn middle(&self) -> i64 {
+        let timed = self.held.iter().filter(|batch| batch.column(common::TS_END).is_some());
+        let mut ends: Vec<i64> =
+            timed.flat_map(|batch| batch.i64(common::TS_END).values().to_vec()).collect();
+        let middle = ends.len() / 2;
+        if ends.is_empty() { i64::MIN } else { ends.select_nth_unstable(middle).1.saturating_add(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn tuples(ends: &[i64]) -> EngineOutput {
+        let schema = Arc::new(tuple::Schema::of_parser("t", 1, "test", &[], None, None));
+        let columns: Vec<_> = schema.ids().collect();
+        let mut writer = tuple::TupleWriter::new(schema, &columns);
+        for end in ends {
+            writer.u64(common::ID, 1);
+            writer.i64(common::TS, *end);
+            writer.i64(common::TS_END, *end);
+            writer.end_row();
+        }
+        EngineOutput { pipeline: None, batch: writer.finish(), watermark_ns: 0 }
+    }
+
+    #[test]
+    fn older_ones_are_waited_for() {
+        let (mut held, mut out) = (TupleOrderer::new(usize::MAX), Vec::new());
+        held.take(tuples(&[1, 5, 7]));
+        held.take(tuples(&[2, 3, 9]));
+        let told = |out: &[EngineOutput]| -> Vec<i64> {
+            out.iter().flat_map(|output| output.batch.i64(common::TS_END).values().to_vec()).collect()
+        };
+        held.release(1, &mut out);
+        assert!(out.is_empty());
+        held.release(5, &mut out);
+        assert_eq!(told(&out), [1, 2, 3]);
+        held.take(tuples(&[6]));
+        held.release(i64::MAX, &mut out);
+        assert_eq!((told(&out), held.bytes), (vec![1, 2, 3, 5, 6, 7, 9], 0));
+        assert_eq!(held.hurried(), 0);
+        // Beyond the limit, the older half is released.
+        held.bytes_max = 1;
+        held.take(tuples(&[20, 14, 12, 18, 16]));
+        out.clear();
+        held.release(13, &mut out);
+        assert_eq!((told(&out), held.hurried()), (vec![12, 14, 16], 2));
+        held.release(i64::MAX, &mut out);
+        assert_eq!((told(&out), held.hurried()), (vec![12, 14, 16, 18, 20], 2));
+        held.take(tuples(&[30, 25]));
+        out.clear();
+        held.release_all(&mut out);
+        assert_eq!((told(&out), held.hurried()), (vec![25, 30], 2));
+    }
+}

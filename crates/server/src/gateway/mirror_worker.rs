@@ -1,0 +1,246 @@
+//! Mirroring for a job in a network: a thread per job installs and removes rules, which may take seconds, and checks
+//! them in between. `mirror_schedule.rs` decides when.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use control::EndReason;
+
+use super::GatewayEvent;
+use crate::job::{JobId, JobPhase};
+use crate::network::{MirrorSession, PlannedJob};
+
+/// Interval at which switches are checked.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Time for the arrival of packets mirrored before the rules were removed.
+const LAST_PACKETS: Duration = Duration::from_millis(100);
+
+/// Stage of mirroring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MirrorStage {
+    /// Waits for monitors.
+    Waiting,
+    /// Rules are being installed.
+    Beginning,
+    /// Switches mirror.
+    Copying,
+    /// Rules are being removed.
+    Ending,
+    /// Switches do not mirror.
+    Gone,
+}
+
+/// Command to the thread.
+pub enum MirrorCommand {
+    Begin,
+    End,
+}
+
+/// Message of the thread.
+pub enum MirrorEvent {
+    /// Installation finished, or failed with the reason.
+    Begun(Result<(), String>),
+    /// Switches stopped mirroring, with the reason.
+    Lost(String),
+    /// Removal finished; the error names remaining rules.
+    Gone(Result<(), String>),
+}
+
+/// Handle of the thread, owned by the gateway.
+pub struct MirrorWorker {
+    pub stage: MirrorStage,
+    /// Reason with which the job ends after the removal of the rules.
+    pub then: Option<EndReason>,
+    /// Failure in the network that ends the job.
+    pub failed: Option<String>,
+    /// Remaining rules on switches.
+    pub left: Option<String>,
+    /// What the answer lacks in the mode in which they copy.
+    pub lacks: Vec<String>,
+    tell: Option<Sender<MirrorCommand>>,
+    /// Joined on drop unless finished.
+    pub thread: Option<JoinHandle<()>>,
+}
+
+impl MirrorWorker {
+    /// What the thread says comes as events.
+    pub fn new(job: JobId, planned: PlannedJob, events: Sender<GatewayEvent>) -> MirrorWorker {
+        let PlannedJob { copies, lacks, .. } = planned;
+        let (tell, wishes) = mpsc::channel();
+        let to = events.clone();
+        let work = move || run(job, copies, &wishes, &to);
+        let thread = std::thread::Builder::new().name(format!("copies {job}")).spawn(work);
+        let mut copying = MirrorWorker::on(job, thread, tell, &events);
+        copying.lacks = lacks;
+        copying
+    }
+
+    /// If the system cannot create a thread, mirroring ends immediately with the message that a thread would send.
+    fn on(
+        job: JobId,
+        thread: io::Result<JoinHandle<()>>,
+        tell: Sender<MirrorCommand>,
+        events: &Sender<GatewayEvent>,
+    ) -> MirrorWorker {
+        let (then, failed, left, lacks) = Default::default();
+        let (stage, thread) = match thread {
+            Ok(thread) => (MirrorStage::Waiting, Some(thread)),
+            Err(why) => {
+                let why = format!("the system gives no thread that tells switches: {why}");
+                let _ = events.send(GatewayEvent::Copies(job, MirrorEvent::Lost(why)));
+                (MirrorStage::Gone, None)
+            }
+        };
+        MirrorWorker { stage, then, failed, left, lacks, tell: Some(tell), thread }
+    }
+
+    /// For a job that could not be planned.
+    pub fn impossible(why: String) -> MirrorWorker {
+        let (then, left, lacks, tell, thread) = Default::default();
+        MirrorWorker { stage: MirrorStage::Gone, then, failed: Some(why), left, lacks, tell, thread }
+    }
+
+    /// Whether a failure in the network ends the job.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Sends a command to the thread.
+    pub fn ask(&mut self, wish: MirrorCommand, stage: MirrorStage) {
+        self.stage = stage;
+        // A thread that has ended has reported it.
+        let _ = self.tell.as_ref().map(|tell| tell.send(wish));
+    }
+
+    /// Removes the rules.
+    pub fn end(&mut self) {
+        if self.stage < MirrorStage::Ending {
+            self.ask(MirrorCommand::End, MirrorStage::Ending);
+        }
+    }
+
+    /// What the answer lacks, a sentence each.
+    pub fn lacking(&self) -> impl Iterator<Item = String> {
+        self.lacks.iter().map(|lack| format!("the answer lacks something: {lack}"))
+    }
+
+    /// The state shown to users for this state of the control.
+    pub fn shown(&self, state: JobPhase) -> JobPhase {
+        match (self.stage, state) {
+            (_, state) if self.then.is_some() && !matches!(state, JobPhase::Ended(_)) => JobPhase::Draining,
+            (MirrorStage::Waiting | MirrorStage::Beginning, JobPhase::Running) => JobPhase::Arming,
+            (_, state) => state,
+        }
+    }
+}
+
+impl Drop for MirrorWorker {
+    /// The process may be about to end: rules are removed first.
+    fn drop(&mut self) {
+        self.tell = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(
+    job: JobId,
+    mut copies: Box<dyn MirrorSession>,
+    wishes: &Receiver<MirrorCommand>,
+    events: &Sender<GatewayEvent>,
+) {
+    let say = |said| drop(events.send(GatewayEvent::Copies(job, said)));
+    let worked = catch_unwind(AssertUnwindSafe(|| work(copies.as_mut(), wishes, &say)));
+    if let Err(panic) = worked {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+        let why = format!("what tells switches has failed: {text}");
+        // Reports the end of the thread.
+        say(MirrorEvent::Lost(why));
+        say(MirrorEvent::Gone(Err("nobody knows what that is".to_owned())));
+    }
+}
+
+fn work(copies: &mut dyn MirrorSession, wishes: &Receiver<MirrorCommand>, say: &dyn Fn(MirrorEvent)) {
+    let mut are_there = false;
+    loop {
+        match wishes.recv_timeout(LOOK_EVERY) {
+            Ok(MirrorCommand::Begin) => {
+                let begun = copies.begin();
+                are_there = begun.is_ok();
+                say(MirrorEvent::Begun(begun));
+            }
+            Ok(MirrorCommand::End) => {
+                let ended = copies.end();
+                if are_there {
+                    std::thread::sleep(LAST_PACKETS);
+                }
+                return say(MirrorEvent::Gone(ended));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(why) = copies.lost().filter(|_| are_there) {
+                    are_there = false;
+                    say(MirrorEvent::Lost(why));
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: JobId = JobId(1);
+
+    /// Panics, for the test.
+    struct FaultyMirrorSession;
+
+    impl MirrorSession for FaultyMirrorSession {
+        fn begin(&mut self) -> Result<(), String> {
+            panic!("no such switch")
+        }
+
+        fn lost(&mut self) -> Option<String> {
+            None
+        }
+
+        fn end(&mut self) -> Result<(), String> {
+            panic!("no such job")
+        }
+    }
+
+    fn said(events: &Receiver<GatewayEvent>) -> MirrorEvent {
+        match events.recv_timeout(Duration::from_secs(10)).expect("it says something") {
+            GatewayEvent::Copies(JOB, said) => said,
+            _ => panic!("something else was said"),
+        }
+    }
+
+    #[test]
+    fn a_panic_is_told_and_nothing_waits_for_it() {
+        for (wish, text) in [(MirrorCommand::Begin, "no such switch"), (MirrorCommand::End, "no such job")] {
+            let (tell, events) = mpsc::channel();
+            let planned =
+                PlannedJob { parts: Vec::new(), lacks: Vec::new(), copies: Box::new(FaultyMirrorSession) };
+            let mut copying = MirrorWorker::new(JOB, planned, tell);
+            copying.ask(wish, MirrorStage::Beginning);
+            let (lost, gone) = (said(&events), said(&events));
+            assert!(matches!(lost, MirrorEvent::Lost(why) if why.ends_with(text)));
+            assert!(matches!(gone, MirrorEvent::Gone(Err(_))));
+        }
+    }
+
+    #[test]
+    fn a_job_that_gets_no_thread_ends() {
+        let ((to, events), (tell, _wishes)) = (mpsc::channel(), mpsc::channel());
+        let copying = MirrorWorker::on(JOB, Err(io::Error::other("none is left")), tell, &to);
+        assert_eq!(copying.stage, MirrorStage::Gone);
+        assert!(matches!(said(&events), MirrorEvent::Lost(why) if why.ends_with(": none is left")));
+    }
+}

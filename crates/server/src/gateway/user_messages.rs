@@ -1,0 +1,118 @@
+//! Messages for users: why a job is rejected, why it ended, and its problems.
+
+use std::collections::BTreeSet;
+
+use control::{AdmissionError, Degradation, EndReason};
+
+use super::job_runtime::JobRuntime;
+use super::lanes::LaneEnd;
+use crate::fleet::FleetRefusal;
+use crate::job::{JobEnding as JobEnd, JobOutcome};
+
+/// Reason why a job is rejected.
+pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
+    match refusal {
+        AdmissionError::StoreIsFull => {
+            FleetRefusal::Busy("the server's disk is full: no new job is taken".into())
+        }
+        AdmissionError::OwnerHasTooMany { max } => {
+            FleetRefusal::Busy(format!("one owner may have {max} jobs at once"))
+        }
+        AdmissionError::TooMany { max } => {
+            FleetRefusal::Busy(format!("{max} jobs have not ended, and there may be no more"))
+        }
+        AdmissionError::NoAgent { on } if on.is_empty() => FleetRefusal::NoAgent(
+            "no agent is connected to this server: a query needs one that captures".into(),
+        ),
+        AdmissionError::NoAgent { on } => {
+            let labels: Vec<_> = on.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            FleetRefusal::NoAgent(format!("no agent that is connected has the labels {}", labels.join(", ")))
+        }
+        AdmissionError::Missing { agent } => FleetRefusal::NoAgent(format!(
+            "agent {agent}, which the network's file names, is not connected to this server"
+        )),
+        AdmissionError::TooCostly { agent, why } => {
+            FleetRefusal::Unable(format!("agent {agent} has no room for it: {why}"))
+        }
+        AdmissionError::EndsInThePast => FleetRefusal::Unable("its time is over before it begins".into()),
+    }
+}
+
+/// Outcome of a job; `troubles`: problems reported by agents; `has_parts`: each agent has its own part.
+pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
+    let nobody = if has_parts { "an agent does not do its part" } else { "no agent could run it" };
+    let (outcome, said) = match why {
+        EndReason::PacketLimit => (JobOutcome::Limit, "its packets were taken".into()),
+        EndReason::RowLimit => (JobOutcome::Limit, "it has its rows".into()),
+        EndReason::TimeLimit => (JobOutcome::Limit, "its time is over".into()),
+        EndReason::Stopped { by } if by.is_empty() => (JobOutcome::Stopped, "it was stopped".into()),
+        EndReason::Stopped { by } => (JobOutcome::Stopped, format!("it was stopped: {by}")),
+        EndReason::Abandoned => {
+            (JobOutcome::Abandoned, "its lease was not renewed: who had asked for it is gone".into())
+        }
+        EndReason::Finished => (JobOutcome::Finished, "all agents are through".into()),
+        EndReason::Poisoned if troubles.is_empty() => (JobOutcome::Failed, nobody.into()),
+        EndReason::Poisoned => (JobOutcome::Failed, format!("{nobody}: {}", troubles.join("; "))),
+    };
+    JobEnd::new(outcome, said)
+}
+
+/// Problems of a job, as messages.
+pub fn degraded(all: &BTreeSet<Degradation>) -> impl Iterator<Item = String> {
+    all.iter().map(|degraded| match degraded {
+        Degradation::Absent { agent } => format!("agent {agent} is not there"),
+        Degradation::NoRoom { agent, why } => format!("agent {agent} has no room for it: {why}"),
+        Degradation::Poisoned { agent } => format!("agent {agent} cannot run it"),
+        Degradation::Refused { agent } => format!("agent {agent} refuses it"),
+        Degradation::EndedWithout { agent, .. } => {
+            format!("it ended without agent {agent}, and what that had not sent is not in the results")
+        }
+        Degradation::Restarted { agent, .. } => {
+            format!("agent {agent} was started again, and what it had not sent is lost")
+        }
+    })
+}
+
+/// Data missing in a job's results, by its committed records.
+pub fn lacks(work: &JobRuntime) -> Vec<String> {
+    let mut said = Vec::new();
+    for (key, known) in &work.lanes.known {
+        let facts = &known.facts;
+        if facts.records_lost > 0 {
+            // Earlier versions did not store whether the number is known.
+            let tuples = match (facts.tuples_lost, facts.end) {
+                (0, LaneEnd::Lost) => "an unknown number of tuples".to_owned(),
+                (n, _) if facts.is_loss_unknown => format!("{n} tuples or more"),
+                (n, _) => format!("{n} tuples"),
+            };
+            said.push(format!(
+                "agent {} lost {tuples}: its spool had no room for them, it died, or it was away for too long",
+                key.agent
+            ));
+        }
+        if facts.malformed > 0 {
+            said.push(format!("agent {} sent {} records that cannot be read", key.agent, facts.malformed));
+        }
+        if let Some(dropped) = facts.counters.get("dropped") {
+            let agent = &key.agent;
+            said.push(format!("Kafka did not take {dropped} records of agent {agent}, which are in no row"));
+        }
+    }
+    for agent in work.pace.silent() {
+        said.push(format!("agent {agent} is connected and its results make no progress"));
+    }
+    if work.unreadable > 0 {
+        said.push(format!("{} records of before the server's restart cannot be read", work.unreadable));
+    }
+    if work.progress.late > 0 {
+        said.push(format!("{} tuples came when their windows were closed", work.progress.late));
+    }
+    said
+}
+
+/// Message about a clock with this offset.
+pub fn clock(agent: &str, offset_ns: i64) -> String {
+    let ms = offset_ns.unsigned_abs() / 1_000_000;
+    let side = if offset_ns > 0 { "ahead of" } else { "behind" };
+    format!("the clock of agent {agent} is {ms} ms {side} the server's")
+}
