@@ -9,7 +9,7 @@
 //!
 //! An acknowledgment is rejected, and the bytes are delivered without it,
 //! - when it exceeds what reassembly accepts for its side (see `tcp_state::on_ack`), or covers bytes that the other
-//! side, which has sent its FIN, never sent;
+//!   side, which has sent its FIN, never sent;
 //! - when the other side continues below it with bytes that were captured long after;
 //! - when both heads wait for each other: neither sender can have received the other's data first.
 //!

@@ -4,7 +4,7 @@
 //! `NETALYTICS_INVARIANCE=DIR cargo test -p monitor --test corpus invariance -- --nocapture`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::forms::Forms;
 use crate::support::{EVERYWHERE, captures};
@@ -48,10 +48,7 @@ fn every_form_with_every_number_of_workers() {
 }
 
 /// The runs over a capture that differ from the first one.
-fn differing(
-    capture: &PathBuf,
-    compared: &mut BTreeMap<String, usize>,
-) -> Vec<(String, usize, &'static str)> {
+fn differing(capture: &Path, compared: &mut BTreeMap<String, usize>) -> Vec<(String, usize, &'static str)> {
     let forms = Forms::of(capture);
     let chosen = |form: &str| !form.contains("zstd") && !form.contains(',');
     let mut different = Vec::new();
