@@ -70,7 +70,7 @@ pub fn reports(plan: &Plan, size: &Size, agent: usize) -> Vec<Said> {
         let mut part = ReportPart::default();
         engines.detach(watermark_ns).into_iter().for_each(|windows| part.add_windows(windows));
         let (watermark, loss) = (Timestamp(watermark_ns), LossCount::default());
-        let report = WorkerReport { epoch: 0, watermark, part, loss, lost: None, open: None };
+        let report = WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None };
         (watermark_ns, report.encode())
     };
     (0..size.windows).map(report).collect()
