@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
-use crate::alerts::AlertSilence;
-use crate::{delivery, gateway, http};
+use crate::results::delivery;
+use crate::rules::alerts::AlertSilence;
+use crate::{api, gateway};
 
-pub use crate::columns::every_type;
+pub use crate::job::columns::every_type;
 
 /// Decodes stored jobs, lanes and silences.
 pub fn saved(text: &str) {
@@ -17,13 +18,13 @@ pub fn saved(text: &str) {
     }
     let _ = serde_json::from_str::<gateway::lanes::LaneFacts>(text);
     if let Ok(silence) = serde_json::from_str::<AlertSilence>(text) {
-        let _ = crate::alerts::CompiledSilence::new(silence);
+        let _ = crate::rules::alerts::CompiledSilence::new(silence);
     }
 }
 
 /// Decodes URLs, headers and bodies of requests.
 pub fn asked(text: &str) {
-    let _ = http::read_position(text);
-    let _ = http::read_time(text);
+    let _ = api::read_position(text);
+    let _ = api::read_time(text);
     let _ = delivery::shown_address(text);
 }

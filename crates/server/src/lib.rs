@@ -7,82 +7,52 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
-mod actions;
-mod agent_listener;
-mod alerts;
-mod backup;
-mod catalog;
-mod columns;
-mod counters;
-mod coverage;
-mod delivery;
-mod demo;
-mod enrolment;
-mod events;
-mod fleet;
+mod api;
 pub mod fuzzing;
 mod gateway;
-mod history;
-mod http;
-mod hub;
 mod job;
-mod leases;
-mod limits;
-mod merge_backend;
-mod metrics_page;
-mod network;
-mod notifier;
-mod past;
-mod persist_error;
-mod query_assist;
-mod recording_store;
-mod recordings;
-mod rows;
+mod jobs;
+mod queries;
+mod results;
 mod rules;
-mod run;
-mod scaling;
-mod service;
-mod service_error;
+mod startup;
 mod store;
-mod tls;
-mod trusted_proxies;
-mod windowed_result;
 
-pub use access::{AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
-pub use actions::ActionLimits;
-pub use agent_listener::AgentListener;
-pub use alerts::{AlertLimits, AlertReceiver};
-pub use backup::{BackupSummary, RestoreSummary, backup, restore};
-pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
-pub use delivery::NamedOutlets;
-pub use fleet::{
+pub use api::row_formats::read_arrow;
+pub use api::{HttpServer, PageFile, openapi};
+pub use gateway::agent_listener::AgentListener;
+pub use gateway::fleet::{
     AgentHealth, AgentView, Fleet, FleetHealth, FleetOrder, FleetRefusal, JobHealth, NoFleet, StopCause,
 };
-pub use gateway::{Gateway, GatewayBackends, GatewaySettings};
-pub use history::HistoryUsage;
-pub use http::{HttpServer, PageFile, openapi};
-pub use hub::{
-    AgentAccount, AgentCoverage, JobAccount, ResultDelivery, ResultHub, ResultTable, TapAccount, WindowState,
+pub use gateway::merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
+pub use gateway::network::{
+    AgentShare, CopiesState, MirrorSession, NetworkBackend, NetworkHost, NetworkJob, NetworkLink,
+    NetworkMirror, NetworkMonitor, NetworkRule, NetworkSwitch, NetworkView, PlannedJob,
 };
+pub use gateway::{Gateway, GatewayBackends, GatewaySettings};
+pub use job::columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use job::{
     BusKind, CaptureRequest, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobPhase, JobRecord,
     JobSubmission, MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
 };
-pub use limits::{PastLimits, RowRetention, ScrapeAccess, ServiceLimits};
-pub use merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
-pub use network::{
-    AgentShare, CopiesState, MirrorSession, NetworkBackend, NetworkHost, NetworkJob, NetworkLink,
-    NetworkMirror, NetworkMonitor, NetworkRule, NetworkSwitch, NetworkView, PlannedJob,
+pub use jobs::limits::{PastLimits, RowRetention, ScrapeAccess, ServiceLimits};
+pub use jobs::service::{Service, ServiceError};
+pub use jobs::trusted_proxies::TrustedProxies;
+pub use results::delivery::NamedOutlets;
+pub use results::hub::{
+    AgentAccount, AgentCoverage, JobAccount, ResultDelivery, ResultHub, ResultTable, TapAccount, WindowState,
 };
-pub use persist_error::PersistError;
-pub use recording_store::{
+pub use rules::actions::ActionLimits;
+pub use rules::alerts::{AlertLimits, AlertReceiver};
+pub use startup::backup::{BackupSummary, RestoreSummary, backup, restore};
+pub use startup::data_directory::{ADMIN_TOKEN, DataDirectory};
+pub use startup::run::{BoundAddresses, ListenOptions, SecondAddress, serve};
+pub use store::access::{AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
+pub use store::history::HistoryUsage;
+pub use store::persist_error::PersistError;
+pub use store::recording_store::{
     ReadLimits, RecordingAnswer, RecordingInspection, RecordingLimits, RecordingQueryError, RecordingReader,
     RecordingResult,
 };
-pub use rows::read_arrow;
-pub use run::{BoundAddresses, ListenOptions, SecondAddress, serve};
-pub use service::{ADMIN_TOKEN, DataDirectory, Service, ServiceError};
-pub use store::{ServerStore, StoreError};
-pub use tls::{ServerCertificate, ServerTls, authority_pem};
-pub use trusted_proxies::TrustedProxies;
+pub use store::sqlite::{ServerStore, StoreError};
+pub use store::tls::{ServerCertificate, ServerTls, authority_pem};

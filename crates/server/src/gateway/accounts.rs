@@ -8,8 +8,8 @@ use link::{ClockOffset, ObservedJobs, ObservedState};
 use super::event_loop::{EventLoop, job_id};
 use super::job_runtime::JobRuntime;
 use super::lanes::{KnownLane, LaneEnd};
-use crate::hub::AgentAccount;
 use crate::job::JobId;
+use crate::results::hub::AgentAccount;
 
 impl EventLoop {
     /// Publishes the counters of a job, if changed.

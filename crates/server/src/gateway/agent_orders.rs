@@ -6,9 +6,9 @@ use plan::Plan;
 use plan::message::{CaptureSpec, JobOrder, RedactionKey};
 use tuple::AgentOrigin;
 
-use crate::fleet::FleetOrder;
+use crate::gateway::fleet::FleetOrder;
+use crate::gateway::network::AgentShare;
 use crate::job::RedactionMode;
-use crate::network::AgentShare;
 
 /// Encoder of a job's orders.
 pub struct OrderBuilder<'a> {

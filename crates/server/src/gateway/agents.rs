@@ -7,8 +7,8 @@ use bytes::Bytes;
 use link::{Hello, HostCapacity, InterfaceAddresses};
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::AgentView;
-use crate::store::{ServerStore, StoreError, now_ns};
+use crate::gateway::fleet::AgentView;
+use crate::store::sqlite::{ServerStore, StoreError, now_ns};
 
 /// Properties reported by an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

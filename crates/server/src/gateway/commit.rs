@@ -11,11 +11,11 @@ use super::commit_queue::PendingRecord;
 use super::event_loop::{EventLoop, job_id};
 use super::job_runtime::{JobResults, JobRuntime, RuntimePhase, UnpublishedRows};
 use super::lanes::{LaneFacts, LaneKey, mark};
-use crate::counters::GatewayStage;
-use crate::hub::{AgentCoverage, ResultDelivery, WindowState};
+use crate::job::counters::GatewayStage;
 use crate::job::{JobId, JobPhase};
-use crate::persist_error::PersistError;
-use crate::store::{CommitProgress, JoinedFrames, NewFrame, StoreError, now_ns};
+use crate::results::hub::{AgentCoverage, ResultDelivery, WindowState};
+use crate::store::persist_error::PersistError;
+use crate::store::sqlite::{CommitProgress, JoinedFrames, NewFrame, StoreError, now_ns};
 
 /// Minimum interval between stored positions of a job that advances.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;

@@ -16,10 +16,10 @@ use super::event_loop::EventLoop;
 use super::job_runtime::{JobResults, JobRuntime, RuntimePhase, UnpublishedRows};
 use super::lanes::{LaneEnd, LaneFacts, mark};
 use super::tuple_results::EmitTime;
-use crate::counters::GatewayStage;
 use crate::job::JobId;
-use crate::persist_error::PersistError;
-use crate::store::{CommitProgress, JoinedFrames, NewFrame, ServerStore, StoreError};
+use crate::job::counters::GatewayStage;
+use crate::store::persist_error::PersistError;
+use crate::store::sqlite::{CommitProgress, JoinedFrames, NewFrame, ServerStore, StoreError};
 
 /// Changes committed in one transaction.
 struct JoinedCommit {

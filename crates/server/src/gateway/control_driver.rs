@@ -15,9 +15,9 @@ use super::job_runtime::{JobProgress, JobRuntime, RuntimePhase};
 use super::lanes::{LaneEnd, LaneKey};
 use super::mirror_worker::MirrorWorker;
 use super::user_messages;
-use crate::fleet::{FleetOrder, FleetRefusal};
+use crate::gateway::fleet::{FleetOrder, FleetRefusal};
+use crate::gateway::network::PlannedJob;
 use crate::job::{JobId, JobPhase, RedactionMode};
-use crate::network::PlannedJob;
 
 /// Monitors end by themselves at their time limit; those that do not are stopped after this time.
 const GRACE_NS: i64 = 2_000_000_000;

@@ -15,12 +15,12 @@ use super::job_codec;
 use super::job_runtime::JobRuntime;
 use super::sessions::{ConnectionStatus, GatewaySessions, PendingGreeting};
 use super::{GatewayEvent, GatewaySettings};
-use crate::agent_listener::AgentConnectionEvent;
-use crate::fleet::{AgentView, StopCause};
-use crate::hub::ResultHub;
+use crate::gateway::agent_listener::AgentConnectionEvent;
+use crate::gateway::fleet::{AgentView, StopCause};
+use crate::gateway::merge_backend::MergeBackend;
 use crate::job::JobId;
-use crate::merge_backend::MergeBackend;
-use crate::store::{ServerStore, StoreError, now_ns};
+use crate::results::hub::ResultHub;
+use crate::store::sqlite::{ServerStore, StoreError, now_ns};
 
 /// Maximum sleep.
 const NAP: Duration = Duration::from_secs(1);

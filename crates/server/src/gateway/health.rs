@@ -6,7 +6,7 @@ use control::Degradation;
 
 use super::event_loop::{EventLoop, StoreCapacity};
 use super::job_runtime::JobRuntime;
-use crate::fleet::{AgentHealth, FleetHealth, JobHealth};
+use crate::gateway::fleet::{AgentHealth, FleetHealth, JobHealth};
 
 impl EventLoop {
     /// State of the gateway.

@@ -22,7 +22,7 @@ use super::commit_queue::PendingRecord;
 use super::lanes::LaneFacts;
 use super::window_results::config;
 use crate::job::JobId;
-use crate::store::{LaneMark, NewFrame, ServerStore, StoreError};
+use crate::store::sqlite::{LaneMark, NewFrame, ServerStore, StoreError};
 
 /// Lane of the joined requests.
 pub const JOINED: LaneId = LaneId(u64::MAX - 1);

@@ -18,10 +18,10 @@ use super::merge_reader::MergeReader;
 use super::mirror_worker::MirrorWorker;
 use super::tuple_results::{EmitTime, TupleResults};
 use super::window_results::{ALL_LANES, ReleasedRows, WindowResults};
-use crate::coverage;
-use crate::hub::{JobAccount, ResultTable};
 use crate::job::{JobEnding as JobEnd, JobId, JobPhase as Told};
-use crate::store::{FrameFilter, ServerStore, StoreError};
+use crate::results::coverage;
+use crate::results::hub::{JobAccount, ResultTable};
+use crate::store::sqlite::{FrameFilter, ServerStore, StoreError};
 
 /// Records per read from the store.
 const FRAMES: usize = 64;

@@ -8,7 +8,7 @@ use link::{LaneRecord, RecordLane};
 use serde::{Deserialize, Serialize};
 use stream::LossCount;
 
-use crate::store::LaneMark;
+use crate::store::sqlite::LaneMark;
 
 /// Name of a lane of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

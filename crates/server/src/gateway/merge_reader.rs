@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use stream::EngineOutput;
 
 use super::GatewayEvent;
+use crate::gateway::merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
 use crate::job::JobId;
-use crate::merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
 
 /// Delay before the merge is started again.
 const PAUSE: Duration = Duration::from_secs(2);

@@ -11,9 +11,9 @@ use super::event_loop::EventLoop;
 use super::job_runtime::{JobResults, JobRuntime};
 use super::merge_reader::{self, MergeEvent, MergeReader};
 use super::window_results::ReleasedRows;
-use crate::fleet::{FleetOrder, FleetRefusal};
+use crate::gateway::fleet::{FleetOrder, FleetRefusal};
+use crate::gateway::merge_backend::MergeRequest;
 use crate::job::{JobEnding as JobEnd, JobId};
-use crate::merge_backend::MergeRequest;
 
 impl EventLoop {
     /// Merge settings of a job, if its agents publish. `from`: position of its published rows.

@@ -12,8 +12,8 @@ use link::ObservedState;
 use super::agent_orders::is_of;
 use super::event_loop::EventLoop;
 use super::mirror_worker::{MirrorCommand, MirrorEvent, MirrorStage, MirrorWorker};
+use crate::gateway::network::{AgentShare, PlannedJob};
 use crate::job::{JobEnding as JobEnd, JobId, JobOutcome};
-use crate::network::{AgentShare, PlannedJob};
 
 impl EventLoop {
     /// Starts mirroring for jobs with all monitors capturing.

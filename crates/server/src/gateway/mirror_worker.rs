@@ -10,8 +10,8 @@ use std::time::Duration;
 use control::EndReason;
 
 use super::GatewayEvent;
+use crate::gateway::network::{MirrorSession, PlannedJob};
 use crate::job::{JobId, JobPhase};
-use crate::network::{MirrorSession, PlannedJob};
 
 /// Interval at which switches are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

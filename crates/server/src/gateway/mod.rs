@@ -13,6 +13,7 @@
 //! were killed.
 
 mod accounts;
+pub(crate) mod agent_listener;
 mod agent_orders;
 mod agents;
 mod commit;
@@ -20,15 +21,18 @@ mod commit_joined;
 mod commit_queue;
 mod control_driver;
 mod event_loop;
+pub(crate) mod fleet;
 mod health;
 pub(crate) mod job_codec;
 mod job_joiner;
 mod job_runtime;
 pub(crate) mod lanes;
+pub(crate) mod merge_backend;
 mod merge_reader;
 mod merged_rows;
 mod mirror_schedule;
 mod mirror_worker;
+pub(crate) mod network;
 mod sessions;
 mod tuple_results;
 mod user_messages;
@@ -44,13 +48,13 @@ use std::time::Duration;
 
 pub(crate) use lanes::{LaneEnd, LaneFacts};
 
-use crate::agent_listener::{AgentConnectionEvent, AgentListener, GatewayClosed};
-use crate::fleet::{AgentView, Fleet, FleetHealth, FleetOrder, FleetRefusal, StopCause};
+use crate::gateway::agent_listener::{AgentConnectionEvent, AgentListener, GatewayClosed};
+use crate::gateway::fleet::{AgentView, Fleet, FleetHealth, FleetOrder, FleetRefusal, StopCause};
+use crate::gateway::merge_backend::MergeBackend;
+use crate::gateway::network::{NetworkBackend, NetworkView, PlannedJob};
 use crate::job::JobId;
-use crate::merge_backend::MergeBackend;
-use crate::network::{NetworkBackend, NetworkView, PlannedJob};
-use crate::service::DataDirectory;
-use crate::store::{ServerStore, StoreError};
+use crate::startup::data_directory::DataDirectory;
+use crate::store::sqlite::{ServerStore, StoreError};
 
 /// Limits and times of a gateway.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,358 @@
+//! Jobs: start, list, show, stop; and the agents that run them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::app::AppState;
+use super::caller::RequestCaller;
+use super::failure::ApiFailure;
+use super::json::JsonResponse;
+use super::params::{JsonBody, QueryParams, header_text};
+use crate::gateway::fleet::AgentView;
+use crate::job::{
+    BusKind, CaptureRequest, JobId, JobKind, JobRecord, JobSubmission, MergeEngine, RedactionMode,
+    RetainedRows,
+};
+use crate::jobs::service::{Service, ServiceError};
+use crate::results::hub::{AgentAccount, TapAccount};
+use crate::store::access::AccessRole;
+use crate::store::sqlite::JobQuery;
+
+/// Default jobs per page.
+const PAGE: usize = 100;
+/// Maximum labels of a job.
+const LABELS_MAX: usize = 32;
+/// Maximum bytes of a name or a label.
+const NAME_BYTES_MAX: usize = 200;
+/// Maximum bytes of a capture filter.
+const FILTER_BYTES_MAX: usize = 10_000;
+/// One day.
+const LEASE_SECONDS_MAX: u32 = 86_400;
+
+/// A job as requested.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobRequest {
+    /// The query.
+    pub query: String,
+    /// Name.
+    #[serde(default)]
+    pub name: String,
+    /// Whether it ends by itself.
+    #[serde(default)]
+    pub kind: JobKind,
+    /// Labels that an agent must have to take part; empty: every agent.
+    #[serde(default)]
+    pub on: BTreeMap<String, String>,
+    /// Labels of the job.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts that may identify a person are redacted; false requires the role raw.
+    #[serde(default = "yes")]
+    pub redact: bool,
+    /// Interfaces from which agents capture, `*` for any characters; empty: all that they may use.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
+    /// Capture filter in libpcap's syntax; none: all packets.
+    #[serde(default)]
+    pub capture_filter: Option<String>,
+    /// Runs it in the server's network: the server plans the monitors' locations, and switches mirror to them. BUDGET
+    /// limits the resources.
+    #[serde(default)]
+    pub network: bool,
+    /// For a one-off job: it ends if it is not renewed for this number of seconds.
+    #[serde(default)]
+    pub lease_seconds: Option<u32>,
+    /// Destinations of its rows in addition to the history: names of outlets, or addresses, which require the role
+    /// admin.
+    #[serde(default)]
+    pub to: Vec<String>,
+    /// Data to store for later queries: its results, or its tuples, which requires a standing job without PROCESS.
+    #[serde(default)]
+    pub keep: RetainedRows,
+    /// Bus to which agents publish their results; none: they send them to the server.
+    #[serde(default)]
+    pub bus: Option<BusKind>,
+    /// Engine that merges results on the bus; default: the server.
+    #[serde(default)]
+    pub engine: Option<MergeEngine>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Jobs.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Jobs)]
+pub struct JobList {
+    /// Newest first.
+    pub jobs: Vec<JobRecord>,
+    /// `before` of the next page, if there may be one.
+    pub next: Option<JobId>,
+}
+
+/// Query parameters of jobs.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct JobsParams {
+    /// Only jobs in this state: planned, arming, running, draining, ended.
+    state: Option<String>,
+    /// Only jobs older than this one.
+    before: Option<String>,
+    /// Maximum number of entries; default 100.
+    limit: Option<usize>,
+}
+
+/// Agents.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Agents)]
+pub struct AgentList {
+    /// By name.
+    pub agents: Vec<AgentView>,
+}
+
+fn checked(asked: JobRequest) -> Result<JobSubmission, ApiFailure> {
+    let JobRequest {
+        query,
+        name,
+        kind,
+        on,
+        labels,
+        redact,
+        interfaces,
+        capture_filter,
+        network,
+        lease_seconds,
+        to,
+        keep,
+        bus,
+        engine,
+    } = asked;
+    let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
+    if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
+        return Err(ApiFailure::bad(format!(
+            "at most {LABELS_MAX} interfaces are named, each in at most {NAME_BYTES_MAX} bytes"
+        )));
+    }
+    if capture_filter.as_ref().is_some_and(|filter| filter.len() > FILTER_BYTES_MAX) {
+        return Err(ApiFailure::bad(format!("a capture filter has at most {FILTER_BYTES_MAX} bytes")));
+    }
+    match lease_seconds {
+        Some(_) if kind == JobKind::Standing => {
+            return Err(ApiFailure::bad("a standing job has no lease: it runs until it is stopped"));
+        }
+        Some(seconds) if !(1..=LEASE_SECONDS_MAX).contains(&seconds) => {
+            return Err(ApiFailure::bad(format!("a lease has 1 to {LEASE_SECONDS_MAX} seconds")));
+        }
+        _ => {}
+    }
+    let is_long = |labels: &BTreeMap<String, String>| {
+        labels.len() > LABELS_MAX || labels.iter().any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
+    };
+    if name.len() > NAME_BYTES_MAX || is_long(&on) || is_long(&labels) {
+        return Err(ApiFailure::bad(format!(
+            "names and labels have at most {NAME_BYTES_MAX} bytes, and there are at most {LABELS_MAX} labels"
+        )));
+    }
+    let merged_by = match (bus, engine) {
+        (Some(BusKind::Kafka), engine) => Some(engine.unwrap_or_default()),
+        (None, None | Some(MergeEngine::Embedded)) => None,
+        (None, Some(MergeEngine::Flink)) => {
+            return Err(ApiFailure::bad("Flink merges what is on a bus: say that there is one (bus: kafka)"));
+        }
+    };
+    if network && (!on.is_empty() || !interfaces.is_empty() || merged_by.is_some()) {
+        return Err(ApiFailure::bad(
+            "the network's plan says which agents take part and where they capture, and they send what they find to the server: leave out \
+             on, interfaces and bus",
+        ));
+    }
+    let redaction = if redact { RedactionMode::Folded } else { RedactionMode::Raw };
+    let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
+    let capture = CaptureRequest { interfaces, filter, network };
+    Ok(JobSubmission {
+        query,
+        name,
+        kind,
+        on,
+        labels,
+        redaction,
+        capture,
+        lease_seconds,
+        to,
+        keep,
+        merged_by,
+    })
+}
+
+pub(super) fn id(text: &str) -> Result<JobId, ApiFailure> {
+    text.parse().map_err(|()| ApiFailure::not_found("a job is named by its number"))
+}
+
+/// Start a job.
+#[utoipa::path(
+    post, path = "/api/v1/jobs", tag = "jobs", request_body = JobRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key makes one job; kept for a day")),
+    responses(
+        (status = 201, description = "It is taken", body = JobRecord),
+        (status = 200, description = "The same request had made it before", body = JobRecord),
+        (status = "4XX", description = "Why not", body = ApiFailure),
+    )
+)]
+pub async fn create(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    headers: HeaderMap,
+    JsonBody(asked, bytes): JsonBody<JobRequest>,
+) -> Result<(StatusCode, JsonResponse<JobRecord>), ApiFailure> {
+    let who = caller.at_least(AccessRole::Run)?;
+    let key = match headers.contains_key("idempotency-key") {
+        false => None,
+        true => Some(
+            header_text(&headers, "idempotency-key")
+                .filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()))
+                .ok_or_else(|| {
+                    ApiFailure::bad("Idempotency-Key is to be one text of at most 200 characters")
+                })?
+                .to_owned(),
+        ),
+    };
+    let submission = checked(asked)?;
+    let text = submission.query.clone();
+    let submit = move |service: &Service| {
+        let key = key.as_deref().map(|key| (key, &bytes[..]));
+        let result = service.submit(&who, &submission, key);
+        let (object, outcome) = match &result {
+            Ok((job, true)) => (job.id.to_string(), "done".to_owned()),
+            Ok((job, false)) => (job.id.to_string(), "had been done".to_owned()),
+            Err(denied) => (String::new(), denied.to_string()),
+        };
+        service.note(&who.name, "job.start", &object, &outcome);
+        Ok(result)
+    };
+    match app.run(submit).await? {
+        Ok((job, true)) => Ok((StatusCode::CREATED, JsonResponse(job))),
+        Ok((job, false)) => Ok((StatusCode::OK, JsonResponse(job))),
+        Err(ServiceError::Query(errors)) => Err(ApiFailure::of_query(&text, &errors)),
+        Err(denied) => Err(denied.into()),
+    }
+}
+
+/// List jobs.
+#[utoipa::path(
+    get, path = "/api/v1/jobs", tag = "jobs", params(JobsParams),
+    responses((status = 200, description = "Those that the token may know of", body = JobList), (status = "4XX", description = "Why not", body = ApiFailure))
+)]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    QueryParams(params): QueryParams<JobsParams>,
+) -> Result<JsonResponse<JobList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
+    let before = params.before.as_deref().map(id).transpose()?.map(|id| id.0);
+    let limit = params.limit.unwrap_or(PAGE).min(1000);
+    let wanted = JobQuery { state: params.state, before, limit };
+    let read = move |service: &Service| {
+        let mut jobs = service.store().jobs(&wanted)?;
+        let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
+        jobs.retain(|job| service.may_see(&who, job));
+        service.tell(&mut jobs)?;
+        Ok(JobList { jobs, next })
+    };
+    Ok(JsonResponse(app.run(read).await?))
+}
+
+/// Show a job.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "What is known of it", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
+)]
+pub async fn show(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    Path(name): Path<String>,
+) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
+    Ok(JsonResponse(app.run(move |service| service.job(&who, id)).await?))
+}
+
+/// Stop a job. Its results so far are kept.
+#[utoipa::path(
+    delete, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "The job, which is draining or has ended", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
+)]
+pub async fn stop(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    Path(name): Path<String>,
+) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
+    let stop = move |service: &Service| {
+        let result = service.stop(&who, id);
+        service.note_result(&who.name, "job.stop", &id.to_string(), &result);
+        result
+    };
+    Ok(JsonResponse(app.run(stop).await?))
+}
+
+/// Renew a job's lease for the same duration.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{id}/renew", tag = "jobs", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, description = "The job; one without a lease goes on as it would", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
+)]
+pub async fn renew(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    Path(name): Path<String>,
+) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
+    Ok(JsonResponse(app.run(move |service| service.renew(&who, id)).await?))
+}
+
+/// Counters of each agent of a job.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AgentAccounts {
+    /// By name.
+    pub agents: Vec<AgentAccount>,
+    /// For a query over both taps of flows (`tap.…`): number of requests by tap.
+    pub taps: Option<TapAccount>,
+}
+
+/// Show the counters of each agent of a job.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
+    responses((status = 200, description = "Of a job that has ended for as long as results are kept", body = AgentAccounts), (status = "4XX", description = "Why not", body = ApiFailure))
+)]
+pub async fn accounts(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+    Path(name): Path<String>,
+) -> Result<JsonResponse<AgentAccounts>, ApiFailure> {
+    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
+    let read = move |service: &Service| {
+        service.job(&who, id)?;
+        let (agents, taps) = service.hub().agents(id)?;
+        Ok(AgentAccounts { agents, taps })
+    };
+    Ok(JsonResponse(app.run(read).await?))
+}
+
+/// List agents.
+#[utoipa::path(
+    get, path = "/api/v1/agents", tag = "agents",
+    responses((status = 200, description = "All that are known", body = AgentList), (status = "4XX", description = "Why not", body = ApiFailure))
+)]
+pub async fn agents(
+    State(app): State<Arc<AppState>>,
+    caller: RequestCaller,
+) -> Result<JsonResponse<AgentList>, ApiFailure> {
+    let who = caller.at_least(AccessRole::View)?;
+    let agents = app.run(move |service| Ok(service.agents_shown(&who))).await?;
+    Ok(JsonResponse(AgentList { agents }))
+}

@@ -1,0 +1,332 @@
+//! Metrics of the service in the Prometheus format, with names according to OpenTelemetry. The number of series is
+//! bounded by the limits of agents, unfinished jobs, routes and outlets.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use outlets::{ExpositionFormat, MetricsPage};
+
+use crate::gateway::fleet::{AgentHealth, FleetHealth, JobHealth};
+use crate::job::counters::{GatewayStage, LimitKind, process_cpu, process_memory};
+use crate::job::{JobId, JobKind, JobRecord};
+use crate::jobs::service::{Service, ServiceError};
+use crate::rules::alerts::RuleView;
+use crate::store::access::ClientAccess;
+use crate::store::sqlite::now_ns;
+
+/// Maximum agents with their own series.
+const AGENTS_MAX: usize = 1000;
+
+/// Counters of the HTTP layer.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestCounters {
+    /// Time since the start.
+    pub uptime: Duration,
+    /// Requests rejected by rate limits.
+    pub refused: u64,
+    /// Times that connections waited for others to end.
+    pub waited: u64,
+    /// Unauthenticated connections closed to make room for others.
+    pub evicted: u64,
+    /// Failed TLS handshakes.
+    pub handshakes_failed: u64,
+}
+
+/// Metrics of the service.
+pub fn page(
+    service: &Service,
+    requests: &RequestCounters,
+    form: ExpositionFormat,
+) -> Result<MetricsPage, ServiceError> {
+    let mut page = MetricsPage::new(form);
+    let health = service.fleet.health();
+    let mut jobs = service.store().unfinished_jobs()?;
+    of_process(&mut page, requests);
+    of_requests(&mut page, service, requests);
+    of_records(&mut page, service, &health);
+    of_rows(&mut page, service)?;
+    of_alerts(&mut page, service)?;
+    of_actions(&mut page, service);
+    of_agents(&mut page, &health.agents);
+    for (state, count) in service.store().jobs_by_state()? {
+        page.gauge("netalytics_jobs", "jobs, by state", &[("state", &state)], count as f64);
+    }
+    of_jobs(&mut page, &jobs, &health.jobs);
+    service.deliveries.health(&mut jobs, &mut page)?;
+    Ok(page)
+}
+
+/// Results of the standing jobs that `who` may see, as metrics; `only`: restricted to these jobs.
+pub fn results(
+    service: &Service,
+    who: &ClientAccess,
+    only: Option<&[JobId]>,
+    form: ExpositionFormat,
+) -> Result<MetricsPage, ServiceError> {
+    let mut page = MetricsPage::new(form);
+    let mut jobs = service.store().unfinished_jobs()?;
+    jobs.retain(|job| job.kind == JobKind::Standing);
+    service.shown.keep(&jobs);
+    for job in jobs.iter().filter(|job| only.is_none_or(|only| only.contains(&job.id))) {
+        if !service.may_see(who, job) || service.may_see_rows(who, job).is_err() {
+            continue;
+        }
+        // Tuples are not metrics.
+        let plan = service.plan_of(job).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
+        if let Some(plan) = plan {
+            let from = (&**service.store(), service.history());
+            service.shown.add(from, (job, &plan), service.limits().series_max, &mut page)?;
+        }
+    }
+    Ok(page)
+}
+
+fn of_process(page: &mut MetricsPage, requests: &RequestCounters) {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    page.gauge("netalytics_build_info", "the program's version", &version, 1.0);
+    let uptime = requests.uptime.as_secs_f64();
+    page.gauge("netalytics_uptime_seconds", "since the server was started", &[], uptime);
+    let cpu = process_cpu().as_secs_f64();
+    page.counter("process_cpu_time_seconds_total", "time that the server has computed", &[], cpu);
+    if let Some(bytes) = process_memory() {
+        page.gauge("process_memory_usage_bytes", "memory that the server has in use", &[], bytes as f64);
+    }
+}
+
+fn of_requests(page: &mut MetricsPage, service: &Service, requests: &RequestCounters) {
+    let meters = &service.hub().meters;
+    for ((method, route, status), times) in meters.requests() {
+        let status = status.to_string();
+        let labels =
+            [("http_request_method", method), ("http_route", &route), ("http_response_status_code", &status)];
+        page.seconds("http_server_request_duration_seconds", "requests that were answered", &labels, &times);
+    }
+    let streams = service.hub().streams.load(Relaxed) as f64;
+    page.gauge("netalytics_streams", "live streams", &[], streams);
+    let mut reached: Vec<_> =
+        LimitKind::ALL.iter().map(|(bound, name)| (*name, meters.times_reached(*bound))).collect();
+    reached.push(("requests_per_second", requests.refused));
+    reached.push(("connections", requests.waited));
+    for (limit, times) in reached {
+        let help = "times that something came beyond a limit: refused, cut, or made to wait";
+        page.counter("netalytics_limit_reached_total", help, &[("limit", limit)], times as f64);
+    }
+    for (cause, times) in [
+        ("handshake", requests.handshakes_failed),
+        ("request", meters.heads_refused.get()),
+        ("silent", meters.connections_silent.get()),
+        ("evicted", requests.evicted),
+        ("agent", meters.links_broken.get()),
+    ] {
+        let help = "connections that were cut: no TLS, no HTTP, nothing whole in its time, no token while others needed the place, an agent that breaks the link's rules";
+        page.counter("netalytics_connections_cut_total", help, &[("cause", cause)], times as f64);
+    }
+}
+
+fn of_records(page: &mut MetricsPage, service: &Service, health: &FleetHealth) {
+    let meters = &service.hub().meters;
+    for (name, help, count) in [
+        ("netalytics_records_received_total", "records that agents sent", &meters.records_received),
+        ("netalytics_received_bytes_total", "their bytes", &meters.bytes_received),
+        ("netalytics_records_committed_total", "records that were put on disk", &meters.records_committed),
+        ("netalytics_committed_bytes_total", "their bytes", &meters.bytes_committed),
+        (
+            "netalytics_records_acknowledged_total",
+            "records that agents need not keep any more",
+            &meters.records_acknowledged,
+        ),
+        (
+            "netalytics_records_unclaimed_total",
+            "records of jobs that nobody wants any more",
+            &meters.records_unclaimed,
+        ),
+    ] {
+        page.counter(name, help, &[], count.get() as f64);
+    }
+    let commits = meters.commits.get();
+    page.seconds("netalytics_commit_duration_seconds", "transactions of records and rows", &[], &commits);
+    let help = "from the arrival of a commit's oldest record until it is on disk";
+    page.seconds("netalytics_commit_delay_seconds", help, &[], &meters.commit_delays.get());
+    for (stage, name) in GatewayStage::ALL {
+        let help = "time that the gateway has computed, by what for";
+        let spent = meters.cpu(stage).as_secs_f64();
+        page.counter("netalytics_gateway_cpu_time_seconds_total", help, &[("stage", name)], spent);
+    }
+    page.gauge("netalytics_sessions", "connections of agents", &[], health.sessions as f64);
+    let waiting = health.waiting_bytes as f64;
+    page.gauge("netalytics_waiting_bytes", "records that have come and are not on disk yet", &[], waiting);
+    let is_full = f64::from(u8::from(health.is_full));
+    page.gauge("netalytics_store_full", "1: the store takes no more, and agents have to wait", &[], is_full);
+}
+
+fn of_rows(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError> {
+    let (hub, kept) = (service.hub(), service.history().kept()?);
+    for (name, help, count) in [
+        ("netalytics_windows_closed_total", "windows whose rows are final", hub.meters.windows_closed.get()),
+        ("netalytics_rows_kept_total", "rows that were put on disk", hub.meters.rows_kept.get()),
+        ("netalytics_rows_dropped_total", "rows that retention has taken away, ever", kept.rows_dropped),
+        (
+            "netalytics_rows_unkept_total",
+            "rows that could not be kept, at each try",
+            hub.meters.rows_unkept.get(),
+        ),
+        ("netalytics_rows_unshown_total", "rows left out of live streams", hub.meters.rows_unshown.get()),
+        (
+            "netalytics_history_damaged_total",
+            "parts of the history that could not be read",
+            kept.segments_damaged,
+        ),
+    ] {
+        page.counter(name, help, &[], count as f64);
+    }
+    page.gauge("netalytics_history_bytes", "the history's files", &[], kept.bytes as f64);
+    let bytes = service.store().bytes()?;
+    page.gauge("netalytics_store_bytes", "the store's file", &[], bytes as f64);
+    Ok(())
+}
+
+fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError> {
+    let (alerts, rules) = (service.alerts(), service.alerts().rules());
+    let sum = |of: fn(&RuleView) -> usize| rules.iter().map(of).sum::<usize>() as f64;
+    for (state, number) in [("pending", sum(|r| r.pending)), ("firing", sum(|r| r.firing))] {
+        page.gauge("netalytics_alerts", "alerts by state", &[("state", state)], number);
+    }
+    for receiver in alerts.receiver_states()? {
+        let help = "notifications that wait for a receiver";
+        page.gauge(
+            "netalytics_notifications",
+            help,
+            &[("receiver", &receiver.name)],
+            receiver.waiting as f64,
+        );
+    }
+    let left_out = rules.iter().map(|rule| rule.groups_left_out).sum();
+    for (name, help, count) in [
+        ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.get()),
+        ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.get()),
+        ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.get()),
+        ("netalytics_alert_groups_left_out_total", "groups too many for an alert", left_out),
+    ] {
+        page.counter(name, help, &[], count as f64);
+    }
+    Ok(())
+}
+
+fn of_actions(page: &mut MetricsPage, service: &Service) {
+    let (actions, tally) = (service.actions().shown(), &service.actions().tally);
+    for action in &actions {
+        let labels = [("action", action.name.as_str())];
+        let is_ok = f64::from(u8::from(matches!(action.state.as_str(), "ok" | "carrying_out")));
+        page.gauge("netalytics_action_ok", "1: its decisions are carried out", &labels, is_ok);
+        page.gauge(
+            "netalytics_action_servers",
+            "servers that are used",
+            &labels,
+            action.servers.len() as f64,
+        );
+        let replicas = action.groups.iter().map(|group| f64::from(group.replicas)).sum();
+        page.gauge(
+            "netalytics_action_replicas",
+            "replicas of the groups that are followed",
+            &labels,
+            replicas,
+        );
+        page.counter("netalytics_action_decisions_total", "that were made", &labels, action.version as f64);
+    }
+    let left_out = actions.iter().map(|action| action.groups_left_out).sum();
+    for (name, help, count) in [
+        ("netalytics_decisions_done_total", "of actions, that were carried out", tally.done.get()),
+        ("netalytics_decisions_retried_total", "attempts made again", tally.retried.get()),
+        ("netalytics_action_groups_left_out_total", "groups too many for an action", left_out),
+    ] {
+        page.counter(name, help, &[], count as f64);
+    }
+}
+
+/// Metrics of an agent: its counter, the metric's name, description, and scale.
+const OF_AGENT: [(&str, &str, &str, f64); 8] = [
+    ("spool_bytes", "netalytics_agent_spool_bytes", "what waits at the agent until it is on disk here", 1.0),
+    ("spool_bytes_max", "netalytics_agent_spool_limit_bytes", "and how much may", 1.0),
+    ("spool_records", "netalytics_agent_spool_records", "records that wait at the agent", 1.0),
+    (
+        "spool_lost_records",
+        "netalytics_agent_lost_records_total",
+        "records that its spool had no room for",
+        1.0,
+    ),
+    ("spool_lost_tuples", "netalytics_agent_lost_tuples_total", "tuples in these", 1.0),
+    ("monitors", "netalytics_agent_monitors", "monitors that run there", 1.0),
+    (
+        "cpu_ns",
+        "netalytics_agent_cpu_time_seconds_total",
+        "time that the agent has computed, its monitors aside",
+        1e-9,
+    ),
+    (
+        "memory_bytes",
+        "netalytics_agent_memory_usage_bytes",
+        "memory that the agent has in use, its monitors aside",
+        1.0,
+    ),
+];
+
+fn of_agents(page: &mut MetricsPage, agents: &[AgentHealth]) {
+    let connected = agents.iter().filter(|agent| agent.connected).count();
+    for (state, count) in [("connected", connected), ("gone", agents.len() - connected)] {
+        page.gauge("netalytics_agents", "agents that are known", &[("state", state)], count as f64);
+    }
+    for agent in agents.iter().take(AGENTS_MAX) {
+        let labels = [("agent", agent.name.as_str())];
+        let is_there = f64::from(u8::from(agent.connected));
+        page.gauge("netalytics_agent_connected", "1: the agent is connected", &labels, is_there);
+        if let Some(offset) = agent.clock_offset_ns {
+            let seconds = offset as f64 / 1e9;
+            let help = "its clock minus the server's";
+            page.gauge("netalytics_agent_clock_offset_seconds", help, &labels, seconds);
+        }
+        for (word, name, help, unit) in OF_AGENT {
+            let Some(value) = agent.counts.get(word).map(|value| *value as f64 * unit) else { continue };
+            match name.ends_with("_total") {
+                true => page.counter(name, help, &labels, value),
+                false => page.gauge(name, help, &labels, value),
+            }
+        }
+    }
+}
+
+fn of_jobs(page: &mut MetricsPage, jobs: &[JobRecord], health: &[JobHealth]) {
+    let known: HashMap<JobId, &JobRecord> = jobs.iter().map(|job| (job.id, job)).collect();
+    let now = now_ns();
+    let by_job: BTreeMap<JobId, &JobHealth> = health.iter().map(|health| (health.id, health)).collect();
+    for (id, health) in by_job {
+        let Some(job) = known.get(&id) else { continue };
+        let text = id.to_string();
+        let labels = job.series_labels(&text);
+        let missing = health.agents_missing as f64;
+        page.gauge("netalytics_job_agents_missing", "agents that it lacks now", &labels, missing);
+        if let Some(watermark) = health.watermark_ns {
+            let lag = now.saturating_sub(watermark) as f64 / 1e9;
+            page.gauge(
+                "netalytics_job_lag_seconds",
+                "how far its results are behind the clock",
+                &labels,
+                lag,
+            );
+        }
+        let open = health.frames_bytes as f64;
+        page.gauge("netalytics_job_open_bytes", "records whose windows are open", &labels, open);
+        for (name, help, count) in [
+            (
+                "netalytics_job_late_tuples_total",
+                "tuples that came when their windows were closed",
+                health.late_tuples,
+            ),
+            ("netalytics_job_lost_records_total", "records that its agents lost", health.lost_records),
+            ("netalytics_job_packets_total", "packets that its monitors received", health.packets),
+            ("netalytics_job_lost_packets_total", "packets lost before them", health.lost_packets),
+        ] {
+            page.counter(name, help, &labels, count as f64);
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! A job: a query run by agents, from its submission to its end.
+
+pub(crate) mod columns;
+pub(crate) mod counters;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
+
+use crate::job::columns::{maybe_text, text};
+
+/// Job number: from 1, never reused by a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub i64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<JobId, ()> {
+        text.parse().ok().filter(|n| *n > 0).map(JobId).ok_or(())
+    }
+}
+
+impl Serialize for JobId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl utoipa::PartialSchema for JobId {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        String::schema()
+    }
+}
+
+impl ToSchema for JobId {}
+
+/// Whether a job ends by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// Ends with its LIMIT, its input or its lease.
+    #[default]
+    OneOff,
+    /// Runs until it is stopped, also after a restart of the server.
+    Standing,
+}
+
+impl JobKind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            JobKind::OneOff => "one_off",
+            JobKind::Standing => "standing",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> JobKind {
+        if word == "standing" { JobKind::Standing } else { JobKind::OneOff }
+    }
+}
+
+/// Data of a job stored for later queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Keep)]
+#[serde(rename_all = "snake_case")]
+pub enum RetainedRows {
+    /// Results.
+    #[default]
+    Results,
+    /// Tuples: they have their own retention, and can answer any query.
+    Tuples,
+}
+
+impl RetainedRows {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            RetainedRows::Results => "results",
+            RetainedRows::Tuples => "tuples",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> RetainedRows {
+        if word == "tuples" { RetainedRows::Tuples } else { RetainedRows::Results }
+    }
+}
+
+/// Bus to which agents publish their results, instead of sending them to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BusKind {
+    /// Kafka topics.
+    Kafka,
+}
+
+/// Process that merges the results on a bus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Merger)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeEngine {
+    /// The server.
+    #[default]
+    Embedded,
+    /// A Flink job.
+    Flink,
+}
+
+impl MergeEngine {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            MergeEngine::Embedded => "embedded",
+            MergeEngine::Flink => "flink",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> MergeEngine {
+        if word == "flink" { MergeEngine::Flink } else { MergeEngine::Embedded }
+    }
+}
+
+/// Origin of the tuples that are a job's rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TupleOrigin {
+    /// Parsers, each with the version of its schema.
+    pub parsers: Vec<(String, u16)>,
+    /// SAMPLE: `all`, `auto` or a fraction.
+    pub sample: String,
+}
+
+/// State of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobPhase {
+    /// Submitted.
+    Planned,
+    /// Monitors are being started.
+    Arming,
+    /// Monitors capture.
+    Running,
+    /// Stopped; its last windows are being completed.
+    Draining,
+    /// Ended.
+    Ended(JobEnding),
+}
+
+/// End of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobEnding {
+    /// Outcome, for programs.
+    pub outcome: JobOutcome,
+    /// Reason, for people.
+    pub why: String,
+}
+
+/// Outcome of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Outcome)]
+#[serde(rename_all = "snake_case")]
+pub enum JobOutcome {
+    /// All input was processed.
+    #[default]
+    Finished,
+    /// LIMIT or the time limit was reached.
+    Limit,
+    /// A user stopped it.
+    Stopped,
+    /// The lease was not renewed.
+    Abandoned,
+    /// It could not be run.
+    Failed,
+}
+
+impl JobOutcome {
+    const WORDS: [(JobOutcome, &'static str); 5] = [
+        (JobOutcome::Finished, "finished"),
+        (JobOutcome::Limit, "limit"),
+        (JobOutcome::Stopped, "stopped"),
+        (JobOutcome::Abandoned, "abandoned"),
+        (JobOutcome::Failed, "failed"),
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        JobOutcome::WORDS.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, word)| word)
+    }
+
+    pub(crate) fn of(word: &str) -> Option<JobOutcome> {
+        JobOutcome::WORDS.iter().find(|(_, known)| *known == word).map(|(outcome, _)| *outcome)
+    }
+}
+
+impl JobEnding {
+    /// An end with this outcome and reason.
+    #[must_use]
+    pub fn new(outcome: JobOutcome, why: impl Into<String>) -> JobEnding {
+        JobEnding { outcome, why: why.into() }
+    }
+}
+
+impl From<&str> for JobEnding {
+    fn from(why: &str) -> JobEnding {
+        JobEnding::new(JobOutcome::Finished, why)
+    }
+}
+
+impl JobPhase {
+    /// Name of the state.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            JobPhase::Planned => "planned",
+            JobPhase::Arming => "arming",
+            JobPhase::Running => "running",
+            JobPhase::Draining => "draining",
+            JobPhase::Ended(_) => "ended",
+        }
+    }
+
+    pub(crate) fn of(word: &str, reason: Option<String>, outcome: Option<JobOutcome>) -> JobPhase {
+        match word {
+            "planned" => JobPhase::Planned,
+            "arming" => JobPhase::Arming,
+            "running" => JobPhase::Running,
+            "draining" => JobPhase::Draining,
+            _ => JobPhase::Ended(JobEnding::new(outcome.unwrap_or_default(), reason.unwrap_or_default())),
+        }
+    }
+
+    /// Reason of the end, if ended.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            JobPhase::Ended(end) => Some(&end.why),
+            _ => None,
+        }
+    }
+
+    /// Outcome, if ended.
+    #[must_use]
+    pub fn outcome(&self) -> Option<JobOutcome> {
+        match self {
+            JobPhase::Ended(end) => Some(end.outcome),
+            _ => None,
+        }
+    }
+}
+
+/// Capture settings of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CaptureRequest {
+    /// Interfaces by name, `*` for any characters; empty: all that an agent may use.
+    pub interfaces: Vec<String>,
+    /// Capture filter in libpcap's syntax.
+    pub filter: Option<String>,
+    /// Whether it runs in the server's network, with mirroring by switches.
+    pub network: bool,
+}
+
+/// Redaction of texts that may identify a person, before they leave an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedactionMode {
+    /// Texts are redacted before grouping.
+    Folded,
+    /// Texts are not redacted, as requested by a user with the role *raw*.
+    Raw,
+}
+
+/// A job as submitted.
+#[derive(Clone, Debug)]
+pub struct JobSubmission {
+    /// The query.
+    pub query: String,
+    /// Name; default: its number.
+    pub name: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// Labels that agents must have.
+    pub on: BTreeMap<String, String>,
+    /// Labels of the job.
+    pub labels: BTreeMap<String, String>,
+    /// Redaction of texts.
+    pub redaction: RedactionMode,
+    /// Capture settings.
+    pub capture: CaptureRequest,
+    /// Seconds without renewal after which it ends.
+    pub lease_seconds: Option<u32>,
+    /// Outlets for its rows: names or addresses.
+    pub to: Vec<String>,
+    /// Data stored for later queries.
+    pub keep: RetainedRows,
+    /// Process that merges the results on the bus; `None`: agents send them to the server.
+    pub merged_by: Option<MergeEngine>,
+}
+
+impl JobSubmission {
+    /// A standing job on all agents that keeps its results.
+    pub(crate) fn standing(query: &str, name: &str) -> JobSubmission {
+        JobSubmission {
+            query: query.to_owned(),
+            name: name.to_owned(),
+            kind: JobKind::Standing,
+            on: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            redaction: RedactionMode::Folded,
+            capture: CaptureRequest::default(),
+            lease_seconds: None,
+            to: Vec::new(),
+            keep: RetainedRows::Results,
+            merged_by: None,
+        }
+    }
+}
+
+/// A job as stored and shown.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Job)]
+pub struct JobRecord {
+    /// Number.
+    pub id: JobId,
+    /// Name.
+    pub name: String,
+    /// The query.
+    pub query: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// State.
+    #[serde(serialize_with = "state_word")]
+    #[schema(value_type = JobStateName)]
+    pub state: JobPhase,
+    /// Reason for its end, or for not running.
+    pub reason: Option<String>,
+    /// Outcome, if ended.
+    pub outcome: Option<JobOutcome>,
+    /// Token name of the owner.
+    pub owner: String,
+    /// Labels that an agent must have to take part.
+    pub on: BTreeMap<String, String>,
+    /// Labels of the job.
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts that may identify a person are redacted.
+    pub redacted: bool,
+    /// Interfaces from which agents capture; empty: all that they may use.
+    pub interfaces: Vec<String>,
+    /// Capture filter in libpcap's syntax; none: all packets.
+    pub capture_filter: Option<String>,
+    /// Whether it runs in the server's network: the server plans the monitors' locations, and switches mirror to them.
+    pub network: bool,
+    /// Seconds without renewal after which it ends; null without a lease.
+    pub lease_seconds: Option<u32>,
+    /// Data stored for later queries.
+    pub keep: RetainedRows,
+    /// Bus to which agents publish their results; none: they send them to the server.
+    pub bus: Option<BusKind>,
+    /// Process that merges the results on the bus.
+    pub engine: Option<MergeEngine>,
+    /// Origin of its rows, if they are tuples.
+    #[serde(skip)]
+    pub tuples: Option<TupleOrigin>,
+    /// Time of submission, in nanoseconds since the epoch.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    pub created_ns: i64,
+    /// Time of its end.
+    #[serde(serialize_with = "maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub ended_ns: Option<i64>,
+    /// Destinations of its rows besides the history, with their state.
+    pub outlets: Vec<JobOutlet>,
+}
+
+impl JobRecord {
+    /// Labels that identify its series: `job` as in Prometheus, for a group of targets. `id`: its number as text.
+    pub(crate) fn series_labels<'l>(&'l self, id: &'l str) -> [(&'l str, &'l str); 2] {
+        [("job_id", id), ("job_name", &self.name)]
+    }
+}
+
+/// State of a job's rows at an outlet.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct JobOutlet {
+    /// Name, or address without secrets.
+    pub to: String,
+    /// State.
+    pub state: OutletState,
+    /// Rows acknowledged.
+    pub delivered: u64,
+    /// Rows waiting for delivery.
+    pub behind: u64,
+    /// Rows lost.
+    pub lost: OutletLosses,
+    /// Retries since the start of the server.
+    pub retries: u64,
+    /// Last error since the start of the server.
+    pub problem: Option<String>,
+}
+
+/// State of an outlet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutletState {
+    /// All available rows were acknowledged.
+    Up,
+    /// Rows are not accepted; retrying.
+    Retrying,
+    /// The address cannot be used.
+    Broken,
+    /// The job has ended, and all its rows were delivered or lost.
+    Done,
+}
+
+/// Rows that an outlet lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OutletLosses {
+    /// Rejected by the receiver.
+    pub refused: u64,
+    /// Dropped because too many waited.
+    pub backlog: u64,
+    /// Removed by retention before the delivery.
+    pub gone: u64,
+}
+
+fn state_word<S: Serializer>(state: &JobPhase, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.word())
+}
+
+/// Names of states, for the API description.
+#[derive(ToSchema)]
+#[schema(as = StateWord)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code)]
+pub(crate) enum JobStateName {
+    Planned,
+    Arming,
+    Running,
+    Draining,
+    Ended,
+}

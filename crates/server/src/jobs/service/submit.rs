@@ -1,0 +1,125 @@
+//! Submission of a job: validation, permissions, and start.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, PoisonError};
+
+use plan::{Plan, SampleMode};
+
+use super::{Service, ServiceError, may_ask, order, tuples_made};
+use crate::job::counters::LimitKind;
+use crate::job::{JobKind, JobRecord, JobSubmission, RedactionMode, RetainedRows};
+use crate::jobs::limits::ServiceLimits;
+use crate::results::delivery::{OutletPermission, OutletRefusal};
+use crate::store::access::{AccessRole, ClientAccess};
+use crate::store::sqlite::{KeyLookup, NewJob};
+
+impl Service {
+    /// Creates a job, or returns the one created by the same request. `key`: idempotency key and body. Returns whether
+    /// it is new.
+    pub fn submit(
+        &self,
+        who: &ClientAccess,
+        asked: &JobSubmission,
+        key: Option<(&str, &[u8])>,
+    ) -> Result<(JobRecord, bool), ServiceError> {
+        let _one = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((key, body)) = key {
+            match self.store().remembered(&who.name, key, body)? {
+                KeyLookup::New => {}
+                KeyLookup::Same(id) => return Ok((self.job(who, id)?, false)),
+                KeyLookup::Other => return Err(ServiceError::KeyReused),
+            }
+        }
+        let query = self.checked_in(&asked.query, asked.capture.network).map_err(ServiceError::Query)?;
+        let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
+        may_ask(who, &plan)?;
+        if who.role < AccessRole::Raw && asked.redaction == RedactionMode::Raw {
+            return Err(ServiceError::Forbidden("texts that are not folded need the role raw".into()));
+        }
+        can_keep(&query, asked)?;
+        self.check_quotas(who)?;
+        self.may_deliver(who, &asked.to, &plan)?;
+        let outlets = asked.to.iter().map(|to| RandomState::new().hash_one(to)).collect();
+        let new = NewJob { asked, owner: &who.name, outlets, tuples };
+        let job = self.store().add_job(&new, key)?;
+        if let Err(refused) = self.fleet.start(&order(&job, plan.clone(), query.budget)) {
+            self.store().forget_job(job.id)?;
+            return Err(refused.into());
+        }
+        self.leases.begin(job.id, job.lease_seconds);
+        self.deliveries.begin(job.id, &plan)?;
+        Ok((self.job(who, job.id)?, true))
+    }
+
+    /// Checks whether `who` may have another job.
+    fn check_quotas(&self, who: &ClientAccess) -> Result<(), ServiceError> {
+        let ServiceLimits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
+        let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
+            let why = format!("{jobs_max} jobs have not ended, and there may be no more (--jobs-max)");
+            (LimitKind::Jobs, why)
+        } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+            let why = format!(
+                "{jobs_per_owner_max} jobs of {} have not ended, and one owner may have no more (--jobs-per-owner)",
+                who.name
+            );
+            (LimitKind::JobsPerOwner, why)
+        } else {
+            return Ok(());
+        };
+        self.hub().meters.reached(bound);
+        Err(ServiceError::Quota(why))
+    }
+
+    /// Checks whether `who` may use these outlets, and whether they can receive the rows.
+    fn may_deliver(&self, who: &ClientAccess, to: &[String], plan: &Plan) -> Result<(), ServiceError> {
+        let may = if who.role >= AccessRole::Admin {
+            OutletPermission::GiveAddresses
+        } else {
+            OutletPermission::UseNames
+        };
+        self.deliveries.named().check(to, may, plan).map_err(|unusable| match unusable {
+            OutletRefusal::Wrong(why) => ServiceError::Outlet(why),
+            OutletRefusal::Forbidden(why) => ServiceError::Forbidden(why),
+        })?;
+        if !to.is_empty() && !self.deliveries.has_room(to.len()) {
+            self.hub().meters.reached(LimitKind::Outlets);
+            let most = self.limits().outlets_max;
+            return Err(ServiceError::Quota(format!(
+                "jobs have {most} outlets, and there may be no more (--outlets-max)"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a job has no SINCE, and that tuples are stored without PROCESS.
+fn can_keep(query: &query::CheckedQuery, asked: &JobSubmission) -> Result<(), ServiceError> {
+    let keeps = asked.keep == RetainedRows::Tuples;
+    let rows = &query.rows;
+    let why = if !query.period.is_open() || query.baseline.is_some() {
+        "a job sees what comes from now on: SINCE, UNTIL and BASELINE ask of what was kept (POST /api/v1/query), and LIMIT says \
+         how long a job lasts"
+    } else if keeps && asked.kind != JobKind::Standing {
+        "tuples are kept by standing jobs: say that it is one (kind, --standing)"
+    } else if keeps && !query.processors.is_empty() {
+        "what is kept are tuples, of which any results can be made later: leave out PROCESS"
+    } else if keeps
+        && (!rows.order.is_empty() || rows.rows_max.is_some() || query.limit != plan::QueryLimit::default())
+    {
+        "tuples are kept for good, as they come: leave out ORDER BY and LIMIT"
+    } else if keeps && asked.merged_by.is_some() {
+        "what agents publish to a bus is kept there: query --kafka asks of it"
+    } else if asked.merged_by.is_some() && query.processors.is_empty() && !asked.to.is_empty() {
+        "tuples go to the bus, and the server has none of them that it could deliver: leave out outlets"
+    } else if asked.merged_by.is_some()
+        && query.processors.is_empty()
+        && (!rows.order.is_empty() || rows.rows_max.is_some())
+    {
+        "tuples go to the bus as they come: leave out ORDER BY and LIMIT … ROWS"
+    } else if keeps && query.sample == SampleMode::Auto {
+        "at a rate that changes tuples cannot be scaled later: say which share of the flows, as in SAMPLE 0.1"
+    } else {
+        return Ok(());
+    };
+    Err(ServiceError::Wrong(why.into()))
+}

@@ -1,0 +1,55 @@
+//! Answers from rows that a job with the same query has stored.
+
+use super::sources::SourceQuery;
+use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, named};
+use crate::job::JobRecord;
+use crate::jobs::service::{Service, ServiceError};
+use crate::store::history::PageQuery;
+use crate::store::persist_error::PersistError;
+use crate::store::sqlite::KeptResult;
+
+/// Windows that start within the period.
+pub fn answer(
+    service: &Service,
+    job: &JobRecord,
+    results: Vec<KeptResult>,
+    wanted: &SourceQuery<'_>,
+    asked: &PastQuery,
+) -> Result<PastResponse, ServiceError> {
+    let (since, until) = wanted.own;
+    let ask = PageQuery { after: None, limit: asked.rows_max, since_ns: Some(since), until_ns: Some(until) };
+    let mut notes = vec![format!(
+        "answered from the rows that {} made then, of all windows that begin within the time",
+        named(job)
+    )];
+    let mut answered = Vec::new();
+    for result in results {
+        let page = service.history().read(job.id, &result, &ask)?;
+        if let Some(which) = page.stopped {
+            return Err(PersistError::Unreadable(which).into());
+        }
+        if page.next.is_some() {
+            notes.push(format!(
+                "there are more rows of {} than {}: ask of a shorter time",
+                result.table, asked.rows_max
+            ));
+        }
+        if result.rows_dropped > 0 {
+            notes.push(format!(
+                "{} rows of {} were taken away by retention, the oldest",
+                result.rows_dropped, result.table
+            ));
+        }
+        answered.push(PastTable { schema: page.schema, batches: page.batches, result, left_out: 0 });
+    }
+    Ok(PastResponse {
+        results: answered,
+        job: Some(job.id),
+        recording: None,
+        from: AnswerOrigin::Rows,
+        period: Some(wanted.own),
+        baseline: None,
+        tuples: 0,
+        notes,
+    })
+}

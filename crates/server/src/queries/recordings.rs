@@ -1,0 +1,123 @@
+//! Captures and recordings as seen by clients: permissions to list, query, and remove them.
+
+use std::fs;
+
+use tuple::Batch;
+
+use crate::jobs::service::{Service, ServiceError, may_ask, must_own};
+use crate::queries::past::{AnswerOrigin, PastQuery, PastResponse, PastTable};
+use crate::store::access::{AccessRole, ClientAccess};
+use crate::store::persist_error::PersistError;
+use crate::store::recording_store::{
+    ReadLimits, RecordingAnswer, RecordingEntry, RecordingKind, RecordingQueryError, RecordingStore,
+    RecordingView,
+};
+
+impl Service {
+    pub(crate) fn shelf(&self) -> Result<&RecordingStore, ServiceError> {
+        self.shelf.as_ref().ok_or_else(|| ServiceError::Unknown("this server has no recordings".into()))
+    }
+
+    /// Entries that `who` may see.
+    pub(crate) fn recordings(&self, who: &ClientAccess) -> Result<Vec<RecordingView>, ServiceError> {
+        let all = self.shelf()?.all();
+        Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
+    }
+
+    pub(crate) fn recording(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
+        let found = self.shelf()?.one(id).filter(|entry| may_know(who, entry));
+        found.ok_or_else(|| ServiceError::Unknown("there is no such recording, or it has gone".into()))
+    }
+
+    /// Answers a query from a capture or recording.
+    pub(crate) fn ask_recording(
+        &self,
+        who: &ClientAccess,
+        id: &str,
+        asked: &PastQuery,
+    ) -> Result<PastResponse, ServiceError> {
+        let query = self.checked(&asked.query).map_err(ServiceError::Query)?;
+        let entry = self.recording(who, id)?;
+        let is_own = entry.told.owner.as_ref() == Some(&who.name);
+        let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
+        // A user may query own uploads without restriction.
+        if !is_own {
+            may_ask(who, &planner::lower(&query))?;
+            if !is_folded && who.role < AccessRole::Raw {
+                return Err(ServiceError::Forbidden(
+                    "texts of this recording are not folded: it needs the role raw".into(),
+                ));
+            }
+        }
+        let limits = self.limits().past;
+        let limits = ReadLimits {
+            time: limits.time,
+            bytes: limits.bytes.saturating_mul(4),
+            rows_max: asked.rows_max,
+            confidence: asked.confidence,
+        };
+        let read = self.shelf()?.reader().ask(&entry.path, &query, limits).map_err(|why| match why {
+            RecordingQueryError::Wrong(why) => ServiceError::Wrong(why),
+            RecordingQueryError::Late(why) => {
+                self.hub().meters.queries_given_up.add(1);
+                ServiceError::Late(why)
+            }
+        })?;
+        let RecordingAnswer { results, period, baseline, tuples, mut notes } = read;
+        let mut made = Vec::new();
+        for (place, one) in results.into_iter().enumerate() {
+            let rows: Vec<(Batch, Vec<String>)> =
+                one.batches.into_iter().map(|batch| (batch, Vec::new())).collect();
+            let answered =
+                PastTable::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
+            let answered = PastTable { left_out: one.left_out, ..answered.ok_or(PersistError::Damaged)? };
+            if answered.left_out > 0 {
+                notes.push(format!(
+                    "{} rows more than {} of {} are left out: ask for fewer (SINCE, WHERE, LIMIT n ROWS)",
+                    answered.left_out, asked.rows_max, answered.result.table
+                ));
+            }
+            self.hub().meters.query_rows_left_out.add(answered.left_out);
+            made.push(answered);
+        }
+        let recording = Some(entry.told.id);
+        Ok(PastResponse {
+            results: made,
+            job: None,
+            recording,
+            from: AnswerOrigin::Recording,
+            period,
+            baseline,
+            tuples,
+            notes,
+        })
+    }
+
+    /// Removes an upload; allowed for its owner and for admins.
+    pub(crate) fn remove_recording(&self, who: &ClientAccess, id: &str) -> Result<(), ServiceError> {
+        let entry = self.recording(who, id)?;
+        match &entry.told.owner {
+            Some(owner) => must_own(who, owner, "this file", "takes away")?,
+            None if who.is_admin_of_all() => {}
+            None => {
+                return Err(ServiceError::Forbidden("only an admin takes away what is in the folder".into()));
+            }
+        }
+        match entry.told.kind {
+            RecordingKind::Upload => self.shelf()?.sent().remove(id),
+            RecordingKind::Capture => fs::remove_file(&entry.path).map_err(PersistError::Disk)?,
+            RecordingKind::DataSet if entry.looked.is_some_and(|looked| !looked.parsers.is_empty()) => {
+                fs::remove_dir_all(&entry.path).map_err(PersistError::Disk)?;
+            }
+            RecordingKind::DataSet => {
+                return Err(ServiceError::Wrong("this folder holds no recording: it stays as it is".into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Uploads of others are visible only to admins.
+fn may_know(who: &ClientAccess, entry: &RecordingEntry) -> bool {
+    entry.told.owner.as_ref().is_none_or(|owner| *owner == who.name || who.is_admin_of_all())
+}

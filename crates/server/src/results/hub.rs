@@ -1,0 +1,405 @@
+//! Receives results: the executor of a job reports its columns, rows, and state to the hub, which stores and shows
+//! them.
+//!
+//! Guarantees: when [`ResultHub::publish`] of closed rows has returned `Ok`, they are on disk exactly once, even after a
+//! crash; after an error, none of them is stored, and the same delivery may be repeated. Rows of a result are stored in
+//! the order of publication. Open rows are shown and never stored. No call waits for a client. Any thread may call.
+
+mod live_job;
+mod subscribers;
+mod updates;
+
+use std::collections::HashMap;
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use serde_json::{Value, json};
+use tuple::Batch;
+
+use crate::job::columns::{self, encode, time_column};
+use crate::job::counters::ServiceMetrics;
+use crate::job::{JobId, JobPhase, JobRecord, RetainedRows};
+use crate::jobs::limits::ServiceLimits;
+use crate::results::events::{ClientQueue, EventKind};
+use crate::results::notifier::DeliveryNotifier;
+use crate::rules::actions::ActionRegistry;
+use crate::rules::alerts::AlertRegistry;
+use crate::store::history::RowHistory;
+use crate::store::persist_error::PersistError;
+use crate::store::sqlite::{CommitProgress, KeptResult, NewTail, ServerStore};
+use live_job::{LatestRows, LiveJob, LiveResult, windows};
+
+pub use subscribers::ResumePoint;
+pub use updates::{
+    AgentAccount, AgentCoverage, JobAccount, ResultDelivery, ResultTable, TapAccount, WindowState,
+};
+
+pub use live_job::EVENT_ROWS_MAX;
+
+/// Stores results and shows them to clients.
+pub struct ResultHub {
+    store: Arc<ServerStore>,
+    history: Arc<RowHistory>,
+    alerts: Arc<AlertRegistry>,
+    actions: Arc<ActionRegistry>,
+    limits: ServiceLimits,
+    /// Counters.
+    pub(crate) meters: ServiceMetrics,
+    /// Incarnation of the server.
+    pub(crate) boot: u64,
+    seq: AtomicU64,
+    jobs: Mutex<HashMap<JobId, Arc<Mutex<LiveJob>>>>,
+    clients: Mutex<Vec<Weak<ClientQueue>>>,
+    /// Threads to wake when rows of a job arrive.
+    bells: Mutex<Vec<(JobId, Weak<DeliveryNotifier>)>>,
+    /// Number of clients.
+    pub(crate) streams: AtomicUsize,
+    /// Number of clients per token name.
+    pub(crate) streams_of: Mutex<HashMap<String, usize>>,
+    /// Whether the disk is full, which cannot be written to the stored jobs.
+    is_full: AtomicBool,
+}
+
+/// Reason of jobs while the disk is full.
+const DISK_FULL: &str =
+    "the server's disk is full: agents keep what they find, and lose what they have no room for";
+
+impl ResultHub {
+    pub(crate) fn new(
+        store: Arc<ServerStore>,
+        history: Arc<RowHistory>,
+        (alerts, actions): (Arc<AlertRegistry>, Arc<ActionRegistry>),
+        limits: ServiceLimits,
+        boot: u64,
+    ) -> ResultHub {
+        ResultHub {
+            store,
+            history,
+            alerts,
+            actions,
+            limits,
+            meters: ServiceMetrics::default(),
+            boot,
+            seq: AtomicU64::new(0),
+            jobs: Mutex::default(),
+            clients: Mutex::default(),
+            bells: Mutex::default(),
+            streams: AtomicUsize::new(0),
+            streams_of: Mutex::default(),
+            is_full: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets the columns of a job's results before the first row; repeated with the same columns after a restart of the
+    /// server.
+    ///
+    /// # Errors
+    /// `PersistError` if they cannot be stored, or differ from those set before.
+    pub fn open(&self, job: JobId, tables: &[ResultTable]) -> Result<(), PersistError> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        let told = tables.iter().enumerate().map(|(place, table)| KeptResult {
+            place,
+            processor: table.processor.clone(),
+            table: table.processor.clone().unwrap_or_else(|| table.schema.name.to_string()),
+            columns: columns::heads(&table.schema, &table.columns),
+            keys: table.keys,
+            next_row: 0,
+            rows_dropped: 0,
+        });
+        let told: Vec<KeptResult> = told.collect();
+        if live.results.is_empty() {
+            self.store.add_results(job, &told)?;
+            live.results = told.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
+        }
+        let same =
+            live.results.len() == tables.len()
+                && live.results.iter().zip(tables).all(|(known, table)| {
+                    known.kept.columns == columns::heads(&table.schema, &table.columns)
+                });
+        if !same {
+            return Err(PersistError::Columns);
+        }
+        for (known, table) in live.results.iter_mut().zip(tables) {
+            known.columns = Some(table.columns.clone());
+        }
+        let snapshot = live.snapshot(job);
+        self.tell(&mut live, job, EventKind::Snapshot, &snapshot);
+        Ok(())
+    }
+
+    /// Stores and shows rows; see the module documentation.
+    ///
+    /// # Errors
+    /// `PersistError` when they cannot be stored; the delivery may be repeated.
+    pub fn publish(&self, delivery: &ResultDelivery<'_>) -> Result<(), PersistError> {
+        let ResultDelivery { job, watermark_ns, .. } = *delivery;
+        match delivery.state {
+            WindowState::Open => self.take_in(job, slice::from_ref(delivery), None),
+            WindowState::Closed => self.release(
+                job,
+                slice::from_ref(delivery),
+                &CommitProgress { watermark_ns, ..CommitProgress::default() },
+            ),
+        }
+    }
+
+    /// Stores closed rows of a job's results and its position in one transaction, then shows the rows.
+    ///
+    /// # Errors
+    /// `PersistError` when they cannot be stored; the call may be repeated.
+    pub(crate) fn release(
+        &self,
+        job: JobId,
+        deliveries: &[ResultDelivery<'_>],
+        progress: &CommitProgress,
+    ) -> Result<(), PersistError> {
+        self.take_in(job, deliveries, Some(progress))
+    }
+
+    /// Stores rows if they come with progress, and shows them.
+    fn take_in(
+        &self,
+        job: JobId,
+        deliveries: &[ResultDelivery<'_>],
+        progress: Option<&CommitProgress>,
+    ) -> Result<(), PersistError> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        if matches!(live.state, JobPhase::Ended(_)) {
+            return Err(PersistError::NoJob(job));
+        }
+        let batches: Vec<Batch> = deliveries
+            .iter()
+            .map(|d| live.as_kept(d).ok_or(PersistError::Columns))
+            .collect::<Result<_, _>>()?;
+        let rows: Vec<_> = deliveries.iter().zip(&batches).collect();
+        if let Some(progress) = progress {
+            self.keep(&mut live, (job, &rows), progress)?;
+        }
+        rows.into_iter().for_each(|(delivery, batch)| self.show(&mut live, delivery, batch));
+        drop(live);
+        self.ring(job);
+        Ok(())
+    }
+
+    /// Stores rows with the resulting changes of alerts and actions.
+    fn keep(
+        &self,
+        live: &mut LiveJob,
+        (job, rows): (JobId, &[(&ResultDelivery<'_>, &Batch)]),
+        progress: &CommitProgress,
+    ) -> Result<(), PersistError> {
+        let tails = rows.iter().map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)));
+        let tails: Vec<_> = tails.collect();
+        let judged = rows.iter().map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
+        let judged: Vec<_> = judged.collect();
+        let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
+        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        let acted = self.actions.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        self.store.release(job, &tails, progress, &decided.changes, &acted.changes).inspect_err(|_| {
+            self.meters.rows_unkept.add(n as u64);
+        })?;
+        self.meters.rows_kept.add(n as u64);
+        acted.adopt();
+        for event in decided.adopt() {
+            self.tell(live, job, EventKind::Alert, &event);
+        }
+        let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
+        live.results.iter().filter(has_come).for_each(|result| self.settle(job, live, result));
+        Ok(())
+    }
+
+    /// Moves rows to files if due; after a failure they remain in the store.
+    fn settle(&self, job: JobId, live: &LiveJob, result: &LiveResult) {
+        if let Err(error) = self.history.settle(job, &live.state, &result.kept) {
+            tracing::warn!("rows of job {job} stay in the store: {error}");
+        }
+    }
+
+    /// Reports a change of an alert without rows.
+    pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
+        if let Ok(live) = self.live(job) {
+            self.tell(&mut lock(&live), job, EventKind::Alert, event);
+        }
+    }
+
+    /// Number of rows of a job's result so far.
+    pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, PersistError> {
+        let results = self.store.results(job)?;
+        Ok(results.get(place).map_or(0, |result| result.next_row.unsigned_abs()))
+    }
+
+    /// Sends rows to clients, by window.
+    fn show(&self, live: &mut LiveJob, delivery: &ResultDelivery<'_>, batch: &Batch) {
+        let place = delivery.result;
+        for (window, from, rows) in windows(batch) {
+            let shown = LatestRows::of(batch, window, from..from + rows);
+            let unshown = rows - shown.rows.len();
+            self.meters.rows_unshown.add(unshown as u64);
+            let data = json!({
+                "job": delivery.job, "result": place,
+                "start": window.map(|(start, _)| start.to_string()),
+                "end": window.map(|(_, end)| end.to_string()),
+                "state": if delivery.state == WindowState::Open { "open" } else { "closed" },
+                "rows": shown.values(), "rows_left_out": unshown,
+            });
+            let result = &mut live.results[place];
+            let kind = match delivery.state {
+                WindowState::Open => {
+                    result.open = shown;
+                    EventKind::OpenWindow
+                }
+                WindowState::Closed => {
+                    let is_next = window.is_some() && window != result.closed.window;
+                    self.meters.windows_closed.add(u64::from(is_next));
+                    result.kept.next_row += rows as i64;
+                    result.close(shown);
+                    EventKind::ClosedWindow
+                }
+            };
+            self.tell(live, delivery.job, kind, &data);
+        }
+    }
+
+    /// Publishes the counters of a job.
+    ///
+    /// # Errors
+    /// `PersistError` if the job does not exist.
+    pub fn account(&self, job: JobId, account: &JobAccount) -> Result<(), PersistError> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        let mut data = json!({ "job": job });
+        if let (Some(all), Ok(Value::Object(own))) = (data.as_object_mut(), serde_json::to_value(account)) {
+            all.extend(own);
+            let lag = account.watermark_ns.map(|at| (crate::store::sqlite::now_ns() - at).to_string());
+            all.insert("lag_ns".into(), lag.into());
+        }
+        live.account = data.clone();
+        live.agents.clone_from(&account.agents);
+        live.taps = account.taps;
+        self.tell(&mut live, job, EventKind::Account, &data);
+        if live.sample_rate != account.sample_rate {
+            live.sample_rate = account.sample_rate;
+            let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
+            let reason = match is_whole {
+                true => "every flow is looked at",
+                false => "the query has a SAMPLE, or an agent has more packets than it can look at",
+            };
+            let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
+            self.tell(&mut live, job, EventKind::Sampling, &data);
+        }
+        Ok(())
+    }
+
+    /// Counters of each agent of a job; for an ended job only if it keeps results.
+    ///
+    /// # Errors
+    /// `PersistError` if the job does not exist.
+    pub(crate) fn agents(&self, job: JobId) -> Result<(Vec<AgentAccount>, Option<TapAccount>), PersistError> {
+        let live = self.live(job)?;
+        let live = lock(&live);
+        Ok((live.agents.clone(), live.taps))
+    }
+
+    /// Sets the state of a job. `reason`: a problem for users, such as missing agents. After [`JobPhase::Ended`], nothing
+    /// more is accepted, and its rows are in files.
+    ///
+    /// # Errors
+    /// `PersistError` when the store fails.
+    pub fn turn(&self, job: JobId, state: JobPhase, reason: Option<&str>) -> Result<(), PersistError> {
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        if !self.store.set_state(job, &state, reason)? {
+            return Ok(());
+        }
+        let has_ended = matches!(state, JobPhase::Ended(_));
+        if has_ended && !live.agents.is_empty() {
+            let accounts = serde_json::to_string(&live.agents).unwrap_or_default();
+            self.store.keep_accounts(job, &accounts)?;
+        }
+        let why = reason.or(state.reason()).map(str::to_owned);
+        let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
+        live.state = state;
+        self.tell(&mut live, job, EventKind::Job, &data);
+        if has_ended {
+            live.results.iter().for_each(|result| self.settle(job, &live, result));
+            drop(live);
+            self.ring(job);
+        }
+        Ok(())
+    }
+
+    /// Sets whether the disk is full.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Adds state that could not be written to the stored jobs.
+    pub(crate) fn add_unwritten(&self, jobs: &mut [JobRecord]) {
+        if self.is_full.load(Ordering::Relaxed) {
+            for job in jobs.iter_mut().filter(|job| !matches!(job.state, JobPhase::Ended(_))) {
+                job.reason = Some(
+                    job.reason.iter().map(String::as_str).chain([DISK_FULL]).collect::<Vec<_>>().join("; "),
+                );
+            }
+        }
+    }
+
+    /// Housekeeping: moves old rows to files, applies retention, and unloads ended jobs without watchers.
+    pub(crate) fn look_after(&self) -> Result<(), PersistError> {
+        for (job, place) in self.store.old_tails(crate::store::sqlite::now_ns() - 60_000_000_000)? {
+            let live = self.live(job)?;
+            let live = lock(&live);
+            if let Some(result) = live.results.get(place) {
+                self.history.settle(job, &live.state, &result.kept)?;
+            }
+        }
+        self.history.retain(RetainedRows::Results, &self.limits.retention)?;
+        self.history.retain(RetainedRows::Tuples, &self.limits.tuples_retention)?;
+        if self.limits.retention.age_ns > 0 {
+            self.store.forget_accounts(
+                crate::store::sqlite::now_ns().saturating_sub(self.limits.retention.age_ns),
+            )?;
+        }
+        let ring = self.limits.ring_time;
+        lock(&self.jobs).retain(|_, live| {
+            let live = lock(live);
+            !matches!(live.state, JobPhase::Ended(_))
+                || live.ring.newest().is_some_and(|at| at.elapsed() < ring)
+        });
+        Ok(())
+    }
+
+    /// The job; loaded from the store on first use.
+    fn live(&self, job: JobId) -> Result<Arc<Mutex<LiveJob>>, PersistError> {
+        let mut jobs = lock(&self.jobs);
+        if let Some(live) = jobs.get(&job) {
+            return Ok(live.clone());
+        }
+        let known = self.store.job(job)?.ok_or(PersistError::NoJob(job))?;
+        let agents = self.store.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
+        let mut live = LiveJob::new(known.state, self.store.results(job)?)?;
+        live.agents = agents.unwrap_or_default();
+        let live = Arc::new(Mutex::new(live));
+        jobs.insert(job, live.clone());
+        Ok(live)
+    }
+}
+
+fn new_tail(batch: &Batch, watermark_ns: i64) -> NewTail {
+    let times = time_column(batch.schema()).map(|id| batch.i64(id));
+    let known = || times.iter().flat_map(|times| times.iter()).map(|at| at.unwrap_or(watermark_ns));
+    NewTail {
+        rows: batch.rows() as i64,
+        first_ns: known().min().unwrap_or(watermark_ns),
+        last_ns: known().max().unwrap_or(watermark_ns),
+        watermark_ns,
+        batch: encode(batch),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,5 @@
+//! Alert rules and actions: each evaluates the closed windows of a result, and its changes are committed with the rows.
+
+pub(crate) mod actions;
+pub(crate) mod alerts;
+mod windowed_result;

@@ -1,0 +1,134 @@
+//! Input of alert rules and actions: one result of a query, in windows, and the end of each window.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plan::{Pipeline, Plan};
+use serde::{Deserialize, Serialize};
+use sinks::distinct_names;
+use stream::Engine;
+use tuple::Schema;
+
+use crate::job::columns;
+
+/// A windowed result of a query.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WindowedResult {
+    /// Index of the result.
+    pub result: usize,
+    /// Length of a window.
+    pub size_ns: i64,
+    /// Distance between the starts of windows.
+    pub slide_ns: i64,
+    /// Delay between the end of a window and its closing.
+    pub lateness_ns: i64,
+    /// Names of the group columns.
+    pub keys: Vec<String>,
+}
+
+impl WindowedResult {
+    /// The result that `said` selects by the name of its processor or by index, or the only one; with its columns as
+    /// stored. `who`: subject of error messages, as "a rule".
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn of(plan: &Plan, said: Option<&str>, who: &str) -> Result<(WindowedResult, Arc<Schema>), String> {
+        let pipelines = &plan.dataflow.pipelines;
+        let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
+        let result = match (said, pipelines.len()) {
+            (_, 0) => {
+                return Err(format!("{who} is about results, and without PROCESS there are only tuples"));
+            }
+            (None, 1) => 0,
+            (None, _) => {
+                return Err(format!("the query has several results: say which, {}", names.join(", ")));
+            }
+            (Some(said), n) => {
+                let place = said.parse().ok().filter(|place| *place < n);
+                let place = names.iter().position(|name| name == said).or(place);
+                place.ok_or_else(|| format!("there is no result {said}: there are {}", names.join(", ")))?
+            }
+        };
+        let pipeline: &Pipeline = &pipelines[result];
+        let Some(window) = pipeline.window.filter(|_| pipeline.profile.is_none()) else {
+            return Err(format!(
+                "{who} looks at windows as they end: give the processor one, as w=10s; a profile has no rows to look at"
+            ));
+        };
+        let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be kept")?;
+        let mut looked_at = WindowedResult {
+            result,
+            size_ns: window.size_ns,
+            slide_ns: window.slide_ns.min(window.size_ns),
+            lateness_ns: window.lateness_ns.max(0),
+            keys: pipeline.group.iter().map(|group| group.name.clone()).collect(),
+        };
+        looked_at.keys.retain(|key| schema.find(key).is_some());
+        // Errors name the requested processor.
+        let named = Schema { name: names[result].clone().into(), ..(*schema).clone() };
+        Ok((looked_at, Arc::new(named)))
+    }
+
+    /// End of the last window that is complete at this watermark.
+    pub fn last_end(&self, watermark_ns: i64) -> i64 {
+        let over = watermark_ns.saturating_sub(self.lateness_ns).saturating_sub(self.size_ns);
+        over.div_euclid(self.slide_ns).saturating_mul(self.slide_ns).saturating_add(self.size_ns)
+    }
+
+    /// Windows completed by the watermark, in order of their ends: those of `rows`, and in between windows without
+    /// rows, created by `empty` from their start and end. `seen_ns`: end of the last evaluated window.
+    pub fn windows<W>(
+        &self,
+        rows: BTreeMap<i64, W>,
+        seen_ns: Option<i64>,
+        watermark_ns: i64,
+        empty: impl Fn(i64, i64) -> W,
+    ) -> Vec<W> {
+        let mut windows: Vec<W> = Vec::new();
+        let mut seen = seen_ns;
+        let empty = |from: Option<i64>, to: i64| {
+            empty(from.map_or(to, |from| from + self.slide_ns) - self.size_ns, to)
+        };
+        for (end_ns, window) in rows {
+            let before = end_ns - self.slide_ns;
+            if seen.is_some_and(|seen| seen < before) {
+                windows.push(empty(seen, before));
+            }
+            seen = seen.max(Some(end_ns));
+            windows.push(window);
+        }
+        // The largest values mean the end of the job.
+        let last =
+            (watermark_ns > i64::MIN && watermark_ns < i64::MAX - 1).then(|| self.last_end(watermark_ns));
+        if let Some(last) = last.filter(|last| seen.is_none_or(|seen| seen < *last)) {
+            windows.push(empty(seen, last));
+        }
+        windows
+    }
+}
+
+/// Parses a duration; empty is 0.
+///
+/// # Errors
+/// A message for the user.
+pub fn length_ns(text: Option<&str>) -> Result<i64, String> {
+    match text {
+        None | Some("" | "0") => Ok(0),
+        Some(text) => query::duration_ns(text)
+            .filter(|ns| *ns >= 0)
+            .ok_or_else(|| format!("`{text}` is no length of time: 90s, 5m or 1h are")),
+    }
+}
+
+/// A column by its name, with or without its unit.
+pub fn column(schema: &Schema, name: &str) -> Option<tuple::FieldId> {
+    schema.find(name).or_else(|| schema.find(&format!("{name}_ns")))
+}
+
+/// A result's columns as stored.
+fn kept_schema(plan: &Plan, result: usize) -> Option<Arc<Schema>> {
+    let engine = Engine::new(&plan.dataflow, crate::gateway::config(plan, 1 << 20));
+    let schema = engine.result_schema(result);
+    let ids: Vec<_> = schema.ids().collect();
+    columns::schema("result", &columns::heads(schema, &ids))
+}

@@ -1,0 +1,58 @@
+//! Reasons why rows could not be stored or read.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::job::JobId;
+use crate::store::sqlite::StoreError;
+
+/// Reason why rows could not be stored.
+#[derive(Debug, thiserror::Error)]
+pub enum PersistError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file could not be read or written.
+    #[error("the history: {0}")]
+    Disk(#[from] io::Error),
+    /// The job does not exist or has ended.
+    #[error("job {0} is not running")]
+    NoJob(JobId),
+    /// The rows have other columns than announced.
+    #[error("rows with other columns than were announced")]
+    Columns,
+    /// Stored data is unreadable.
+    #[error("what was kept is damaged")]
+    Damaged,
+    /// A file of the history is missing or damaged.
+    #[error("{0}")]
+    Unreadable(Box<UnreadableRows>),
+}
+
+/// Rows of a missing or damaged segment.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("rows {first_row} to {} of job {job} cannot be read: {}: {why}", end_row - 1, file.display())]
+pub struct UnreadableRows {
+    /// The job.
+    pub job: JobId,
+    /// Number of the first row.
+    pub first_row: i64,
+    /// Number of the row after the last.
+    pub end_row: i64,
+    /// File or folder, relative to the data directory.
+    pub file: PathBuf,
+    /// Reason.
+    pub why: String,
+}
+
+impl PersistError {
+    /// Whether the disk is full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            PersistError::Store(StoreError::Full) => true,
+            PersistError::Disk(error) => error.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}

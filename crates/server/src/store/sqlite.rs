@@ -1,0 +1,189 @@
+//! Store of jobs, settings and recent results: one SQLite file in WAL mode. When a write returns, it is on disk. The
+//! format version is in `user_version`: older formats are migrated, newer ones are rejected.
+
+mod actions;
+mod alerts;
+mod audit;
+mod deliveries;
+mod enrolments;
+mod frames;
+mod jobs;
+mod results;
+mod segments;
+mod sessions;
+mod snapshot;
+mod tokens;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+
+pub use actions::{ActionChange, StoredAction, StoredDecision};
+pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
+pub use audit::AuditEntry;
+pub use deliveries::{DeliveryPosition, StoredOutlet};
+pub use enrolments::EnrolledAgent;
+pub use frames::{CommitProgress, FrameFilter, JoinedFrames, LaneMark, NewFrame};
+pub use jobs::{JobQuery, KeyLookup, NewJob};
+pub use results::{KeptResult, NewTail, RowTail};
+pub use segments::{HistorySegment, ResultExtent, RowPiece, SegmentOrder};
+pub use snapshot::BackupSource;
+pub use tokens::StoredToken;
+
+/// Each entry migrates a store by one version; entries never change, new ones are appended.
+const FORMS: [&str; 13] = [
+    include_str!("sqlite/form-1.sql"),
+    include_str!("sqlite/form-2.sql"),
+    include_str!("sqlite/form-3.sql"),
+    include_str!("sqlite/form-4.sql"),
+    include_str!("sqlite/form-5.sql"),
+    include_str!("sqlite/form-6.sql"),
+    include_str!("sqlite/form-7.sql"),
+    include_str!("sqlite/form-8.sql"),
+    include_str!("sqlite/form-9.sql"),
+    include_str!("sqlite/form-10.sql"),
+    include_str!("sqlite/form-11.sql"),
+    include_str!("sqlite/form-12.sql"),
+    include_str!("sqlite/form-13.sql"),
+];
+
+/// The store; writes are serialized.
+pub struct ServerStore {
+    connection: Mutex<Connection>,
+    /// Sessions kept in memory because the disk was full.
+    unkept_sessions: sessions::VolatileSessions,
+}
+
+/// Failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Written by a newer version of the program.
+    #[error(
+        "the store has form {found}, and this program knows forms up to {known}: a newer netalytics wrote it, and only \
+         that one can read it"
+    )]
+    Newer {
+        /// Format version of the store.
+        found: i64,
+        /// Latest supported format version.
+        known: usize,
+    },
+    /// The disk is full.
+    #[error("the disk that holds the data directory is full: what is there stays, nothing new is taken")]
+    Full,
+    /// Any other error of SQLite.
+    #[error("the store: {0}")]
+    Other(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => StoreError::Full,
+            _ => StoreError::Other(error),
+        }
+    }
+}
+
+impl ServerStore {
+    /// Opens the store in the file at `path`; creates it if missing.
+    ///
+    /// # Errors
+    /// `StoreError::Newer` for a newer format; otherwise as for other reads and writes.
+    pub fn open(path: &Path) -> Result<ServerStore, StoreError> {
+        let mut connection = Connection::open(path)?;
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // Acknowledged data survives a power loss.
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        // Size of the page cache: a negative number means KiB.
+        connection.pragma_update(None, "cache_size", -8192)?;
+        migrate(&mut connection)?;
+        Ok(ServerStore {
+            connection: Mutex::new(connection),
+            unkept_sessions: sessions::VolatileSessions::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        // A panic during a transaction has rolled it back.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write<T>(&self, act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let value = act(&transaction)?;
+        transaction.commit()?;
+        Ok(value)
+    }
+
+    /// Identity of this server: generated with the data directory, never 0.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn identity(&self) -> Result<u64, StoreError> {
+        let id: i64 = self.lock().query_row("SELECT id FROM identity", [], |row| row.get(0))?;
+        Ok(id.cast_unsigned())
+    }
+
+    /// Replaces the identity, for a restored copy of a store: agents discard unsent data for the old one.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn renew_identity(&self) -> Result<(), StoreError> {
+        self.write(|t| t.execute("UPDATE identity SET id = random() | 1", []).map(drop))
+    }
+
+    /// Limits the file to this number of pages, to simulate a full disk in tests.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn limit_pages(&self, pages: i64) -> Result<(), StoreError> {
+        self.lock().pragma_update(None, "max_page_count", pages).map_err(StoreError::from)
+    }
+
+    /// Size of the file in bytes.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
+        let connection = self.lock();
+        let read = |what| connection.pragma_query_value(None, what, |row| row.get::<_, i64>(0));
+        Ok((read("page_count")? * read("page_size")?).unsigned_abs())
+    }
+
+    /// Number of pages of the file.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn pages(&self) -> Result<i64, StoreError> {
+        Ok(self.lock().pragma_query_value(None, "page_count", |row| row.get(0))?)
+    }
+}
+
+fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let known = usize::try_from(found).ok().filter(|form| *form <= FORMS.len());
+    let Some(form) = known else { return Err(StoreError::Newer { found, known: FORMS.len() }) };
+    if form == FORMS.len() {
+        // Without a write, so that a full disk does not prevent the start.
+        return Ok(());
+    }
+    for sql in &FORMS[form..] {
+        transaction.execute_batch(sql)?;
+    }
+    transaction.pragma_update(None, "user_version", FORMS.len() as i64)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Current time, in nanoseconds since the epoch.
+pub fn now_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
