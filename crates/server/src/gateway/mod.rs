@@ -53,7 +53,7 @@ use crate::gateway::fleet::{AgentView, Fleet, FleetHealth, FleetOrder, FleetRefu
 use crate::gateway::merge_backend::MergeBackend;
 use crate::gateway::network::{NetworkBackend, NetworkView, PlannedJob};
 use crate::job::JobId;
-use crate::startup::data_directory::DataDirectory;
+use crate::results::hub::ResultHub;
 use crate::store::sqlite::{ServerStore, StoreError};
 
 /// Limits and times of a gateway.
@@ -154,27 +154,20 @@ pub struct GatewayBackends {
 }
 
 impl Gateway {
-    /// Opens a gateway on a data directory; pass it to [`DataDirectory::serve`] before any other use.
+    /// Starts a gateway that stores records in `store` and reports results to `hub`.
     ///
     /// # Errors
     /// `StoreError` when the store cannot be read, or the system cannot create threads.
-    pub fn open(opened: &DataDirectory, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
-        Gateway::open_with(opened, settings, GatewayBackends::default())
-    }
-
-    /// Opens a gateway with interfaces for jobs on a bus or in a network.
-    ///
-    /// # Errors
-    /// As [`Gateway::open`].
-    pub fn open_with(
-        opened: &DataDirectory,
+    pub(crate) fn on(
+        store: Arc<ServerStore>,
+        hub: Arc<ResultHub>,
         settings: GatewaySettings,
-        doors: GatewayBackends,
+        backends: GatewayBackends,
     ) -> Result<Arc<Gateway>, StoreError> {
         let (events, incoming) = mpsc::channel();
-        let GatewayBackends { bus, network } = doors;
+        let GatewayBackends { bus, network } = backends;
         let to_us = (bus, events.clone());
-        let core = event_loop::EventLoop::new(opened.store.clone(), opened.hub.clone(), settings, to_us)?;
+        let core = event_loop::EventLoop::new(store, hub, settings, to_us)?;
         let thread = std::thread::Builder::new().name("gateway".into()).spawn(move || core.run(&incoming));
         let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
         let arrivals = events.clone();

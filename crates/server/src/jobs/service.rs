@@ -4,7 +4,7 @@ mod submit;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use plan::{NetworkBudget, Plan, SampleMode};
@@ -16,7 +16,7 @@ use crate::job::{
 };
 use crate::jobs::leases::JobLeases;
 use crate::jobs::limits::ServiceLimits;
-use crate::results::delivery::{OutletDeliveries, ResultsMetricsPage};
+use crate::results::delivery::{NamedOutlets, OutletDeliveries, ResultsMetricsPage};
 use crate::results::hub::ResultHub;
 use crate::rules::actions::{ActionExecutors, ActionRegistry};
 use crate::rules::alerts::{AlertRegistry, AlertSenderThreads};
@@ -25,7 +25,7 @@ use crate::store::history::RowHistory;
 use crate::store::recording_store::RecordingStore;
 use crate::store::sqlite::{ServerStore, StoreError};
 
-use crate::startup::data_directory::DataDirectory;
+use crate::store::directory_lock::DirectoryLock;
 pub use crate::store::service_error::ServiceError;
 
 impl From<StoreError> for ServiceError {
@@ -37,59 +37,120 @@ impl From<StoreError> for ServiceError {
 /// The service.
 pub struct Service {
     /// Sends notifications of alerts; dropped first.
-    pub(crate) _sending: AlertSenderThreads,
+    _sending: AlertSenderThreads,
     /// Carries out the decisions of actions.
-    pub(crate) _carrying: ActionExecutors,
+    _carrying: ActionExecutors,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// Serializes submissions: a key is looked up and stored atomically.
-    pub(crate) submitting: Mutex<()>,
+    submitting: Mutex<()>,
     /// Serializes changes of alert rules.
     pub(crate) ruling: Mutex<()>,
-    pub(crate) leases: JobLeases,
+    leases: JobLeases,
     pub(crate) deliveries: OutletDeliveries,
     /// Metrics of results.
     pub(crate) shown: ResultsMetricsPage,
     pub(crate) shelf: Option<RecordingStore>,
+    hub: Arc<ResultHub>,
+    store: Arc<ServerStore>,
+    history: Arc<RowHistory>,
+    alerts: Arc<AlertRegistry>,
+    actions: Arc<ActionRegistry>,
+    limits: ServiceLimits,
+    folder: PathBuf,
     /// Dropped last, so that the next process that opens the data directory finds no active thread.
-    pub(crate) opened: DataDirectory,
+    _lock: DirectoryLock,
+}
+
+/// Parts of an opened data directory that the service uses.
+pub(crate) struct ServiceParts {
+    /// The data directory.
+    pub folder: PathBuf,
+    pub store: Arc<ServerStore>,
+    pub history: Arc<RowHistory>,
+    pub hub: Arc<ResultHub>,
+    pub alerts: Arc<AlertRegistry>,
+    pub actions: Arc<ActionRegistry>,
+    /// Addresses that jobs may use as outlets by name.
+    pub outlets: NamedOutlets,
+    /// Captures and recordings available for queries.
+    pub shelf: Option<RecordingStore>,
+    pub limits: ServiceLimits,
+    pub lock: DirectoryLock,
 }
 
 impl Service {
+    /// Starts the service with `fleet` as executor, and resubmits jobs that had not ended.
+    ///
+    /// # Errors
+    /// `StoreError` when the store cannot be read.
+    pub(crate) fn start(parts: ServiceParts, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let ServiceParts { folder, store, history, hub, alerts, actions, outlets, shelf, limits, lock } =
+            parts;
+        let told = Arc::downgrade(&hub);
+        let tell =
+            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
+        let sending = AlertSenderThreads::start(&alerts, Box::new(tell))?;
+        let deliveries = OutletDeliveries::new((&store, &history, &hub), outlets.clone(), &limits);
+        let carrying = ActionExecutors::start(&actions, outlets);
+        let service = Arc::new(Service {
+            _sending: sending,
+            _carrying: carrying,
+            fleet,
+            schemas: parsers::registry::schemas(),
+            submitting: Mutex::new(()),
+            ruling: Mutex::new(()),
+            leases: JobLeases::default(),
+            deliveries,
+            shown: ResultsMetricsPage::default(),
+            shelf,
+            hub,
+            store,
+            history,
+            alerts,
+            actions,
+            limits,
+            folder,
+            _lock: lock,
+        });
+        service.resume()?;
+        Ok(service)
+    }
+
     /// The hub that receives rows.
     #[must_use]
     pub fn hub(&self) -> &Arc<ResultHub> {
-        &self.opened.hub
+        &self.hub
     }
 
     /// The store.
     #[must_use]
     pub fn store(&self) -> &Arc<ServerStore> {
-        &self.opened.store
+        &self.store
     }
 
     pub(crate) fn alerts(&self) -> &AlertRegistry {
-        &self.opened.alerts
+        &self.alerts
     }
 
     pub(crate) fn actions(&self) -> &Arc<ActionRegistry> {
-        &self.opened.actions
+        &self.actions
     }
 
     pub(crate) fn history(&self) -> &RowHistory {
-        &self.opened.history
+        &self.history
     }
 
     /// The limits.
     #[must_use]
     pub fn limits(&self) -> &ServiceLimits {
-        &self.opened.limits
+        &self.limits
     }
 
     /// The data directory.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.opened.folder
+        &self.folder
     }
 
     /// Records an operation of `who` (a token or an address) on `object` and its outcome in the audit log.
@@ -123,7 +184,7 @@ impl Service {
     }
 
     /// Resumes jobs that had not ended.
-    pub(crate) fn resume(&self) -> Result<(), StoreError> {
+    fn resume(&self) -> Result<(), StoreError> {
         for job in self.store().unfinished_jobs()? {
             let end = |why: &str| {
                 let end = JobEnding::new(JobOutcome::Failed, why);

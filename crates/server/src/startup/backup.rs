@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::data_directory::{DataDirectory, LOCK, RESERVE, RESTORING};
+use super::data_directory::{DataDirectory, RESERVE, RESTORING};
 use crate::job::JobId;
+use crate::store::directory_lock::LOCK;
 use crate::store::history;
 use crate::store::recording_store::UPLOADS;
 use crate::store::sqlite::{BackupSource, now_ns};

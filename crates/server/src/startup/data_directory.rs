@@ -1,20 +1,21 @@
 //! The data directory: creates it if missing, locks it, opens the store and history, and creates the first token.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::gateway::fleet::Fleet;
-use crate::jobs::leases::JobLeases;
+use crate::gateway::{Gateway, GatewayBackends, GatewaySettings};
 use crate::jobs::limits::ServiceLimits;
-use crate::jobs::service::Service;
-use crate::results::delivery::{NamedOutlets, OutletDeliveries, ResultsMetricsPage};
+use crate::jobs::service::{Service, ServiceParts};
+use crate::results::delivery::NamedOutlets;
 use crate::results::hub::ResultHub;
-use crate::rules::actions::{ActionExecutors, ActionRegistry};
-use crate::rules::alerts::{AlertReceiver, AlertRegistry, AlertSenderThreads};
+use crate::rules::actions::ActionRegistry;
+use crate::rules::alerts::{AlertReceiver, AlertRegistry};
 use crate::store::access::{self, AccessRole, NetworkScope};
+use crate::store::directory_lock::DirectoryLock;
 use crate::store::history::{self, RowHistory};
 use crate::store::recording_store::{RecordingLimits, RecordingReader, RecordingStore};
 use crate::store::sqlite::{ServerStore, StoreError};
@@ -28,29 +29,27 @@ const STORE: &str = "store.sqlite";
 pub(crate) const RESERVE: &str = "reserve";
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// Lock file of the process that uses the directory.
-pub(crate) const LOCK: &str = "lock";
 /// Marker of an incomplete restore.
 pub(crate) const RESTORING: &str = "restoring";
 
 /// A data directory owned by this process.
 pub struct DataDirectory {
-    pub(crate) folder: PathBuf,
-    pub(crate) store: Arc<ServerStore>,
-    pub(crate) history: Arc<RowHistory>,
+    folder: PathBuf,
+    store: Arc<ServerStore>,
+    history: Arc<RowHistory>,
     /// The hub that receives rows.
     pub hub: Arc<ResultHub>,
-    pub(crate) alerts: Arc<AlertRegistry>,
-    pub(crate) actions: Arc<ActionRegistry>,
-    pub(crate) limits: ServiceLimits,
+    alerts: Arc<AlertRegistry>,
+    actions: Arc<ActionRegistry>,
+    limits: ServiceLimits,
     /// File with the first token, if just created.
     pub admin_token: Option<PathBuf>,
     /// Addresses that jobs may use as outlets by name.
     pub outlets: NamedOutlets,
     /// Captures and recordings available for queries.
-    pub(crate) shelf: Option<RecordingStore>,
+    shelf: Option<RecordingStore>,
     /// Held for the lifetime of the process.
-    lock: File,
+    lock: DirectoryLock,
 }
 
 impl DataDirectory {
@@ -66,22 +65,7 @@ impl DataDirectory {
             .mode(0o700)
             .create(folder)
             .map_err(|error| failed("cannot make the data directory", &error))?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(folder.join(LOCK))
-            .map_err(|error| failed("cannot write to the data directory", &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(format!(
-                    "another netalytics serve uses the data directory {name}: end it, or give this one its own with --data"
-                ));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed("cannot lock the data directory", &error)),
-        }
+        let lock = DirectoryLock::acquire(folder)?;
         if folder.join(RESTORING).exists() {
             return Err(format!(
                 "a restore into the data directory {name} did not come to its end: remove the directory, and restore again"
@@ -162,38 +146,48 @@ impl DataDirectory {
     ///
     /// # Errors
     /// `StoreError` when the store cannot be read.
-    pub fn serve(mut self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
-        let told = Arc::downgrade(&self.hub);
-        let tell =
-            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
-        let sending = AlertSenderThreads::start(&self.alerts, Box::new(tell))?;
-        let deliveries = OutletDeliveries::new(
-            (&self.store, &self.history, &self.hub),
-            self.outlets.clone(),
-            &self.limits,
-        );
-        let carrying = ActionExecutors::start(&self.actions, self.outlets.clone());
-        let service = Arc::new(Service {
-            _sending: sending,
-            _carrying: carrying,
-            fleet,
-            deliveries,
-            shown: ResultsMetricsPage::default(),
-            shelf: self.shelf.take(),
-            schemas: parsers::registry::schemas(),
-            submitting: Mutex::new(()),
-            ruling: Mutex::new(()),
-            leases: JobLeases::default(),
-            opened: self,
-        });
-        service.resume()?;
-        Ok(service)
+    pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+        let parts = ServiceParts {
+            folder: self.folder,
+            store: self.store,
+            history: self.history,
+            hub: self.hub,
+            alerts: self.alerts,
+            actions: self.actions,
+            outlets: self.outlets,
+            shelf: self.shelf,
+            limits: self.limits,
+            lock: self.lock,
+        };
+        Service::start(parts, fleet)
     }
 
     /// Path of the store in a data directory.
     #[must_use]
     pub fn store_file(folder: &Path) -> PathBuf {
         folder.join(STORE)
+    }
+}
+
+impl Gateway {
+    /// Opens a gateway on a data directory; pass it to [`DataDirectory::serve`] before any other use.
+    ///
+    /// # Errors
+    /// `StoreError` when the store cannot be read, or the system cannot create threads.
+    pub fn open(opened: &DataDirectory, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
+        Gateway::open_with(opened, settings, GatewayBackends::default())
+    }
+
+    /// Opens a gateway with interfaces for jobs on a bus or in a network.
+    ///
+    /// # Errors
+    /// As [`Gateway::open`].
+    pub fn open_with(
+        opened: &DataDirectory,
+        settings: GatewaySettings,
+        backends: GatewayBackends,
+    ) -> Result<Arc<Gateway>, StoreError> {
+        Gateway::on(opened.store.clone(), opened.hub.clone(), settings, backends)
     }
 }
 
@@ -229,11 +223,4 @@ fn first_token(store: &ServerStore, folder: &Path) -> io::Result<Option<PathBuf>
         return Err(error);
     }
     Ok(Some(path))
-}
-
-impl Drop for DataDirectory {
-    fn drop(&mut self) {
-        // Explicit, so that the field counts as used; closing the file also unlocks it.
-        let _ = self.lock.unlock();
-    }
 }

@@ -2,6 +2,7 @@
 //! server's certificate authority.
 
 pub(crate) mod access;
+pub(crate) mod directory_lock;
 pub(crate) mod history;
 pub(crate) mod persist_error;
 pub(crate) mod recording_store;

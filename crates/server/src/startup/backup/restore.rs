@@ -8,7 +8,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::{Component, Path, PathBuf};
 
 use super::{BackupFile, BackupManifest, FORM, MANIFEST, copy, create_folder, new_file, sync};
-use crate::startup::data_directory::{DataDirectory, LOCK, RESTORING};
+use crate::startup::data_directory::{DataDirectory, RESTORING};
+use crate::store::directory_lock::LOCK;
 use crate::store::sqlite::ServerStore;
 
 /// Summary of a restored backup.
