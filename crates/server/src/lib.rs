@@ -35,7 +35,7 @@ pub use job::{
     BusKind, CaptureRequest, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobPhase, JobRecord,
     JobSubmission, MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
 };
-pub use jobs::limits::{PastLimits, RowRetention, ScrapeAccess, ServiceLimits};
+pub use jobs::limits::{PastLimits, ScrapeAccess, ServiceLimits};
 pub use jobs::service::{Service, ServiceError};
 pub use jobs::trusted_proxies::TrustedProxies;
 pub use results::delivery::NamedOutlets;
@@ -48,7 +48,7 @@ pub use startup::backup::{BackupSummary, RestoreSummary, backup, restore};
 pub use startup::data_directory::{ADMIN_TOKEN, DataDirectory};
 pub use startup::run::{BoundAddresses, ListenOptions, SecondAddress, serve};
 pub use store::access::{AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
-pub use store::history::HistoryUsage;
+pub use store::history::{HistoryUsage, RowRetention};
 pub use store::persist_error::PersistError;
 pub use store::recording_store::{
     ReadLimits, RecordingAnswer, RecordingInspection, RecordingLimits, RecordingQueryError, RecordingReader,

@@ -1,25 +1,14 @@
-//! Limits of the service: each has a default and a flag of the program, and losses caused by a limit are counted.
+//! Limits of the service: each has a default and a flag of the program, and losses caused by a limit are counted. The
+//! rooms below declare the limits that they apply; this is the only struct with all of them.
 
 use std::time::Duration;
 
 use crate::jobs::trusted_proxies::TrustedProxies;
+use crate::results::delivery::DeliveryLimits;
+use crate::results::hub::HubLimits;
 use crate::rules::actions::ActionLimits;
 use crate::rules::alerts::AlertLimits;
-
-/// Retention of rows.
-#[derive(Clone, Copy, Debug)]
-pub struct RowRetention {
-    /// Maximum age of segments in nanoseconds; 0: unlimited.
-    pub age_ns: i64,
-    /// Maximum bytes of segments; the oldest are removed first. 0: unlimited.
-    pub bytes: u64,
-}
-
-impl Default for RowRetention {
-    fn default() -> RowRetention {
-        RowRetention { age_ns: 7 * 86_400_000_000_000, bytes: 10 << 30 }
-    }
-}
+use crate::store::history::RowRetention;
 
 /// Access to metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +92,7 @@ pub struct ServiceLimits {
 
 impl Default for ServiceLimits {
     fn default() -> ServiceLimits {
+        let (hub, delivery) = (HubLimits::default(), DeliveryLimits::default());
         ServiceLimits {
             jobs_max: 100,
             jobs_per_owner_max: 50,
@@ -115,19 +105,40 @@ impl Default for ServiceLimits {
             streams_max: 100,
             streams_per_token_max: 50,
             stream_queue_bytes: 1 << 20,
-            ring_time: Duration::from_secs(60),
-            ring_bytes: 4 << 20,
+            ring_time: hub.ring_time,
+            ring_bytes: hub.ring_bytes,
             heartbeat: Duration::from_secs(10),
             page_rows_max: 10_000,
-            retention: RowRetention::default(),
+            retention: hub.retention,
             alerts: AlertLimits::default(),
             actions: ActionLimits::default(),
             scrapers: ScrapeAccess::default(),
-            outlets_max: 64,
-            outlet_rows_max: 1_000_000,
-            series_max: 1000,
-            tuples_retention: RowRetention::default(),
+            outlets_max: delivery.outlets_max,
+            outlet_rows_max: delivery.outlet_rows_max,
+            series_max: delivery.series_max,
+            tuples_retention: hub.tuples_retention,
             past: PastLimits::default(),
+        }
+    }
+}
+
+impl ServiceLimits {
+    /// The limits of live and stored rows.
+    pub(crate) fn hub(&self) -> HubLimits {
+        HubLimits {
+            ring_time: self.ring_time,
+            ring_bytes: self.ring_bytes,
+            retention: self.retention,
+            tuples_retention: self.tuples_retention,
+        }
+    }
+
+    /// The limits of the delivery to outlets.
+    pub(crate) fn delivery(&self) -> DeliveryLimits {
+        DeliveryLimits {
+            outlets_max: self.outlets_max,
+            outlet_rows_max: self.outlet_rows_max,
+            series_max: self.series_max,
         }
     }
 }

@@ -91,7 +91,7 @@ impl Service {
         let tell =
             move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
         let sending = AlertSenderThreads::start(&alerts, Box::new(tell))?;
-        let deliveries = OutletDeliveries::new((&store, &history, &hub), outlets.clone(), &limits);
+        let deliveries = OutletDeliveries::new((&store, &history, &hub), outlets.clone(), limits.delivery());
         let carrying = ActionExecutors::start(&actions, outlets);
         let service = Arc::new(Service {
             _sending: sending,

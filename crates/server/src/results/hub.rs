@@ -14,18 +14,19 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tuple::Batch;
 
 use crate::job::columns::{self, encode, time_column};
 use crate::job::counters::ServiceMetrics;
 use crate::job::{JobId, JobPhase, JobRecord, RetainedRows};
-use crate::jobs::limits::ServiceLimits;
 use crate::results::events::{ClientQueue, EventKind};
 use crate::results::notifier::DeliveryNotifier;
 use crate::rules::actions::ActionRegistry;
 use crate::rules::alerts::AlertRegistry;
-use crate::store::history::RowHistory;
+use crate::store::history::{RowHistory, RowRetention};
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::{CommitProgress, KeptResult, NewTail, ServerStore};
 use live_job::{LatestRows, LiveJob, LiveResult, windows};
@@ -37,13 +38,37 @@ pub use updates::{
 
 pub use live_job::EVENT_ROWS_MAX;
 
+/// Limits of live and stored rows.
+#[derive(Clone, Copy, Debug)]
+pub struct HubLimits {
+    /// Time for which events are kept for reconnecting streams.
+    pub ring_time: Duration,
+    /// Maximum bytes of a job's events kept for reconnecting streams.
+    pub ring_bytes: usize,
+    /// Retention of results.
+    pub retention: RowRetention,
+    /// Retention of tuples.
+    pub tuples_retention: RowRetention,
+}
+
+impl Default for HubLimits {
+    fn default() -> HubLimits {
+        HubLimits {
+            ring_time: Duration::from_secs(60),
+            ring_bytes: 4 << 20,
+            retention: RowRetention::default(),
+            tuples_retention: RowRetention::default(),
+        }
+    }
+}
+
 /// Stores results and shows them to clients.
 pub struct ResultHub {
     store: Arc<ServerStore>,
     history: Arc<RowHistory>,
     alerts: Arc<AlertRegistry>,
     actions: Arc<ActionRegistry>,
-    limits: ServiceLimits,
+    limits: HubLimits,
     /// Counters.
     pub(crate) meters: ServiceMetrics,
     /// Incarnation of the server.
@@ -70,7 +95,7 @@ impl ResultHub {
         store: Arc<ServerStore>,
         history: Arc<RowHistory>,
         (alerts, actions): (Arc<AlertRegistry>, Arc<ActionRegistry>),
-        limits: ServiceLimits,
+        limits: HubLimits,
         boot: u64,
     ) -> ResultHub {
         ResultHub {

@@ -103,7 +103,7 @@ impl DataDirectory {
             .map_err(|error| failed("cannot read the actions in", &error))?;
         let actions = Arc::new(actions);
         let deciding = (alerts.clone(), actions.clone());
-        let hub = ResultHub::new(store.clone(), history.clone(), deciding, limits.clone(), boot);
+        let hub = ResultHub::new(store.clone(), history.clone(), deciding, limits.hub(), boot);
         let hub = Arc::new(hub);
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;

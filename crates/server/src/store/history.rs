@@ -15,13 +15,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
 use crate::job::{JobId, JobPhase, RetainedRows};
-use crate::jobs::limits::RowRetention;
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::{HistorySegment, KeptResult, RowTail, SegmentOrder, ServerStore, now_ns};
 
 pub use pages::{PageQuery, RowPage};
 pub use pieces::ReadOutcome;
 pub use selected::RowSelection;
+
+/// Retention of rows.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRetention {
+    /// Maximum age of segments in nanoseconds; 0: unlimited.
+    pub age_ns: i64,
+    /// Maximum bytes of segments; the oldest are removed first. 0: unlimited.
+    pub bytes: u64,
+}
+
+impl Default for RowRetention {
+    fn default() -> RowRetention {
+        RowRetention { age_ns: 7 * 86_400_000_000_000, bytes: 10 << 30 }
+    }
+}
 
 /// Folder in the data directory.
 pub(crate) const FOLDER: &str = "history";

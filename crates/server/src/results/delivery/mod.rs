@@ -22,10 +22,26 @@ use outlet_worker::{OutletCondition, OutletContext, OutletWorker};
 pub use results_page::ResultsMetricsPage;
 
 use crate::job::{JobId, JobOutlet, JobRecord, OutletLosses, OutletState};
-use crate::jobs::limits::ServiceLimits;
 use crate::results::hub::ResultHub;
 use crate::store::history::RowHistory;
 use crate::store::sqlite::{ServerStore, StoreError, StoredOutlet};
+
+/// Limits of the delivery to outlets.
+#[derive(Clone, Copy, Debug)]
+pub struct DeliveryLimits {
+    /// Maximum outlets of all jobs.
+    pub outlets_max: usize,
+    /// Maximum rows that wait for an outlet.
+    pub outlet_rows_max: u64,
+    /// Maximum metric series per job.
+    pub series_max: usize,
+}
+
+impl Default for DeliveryLimits {
+    fn default() -> DeliveryLimits {
+        DeliveryLimits { outlets_max: 64, outlet_rows_max: 1_000_000, series_max: 1000 }
+    }
+}
 
 /// See the module documentation.
 pub struct OutletDeliveries {
@@ -33,7 +49,7 @@ pub struct OutletDeliveries {
     history: Arc<RowHistory>,
     hub: Arc<ResultHub>,
     named: NamedOutlets,
-    limits: ServiceLimits,
+    limits: DeliveryLimits,
     running: Arc<Running>,
 }
 
@@ -45,14 +61,14 @@ impl OutletDeliveries {
     pub fn new(
         (store, history, hub): (&Arc<ServerStore>, &Arc<RowHistory>, &Arc<ResultHub>),
         named: NamedOutlets,
-        limits: &ServiceLimits,
+        limits: DeliveryLimits,
     ) -> Self {
         OutletDeliveries {
             store: store.clone(),
             history: history.clone(),
             hub: hub.clone(),
             named,
-            limits: limits.clone(),
+            limits,
             running: Arc::default(),
         }
     }
