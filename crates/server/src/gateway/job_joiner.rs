@@ -20,8 +20,8 @@ use wire::Timestamp;
 
 use super::commit_queue::PendingRecord;
 use super::lanes::LaneFacts;
-use super::window_results::config;
 use crate::job::JobId;
+use crate::job::engine_config::engine_config;
 use crate::store::sqlite::{LaneMark, NewFrame, ServerStore, StoreError};
 
 /// Lane of the joined requests.
@@ -84,7 +84,7 @@ impl JobJoiner {
         JobJoiner {
             job,
             plan: both.joined.clone(),
-            agents: EngineSet::new(dataflow, &config(&both.agents, window_bytes)),
+            agents: EngineSet::new(dataflow, &engine_config(&both.agents, window_bytes)),
             lanes: CollectorLanes::default(),
             limits,
             join: TapJoin::new(limits.patience_ns, limits.bytes_max),
@@ -190,7 +190,7 @@ impl JobJoiner {
         let mut part = ReportPart::default();
         if !given.is_empty() {
             let dataflow = std::slice::from_ref(&self.plan.dataflow);
-            let mut engines = EngineSet::worker(dataflow, &config(&self.plan, self.limits.bytes_max));
+            let mut engines = EngineSet::worker(dataflow, &engine_config(&self.plan, self.limits.bytes_max));
             let mut rows = JoinedRows(Vec::new());
             given.iter().for_each(|batch| engines.push(0, batch, &mut rows));
             rows.0.into_iter().for_each(|batch| part.add_rows(batch));

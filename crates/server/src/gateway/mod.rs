@@ -39,8 +39,6 @@ mod user_messages;
 mod window_results;
 mod window_waits;
 
-pub(crate) use window_results::config;
-
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;

@@ -6,7 +6,7 @@ use plan::Plan;
 use stream::{EngineSet, TupleProjection};
 use tuple::Batch;
 
-use super::window_results::config;
+use crate::job::engine_config::engine_config;
 
 /// Time at which tuples become rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct TupleResults {
 impl TupleResults {
     /// `kept`: number of rows stored so far.
     pub fn new(plan: &std::sync::Arc<Plan>, kept: u64, bytes_max: usize) -> TupleResults {
-        let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &config(plan, bytes_max));
+        let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &engine_config(plan, bytes_max));
         let when = if plan.dataflow.rows.order.is_empty() { EmitTime::AtOnce } else { EmitTime::AtTheEnd };
         let shown = TupleProjection::new(&plan.dataflow, engines.first(), bytes_max);
         let mut tuples = TupleResults { engines, shown, when, plan: plan.clone(), bytes_max };

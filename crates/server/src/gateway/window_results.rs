@@ -6,6 +6,8 @@ use plan::Plan;
 use stream::{EngineOutput, EngineSet, LimitedStretches, LossCount, LossStretch};
 use wire::Timestamp;
 
+use crate::job::engine_config::engine_config;
+
 /// Lane of the partial result of many records.
 pub const ALL_LANES: LaneId = LaneId(u64::MAX);
 /// Maximum remembered periods with lost packets.
@@ -32,20 +34,11 @@ pub struct WindowResults {
     window_bytes_max: usize,
 }
 
-/// Configuration of the engines for a plan, as in monitors.
-pub fn config(plan: &Plan, window_bytes_max: usize) -> stream::EngineConfig {
-    let sample = match plan.monitor.sample {
-        plan::SampleMode::Fraction(p) => p,
-        plan::SampleMode::All | plan::SampleMode::Auto => 1.0,
-    };
-    let sample_seed = plan.monitor.sample_seed;
-    stream::EngineConfig { sample, sample_seed, window_bytes_max, ..stream::EngineConfig::default() }
-}
-
 impl WindowResults {
     /// Creates an empty state.
     pub fn new(plan: &Plan, window_bytes_max: usize) -> WindowResults {
-        let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &config(plan, window_bytes_max));
+        let engines =
+            EngineSet::new(std::slice::from_ref(&plan.dataflow), &engine_config(plan, window_bytes_max));
         WindowResults {
             collector: Collector::of_lanes(engines, window_bytes_max),
             stretches: Vec::new(),

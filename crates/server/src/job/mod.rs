@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod counters;
+pub(crate) mod engine_config;
 
 use std::collections::BTreeMap;
 use std::fmt;

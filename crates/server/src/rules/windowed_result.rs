@@ -10,6 +10,7 @@ use stream::Engine;
 use tuple::Schema;
 
 use crate::job::columns;
+use crate::job::engine_config::engine_config;
 
 /// A windowed result of a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -127,7 +128,7 @@ pub fn column(schema: &Schema, name: &str) -> Option<tuple::FieldId> {
 
 /// A result's columns as stored.
 fn kept_schema(plan: &Plan, result: usize) -> Option<Arc<Schema>> {
-    let engine = Engine::new(&plan.dataflow, crate::gateway::config(plan, 1 << 20));
+    let engine = Engine::new(&plan.dataflow, engine_config(plan, 1 << 20));
     let schema = engine.result_schema(result);
     let ids: Vec<_> = schema.ids().collect();
     columns::schema("result", &columns::heads(schema, &ids))
