@@ -22,7 +22,7 @@ pub use api::row_formats::read_arrow;
 pub use api::{HttpServer, PageFile, openapi};
 pub use gateway::agent_listener::AgentListener;
 pub use gateway::fleet::{
-    AgentHealth, AgentView, Fleet, FleetHealth, FleetOrder, FleetRefusal, JobHealth, NoFleet, StopCause,
+    AgentHealth, AgentView, Fleet, FleetHealth, FleetOrder, JobHealth, NoFleet, StopCause,
 };
 pub use gateway::merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
 pub use gateway::network::{
@@ -31,6 +31,7 @@ pub use gateway::network::{
 };
 pub use gateway::{Gateway, GatewayBackends, GatewaySettings};
 pub use job::columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
+pub use job::fleet_refusal::FleetRefusal;
 pub use job::{
     BusKind, CaptureRequest, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobPhase, JobRecord,
     JobSubmission, MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::query_assist::{QueryProblem, TextRange};
-use crate::gateway::fleet::FleetRefusal;
+use crate::job::fleet_refusal::FleetRefusal;
 use crate::jobs::service::ServiceError;
 use crate::store::persist_error::PersistError;
 

@@ -342,7 +342,7 @@ impl EventLoop {
 }
 
 pub fn release(
-    hub: &crate::ResultHub,
+    hub: &crate::results::hub::ResultHub,
     job: JobId,
     rows: &[UnpublishedRows],
     progress: &CommitProgress,

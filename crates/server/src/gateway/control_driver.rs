@@ -15,8 +15,9 @@ use super::job_runtime::{JobProgress, JobRuntime, RuntimePhase};
 use super::lanes::{LaneEnd, LaneKey};
 use super::mirror_worker::MirrorWorker;
 use super::user_messages;
-use crate::gateway::fleet::{FleetOrder, FleetRefusal};
+use crate::gateway::fleet::FleetOrder;
 use crate::gateway::network::PlannedJob;
+use crate::job::fleet_refusal::FleetRefusal;
 use crate::job::{JobId, JobPhase, RedactionMode};
 
 /// Monitors end by themselves at their time limit; those that do not are stopped after this time.

@@ -18,6 +18,7 @@ use utoipa::ToSchema;
 
 use crate::gateway::agent_listener::AgentListener;
 use crate::gateway::network::NetworkView;
+use crate::job::fleet_refusal::FleetRefusal;
 use crate::job::{CaptureRequest, JobId, JobKind, JobOutcome, MergeEngine, RedactionMode};
 
 /// Executes jobs.
@@ -100,20 +101,6 @@ impl StopCause {
             StopCause::Abandoned => JobOutcome::Abandoned,
         }
     }
-}
-
-/// Reason for the rejection of a job, with a message for the user.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FleetRefusal {
-    /// No agent has the labels.
-    #[error("{0}")]
-    NoAgent(String),
-    /// Agents have the labels, but lack a parser or a permission.
-    #[error("{0}")]
-    Unable(String),
-    /// Temporarily unavailable.
-    #[error("{0}")]
-    Busy(String),
 }
 
 /// A known agent.

@@ -216,7 +216,7 @@ impl JobLanes {
 }
 
 /// Encodes a lane for the store.
-pub fn mark(job: crate::JobId, key: &LaneKey, (seq, facts): &(u64, LaneFacts)) -> LaneMark {
+pub fn mark(job: crate::job::JobId, key: &LaneKey, (seq, facts): &(u64, LaneFacts)) -> LaneMark {
     let facts = serde_json::to_string(facts).unwrap_or_default();
     LaneMark { job, lane: key.text(), seq: *seq, facts }
 }

@@ -11,8 +11,9 @@ use super::event_loop::EventLoop;
 use super::job_runtime::{JobResults, JobRuntime};
 use super::merge_reader::{self, MergeEvent, MergeReader};
 use super::window_results::ReleasedRows;
-use crate::gateway::fleet::{FleetOrder, FleetRefusal};
+use crate::gateway::fleet::FleetOrder;
 use crate::gateway::merge_backend::MergeRequest;
+use crate::job::fleet_refusal::FleetRefusal;
 use crate::job::{JobEnding as JobEnd, JobId};
 
 impl EventLoop {

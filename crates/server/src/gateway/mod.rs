@@ -47,10 +47,11 @@ use std::time::Duration;
 pub(crate) use lanes::{LaneEnd, LaneFacts};
 
 use crate::gateway::agent_listener::{AgentConnectionEvent, AgentListener, GatewayClosed};
-use crate::gateway::fleet::{AgentView, Fleet, FleetHealth, FleetOrder, FleetRefusal, StopCause};
+use crate::gateway::fleet::{AgentView, Fleet, FleetHealth, FleetOrder, StopCause};
 use crate::gateway::merge_backend::MergeBackend;
 use crate::gateway::network::{NetworkBackend, NetworkView, PlannedJob};
 use crate::job::JobId;
+use crate::job::fleet_refusal::FleetRefusal;
 use crate::results::hub::ResultHub;
 use crate::store::sqlite::{ServerStore, StoreError};
 

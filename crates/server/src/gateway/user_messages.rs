@@ -6,7 +6,7 @@ use control::{AdmissionError, Degradation, EndReason};
 
 use super::job_runtime::JobRuntime;
 use super::lanes::LaneEnd;
-use crate::gateway::fleet::FleetRefusal;
+use crate::job::fleet_refusal::FleetRefusal;
 use crate::job::{JobEnding as JobEnd, JobOutcome};
 
 /// Reason why a job is rejected.

@@ -3,6 +3,7 @@
 pub(crate) mod columns;
 pub(crate) mod counters;
 pub(crate) mod engine_config;
+pub(crate) mod fleet_refusal;
 
 use std::collections::BTreeMap;
 use std::fmt;

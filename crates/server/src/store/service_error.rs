@@ -1,6 +1,6 @@
 //! Reasons to reject a request, by who must act.
 
-use crate::gateway::fleet::FleetRefusal;
+use crate::job::fleet_refusal::FleetRefusal;
 use crate::store::persist_error::PersistError;
 
 /// Reason why a request is rejected.
