@@ -22,10 +22,9 @@ use tuple::Batch;
 use crate::job::columns::{self, encode, time_column};
 use crate::job::counters::ServiceMetrics;
 use crate::job::{JobId, JobPhase, JobRecord, RetainedRows};
+use crate::results::commit_participant::{CommitParticipant, UncommittedRows};
 use crate::results::events::{ClientQueue, EventKind};
 use crate::results::notifier::DeliveryNotifier;
-use crate::rules::actions::ActionRegistry;
-use crate::rules::alerts::AlertRegistry;
 use crate::store::history::{RowHistory, RowRetention};
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::{CommitProgress, KeptResult, NewTail, ServerStore};
@@ -66,8 +65,7 @@ impl Default for HubLimits {
 pub struct ResultHub {
     store: Arc<ServerStore>,
     history: Arc<RowHistory>,
-    alerts: Arc<AlertRegistry>,
-    actions: Arc<ActionRegistry>,
+    participant: Box<dyn CommitParticipant>,
     limits: HubLimits,
     /// Counters.
     pub(crate) meters: ServiceMetrics,
@@ -94,15 +92,14 @@ impl ResultHub {
     pub(crate) fn new(
         store: Arc<ServerStore>,
         history: Arc<RowHistory>,
-        (alerts, actions): (Arc<AlertRegistry>, Arc<ActionRegistry>),
+        participant: Box<dyn CommitParticipant>,
         limits: HubLimits,
         boot: u64,
     ) -> ResultHub {
         ResultHub {
             store,
             history,
-            alerts,
-            actions,
+            participant,
             limits,
             meters: ServiceMetrics::default(),
             boot,
@@ -209,7 +206,7 @@ impl ResultHub {
         Ok(())
     }
 
-    /// Stores rows with the resulting changes of alerts and actions.
+    /// Stores rows with the changes that they cause.
     fn keep(
         &self,
         live: &mut LiveJob,
@@ -221,14 +218,17 @@ impl ResultHub {
         let judged = rows.iter().map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
         let judged: Vec<_> = judged.collect();
         let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
-        let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
-        let acted = self.actions.decide(job, &judged, progress.watermark_ns, &progress.lacking);
-        self.store.release(job, &tails, progress, &decided.changes, &acted.changes).inspect_err(|_| {
+        let pending = self.participant.evaluate(&UncommittedRows {
+            job,
+            results: &judged,
+            watermark_ns: progress.watermark_ns,
+            lacking: &progress.lacking,
+        });
+        self.store.release(job, &tails, progress, pending.rules(), pending.actions()).inspect_err(|_| {
             self.meters.rows_unkept.add(n as u64);
         })?;
         self.meters.rows_kept.add(n as u64);
-        acted.adopt();
-        for event in decided.adopt() {
+        for event in pending.adopt() {
             self.tell(live, job, EventKind::Alert, &event);
         }
         let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);

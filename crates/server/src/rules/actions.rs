@@ -15,6 +15,7 @@ mod views;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+pub(super) use commit::PendingActionChanges;
 pub use executor::ActionExecutors;
 pub use request::{ActionRequest, ActionSpec};
 pub use views::{ActionView, DecisionView};

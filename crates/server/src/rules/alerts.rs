@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub(super) use commit::PendingAlertChanges;
 pub use messages::time;
 pub use receivers::{AlertReceiver, AlertSenderThreads, ReceiverState, ReceiverTestResult};
 pub use rule::{AlertRule, RuleError, RuleRequest};

@@ -2,4 +2,5 @@
 
 pub(crate) mod actions;
 pub(crate) mod alerts;
+pub(crate) mod evaluation;
 mod windowed_result;

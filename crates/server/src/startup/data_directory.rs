@@ -14,6 +14,7 @@ use crate::results::delivery::NamedOutlets;
 use crate::results::hub::ResultHub;
 use crate::rules::actions::ActionRegistry;
 use crate::rules::alerts::{AlertReceiver, AlertRegistry};
+use crate::rules::evaluation::RuleEvaluation;
 use crate::store::access::{self, AccessRole, NetworkScope};
 use crate::store::directory_lock::DirectoryLock;
 use crate::store::history::{self, RowHistory};
@@ -102,8 +103,8 @@ impl DataDirectory {
         let actions = ActionRegistry::open(store.clone(), limits.actions)
             .map_err(|error| failed("cannot read the actions in", &error))?;
         let actions = Arc::new(actions);
-        let deciding = (alerts.clone(), actions.clone());
-        let hub = ResultHub::new(store.clone(), history.clone(), deciding, limits.hub(), boot);
+        let rules = RuleEvaluation { alerts: alerts.clone(), actions: actions.clone() };
+        let hub = ResultHub::new(store.clone(), history.clone(), Box::new(rules), limits.hub(), boot);
         let hub = Arc::new(hub);
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;

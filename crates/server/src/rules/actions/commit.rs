@@ -4,16 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
-use tuple::Batch;
-
 use super::ActionRegistry;
 use super::machine::{ExecutorState, ScalingState};
 use super::running_action::{RunningAction, document};
 use crate::job::JobId;
+use crate::results::commit_participant::ResultRows;
 use crate::store::sqlite::ActionChange;
-
-/// Rows of a result to be committed, and the agents that they lack.
-pub type Rows<'r> = (usize, &'r Batch, &'r [String]);
 
 /// Changes to commit with the rows; adopted after the commit.
 pub struct PendingActionChanges<'a> {
@@ -44,7 +40,7 @@ impl ActionRegistry {
     pub fn decide(
         &self,
         job: JobId,
-        rows: &[Rows<'_>],
+        rows: &[ResultRows<'_>],
         watermark_ns: i64,
         lacking: &[String],
     ) -> PendingActionChanges<'_> {

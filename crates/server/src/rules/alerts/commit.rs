@@ -6,17 +6,14 @@ use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tuple::Batch;
 
 use super::machine::{News, RuleState, SHOWN_NS};
 use super::running_rule::RunningRule;
 use super::views::AlertView;
 use super::{AlertRegistry, AlertRegistryState};
 use crate::job::JobId;
+use crate::results::commit_participant::ResultRows;
 use crate::store::sqlite::{RuleChange, now_ns};
-
-/// Rows of a result to be committed, and the agents that they lack.
-pub type Rows<'r> = (usize, &'r Batch, &'r [String]);
 
 /// Changes to commit with the rows; adopted after the commit.
 pub struct PendingAlertChanges<'a> {
@@ -57,7 +54,7 @@ impl AlertRegistry {
     pub fn decide(
         &self,
         job: JobId,
-        rows: &[Rows<'_>],
+        rows: &[ResultRows<'_>],
         watermark_ns: i64,
         lacking: &[String],
     ) -> PendingAlertChanges<'_> {
