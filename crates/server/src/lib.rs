@@ -2,8 +2,9 @@
 //! results. One process, one data directory.
 //!
 //! Executors are connected by two interfaces: the [`Fleet`] receives jobs and reports their results to the [`ResultHub`].
-//! Below are the [`ServerStore`] (jobs and settings: SQLite), the history (results: Parquet, the latest rows in the store),
-//! and the API. Packets are not known here, and decisions about agents are made in `control`.
+//! Folders are rooms: `job` (values), `store` (disk), `results`, `rules`, `gateway` (agents), `jobs` (requests), `queries`
+//! (stored data), `api` (HTTP), `startup`. A room uses only rooms before it in this list; ARCHITECTURE.md has the table.
+//! Packets are not known here, and decisions about agents are made in `control`.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! ARCHITECTURE.md holds: which crate uses which, what the floors of values may not touch, where `unsafe` may stand, and
-//! that the files of a crate do not import each other in a circle.
+//! that the files of a crate do not import each other in a circle, and which room of the server uses which.
 
 mod source;
 
@@ -28,10 +28,15 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The table in "The crates, floor by floor".
+/// The table of crates in ARCHITECTURE.md.
 fn rows() -> BTreeMap<String, Row> {
+    rows_of("| floor |")
+}
+
+/// The rows of the table in ARCHITECTURE.md that starts with `head`: floor, name → names that it uses.
+fn rows_of(head: &str) -> BTreeMap<String, Row> {
     let text = read(&root().join("ARCHITECTURE.md"));
-    let table = text.lines().skip_while(|line| !line.starts_with("| floor |")).skip(2);
+    let table = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let (name, uses) = match cells[2].split_once('→') {
@@ -141,4 +146,27 @@ fn files_do_not_import_each_other_in_a_circle() {
         assert!(circles.is_empty() || is_known, "circles in {name}: {circles:#?}");
         assert!(!circles.is_empty() || !is_known, "{name} has none any more: take it off the list");
     }
+}
+
+/// Arrows (from, to) between rooms of the server that do not point down.
+const UPWARDS_LEFT: [(&str, &str); 0] = [];
+
+#[test]
+fn every_room_of_the_server_uses_what_the_table_says() {
+    let table = rows_of("| level |");
+    let rooms = source::rooms(&sources("server"));
+    assert_eq!(
+        table.keys().collect::<Vec<_>>(),
+        rooms.keys().collect::<Vec<_>>(),
+        "rows of the table, and folders"
+    );
+    let mut upwards = Vec::new();
+    for (room, used) in &rooms {
+        let listed = table[room].uses.clone().unwrap_or_default();
+        assert_eq!(used, &listed, "rooms that {room} uses, and those in the table");
+        let level = |room: &str| table[room].floor.expect("a level");
+        let above = used.iter().filter(|used| level(used) >= level(room));
+        upwards.extend(above.map(|used| (room.as_str(), used.as_str())));
+    }
+    assert_eq!(upwards, UPWARDS_LEFT, "arrows that do not point down");
 }

@@ -1,4 +1,4 @@
-//! The service over HTTP/1.1: connections, limits, and authentication; `service` implements the requests.
+//! The service over HTTP/1.1: connections, limits, and authentication; `jobs::service` implements the requests.
 //!
 //! All errors have one format. Cross-origin requests and foreign host names are rejected. Requests other than streams
 //! have a time limit.

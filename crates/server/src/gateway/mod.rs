@@ -6,7 +6,7 @@
 //! bytes, within a limit each, so that a slow gateway stops reading. The thread reads the clock and passes the time to
 //! all decisions.
 //!
-//! An acknowledgment means *committed*. A record is stored (`store/frames.rs`) together with its lane's position, many
+//! An acknowledgment means *committed*. A record is stored (`store/sqlite/frames.rs`) together with its lane's position, many
 //! in one transaction; then it is acknowledged and counted. Rows are published together with the position of the
 //! records used, and with the removal of these records. After any kill, a restarted gateway reads unpublished records
 //! from the store and the rest from the agents, so every record counts once. Therefore the gateway also ends as if it

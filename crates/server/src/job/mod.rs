@@ -1,4 +1,5 @@
-//! A job: a query run by agents, from its submission to its end.
+//! A job: a query run by agents, from its submission to its end. This room has the values that all
+//! other rooms use.
 
 pub(crate) mod columns;
 pub(crate) mod counters;

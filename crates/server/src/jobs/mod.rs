@@ -3,7 +3,7 @@
 
 mod action_requests;
 pub(crate) mod enrolment;
-pub(crate) mod leases;
+mod leases;
 pub(crate) mod limits;
 pub(crate) mod rule_requests;
 pub(crate) mod service;

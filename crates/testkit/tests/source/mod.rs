@@ -124,19 +124,42 @@ fn expand(tree: &str, front: &[String], found: &mut Vec<(Vec<String>, String)>) 
     }
 }
 
-/// The files of a crate that import each other, each circle once; re-exports do not count.
-pub fn circles(sources: &[Source]) -> Vec<Vec<PathBuf>> {
+/// The pairs (file, used file) of a crate, by index; with or without the re-exports of a file.
+fn uses(sources: &[Source], with_reexports: bool) -> BTreeSet<(usize, usize)> {
     let files: BTreeMap<&[String], usize> =
         sources.iter().enumerate().map(|(i, s)| (&s.module[..], i)).collect();
     let imports: Vec<Vec<Import>> = sources.iter().map(Source::imports).collect();
-    let mut reaches = vec![vec![false; sources.len()]; sources.len()];
+    let mut found = BTreeSet::new();
     for (i, source) in sources.iter().enumerate() {
-        let used = imports[i].iter().filter(|import| !import.is_public).map(|import| import.path.clone());
-        for path in used.chain(source.paths()) {
-            if let Some(to) = file_of(&source.module, &path, &files, &imports, 0) {
-                reaches[i][to] |= to != i;
-            }
+        let used = imports[i].iter().filter(|import| with_reexports || !import.is_public);
+        for path in used.map(|import| import.path.clone()).chain(source.paths()) {
+            found.extend(file_of(&source.module, &path, &files, &imports, 0).map(|to| (i, to)));
         }
+    }
+    found
+}
+
+/// The rooms of a crate, which are the folders below `src`, and the other rooms that the files of each use.
+pub fn rooms(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let in_folders = sources.iter().filter(|source| source.module.len() > 1);
+    let mut rooms: BTreeMap<String, BTreeSet<String>> =
+        in_folders.map(|source| (source.module[0].clone(), BTreeSet::new())).collect();
+    for (from, to) in uses(sources, true) {
+        let (Some(from), Some(to)) = (sources[from].module.first(), sources[to].module.first()) else {
+            continue;
+        };
+        if from != to && rooms.contains_key(to) {
+            rooms.entry(from.clone()).and_modify(|used| used.extend([to.clone()]));
+        }
+    }
+    rooms
+}
+
+/// The files of a crate that import each other, each circle once; re-exports do not count.
+pub fn circles(sources: &[Source]) -> Vec<Vec<PathBuf>> {
+    let mut reaches = vec![vec![false; sources.len()]; sources.len()];
+    for (from, to) in uses(sources, false) {
+        reaches[from][to] |= from != to;
     }
     for via in 0..sources.len() {
         for from in 0..sources.len() {
