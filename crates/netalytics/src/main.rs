@@ -3,66 +3,24 @@
 
 #![forbid(unsafe_code)]
 
-mod assertions;
-mod broker_notice;
-mod calibration;
-mod client_profile;
-mod color;
+mod agent;
+mod cli;
+mod client;
 mod commands;
-mod comparison;
-mod conversation;
-mod demo;
-mod diagnose_empty;
-mod discovery;
-mod display;
-mod dns_names;
-mod failure;
-mod flags;
-mod flink_merge;
-mod folder;
-mod hosts;
-mod job_bus;
+mod diagnose;
 mod kafka;
-mod kafka_publish;
-mod kafka_read;
-mod lease;
-mod live_capture;
-mod live_table;
-mod logging;
-mod loss_notice;
-mod multi_query;
-mod network_jobs;
-mod network_plan;
-mod network_run;
-mod open_outlets;
-mod output;
-mod overview;
-mod packet_writer;
-mod page;
-mod panics;
-mod period;
-mod process_input;
-mod progress;
-mod query_text;
-mod recording_replay;
-mod redaction;
-mod remote_job;
-mod report;
-mod secret_file;
-mod server_tap;
-mod service_map;
-mod signals;
-mod stats;
-mod stored_reader;
-mod study_output;
-mod summary_file;
-mod temp_dir;
-mod version;
+mod network;
+mod process;
+mod render;
+mod run;
+mod serve;
+mod source;
 
 use std::process::ExitCode;
 
-use flags::discover::{NetworkCommand, NetworkVerbFlags};
-use flags::{Cli, CliCommand};
+use cli::flags::discover::{NetworkCommand, NetworkVerbFlags};
+use cli::flags::{self, Cli, CliCommand};
+use process::{failure, logging, output, panics, signals};
 
 /// Flow tables and groups are large, with random access.
 #[global_allocator]
@@ -100,8 +58,8 @@ fn run(cli: Cli) -> ExitCode {
         Some(CliCommand::Parsers(flags)) => commands::parsers::list(&flags),
         Some(CliCommand::Processors(flags)) => commands::processors::list(&flags),
         Some(CliCommand::Interfaces(flags)) => commands::interfaces::list(&flags),
-        Some(CliCommand::Monitor(flags)) => commands::monitor::monitor(&flags),
-        Some(CliCommand::Aggregator(flags)) => commands::aggregator::aggregate(&flags),
+        Some(CliCommand::Monitor(flags)) => agent::monitor::monitor(&flags),
+        Some(CliCommand::Aggregator(flags)) => agent::aggregator::aggregate(&flags),
         Some(CliCommand::Agent(flags)) => commands::agent::agent(&flags),
         Some(CliCommand::Serve(flags)) => commands::serve::serve(&flags),
         Some(CliCommand::Jobs(flags)) => commands::jobs::jobs(&flags),

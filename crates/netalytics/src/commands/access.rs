@@ -5,11 +5,11 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::listing::{print_things, with_times};
-use super::remote::ServerClient;
-use crate::failure::CommandOutcome;
-use crate::flags::access::{AuditFlags, TokensFlags, TokensVerb};
-use crate::output;
-use crate::secret_file::SecretFile;
+use crate::cli::flags::access::{AuditFlags, TokensFlags, TokensVerb};
+use crate::client::server_client::ServerClient;
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
+use crate::process::secret_file::SecretFile;
 
 /// Maximum entries per request.
 const PAGE: u16 = 1000;

@@ -4,9 +4,9 @@ use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
 use super::listing::{print_things, with_times};
-use super::remote::{ServerClient, ServerRequest};
-use crate::failure::CommandOutcome;
-use crate::flags::actions::{ActionAddFlags, ActionsFlags, ActionsVerb};
+use crate::cli::flags::actions::{ActionAddFlags, ActionsFlags, ActionsVerb};
+use crate::client::server_client::{ServerClient, ServerRequest};
+use crate::process::failure::CommandOutcome;
 
 const ACTION: [&str; 8] = ["id", "name", "state", "version", "servers", "job_id", "to", "problem"];
 const GROUP: [&str; 3] = ["group", "replicas", "value"];

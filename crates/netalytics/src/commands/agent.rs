@@ -15,10 +15,11 @@ use identity::TrustedServers;
 use link::SpoolLimits;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::agent::{AgentFlags, AgentVerb};
-use crate::output;
-use crate::signals::{self, SignalHandlers};
+use crate::cli::flags::agent::{AgentFlags, AgentVerb};
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::process::signals;
+use crate::process::signals::SignalHandlers;
 
 /// Default path of the policy.
 const POLICY: &str = "/etc/netalytics/agent.toml";

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::jobs::all;
 use super::listing::{print_things, with_times};
-use super::remote::{ServerClient, ServerRequest, encoded, labels};
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::OutputFormat;
-use crate::flags::alerts::{AlertAddFlags, AlertsFlags, AlertsVerb, word};
-use crate::output;
+use crate::cli::flags::OutputFormat;
+use crate::cli::flags::alerts::{AlertAddFlags, AlertsFlags, AlertsVerb, word};
+use crate::client::server_client::{ServerClient, ServerRequest, encoded, labels};
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
 
 const ALERT: [&str; 6] = ["state", "rule", "labels", "annotations", "held", "silenced_by"];
 const RULE: [&str; 8] = ["id", "name", "state", "firing", "pending", "job_id", "when", "receivers"];

@@ -11,12 +11,13 @@ use monitor::{JobInput, MonitorJob, MonitorProgress, job};
 use planner::physical::PlanCosts;
 use stream::{EngineOutput, OutputConsumer};
 
-use crate::calibration::{self, NamespaceLab, ReceiveCost, SwitchCopyCost};
-use crate::demo::CAPTURE;
-use crate::failure::CommandOutcome;
-use crate::flags::calibrate::CalibrateFlags;
-use crate::live_capture::FileOwner;
-use crate::output;
+use crate::cli::flags::calibrate::CalibrateFlags;
+use crate::network::calibration;
+use crate::network::calibration::{NamespaceLab, ReceiveCost, SwitchCopyCost};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
+use crate::serve::demo::CAPTURE;
+use crate::source::live_capture::FileOwner;
 
 /// Repetitions of the workload in one capture, each with later timestamps.
 const ROUNDS: u32 = 100;

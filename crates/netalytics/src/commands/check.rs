@@ -14,14 +14,15 @@ use sinks::Sink;
 use stream::compare::ComparedResult;
 use tuple::{Batch, Schema};
 
-use crate::assertions::{AssertionOutcome, ParsedAssertion, ResultRows, junit};
+use crate::cli::flags::CheckFlags;
+use crate::cli::query_text;
 use crate::commands::query_stored;
-use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity, work};
-use crate::comparison::ComparisonInput;
-use crate::failure::{CommandOutcome, UsageError, wrong_flags};
-use crate::flags::CheckFlags;
-use crate::live_capture::FileOwner;
-use crate::{output, query_text};
+use crate::process::failure::{CommandOutcome, UsageError, wrong_flags};
+use crate::process::output;
+use crate::run::assertions::{AssertionOutcome, ParsedAssertion, ResultRows, junit};
+use crate::run::comparison::ComparisonInput;
+use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::source::live_capture::FileOwner;
 
 /// Checks the assertions.
 pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {

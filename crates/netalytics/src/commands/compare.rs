@@ -8,12 +8,13 @@ use sinks::{EmptyReason, ResultHead, Sink, WindowPace, distinct_names, units};
 use stream::compare::COLUMNS_EACH;
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
+use crate::cli::flags::{CompareFlags, OutputFormat, QueryFlags};
+use crate::cli::query_text;
 use crate::commands::query_stored;
-use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity};
-use crate::comparison::{ComparisonInput, ComparisonOutcome};
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::{CompareFlags, OutputFormat, QueryFlags};
-use crate::{output, query_text};
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::run::comparison::{ComparisonInput, ComparisonOutcome};
+use crate::run::run_query::{ResultTarget, SinkContext, Verbosity};
 
 /// Default confidence level.
 pub const CONFIDENCE: f64 = 0.95;

@@ -6,8 +6,8 @@ use capture::interfaces::interfaces;
 use clap::ValueEnum;
 use query::QueryCompletions;
 
-use crate::failure::CommandOutcome;
-use crate::output;
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// What is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,9 +3,9 @@
 
 use clap_complete::Shell;
 
-use crate::failure::CommandOutcome;
-use crate::flags;
-use crate::output;
+use crate::cli::flags;
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// Prints the script.
 pub fn print(shell: Shell) -> anyhow::Result<CommandOutcome> {

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use crate::failure::CommandOutcome;
-use crate::flags::settings::{ConfigFlags, Origin, Setting};
-use crate::output;
+use crate::cli::flags::settings::{ConfigFlags, Origin, Setting};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 const HEAD: &str = "\
 # Settings of netalytics. Use this file with --config FILE or NETALYTICS_CONFIG=FILE.

@@ -14,15 +14,17 @@ use planner::topology::{NetworkSite, SiteError};
 use serde_json::Value;
 use steer::{OpenVSwitch, SwitchBackend, SwitchDescription, explore};
 
-use super::remote::ServerClient;
-use crate::discovery::{
+use crate::cli::flags::discover::{DiscoverFlags, NamedSwitch};
+use crate::client::server_client::ServerClient;
+use crate::network;
+use crate::network::discovery::{
     DiscoveredAgent, DiscoveredNetwork, DiscoveredSwitch, NetworkFileDraft, SwitchControl, draw,
 };
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::discover::{DiscoverFlags, NamedSwitch};
-use crate::live_capture::FileOwner;
-use crate::network_run::rule_owners::RuleOwnerKind;
-use crate::{hosts, network_plan, output};
+use crate::network::run::rule_owners::RuleOwnerKind;
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::render::hosts;
+use crate::source::live_capture::FileOwner;
 
 /// Maximum addresses to probe; each is probed at every port.
 const ADDRESSES_MAX: usize = 4096;
@@ -37,7 +39,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
     }
     let before = match &flags.into {
         Some(path) => {
-            let text = network_plan::read(path)?;
+            let text = network::plan::read(path)?;
             parsed(&text).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))?;
             NetworkFileDraft::read(&text)
         }
@@ -171,7 +173,7 @@ fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option
         return Err(wrong_flags("--controller: expected an address such as http://127.0.0.1:8081"));
     }
     let file = flags.controller_token.as_deref();
-    let token = file.map(crate::network_run::switches::controller_token).transpose()?;
+    let token = file.map(crate::network::run::switches::controller_token).transpose()?;
     let has = steer::datapaths(url, token.as_deref()).context("cannot ask the controller")?;
     if has.len() > flags.switches.len() {
         let (all, named) = (has.len(), flags.switches.len());

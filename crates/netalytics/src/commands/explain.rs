@@ -4,12 +4,18 @@
 use serde_json::{Value, json};
 use sinks::units;
 
-use crate::commands::remote::ServerClient;
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::ExplainFlags;
-use crate::flags::bus::MergeEngineFlag;
-use crate::flags::network::PlanFormat;
-use crate::{diagnose_empty, hosts, kafka_read, network_plan, output, period, query_text};
+use crate::cli::flags::ExplainFlags;
+use crate::cli::flags::bus::MergeEngineFlag;
+use crate::cli::flags::network::PlanFormat;
+use crate::cli::query_text;
+use crate::client::server_client::ServerClient;
+use crate::diagnose::no_rows;
+use crate::kafka;
+use crate::network;
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::render::hosts;
+use crate::source::period;
 
 /// Prints the plan.
 pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
@@ -20,7 +26,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
         None => query_text::check(&text, &mut names, &[])?,
     };
     if flags.bus.engine == MergeEngineFlag::Flink {
-        let told = kafka_read::statements(&checked, &flags.bus.asked())?;
+        let told = kafka::read::statements(&checked, &flags.bus.asked())?;
         let said: String = told.iter().map(|statement| format!("{statement};\n\n")).collect();
         return output::print(output::visible_lines(said.trim_end()).as_bytes());
     }
@@ -29,7 +35,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
         if flags.server.is_some() {
             return Err(wrong_flags("--network and --server cannot be combined"));
         }
-        let planned = network_plan::plan(&flags.network, network, &plan, checked.budget)?;
+        let planned = network::plan::plan(&flags.network, network, &plan, checked.budget)?;
         let said = match flags.format {
             PlanFormat::Text => planner::explain(&plan) + &planner::physical::to_text(&planned.plan),
             PlanFormat::Json => format!("{:#}\n", planner::physical::to_json(&planned.plan)),
@@ -37,7 +43,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
         };
         return output::print(output::visible_lines(&said).as_bytes());
     }
-    diagnose_empty::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+    no_rows::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     let mut said = planner::explain(&plan) + &planner::explain_period(&checked);
     if let Some(server) = &flags.server {
         let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;

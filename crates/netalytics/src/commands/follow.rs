@@ -12,13 +12,14 @@ use monitor::capture_walk::{CaptureWalk, FlowData, FlowVisitor};
 use plan::MonitorSpec;
 use wire::CapturedPacket;
 
-use crate::conversation::{ByteFormat, ConversationPrinter, flow_community_id};
-use crate::failure::{CommandOutcome, UnreadableInputs, wrong_flags};
-use crate::flags::{FlowName, FollowFlags};
-use crate::live_capture::FileOwner;
-use crate::output::{self, OutputDestination};
-use crate::recording_replay;
-use crate::signals::SignalHandlers;
+use crate::cli::flags::{FlowName, FollowFlags};
+use crate::process::failure::{CommandOutcome, UnreadableInputs, wrong_flags};
+use crate::process::output;
+use crate::process::output::OutputDestination;
+use crate::process::signals::SignalHandlers;
+use crate::render::conversation::{ByteFormat, ConversationPrinter, flow_community_id};
+use crate::source::live_capture::FileOwner;
+use crate::source::recording_replay;
 
 /// Prints the flow.
 pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {

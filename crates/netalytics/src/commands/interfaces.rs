@@ -4,9 +4,9 @@ use anyhow::Context;
 use capture::interfaces::{NetworkInterface, interfaces};
 
 use super::listing;
-use crate::failure::CommandOutcome;
-use crate::flags::{ListFlags, OutputFormat};
-use crate::output;
+use crate::cli::flags::{ListFlags, OutputFormat};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// Lists the requested interfaces.
 pub fn list(flags: &ListFlags) -> anyhow::Result<CommandOutcome> {

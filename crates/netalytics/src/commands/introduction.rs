@@ -1,8 +1,8 @@
 //! `netalytics` without arguments: a short description with three examples.
 
-use crate::failure::CommandOutcome;
-use crate::flags::help;
-use crate::output;
+use crate::cli::flags::help;
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// Prints a short help.
 pub fn introduce() -> anyhow::Result<CommandOutcome> {

@@ -4,12 +4,13 @@ use anyhow::anyhow;
 use sinks::table::TableStyle;
 use sinks::{Sink, TableSink, WindowPace};
 
-use super::remote::{ServerClient, encoded};
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::OutputFormat;
-use crate::live_capture::FileOwner;
-use crate::output::{self, OutputDestination};
-use crate::remote_job::rows::{JobResultReader, results as served_results, without_coverage};
+use crate::cli::flags::OutputFormat;
+use crate::client::rows::{JobResultReader, results as served_results, without_coverage};
+use crate::client::server_client::{ServerClient, encoded};
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::process::output::OutputDestination;
+use crate::source::live_capture::FileOwner;
 
 /// Selection of rows.
 pub struct JobRowSelection {

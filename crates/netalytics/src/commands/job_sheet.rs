@@ -5,10 +5,10 @@ use sinks::table::{escape, pad};
 
 use super::jobs::JOB;
 use super::listing::{listed, print_things, text, with_times};
-use super::remote::ServerClient;
-use crate::failure::CommandOutcome;
-use crate::flags::OutputFormat;
-use crate::output;
+use crate::cli::flags::OutputFormat;
+use crate::client::server_client::ServerClient;
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// Fields of a job shown first, by their API names and labels.
 const LINES: [(&str, &str); 18] = [

@@ -6,14 +6,14 @@ use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::listing::{print_things, with_times};
-use super::remote::{ServerClient, encoded, labels};
 use super::{access, job_rows, job_sheet};
-use crate::failure::CommandOutcome;
-use crate::flags::OutputFormat;
-use crate::flags::bus::{BusFlag, MergeEngineFlag};
-use crate::flags::service::{AgentsFlags, AgentsVerb, JobStartFlags, JobsFlags, JobsVerb};
-use crate::output;
-use crate::secret_file::SecretFile;
+use crate::cli::flags::OutputFormat;
+use crate::cli::flags::bus::{BusFlag, MergeEngineFlag};
+use crate::cli::flags::service::{AgentsFlags, AgentsVerb, JobStartFlags, JobsFlags, JobsVerb};
+use crate::client::server_client::{ServerClient, encoded, labels};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
+use crate::process::secret_file::SecretFile;
 
 /// Maximum wait for agents to report whether they run a job.
 const ANSWERS_WAIT: Duration = Duration::from_secs(2);

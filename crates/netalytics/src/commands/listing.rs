@@ -7,9 +7,9 @@ use sinks::table::{escape, pad};
 use sinks::{CsvSink, JsonlSink, ResultHead, Sink};
 use tuple::{DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::OutputFormat;
-use crate::output;
+use crate::cli::flags::OutputFormat;
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
 
 /// Entries of `all` selected by `names`; all if `names` is empty.
 pub fn choose<'a, T>(

@@ -7,9 +7,10 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::{parsers, processors};
-use crate::failure::CommandOutcome;
-use crate::flags::{self, help};
-use crate::output;
+use crate::cli::flags;
+use crate::cli::flags::help;
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// Prints the page in roff.
 pub fn print() -> anyhow::Result<CommandOutcome> {

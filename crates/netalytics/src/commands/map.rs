@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::commands::run_query::Verbosity;
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::{HostNameSource, MapFlags, MapFormat};
-use crate::multi_query::{self, look};
-use crate::service_map::edges::MapQueries;
-use crate::service_map::{dot, json, screen};
-use crate::{dns_names, hosts, output};
+use crate::cli::flags::{HostNameSource, MapFlags, MapFormat};
+use crate::diagnose::service_map::edges::MapQueries;
+use crate::diagnose::service_map::{dot, json, screen};
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::render::hosts;
+use crate::run::multi_query;
+use crate::run::multi_query::look;
+use crate::run::run_query::Verbosity;
+use crate::source::dns_names;
 
 /// Reads the input and prints the edges.
 pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {

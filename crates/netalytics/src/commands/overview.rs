@@ -1,12 +1,13 @@
 //! `netalytics overview -r FILE…` or `-i IFACE`: one-screen summary of a capture.
 
-use crate::commands::run_query::Verbosity;
-use crate::failure::CommandOutcome;
-use crate::flags::{OverviewFlags, OverviewFormat};
-use crate::multi_query::{self, look};
-use crate::output;
-use crate::overview::queries::OverviewQueries;
-use crate::overview::{advice, findings, json, screen};
+use crate::cli::flags::{OverviewFlags, OverviewFormat};
+use crate::diagnose::overview::queries::OverviewQueries;
+use crate::diagnose::overview::{advice, findings, json, screen};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
+use crate::run::multi_query;
+use crate::run::multi_query::look;
+use crate::run::run_query::Verbosity;
 
 /// Reads the input and prints the summary.
 pub fn overview(flags: &OverviewFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {

@@ -6,9 +6,9 @@ use tuple::family::AGENT_DOC;
 use tuple::{AGENT, ColumnFamily, DataType, Field, LABELS, Schema, Unit, common};
 
 use super::listing;
-use crate::failure::CommandOutcome;
-use crate::flags::{ListFlags, OutputFormat};
-use crate::output;
+use crate::cli::flags::{ListFlags, OutputFormat};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// Lists the requested parsers.
 pub fn list(flags: &ListFlags) -> anyhow::Result<CommandOutcome> {

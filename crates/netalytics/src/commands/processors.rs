@@ -4,9 +4,9 @@ use query::blocks::{ARGS, ArgDoc, BLOCKS, BlockDoc};
 use query::{FUNCTIONS, FunctionDoc};
 
 use super::listing;
-use crate::failure::CommandOutcome;
-use crate::flags::{ListFlags, OutputFormat};
-use crate::output;
+use crate::cli::flags::{ListFlags, OutputFormat};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
 
 /// Arguments of a block and an example query, which the language's table does not contain.
 struct BlockUsage {

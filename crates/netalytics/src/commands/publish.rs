@@ -15,19 +15,24 @@ use runner::bus::{self as crossing, CeilingChange, PublishRun};
 use runner::{MemoryDivision, RowWriting};
 use tuple::{AgentOrigin, Redactor};
 
-use crate::broker_notice::ROOM;
-use crate::commands::run_query;
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::ProgressMode as When;
-use crate::flags::bus::{BrokerOutagePolicy, PublishContentFlag, PublishFlags, RecordCompression};
-use crate::kafka_publish::{KafkaPublisher, LAST, TopicPublication, dropped};
-use crate::live_capture::{self, FileOwner};
-use crate::progress::ReadProgress;
-use crate::redaction::secret;
-use crate::signals::SignalHandlers;
-use crate::stats::WorkerStats;
-use crate::summary_file::SummaryFile;
-use crate::{diagnose_empty, hosts, kafka, output, query_text};
+use crate::cli::flags::ProgressMode as When;
+use crate::cli::flags::bus::{BrokerOutagePolicy, PublishContentFlag, PublishFlags, RecordCompression};
+use crate::cli::query_text;
+use crate::diagnose::no_rows;
+use crate::kafka::broker_notice::ROOM;
+use crate::kafka::connection;
+use crate::kafka::publish::{KafkaPublisher, LAST, TopicPublication, dropped};
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::process::signals::SignalHandlers;
+use crate::render::hosts;
+use crate::render::summary_file::SummaryFile;
+use crate::run::progress::ReadProgress;
+use crate::run::redaction::secret;
+use crate::run::run_query;
+use crate::run::stats::WorkerStats;
+use crate::source::live_capture;
+use crate::source::live_capture::FileOwner;
 
 /// Remaining wait after other records were not acknowledged in time.
 const NO_MORE: Duration = Duration::from_secs(1);
@@ -38,10 +43,10 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
     let (plan, dataflows) = plan(flags)?;
     if !quiet {
-        diagnose_empty::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+        no_rows::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     }
     let capturing = flags.live.is_live();
-    let kafka = kafka::of(&flags.kafka.kafka, &flags.kafka.client)?;
+    let kafka = connection::of(&flags.kafka.kafka, &flags.kafka.client)?;
     let limits = flags.limits.of_run();
     let memory = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce);
     let mut config = memory.config(&limits);
@@ -106,7 +111,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
         _ => LAST,
     };
     let (mut summary, flushed) = publishing.end(&plan, patience, cut_short);
-    let patience = if flushed.is_ok() { kafka::PATIENCE } else { NO_MORE };
+    let patience = if flushed.is_ok() { connection::PATIENCE } else { NO_MORE };
     lane.end(Some(CaptureBytes { seen_bytes: loss.seen, unseen_bytes: loss.lost }), patience);
     summary.memory = Some(memory);
     let mut wrong: Vec<String> =

@@ -8,16 +8,17 @@ use plan::Plan;
 use sinks::{CsvSink, JsonlSink, ParquetSink, Sink, TableSink, TableStyle};
 use tuple::RedactionSecret;
 
-use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::cli::flags::{HostNameSource, OutputFormat, QueryCommandFlags, QueryFlags, RedactFlags};
+use crate::cli::query_text;
 use crate::commands::{compare, query_remote, query_stored};
-use crate::dns_names;
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::{HostNameSource, OutputFormat, QueryCommandFlags, QueryFlags, RedactFlags};
-use crate::live_capture::FileOwner;
-use crate::open_outlets;
-use crate::output::{self, OutputDestination};
-use crate::query_text;
-use crate::redaction::secret;
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::process::output::OutputDestination;
+use crate::run::open_outlets;
+use crate::run::redaction::secret;
+use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::source::dns_names;
+use crate::source::live_capture::FileOwner;
 use runner::RowWriting;
 
 const DNS_READS_TWICE: &str = "--names dns reads the input twice: use files (-r FILE)";

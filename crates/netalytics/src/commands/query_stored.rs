@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 use sinks::{Sink, WindowPace};
 use tuple::{Batch, FieldId, Schema};
 
+use crate::cli::flags::{OutputFormat, QueryFlags, ServerQueryFlags};
+use crate::client::rows::{JobResultReader, served, without_coverage};
+use crate::client::server_client::{ServerClient, ServerRequest, labels};
 use crate::commands::compare;
-use crate::commands::remote::{ServerClient, ServerRequest, labels};
-use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity};
-use crate::failure::CommandOutcome;
-use crate::flags::{OutputFormat, QueryFlags, ServerQueryFlags};
-use crate::remote_job::rows::{JobResultReader, served, without_coverage};
-use crate::{hosts, open_outlets, output};
+use crate::process::failure::CommandOutcome;
+use crate::process::output;
+use crate::render::hosts;
+use crate::run::open_outlets;
+use crate::run::run_query::{ResultTarget, SinkContext, Verbosity};
 
 /// Row group size of Parquet files, in bytes.
 const ROW_GROUP_BYTES: usize = 8 << 20;

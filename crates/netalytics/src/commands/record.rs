@@ -9,14 +9,14 @@ use recording::{FileMetadata, Recorder, RecordingRotation};
 use sinks::{DataSetSink, Sink, TeeSink};
 use tuple::{RedactionSecret, common};
 
-use crate::commands::run_query::{ResultTarget, SinkContext, Verbosity, work};
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::RecordFlags;
-use crate::folder::OutputFolder;
-use crate::live_capture::RunUser;
-use crate::open_outlets;
-use crate::query_text;
-use crate::redaction::{behind, secret};
+use crate::cli::flags::RecordFlags;
+use crate::cli::query_text;
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::run::open_outlets;
+use crate::run::output_folder::OutputFolder;
+use crate::run::redaction::{behind, secret};
+use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::source::live_capture::RunUser;
 use runner::RowWriting;
 
 /// Records the result of the query.

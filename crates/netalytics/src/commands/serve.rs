@@ -13,14 +13,16 @@ use server::{
     RowRetention, ScrapeAccess, SecondAddress, ServerCertificate, ServerTls, ServiceLimits, TrustedProxies,
 };
 
-use crate::demo::DemoAgent;
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::service::{ServeFlags, ServeVerb};
-use crate::job_bus::JobBus;
-use crate::network_jobs::JobNetwork;
-use crate::signals::SignalHandlers;
-use crate::stored_reader::StoredRecordingReader;
-use crate::{network_plan, output, page, temp_dir};
+use crate::cli::flags::service::{ServeFlags, ServeVerb};
+use crate::kafka::job_bus::JobBus;
+use crate::network;
+use crate::network::jobs::JobNetwork;
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
+use crate::process::signals::SignalHandlers;
+use crate::serve::demo::DemoAgent;
+use crate::serve::stored_reader::StoredRecordingReader;
+use crate::serve::{page, temp_dir};
 
 /// Runs the server until a signal ends it, or runs a backup or restore.
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
@@ -57,8 +59,8 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
     };
     let network = match &flags.network {
         Some(path) => {
-            let costs = network_plan::costs(flags.costs.as_deref())?;
-            let network = JobNetwork::new(network_plan::site(path)?, costs, &folder);
+            let costs = network::plan::costs(flags.costs.as_deref())?;
+            let network = JobNetwork::new(network::plan::site(path)?, costs, &folder);
             Some(Arc::new(network) as Arc<dyn NetworkBackend>)
         }
         None => None,

@@ -7,11 +7,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use planner::simulate::{PlacementStudy, StudyPoint, StudyRun, summarize};
 
 use super::listing;
-use crate::failure::{CommandOutcome, wrong_flags};
-use crate::flags::simulate::{PlacementFlags, SimulateCommand, SimulateFlags};
-use crate::flags::{OutputFormat, ProgressMode};
-use crate::output;
-use crate::study_output::{self, FIGURES, decimals};
+use crate::cli::flags::simulate::{PlacementFlags, SimulateCommand, SimulateFlags};
+use crate::cli::flags::{OutputFormat, ProgressMode};
+use crate::network::study_output;
+use crate::network::study_output::{FIGURES, decimals};
+use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::output;
 
 /// Runs the study.
 pub fn simulate(flags: &SimulateFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {

@@ -1,0 +1,206 @@
+//! Words without a flag, put where they belong. `-r` and `-i` take every word up to the next flag: files or an
+//! interface, and, in any order behind them, the query and a capture filter, as people write them who know tcpdump.
+
+use std::path::PathBuf;
+
+use super::QueryText;
+use super::live::LiveFlags;
+
+/// Words that a capture filter may begin with, and no query: a file of such a name is a file.
+const FILTER_BEGINS: &[&str] = &[
+    "ah",
+    "arp",
+    "atalk",
+    "broadcast",
+    "dst",
+    "esp",
+    "ether",
+    "fddi",
+    "geneve",
+    "gateway",
+    "greater",
+    "host",
+    "icmp",
+    "icmp6",
+    "igmp",
+    "ip",
+    "ip6",
+    "less",
+    "link",
+    "llc",
+    "mpls",
+    "multicast",
+    "net",
+    "not",
+    "port",
+    "portrange",
+    "pppoed",
+    "pppoes",
+    "proto",
+    "rarp",
+    "sctp",
+    "src",
+    "stp",
+    "tcp",
+    "udp",
+    "vlan",
+    "vxlan",
+    "!",
+    "(",
+];
+
+/// A command line's words.
+pub struct PositionalArguments<'f> {
+    /// Behind `-r`.
+    pub read: &'f mut Vec<PathBuf>,
+    /// Behind each `-i`.
+    pub interfaces: Vec<Vec<String>>,
+    /// Behind no flag, where a query, if there is to be one, stands no more.
+    pub others: &'f mut Vec<String>,
+    /// The query, where the verb takes one.
+    pub query: Option<&'f mut QueryText>,
+    /// Told what is captured, and which packets are taken.
+    pub live: &'f mut LiveFlags,
+    /// Who reads.
+    pub input: InputLocation,
+    /// Whether the verb has something to do without a query.
+    pub may_lack: bool,
+}
+
+/// Who reads packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputLocation {
+    /// This process, which needs a source.
+    Here,
+    /// Others, who know what they have.
+    Elsewhere,
+}
+
+impl PositionalArguments<'_> {
+    /// Settles what is read, what is asked and which packets are taken.
+    ///
+    /// # Errors
+    /// What is missing, or said twice.
+    pub fn settle(mut self) -> Result<(), String> {
+        self.take_query();
+        let mut filters = vec![self.take_filter_behind_files()];
+        for mut words in self.interfaces {
+            filters.push(words.split_off(1).join(" "));
+            self.live.add_interfaces(&words[0]);
+        }
+        filters.push(std::mem::take(self.others).join(" "));
+        filters.extend(self.live.capture_filter.clone());
+        filters.retain(|filter| !filter.trim().is_empty());
+        if filters.len() > 1 {
+            return Err(format!("the capture filter is given twice: {}", filters.join(" … ")));
+        }
+        self.live.filter = filters.pop().unwrap_or_default();
+        if !self.may_lack && self.query.is_some_and(|text| !is_given(text)) {
+            return Err("there is no query: QUERY in quotes, or -f FILE".into());
+        }
+        if self.input == InputLocation::Here && self.read.is_empty() && !self.live.is_live() {
+            return Err(
+                "there is no input: -r FILE reads captures and recordings, -i IFACE captures live".into()
+            );
+        }
+        Ok(())
+    }
+
+    /// Finds the query among files and behind interfaces.
+    fn take_query(&mut self) {
+        let Some(text) = self.query.as_mut().filter(|text| !is_given(text)) else { return };
+        let is_text = |path: &PathBuf| path.to_str().is_some_and(is_query) && !path.exists();
+        text.query = match self.read.iter().position(is_text) {
+            Some(at) => self.read.remove(at).to_str().map(str::to_owned),
+            None => self.interfaces.iter_mut().find_map(take_query),
+        };
+    }
+
+    /// The capture filter behind the files, if there is one.
+    fn take_filter_behind_files(&mut self) -> String {
+        let begins = |path: &PathBuf| path.to_str().is_some_and(begins_filter) && !path.exists();
+        let Some(at) = self.read.iter().position(begins).filter(|at| *at > 0) else { return String::new() };
+        let words = self.read.split_off(at);
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+pub fn is_given(text: &QueryText) -> bool {
+    text.query.is_some() || text.query_file.is_some()
+}
+
+fn take_query(words: &mut Vec<String>) -> Option<String> {
+    let at = words.iter().skip(1).position(|word| is_query(word))?;
+    Some(words.remove(at + 1))
+}
+
+/// A query begins with PARSE, and has more to say.
+fn is_query(word: &str) -> bool {
+    let (first, rest) = word.trim_start().split_at_checked("PARSE".len()).unwrap_or_default();
+    first.eq_ignore_ascii_case("PARSE") && rest.starts_with(|c: char| c.is_whitespace() || c == '(')
+}
+
+/// The first word of `tcp port 80`, which may be one word for the shell, `tcp[13] & 2 != 0` or `(host a or host b)`.
+fn begins_filter(word: &str) -> bool {
+    let end = word.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(word.len());
+    let behind = &word[end..];
+    let first = if end == 0 { word.get(..1).unwrap_or_default() } else { &word[..end] };
+    FILTER_BEGINS.contains(&first) && (end == 0 || behind.is_empty() || behind.starts_with([' ', '[']))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::flags::{Cli, CliCommand, parse};
+
+    /// What comes of a command line: query, files, interfaces, filter.
+    fn settled(line: &[&str]) -> Result<(String, String, String, String), String> {
+        let words = ["netalytics", "query"].iter().chain(line);
+        let cli: Cli = parse(words).map_err(|error| error.to_string())?;
+        let Some(CliCommand::Query(flags)) = cli.verb else { panic!("a query") };
+        let work = flags.query.work;
+        let files: Vec<_> = work.read.iter().map(|path| path.display().to_string()).collect();
+        let query = work.text.query.unwrap_or_default();
+        Ok((query, files.join(" "), work.live.interfaces.join(" "), work.live.filter))
+    }
+
+    #[test]
+    fn words_find_their_places() {
+        const Q: &str = "PARSE http";
+        for (line, files, interfaces, filter) in [
+            (&[Q, "-r", "a", "b"][..], "a b", "", ""),
+            (&["-r", "a", "b", Q], "a b", "", ""),
+            (&["-r", "a", Q, "tcp", "port", "80"], "a", "", "tcp port 80"),
+            (&["-r", "a", "tcp port 80", Q], "a", "", "tcp port 80"),
+            (&[Q, "-r", "tcp"], "tcp", "", ""),
+            (&[Q, "-r", "a", "tcp.pcap"], "a tcp.pcap", "", ""),
+            (&[Q, "-r", "a", "(host", "h)"], "a", "", "(host h)"),
+            (&[Q, "-r", "a", "tcp[13] & 2 != 0"], "a", "", "tcp[13] & 2 != 0"),
+            (&[Q, "tcp", "port", "80", "-r", "a"], "a", "", "tcp port 80"),
+            (&[Q, "-r", "a", "--capture-filter", "udp"], "a", "", "udp"),
+            (&["-i", "eth0", Q], "", "eth0", ""),
+            (&["-i", "eth0", Q, "tcp", "port", "80"], "", "eth0", "tcp port 80"),
+            (&["-i", "eth0", "tcp", "port", "80", Q], "", "eth0", "tcp port 80"),
+            (&[Q, "-i", "eth0", "-i", "eth1", "udp"], "", "eth0 eth1", "udp"),
+            (&[Q, "-i", "eth0,eth1", "udp"], "", "eth0 eth1", "udp"),
+            (&[Q, "-i", "eth0,eth1", "--capture", "dpdk"], "", "eth0,eth1", ""),
+            (&["-i", "eth0", "-i", "eth1", "--capture-filter", "udp", "--", Q], "", "eth0 eth1", "udp"),
+        ] {
+            let found = settled(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            assert_eq!(found, (Q.into(), files.into(), interfaces.into(), filter.into()), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_twice_is_said() {
+        for (line, words) in [
+            (&["PARSE http"][..], &["-r", "-i"][..]),
+            (&["-r", "a"], &["QUERY", "-f"]),
+            (&["PARSE http", "-i", "eth0", "tcp", "--capture-filter", "udp"], &["twice", "tcp", "udp"]),
+            (&["PARSE http", "-i", "eth0", "tcp", "-i", "eth1", "udp"], &["twice"]),
+            (&["PARSE http", "-i", "eth0", "-r", "a"], &["cannot be used with"]),
+        ] {
+            let error = settled(line).expect_err("it is wrong");
+            assert!(words.iter().all(|word| error.contains(word)), "{line:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Requests to a server with retries.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::client::server_client::{ServerClient, ServerRequest, ServerRequestError};
+use crate::process::output;
+
+/// Delay between retries.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Time without an answer after which a server is given up.
+const GIVE_UP: Duration = Duration::from_secs(300);
+
+/// The connection to the server, which repeats requests until there is an answer.
+pub struct RetryingClient {
+    /// The server.
+    pub remote: ServerClient,
+    broken: Option<Instant>,
+}
+
+impl RetryingClient {
+    /// Before the first request.
+    pub fn new(remote: ServerClient) -> RetryingClient {
+        RetryingClient { remote, broken: None }
+    }
+
+    /// Repeats a request until it succeeds, is rejected, or has failed for five minutes.
+    pub fn ask<T>(
+        &mut self,
+        mut ask: impl FnMut(&ServerClient) -> Result<T, ServerRequestError>,
+    ) -> anyhow::Result<T> {
+        loop {
+            let error = match ask(&self.remote) {
+                Ok(answer) => {
+                    if self.broken.take().is_some() {
+                        output::complain("note: the server answers again");
+                    }
+                    return Ok(answer);
+                }
+                Err(ServerRequestError::Refused(error)) => return Err(error),
+                Err(ServerRequestError::Nobody(error) | ServerRequestError::Later(error)) => error,
+            };
+            match self.broken {
+                None => {
+                    output::complain(&format!("note: {error:#}; it is tried again"));
+                    self.broken = Some(Instant::now());
+                }
+                Some(since) if since.elapsed() > GIVE_UP => return Err(error),
+                Some(_) => {}
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Sends a request; returns the JSON response.
+    pub fn get(&mut self, path: &str) -> anyhow::Result<Value> {
+        self.ask(|remote| remote.try_json(&ServerRequest::plain("GET", path)))
+    }
+}

@@ -1,0 +1,34 @@
+//! Implementations of the verbs, one file each.
+
+pub mod access;
+pub mod actions;
+pub mod agent;
+pub mod alerts;
+pub mod calibrate;
+pub mod check;
+pub mod compare;
+pub mod complete;
+pub mod completions;
+pub mod config;
+pub mod discover;
+pub mod explain;
+pub mod follow;
+pub mod interfaces;
+pub mod introduction;
+mod job_rows;
+mod job_sheet;
+pub mod jobs;
+pub mod listing;
+pub mod man;
+pub mod map;
+pub mod overview;
+pub mod parsers;
+pub mod processors;
+pub mod publish;
+pub mod query;
+pub mod query_remote;
+pub mod query_stored;
+pub mod record;
+pub mod report;
+pub mod serve;
+pub mod simulate;

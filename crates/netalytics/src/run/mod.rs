@@ -1,0 +1,15 @@
+//! A run: from checked flags to rows, packets and the summary; what standard error shows meanwhile, privileges, outlets.
+
+pub mod assertions;
+pub mod comparison;
+pub mod display;
+pub mod live_table;
+pub mod loss_notice;
+pub mod multi_query;
+pub mod open_outlets;
+pub mod output_folder;
+pub mod packet_writer;
+pub mod progress;
+pub mod redaction;
+pub mod run_query;
+pub mod stats;

@@ -1,0 +1,99 @@
+//! Outlets of a query by its flags: opens them and restricts their threads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capture::seccomp::{self, FileAccess, NetworkAccess};
+use outlets::address::SystemSecrets;
+use outlets::{OutletAddress, OutletLimits, OutletSink};
+use plan::Plan;
+use sinks::{DeliveryOutcome, ResultHead, Sink, TeeSink};
+use tracing::warn;
+use tuple::RedactionSecret;
+
+use crate::cli::flags::live::LiveFlags;
+use crate::cli::flags::outlets::OutletFlags;
+use crate::process::failure::wrong_flags;
+use crate::run::redaction::behind;
+use crate::source::live_capture;
+
+/// Open outlets.
+pub struct OpenOutlets(OutletSink);
+
+impl OpenOutlets {
+    /// Opens files that may need privileges; `None` without outlets. `query`: text that identifies the rows for
+    /// receivers.
+    pub fn prepare(flags: &OutletFlags, query: Option<&str>) -> anyhow::Result<Option<OpenOutlets>> {
+        if flags.to.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |why: String| wrong_flags(format!("--to: {why}"));
+        let time = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
+        let limits = OutletLimits {
+            queue_bytes: flags.to_buffer,
+            series_max: flags.to_series,
+            retry_max: time(flags.to_retry),
+            end_max: time(flags.to_timeout),
+        };
+        let addresses = addresses(flags)?;
+        let outlets = OutletSink::prepare(&addresses, limits, query.unwrap_or("record"))
+            .map_err(|refused| wrong(refused.0))?;
+        Ok(Some(OpenOutlets(outlets)))
+    }
+
+    /// Starts the threads. In a live capture these may connect, unlike the threads that read packets.
+    pub fn start(&mut self, live: &LiveFlags) -> anyhow::Result<()> {
+        let is_restricted = live_capture::restricts_system_calls(live);
+        let first = move || {
+            if is_restricted
+                && let Err(why) = seccomp::restrict(FileAccess::ReadOnly, NetworkAccess::Internet)
+            {
+                warn!("{why}");
+            }
+        };
+        Ok(self.0.start(&(Arc::new(first) as Arc<dyn Fn() + Send + Sync>))?)
+    }
+
+    /// Announces the results to the outlets.
+    pub fn open(self, heads: &[ResultHead]) -> OutletSink {
+        let OpenOutlets(mut outlets) = self;
+        outlets.announce(heads);
+        outlets
+    }
+
+    /// Combines `sink` with the outlets, which have their own redactor.
+    pub fn beside(
+        self,
+        sink: Box<dyn Sink>,
+        heads: &[ResultHead],
+        secret: Option<RedactionSecret>,
+    ) -> Box<dyn Sink> {
+        Box::new(TeeSink::new(sink, behind(self.open(heads), secret)))
+    }
+}
+
+/// Rejects outlets that cannot receive the rows of `plan`.
+pub fn fit(flags: &OutletFlags, plan: &Plan) -> anyhow::Result<()> {
+    let shows_tuples = plan.dataflow.pipelines.is_empty();
+    match addresses(flags)?.iter().find(|address| shows_tuples && address.scheme.wants_results()) {
+        Some(address) => Err(wrong_flags(format!(
+            "--to {address}: single tuples are not metrics; use PROCESS, as in PROCESS (diff-group)"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn addresses(flags: &OutletFlags) -> anyhow::Result<Vec<OutletAddress>> {
+    let wrong = |why: String| wrong_flags(format!("--to: {why}"));
+    flags.to.iter().map(|to| OutletAddress::read(to, &SystemSecrets).map_err(wrong)).collect()
+}
+
+/// Message about failed deliveries.
+pub fn complaint(delivered: &DeliveryOutcome) -> Option<String> {
+    let lost = delivered.lost_rows();
+    let causes = delivered.lost.iter().filter(|(_, rows)| *rows > 0);
+    let causes: Vec<String> = causes.map(|(cause, rows)| format!("{cause} {rows}")).collect();
+    let problem = delivered.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
+    let DeliveryOutcome { to, rows, .. } = delivered;
+    (lost > 0).then(|| format!("--to {to}: {lost} of {rows} rows were lost ({}){problem}", causes.join(", ")))
+}

@@ -1,0 +1,6 @@
+//! Parts of `netalytics serve` in this process: queries over stored data, the page, the demonstration.
+
+pub mod demo;
+pub mod page;
+pub mod stored_reader;
+pub mod temp_dir;

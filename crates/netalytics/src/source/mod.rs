@@ -1,0 +1,7 @@
+//! Sources of a query on this host: live capture, files, recordings, the server's tap; and the period that is read.
+
+pub mod dns_names;
+pub mod live_capture;
+pub mod period;
+pub mod recording_replay;
+pub mod server_tap;
