@@ -31,8 +31,8 @@ use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::order_input::{block, order};
 use crate::process::output;
 use crate::process::signals::SignalHandlers;
-use crate::run::run_query;
-use crate::source::live_capture;
+use crate::run::privileges;
+use crate::source::{live_capture, packet_input};
 
 /// Runs the order.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
@@ -55,7 +55,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
             JobInput::Each(vec![live_capture::filter(source, &live)?])
         }
         // The parent process receives the problem and decides whether to wait.
-        None => run_query::open(
+        None => packet_input::open(
             &flags.read,
             &LiveFlags { no_wait: true, ..flags.live.clone() },
             flags.workers,
@@ -82,12 +82,12 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
         )?);
     }
     if capturing {
-        live_capture::give_up_privileges(&flags.live)?;
+        privileges::give_up(&flags.live)?;
     }
     let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
         let network = if publisher.is_some() { NetworkAccess::Internet } else { NetworkAccess::Closed };
-        live_capture::restrict_system_calls(&flags.live, FileAccess::ReadOnly, network);
+        privileges::restrict_system_calls(&flags.live, FileAccess::ReadOnly, network);
     }
     signals.watch().context("cannot handle signals")?;
     let lease = kept.map_or_else(keep, Ok)?;

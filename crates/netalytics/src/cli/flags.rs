@@ -8,6 +8,7 @@ pub mod alerts;
 pub mod bus;
 pub mod calibrate;
 pub mod compare;
+pub mod complete;
 pub mod discover;
 #[cfg(test)]
 mod documented;
@@ -39,14 +40,13 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::commands::complete::CompletionKind;
-use crate::process::color;
-use crate::process::color::ColorMode;
+use crate::process::color::{self, ColorMode};
 use crate::process::{output, version};
 use crate::render::summary_file;
 
 pub use aggregator::AggregatorFlags;
 pub use compare::{CheckFlags, CompareFlags};
+use complete::CompletionKind;
 pub use follow::{FlowName, FollowFlags};
 pub use limits::LimitFlags;
 pub use listing::ListFlags;

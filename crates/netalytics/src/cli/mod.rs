@@ -2,3 +2,4 @@
 
 pub mod flags;
 pub mod query_text;
+pub mod verbosity;

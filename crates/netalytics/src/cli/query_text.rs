@@ -8,8 +8,7 @@ use plan::Plan;
 
 use crate::cli::flags::QueryText;
 use crate::process::failure::{UsageError, wrong_flags};
-use crate::render::hosts;
-use crate::render::hosts::{HostNames, TrackedHostTable};
+use crate::render::hosts::{self, HostNames, TrackedHostTable};
 
 /// Maximum bytes read of a query file; the language has a lower limit.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -17,9 +17,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::flags::agent::{AgentFlags, AgentVerb};
 use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::machine_name::machine_name;
 use crate::process::output;
-use crate::process::signals;
-use crate::process::signals::SignalHandlers;
+use crate::process::signals::{self, SignalHandlers};
 
 /// Default path of the policy.
 const POLICY: &str = "/etc/netalytics/agent.toml";
@@ -178,10 +178,4 @@ fn server(
         ));
     }
     ServerEndpoint::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))
-}
-
-/// Host name of this machine.
-pub fn machine_name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }

@@ -12,12 +12,11 @@ use planner::physical::PlanCosts;
 use stream::{EngineOutput, OutputConsumer};
 
 use crate::cli::flags::calibrate::CalibrateFlags;
-use crate::network::calibration;
-use crate::network::calibration::{NamespaceLab, ReceiveCost, SwitchCopyCost};
+use crate::network::calibration::{self, NamespaceLab, ReceiveCost, SwitchCopyCost};
 use crate::process::failure::CommandOutcome;
+use crate::process::file_owner::FileOwner;
 use crate::process::output;
 use crate::serve::demo::CAPTURE;
-use crate::source::live_capture::FileOwner;
 
 /// Repetitions of the workload in one capture, each with later timestamps.
 const ROUNDS: u32 = 100;

@@ -16,13 +16,15 @@ use tuple::{Batch, Schema};
 
 use crate::cli::flags::CheckFlags;
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::commands::query_stored;
 use crate::process::failure::{CommandOutcome, UsageError, wrong_flags};
+use crate::process::file_owner::FileOwner;
 use crate::process::output;
 use crate::run::assertions::{AssertionOutcome, ParsedAssertion, ResultRows, junit};
 use crate::run::comparison::ComparisonInput;
-use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
-use crate::source::live_capture::FileOwner;
+use crate::run::result_target::{ResultTarget, SinkContext};
+use crate::run::run_query::work;
 
 /// Checks the assertions.
 pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {

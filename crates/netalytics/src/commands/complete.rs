@@ -3,20 +3,11 @@
 
 use anyhow::Context;
 use capture::interfaces::interfaces;
-use clap::ValueEnum;
 use query::QueryCompletions;
 
+use crate::cli::flags::complete::CompletionKind;
 use crate::process::failure::CommandOutcome;
 use crate::process::output;
-
-/// What is completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CompletionKind {
-    /// A query, in part
-    Query,
-    /// The name of an interface, in part
-    Interface,
-}
 
 /// Prints the completions.
 pub fn complete(what: CompletionKind, text: &str) -> anyhow::Result<CommandOutcome> {

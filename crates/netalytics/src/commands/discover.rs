@@ -22,9 +22,9 @@ use crate::network::discovery::{
 };
 use crate::network::run::rule_owners::RuleOwnerKind;
 use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::file_owner::FileOwner;
 use crate::process::output;
 use crate::render::hosts;
-use crate::source::live_capture::FileOwner;
 
 /// Maximum addresses to probe; each is probed at every port.
 const ADDRESSES_MAX: usize = 4096;

@@ -14,11 +14,10 @@ use wire::CapturedPacket;
 
 use crate::cli::flags::{FlowName, FollowFlags};
 use crate::process::failure::{CommandOutcome, UnreadableInputs, wrong_flags};
-use crate::process::output;
-use crate::process::output::OutputDestination;
+use crate::process::file_owner::FileOwner;
+use crate::process::output::{self, OutputDestination};
 use crate::process::signals::SignalHandlers;
 use crate::render::conversation::{ByteFormat, ConversationPrinter, flow_community_id};
-use crate::source::live_capture::FileOwner;
 use crate::source::recording_replay;
 
 /// Prints the flow.

@@ -8,9 +8,8 @@ use crate::cli::flags::OutputFormat;
 use crate::client::rows::{JobResultReader, results as served_results, without_coverage};
 use crate::client::server_client::{ServerClient, encoded};
 use crate::process::failure::{CommandOutcome, wrong_flags};
-use crate::process::output;
-use crate::process::output::OutputDestination;
-use crate::source::live_capture::FileOwner;
+use crate::process::file_owner::FileOwner;
+use crate::process::output::{self, OutputDestination};
 
 /// Selection of rows.
 pub struct JobRowSelection {

@@ -7,8 +7,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::{parsers, processors};
-use crate::cli::flags;
-use crate::cli::flags::help;
+use crate::cli::flags::{self, help};
 use crate::process::failure::CommandOutcome;
 use crate::process::output;
 

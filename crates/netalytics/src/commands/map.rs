@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 
 use crate::cli::flags::{HostNameSource, MapFlags, MapFormat};
+use crate::cli::verbosity::Verbosity;
 use crate::diagnose::service_map::edges::MapQueries;
 use crate::diagnose::service_map::{dot, json, screen};
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output;
 use crate::render::hosts;
-use crate::run::multi_query;
-use crate::run::multi_query::look;
-use crate::run::run_query::Verbosity;
+use crate::run::multi_query::{self, look};
 use crate::source::dns_names;
 
 /// Reads the input and prints the edges.

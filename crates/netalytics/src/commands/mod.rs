@@ -1,4 +1,4 @@
-//! Implementations of the verbs, one file each.
+//! Implementations of the commands, one file each; those that agents start are in `agent/`.
 
 pub mod access;
 pub mod actions;

@@ -1,13 +1,12 @@
 //! `netalytics overview -r FILE…` or `-i IFACE`: one-screen summary of a capture.
 
 use crate::cli::flags::{OverviewFlags, OverviewFormat};
+use crate::cli::verbosity::Verbosity;
 use crate::diagnose::overview::queries::OverviewQueries;
 use crate::diagnose::overview::{advice, findings, json, screen};
 use crate::process::failure::CommandOutcome;
 use crate::process::output;
-use crate::run::multi_query;
-use crate::run::multi_query::look;
-use crate::run::run_query::Verbosity;
+use crate::run::multi_query::{self, look};
 
 /// Reads the input and prints the summary.
 pub fn overview(flags: &OverviewFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {

@@ -27,19 +27,18 @@ use crate::process::output;
 use crate::process::signals::SignalHandlers;
 use crate::render::hosts;
 use crate::render::summary_file::SummaryFile;
+use crate::run::privileges;
 use crate::run::progress::ReadProgress;
 use crate::run::redaction::secret;
-use crate::run::run_query;
 use crate::run::stats::WorkerStats;
-use crate::source::live_capture;
-use crate::source::live_capture::FileOwner;
+use crate::source::packet_input;
 
 /// Remaining wait after other records were not acknowledged in time.
 const NO_MORE: Duration = Duration::from_secs(1);
 
 /// Publishes until the input ends.
 pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
-    let create = |path| SummaryFile::create(path, FileOwner::of(&flags.live));
+    let create = |path| SummaryFile::create(path, flags.live.file_owner());
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
     let (plan, dataflows) = plan(flags)?;
     if !quiet {
@@ -59,7 +58,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
     let topics = topics(&plan);
 
     let stop = StopSignal::default();
-    let input = run_query::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
+    let input = packet_input::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
     let publication = TopicPublication {
         plan: &plan,
         dataflows: &dataflows,
@@ -78,11 +77,11 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
     };
     let KafkaPublisher { producer, lane, what, begins_ns, feedback } = publication.open(&kafka, &stop)?;
     if capturing {
-        live_capture::give_up_privileges(&flags.live)?;
+        privileges::give_up(&flags.live)?;
     }
     let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
-        live_capture::restrict_system_calls(&flags.live, FileAccess::ReadOnly, NetworkAccess::Internet);
+        privileges::restrict_system_calls(&flags.live, FileAccess::ReadOnly, NetworkAccess::Internet);
     }
     signals.watch().context("cannot handle signals")?;
     if !quiet {

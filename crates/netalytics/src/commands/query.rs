@@ -10,15 +10,15 @@ use tuple::RedactionSecret;
 
 use crate::cli::flags::{HostNameSource, OutputFormat, QueryCommandFlags, QueryFlags, RedactFlags};
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::commands::{compare, query_remote, query_stored};
 use crate::process::failure::{CommandOutcome, wrong_flags};
-use crate::process::output;
-use crate::process::output::OutputDestination;
+use crate::process::output::{self, OutputDestination};
 use crate::run::open_outlets;
 use crate::run::redaction::secret;
-use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
+use crate::run::result_target::{ResultTarget, SinkContext};
+use crate::run::run_query::work;
 use crate::source::dns_names;
-use crate::source::live_capture::FileOwner;
 use runner::RowWriting;
 
 const DNS_READS_TWICE: &str = "--names dns reads the input twice: use files (-r FILE)";
@@ -90,7 +90,7 @@ impl ResultTarget for QueryFlags {
     }
 
     fn prepare(&self) -> anyhow::Result<Self::Ready> {
-        let destination = OutputDestination::open(self.output.as_deref(), FileOwner::of(&self.work.live))?;
+        let destination = OutputDestination::open(self.output.as_deref(), self.work.live.file_owner())?;
         if self.format == Some(OutputFormat::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet cannot be written to a terminal: use -o FILE"));
         }

@@ -14,6 +14,7 @@ use sinks::WindowPace;
 use crate::cli::flags::live::LiveFlags;
 use crate::cli::flags::{HostNameSource, OutputFormat, QueryCommandFlags, QueryFlags};
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::client::event_stream::{JobEvent, JobEventStream};
 use crate::client::lease_renewer::LeaseRenewer;
 use crate::client::printer::{RowPresentation, RowPrinter};
@@ -22,15 +23,13 @@ use crate::client::rows::{JobResultReader, RowCoverage, in_order, results};
 use crate::client::server_client::{ServerClient, ServerRequest, ServerRequestError, labels};
 use crate::client::summary::{JobSummary, RunEndCause};
 use crate::process::failure::{CommandOutcome, wrong_flags};
+use crate::process::file_owner::FileOwner;
 use crate::process::output;
-use crate::process::signals;
-use crate::process::signals::SignalHandlers;
+use crate::process::signals::{self, SignalHandlers};
 use crate::render::hosts;
 use crate::render::summary_file::SummaryFile;
-use crate::run::open_outlets;
-use crate::run::run_query;
-use crate::run::run_query::{ResultTarget, SinkContext, Verbosity};
-use crate::source::live_capture::FileOwner;
+use crate::run::result_target::{ResultTarget, SinkContext};
+use crate::run::{open_outlets, run_query};
 
 /// Interval at which it checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -10,14 +10,14 @@ use sinks::{Sink, WindowPace};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::cli::flags::{OutputFormat, QueryFlags, ServerQueryFlags};
+use crate::cli::verbosity::Verbosity;
 use crate::client::rows::{JobResultReader, served, without_coverage};
 use crate::client::server_client::{ServerClient, ServerRequest, labels};
-use crate::commands::compare;
 use crate::process::failure::CommandOutcome;
 use crate::process::output;
-use crate::render::hosts;
+use crate::render::{comparison_table, hosts};
 use crate::run::open_outlets;
-use crate::run::run_query::{ResultTarget, SinkContext, Verbosity};
+use crate::run::result_target::{ResultTarget, SinkContext};
 
 /// Row group size of Parquet files, in bytes.
 const ROW_GROUP_BYTES: usize = 8 << 20;
@@ -93,11 +93,11 @@ impl StoredResults {
             let (mut head, mut table) = (served.head.clone(), served.result_table(text));
             let mut batches = batches;
             if is_table && self.is_compared {
-                let (schema, first) = compare::shape_of(&served.schema);
-                let long = compare::long_schema(&schema, first);
+                let (schema, first) = comparison_table::shape_of(&served.schema);
+                let long = comparison_table::long_schema(&schema, first);
                 batches = batches
                     .iter()
-                    .map(|batch| compare::long_rows(first, &long, &first_of(batch, &schema)))
+                    .map(|batch| comparison_table::long_rows(first, &long, &first_of(batch, &schema)))
                     .collect();
                 head.columns = long.fields.iter().map(|field| field.name.to_string()).collect();
                 head.keys = first;

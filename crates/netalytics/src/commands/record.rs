@@ -11,12 +11,14 @@ use tuple::{RedactionSecret, common};
 
 use crate::cli::flags::RecordFlags;
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::run::open_outlets;
 use crate::run::output_folder::OutputFolder;
+use crate::run::privileges::RunUser;
 use crate::run::redaction::{behind, secret};
-use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
-use crate::source::live_capture::RunUser;
+use crate::run::result_target::{ResultTarget, SinkContext};
+use crate::run::run_query::work;
 use runner::RowWriting;
 
 /// Records the result of the query.

@@ -19,22 +19,19 @@ use tuple::{Batch, RedactionSecret, Redactor, common};
 use crate::cli::flags::positional::is_given;
 use crate::cli::flags::{ReportFlags, ReportFormat, TrafficInputFlags};
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::diagnose::overview::queries::OverviewQueries;
 use crate::diagnose::overview::rows::CollectedResults;
 use crate::diagnose::overview::{advice, findings};
 use crate::diagnose::service_map::edges::MapQueries;
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output::OutputDestination;
-use crate::render::report::page;
-use crate::render::report::page::{Read, ReportFrame};
+use crate::render::report::page::{self, Read, ReportFrame};
 use crate::render::report::rows::ReportRows;
-use crate::run::multi_query;
-use crate::run::multi_query::look_into;
-use crate::run::redaction;
-use crate::run::redaction::secret;
-use crate::run::run_query;
-use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
-use crate::source::live_capture::FileOwner;
+use crate::run::multi_query::{self, look_into};
+use crate::run::redaction::{self, secret};
+use crate::run::result_target::{ResultTarget, SinkContext};
+use crate::run::run_query::{self, work};
 use crate::source::recording_replay;
 
 /// Name of the additional result with the quality of tuples.
@@ -215,7 +212,7 @@ fn overview(flags: &ReportFlags, telling: Verbosity) -> anyhow::Result<CommandOu
 
 /// Opens files that need privileges.
 fn prepare(flags: &ReportFlags) -> anyhow::Result<(OutputDestination, Option<RedactionSecret>)> {
-    let destination = OutputDestination::open(flags.output.as_deref(), FileOwner::of(&flags.work.live))?;
+    let destination = OutputDestination::open(flags.output.as_deref(), flags.work.live.file_owner())?;
     if destination.terminal {
         return Err(wrong_flags("a report cannot be written to a terminal: use -o FILE"));
     }

@@ -9,8 +9,7 @@ use planner::simulate::{PlacementStudy, StudyPoint, StudyRun, summarize};
 use super::listing;
 use crate::cli::flags::simulate::{PlacementFlags, SimulateCommand, SimulateFlags};
 use crate::cli::flags::{OutputFormat, ProgressMode};
-use crate::network::study_output;
-use crate::network::study_output::{FIGURES, decimals};
+use crate::network::study_output::{self, FIGURES, decimals};
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output;
 

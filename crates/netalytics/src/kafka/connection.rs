@@ -8,8 +8,8 @@ use anyhow::Context;
 use bus::{BusError, Kafka};
 
 use crate::cli::flags::bus::KafkaClientFlags;
-use crate::commands::agent::machine_name;
 use crate::process::failure::wrong_flags;
+use crate::process::machine_name::machine_name;
 
 /// Timeout of brokers.
 pub const PATIENCE: Duration = Duration::from_secs(10);

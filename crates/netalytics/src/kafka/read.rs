@@ -17,12 +17,11 @@ use stream::{Engine, LimitedStretch};
 
 use crate::cli::flags::WorkFlags;
 use crate::cli::flags::bus::{BusFlags, FlinkFlags, MergeEngineFlag, PublishContentFlag};
+use crate::cli::verbosity::Verbosity;
 use crate::kafka::connection;
-use crate::kafka::flink_merge;
-use crate::kafka::flink_merge::FlinkMergeRequest;
+use crate::kafka::flink_merge::{self, FlinkMergeRequest};
 use crate::process::failure::wrong_flags;
 use crate::process::output;
-use crate::run::run_query::Verbosity;
 use crate::source::period;
 use topics::{PublishedTopic, TopicContent};
 

@@ -2,7 +2,9 @@
 
 pub mod color;
 pub mod failure;
+pub mod file_owner;
 pub mod logging;
+pub mod machine_name;
 pub mod order_input;
 pub mod output;
 pub mod panics;

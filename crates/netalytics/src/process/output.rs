@@ -12,7 +12,7 @@ use sinks::table::escape;
 
 use crate::process::color;
 use crate::process::failure::{CommandOutcome, wrong_flags};
-use crate::source::live_capture::FileOwner;
+use crate::process::file_owner::FileOwner;
 
 /// Buffer size in bytes.
 const BUFFER_BYTES: usize = 64 << 10;

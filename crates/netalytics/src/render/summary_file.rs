@@ -9,8 +9,8 @@ use anyhow::Context;
 use runner::SUMMARY_FORMAT;
 use serde_json::{Value, json};
 
+use crate::process::file_owner::FileOwner;
 use crate::process::output;
-use crate::source::live_capture::FileOwner;
 
 /// See the module documentation.
 pub struct SummaryFile {

@@ -16,12 +16,12 @@ use tuple::{Batch, common};
 
 use crate::cli::flags::WorkFlags;
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::process::failure::{CommandOutcome, wrong_flags};
-use crate::render::hosts;
-use crate::render::hosts::HostNames;
-use crate::run::run_query::{ResultTarget, SinkContext, Verbosity, work};
-use crate::source::period;
-use crate::source::period::QueryPeriods;
+use crate::render::hosts::{self, HostNames};
+use crate::run::result_target::{ResultTarget, SinkContext};
+use crate::run::run_query::work;
+use crate::source::period::{self, QueryPeriods};
 use crate::source::recording_replay;
 
 /// Inputs of a comparison.

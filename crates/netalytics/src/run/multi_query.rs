@@ -10,6 +10,7 @@ use sinks::Sink;
 
 use crate::cli::flags::TrafficInputFlags;
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::diagnose::overview::advice;
 use crate::diagnose::overview::queries::together;
 use crate::diagnose::overview::rows::CollectedResults;
@@ -20,11 +21,10 @@ use crate::render::hosts::HostNames;
 use crate::run::display::TerminalDisplay;
 use crate::run::live_table::LiveTable;
 use crate::run::loss_notice::LossNotice;
+use crate::run::privileges;
 use crate::run::progress::ReadProgress;
-use crate::run::run_query;
-use crate::run::run_query::Verbosity;
 use crate::run::stats::WorkerStats;
-use crate::source::live_capture;
+use crate::source::packet_input;
 
 /// Default line width.
 const WIDTH: usize = 80;
@@ -67,13 +67,13 @@ pub fn look_into(
     let monitor = MonitorSpec { limit, ..together(&plans) };
     let capturing = flags.live.is_live();
     let stop = StopSignal::default();
-    let input = run_query::open(&flags.read, &flags.live, flags.workers, &monitor, &stop)?;
+    let input = packet_input::open(&flags.read, &flags.live, flags.workers, &monitor, &stop)?;
     if capturing {
-        live_capture::give_up_privileges(&flags.live)?;
+        privileges::give_up(&flags.live)?;
     }
     let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
-        live_capture::restrict_system_calls(&flags.live, FileAccess::ReadOnly, NetworkAccess::Closed);
+        privileges::restrict_system_calls(&flags.live, FileAccess::ReadOnly, NetworkAccess::Closed);
         if telling != Verbosity::Errors {
             let until = flags.span.map_or("Ctrl-C ends it".into(), |ns| {
                 format!("for {}; Ctrl-C ends it sooner", sinks::units::duration(ns as f64))

@@ -14,8 +14,8 @@ use tuple::RedactionSecret;
 use crate::cli::flags::live::LiveFlags;
 use crate::cli::flags::outlets::OutletFlags;
 use crate::process::failure::wrong_flags;
+use crate::run::privileges;
 use crate::run::redaction::behind;
-use crate::source::live_capture;
 
 /// Open outlets.
 pub struct OpenOutlets(OutletSink);
@@ -43,7 +43,7 @@ impl OpenOutlets {
 
     /// Starts the threads. In a live capture these may connect, unlike the threads that read packets.
     pub fn start(&mut self, live: &LiveFlags) -> anyhow::Result<()> {
-        let is_restricted = live_capture::restricts_system_calls(live);
+        let is_restricted = privileges::restricts_system_calls(live);
         let first = move || {
             if is_restricted
                 && let Err(why) = seccomp::restrict(FileAccess::ReadOnly, NetworkAccess::Internet)

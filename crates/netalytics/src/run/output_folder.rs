@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-use crate::source::live_capture::RunUser;
+use crate::run::privileges::RunUser;
 
 /// See the module documentation.
 pub struct OutputFolder {

@@ -19,10 +19,12 @@ use stream::SelectedFlows;
 use wire::CapturedPacket;
 
 use crate::cli::flags::WorkFlags;
+use crate::cli::flags::limits::KEPT_FLOWS_MAX;
 use crate::process::failure::wrong_flags;
+use crate::process::file_owner::FileOwner;
 use crate::run::output_folder::OutputFolder;
+use crate::run::privileges::RunUser;
 use crate::source::live_capture;
-use crate::source::live_capture::{FileOwner, RunUser};
 
 /// Selection of written packets.
 pub enum PacketWriter {
@@ -119,9 +121,6 @@ pub fn looks_back(flags: &WorkFlags, filtered: bool) -> bool {
     flags.write.is_some() && filtered && !is_in_files
 }
 
-/// Default maximum of flows whose packets are written.
-pub const KEPT_FLOWS_MAX: usize = 1 << 20;
-
 /// Output file of packets.
 pub enum PacketFileState {
     /// None.
@@ -146,7 +145,7 @@ impl PacketFileState {
         if flags.rotate.is_none() {
             let file =
                 PacketFile::create(path, PacketRotation::default()).with_context(|| unwritten(path))?;
-            if let FileOwner::Caller { user, group } = FileOwner::of(&flags.live) {
+            if let FileOwner::Caller { user, group } = flags.live.file_owner() {
                 file.give_to(user, group);
             }
             return Ok(PacketFileState::Begun(file));

@@ -1,4 +1,4 @@
-//! Shared by `query` and `record`: from the flags to a run, and to the summary.
+//! Runs the query of `query`, `record`, `report`, `check` and `compare`: from the flags to a run, and to the summary.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,128 +8,35 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::live::StopSignal;
 use capture::seccomp::{FileAccess, NetworkAccess};
-use monitor::JobInput;
 use monitor::job::JobConfig;
-use plan::{MonitorSpec, Plan, SampleMode, TimeBounds};
-use sinks::{ResultHead, Sink, WindowPace};
+use plan::{Plan, SampleMode};
+use runner::bus::TopicReach;
+use runner::replay::ReplayRun;
+use runner::{MemoryDivision, QueryRun, RunSummary};
+use sinks::{Sink, WindowPace};
 use tracing::info;
 
-use crate::cli::flags::live::LiveFlags;
 use crate::cli::flags::{ChecksumFlag, CoreList, WorkFlags, WorkerCount};
 use crate::cli::query_text;
+use crate::cli::verbosity::Verbosity;
 use crate::diagnose::no_rows;
 use crate::kafka;
 use crate::kafka::read::KafkaSource;
 use crate::network;
-use crate::process::failure::{CommandOutcome, UnreadableInputs, wrong_flags};
+use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output;
-use crate::process::signals;
-use crate::process::signals::SignalHandlers;
+use crate::process::signals::{self, SignalHandlers};
 use crate::render::hosts;
-use crate::render::hosts::HostNames;
 use crate::render::summary_file::SummaryFile;
 use crate::run::display::TerminalDisplay;
 use crate::run::live_table::LiveTable;
 use crate::run::loss_notice::LossNotice;
-use crate::run::open_outlets;
-use crate::run::packet_writer;
-use crate::run::packet_writer::{PacketFileState, PacketWriter};
+use crate::run::packet_writer::{self, PacketFileState, PacketWriter};
 use crate::run::progress::ReadProgress;
+use crate::run::result_target::{ResultTarget, SinkContext};
 use crate::run::stats::WorkerStats;
-use crate::source::live_capture;
-use crate::source::live_capture::FileOwner;
-use crate::source::period;
-use crate::source::period::QueryPeriods;
-use crate::source::recording_replay;
-use crate::source::server_tap;
-use runner::RunSummary;
-use runner::bus::TopicReach;
-use runner::replay::ReplayRun;
-use runner::{MemoryDivision, RowWriting};
-use runner::{QueryRun, RunResultTable};
-
-/// Destination of a verb's rows.
-pub trait ResultTarget {
-    /// State opened before privileges are dropped.
-    type Ready;
-
-    /// Output file, if any.
-    fn path(&self) -> Option<&Path>;
-
-    /// Files opened after the first row.
-    fn files(&self) -> FileAccess;
-
-    /// Kind of output writes.
-    fn writing(&self) -> RowWriting;
-
-    /// Adds columns that only this verb needs; rejects plans it does not support.
-    fn fit(&self, _plan: &mut Plan) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    /// Whether its rows are displayed as they arrive.
-    fn is_watched(&self, _ready: &Self::Ready) -> bool {
-        false
-    }
-
-    /// Which of the query's periods is read.
-    fn period(&self, periods: &QueryPeriods) -> anyhow::Result<TimeBounds> {
-        periods.only()
-    }
-
-    /// Opens files that need privileges.
-    fn prepare(&self) -> anyhow::Result<Self::Ready>;
-
-    /// Starts additional threads; privileges have been dropped.
-    fn start(&self, _ready: &mut Self::Ready) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    /// Completes the summary after all rows have been written.
-    fn conclude(&self, _summary: &mut RunSummary) {}
-
-    /// Name for messages, and whether it is a terminal.
-    fn name(&self, ready: &Self::Ready) -> (String, bool);
-
-    /// Opens the sink.
-    fn open(&self, ready: Self::Ready, opened: SinkContext) -> anyhow::Result<Box<dyn Sink>>;
-}
-
-/// Properties of the results, known before the first row.
-pub struct SinkContext {
-    /// The results.
-    pub heads: Vec<ResultHead>,
-    /// The results as tables, for sinks that store them.
-    pub tables: Vec<RunResultTable>,
-    /// Host names.
-    pub names: HostNames,
-    /// When rows of windows are shown.
-    pub pace: WindowPace,
-    /// Memory for row groups of Parquet, in bytes.
-    pub row_group_bytes: usize,
-}
-
-/// Verbosity on standard error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verbosity {
-    /// Errors only.
-    Errors,
-    /// Errors, summary and notes.
-    Summary,
-    /// Also statistics of workers.
-    Everything,
-}
-
-impl Verbosity {
-    /// From `-q` and `-v`.
-    pub fn of(quiet: bool, verbose: bool) -> Verbosity {
-        match (quiet, verbose) {
-            (true, _) => Verbosity::Errors,
-            (false, false) => Verbosity::Summary,
-            (false, true) => Verbosity::Everything,
-        }
-    }
-}
+use crate::run::{open_outlets, privileges};
+use crate::source::{packet_input, period, recording_replay, server_tap};
 
 /// Source of the answer.
 enum AnswerSource {
@@ -151,7 +58,7 @@ pub fn work<T: ResultTarget>(
 ) -> anyhow::Result<CommandOutcome> {
     check_paths(flags, target.path())?;
     signals::survive_size_limits().context("cannot handle signals")?;
-    let create = |path| SummaryFile::create(path, FileOwner::of(&flags.live));
+    let create = |path| SummaryFile::create(path, flags.live.file_owner());
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
     let ended = answer(flags, target, telling, summary_file.as_mut());
     if let (Err(error), Some(file)) = (&ended, &mut summary_file)
@@ -213,9 +120,13 @@ fn answer<T: ResultTarget>(
 
     let stop = StopSignal::default();
     let input = match &from {
-        AnswerSource::Packets => {
-            Some(open(&flags.read, &flags.live, workers(flags, filtered), &plan.monitor, &stop)?)
-        }
+        AnswerSource::Packets => Some(packet_input::open(
+            &flags.read,
+            &flags.live,
+            workers(flags, filtered),
+            &plan.monitor,
+            &stop,
+        )?),
         AnswerSource::Recording(_) | AnswerSource::Published(_) | AnswerSource::Network(_) => None,
     };
     let planned = match &from {
@@ -225,13 +136,13 @@ fn answer<T: ResultTarget>(
     let mut ready = target.prepare()?;
     let packets = PacketFileState::prepare(flags)?;
     if capturing {
-        live_capture::give_up_privileges(&flags.live)?;
+        privileges::give_up(&flags.live)?;
     }
     let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
     target.start(&mut ready)?;
     if capturing {
         let files = if flags.write.is_some() { FileAccess::New } else { target.files() };
-        live_capture::restrict_system_calls(&flags.live, files, NetworkAccess::Closed);
+        privileges::restrict_system_calls(&flags.live, files, NetworkAccess::Closed);
     }
     signals.watch().context("cannot handle signals")?;
     if capturing && telling != Verbosity::Errors {
@@ -344,37 +255,6 @@ fn workers(flags: &WorkFlags, filtered: bool) -> WorkerCount {
         true => WorkerCount(Some(1)),
         false => flags.workers,
     }
-}
-
-/// Opens the input. Files are read by one worker per core; live capture defaults to one worker, because the machine may
-/// have other work.
-pub fn open(
-    read: &[PathBuf],
-    live: &LiveFlags,
-    workers: WorkerCount,
-    wanted: &MonitorSpec,
-    stop: &StopSignal,
-) -> anyhow::Result<JobInput> {
-    let some = workers.0.unwrap_or(1);
-    if !live.listen.is_empty() {
-        let source = crate::source::live_capture::listen(live, stop)?;
-        return Ok(if some > 1 { JobInput::Shared(source, some) } else { JobInput::Each(vec![source]) });
-    }
-    if !live.interfaces.is_empty() {
-        let sources = if live.one_reader { 1 } else { some };
-        let mut sources = crate::source::live_capture::open(live, sources, wanted, stop)?;
-        // If the kernel cannot distinguish flows, there is one source, and its packets are distributed here.
-        return Ok(match (sources.len(), sources.pop()) {
-            (1, Some(source)) if some > 1 => JobInput::Shared(source, some),
-            (_, last) => JobInput::Each(sources.into_iter().chain(last).collect()),
-        });
-    }
-    let source = crate::source::live_capture::filter(capture::open_until(read, stop), live)?;
-    if source.errors().len() == read.len() {
-        return Err(UnreadableInputs(source.errors().iter().map(ToString::to_string).collect()).into());
-    }
-    let cores = || std::thread::available_parallelism().map_or(1, Into::into);
-    Ok(JobInput::Shared(source, workers.0.unwrap_or_else(cores)))
 }
 
 fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {

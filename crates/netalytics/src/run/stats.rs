@@ -10,8 +10,7 @@ use runner::RunPosition;
 use sinks::units;
 
 use crate::process::output;
-use crate::run::progress;
-use crate::run::progress::ReadProgress;
+use crate::run::progress::{self, ReadProgress};
 
 /// Prints statistics periodically or on request.
 pub struct WorkerStats {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Context;
 use server::{BoundAddresses, RetainedRows, Service};
 
+use crate::process::file_owner::FileOwner;
 use crate::process::output;
-use crate::source::live_capture::FileOwner;
 
 /// A web shop with its database and cache: `captures/shop`.
 pub const CAPTURE: &[u8] = include_bytes!("../../../../captures/shop/in.pcap");

@@ -1,4 +1,4 @@
-//! Live capture by flags: sources, end by SIGINT, and privileges.
+//! Live capture by flags: sources of packets from interfaces and from received mirrors.
 
 use std::thread;
 use std::time::Duration;
@@ -6,8 +6,6 @@ use std::time::Duration;
 use capture::PacketSource;
 use capture::af_xdp::{self, XdpError, XdpOptions};
 use capture::live::{self, LiveError, LiveOptions, StopSignal};
-use capture::privileges::{PrivilegeError, UserAccount, becomes, give_up};
-use capture::seccomp::{self, FileAccess, NetworkAccess};
 use capture::xdp_filter::{XdpEndMatch, XdpFilter};
 use plan::{AddressMatch, MonitorSpec};
 use tracing::warn;
@@ -119,98 +117,6 @@ pub fn filter(source: Box<dyn PacketSource>, flags: &LiveFlags) -> anyhow::Resul
         "" => Ok(source),
         text => capture::filtered(source, text).map_err(explain),
     }
-}
-
-/// Drops privileges that are no longer needed, after files were opened.
-pub fn give_up_privileges(flags: &LiveFlags) -> anyhow::Result<()> {
-    give_up(&account(flags)).map_err(refused)
-}
-
-/// User of the process after dropping privileges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunUser {
-    /// The current user.
-    Ourselves,
-    /// Another user, when started as root.
-    Another {
-        /// User id.
-        user: u32,
-        /// Group id.
-        group: u32,
-    },
-}
-
-impl RunUser {
-    /// User by flags.
-    pub fn of(flags: &LiveFlags) -> anyhow::Result<RunUser> {
-        if !flags.is_live() {
-            return Ok(RunUser::Ourselves);
-        }
-        let numbers = becomes(&account(flags)).map_err(refused)?;
-        Ok(numbers.map_or(RunUser::Ourselves, |(user, group)| RunUser::Another { user, group }))
-    }
-}
-
-fn account(flags: &LiveFlags) -> UserAccount {
-    match &flags.user {
-        Some(name) => UserAccount::Named(name.clone()),
-        None => caller().map_or_else(
-            || UserAccount::Named("nobody".into()),
-            |(user, group)| UserAccount::Numbered(user, group),
-        ),
-    }
-}
-
-fn refused(error: PrivilegeError) -> anyhow::Error {
-    match error {
-        PrivilegeError::NoSuchUser(_) => wrong_flags(error.to_string()),
-        error => error.into(),
-    }
-}
-
-/// Whether flags request the restriction of system calls.
-pub fn restricts_system_calls(flags: &LiveFlags) -> bool {
-    flags.is_live() && !flags.no_seccomp && flags.capture != BackendFlag::Dpdk
-}
-
-/// Restricts system calls from now on; prints a notice if impossible.
-pub fn restrict_system_calls(flags: &LiveFlags, files: FileAccess, network: NetworkAccess) {
-    if !restricts_system_calls(flags) {
-        return;
-    }
-    if let Err(why) = seccomp::restrict(files, network) {
-        warn!("{why}");
-    }
-}
-
-/// Owner of files created before privileges are dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileOwner {
-    /// The current user.
-    Us,
-    /// The user who called sudo, and the new user.
-    Caller {
-        /// User id.
-        user: u32,
-        /// Group id.
-        group: u32,
-    },
-}
-
-impl FileOwner {
-    /// Owner by flags.
-    pub fn of(flags: &LiveFlags) -> FileOwner {
-        match caller().filter(|_| flags.is_live() && flags.user.is_none()) {
-            Some((user, group)) => FileOwner::Caller { user, group },
-            None => FileOwner::Us,
-        }
-    }
-}
-
-/// User and group who called sudo.
-fn caller() -> Option<(u32, u32)> {
-    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok().filter(|n| *n != 0);
-    Some((number("SUDO_UID")?, number("SUDO_GID")?))
 }
 
 fn explain(error: LiveError) -> anyhow::Error {

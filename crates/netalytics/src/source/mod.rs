@@ -2,6 +2,7 @@
 
 pub mod dns_names;
 pub mod live_capture;
+pub mod packet_input;
 pub mod period;
 pub mod recording_replay;
 pub mod server_tap;

@@ -7,9 +7,9 @@ use query::checked_query;
 use runner::replay::{self, ReplayError, ReplayRun};
 
 use crate::cli::flags::{ChecksumFlag, WorkFlags};
+use crate::cli::verbosity::Verbosity;
 use crate::process::failure::{UnreadableInputs, wrong_flags};
 use crate::process::output;
-use crate::run::run_query::Verbosity;
 
 /// Whether the inputs are recordings.
 pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {

@@ -13,7 +13,7 @@ use tuple::common;
 
 use crate::cli::flags::WorkFlags;
 use crate::process::failure::wrong_flags;
-use crate::run::run_query;
+use crate::source::packet_input;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -54,7 +54,7 @@ pub fn read(
     // The period of the other capture does not apply: its clock differs.
     let (limit, span) = (QueryLimit::default(), TimeSpan::default());
     let spec = MonitorSpec { parsers, limit, span, ..plan.monitor.clone() };
-    let input = run_query::open(&flags.server_tap, &flags.live, flags.workers, &spec, stop)?;
+    let input = packet_input::open(&flags.server_tap, &flags.live, flags.workers, &spec, stop)?;
     let mut job =
         MonitorJob::start_several(&spec, &dataflows, config, input).context("cannot start the workers")?;
     let mut taking = SightingCollector(TapSightings::new(config.stream.join_bytes_max));

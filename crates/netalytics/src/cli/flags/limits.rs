@@ -7,7 +7,8 @@ use plan::Plan;
 use runner::RowWriting;
 use runner::memory::{DEFAULT, LEAST, MemoryDivision};
 
-use crate::run::packet_writer::KEPT_FLOWS_MAX;
+/// Default maximum of flows whose packets are written.
+pub const KEPT_FLOWS_MAX: usize = 1 << 20;
 
 /// Limits of a run.
 #[derive(Args, Clone, Debug)]

@@ -3,6 +3,8 @@
 use capture::mirror_source::MirrorListenAddress;
 use clap::{Args, ValueEnum};
 
+use crate::process::file_owner::{self, FileOwner};
+
 /// Flags of live capture.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Live capture")]
@@ -128,5 +130,13 @@ impl LiveFlags {
     /// Whether packets come from the network.
     pub fn is_live(&self) -> bool {
         !self.interfaces.is_empty() || !self.listen.is_empty()
+    }
+
+    /// Owner of files created before privileges are dropped.
+    pub fn file_owner(&self) -> FileOwner {
+        match file_owner::caller().filter(|_| self.is_live() && self.user.is_none()) {
+            Some((user, group)) => FileOwner::Caller { user, group },
+            None => FileOwner::Us,
+        }
     }
 }

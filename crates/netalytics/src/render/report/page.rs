@@ -12,9 +12,8 @@ use super::rows::{ReportResult, ReportRows};
 use super::service_graph::GraphEdge;
 use super::svg::ReportFigure;
 use super::{repro_command, table};
-use crate::diagnose::overview::advice;
 use crate::diagnose::overview::findings::OverviewFindings;
-use crate::diagnose::overview::screen;
+use crate::diagnose::overview::{advice, screen};
 use crate::diagnose::service_map::edges;
 
 pub use super::account::ReportAccount as Read;

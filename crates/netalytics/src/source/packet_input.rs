@@ -1,0 +1,43 @@
+//! Packets of a run: from files, interfaces, or received mirrors.
+
+use std::path::PathBuf;
+
+use capture::live::StopSignal;
+use monitor::JobInput;
+use plan::MonitorSpec;
+
+use crate::cli::flags::WorkerCount;
+use crate::cli::flags::live::LiveFlags;
+use crate::process::failure::UnreadableInputs;
+use crate::source::live_capture;
+
+/// Opens the input. Files are read by one worker per core; live capture defaults to one worker, because the machine may
+/// have other work.
+pub fn open(
+    read: &[PathBuf],
+    live: &LiveFlags,
+    workers: WorkerCount,
+    wanted: &MonitorSpec,
+    stop: &StopSignal,
+) -> anyhow::Result<JobInput> {
+    let some = workers.0.unwrap_or(1);
+    if !live.listen.is_empty() {
+        let source = live_capture::listen(live, stop)?;
+        return Ok(if some > 1 { JobInput::Shared(source, some) } else { JobInput::Each(vec![source]) });
+    }
+    if !live.interfaces.is_empty() {
+        let sources = if live.one_reader { 1 } else { some };
+        let mut sources = live_capture::open(live, sources, wanted, stop)?;
+        // If the kernel cannot distinguish flows, there is one source, and its packets are distributed here.
+        return Ok(match (sources.len(), sources.pop()) {
+            (1, Some(source)) if some > 1 => JobInput::Shared(source, some),
+            (_, last) => JobInput::Each(sources.into_iter().chain(last).collect()),
+        });
+    }
+    let source = live_capture::filter(capture::open_until(read, stop), live)?;
+    if source.errors().len() == read.len() {
+        return Err(UnreadableInputs(source.errors().iter().map(ToString::to_string).collect()).into());
+    }
+    let cores = || std::thread::available_parallelism().map_or(1, Into::into);
+    Ok(JobInput::Shared(source, workers.0.unwrap_or_else(cores)))
+}
