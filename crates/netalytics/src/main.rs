@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use cli::flags::discover::{NetworkCommand, NetworkVerbFlags};
 use cli::flags::{self, Cli, CliCommand};
-use process::{failure, logging, output, panics, signals};
+use process::{exit_status, logging, output, panics, signals};
 
 /// Flow tables and groups are large, with random access.
 #[global_allocator]
@@ -78,5 +78,5 @@ fn run(cli: Cli) -> ExitCode {
         Some(CliCommand::Completions { shell }) => commands::completions::print(shell),
         Some(CliCommand::Man) => commands::man::print(),
     };
-    failure::exit_code(ended)
+    exit_status::exit_code(ended)
 }

@@ -12,52 +12,28 @@ mod layout;
 mod open_windows;
 mod render;
 mod spark;
+mod style;
 mod text;
 mod text_shortener;
 mod trend;
 mod windows;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::IpAddr;
 
 use tuple::{Batch, FieldId};
 
-use crate::zone::DisplayZone;
 use crate::{ResultHead, Sink};
 use block::{TableBlock, push_line};
 use drawing::TerminalDrawing;
 use layout::{BETWEEN, ColumnRole, TableColumn};
 use render::{RenderedRows, runs};
+pub use style::{TableStyle, WindowPace};
 pub use text::{acts, cut, escape, pad};
 use text_shortener::TextShortener;
 use trend::ResultTrend;
 use windows::WindowCalendar;
-
-/// Display settings.
-#[derive(Clone, Debug, Default)]
-pub struct TableStyle {
-    /// Columns of the terminal; `None`: unlimited.
-    pub width: Option<usize>,
-    /// Lines of the terminal.
-    pub height: Option<usize>,
-    /// Names shown instead of addresses; `None`: addresses.
-    pub names: Option<HashMap<IpAddr, String>>,
-    /// Time zone.
-    pub zone: DisplayZone,
-    /// Time at which rows of windows are shown.
-    pub pace: WindowPace,
-}
-
-/// Time at which rows of windows are shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WindowPace {
-    /// At the end, so that columns fit all rows and the results are not interleaved; earlier if there are many.
-    #[default]
-    Whole,
-    /// Immediately.
-    AtOnce,
-}
 
 /// Number of first tuples that determine the widths, unless flushed earlier.
 const TUPLES_FIRST: usize = 64;

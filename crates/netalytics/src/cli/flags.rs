@@ -29,6 +29,8 @@ pub mod report;
 pub mod service;
 pub mod settings;
 pub mod simulate;
+mod text;
+mod values;
 mod zone;
 
 use std::ffi::{OsStr, OsString};
@@ -55,12 +57,14 @@ pub use outlets::RedactFlags;
 pub use overview::{MapFlags, MapFormat, OverviewFlags, OverviewFormat, TrafficInputFlags};
 use positional::{InputLocation, PositionalArguments};
 pub use query::{
-    ChecksumFlag, CoreList, ExplainFlags, HostNameSource, OutputFormat, ProgressMode, QueryFlags, QueryText,
-    RecordFlags, WorkFlags, WorkerCount,
+    ChecksumFlag, ExplainFlags, HostNameSource, OutputFormat, ProgressMode, QueryFlags, RecordFlags,
+    WorkFlags,
 };
 pub use remote::{QueryCommandFlags, ServerQueryFlags};
 pub use report::{ReportFlags, ReportFormat};
 use settings::Configuration;
+pub use text::QueryText;
+pub use values::{CoreList, WorkerCount};
 
 /// Response times, errors and rankings of services, from packets alone.
 #[derive(Debug, Parser)]

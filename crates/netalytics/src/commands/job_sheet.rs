@@ -3,8 +3,7 @@
 use serde_json::Value;
 use sinks::table::{escape, pad};
 
-use super::jobs::JOB;
-use super::listing::{listed, print_things, text, with_times};
+use super::listing::{JOB_COLUMNS, listed, print_things, text, with_times};
 use crate::cli::flags::OutputFormat;
 use crate::client::server_client::ServerClient;
 use crate::process::failure::CommandOutcome;
@@ -36,14 +35,14 @@ const LINES: [(&str, &str); 18] = [
 pub fn show(remote: &ServerClient, job: &str, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
     let mut shown = remote.json("GET", &format!("/api/v1/jobs/{job}"), None)?;
     if matches!(format, OutputFormat::Csv | OutputFormat::Parquet) {
-        return print_things(&JOB, &[shown], format);
+        return print_things(&JOB_COLUMNS, &[shown], format);
     }
     let told = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
     // For a query over both taps: number of requests by tap.
     shown["taps"] = told["taps"].clone();
     if format == OutputFormat::Jsonl {
         shown["agents"] = told["agents"].clone();
-        return print_things(&JOB, &[shown], format);
+        return print_things(&JOB_COLUMNS, &[shown], format);
     }
     let times = [("created_ns", "created"), ("ended_ns", "ended")];
     let shown = with_times(vec![shown], &times).remove(0);

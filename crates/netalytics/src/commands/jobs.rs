@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
-use super::listing::{print_things, with_times};
+use super::listing::{JOB_COLUMNS, print_things, with_times};
 use super::{access, job_rows, job_sheet};
 use crate::cli::flags::OutputFormat;
 use crate::cli::flags::bus::{BusFlag, MergeEngineFlag};
@@ -19,19 +19,17 @@ use crate::process::secret_file::SecretFile;
 const ANSWERS_WAIT: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
-
 /// Lists jobs, or runs a subcommand.
 pub fn jobs(flags: &JobsFlags) -> anyhow::Result<CommandOutcome> {
     let remote = ServerClient::of(&flags.server)?;
     let format = flags.server.format;
     let numbered = |job: &str| numbered(&remote, job);
     match &flags.what {
-        None => print_things(&JOB, &all_jobs(&remote)?, format),
+        None => print_things(&JOB_COLUMNS, &all_jobs(&remote)?, format),
         Some(JobsVerb::Show { job }) => job_sheet::show(&remote, &numbered(job)?, format),
         Some(JobsVerb::Stop { job }) => {
             let path = format!("/api/v1/jobs/{}", numbered(job)?);
-            print_things(&JOB, &[remote.json("DELETE", &path, None)?], format)
+            print_things(&JOB_COLUMNS, &[remote.json("DELETE", &path, None)?], format)
         }
         Some(JobsVerb::Start(asked)) => {
             let body = start(asked)?;
@@ -58,7 +56,7 @@ fn begun(remote: &ServerClient, mut job: Value, format: OutputFormat) -> anyhow:
         job = remote.json("GET", &format!("/api/v1/jobs/{}", encoded(&id)), None)?;
     }
     let has_failed = job["outcome"] == "failed";
-    let printed = print_things(&JOB, std::slice::from_ref(&job), format)?;
+    let printed = print_things(&JOB_COLUMNS, std::slice::from_ref(&job), format)?;
     if has_failed {
         let why = job["reason"].as_str().unwrap_or("no agent ran it");
         output::complain(&format!("error: job {id} ended: {why}"));

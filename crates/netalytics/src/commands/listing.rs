@@ -11,6 +11,9 @@ use crate::cli::flags::OutputFormat;
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output;
 
+/// Columns of a job.
+pub(super) const JOB_COLUMNS: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
+
 /// Entries of `all` selected by `names`; all if `names` is empty.
 pub fn choose<'a, T>(
     kind: &str,

@@ -1,6 +1,7 @@
 //! The process: exit status, messages on standard error, output files, signals, panics, secrets on disk.
 
 pub mod color;
+pub mod exit_status;
 pub mod failure;
 pub mod file_owner;
 pub mod logging;

@@ -1,8 +1,12 @@
 //! Rust files as far as their imports tell: words without comments, texts and tests, and which file uses which.
 
+mod rooms;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+pub use rooms::{room_imports, root_modules};
 
 /// A file.
 pub struct Source {
@@ -47,7 +51,7 @@ impl Source {
     fn read(src: &Path, path: PathBuf) -> Source {
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let code = without_comments_and_texts(&text);
-        let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned();
+        let code = without_tests(&code).to_owned();
         let below = path.strip_prefix(src).expect("it lies there").with_extension("");
         let mut module: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         module.pop_if(|last| matches!(&**last, "mod" | "lib" | "main"));
@@ -89,6 +93,15 @@ impl Source {
         let paths = words.map(|word| word.split("::").map(str::to_owned).collect());
         paths.filter(|path: &Vec<String>| matches!(&*path[0], "crate" | "super" | "self")).collect()
     }
+}
+
+/// What precedes the module of tests in a file. Modules of tests in files of their own do not end it.
+fn without_tests(code: &str) -> &str {
+    const BEGINNING: &str = "#[cfg(test)]\nmod ";
+    let mut found = code.match_indices(BEGINNING).map(|(at, _)| at);
+    let is_inline =
+        |at: &usize| code[at + BEGINNING.len()..].lines().next().is_some_and(|l| l.ends_with('{'));
+    found.find(is_inline).map_or(code, |at| &code[..at])
 }
 
 /// `a::{b, c as d}` to `a::b` called `b` and `a::c` called `d`.

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 
 use super::limits::{LimitFlags, bytes, duration};
 use super::live::LiveFlags;
-use super::query::{QueryText, WorkerCount, label, workers};
+use super::text::QueryText;
+use super::values::{WorkerCount, label, workers};
 
 /// Which Kafka.
 #[derive(Args, Clone, Debug)]

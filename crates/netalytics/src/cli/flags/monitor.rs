@@ -8,7 +8,7 @@ use clap::builder::ValueHint;
 use super::bus::KafkaClientFlags;
 use super::limits::duration;
 use super::live::LiveFlags;
-use super::query::workers;
+use super::values::workers;
 use super::{LimitFlags, WorkerCount};
 
 /// Flags of `monitor`.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::limits::duration;
 use super::live::LiveFlags;
-use super::query::workers;
+use super::values::workers;
 use super::{HostNameSource, LimitFlags, ProgressMode, WorkerCount};
 
 /// Input of `overview` and `map`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
 use sinks::DisplayZone;
-use tuple::{AgentOrigin, ColumnFamily};
+use tuple::AgentOrigin;
 
 use super::LimitFlags;
 use super::bus::{BusFlags, ExplainBusFlags};
@@ -13,6 +13,8 @@ use super::limits::{bytes, duration};
 use super::live::LiveFlags;
 use super::network::{NetworkFlags, PlanFormat};
 use super::outlets::{OutletFlags, RedactFlags};
+use super::text::QueryText;
+use super::values::{CoreList, WorkerCount, cores, label, workers};
 use super::zone::zone;
 
 /// Flags of `query`.
@@ -202,29 +204,6 @@ pub struct ExplainFlags {
     pub ca: Option<PathBuf>,
 }
 
-/// Where the query comes from, and the names it may use.
-#[derive(Args, Clone, Debug)]
-pub struct QueryText {
-    /// Query, in quotes
-    #[arg(value_name = "QUERY", index = 1, conflicts_with = "query_file")]
-    pub query: Option<String>,
-
-    /// Read the query from this file; - is standard input
-    #[arg(short = 'f', long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
-    pub query_file: Option<PathBuf>,
-
-    /// Additional host names, in the syntax of /etc/hosts
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
-    pub hosts: Option<PathBuf>,
-}
-
-impl QueryText {
-    /// The same with the query's text, which is not read again.
-    pub fn with_query(&self, query: String) -> QueryText {
-        QueryText { query: Some(query), ..self.clone() }
-    }
-}
-
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
@@ -268,17 +247,6 @@ pub enum ProgressMode {
     Never,
 }
 
-/// Number of workers; `None`: automatic.
-#[derive(Clone, Copy, Debug)]
-pub struct WorkerCount(pub Option<usize>);
-
-/// Cores by number; none: all that this process may use.
-#[derive(Clone, Debug)]
-pub struct CoreList(pub Vec<usize>);
-
-/// More would only wait for each other.
-const WORKERS_MAX: usize = 256;
-
 /// When files end; at least one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRotation {
@@ -295,15 +263,6 @@ impl WorkFlags {
     }
 }
 
-/// `role=web`.
-pub(super) fn label(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    match ColumnFamily::key(name) {
-        Some(_) if !value.is_empty() => Ok((name.into(), value.into())),
-        _ => Err("NAME=VALUE, as in role=web; a name has letters, digits, - and _".into()),
-    }
-}
-
 /// `1h`, `1GB`, `1h,1GB`.
 fn rotate(text: &str) -> Result<FileRotation, String> {
     let mut rotate = FileRotation::default();
@@ -315,27 +274,6 @@ fn rotate(text: &str) -> Result<FileRotation, String> {
         }
     }
     Ok(rotate)
-}
-
-pub(super) fn workers(text: &str) -> Result<WorkerCount, String> {
-    match text.parse::<usize>() {
-        _ if text == "auto" => Ok(WorkerCount(None)),
-        Ok(n @ 1..=WORKERS_MAX) => Ok(WorkerCount(Some(n))),
-        _ => Err(format!("auto, or a number from 1 to {WORKERS_MAX}")),
-    }
-}
-
-/// `0,2-5`.
-fn cores(text: &str) -> Result<CoreList, String> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let range = first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?;
-        Some(range.map(usize::from))
-    };
-    let parts = text.split(',').filter(|part| !part.is_empty()).map(range);
-    let cores: Option<Vec<_>> = parts.collect();
-    let cores = cores.ok_or("cores by number, as in 0,2-5")?;
-    Ok(CoreList(cores.into_iter().flatten().collect()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use sinks::units;
 
 use super::account::ReportAccount;
 use super::chart_selection::{drawn_map, pictures};
-use super::html::{document, lines, list, text};
+use super::html::{lines, list, text};
 use super::rows::{ReportResult, ReportRows};
 use super::service_graph::GraphEdge;
 use super::svg::ReportFigure;
@@ -140,3 +140,27 @@ fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     DisplayZone::default().short_time(i64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000))
 }
+
+/// The document around a body.
+fn document(title: &str, body: &str) -> String {
+    let (title, drawn) = (text(title), super::svg::STYLE);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\
+         <meta name=\"viewport\" content=\"width=device-width\"/>\n<title>{title}</title>\n<style>{STYLE}{drawn}</style></head>\n\
+         <body>\n{body}</body></html>\n"
+    )
+}
+
+/// Style sheet, with a dark variant, as in the page's saved findings.
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ground:#fff;--ink:#1b1f24;--muted:#57606a;--line:#d8dee4}\
+@media(prefers-color-scheme:dark){:root{--ground:#14171a;--ink:#e6e8ea;--muted:#9aa4ae;--line:#343a41}}\
+body{background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}\
+h1{font-size:1.5rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin-top:2rem}h3{font-size:1rem}\
+pre{white-space:pre-wrap;overflow-wrap:anywhere;border-left:3px solid var(--line);padding-left:1rem}\
+figure{margin:1rem 0;overflow-x:auto}figcaption,.muted{color:var(--muted)}svg{max-width:100%;height:auto}\
+div{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}\
+td,th{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top;max-width:40rem;overflow-wrap:break-word}\
+th{white-space:nowrap}td.n,th.n{text-align:right;white-space:nowrap}td i{color:var(--muted)}\
+ul{list-style:none;padding:0}.legend li{display:inline-block;margin-right:1.2rem;overflow-wrap:anywhere}.bad{border-left:4px solid #b3261e;padding-left:1rem}";
