@@ -132,7 +132,8 @@ impl<'w> AggregatorOutput<'w> {
         let is_time = watermark > self.watermark && self.reported.elapsed() >= TIME_EVERY;
         if is_last || is_time || !self.part.0.is_empty() {
             (self.watermark, self.reported) = (watermark, Instant::now());
-            let (part, loss) = (std::mem::take(&mut self.part.0), team.collector.capture_loss());
+            let part = std::mem::take(&mut self.part.0);
+            let loss = team.collector.capture_loss();
             // Losses are reported before the end of their windows.
             let lost = team.collector.take_lost();
             let limited = team.collector.take_limited();

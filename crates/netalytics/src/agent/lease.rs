@@ -70,7 +70,8 @@ impl MonitorLease {
             let _ = known.map(|line| tell.send(line)).take_while(Result::is_ok).count();
         };
         std::thread::Builder::new().name("orders".into()).spawn(read)?;
-        let (lease, stop) = (MonitorLease::default(), stop.clone());
+        let lease = MonitorLease::default();
+        let stop = stop.clone();
         let kept = lease.clone();
         let keep = move || {
             // Set only here.
@@ -137,7 +138,8 @@ fn parse(line: &str) -> Option<LeaseCommand> {
         Some(("taps", lists)) => {
             let (own, others) = lists.split_once(';')?;
             let list = |text: &str| text.split(',').filter(|ip| !ip.is_empty()).map(str::parse).collect();
-            let (own, others): (Result<_, _>, Result<_, AddrParseError>) = (list(own), list(others));
+            let own: Result<_, _> = list(own);
+            let others: Result<_, AddrParseError> = list(others);
             Some(LeaseCommand::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
         }
         Some(("slice", slice)) => slice.parse().ok().map(LeaseCommand::Slice),
@@ -199,7 +201,8 @@ mod tests {
 
     #[test]
     fn how_it_ends() {
-        let (short, long) = (Duration::ZERO, Duration::from_secs(3600));
+        let short = Duration::ZERO;
+        let long = Duration::from_secs(3600);
         check(None, &[], false, LeaseEnd::Abandoned);
         check(None, &[LeaseCommand::End], true, LeaseEnd::Asked);
         check(Some(short), &[], true, LeaseEnd::RanOut);

@@ -63,14 +63,16 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
             &stop,
         )?,
     };
-    let (taps, slice) = (SharedTaps::new(order.taps.clone()), SharedSlice::default());
+    let taps = SharedTaps::new(order.taps.clone());
+    let slice = SharedSlice::default();
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
     let allowance = order.packets_max.map(|packets| PacketAllowance::new(packets, &stop));
     let keep = || {
         let told = (taps.clone(), slice.clone(), allowance.clone());
         MonitorLease::keep(lasts, &stop, told).context("cannot keep the lease")
     };
-    let (mut publisher, mut kept) = (None, None);
+    let mut publisher = None;
+    let mut kept = None;
     if !order.topics.is_empty() {
         // It may wait for brokers and must end on request in the meantime.
         kept = Some(keep()?);

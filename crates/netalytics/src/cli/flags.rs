@@ -239,7 +239,8 @@ impl CliCommand {
         }
         fn of_look(look: &mut TrafficInputFlags) -> PositionalArguments<'_> {
             let TrafficInputFlags { read, live, words, .. } = look;
-            let (query, input) = (None, InputLocation::Here);
+            let query = None;
+            let input = InputLocation::Here;
             PositionalArguments {
                 read,
                 interfaces: Vec::new(),
@@ -276,7 +277,9 @@ impl CliCommand {
             CliCommand::Map(flags) => Some(of_look(&mut flags.look)),
             CliCommand::Publish(flags) => {
                 let bus::PublishFlags { text, read, live, words, .. } = &mut **flags;
-                let (query, others, input) = (Some(text), words, InputLocation::Here);
+                let query = Some(text);
+                let others = words;
+                let input = InputLocation::Here;
                 Some(PositionalArguments {
                     read,
                     interfaces: Vec::new(),

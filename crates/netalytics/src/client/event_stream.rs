@@ -79,7 +79,8 @@ impl JobEventStream {
 
 fn listen(remote: &ServerClient, path: &str) -> io::Result<Receiver<JobEvent>> {
     let (tell, heard) = channel();
-    let (remote, path) = (remote.clone(), path.to_owned());
+    let remote = remote.clone();
+    let path = path.to_owned();
     let call = move || {
         loop {
             if let Ok(response) = remote.open(&ServerRequest::plain("GET", &path))
@@ -103,7 +104,9 @@ struct ReceiverGone;
 
 /// Reads a stream to its end.
 fn read(mut stream: impl BufRead, tell: &Sender<JobEvent>) -> Result<(), ReceiverGone> {
-    let (mut kind, mut data, mut line) = (String::new(), String::new(), Vec::new());
+    let mut kind = String::new();
+    let mut data = String::new();
+    let mut line = Vec::new();
     loop {
         line.clear();
         match stream.read_until(b'\n', &mut line) {

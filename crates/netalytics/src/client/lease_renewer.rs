@@ -47,7 +47,9 @@ impl LeaseRenewer {
     ) -> io::Result<LeaseRenewer> {
         let known = Arc::new(AtomicU8::new(JobRunState::Wanted as u8));
         let keeper = LeaseRenewer { known: known.clone() };
-        let (remote, stop, job) = (remote.patient(Some(PATIENCE)), stop.clone(), job.to_owned());
+        let remote = remote.patient(Some(PATIENCE));
+        let stop = stop.clone();
+        let job = job.to_owned();
         let keep = move || keep(&remote, &job, lease, &stop, &known);
         std::thread::Builder::new().name("keeper".into()).spawn(keep)?;
         Ok(keeper)

@@ -67,7 +67,8 @@ pub fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Op
     if let ([input], None) = (inputs, &processor) {
         let known = &input.schema;
         let same = |id: Option<FieldId>| id.and_then(|id| schema.find(&known.field(id).name));
-        let (measure, key) = (same(known.measure), same(known.key));
+        let measure = same(known.measure);
+        let key = same(known.key);
         schema = Arc::new(Schema { measure, key, facts: known.facts, ..(*schema).clone() });
     }
     let head = ResultHead {

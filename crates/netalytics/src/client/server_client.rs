@@ -158,7 +158,8 @@ impl ServerClient {
         let header = |name: &str| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
-        let (next, last) = (header("netalytics-next"), header("netalytics-last"));
+        let next = header("netalytics-next");
+        let last = header("netalytics-last");
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = limited.read_to_vec().map_err(|error| self.unanswered(error))?;
         Ok(ServerResponse { next, last, body })

@@ -56,7 +56,8 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
             in_step: flags.demo_in_step,
         }),
     };
-    let (folder, url) = (config.folder.clone(), config.server.url());
+    let folder = config.folder.clone();
+    let url = config.server.url();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the system gives no event loop")?.block_on(async {
         let heeds_hangup = !signals::is_hangup_ignored();

@@ -133,7 +133,8 @@ fn asserted(flags: &CheckFlags, schemas: &[&Arc<Schema>]) -> anyhow::Result<Vec<
             schemas.len()
         )));
     };
-    let (mut all, mut wrong) = (Vec::new(), String::new());
+    let mut all = Vec::new();
+    let mut wrong = String::new();
     for text in &flags.asserts {
         match query::check_assertion(text, schema) {
             Ok(assertion) => all.push(ParsedAssertion { text: text.clone(), assertion }),

@@ -118,7 +118,8 @@ fn notes(done: &ComparisonOutcome) -> Vec<String> {
         format!("{name:<9} {} from {since}: {} tuples", units::duration(length(i) as f64), done.tuples[i])
     };
     let mut notes = vec![said(0, "period"), said(1, "baseline")];
-    let (longer, shorter) = (length(0).max(length(1)), length(0).min(length(1)));
+    let longer = length(0).max(length(1));
+    let shorter = length(0).min(length(1));
     if longer - shorter > longer / 100 {
         notes.push("note: the periods differ in length: counts and sums are compared per second".into());
     }

@@ -49,7 +49,8 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
     let asked = addresses(flags, &agents, &before)?;
     let mut notes = Vec::new();
     let told = told(flags, &mut notes)?;
-    let (mut switches, mut taken) = (Vec::new(), BTreeSet::new());
+    let mut switches = Vec::new();
+    let mut taken = BTreeSet::new();
     for named in &flags.switches {
         let cannot = || format!("cannot ask {}", named.name);
         let folder = named.socket.parent().unwrap_or(Path::new("/"));
@@ -176,7 +177,8 @@ fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option
     let token = file.map(crate::network::run::switches::controller_token).transpose()?;
     let has = steer::datapaths(url, token.as_deref()).context("cannot ask the controller")?;
     if has.len() > flags.switches.len() {
-        let (all, named) = (has.len(), flags.switches.len());
+        let all = has.len();
+        let named = flags.switches.len();
         notes.push(format!("the controller has {all} switches; the {named} named by --switch are described, the others omitted: a controller does not report links"));
     }
     Ok(Some((url.clone(), has)))
@@ -196,7 +198,8 @@ fn reached(
             SwitchControl::Controller(url.clone(), token_file())
         }
         Some(_) => {
-            let (name, number) = (&named.name, &described.datapath);
+            let name = &named.name;
+            let number = &described.datapath;
             notes.push(format!("the controller has no switch {number}: {name} is read from its database"));
             database()
         }

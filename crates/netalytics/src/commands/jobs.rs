@@ -137,7 +137,8 @@ fn all_jobs(remote: &ServerClient) -> anyhow::Result<Vec<Value>> {
 
 /// All entries of a list, page by page; `next` of a page is the parameter `cursor` of the following one.
 pub(super) fn all(remote: &ServerClient, path: &str, of: &str, cursor: &str) -> anyhow::Result<Vec<Value>> {
-    let (mut found, mut from) = (Vec::new(), String::new());
+    let mut found = Vec::new();
+    let mut from = String::new();
     loop {
         let page = remote.json("GET", &format!("{path}{from}"), None)?;
         found.extend(page[of].as_array().into_iter().flatten().cloned());

@@ -96,7 +96,8 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
             .context("cannot start the workers")?;
     // Live sources observe it themselves: packets that have arrived are still processed.
     let heeded = (!capturing).then_some(&stop);
-    let (mut stats, progress) = (WorkerStats::new(None, signals.stats()), ReadProgress::new(When::Never));
+    let mut stats = WorkerStats::new(None, signals.stats());
+    let progress = ReadProgress::new(When::Never);
     let mut look = |job: &MonitorJob| stats.tick(|| job.readings(), &progress);
     let went = publishing.go(&lane, heeded, &mut notes(quiet), &mut look, None);
     let cut_short = signals.name().filter(|_| !capturing).map(|signal| {

@@ -142,7 +142,8 @@ impl QueryFlags {
 
     fn printer(&self, destination: OutputDestination, opened: SinkContext) -> anyhow::Result<Box<dyn Sink>> {
         let format = self.format_for(&destination);
-        let (out, file) = (destination.writer, destination.file);
+        let out = destination.writer;
+        let file = destination.file;
         Ok(match format {
             OutputFormat::Jsonl => Box::new(JsonlSink::new(out, &opened.heads)),
             OutputFormat::Csv if destination.terminal => Box::new(CsvSink::for_eyes(out, &opened.heads)),

@@ -274,7 +274,9 @@ impl ServedRun {
         printer: &mut RowPrinter<'_>,
     ) -> anyhow::Result<io::Result<()>> {
         let mut watch = JobEventStream::begin(&self.line.remote, &self.id).context("cannot watch the job")?;
-        let (mut asked, mut is_over, mut said_stop) = (Instant::now(), false, false);
+        let mut asked = Instant::now();
+        let mut is_over = false;
+        let mut said_stop = false;
         let mut is_due = true;
         loop {
             if is_due || is_over {
@@ -344,7 +346,8 @@ impl ServedRun {
         printer: &mut RowPrinter<'_>,
     ) -> anyhow::Result<io::Result<()>> {
         loop {
-            let (mut batches, mut has_more) = (Vec::new(), false);
+            let mut batches = Vec::new();
+            let mut has_more = false;
             for (result, of) in served.iter_mut().enumerate() {
                 let (rows, more) = self.line.ask(|remote| of.next(remote))?;
                 batches.extend(rows.into_iter().map(|batch| (result, batch)));

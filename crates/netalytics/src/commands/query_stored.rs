@@ -88,9 +88,12 @@ impl StoredResults {
         flags.start(&mut ready)?;
         self.mention(telling);
         let is_table = flags.format_for(&ready.0) == OutputFormat::Table;
-        let (mut heads, mut tables, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let mut heads = Vec::new();
+        let mut tables = Vec::new();
+        let mut rows = Vec::new();
         for (served, batches) in self.results {
-            let (mut head, mut table) = (served.head.clone(), served.result_table(text));
+            let mut head = served.head.clone();
+            let mut table = served.result_table(text);
             let mut batches = batches;
             if is_table && self.is_compared {
                 let (schema, first) = comparison_table::shape_of(&served.schema);

@@ -109,7 +109,8 @@ impl ResultTarget for ReportTarget<'_> {
     }
 
     fn conclude(&self, summary: &mut RunSummary) {
-        let (asked, kept) = (self.plan.borrow(), self.kept.borrow());
+        let asked = self.plan.borrow();
+        let kept = self.kept.borrow();
         let Some(plan) = asked.as_ref() else { return };
         let qualities = by_number(in_sample(kept.qualities.clone(), plan.monitor.sample));
         // Rows of the additional result are not counted.
@@ -172,7 +173,8 @@ fn overview(flags: &ReportFlags, telling: Verbosity) -> anyhow::Result<CommandOu
         limits: work.limits.clone(),
     };
     let (mut destination, secret) = prepare(flags)?;
-    let (questions, map) = (OverviewQueries::new(), MapQueries::new());
+    let questions = OverviewQueries::new();
+    let map = MapQueries::new();
     let qualities = questions
         .protocols
         .iter()
@@ -182,7 +184,8 @@ fn overview(flags: &ReportFlags, telling: Verbosity) -> anyhow::Result<CommandOu
     let summary = look_into(&mut sink, &look, &texts, telling)?;
     let mut rows = sink.rows;
     // Queries about flows and protocols have several results; those of the map and of qualities one each.
-    let (of_map, of_qualities) = (questions.results(), map.texts.len());
+    let of_map = questions.results();
+    let of_qualities = map.texts.len();
     let mut map_rows = rows.split_off(of_map);
     let quality_rows = map_rows.split_off(of_qualities);
     let mut sums = BTreeMap::<String, u64>::new();

@@ -90,7 +90,8 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
     let gateway = Gateway::open_with(&opened, settings, GatewayBackends { bus, network })
         .context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
-    let (mut demo, watched) = (None, service.clone());
+    let mut demo = None;
+    let watched = service.clone();
     let ready = |bound: BoundAddresses| {
         let scheme = if shown.is_some() { "https" } else { "http" };
         output::complain(&format!("serving on {scheme}://{}; Ctrl-C ends it", bound.address));
@@ -230,7 +231,8 @@ fn backup(data: &Path, to: &Path) -> anyhow::Result<CommandOutcome> {
 fn restore(from: &Path, data: &Path) -> anyhow::Result<CommandOutcome> {
     let restored = server::restore(from, data).map_err(|why| anyhow!(why))?;
     let at = sinks::DisplayZone::default().time(restored.taken_ns);
-    let (files, bytes) = (restored.files, restored.bytes);
+    let files = restored.files;
+    let bytes = restored.bytes;
     output::complain(&format!("{files} files ({bytes} bytes) of {at} are in {}", data.display()));
     if !restored.missing.is_empty() {
         output::complain(&format!("note: the backup lacks {}", restored.missing.join(", ")));

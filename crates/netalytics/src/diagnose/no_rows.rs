@@ -127,7 +127,8 @@ pub fn is_nothing(plan: &Plan, summary: &RunSummary) -> bool {
 
 /// Reasons for an empty result, after a run over packets or a recording.
 pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
-    let (a, stream) = (&summary.accounting, &summary.stream);
+    let a = &summary.accounting;
+    let stream = &summary.stream;
     if let Some(fed) = &summary.fed {
         return match (fed, fed.tuples()) {
             (FedInput::Recording(replayed), 0) if replayed.rows_skipped > 0 => {
@@ -203,7 +204,8 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
 
 /// Reasons after a run with packets but no tuples: the applications of the flows.
 fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
-    let (a, unread) = (&summary.accounting, &summary.accounting.unread);
+    let a = &summary.accounting;
+    let unread = &summary.accounting.unread;
     let wanted: Vec<&str> = plan.monitor.parsers.iter().map(|parser| parser.schema.name.as_ref()).collect();
     if !wanted.iter().any(|parser| protocol_of(parser).is_some()) {
         return vec![format!(

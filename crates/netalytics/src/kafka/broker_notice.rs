@@ -74,9 +74,12 @@ pub fn attend(
     stop: &Arc<AtomicBool>,
     quiet: bool,
 ) -> anyhow::Result<()> {
-    let (producer, stop, asked) = (Arc::downgrade(producer), Arc::downgrade(stop), asked.clone());
+    let producer = Arc::downgrade(producer);
+    let stop = Arc::downgrade(stop);
+    let asked = asked.clone();
     let attend = move || {
-        let (mut notice, mut left) = (BrokerNotice::default(), ROOM);
+        let mut notice = BrokerNotice::default();
+        let mut left = ROOM;
         while let (false, Some(producer)) = (left.is_zero(), Weak::upgrade(&producer)) {
             let note = notice.look(&producer.counters(), away, || producer.trouble());
             if let (Some(note), false) = (note, quiet) {

@@ -240,8 +240,8 @@ impl KafkaSource {
                     false => config.stream.window_bytes_max,
                 };
                 let config = &crossing::configured(&config.stream, &plan.monitor);
-                let (from, progress) =
-                    (self.from(plan), self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs())));
+                let from = self.from(plan);
+                let progress = self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
                 let KafkaSource { since_ms, bounds, reach, lost, partial, marks, .. } = self;
                 let name = &self.name;
                 let wanted =
@@ -328,7 +328,8 @@ pub fn printable(
     flink: &FlinkFlags,
 ) -> anyhow::Result<()> {
     let from = FlinkJobInput::Cells(topics.iter().map(|topic| flink_merge::source(topic, 0)).collect());
-    let (bounds, reach) = (TimeBounds::default(), TopicReach::Live(None));
+    let bounds = TimeBounds::default();
+    let reach = TopicReach::Live(None);
     let wanted = FlinkMergeRequest {
         plan,
         config,

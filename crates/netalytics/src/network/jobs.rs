@@ -198,7 +198,8 @@ impl JobMirroring {
     /// Parts of these agents, one per monitor.
     fn parts(&mut self, agents: Vec<String>) -> anyhow::Result<Vec<AgentShare>> {
         let part = |(monitor, agent): (&MonitorPart, String)| {
-            let (clients, servers) = (monitor.spec.clients.clone(), monitor.spec.servers.clone());
+            let clients = monitor.spec.clients.clone();
+            let servers = monitor.spec.servers.clone();
             let interfaces = self.shared.interfaces(&self.planned, monitor)?;
             anyhow::Ok(AgentShare { agent, clients, servers, interfaces })
         };

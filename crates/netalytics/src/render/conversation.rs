@@ -112,9 +112,11 @@ impl<W: Write> ConversationPrinter<W> {
 
     fn begin(&mut self, flow: &Flow<'_>) -> io::Result<()> {
         let (client, guessed) = flow.client();
-        let (key, guess) = (flow.key(), if guessed { " (guessed)" } else { "" });
+        let key = flow.key();
+        let guess = if guessed { " (guessed)" } else { "" };
         let end = |side| SocketAddr::new(key.end(side).addr.to_ip(), key.end(side).port);
-        let (asks, answers) = (end(client), end(client.other()));
+        let asks = end(client);
+        let answers = end(client.other());
         if self.flow.replace(flow.id()).is_some() {
             writeln!(self.out)?;
         }

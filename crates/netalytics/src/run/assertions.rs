@@ -81,7 +81,8 @@ impl ParsedAssertion {
     }
 
     fn failure_of_all(&self, answer: &ResultRows<'_>, allow_empty: bool) -> (u64, Option<AssertionFailure>) {
-        let (mut about, mut violated) = (0, 0);
+        let mut about = 0;
+        let mut violated = 0;
         let mut failure: Option<AssertionFailure> = None;
         for batch in answer.batches {
             let truths = self.truths(answer.schema, batch);

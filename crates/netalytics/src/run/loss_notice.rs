@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn at_once_and_then_at_most_every_ten_seconds() {
-        let (mut notice, start) = (LossNotice::new(true), Instant::now());
+        let mut notice = LossNotice::new(true);
+        let start = Instant::now();
         let mut at = |seconds, lost| notice.tick(lost, start + Duration::from_secs(seconds));
         assert_eq!(at(1, 0), None);
         assert!(at(2, 7).is_some_and(|text| text.contains("7 lost so far")));

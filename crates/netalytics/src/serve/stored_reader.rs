@@ -90,7 +90,8 @@ fn extent_in_time(path: &Path, until: Instant, to_its_end: bool) -> Result<Optio
     let (read, is_read) = channel::<()>();
     let extent = thread::scope(|scope| {
         // A single block may take long, for example if highly compressed.
-        let (left, stop) = (until.saturating_duration_since(Instant::now()), stop.clone());
+        let left = until.saturating_duration_since(Instant::now());
+        let stop = stop.clone();
         scope.spawn(move || {
             let _ = is_read.recv_timeout(left);
             stop.stop();
@@ -224,7 +225,8 @@ impl StoredQuery<'_> {
         let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits).stream;
         let mut comparison =
             PeriodComparison::new(&plan.dataflow, &config, own, baseline, self.limits.confidence);
-        let (mut notes, mut tuples) = (Vec::new(), 0);
+        let mut notes = Vec::new();
+        let mut tuples = 0;
         for (side, bounds, name) in
             [(ComparisonSide::Baseline, baseline, "baseline"), (ComparisonSide::Own, own, "period")]
         {
@@ -251,7 +253,8 @@ impl StoredQuery<'_> {
         let results = compared.iter().zip(names).enumerate().map(|(place, (one, name))| {
             let (batches, left_out) = rows.results.get_mut(place).map(std::mem::take).unwrap_or_default();
             let columns: Vec<FieldId> = one.schema().ids().collect();
-            let (schema, keys) = (one.schema().clone(), one.keys);
+            let schema = one.schema().clone();
+            let keys = one.keys;
             RecordingResult { processor: Some(name), keys, schema, columns, batches, left_out }
         });
         let ends = |bounds: TimeBounds| bounds.since_ns.zip(bounds.until_ns);
@@ -282,7 +285,9 @@ impl StoredQuery<'_> {
         fit: &dyn Fn(&mut Plan, bool),
         sink: &mut dyn Sink,
     ) -> Result<StoredRunResult, RecordingQueryError> {
-        let (files, limits, stop) = (self.files(), self.memory(), StopSignal::default());
+        let files = self.files();
+        let limits = self.memory();
+        let stop = StopSignal::default();
         let notes = RefCell::new(Vec::new());
         let is_recording = self.path.is_dir();
         let (plan, mut run) = if is_recording {

@@ -52,7 +52,8 @@ pub fn read(
     };
     let dataflows: Vec<Dataflow> = parsers.iter().map(dataflow).collect();
     // The period of the other capture does not apply: its clock differs.
-    let (limit, span) = (QueryLimit::default(), TimeSpan::default());
+    let limit = QueryLimit::default();
+    let span = TimeSpan::default();
     let spec = MonitorSpec { parsers, limit, span, ..plan.monitor.clone() };
     let input = packet_input::open(&flags.server_tap, &flags.live, flags.workers, &spec, stop)?;
     let mut job =
@@ -72,7 +73,8 @@ pub fn read(
 
 /// Warning that the two captures seem to be exchanged: most requests took longer at the server's tap.
 pub fn exchanged(tap: &ServerTap) -> Option<String> {
-    let (negative, joined) = (tap.negative(), tap.counts().joined);
+    let negative = tap.negative();
+    let joined = tap.counts().joined;
     (negative > joined / 2).then(|| {
         format!(
             "warning: {negative} of {joined} values of tap.network_time are negative: are the captures swapped? -r is the one closer to the clients, --server-tap the one closer to the servers"

@@ -41,7 +41,8 @@ pub fn arrange(command: Command) -> Command {
     let command = command.mut_subcommands(|verb| {
         let has_settings = verb.get_arguments().any(settings::is_setting);
         let verb = verb.mut_args(|arg| {
-            let (is_rare, is_hidden) = (is_rare(&arg), settings::is_hidden(&arg));
+            let is_rare = is_rare(&arg);
+            let is_hidden = settings::is_hidden(&arg);
             let arg = if is_rare { arg.hide_short_help(true) } else { arg };
             if is_hidden { arg.hide(true) } else { arg }
         });
@@ -72,8 +73,10 @@ mod tests {
 
     #[test]
     fn the_short_help_has_the_common_flags() {
-        let (short, long) = (help(&["query", "-h"]), help(&["query", "--help"]));
-        let (short, long) = (flags_in(&short), flags_in(&long));
+        let short = help(&["query", "-h"]);
+        let long = help(&["query", "--help"]);
+        let short = flags_in(&short);
+        let long = flags_in(&long);
         assert!((20..=26).contains(&short.len()), "{short:?}");
         assert!(long.len() > 2 * short.len() && short.iter().all(|flag| long.contains(flag)), "{long:?}");
         assert!(long.contains(&"--memory-max") && !long.contains(&"--flows-max"), "{long:?}");

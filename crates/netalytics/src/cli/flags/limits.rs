@@ -167,7 +167,8 @@ pub fn defaults(memory_max: Option<usize>) -> BTreeMap<&'static str, String> {
     let memory = MemoryDivision::divide(&limits, &groups, RowWriting::AtOnce);
     let joined = MemoryDivision::divide(&limits, &join, RowWriting::AtOnce);
     let groups_max = groups.dataflow.pipelines.first().map_or(0, |pipeline| pipeline.groups_max);
-    let (parsers, flow) = (parsers::ParserLimits::default(), flow::FlowTableConfig::default());
+    let parsers = parsers::ParserLimits::default();
+    let flow = flow::FlowTableConfig::default();
     let stream = stream::EngineConfig::default();
     let seconds = |ns: i64| format!("{}s", ns / 1_000_000_000);
     BTreeMap::from([
@@ -297,7 +298,8 @@ mod tests {
         let defaults = defaults(None);
         let command = LimitFlags::augment_args(clap::Command::new("query"));
         for arg in command.get_arguments() {
-            let (name, help) = (arg.get_long().expect("a flag"), arg.get_help().expect("a help").to_string());
+            let name = arg.get_long().expect("a flag");
+            let help = arg.get_help().expect("a help").to_string();
             let Some((_, text)) = help.split_once("[default: ") else { panic!("{name}: {help}") };
             let default = defaults.get(name).map_or("only", String::as_str);
             assert_eq!(text.split([' ', ']', ',']).next(), Some(default), "{name}: {help}");

@@ -231,7 +231,8 @@ fn rate(text: &str) -> Result<f64, String> {
 /// `32..128`.
 fn range(text: &str) -> Result<RangeInclusive<f64>, String> {
     let (low, high) = text.split_once("..").ok_or("a range as 32..128")?;
-    let (low, high) = (number(low)?, number(high)?);
+    let low = number(low)?;
+    let high = number(high)?;
     if low <= high && high > 0.0 { Ok(low..=high) } else { Err("a range from low to high".into()) }
 }
 

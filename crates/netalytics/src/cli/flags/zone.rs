@@ -28,7 +28,8 @@ fn offset(text: &str) -> Option<Offset> {
         None => (clock, "0"),
     };
     let number = |text: &str| (1..=2).contains(&text.len()).then(|| text.parse::<u8>().ok())?.map(i32::from);
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    let hours = number(hours)?;
+    let minutes = number(minutes)?;
     let is_sound = hours <= OFFSET_HOURS_MAX && minutes < 60;
     is_sound.then(|| Offset::from_seconds(sign * (hours * 60 + minutes) * 60).ok())?
 }

@@ -24,7 +24,8 @@ pub fn queries(found: &OverviewFindings, questions: &OverviewQueries) -> Vec<Str
         ));
     }
     if let Some((slow, protocol)) = found.slowest.first().and_then(|s| Some((s, protocol(&s.parser)?))) {
-        let (parser, key) = (&protocol.parser, protocol.key);
+        let parser = &protocol.parser;
+        let key = protocol.key;
         let windows = match found.seen_ns {
             Some((first, last)) if last - first > LONG_NS => ", w=10s",
             _ => "",

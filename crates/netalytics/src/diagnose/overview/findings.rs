@@ -251,7 +251,8 @@ fn talkers(rows: &CollectedResults) -> Vec<TalkerPair> {
         again.map(|row| ((row.text("client_ip"), row.text("server_ip")), row.number("sum"))).collect();
     let of = |(key, flows, bytes): (Vec<Option<String>>, u64, [u64; 2])| {
         let mut key = key.into_iter().map(|end| end.unwrap_or_else(|| "-".into()));
-        let (client_ip, server_ip) = (key.next().unwrap_or_default(), key.next().unwrap_or_default());
+        let client_ip = key.next().unwrap_or_default();
+        let server_ip = key.next().unwrap_or_default();
         let pair = (client_ip, server_ip);
         let retransmissions = again.get(&pair).copied().unwrap_or_default();
         TalkerPair { client_ip: pair.0, server_ip: pair.1, flows, bytes, retransmissions }

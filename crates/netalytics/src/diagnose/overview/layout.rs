@@ -57,7 +57,8 @@ pub fn middle(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     let kept = width.saturating_sub(1);
-    let (front, back) = (kept.div_ceil(2), kept / 2);
+    let front = kept.div_ceil(2);
+    let back = kept / 2;
     text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
 }
 

@@ -70,11 +70,9 @@ impl OverviewQueries {
                 "(group-count-sum: group={group}, value=client_bytes), (group-sum: group={group}, value=server_bytes)"
             )
         };
-        let (applications, pairs, services) = (
-            sums("transport, application"),
-            sums("client_ip, server_ip"),
-            sums("server_ip, server_port, application"),
-        );
+        let applications = sums("transport, application");
+        let pairs = sums("client_ip, server_ip");
+        let services = sums("server_ip, server_port, application");
         let mut texts = vec![
             format!(
                 "PARSE flow PROCESS {applications}, {pairs}, (group-sum: group=client_ip, server_ip, \

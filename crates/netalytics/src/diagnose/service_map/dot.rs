@@ -18,7 +18,8 @@ pub fn text(edges: &[ServiceEdge], names: &HashMap<IpAddr, String>) -> String {
         let _ = writeln!(out, "  {} [label={}];", quoted(ip), quoted(host(ip, names)));
     }
     for edge in edges {
-        let (client, server) = (quoted(&edge.client_ip), quoted(&edge.server_ip));
+        let client = quoted(&edge.client_ip);
+        let server = quoted(&edge.server_ip);
         let _ = writeln!(out, "  {client} -> {server} [label={}];", quoted(&label(edge)));
     }
     out + "}\n"

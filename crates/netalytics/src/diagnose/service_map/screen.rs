@@ -34,7 +34,8 @@ pub fn text(edges: &[ServiceEdge], title: &str, names: &HashMap<IpAddr, String>,
         let row = row(edge, names);
         places.iter().map(|place| row[*place].clone()).collect()
     });
-    let (titles, rows) = (places.iter().map(|place| titles[*place]).collect(), rows.collect());
+    let titles = places.iter().map(|place| titles[*place]).collect();
+    let rows = rows.collect();
     lines.extend(OverviewList { titles, rows }.lines(width.max(NARROW)));
     if edges.len() > EDGES_MAX {
         lines.push(format!("{} more: --format json has all of them", edges.len() - EDGES_MAX));

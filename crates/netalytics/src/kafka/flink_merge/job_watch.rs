@@ -50,7 +50,9 @@ impl FlinkJobWatch {
         records: TopicReadScope,
     ) -> std::io::Result<FlinkJobWatch> {
         let (tell, seen) = channel();
-        let (job, there, mut ends) = (job.clone(), there.clone(), BTreeMap::new());
+        let job = job.clone();
+        let there = there.clone();
+        let mut ends = BTreeMap::new();
         let mut commits = OffsetCommits { group: group.clone(), records, begun: BTreeMap::new() };
         let mut is_completed = None;
         let mut figures = Instant::now();

@@ -58,7 +58,8 @@ pub fn of_tuples(plan: &Plan, there: &TopicAdmin) -> anyhow::Result<Vec<Publishe
     let all = there.list()?;
     let mut topics = Vec::new();
     for (input, of) in plan.dataflow.inputs.iter().enumerate() {
-        let (name, parser) = (crossing::tuples(&of.schema), &of.schema.name);
+        let name = crossing::tuples(&of.schema);
+        let parser = &of.schema.name;
         if !all.contains_key(&name) {
             let others = all.keys().filter(|topic| topic.starts_with(&format!("netalytics.{parser}.v")));
             let others: Vec<&str> = others.map(String::as_str).collect();

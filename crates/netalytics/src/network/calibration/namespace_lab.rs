@@ -99,7 +99,8 @@ impl Drop for LabProcess {
 
 /// Process id of the only child of a program.
 fn only_child(of: &mut Child) -> anyhow::Result<u32> {
-    let (begun, list) = (Instant::now(), format!("/proc/{0}/task/{0}/children", of.id()));
+    let begun = Instant::now();
+    let list = format!("/proc/{0}/task/{0}/children", of.id());
     while begun.elapsed() < PATIENCE {
         let listed = fs::read_to_string(&list).unwrap_or_default();
         if let Some(child) = listed.split_whitespace().next().and_then(|number| number.parse().ok()) {

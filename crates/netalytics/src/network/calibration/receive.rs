@@ -71,7 +71,8 @@ pub fn measure(lab: &NamespaceLab, refuse_ns: f64, rounds: u8) -> anyhow::Result
 
 /// Cores used by a process without traffic.
 fn idle(pid: u32) -> anyhow::Result<f64> {
-    let (begun, before) = (Instant::now(), processor_ns(pid)?);
+    let begun = Instant::now();
+    let before = processor_ns(pid)?;
     thread::sleep(IDLE);
     Ok((processor_ns(pid)? - before) as f64 / begun.elapsed().as_nanos() as f64)
 }

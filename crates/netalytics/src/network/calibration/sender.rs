@@ -42,7 +42,8 @@ pub fn send(lab: &NamespaceLab, sent: TestTraffic<'_>) -> anyhow::Result<f64> {
 pub fn be_sender(order: &str) -> anyhow::Result<String> {
     let words: Vec<&str> = order.split(',').collect();
     let [packets, payload, to] = words[..] else { bail!("{order:?} is no order to send") };
-    let (packets, payload): (u32, usize) = (packets.parse()?, payload.parse()?);
+    let packets: u32 = packets.parse()?;
+    let payload: usize = payload.parse()?;
     if packets == 0 || packets > PACKETS_MAX {
         bail!("{packets} packets are not sent");
     }

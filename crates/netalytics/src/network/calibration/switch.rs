@@ -79,7 +79,8 @@ impl LabSwitch<'_> {
             lab.run(&["ip", "link", "set", here, "up", "arp", "off"])?;
             lab.run(&["ip", "link", "set", port, "up", "arp", "off"])?;
         }
-        let (database, socket) = (format!("{FOLDER}/conf.db"), format!("{FOLDER}/db.sock"));
+        let database = format!("{FOLDER}/conf.db");
+        let socket = format!("{FOLDER}/db.sock");
         lab.run(&["ovsdb-tool", "create", &database, SCHEMA])?;
         let remote = format!("--remote=punix:{socket}");
         let control = |name: &str| format!("--unixctl={FOLDER}/{name}.ctl");
@@ -134,9 +135,11 @@ impl LabSwitch<'_> {
             )?;
         }
         send(self.lab, TestTraffic { packets: AHEAD, payload: PAYLOAD, to: BEYOND })?;
-        let (packets, taken) = (self.settled()?, processor_ns(self.daemon.pid)?);
+        let packets = self.settled()?;
+        let taken = processor_ns(self.daemon.pid)?;
         send(self.lab, TestTraffic { packets: PACKETS, payload: PAYLOAD, to: BEYOND })?;
-        let (more, after) = (self.settled()? - packets, processor_ns(self.daemon.pid)?);
+        let more = self.settled()? - packets;
+        let after = processor_ns(self.daemon.pid)?;
         if more < u64::from(PACKETS / 100) {
             bail!("{more} of {PACKETS} packets passed the switch");
         }
@@ -145,7 +148,8 @@ impl LabSwitch<'_> {
 
     /// Packets forwarded, once the count is stable.
     fn settled(&self) -> anyhow::Result<u64> {
-        let (begun, mut before) = (Instant::now(), None);
+        let begun = Instant::now();
+        let mut before = None;
         while begun.elapsed() < PATIENCE {
             let shown = self.ofctl(&["dump-ports", "2"])?;
             let count = shown.split("tx pkts=").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());

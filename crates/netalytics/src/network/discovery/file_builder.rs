@@ -87,7 +87,8 @@ pub fn draw(world: &DiscoveredNetwork) -> (NetworkFileDraft, Vec<String>) {
     hosts.retain(|host| {
         let is_edge = tier(host.text("at")).as_deref() == Some("edge");
         if !is_edge {
-            let (name, at) = (host.text("name"), host.text("at"));
+            let name = host.text("name");
+            let at = host.text("at");
             drawing.notes.push(format!("{name} is at {at}, which is no edge switch by the file: left out"));
         }
         is_edge
@@ -178,7 +179,8 @@ impl<'a> NetworkFileBuilder<'a> {
                     .push(format!("agent {name} is at several ports, and a host of the file at one: {said}"));
             }
             if let Some(other) = agents.insert(*first, agent) {
-                let (at, other) = (self.at(*first), &other.name);
+                let at = self.at(*first);
+                let other = &other.name;
                 self.notes.push(format!("agents {other} and {name} are both at {at}: {other} is left out"));
             }
         }
@@ -298,7 +300,8 @@ impl<'a> NetworkFileBuilder<'a> {
     /// Hosts of the existing file that did not respond, if their ports are still free.
     fn kept_hosts(&mut self, hosts: &mut Vec<NetworkFileEntry>) {
         for old in &self.world.before.hosts {
-            let (name, at) = (old.text("name"), old.text("at"));
+            let name = old.text("name");
+            let at = old.text("at");
             if hosts.iter().any(|host| host.text("name") == name) {
                 continue;
             }
@@ -345,7 +348,8 @@ impl<'a> NetworkFileBuilder<'a> {
                 [] => {}
                 several if !entry.keys.contains_key("tunnel") => {
                     let several: Vec<String> = several.iter().map(ToString::to_string).collect();
-                    let (name, several) = (&switch.name, several.join(", "));
+                    let name = &switch.name;
+                    let several = several.join(", ");
                     self.notes.push(format!("{name} has the addresses {several}: the tunnel endpoint is unknown, so no tunnel ends there; set tunnel = …"));
                 }
                 _ => {}
@@ -417,7 +421,8 @@ impl<'a> NetworkFileBuilder<'a> {
         let mut cables = self.world.found.cables.clone();
         cables.sort_unstable();
         for [a, b] in cables {
-            let (one, other) = (self.at(a), self.at(b));
+            let one = self.at(a);
+            let other = self.at(b);
             let tier = |at: At| switches.get(at.0).map(|entry| entry.text("tier").to_owned());
             if tier(a) == tier(b) {
                 self.notes.push(format!("{one} and {other} are joined, and both switches are of one tier, which the file cannot say: left out"));

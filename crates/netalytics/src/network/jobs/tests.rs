@@ -139,7 +139,8 @@ fn switches_are_reached_once_and_let_go_with_the_last_job() {
     let job = plan(&network, 2, AT_THE_SPARE_HOST).expect("a plan");
     let (tell, told) = mpsc::channel();
     for _ in 0..2 {
-        let (tell, shared) = (tell.clone(), network.shared.clone());
+        let tell = tell.clone();
+        let shared = network.shared.clone();
         thread::spawn(move || tell.send(shared.wires().expect("they answer")).expect("it is heard"));
     }
     let [one, other] = [(); 2].map(|()| told.recv_timeout(Duration::from_secs(10)).expect("both"));

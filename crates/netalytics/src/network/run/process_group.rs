@@ -41,7 +41,8 @@ pub enum ProcessReport {
 impl ProcessGroup {
     /// An empty team.
     pub fn new(collector: Collector) -> ProcessGroup {
-        let ((tell, said), (tell_start, started)) = (mpsc::sync_channel(SAID_MAX), mpsc::channel());
+        let (tell, said) = mpsc::sync_channel(SAID_MAX);
+        let (tell_start, started) = mpsc::channel();
         let ears = ProcessEventSink { started: tell_start, said: tell };
         let (processes, problems, counts) = Default::default();
         ProcessGroup { processes, collector, problems, counts, ears, started, said }
@@ -195,7 +196,9 @@ mod tests {
             let via = ["sh".to_owned(), "-c".to_owned(), script];
             let host = format!("host{at}");
             let program = Path::new("it");
-            let (what, interfaces, input) = ("monitor", &[][..], &[][..]);
+            let what = "monitor";
+            let interfaces = &[][..];
+            let input = &[][..];
             team.start(&ProcessStart { what, host: &host, via: &via, program, interfaces, input })
                 .expect("a shell");
         }

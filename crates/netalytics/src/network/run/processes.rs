@@ -109,7 +109,8 @@ impl RemoteProcess {
             let _ = ears.started.send((at, Err(why.clone())));
             let _ = ears.said.send((at, RemoteProcessEvent::Gone(why)));
         })?;
-        let (name, host) = (format!("the {what} on {host}"), host.to_owned());
+        let name = format!("the {what} on {host}");
+        let host = host.to_owned();
         Ok(RemoteProcess { name, host, is_started: false, has_said_all: false, child, input: Some(input) })
     }
 

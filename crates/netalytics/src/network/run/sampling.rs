@@ -39,7 +39,8 @@ impl NetworkSampling {
         let drawn = RandomState::new().hash_one(std::process::id()) as u16;
         let has_slices = plan.monitor.sample == SampleMode::Auto
             && planned.plan.choice.mode.is_some_and(|mode| mode.which != PacketSelection::Port);
-        let (mut of, mut levels_max) = (Vec::new(), Vec::new());
+        let mut of = Vec::new();
+        let mut levels_max = Vec::new();
         for monitor in &planned.plan.monitors {
             let part = planned.plan.switch(monitor.switch);
             let sliceable = part.filter(|part| {

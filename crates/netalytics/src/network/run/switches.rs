@@ -164,7 +164,8 @@ impl PlanSwitches {
         match &self.running {
             None => "no switch copies anything".to_owned(),
             Some(running) => {
-                let (copying, classes) = (self.taps.len(), running.proved().classes);
+                let copying = self.taps.len();
+                let classes = running.proved().classes;
                 let copy = if copying == 1 { "switch copies" } else { "switches copy" };
                 format!("{copying} {copy}, proved for {classes} classes of packets")
             }

@@ -111,7 +111,8 @@ fn legend(
     let style = (FONT, 13).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
     for (nth, line) in (0..).zip(&picture.lines) {
         let y = 50 + nth * LEGEND_LINE;
-        let (ends, colour) = ([(4, y), (34, y)], line.colour().stroke_width(2));
+        let ends = [(4, y), (34, y)];
+        let colour = line.colour().stroke_width(2);
         match line.stroke {
             LineStroke::Solid => area.draw(&PathElement::new(ends, colour))?,
             LineStroke::Dashed => area.draw(&DashedPathElement::new(ends, 6, 4, colour))?,

@@ -80,7 +80,8 @@ fn runs_csv(runs: &[StudyRun]) -> String {
     }
     text.push('\n');
     for run in runs {
-        let (cost, name) = (&run.cost, run.strategy.name());
+        let cost = &run.cost;
+        let name = run.strategy.name();
         let counts =
             [cost.monitors, cost.aggregators, cost.processors].map(|count| count.to_string()).join(",");
         let left = format!("{},{},{}", run.uncovered.too_big, run.uncovered.no_room, run.unprocessed);

@@ -142,7 +142,8 @@ impl ChartSource<'_> {
         if all.is_empty() {
             return Vec::new();
         }
-        let (name, unit) = (self.heading(id), self.unit(id));
+        let name = self.heading(id);
+        let unit = self.unit(id);
         let more = left_out(groups, all.len(), "group");
         vec![
             ReportFigure {
@@ -177,7 +178,8 @@ impl ChartSource<'_> {
             |windows: &heatmap::HeatmapWindows| windows.values().flatten().map(|(_, n)| n).sum::<f64>();
         let mut all: Vec<(String, heatmap::HeatmapWindows)> = groups.into_iter().collect();
         all.sort_by(|a, b| weight(&b.1).total_cmp(&weight(&a.1)));
-        let (found, slide) = (all.len(), self.result.head.slide_ns.unwrap_or(1));
+        let found = all.len();
+        let slide = self.result.head.slide_ns.unwrap_or(1);
         all.truncate(HEATS_MAX);
         let drawn = all.len();
         let picture = |(name, windows): (String, heatmap::HeatmapWindows)| ReportFigure {
@@ -230,7 +232,8 @@ impl ChartSource<'_> {
     fn map(&self) -> Option<ReportFigure> {
         let find = |name: &str| self.result.find(name);
         let [client, server, port] = ["client_ip", "server_ip", "server_port"].map(find);
-        let (client, server) = (client?, server?);
+        let client = client?;
+        let server = server?;
         let mut edges: BTreeMap<[String; 3], GraphEdge> = BTreeMap::new();
         let shown = |line: &ReportRow<'_>, id: Option<FieldId>| {
             id.and_then(|id| line.shown(id, self.names)).unwrap_or_default()

@@ -34,7 +34,8 @@ struct Axis {
 impl Axis {
     fn of(spreads: &[GroupHistogram]) -> Axis {
         let places = || spreads.iter().flat_map(|spread| &spread.buckets).map(|(bound, _)| log(*bound));
-        let (least, most) = (places().fold(f64::INFINITY, f64::min), places().fold(1.0, f64::max));
+        let least = places().fold(f64::INFINITY, f64::min);
+        let most = places().fold(1.0, f64::max);
         Axis { least: if least.is_finite() { (least - 0.5).max(-1.5) } else { 0.0 }, most: most + 0.1 }
     }
 
@@ -97,7 +98,8 @@ pub fn shares(spreads: &[GroupHistogram], unit: Unit, label: &str) -> String {
         svg.text([LEFT - 8.0, y(share) + 4.0], "end", "", &format!("{:.0} %", share * 100.0), 6);
     }
     for (nth, spread) in spreads.iter().enumerate() {
-        let (sum, mut share) = (spread.sum(), 0.0);
+        let sum = spread.sum();
+        let mut share = 0.0;
         let mut points = vec![[axis.x(axis.least), y(0.0)]];
         for (bound, n) in &spread.buckets {
             let x = axis.x(log(*bound));

@@ -30,7 +30,8 @@ pub fn draw(windows: &HeatmapWindows, unit: Unit, slide_ns: i64, zone: &DisplayZ
     let last = windows.keys().next_back().copied().unwrap_or(0);
     let slide = slide_ns.max(1);
     let all = last.saturating_sub(from) / slide + 1;
-    let (step, columns) = (per_column(all), (all + per_column(all) - 1) / per_column(all));
+    let step = per_column(all);
+    let columns = (all + per_column(all) - 1) / per_column(all);
     let mut cells: BTreeMap<(i64, i64), f64> = BTreeMap::new();
     for (start, buckets) in windows {
         for (bound, n) in buckets {
@@ -46,7 +47,8 @@ pub fn draw(windows: &HeatmapWindows, unit: Unit, slide_ns: i64, zone: &DisplayZ
     let height = (HEIGHT - TOP - BOTTOM) / (most - least + 1) as f64;
     let mut svg = SvgCanvas::new(HEIGHT, label);
     for ((column, bin), n) in cells {
-        let (x, y) = (LEFT + column as f64 * width, TOP + (most - bin) as f64 * height);
+        let x = LEFT + column as f64 * width;
+        let y = TOP + (most - bin) as f64 * height;
         let fill = colour((1.0 + n).ln() / (1.0 + peak).ln().max(f64::MIN_POSITIVE));
         svg.rect([x, y], [(width - 0.5).max(0.5), (height - 0.5).max(0.5)], &format!("fill=\"{fill}\""));
     }
@@ -89,7 +91,8 @@ fn colour(share: f64) -> String {
         [255.0, 234.0, 70.0],
     ];
     let at = share.clamp(0.0, 0.9999) * (STOPS.len() - 1) as f64;
-    let (a, b) = (STOPS[at as usize], STOPS[at as usize + 1]);
+    let a = STOPS[at as usize];
+    let b = STOPS[at as usize + 1];
     let mix = |i: usize| (a[i] + (b[i] - a[i]) * at.fract()).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }

@@ -143,7 +143,8 @@ fn now() -> String {
 
 /// The document around a body.
 fn document(title: &str, body: &str) -> String {
-    let (title, drawn) = (text(title), super::svg::STYLE);
+    let title = text(title);
+    let drawn = super::svg::STYLE;
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\

@@ -59,8 +59,10 @@ pub fn draw(edges: &[GraphEdge], label: &str) -> String {
     let most = edges.iter().map(|edge| edge.weight).fold(1.0, f64::max);
     let mut svg = SvgCanvas::new(height, label);
     for edge in edges {
-        let ((of, x1, y1), (to, x2, y2)) = (place[edge.client.as_str()], place[edge.server.as_str()]);
-        let (x1, y1) = (x1 + BOX, y1 + HEAD / 2.0);
+        let (of, x1, y1) = place[edge.client.as_str()];
+        let (to, x2, y2) = place[edge.server.as_str()];
+        let x1 = x1 + BOX;
+        let y1 = y1 + HEAD / 2.0;
         let y2 = y2 + HEAD + (row_of(&edge.server, &edge.service) + 0.5) * ROW;
         // An edge within a layer, or to an earlier one, is drawn around.
         let is_back = to <= of;

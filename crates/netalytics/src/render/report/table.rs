@@ -26,7 +26,8 @@ pub fn table(of: &ReportResult, kept: &ReportRows) -> String {
         format!("<th scope=\"col\" title=\"{}\"{class}>{}</th>", text(&field.doc), text(heading(field)))
     };
     let heads: String = columns.iter().map(head).collect();
-    let (mut body, mut rows) = (String::new(), 0);
+    let mut body = String::new();
+    let mut rows = 0;
     for line in of.lines().take(ROWS_MAX) {
         let cells: String = columns.iter().map(|id| one(of, kept, &line, *id)).collect();
         if body.len() + cells.len() > BYTES_MAX {
