@@ -17,7 +17,7 @@ const START: i64 = 1_700_000_000 * SECOND;
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Connection `n`: a request at `at`, its response so much later.
+/// Connection `n`: a request at `at`, and its response after `later` ns.
 fn exchange(n: u16, at: i64, later: i64) -> Vec<SentPacket> {
     let ends =
         (SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 40_000)), SocketAddr::from(([10, 9, 0, 1], 80)));
@@ -36,7 +36,7 @@ fn exchange(n: u16, at: i64, later: i64) -> Vec<SentPacket> {
     sent
 }
 
-/// The same with a response whose second segment is lost and whose others wait for it.
+/// The same with a response whose second segment is lost, so that later segments wait for it.
 fn with_a_hole(n: u16, at: i64) -> Vec<SentPacket> {
     let mut sent = exchange(n, at, 1_000_000);
     sent.truncate(4);
@@ -73,7 +73,7 @@ fn run(
     (out, ended)
 }
 
-/// The rows: when their windows begin, in seconds, and whether they are approximate.
+/// Per row: start of its window in seconds, and whether it is approximate.
 fn marks(out: &[EngineOutput]) -> Vec<(Option<i64>, bool)> {
     let of_batch = |output: &EngineOutput| {
         let batch = &output.batch;
@@ -85,12 +85,12 @@ fn marks(out: &[EngineOutput]) -> Vec<(Option<i64>, bool)> {
     out.iter().flat_map(of_batch).collect()
 }
 
-/// So many connections, all open at once.
+/// `n` connections that are open at the same time.
 fn many(n: u16, at: i64) -> impl Iterator<Item = Vec<SentPacket>> {
     (1..=n).map(move |i| exchange(i, at + i64::from(i) * 10_000, SECOND / 2))
 }
 
-/// A query over packets: without a limit no row is marked and nothing is counted; with it, all rows are.
+/// A query over packets: without a limit, no row is marked and nothing is counted; with the limit, all rows are.
 fn check(
     query: &str,
     limit: impl Fn(&mut JobConfig),
@@ -147,7 +147,7 @@ fn windows_outside_of_the_time_of_a_limit_are_not_marked() {
         let mut connections = vec![exchange(1000, SECOND / 2, 1_000_000)];
         connections.extend(many(300, 10 * SECOND));
         connections.push(exchange(1001, 40 * SECOND, 1_000_000));
-        // It finds the table full still; behind it idle flows have left.
+        // The table is still full at this connection; afterwards idle flows have expired.
         connections.push(exchange(1002, 90 * SECOND, 1_000_000));
         connections.push(exchange(1003, 200 * SECOND, 1_000_000));
         let (out, _) = run(query, &config, connections, workers);
@@ -155,8 +155,8 @@ fn windows_outside_of_the_time_of_a_limit_are_not_marked() {
         let of =
             |at| found.iter().filter(|(start, _)| *start == Some(at)).map(|mark| mark.1).collect::<Vec<_>>();
         assert!(!of(10).is_empty() && of(10).iter().all(|mark| *mark), "{found:?}");
-        // Several workers share the room. One that lags finds it full of the flows of one that is ahead, in its own, earlier
-        // windows; a file this small fits into one block, so that any of them can lag by all of it.
+        // Workers share the limit. In its earlier windows, a worker that lags finds the table filled by flows of a
+        // worker that is ahead; a file this small fits into one block, so any worker can lag by the whole file.
         if workers == 1 {
             assert_eq!((of(0), of(40), of(200)), (vec![false], vec![true], vec![false]), "{found:?}");
         }

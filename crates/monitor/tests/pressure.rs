@@ -1,5 +1,5 @@
-//! Live jobs whose sources say that they are behind, lose packets or fail: what is left of the answer is true, every
-//! packet is accounted for, and no flow appears in its middle.
+//! Live jobs whose sources report a backlog, lose packets, or fail: the remaining results are correct, every packet is
+//! counted, and no flow is joined midstream.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use wire::{LinkType, Timestamp};
 const MS: i64 = 1_000_000;
 const SECOND: i64 = 1000 * MS;
 
-/// What a source gives next.
+/// An event of the scripted source.
 #[derive(Clone)]
 struct Part {
     packets: Vec<SentPacket>,
@@ -74,7 +74,7 @@ impl PacketSource for Scripted {
     }
 }
 
-/// A source of `packets` in parts of 50 ms; `pressure` is the backlog and what has been lost at each time.
+/// A source that delivers `packets` in parts of 50 ms; `pressure` returns the backlog and the total loss at a time.
 fn scripted(packets: &[SentPacket], until: i64, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
     let mut left = packets.iter().peekable();
     let part = |n: i64| {
@@ -107,7 +107,7 @@ fn client(n: u32) -> SocketAddr {
     SocketAddr::from(([10, (n >> 16) as u8, (n >> 8) as u8, n as u8], 40000))
 }
 
-/// Packets of connection `n`: opening at `start`, one byte per `pause`, `times` times, and closing.
+/// Packets of connection `n`: opened at `start`, one byte per `pause`, `times` times, and closed.
 fn connection(n: u32, start: i64, (pause, times): (i64, u32)) -> Vec<SentPacket> {
     let (client, server) = (client(n), SocketAddr::from(([192, 168, 0, 1], 80)));
     let up = |ts, seq, flags, payload: &[u8]| {
@@ -159,12 +159,12 @@ fn check_accounting(ended: &MonitorOutcome, packets: usize) {
     assert_eq!(ended.accounting.received, packets as u64);
 }
 
-/// Behind from 2 s to 4 s.
+/// Backlog from 2 s to 4 s.
 fn behind(clock: i64) -> (f32, u64) {
     (if (2 * SECOND..4 * SECOND).contains(&clock) { 0.8 } else { 0.0 }, 0)
 }
 
-/// The result's only number, and the ends of its interval.
+/// The only number of the result, and its confidence interval.
 fn total(
     query: &str,
     column: &str,
@@ -219,7 +219,7 @@ fn totals_are_scaled_by_what_switches_copy() {
     const POPULATIONS: u32 = 20;
     let (mut covered, mut sum) = (0, 0.0);
     for population in 0..POPULATIONS {
-        // Each lives for a second or so.
+        // Each flow lasts about a second.
         let flows = (0..12_000).map(|n| {
             let spread = (n + population * 12_000).wrapping_mul(2_654_435_761) >> 8;
             connection(spread, i64::from(n) * MS, (300 * MS, 3))
@@ -248,7 +248,7 @@ fn totals_are_scaled_by_what_switches_copy() {
 
 #[test]
 fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
-    // They live from before the slices to long after them; each says as much in every second.
+    // Flows start before the slices and end long after them; each contributes the same amount in every second.
     let flows = 4000;
     let packets = in_order((0..flows).map(|n| connection(n * 7919, i64::from(n) * MS / 8, (500 * MS, 28))));
     let mut config = JobConfig::default();
@@ -261,7 +261,7 @@ fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
             .map(|row| (number(&output.batch, row, "window_start"), number(&output.batch, row, "count")))
     });
     let (mut all, mut n) = (0.0, 0);
-    // Between telling monitors and telling switches nothing is there twice or missing.
+    // Between the notification of monitors and of switches, nothing is duplicated or missing.
     for (start, count) in windows.filter(|(start, _)| (1e9..13e9).contains(start)) {
         assert!((count / f64::from(flows) / 2.0 - 1.0).abs() < 0.2, "{count} from {start}");
         (all, n) = (all + count, n + 1);
@@ -289,7 +289,7 @@ fn every_kind_of_parser_says_the_rate() {
 
 #[test]
 fn a_flow_is_wholly_in_or_wholly_out() {
-    // Each lives for 5 s: before, during and after the time of pressure.
+    // Each flow lasts 5 s: before, during, and after the backlog.
     let packets = in_order((0..2000).map(|n| connection(n, i64::from(n) * 4 * MS, (500 * MS, 10))));
     let (out, ended) =
         run("PARSE flow SAMPLE auto", &JobConfig::default(), vec![scripted(&packets, 20 * SECOND, behind)]);
@@ -305,7 +305,7 @@ fn a_flow_is_wholly_in_or_wholly_out() {
 
 #[test]
 fn flows_older_than_all_low_rates_count_as_much_as_others() {
-    // All begin under pressure and go on long after it; those that were refused come in halfway.
+    // All flows start during the backlog and last long after it; rejected flows return halfway.
     let (flows, times) = (4000, 100);
     let packets =
         in_order((0..flows).map(|n| connection(n, 3 * SECOND + i64::from(n) * MS / 4, (SECOND, times))));
@@ -356,7 +356,7 @@ fn windows_say_what_was_lost_in_their_time() {
         output.batch.column(id).is_some_and(|c| c.is_valid(0)).then(|| number(&output.batch, 0, "lost"))
     };
     let lost: Vec<_> = out.iter().map(lost).collect();
-    // What was noticed at 2.25 s was lost since 2.0 s; 6,000 packets come in a second.
+    // Losses detected at 2.25 s occurred since 2.0 s; 6,000 packets arrive per second.
     let expected = [None, None, Some(500.0 / 6500.0), None, None, None];
     assert_eq!(lost.len(), expected.len());
     for (lost, expected) in lost.iter().zip(expected) {
@@ -397,7 +397,7 @@ fn what_follows_on_a_port_is_decided_anew() {
     give(&mut monitor, &in_order((0..100).map(|n| connection(n, 0, (1, 1)))));
     assert_eq!((monitor.flows(), monitor.accounting().sampled_out), (100, 0));
     monitor.set_sample_rate(RATE_MIN);
-    // The same five-tuples once more, and nothing of them may be taken for stragglers of those before.
+    // The same five-tuples again: no packet may be taken for a straggler of the earlier flows.
     let again = in_order((0..100).map(|n| {
         let mut sent = connection(n, SECOND, (1, 5));
         sent.iter_mut().for_each(|sent| {
@@ -425,7 +425,7 @@ fn a_worker_that_fails_ends_the_job_and_no_other_result_is_lost() {
     assert_eq!(ended.panics.len(), 1);
     assert!(ended.panics[0].contains("worker 1") && ended.panics[0].contains("the script says so"));
     assert!(ended.accounting.adds_up());
-    // The others end where they are; what they had taken is in the result.
+    // The other workers end at this point; the result includes what they had received.
     let of_flows = ended.accounting.flows.opened as f64;
     assert!(number(single(&out), 0, "count") >= of_flows);
 }

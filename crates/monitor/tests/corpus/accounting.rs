@@ -1,4 +1,4 @@
-//! Every packet of every capture is accounted for, whatever the query; no capture makes a parser panic.
+//! Every packet of every capture is counted exactly once for any query, and no capture makes a parser panic.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::support::{EVERYWHERE, captures, run_spec};
 fn every_packet_is_accounted_for() {
     let Some(root) = testkit::corpus() else { return };
     for (i, capture) in captures(&root, EVERYWHERE).iter().enumerate() {
-        // Every parser at once, over everything; then the same captures under a filter, a sample and a limit in turn.
+        // All parsers at once over every capture; then the same captures with a filter, a sample, and a limit in turn.
         let mut spec = all_parsers();
         let whole = run_spec(capture, &spec);
         assert_eq!(whole.accounting.received, whole.packets, "{}", capture.display());
@@ -28,7 +28,7 @@ fn every_packet_is_accounted_for() {
     }
 }
 
-/// Truth: the packets' own times, counted one by one.
+/// Truth: the timestamps of the packets, compared one by one.
 #[test]
 fn a_span_holds_the_packets_of_its_time() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/in.pcap");
@@ -51,7 +51,7 @@ fn a_span_holds_the_packets_of_its_time() {
     check(TimeSpan { start_ns: Some(start), end_ns: None }, none, whole);
     check(TimeSpan { start_ns: None, end_ns: Some(end) }, none, before_end);
     check(TimeSpan { start_ns: Some(start), end_ns: Some(end) }, none, before_end);
-    // LIMIT's time runs from the start, and not from the first packet.
+    // The duration of LIMIT starts with the capture, not with the first packet.
     check(
         TimeSpan { start_ns: Some(start), end_ns: None },
         QueryLimit { packets: None, nanos: Some(end - start) },

@@ -1,5 +1,5 @@
-//! The names of flows' protocols against what tshark found in them (`protos` in `tcp.tsv` and `udp.tsv`), over the whole corpus: no
-//! flow is called what it is not, and those that are not named are listed. docs/recognition.md has the counts.
+//! Compares the protocol names of flows with tshark's (`protos` in `tcp.tsv` and `udp.tsv`) over the whole corpus: no
+//! flow has a wrong name, and unnamed flows are listed. docs/recognition.md has the counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,7 +35,7 @@ const NAMES: &[(&str, &str)] = &[
     ("mysql", "mysql"),
     ("nbdgm", "netbios"),
     ("nbns", "netbios"),
-    // NetBIOS asks for names in messages of DNS, which its parser reads.
+    // NetBIOS name service uses the DNS message format, so the DNS parser reads it.
     ("nbns", "dns"),
     ("nbss", "smb"),
     ("ntp", "ntp"),
@@ -60,16 +60,16 @@ const NAMES: &[(&str, &str)] = &[
     ("wg", "wireguard"),
 ];
 
-/// Flows with another name than tshark's: the capture, tshark's name and ours.
+/// Flows with a different name than tshark's: capture, tshark's name, our name.
 const OTHERWISE: &[(&str, &str, &str)] = &[
-    // Requests of HTTP on ports by which tshark takes them for something else.
+    // HTTP requests on ports that tshark assigns to another protocol.
     ("wswiki-c05-http-reply-r1.pcap.gz", "cflow", "http"),
     ("wswiki-c05-http-reply-r1.pcap.gz", "iec60870_104", "http"),
-    // Begins as HTTP/1.1 and is upgraded.
+    // Starts as HTTP/1.1 and is upgraded.
     ("http2_h2c.pcap", "http2", "http"),
 ];
 
-/// Flows that are not named and might be: the capture, tshark's name, and why.
+/// Flows without a name that could have one: capture, tshark's name, reason.
 const NOT_NAMED: &[(&str, &str, &str)] = &[
     ("mercury-capture2.pcap.gz", "dcerpc", "joined midway"),
     ("mercury-capture2.pcap.gz", "tls", "joined midway, by its port alone"),
@@ -88,7 +88,7 @@ const NOT_NAMED: &[(&str, &str, &str)] = &[
     ("deepflow-pgsql-all.pcap", "pgsql", "joined midway, on another port"),
 ];
 
-/// Names where tshark has none.
+/// Names for flows that tshark does not identify.
 const WITHOUT_TRUTH: &[(&str, &str, &str)] = &[
     ("ndpi-mongodb.pcap", "mongodb", "on another port"),
     ("tcpdump-sflow_multiple_counter_30_pdus.pcap", "netflow", "on the port of sFlow"),
@@ -102,7 +102,7 @@ type Ends = (String, BTreeSet<(String, String)>);
 #[test]
 fn flows_have_the_names_of_what_they_speak() {
     let Some(root) = testkit::corpus() else { return };
-    // What was made of others by damage says nothing new, and noise is no protocol.
+    // Damaged copies of other captures add no information, and noise has no protocol.
     let folders =
         EVERYWHERE.iter().filter(|folder| !["derived", "bench", "captures/malformed"].contains(folder));
     let (mut counts, mut wrong) = (BTreeMap::<String, Counts>::new(), BTreeSet::new());
@@ -135,7 +135,7 @@ fn flows_have_the_names_of_what_they_speak() {
     }
 }
 
-/// Flows of a protocol.
+/// Number of flows per protocol.
 #[derive(Default)]
 struct Counts {
     named: u64,
@@ -159,7 +159,7 @@ const BY_NAME: &[(&str, &str)] = &[
 
 fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wrong) {
     let file = capture.file_name().expect("a file has a name").to_string_lossy().into_owned();
-    // Those are made of captures of several protocols.
+    // These combine captures of several protocols.
     let is_mixed = file.contains("_damaged");
     let of_one = BY_NAME.iter().find(|(begin, _)| file.starts_with(begin) && !is_mixed);
     let Some((_, theirs)) = of_one else { return };
@@ -174,7 +174,7 @@ fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &
     }
 }
 
-/// docs/recognition.md has the table of what was recognized; `UPDATE=1` writes it anew.
+/// Compares the recognition table in docs/recognition.md; `UPDATE=1` rewrites it.
 fn compare_page(counts: &BTreeMap<String, Counts>) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recognition.md");
     let page = std::fs::read_to_string(path).expect("the page is there");
@@ -223,7 +223,7 @@ fn check(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wron
             (Some(ours), [theirs, ..]) if OTHERWISE.contains(&(&file, theirs, ours)) => {
                 counts.entry(ours.clone()).or_default().named += 1;
             }
-            // tshark takes HTTP for many things by its port, and where a message is not whole for nothing.
+            // tshark assigns HTTP flows to other protocols by port, and identifies nothing if a message is incomplete.
             (Some(ours), []) if ours == "http" || is_listed(WITHOUT_TRUTH, ours) => {
                 counts.entry(ours.clone()).or_default().named += 1;
             }

@@ -1,5 +1,5 @@
-//! Captures whose clock was set back in the middle, with packets missing: what is read behind that is as much as without, and no pair is
-//! wrong.
+//! Captures whose clock is set back in the middle, with missing packets: as many transactions are parsed after the step
+//! as without it, and no pair is wrong.
 
 use testkit::{ByteOrder, SeededRng, SentPacket, TcpDialogue, TimestampPrecision, pcap_bytes};
 
@@ -7,8 +7,8 @@ use crate::support::{Row, run};
 
 const MS: i64 = 1_000_000;
 
-/// Clients that ask three things at once and wait for the answers; a response has as many bytes as its request's path says. Some packets
-/// are missing.
+/// Clients that send three requests at once and wait for the responses; a response has as many bytes as its request
+/// path states. Some packets are missing.
 fn pipelined(loss: f64) -> Vec<SentPacket> {
     let (mut sent, mut rng) = (Vec::new(), SeededRng::new(7));
     for n in 0..20 {
@@ -43,7 +43,7 @@ fn rows(sent: &[SentPacket]) -> Vec<Row> {
     run(file.path(), "http").rows
 }
 
-/// How many are pairs, all of them right ones, which ended after they began.
+/// Number of pairs. All are correct, and each ends after it starts.
 fn pairs(rows: &[Row]) -> usize {
     let is_pair = |row: &&Row| row.contains_key("path") && row.contains_key("status");
     for row in rows.iter().filter(is_pair) {
@@ -65,7 +65,8 @@ fn behind_a_step_back_as_much_is_found() {
             let found = pairs(&rows(&stepped));
             let lost = expected.saturating_sub(found);
             println!("{found} of {expected}: a step of {} ms, loss {loss}", step / MS);
-            // What is under way when it happens; with losses also what waits for a proof then.
+            // Transactions in progress at the step are lost; with packet loss, also those that wait for an
+            // acknowledgment.
             let most = if loss > 0.0 { expected * 12 / 100 } else { 30 };
             assert!(lost <= most, "{found} instead of {expected} with {} ms and {loss}", step / MS);
         }

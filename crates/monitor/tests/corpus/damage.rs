@@ -1,5 +1,5 @@
-//! Any cutting, reordering and duplication of a conversation's segments gives the same tuples: real conversations are
-//! damaged by a seed and compared with themselves.
+//! Splitting, reordering, and duplicating the segments of a conversation does not change its tuples: real conversations
+//! are damaged from a seed and compared with the originals.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::support::{Row, run};
 
 const SEEDS: u64 = 6;
 
-/// What must not change: everything but times, which are those of the segments.
+/// Columns excluded from the comparison: times depend on the segments.
 const TIMES: &[&str] =
     &["ts", "ts_end", "response_time_ns", "transfer_time_ns", "call_time_ns", "handshake_time_ns", "id"];
 
@@ -53,7 +53,7 @@ fn damage_that_tcp_repairs_changes_no_tuple() {
     }
 }
 
-/// A capture's tuples without their times, sorted.
+/// The tuples of a capture without times, sorted.
 fn tuples(capture: &Path, parser: &str) -> Vec<BTreeMap<String, String>> {
     let timeless = |row: Row| row.into_iter().filter(|(field, _)| !TIMES.contains(&field.as_str())).collect();
     let mut tuples: Vec<_> = run(capture, parser).rows.into_iter().map(timeless).collect();
@@ -61,7 +61,7 @@ fn tuples(capture: &Path, parser: &str) -> Vec<BTreeMap<String, String>> {
     tuples
 }
 
-/// The capture's TCP packets, flow by flow damaged, by time again.
+/// The TCP packets of the capture, damaged per flow and sorted by time.
 fn damage(capture: &Path, seed: u64) -> Vec<SentPacket> {
     let mut flows = Vec::<(FlowKey, Vec<SentPacket>)>::new();
     let mut source = capture::open(&[capture.to_owned()]);
@@ -86,7 +86,8 @@ fn damage(capture: &Path, seed: u64) -> Vec<SentPacket> {
     damaged
 }
 
-/// Cuts, shuffles and doubles the segments between two changes of direction; handshake and teardown stay.
+/// Splits, shuffles, and duplicates the segments between two changes of direction; handshake and teardown are
+/// unchanged.
 fn damage_flow(rng: &mut SeededRng, sent: &[SentPacket]) -> Vec<SentPacket> {
     let mut out = Vec::new();
     let mut rest = sent;
@@ -117,7 +118,7 @@ fn is_plain_data(sent: &SentPacket) -> bool {
     !sent.payload.is_empty() && sent.tcp_info().is_some_and(|tcp| !tcp.flags.intersects(special))
 }
 
-/// One to four parts, the later ones sometimes beginning before the end of the one before.
+/// One to four parts; a later part may overlap the previous one.
 fn cut(rng: &mut SeededRng, sent: &SentPacket) -> Vec<SentPacket> {
     let tcp = sent.tcp_info().expect("only TCP is cut");
     let n = sent.payload.len();

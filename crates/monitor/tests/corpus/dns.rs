@@ -1,13 +1,13 @@
-//! `dns` against `dns.tsv` of every capture that has one: each question with its answer by id, name, type, response code,
-//! number of answers, truncation, retries and times, to the nanosecond. Where they differ the difference stands in
-//! [`DIFFERENCES`], explained in `docs/truth/dns.md`.
+//! Compares `dns` with `dns.tsv` of every capture that has one: each query and its response by id, name, type, response
+//! code, number of answers, truncation, retries, and times in nanoseconds. Differences are listed in [`DIFFERENCES`]
+//! and explained in `docs/truth/dns.md`.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses};
 
-/// What differs, and why.
+/// Known differences and their reasons.
 const DIFFERENCES: &[Difference] = &[
     Difference {
         capture: "suricata-dns-corrupt-additionals.pcap",
@@ -35,7 +35,7 @@ const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// So long a question that is asked again is the same one.
+/// A repeated query within this time is a retry of the first.
 const PATIENCE_NS: i64 = 30_000_000_000;
 
 #[test]
@@ -44,7 +44,7 @@ fn questions_agree_with_the_truth() {
     let (mut checked, mut failures) = (0, String::new());
     for capture in captures(&root, EVERYWHERE) {
         let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
-        // Packets captured twice are the same packets.
+        // Duplicate packets do not change the truth.
         let told = if name == "dup.pcap" { capture.with_file_name("base.pcap") } else { capture.clone() };
         let expected = truth(&told, "dns.tsv").unwrap_or_default();
         checked += expected.len();
@@ -76,7 +76,7 @@ fn lost_packets_leave_no_wrong_pairs() {
         let mut found = [0; 100];
         with_losses(&capture, "dns", |loss, rows| {
             for row in rows.iter().filter(is_pair) {
-                // Over TCP a message may have its first segment later, and then it is marked.
+                // The first segment of a message over TCP may be lost; the tuple is then marked.
                 assert!(whole.contains(&what(row)) || row["transport"] == "tcp", "{name}: {row:?}");
                 found[(loss * 100.0).round() as usize] += 1;
             }
@@ -86,7 +86,7 @@ fn lost_packets_leave_no_wrong_pairs() {
     }
 }
 
-/// What only one side has: `-` the truth, `+` us.
+/// Rows on one side only: `-` truth, `+` ours.
 fn differences(capture: &Path, truth: &[Row]) -> Vec<String> {
     let (mut truths, mut ours) = (questions(truth), Vec::new());
     for row in run(capture, "dns").rows {
@@ -102,9 +102,9 @@ fn differences(capture: &Path, truth: &[Row]) -> Vec<String> {
     lines
 }
 
-/// A question with its answer.
+/// A query and its response.
 struct Told {
-    /// Everything but times.
+    /// All fields except times.
     what: String,
     tcp: bool,
     ts: i64,
@@ -113,7 +113,7 @@ struct Told {
 }
 
 impl Told {
-    /// The truth knows of a message over TCP only when its last segment came.
+    /// For messages over TCP, the truth has only the time of the last segment.
     fn is_told_by(&self, ours: &Told) -> bool {
         let same = (self.ts, self.time) == (ours.ts, ours.time);
         let split = self.tcp && ours.ts <= self.ts && ours.time <= self.time;
@@ -125,7 +125,7 @@ impl Told {
     }
 }
 
-/// A query of the truth: the frames in which it was sent, and its outcome.
+/// A query in the truth: the frames that carried it, and its outcome.
 struct Asked<'a> {
     frames: Vec<&'a str>,
     row: &'a Row,
@@ -133,8 +133,8 @@ struct Asked<'a> {
     answer: Option<&'a Row>,
 }
 
-/// The truth has a row for each message, and says in which frame the question is; here they are put together. What it takes
-/// for a question of its own after five seconds is here the same one.
+/// Combines the truth's rows per message into queries; each row names the frame of its query. The truth treats a
+/// repeated query as new after five seconds; here it is a retry.
 fn questions(truth: &[Row]) -> Vec<Told> {
     let (mut questions, mut alone) = (Vec::<Asked<'_>>::new(), Vec::new());
     for row in truth.iter().filter(|row| !is_of_a_group(row)) {
@@ -158,7 +158,7 @@ fn questions(truth: &[Row]) -> Vec<Told> {
         let asked = |asked: &&mut Asked<'_>| asked.frames.contains(&asked_in) && is_same(asked.row, row);
         match questions.iter_mut().find(asked) {
             Some(Asked { answer: answer @ None, .. }) => *answer = Some(row),
-            // Answered before.
+            // Already answered.
             _ if row.contains_key("retransmission") => {}
             _ => alone.push(of_truth(None, Some(row), 0)),
         }
@@ -171,7 +171,7 @@ fn questions(truth: &[Row]) -> Vec<Told> {
         .collect()
 }
 
-/// Whether two messages are of the same question. A server may repeat it with other letters.
+/// Whether two messages are about the same question. A server may change the case of letters.
 fn is_same(a: &Row, b: &Row) -> bool {
     let name = |row: &Row| row.get("name").map(|name| name.to_ascii_lowercase());
     ["client", "cport", "server", "sport", "id", "type"].iter().all(|field| a.get(*field) == b.get(*field))
@@ -211,7 +211,7 @@ fn of_truth(asked: Option<&Row>, answer: Option<&Row>, retries: usize) -> Told {
         answer.map(|answer| answer.contains_key("truncated").to_string()),
         asked.map(|_| retries.to_string()),
     ]);
-    // An answer without its question may have waited for it.
+    // Without a captured query there is no end time: the response may have been held back while waiting for the query.
     let end = asked.and(answer).map(|answer| nanos(&answer["t"]));
     let time = end.map(|end| end - ts);
     Told { what, tcp: any["transport"] == "tcp", ts, time, end }
@@ -237,7 +237,7 @@ fn of_tuple(row: &Row) -> Told {
     Told { what, tcp: row["transport"] == "tcp", ts, time: number("response_time_ns"), end: number("ts_end") }
 }
 
-/// What cannot be printed, as tshark writes it.
+/// Escapes unprintable characters like tshark.
 fn as_the_truth(name: &str) -> String {
     let mut parts = name.split('\\');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -248,12 +248,12 @@ fn as_the_truth(name: &str) -> String {
     out
 }
 
-/// One line; `~` for what is absent.
+/// One line; `~` for an absent value.
 fn shown(cells: [Option<String>; 10]) -> String {
     cells.map(|cell| cell.filter(|text| !text.is_empty()).unwrap_or("~".to_owned())).join(" ")
 }
 
-/// Captures that once showed wrong results: what the bytes on the wire say.
+/// Captures that once produced wrong results; the expected values come from the bytes on the wire.
 #[test]
 fn unusual_messages_are_paired() {
     let Some(root) = testkit::corpus() else { return };
@@ -274,7 +274,7 @@ fn five_thousand_questions_at_once_are_five_thousand() {
     assert!(found.rows.iter().all(|row| row["quality"] == "exact"));
 }
 
-/// Only the answers of some questions: flows and messages agree on who asked.
+/// If only responses are captured, flows and messages agree on the client.
 #[test]
 fn answers_alone_show_who_asked() {
     let Some(root) = testkit::corpus() else { return };

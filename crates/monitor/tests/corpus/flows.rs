@@ -1,11 +1,12 @@
-//! `flow`, `tcp_conn_time`, `tcp_flow_key` and `tcp_pkt_size` against the truth's `tcp.tsv`, one row a connection.
+//! Compares `flow`, `tcp_conn_time`, `tcp_flow_key`, and `tcp_pkt_size` with `tcp.tsv` of the truth, one row per
+//! connection.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::support::{Row, captures, nanos, run, run_all, truth};
 
-/// Captures with connections.
+/// Folders with captures of connections.
 const FOLDERS: &[&str] = &[
     "captures/http",
     "captures/tcp",
@@ -17,10 +18,10 @@ const FOLDERS: &[&str] = &[
     "live-captures",
 ];
 
-/// Files of another format by the name of `.pcap`: NetXRay 2.
+/// Files in another format (NetXRay 2) despite the extension `.pcap`.
 const NOT_PCAP: &[&str] = &["wswiki-tcp-syn-attack.pcap"];
 
-/// Encapsulated captures among those derived from others; the rest are damaged.
+/// Encapsulated captures among the derived ones; the rest are damaged.
 const DERIVED: &[&str] = &[
     "erspan1.pcap",
     "erspan2.pcap",
@@ -35,10 +36,10 @@ const DERIVED: &[&str] = &[
     "vxlanfrag.pcap",
 ];
 
-/// Fragments: the truth counts bytes of reassembled packets, we those on the wire.
+/// Fragments: the truth counts bytes of reassembled packets; we count bytes on the wire.
 const FRAGMENTED: &[&str] = &["zeek-erspan.pcap", "vxlanfrag.pcap"];
 
-/// Both ends, the smaller first: the truth guesses the client by port where no handshake was seen, we by ours.
+/// Both endpoints, the smaller first: without a handshake, the truth and our table guess the client by different rules.
 type Ends = (String, String);
 
 #[test]
@@ -60,8 +61,8 @@ fn flows_agree_with_the_truth() {
     assert!(connections > 5000, "{connections} connections of truth");
 }
 
-/// Segments sent again, and the SYNs and SYN-ACKs among them, of captures in which no packet was captured twice: as many as
-/// tshark has (`tcp.analysis.retransmission`).
+/// Retransmissions, and retransmitted SYNs and SYN-ACKs, in captures without duplicate packets: the counts equal
+/// tshark's (`tcp.analysis.retransmission`).
 #[test]
 fn syns_and_fins_sent_again_are_retransmissions() {
     let Some(root) = testkit::corpus() else { return };
@@ -78,8 +79,8 @@ fn syns_and_fins_sent_again_are_retransmissions() {
     }
 }
 
-/// Packets and bytes on the wire of each pair of ends, each way; of those a mirror copied, which ours leave out, both
-/// ways' packets together.
+/// Packets and bytes on the wire per pair of endpoints and direction. Our counts exclude copies made by a mirror; for
+/// such captures, packets of both directions are compared together.
 fn check_totals(capture: &Path, truth: &[Row]) {
     let mut expected = BTreeMap::<Ends, [u64; 4]>::new();
     for row in truth {
@@ -135,7 +136,7 @@ fn add(
     }
 }
 
-/// Start, handshake and end of every connection that was seen from its SYN and is alone on its ports.
+/// Start, handshake time, and end of every connection that was captured from its SYN and whose ports are used once.
 fn check_connection_times(capture: &Path, truth: &[Row]) {
     // Both ends send a SYN here. In the truth, the end whose SYN is answered is the client, and the handshake ends with
     // its last ACK; here the sender of the first SYN is the client, and the handshake ends when both SYNs are
@@ -184,7 +185,7 @@ fn check_connection_times(capture: &Path, truth: &[Row]) {
     }
 }
 
-/// The two round trips of a handshake, of every connection with one SYN that is alone on its ports.
+/// The two round trips of the handshake, for every connection with one SYN whose ports are used once.
 fn check_round_trips(capture: &Path, truth: &[Row]) {
     let rows = run(capture, "flow").rows;
     let number_of =
@@ -211,7 +212,7 @@ fn check_round_trips(capture: &Path, truth: &[Row]) {
                 "{place}: {ours} {ours_ns} ns, truth {theirs} s"
             );
         }
-        // Both together are the handshake.
+        // The sum of both is the handshake time.
         let all = ["client_rtt_ns", "server_rtt_ns", "handshake_ns"]
             .map(|f| flow.get(f).map(|v| v.parse::<i64>().expect("a number")));
         if let [Some(client), Some(server), handshake] = all {
@@ -230,7 +231,7 @@ fn flows_are_the_same_beside_other_parsers() {
     let Some(root) = testkit::corpus() else { return };
     let mut compared = 0;
     for capture in captures(&root, &["captures/dns", "captures/http", "captures/tunnels"]) {
-        // Each with a column that tuples of no other parser have.
+        // Each with a column that no other parser has.
         for (parser, own) in [("flow", "reason"), ("packet", "src_ip")] {
             let alone = qualities(&capture, &[parser], own);
             let beside = qualities(&capture, &[parser, "dns", "http", "mysql_query"], own);
@@ -241,7 +242,7 @@ fn flows_are_the_same_beside_other_parsers() {
     assert!(compared > 1000, "{compared}");
 }
 
-/// By flow and time.
+/// Sorted by flow and time.
 fn qualities(capture: &Path, parsers: &[&str], own: &str) -> Vec<String> {
     let of_row = |row: &Row| format!("{} {} {}", row["id"], row["ts_end"], row["quality"]);
     let rows = run_all(capture, parsers).rows;

@@ -1,4 +1,4 @@
-//! The packets of a capture in every form in which they can be read.
+//! The packets of a capture in every supported input format.
 
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use capture::{PacketBlock, PacketSource};
 use tempfile::TempDir;
 
-/// See the module's text.
+/// Encodings of the same packets; see the module documentation.
 pub struct Forms {
     folder: TempDir,
     files: Vec<&'static str>,
-    /// What comes through a pipe.
+    /// Bytes read through a pipe.
     piped: Vec<u8>,
 }
 
-/// Opens a form.
+/// Opens a source in one format.
 pub type Open = Box<dyn Fn() -> Box<dyn PacketSource>>;
 
 impl Forms {
@@ -30,7 +30,7 @@ impl Forms {
         Forms { piped: pcap, ..forms }
     }
 
-    /// The same packets, with a loss of `lost` packets reported after every fiftieth.
+    /// The same packets in pcapng, with `lost` lost packets reported after every 50th packet.
     pub fn with_losses(capture: &Path, lost: u64) -> Forms {
         let pcapng = Packets::of(capture).pcapng(Some(lost));
         let mut forms = Forms { folder: folder(), files: Vec::new(), piped: Vec::new() };
@@ -44,7 +44,7 @@ impl Forms {
         self.files.push(name);
     }
 
-    /// Each with its name; the first one is a plain file.
+    /// All formats with their names; the first is a plain file.
     pub fn all(&self) -> Vec<(String, Open)> {
         let file = |name: &str| -> (String, Open) {
             let path: PathBuf = self.folder.path().join(name);
@@ -93,7 +93,7 @@ impl Read for Pieces {
     }
 }
 
-/// Packets as time, length on the wire and bytes.
+/// Packets as time, original length, and bytes.
 struct Packets {
     link: u16,
     packets: Vec<(u64, u32, Vec<u8>)>,
@@ -105,7 +105,7 @@ impl Packets {
         let (mut link, mut packets) = (None, Vec::new());
         while source.next_block(&mut block) {
             for packet in block.packets() {
-                // Classic files have 32 bits for the seconds.
+                // Classic pcap has 32 bits for seconds.
                 let ts = u64::try_from(packet.ts.0).ok().filter(|ts| ts / SECOND <= u64::from(u32::MAX));
                 let fits = *link.get_or_insert(packet.link_type) == packet.link_type;
                 let packet = |ts| (ts, packet.original_len, packet.bytes.to_vec());
@@ -115,7 +115,7 @@ impl Packets {
         Packets { link: link.map_or(1, u16::from), packets }
     }
 
-    /// With nanoseconds.
+    /// Classic pcap with nanosecond timestamps.
     fn pcap(&self) -> Vec<u8> {
         let mut out = words(&[0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 262_144, self.link.into()]);
         for (ts, len, bytes) in &self.packets {
@@ -125,12 +125,12 @@ impl Packets {
         out
     }
 
-    /// The same; every seventh packet is followed by a block that readers skip, every fiftieth by one that tells of `lost`.
+    /// pcapng; a block that readers skip follows every seventh packet, and one that reports `lost` follows every 50th.
     fn pcapng(&self, lost: Option<u64>) -> Vec<u8> {
         let mut out = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
         let nanoseconds = words(&[1 << 16 | 9, 9, 0]);
         out.extend(block(1, &[words(&[self.link.into(), 0]), nanoseconds].concat()));
-        // 10.77.0.2 is called "s".
+        // Names 10.77.0.2 "s".
         out.extend(block(4, &words(&[6 << 16 | 1, 0x0200_4d0a, 0x73, 0])));
         for (n, (ts, len, bytes)) in self.packets.iter().enumerate() {
             let head = words(&[0, (ts >> 32) as u32, *ts as u32, bytes.len() as u32, *len]);
@@ -154,7 +154,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A block of pcapng, padded.
+/// A padded pcapng block.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padding = body.len().next_multiple_of(4) - body.len();
     let len = (12 + body.len() + padding) as u32;

@@ -1,4 +1,5 @@
-//! Captures changed packet by packet: other ports, or bytes in front of what clients say. For little-endian pcap files.
+//! Edits captures packet by packet: changes ports, or inserts bytes before the client's data. Supports little-endian
+//! pcap files.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -6,20 +7,20 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// A pcap file's records.
+/// The records of a pcap file.
 pub struct Frames {
     head: Vec<u8>,
     pub frames: Vec<Frame>,
 }
 
-/// A packet, and where its headers are, if it is TCP or UDP that is not a later fragment.
+/// A packet, and the position of its headers for TCP and UDP packets other than later fragments.
 #[derive(Clone)]
 pub struct Frame {
-    /// Time, captured and original length.
+    /// Time, captured length, and original length.
     record: [u8; 16],
     pub bytes: Vec<u8>,
     ip: usize,
-    /// Where the transport header is; 0: there is none.
+    /// Offset of the transport header; 0 if there is none.
     transport: usize,
     is_tcp: bool,
 }
@@ -28,7 +29,7 @@ pub struct Frame {
 pub type From = (Vec<u8>, u16);
 
 impl Frames {
-    /// `None`: another format or link.
+    /// `None` for another file format or link type.
     pub fn read(capture: &Path) -> Option<Frames> {
         let mut file = std::fs::read(capture).expect("a capture can be read");
         if file.starts_with(&[0x1f, 0x8b]) {
@@ -58,7 +59,7 @@ impl Frames {
         Some(Frames { head: head.to_vec(), frames })
     }
 
-    /// As a file.
+    /// Writes a temporary file.
     pub fn write(&self) -> NamedTempFile {
         let mut file = self.head.clone();
         for frame in &self.frames {
@@ -70,7 +71,7 @@ impl Frames {
         out
     }
 
-    /// Every port that `port` names another for.
+    /// Renames every port for which `port` returns another one.
     pub fn rename_ports(&mut self, port: impl Fn(u16) -> u16) {
         for frame in self.frames.iter_mut().filter(|frame| frame.transport > 0) {
             for at in [frame.transport, frame.transport + 2] {
@@ -82,7 +83,7 @@ impl Frames {
         }
     }
 
-    /// Leaves out the packets of each TCP connection up to the one behind `n` of those that carry something.
+    /// Removes the packets of each TCP connection up to and including the first `n` with payload.
     pub fn forget_starts(&mut self, n: usize) {
         let mut said = HashMap::<Vec<From>, usize>::new();
         self.frames.retain(|frame| {
@@ -96,8 +97,8 @@ impl Frames {
         });
     }
 
-    /// Puts segments in front of what the client says, in each TCP connection that begins with SYN, SYN-ACK and ACK: behind the ACK,
-    /// or where `merged`, in the client's first segment that says something.
+    /// Inserts segments before the client's data in each TCP connection that starts with SYN, SYN-ACK, and ACK: after
+    /// the ACK or, if `merged`, at the start of the client's first segment with payload.
     pub fn put_in_front(&mut self, segments: &[Vec<u8>], merged: bool) {
         let total = segments.iter().map(|bytes| bytes.len() as u32).sum::<u32>();
         // Whether the segments have been inserted, by connection.
@@ -147,7 +148,7 @@ impl Frame {
     fn new(record: [u8; 16], bytes: Vec<u8>, link: usize) -> Frame {
         let ip = if link == 14 && bytes.get(12..14) == Some(&[0x81, 0]) { link + 4 } else { link };
         let transport = match bytes.get(ip).map(|byte| byte >> 4) {
-            // No later fragment.
+            // Not a later fragment.
             Some(4) if bytes.len() >= ip + 20 && bytes[ip + 6] & 0x1f == 0 && bytes[ip + 7] == 0 => {
                 Some((ip + 4 * usize::from(bytes[ip] & 0xf), bytes[ip + 9]))
             }
@@ -159,7 +160,7 @@ impl Frame {
         Frame { record, bytes, ip, transport, is_tcp: kind == 6 }
     }
 
-    /// The bytes with the right checksum of TCP, where all of it was captured.
+    /// The bytes with a correct TCP checksum, if the packet was captured completely.
     fn with_checksum(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let (is_v4, ip) = (bytes.get(self.ip).is_some_and(|byte| byte >> 4 == 4), self.ip);
@@ -191,7 +192,7 @@ impl Frame {
         self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Flags, sequence and acknowledgment number.
+    /// Flags, sequence number, and acknowledgment number.
     fn tcp(&self) -> Option<(u8, u32, u32)> {
         let header = self.bytes.get(self.transport..self.transport + 20).filter(|_| self.is_tcp)?;
         let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));

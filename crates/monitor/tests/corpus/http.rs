@@ -1,6 +1,6 @@
-//! `http` against `http.tsv`: every row of every capture that has one, with method, host, request target, version,
-//! statuses, body sizes and times to the nanosecond; and no tuple where a capture has none. Where we differ, the
-//! difference stands in [`DIFFERENCES`] and is explained in `docs/truth/http.md`.
+//! Compares `http` with `http.tsv`: every row of every capture that has one, with method, host, request target,
+//! version, statuses, body sizes, and times in nanoseconds; and no tuples for captures without HTTP. Differences are
+//! listed in [`DIFFERENCES`] and explained in `docs/truth/http.md`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ const FOLDERS: &[&str] = &[
     "bench",
 ];
 
-/// Tunnels and link types that are not opened yet.
+/// Tunnels and link types that are not decoded.
 const NOT_OPENED: &[&str] = &[
     "erspan1.pcap",
     "erspan2.pcap",
@@ -42,18 +42,18 @@ const NOT_OPENED: &[&str] = &[
     "vxlanfrag.pcap",
 ];
 
-/// A capture in which our rows are not the truth's.
+/// A capture whose rows differ from the truth.
 struct Difference {
     capture: &'static str,
     why: &'static str,
-    /// Rows that only the truth has, rows that only we have.
+    /// Number of rows only in the truth, and only in our output.
     count: (usize, usize),
-    /// All of them, `-` the truth's and `+` ours; or the first ones where there are many, and then the digest of all.
+    /// All differing rows, `-` truth and `+` ours; for many, the first ones and a digest of all.
     rows: &'static [&'static str],
     digest: u64,
 }
 
-/// What differs, and why.
+/// Known differences and their reasons.
 const DIFFERENCES: &[Difference] = &[
     Difference {
         capture: "pcpp-4KHttpRequests.pcap",
@@ -217,7 +217,7 @@ fn agrees(found: &[String], known: Option<&Difference>) -> bool {
         && known.rows.iter().all(|row| found.iter().any(|l| l == row))
 }
 
-/// Rows that only one side has, connection by connection.
+/// Rows on one side only, per connection.
 fn differences(capture: &Path, expected: &[Row]) -> Vec<String> {
     let mut truths = by_connection(expected, of_truth);
     let rows = run(capture, "http").rows;
@@ -245,8 +245,8 @@ fn differences(capture: &Path, expected: &[Row]) -> Vec<String> {
     lines
 }
 
-/// Whether a row of ours says less than the truth's of sizes and times, and else the same: the truth counts what is there
-/// of a message whose last bytes are not, and a marked tuple leaves that open.
+/// Whether our row leaves sizes and times open and otherwise equals the truth's: the truth counts the captured part of
+/// a message whose end is missing, a marked tuple leaves the value null.
 fn leaves_open(ours: &str, truth: &str) -> bool {
     const SIZES_AND_TIMES: [usize; 4] = [6, 7, 9, 10];
     let mut cells = ours.split(' ').zip(truth.split(' ')).enumerate();
@@ -261,7 +261,7 @@ fn by_connection(rows: &[Row], text: impl Fn(&Row) -> (String, String)) -> BTree
     map
 }
 
-/// Both ends, the smaller first: where no handshake was seen the truth guesses the client by port.
+/// Both endpoints, the smaller first: without a handshake, the truth guesses the client by port.
 fn connection(a: String, b: String) -> String {
     if a <= b { format!("{a} {b}") } else { format!("{b} {a}") }
 }
@@ -316,7 +316,7 @@ fn of_tuple(row: &Row) -> (String, String) {
     (connection(client, server), shown(&text))
 }
 
-/// The truth shows targets as they were sent; we take absolute ones and CONNECT's apart.
+/// The truth has request targets as sent; our parser splits absolute and CONNECT targets.
 fn path(method: &str, uri: &str) -> String {
     match uri.strip_prefix("http://").map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len())).1) {
         Some(path) => path.to_owned(),
@@ -333,7 +333,7 @@ fn authority(method: &str, uri: &str, host: &str) -> String {
     }
 }
 
-/// One line; `~` for what is absent, long texts cut.
+/// One line; `~` for an absent value; long texts are truncated.
 fn shown(fields: &[String]) -> String {
     let show = |f: &String| match f.char_indices().nth(80) {
         _ if f.is_empty() => "~".to_owned(),
@@ -343,7 +343,7 @@ fn shown(fields: &[String]) -> String {
     fields.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
-/// FNV-1a.
+/// FNV-1a hash.
 pub fn digest(lines: &[String]) -> u64 {
     lines
         .iter()

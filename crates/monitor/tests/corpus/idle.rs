@@ -1,5 +1,5 @@
-//! Connections that are silent for longer than the idle timeout, as those of every connection pool: what they say afterwards is
-//! read as if they had not been, and ends when its last byte came.
+//! Connections that are silent for longer than the idle timeout, such as those of connection pools: later transactions
+//! are parsed as without the pause, and end with their last byte.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{Row, rows, run};
 const MS: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MS;
 
-/// A protocol: its parser and port, its opening, and the `n`th request with its response.
+/// A protocol: parser, port, connection setup, and the `n`th request with its response.
 struct Speech {
     parser: &'static str,
     port: u16,
@@ -72,7 +72,7 @@ const SPEECHES: [Speech; 5] = [
 ];
 
 impl Speech {
-    /// `n` requests, each answered after 2 ms, with `gap` between them; the handshake is there if the connection is `whole`.
+    /// `n` requests, each answered after 2 ms, `gap` apart; with a handshake if `whole`.
     fn talk(&self, n: usize, gap: i64, whole: bool) -> TcpDialogue {
         let mut talk = TcpDialogue::new("10.0.0.1:40000", &format!("10.0.0.2:{}", self.port));
         talk.handshake();
@@ -101,7 +101,7 @@ fn number(row: &Row, name: &str) -> i64 {
     row[name].parse().unwrap_or_else(|_| panic!("{name} is a number: {row:?}"))
 }
 
-/// Every transaction lasts 2 ms, from the first byte of the request to the last of the response.
+/// Every transaction lasts 2 ms, from the first request byte to the last response byte.
 fn check_times(what: &str, rows: &[Row]) {
     for row in rows {
         let lasted = number(row, "ts_end") - number(row, "ts");

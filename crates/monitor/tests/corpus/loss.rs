@@ -1,5 +1,5 @@
-//! Whatever packets a capture lacks, a tuple with both halves says only what is true: HTTP and memcached under random
-//! loss, every pair compared with the truth of the whole capture. (MySQL has such a test of its own.)
+//! With packet loss, a tuple with both halves has only true values: HTTP and memcached under random loss, each pair
+//! compared with the truth of the complete capture. (MySQL has its own test.)
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::support::{Row, nanos, run, truth, without_packets};
 
 const SEEDS: u64 = 10;
 
-/// A capture, the parser and the truth table to check, and a truth row and a tuple as what must be the same.
+/// A capture, its parser and truth table, and the values of a truth row and a tuple that must be equal.
 struct Case {
     capture: &'static str,
     parser: &'static str,
     table: &'static str,
     of_truth: fn(&Row) -> String,
     of_tuple: fn(&Row) -> String,
-    /// Paired tuples for each row of truth (a multi-get has several) that there must be at 1, 5 and 15 % loss.
+    /// Minimum number of paired tuples per truth row (a multi-get has several) at 1, 5, and 15 % loss.
     at_least: [f64; 3],
 }
 
@@ -84,8 +84,8 @@ fn check(root: &Path, case: &Case) {
     }
 }
 
-/// Checks every pair and counts them. A transaction is known by its client's port and the time of its request's first
-/// byte, of which several may come in one packet.
+/// Checks every pair and counts them. The key of a transaction is its client port and the time of its first request
+/// byte; one packet may contain several.
 fn check_pairs(case: &Case, capture: &Path, expected: &[Row], what: &str) -> usize {
     let mut theirs = BTreeMap::<(String, i64), Vec<&Row>>::new();
     for t in expected.iter().filter(|t| t.contains_key("t_req_first")) {
@@ -100,7 +100,7 @@ fn check_pairs(case: &Case, capture: &Path, expected: &[Row], what: &str) -> usi
         let at = (o["client_port"].clone(), o["ts"].parse::<i64>().expect("a number"));
         let same = (case.of_tuple)(&o);
         let told = |t: &&&Row| {
-            // The request's end may be among what is lost: then the time counts from the last byte seen.
+            // If the end of the request is lost, times count from its last captured byte.
             let single = t["req_first"] == t["req_last"];
             let near = |ttfb: &String| (nanos(ttfb) - response_time).abs() <= 1000;
             (case.of_truth)(t) == same && (!single || t.get("ttfb").is_some_and(near))

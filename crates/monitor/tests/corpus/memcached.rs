@@ -1,9 +1,8 @@
-//! Memcached commands against `memcache.tsv` of every capture that has one: each row with command, keys, status, hits,
-//! lengths and times, to the nanosecond. Where they differ the difference stands in [`DIFFERENCES`], explained in
+//! Compares memcached commands with `memcache.tsv` of every capture that has one: each row with command, keys, status,
+//! hits, lengths, and times in nanoseconds. Differences are listed in [`DIFFERENCES`] and explained in
 //! `docs/truth/memcached.md`.
 //!
-//! The truth has a row for each command, the parser a tuple for each key; here the tuples of a command are taken
-//! together.
+//! The truth has a row per command, the parser a tuple per key; the test combines the tuples of a command.
 
 use std::path::Path;
 
@@ -31,17 +30,17 @@ const OTHERS: &[&str] = &[
     "live-captures",
 ];
 
-/// Tunnels are not opened yet.
+/// Tunnels that are not decoded.
 const TUNNELS: &[&str] = &["erspan", "geneve", "gre", "ipip", "mpls", "vxlan"];
 
-/// Made from base.pcap with packets lost or bytes changed. Their own truth ends at the first damage; see
+/// Made from base.pcap with lost packets or changed bytes. Their own truth ends at the first damage; see
 /// [`what_is_paired_in_damaged_captures_is_right`].
 const DAMAGED: &[&str] = &["drop.pcap", "noise.pcap"];
 
-/// Where truth and tuples differ: capture, and each difference as [`compare`] words it.
+/// Known differences: capture, and each difference in the format of [`compare`].
 const DIFFERENCES: &[(&str, &[&str])] = &[(
     "mc_udp.pcap",
-    // The server answered with two messages; the truth takes the first for the whole.
+    // The server answers with two messages; the truth takes the first for the whole response.
     &[
         "missing: 10.77.0.2:38004 get u hit|miss at 1795291197025599000 155000 0",
         "missing: 10.77.0.2:38004 get v hit|miss at 1795291197025599000 155000 0",
@@ -69,8 +68,8 @@ fn commands_agree_with_the_truth() {
     assert!(checked > 12_000, "{checked} commands of truth");
 }
 
-/// Every request with its response, and every quiet one with its silence, stands so in the truth of the undamaged
-/// capture; and most of those whose packets are all there are found.
+/// Every pair, and every quiet command without a response, is in the truth of the undamaged capture; and most
+/// transactions whose packets are all present are found.
 #[test]
 fn what_is_paired_in_damaged_captures_is_right() {
     let Some(root) = testkit::corpus() else { return };
@@ -84,7 +83,7 @@ fn what_is_paired_in_damaged_captures_is_right() {
                 keys(t).into_iter().any(|key| {
                     let mut wanted = Wanted::of(t, key);
                     if row["quality"] == "gap_body" {
-                        // The last packet may be one that is missing.
+                        // The last packet may be missing.
                         wanted.times[2] =
                             row.get("transfer_time_ns").map(|_| number(row, "transfer_time_ns"));
                     }
@@ -98,7 +97,7 @@ fn what_is_paired_in_damaged_captures_is_right() {
     }
 }
 
-/// No other protocol is taken for memcached.
+/// No other protocol is identified as memcached.
 #[test]
 fn other_protocols_are_left_alone() {
     let Some(root) = testkit::corpus() else { return };
@@ -131,7 +130,7 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     found
 }
 
-/// One tuple that the truth asks for.
+/// A tuple that the truth requires.
 #[derive(PartialEq, Eq)]
 struct Wanted<'a> {
     client: String,
@@ -198,8 +197,8 @@ fn describe(row: &Row) -> String {
     )
 }
 
-/// The keys of a command, one `None` for one without. The truth also shows the first argument of commands that have
-/// no key.
+/// The keys of a command; a single `None` for a command without a key. The truth also has the first argument of
+/// commands without a key.
 fn keys(t: &Row) -> Vec<Option<&str>> {
     let keyless = ["stats", "flush_all", "version", "quit", "mn", "stat", "noop", "flush", "bogus", "ng"];
     match t.get("keys") {
@@ -242,7 +241,7 @@ fn statuses(t: &Row) -> Vec<String> {
     vec![said.to_owned()]
 }
 
-/// Hits and lengths of a command's tuples together.
+/// Hits and lengths over all tuples of a command.
 fn check_values(t: &Row, tuples: &[&Row]) -> Option<String> {
     let command = t.get("command").map_or("", |c| c);
     let place = || format!("{}:{} {command} {}", t["client"], t["cport"], t["n"]);
@@ -256,7 +255,7 @@ fn check_values(t: &Row, tuples: &[&Row]) -> Option<String> {
     if is_read && t.contains_key("hits") && hits != number(t, "hits") {
         return Some(format!("hits: {} {hits}", place()));
     }
-    // The truth counts a binary error's text as a value, and gives UDP's and binary stores none.
+    // The truth counts the text of a binary error as a value, and has no values for UDP and binary stores.
     let store = t["proto"] == "text" && !t.get("opaque").is_some_and(|o| o.starts_with("udp"));
     let compared = if is_read {
         hits > 0

@@ -1,15 +1,15 @@
-//! MySQL commands against `mysql.tsv` of every capture that has one: each row with command, text, error, rows, bytes
-//! and times, to the nanosecond; and none in captures that have none. Where they differ the difference stands in
-//! [`DIFFERENCES`], explained in `docs/truth/mysql.md`.
+//! Compares MySQL commands with `mysql.tsv` of every capture that has one: each row with command, text, error, rows,
+//! bytes, and times in nanoseconds; and no tuples for captures without MySQL. Differences are listed in [`DIFFERENCES`]
+//! and explained in `docs/truth/mysql.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth, without_packets};
 
-/// What differs and stays so: capture, then client, row and both values, long ones cut.
+/// Known differences: capture, then client, row, and both values; long values are truncated.
 const DIFFERENCES: &[(&str, &[&str])] = &[
-    // Compressed, joined late: the truth reads the compressed header as a plain one.
+    // Compressed and joined midstream: the truth reads the compressed header as a plain one.
     (
         "deepflow-partial-packet-compressed.pcap",
         &[
@@ -19,10 +19,10 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
             "10.233.78.0:20871 1: more here: query",
         ],
     ),
-    // A login of before 4.1: the truth looks for the user where later ones have it.
+    // A login from before 4.1: the truth looks for the user at the position of later versions.
     ("mercury-emix.pcap.gz", &["10.4.10.204:33416 0: user - is danny here"]),
     ("mercury-mysql.pcap", &["10.4.10.204:33416 0: user - is danny here"]),
-    // The response is cut: the truth counts to the last byte there is, ours does not know when it ended.
+    // The response is truncated: the truth counts up to the last captured byte; our end time is null.
     (
         "packetbeat-mysql_with_gap.pcap",
         &["192.168.33.1:60137 0: transfer 3980000 is - here; response bytes 144835 is - here"],
@@ -42,8 +42,8 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
             "192.168.1.3:55836 0: more here: connect",
         ],
     ),
-    // Cut to 96 bytes a packet, compared with the truth of the whole capture: texts are not whole, and headers of
-    // packets are missing.
+    // Truncated to 96 bytes per packet and compared with the truth of the complete capture: texts are incomplete, and
+    // headers are missing.
     (
         "mysql_16m_snap96.pcap.gz",
         &[
@@ -58,7 +58,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The truth cuts texts to this many characters.
+/// The truth truncates texts to this number of characters.
 const TEXT_MAX: usize = 1998;
 
 #[test]
@@ -76,7 +76,7 @@ fn commands_agree_with_the_truth() {
     assert!(checked > 2500, "{checked} commands of truth");
 }
 
-/// Whatever packets the capture lacks, no tuple that has both halves says anything that is not true.
+/// With packet loss, a tuple with both halves has only true values.
 #[test]
 fn lost_packets_leave_no_wrong_pairs() {
     let Some(root) = testkit::corpus() else { return };
@@ -110,8 +110,8 @@ fn check_pairs(capture: &Path, expected: &[Row], what: &str) -> usize {
         let Some(t) = theirs.get(&key(&o["client_port"], ts, &o["command"])) else {
             panic!("{what}: no {} of {} at {ts}", o["command"], o["client_port"]);
         };
-        // What is not known is null; a text ends where bytes are missing, and is unknown where its preparation was
-        // not seen; a request ends with the last byte that was seen of it.
+        // Unknown values are null; a text ends at the first missing byte, and is null if its prepare was not captured;
+        // a request ends with its last captured byte.
         let wrong: Vec<_> = compare_row(t, o)
             .split("; ")
             .filter(|d| !d.is_empty() && !d.ends_with("is - here") && !d.ends_with("is  here"))
@@ -124,13 +124,13 @@ fn check_pairs(capture: &Path, expected: &[Row], what: &str) -> usize {
     paired
 }
 
-/// Whether bytes of the request may be missing, and with them its end.
+/// Whether bytes of the request, including its end, may be missing.
 fn is_cut(t: &Row, o: &Row) -> bool {
     let segments = t["req_bytes"].parse::<u64>().is_ok_and(|n| n > 1448);
     o["quality"] == "gap_body" || o["quality"] != "exact" && segments
 }
 
-/// The truth of the capture cut to 96 bytes a packet is that of the whole one.
+/// Name of the truth table: a capture truncated to 96 bytes per packet uses the one of the complete capture.
 fn table_of(capture: &str) -> &'static str {
     match capture {
         "mysql_16m_snap96.pcap.gz" => "../mysql_16m_snap96.pcap.truth-full/mysql.tsv",
@@ -138,7 +138,7 @@ fn table_of(capture: &str) -> &'static str {
     }
 }
 
-/// What differs, as text.
+/// All differences as text.
 fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     let theirs = connections(expected, ["client", "cport"], |r| nanos(&r["t_req_first"]));
     let rows = run(capture, "mysql_query").rows;
@@ -179,7 +179,7 @@ fn rows_of<'a, 'b>(connections: &'b Connections<'a>, end: &str) -> &'b [&'a Row]
     connections.get(end).map_or(&[], |rows| rows)
 }
 
-/// What differs in one row.
+/// Differences in one row.
 fn compare_row(t: &Row, o: &Row) -> String {
     let theirs = |field: &str| t.get(field).cloned();
     let ours = |field: &str| o.get(field).cloned();
@@ -187,7 +187,7 @@ fn compare_row(t: &Row, o: &Row) -> String {
     let between = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| (b - a).to_string());
     let note = t.get("note").map_or("", |v| v);
     let command = t["command"].to_lowercase().replace("sslrequest", "ssl_request");
-    // The truth's login ends with the client's last packet, ours with its first.
+    // In the truth, a login ends with the client's last packet; in our tuples, with its first.
     let rounds = command == "login" && time("t_req_last") > time("t_resp_first");
     let asked = time(if rounds { "t_req_first" } else { "t_req_last" });
 
@@ -214,12 +214,12 @@ fn compare_row(t: &Row, o: &Row) -> String {
     check("ts", time("t_req_first").map(|v| v.to_string()), ours("ts"));
     check("response", between(asked, time("t_resp_first")), ours("response_time_ns"));
     check("transfer", between(time("t_resp_first"), time("t_resp_last")), ours("transfer_time_ns"));
-    // The truth has no rows of compressed results, counts those of the first result only, and takes column
-    // definitions for rows.
+    // The truth has no row counts for compressed results, counts only the first of several results, and counts column
+    // definitions as rows.
     if command != "field_list" && !note.contains("several results") && !note.contains("compressed") {
         check("rows", theirs("rows"), ours("rows"));
     }
-    // Ours are those of the packets inside.
+    // For compressed results, our byte counts are those of the inner packets.
     if !note.contains("compressed") {
         check("response bytes", theirs("resp_bytes"), ours("response_bytes"));
         if !rounds && command != "ssl_request" {
@@ -229,7 +229,7 @@ fn compare_row(t: &Row, o: &Row) -> String {
     found.join("; ")
 }
 
-/// The truth shows query attributes, and the two bytes that count them, as part of the text.
+/// The truth includes query attributes, and the two bytes of their count, in the text.
 fn without_attributes<'a>(theirs: &'a str, ours: &str) -> &'a str {
     let counted = theirs.starts_with(|c: char| c.is_control()) && !theirs.starts_with(ours);
     match theirs.strip_suffix(ours).filter(|_| counted && !ours.is_empty()) {
@@ -238,7 +238,7 @@ fn without_attributes<'a>(theirs: &'a str, ours: &str) -> &'a str {
     }
 }
 
-/// As much of a text as the truth shows.
+/// The part of a text that the truth has.
 fn text(query: &str) -> String {
     query.chars().take(TEXT_MAX).collect()
 }

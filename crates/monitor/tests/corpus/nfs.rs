@@ -1,17 +1,17 @@
-//! ONC-RPC calls against `rpc.tsv` of every capture that has one: each row with xid, program, version, procedure, file
-//! handle, name, offset, counts, status and times, to the nanosecond. Where they differ the difference stands in
-//! [`DIFFERENCES`], explained in `docs/truth/nfs.md`.
+//! Compares ONC RPC calls with `rpc.tsv` of every capture that has one: each row with xid, program, version, procedure,
+//! file handle, name, offset, counts, status, and times in nanoseconds. Differences are listed in [`DIFFERENCES`] and
+//! explained in `docs/truth/nfs.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
 
-/// Captures in which the truth lacks what is there, or the other way round; see `docs/truth/nfs.md`.
+/// Captures in which the truth lacks calls, or our tuples do; see `docs/truth/nfs.md`.
 const DIFFERENCES: &[(&str, &[&str])] = &[
     (
         "pcpp-ip4_fragments.pcap",
-        // Replies whose calls are not in the capture: tshark does not take them for RPC.
+        // Replies whose calls are not in the capture: tshark does not identify them as RPC.
         &[
             "surplus: 10.118.213.212:789 0x983928f7 - - at 1214528320100586000 - half",
             "surplus: 10.118.213.212:789 0x993928f7 - - at 1214528320101330000 - half",
@@ -20,7 +20,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
     (
         "nfstrace-eth-ipv4-udp-nfsv3-dup-retransm.pcap",
-        // The same, and a WRITE of which the capture has not all fragments.
+        // As above, and a WRITE with a missing fragment.
         &[
             "surplus: 10.6.136.186:912 0xce6b855e - - at 1394627010120031000 - half",
             "surplus: 10.6.136.186:912 0xbe6b855e - - at 1394627010120204000 - half",
@@ -33,7 +33,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
     (
         "pcpp-ip-frag.pcap.gz",
-        // The same; the reassembled part of a datagram with a missing fragment is known too late for its reply.
+        // As above; a datagram with a missing fragment is partially reassembled too late for its reply.
         &[
             "surplus: 10.118.213.212:789 0x593a28f7 - - at 1214528396411096000 - half",
             "surplus: 10.118.213.212:789 0x5a3a28f7 - - at 1214528396411511000 - half",
@@ -45,7 +45,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
     (
         "nfs.pcap.gz",
-        // tshark takes the client's port 647 for DHCP failover.
+        // tshark identifies the client port 647 as DHCP failover.
         &[
             "surplus: 10.77.0.2:647 0x7cfb0527 mount NULL at 1795291212363409000 28000 exact",
             "surplus: 10.77.0.2:647 0x7cfb0528 mount MNT at 1795291212363466000 20000 exact",
@@ -54,7 +54,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
     (
         "nfs_lossy.pcap",
-        // And 564 for 9P.
+        // tshark identifies port 564 as 9P.
         &[
             "surplus: 10.78.0.2:564 0x030e76e3 mount NULL at 1795291241491967000 10951000 exact",
             "surplus: 10.78.0.2:564 0x030e76e4 mount MNT at 1795291241502964000 9199000 exact",
@@ -63,10 +63,10 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Captures with RPC of which the truth does not tell.
+/// Captures with RPC that the truth does not cover.
 const UNTOLD: &[&str] = &["tcpdump-nfs-seg-fault-1.pcapng"];
 
-/// Other projects' bulk captures, as they are kept: bzip2.
+/// Bulk captures of other projects, stored as bzip2.
 const BULK: &[&str] = &["eth-ipv4-tcp-nfsv3.pcap", "2sessions-tcp-wsize32k-tcp-wsize512k.pcap"];
 
 #[test]
@@ -94,7 +94,7 @@ fn bulk_captures_agree_with_the_truth() {
     }
 }
 
-/// No other protocol is taken for RPC.
+/// No other protocol is identified as RPC.
 #[test]
 fn other_protocols_are_left_alone() {
     let Some(root) = testkit::corpus() else { return };
@@ -107,7 +107,7 @@ fn other_protocols_are_left_alone() {
     }
 }
 
-/// The capture without bzip2's compression, which is not read by us.
+/// The capture decompressed from bzip2, which the program does not read.
 fn unpacked(capture: &Path) -> Option<tempfile::NamedTempFile> {
     let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
     let out = file.reopen().expect("it was just made");
@@ -134,7 +134,7 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     let mut unused: Vec<Option<&Row>> = rows.iter().map(Some).collect();
     let mut found = Vec::new();
     for t in expected {
-        // A retransmitted call is part of the tuple of the first transmission.
+        // A retransmitted call belongs to the tuple of its first transmission.
         if t.get("note").is_some_and(|note| note.starts_with("retransmission of call")) {
             continue;
         }
@@ -148,7 +148,7 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     found
 }
 
-/// What the truth tells of one call.
+/// The truth's values for a call.
 struct Wanted<'a> {
     truth: &'a Row,
     xid: String,
@@ -163,7 +163,7 @@ impl Wanted<'_> {
     }
 
     fn is_same_call(&self, row: &Row) -> bool {
-        // A server that calls its client back does so on the client's connection.
+        // A server sends callbacks on the client's connection.
         let back = self.truth.get("program").is_some_and(|p| p == "1073741824");
         let end = if back { ["server_ip", "server_port"] } else { ["client_ip", "client_port"] };
         let client = format!("{}:{}", row[end[0]], row[end[1]]);
@@ -172,7 +172,7 @@ impl Wanted<'_> {
             && client == format!("{}:{}", self.truth["client"], self.truth["cport"])
     }
 
-    /// What the tuple says otherwise; of what the truth does not tell nothing is compared.
+    /// The first difference in the tuple; fields without a value in the truth are not compared.
     fn differs(&self, row: &Row) -> Option<String> {
         let t = self.truth;
         let mut found = Vec::new();
@@ -193,7 +193,7 @@ impl Wanted<'_> {
         same("procedure", procedure.map(|name| number(name).unwrap_or(name.clone())));
         let several = t.get("version").is_some_and(|v| v == "4");
         if let Some(name) = t.get("name").filter(|_| !several) {
-            // It lists all names of a call.
+            // The truth lists all names of a call.
             let fields = match row.get("procedure").map(String::as_str) {
                 Some("RENAME" | "LINK") => &["name", "to_name"][..],
                 _ => &["name"],
@@ -235,7 +235,7 @@ impl Wanted<'_> {
             ("transfer_time_ns", between(answered, time("t_reply_last"))),
         ];
         for (field, truth) in times {
-            // Where bytes are missing we do not guess, and tshark does not put the segments of a message together.
+            // With missing bytes, our fields are null, and tshark does not reassemble the message.
             let known = row["quality"] == "exact" || row.contains_key(field) && field != "transfer_time_ns";
             same(field, truth.filter(|_| known));
         }
@@ -273,7 +273,7 @@ fn describe(row: &Row) -> String {
     )
 }
 
-/// How tshark shortens a file handle: CRC-32.
+/// tshark's abbreviation of a file handle: CRC-32.
 fn handle_hash(hex: &str) -> String {
     let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal");
     let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();

@@ -1,4 +1,4 @@
-//! More requests outstanding than 1,024, and the memory that connections share for them.
+//! More than 1,024 outstanding requests, and the memory for them that connections share.
 
 use monitor::{Monitor, MonitorConfig};
 use parsers::pairing::OutstandingBudget;
@@ -6,7 +6,7 @@ use plan::MonitorSpec;
 
 use crate::support::run;
 
-/// Every row is a pair, and none is there twice.
+/// Every row is a pair, and there are no duplicates.
 #[test]
 fn long_pipelines_are_exact() {
     let Some(root) = testkit::corpus() else { return };
@@ -29,7 +29,7 @@ fn long_pipelines_are_exact() {
     }
 }
 
-/// Connections that ask for more than their budget evict requests, and those are counted.
+/// Connections that exceed the shared budget evict requests, and evictions are counted.
 #[test]
 fn the_budget_bounds_what_waits() {
     let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
@@ -56,7 +56,8 @@ fn the_budget_bounds_what_waits() {
         monitor.finish(&mut batches);
         monitor.accounting().parsers.evicted_requests
     };
-    // With the only byte 1,024 places are borrowed, then nothing is left.
+    // 1,024 entries fit into the connection, another 1,024 are borrowed with the only byte of the budget; the rest is
+    // evicted.
     assert_eq!([64 << 20, 1, 0].map(evicted), [0, 6000 - 2048, 6000 - 1024]);
     std::fs::remove_file(&path).expect("the file");
 }

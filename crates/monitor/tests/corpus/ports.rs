@@ -1,17 +1,17 @@
-//! The same bytes on other ports give the same rows: captures of every protocol, their servers' ports renamed to ports of no protocol.
+//! Rows do not depend on ports: captures of every protocol with their servers' ports renamed to unassigned ones.
 
 use std::collections::BTreeMap;
 
 use crate::frames::Frames;
 use crate::support::{Row, captures, run};
 
-/// Ports of servers in the corpus.
+/// Server ports in the corpus.
 const USUAL: &[u16] = &[
     53, 80, 111, 443, 1080, 2049, 3000, 3306, 3307, 4430, 5000, 5001, 5353, 5432, 6379, 6380, 8000, 8001,
     8080, 8081, 8443, 11211, 11311, 20048, 33060,
 ];
 
-/// Folders, and the parser that reads most of what is in them.
+/// Folders, and the parser for most of their captures.
 const READ: &[(&str, &str)] = &[
     ("captures/dns", "dns"),
     ("captures/http", "http"),
@@ -22,7 +22,7 @@ const READ: &[(&str, &str)] = &[
     ("captures/tls", "tls"),
 ];
 
-/// Captures with other rows on another port, and why.
+/// Captures with different rows on another port, and the reason.
 const OTHERWISE: &[(&str, &str)] = &[
     ("deepflow-memcached-userdata.pcap.gz", "joined midway with a line that other protocols have, too"),
     ("mc_text.pcap", "a connection begins with what is no command"),
@@ -86,7 +86,7 @@ fn other_ports_give_the_same_rows() {
     assert_eq!(names, OTHERWISE.iter().map(|(name, _)| *name).collect::<Vec<_>>());
 }
 
-/// Rows without what depends on ports, in any order.
+/// Rows without columns that depend on ports, sorted.
 fn lines(rows: Vec<Row>) -> Vec<String> {
     let of_ports = ["id", "community_id", "client_port", "server_port"];
     let line = |row: Row| {

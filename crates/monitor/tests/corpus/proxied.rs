@@ -1,5 +1,5 @@
-//! Connections that begin with a PROXY protocol header: captures of such, and captures of others into which headers are put. What
-//! parsers say is the same as without one, and the header's addresses are in every row.
+//! Connections that start with a PROXY protocol header: captures of such connections, and other captures with inserted
+//! headers. Tuples equal those without a header, and every row has the header's addresses.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn found(file: &str) -> Option<PathBuf> {
     Some(testkit::corpus()?.join("found").join("bugs").join(file))
 }
 
-/// Some columns of each row, `-` where there is nothing.
+/// Some columns of each row, `-` for null.
 fn columns(rows: &[Row], names: &[&str]) -> Vec<String> {
     let line = |row: &Row| {
         let cells = names.iter().map(|name| row.get(*name).map_or("-", String::as_str));
@@ -79,10 +79,11 @@ fn captures_with_headers() {
     }
 }
 
-/// The pieces of a header, whether the request follows in the last one, and the addresses that it gives.
+/// The parts of a header, whether the request follows in the last one, and the header's addresses.
 type Header = (Vec<Vec<u8>>, bool, [&'static str; 4]);
 
-/// Headers in segments, whether they are in the client's own first segment, and the addresses of all but the first port.
+/// Headers in segments of their own or in the client's first segment, with the expected addresses except the first
+/// port.
 fn headers() -> Vec<Header> {
     let line = b"PROXY TCP4 192.0.2.7 198.51.100.9 50123 8443\r\n".to_vec();
     let four = ["192.0.2.7", "50123", "198.51.100.9", "8443"];
@@ -146,13 +147,13 @@ fn a_header_changes_nothing_else() {
     }
 }
 
-/// The rows in any order.
+/// Compares rows in any order.
 fn assert_same(before: &[Row], after: &[Row], what: &str) {
     let lines = |rows: &[Row]| {
         let mut lines: Vec<String> = rows
             .iter()
             .map(|row| {
-                // When it shows that nothing more comes depends on how many packets there are.
+                // The time at which an incomplete transaction ends depends on the number of packets.
                 let of_half = |name: &str| name == "ts_end" && row["quality"] == "half";
                 let cells = row.iter().filter(|(name, _)| !of_half(name));
                 let mut cells: Vec<_> = cells.map(|(name, value)| format!("{name}={value}")).collect();
@@ -169,7 +170,7 @@ fn assert_same(before: &[Row], after: &[Row], what: &str) {
     assert!(before == after, "{what}: {} and {} rows\n{missing:#?}\n{surplus:#?}", before.len(), after.len());
 }
 
-/// A request and its response behind what `begin` sends.
+/// A request and its response after the bytes that `begin` sends.
 fn talk(server: &str, begin: impl FnOnce(&mut TcpDialogue)) -> Vec<Row> {
     let mut talk = TcpDialogue::new("10.0.0.1:40000", server);
     talk.handshake();
@@ -195,19 +196,19 @@ const V2: &[u8] =
 #[test]
 fn headers_with_missing_bytes() {
     let names = ["proxied_client_ip", "path", "quality"];
-    // The element is missing: its length is known, and so are the addresses.
+    // The element is lost; its length and the addresses are known.
     let rows = talk("10.0.0.2:80", |talk| {
         talk.client().send(&V2[..30]);
         talk.client().send_unseen(V2.len() - 30);
     });
     assert_eq!(columns(&rows, &names), ["10.1.1.1 /a exact", "10.1.1.1 /b exact"]);
-    // An address is missing.
+    // An address is lost.
     let rows = talk("10.0.0.2:80", |talk| {
         talk.client().send(&V2[..20]);
         talk.client().send_unseen(V2.len() - 20);
     });
     assert_eq!(columns(&rows, &names), ["- /a midstream", "- /b exact"]);
-    // All of it is missing, or the end of a line.
+    // The whole header is lost, or the end of its line.
     for seen in [0, 20] {
         let line = b"PROXY TCP4 10.1.1.1 10.2.2.2 7 80\r\n";
         let rows = talk("10.0.0.2:80", |talk| {
@@ -220,7 +221,7 @@ fn headers_with_missing_bytes() {
         assert_eq!(urls, ["- /a", "- /b"]);
         assert_ne!(rows[0]["quality"], "exact", "{rows:?}");
     }
-    // A snaplen leaves the addresses of a header with elements.
+    // With a snaplen, the addresses of a header with elements remain.
     let rows = talk("10.0.0.2:80", |talk| {
         talk.client().send(V2).amend(|sent| sent.cut = 6);
     });
@@ -249,7 +250,7 @@ fn what_is_no_header() {
     }
 }
 
-/// Only what a client says first is a header.
+/// A header is recognized only at the start of the client's stream.
 #[test]
 fn headers_elsewhere() {
     let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");

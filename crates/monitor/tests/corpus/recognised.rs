@@ -1,4 +1,4 @@
-//! Captures whose protocol was not recognized, or recognized where it is not spoken.
+//! Captures whose protocol was not recognized, or was recognized by mistake.
 
 use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
 
@@ -33,7 +33,7 @@ fn memcached_on_another_port() {
     assert!(!rows.is_empty() && rows.iter().all(|row| row["quality"] == "exact"), "{rows:#?}");
 }
 
-/// Requests that wait for the first answer, up to what a flow may hold: beyond that they are passed over, and counted.
+/// Requests wait for the first response up to the limit per flow; beyond it, they are skipped and counted.
 #[test]
 fn a_long_batch_before_the_first_answer() {
     for (n, fits) in [(1000, true), (5000, false)] {
@@ -56,7 +56,7 @@ fn a_long_batch_before_the_first_answer() {
     }
 }
 
-/// The capture begins behind the preface of HTTP/2: the first packets of each connection are left out.
+/// The capture starts after the HTTP/2 preface: the first packets of each connection are removed.
 #[test]
 fn http2_joined_behind_the_preface() {
     let Some(root) = testkit::corpus() else { return };
@@ -75,7 +75,7 @@ fn http2_joined_behind_the_preface() {
             let names: Vec<_> = said.map(|row| row.get("application").map(String::as_str)).collect();
             let is_named = |name: &Option<&str>| matches!(name, Some("http2" | "http"));
             let others = names.iter().filter(|name| !is_named(name)).count();
-            // A direction that ends with the rest of a message.
+            // One direction ends with the rest of a message.
             let known = usize::from(capture == "suricata-http2-errorcode.pcap" && skipped == 5);
             assert_eq!(others, known, "{capture} without {skipped}: {names:?}");
         }

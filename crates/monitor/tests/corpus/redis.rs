@@ -1,5 +1,5 @@
-//! Redis commands against `redis.tsv` of every capture that has one: each row with command, key, error and times, to the
-//! nanosecond; and what the server sent unasked. Where they differ the difference stands in [`DIFFERENCES`], explained in
+//! Compares Redis commands with `redis.tsv` of every capture that has one: each row with command, key, error, and times
+//! in nanoseconds; and unsolicited messages of the server. Differences are listed in [`DIFFERENCES`] and explained in
 //! `docs/truth/redis.md`.
 
 use std::path::Path;
@@ -9,9 +9,9 @@ use crate::support::{EVERYWHERE, Row, captures, nanos, run, run_spec, truth};
 /// Captures over plain links.
 const FOLDERS: &[&str] = &["captures/redis", "captures/mixed", "derived", "live-captures", "bench"];
 
-/// Where truth and tuples differ: capture, and each difference as [`compare`] words it.
+/// Known differences: capture, and each difference in the format of [`compare`].
 const DIFFERENCES: &[(&str, &[&str])] = &[
-    // The end of the reply was not captured; it had begun.
+    // The reply starts, but its end was not captured.
     (
         "deepflow-redis.pcap",
         &[
@@ -19,11 +19,11 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
             "surplus: 127.0.0.1:60314 GET 1 1 http://127.0.0.1:20013/v2/pod-groups at 1634895580012005000 62000 - - midstream",
         ],
     ),
-    // The truth takes the confirmation of a subscription for the reply, and for something unasked as well.
+    // The truth takes the confirmation of a subscription for the reply and for an unsolicited message.
     ("mixed_live.pcap.gz", &["missing: 10.78.0.2:50850 SUBSCRIBE news at 1795292997939769000 - 0"]),
     ("redis_mix.pcap", &["missing: 10.77.0.2:35450 SUBSCRIBE news at 1795291202003591000 - 0"]),
     ("redis_mix_lossy.pcap", &["missing: 10.78.0.2:47600 SUBSCRIBE news at 1795291237223481000 - 0"]),
-    // What the server said it said before it had heard the command: it acknowledges nothing of it.
+    // The server sent its message before it received the command: the message does not acknowledge it.
     (
         "zeek-attr.pcap",
         &[
@@ -35,7 +35,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
             "surplus: 127.0.0.1:62286 FAKE2 COMMAND2 at 1750951919084453000 - - - half",
         ],
     ),
-    // The truth does not know that commands may ask not to be answered.
+    // The truth does not support commands that suppress their reply.
     (
         "zeek-client-skip-while-off.pcap",
         &[
@@ -54,7 +54,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
             "surplus: ::1:60761 PING - at 1730136543237454000 91000 0 - exact",
         ],
     ),
-    // The capture begins with a reply, which the truth gives to the first command; that has its own.
+    // The capture starts with a reply, which the truth assigns to the first command; that command has its own.
     (
         "zeek-start-with-server.pcapng",
         &[
@@ -64,7 +64,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// One packet that is no command at all, of which the truth makes five.
+/// A packet without a valid command; the truth has five commands for it.
 const NONSENSE: &str = "tcpdump-resp_4_infiniteloop.pcapng";
 
 #[test]
@@ -85,7 +85,7 @@ fn commands_agree_with_the_truth() {
     assert!(checked > 5_000, "{checked} commands of truth");
 }
 
-/// No other protocol is taken for Redis.
+/// No other protocol is identified as Redis.
 #[test]
 fn other_protocols_are_left_alone() {
     let Some(root) = testkit::corpus() else { return };
@@ -141,11 +141,11 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     found
 }
 
-/// One tuple that the truth asks for.
+/// A tuple that the truth requires.
 struct Wanted<'a> {
     client: String,
     command: String,
-    /// What the truth shows first of the arguments.
+    /// The argument that the truth has first.
     argument: Option<&'a str>,
     is_push: bool,
     is_error: bool,
@@ -181,7 +181,7 @@ impl Wanted<'_> {
 
     fn is(&self, row: &Row) -> bool {
         let field = |name: &str| row.get(name).map(String::as_str);
-        // Which argument is the key has a test of its own.
+        // A separate test covers the choice of the key argument.
         let key = field("key").filter(|_| !["EVAL", "EVALSHA", "OBJECT", "XREAD"].contains(&&*self.command));
         self.client == format!("{}:{}", row["client_ip"], row["client_port"])
             && Some(&*self.command) == field("command")

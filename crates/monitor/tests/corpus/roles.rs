@@ -1,4 +1,4 @@
-//! Who is the client of a connection that was joined without its SYN, where the first bytes may mislead.
+//! Determines the client of connections joined midstream, where the first bytes may be misleading.
 
 use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
 
@@ -16,7 +16,8 @@ fn clients(rows: &[Row]) -> Vec<&str> {
     rows.iter().map(|row| row["client_ip"].as_str()).collect()
 }
 
-/// The first client bytes are the end of a value and look like a reply, the server's first message like a command.
+/// The first client bytes are the end of a value and look like a reply; the server's first message looks like a
+/// command.
 #[test]
 fn a_value_that_looks_like_a_reply() {
     let Some(root) = testkit::corpus() else { return };
@@ -30,7 +31,8 @@ fn a_value_that_looks_like_a_reply() {
     assert!(clients(&elsewhere).iter().all(|client| *client == "10.1.0.1"), "{elsewhere:#?}");
 }
 
-/// The end of an upload whose last segment is a response: on a usual port it is not believed, elsewhere not for long.
+/// The last segment of an upload looks like a response: rejected on a well-known port, and corrected soon on other
+/// ports.
 #[test]
 fn an_upload_that_looks_like_a_response() {
     for (server, misled_max) in [("10.0.0.2:80", 0), ("10.0.0.2:9123", 3)] {
@@ -52,7 +54,8 @@ fn an_upload_that_looks_like_a_response() {
     }
 }
 
-/// Requests from a usual port to another are believed once there are two, and the first is not lost; nor is it where it is the only one.
+/// Requests from a well-known port to another port are accepted after the second one. The first is not lost, even if no
+/// other follows.
 #[test]
 fn a_client_on_a_port_of_servers() {
     for n in [1, 5] {

@@ -1,4 +1,4 @@
-//! Runs a capture through a monitor and shows its tuples as text; reads truth files.
+//! Runs a capture through a monitor, converts its tuples to text, and reads truth files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub const EVERYWHERE: &[&str] = &[
     "bench",
 ];
 
-/// Every capture below `root` in `folders`, sorted; bzip2 left out.
+/// Every capture below `root` in `folders`, sorted, except bzip2 files.
 pub fn captures(root: &Path, folders: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in folders {
@@ -60,7 +60,7 @@ pub fn truth_dir(capture: &Path) -> PathBuf {
     PathBuf::from(format!("{}.truth", name.trim_end_matches(".gz")))
 }
 
-/// A truth table, `name` as in `http.tsv`; plain or gzipped. `None` where the capture has none.
+/// A truth table; `name` as in `http.tsv`, plain or gzipped. `None` if the capture has none.
 pub fn truth(capture: &Path, name: &str) -> Option<Vec<Row>> {
     let plain = truth_dir(capture).join(name);
     let text = match std::fs::read(&plain) {
@@ -83,7 +83,8 @@ pub fn truth(capture: &Path, name: &str) -> Option<Vec<Row>> {
     Some(rows.collect())
 }
 
-/// Undoes `\t \n \r \0 \\`.
+/// Decodes the escapes `\t
+///  \r \0 \\`.
 fn unescape(cell: &str) -> String {
     let mut out = String::with_capacity(cell.len());
     let mut chars = cell.chars();
@@ -103,7 +104,7 @@ fn unescape(cell: &str) -> String {
     out
 }
 
-/// The tuples of a little-endian pcap file without some of its packets, for each of some shares of loss and some seeds.
+/// Calls `check` with the tuples of a little-endian pcap file with packet loss, for several loss rates and seeds.
 pub fn with_losses(capture: &Path, parser: &str, mut check: impl FnMut(f64, Vec<Row>)) {
     let whole = std::fs::read(capture).expect("a capture can be read");
     for (loss, seed) in
@@ -115,13 +116,13 @@ pub fn with_losses(capture: &Path, parser: &str, mut check: impl FnMut(f64, Vec<
     }
 }
 
-/// What came out of one run.
+/// Result of one run.
 pub struct Run {
-    /// Tuples in the order in which they were emitted.
+    /// Tuples in the order of emission.
     pub rows: Vec<Row>,
-    /// Where the packets went.
+    /// Packet counts by outcome.
     pub accounting: PacketAccounting,
-    /// Packets that the source delivered.
+    /// Packets delivered by the source.
     pub packets: u64,
 }
 
@@ -130,7 +131,7 @@ pub fn run(capture: &Path, parser: &str) -> Run {
     run_all(capture, &[parser])
 }
 
-/// The same of several.
+/// The same for several parsers.
 pub fn run_all(capture: &Path, parsers: &[&str]) -> Run {
     let parsers = parsers.iter().map(|name| {
         let parser = registry::find(name).unwrap_or_else(|| panic!("no parser {name}"));
@@ -157,7 +158,7 @@ pub fn run_spec(capture: &Path, spec: &MonitorSpec) -> Run {
     }
 }
 
-/// A batch as text.
+/// Converts a batch to text.
 pub fn rows(batch: &Batch) -> Vec<Row> {
     (0..batch.rows())
         .map(|row| {
@@ -186,19 +187,20 @@ pub fn rows(batch: &Batch) -> Vec<Row> {
         .collect()
 }
 
-/// A capture in which our rows are not the truth's.
+/// A capture whose rows differ from the truth.
 pub struct Difference {
-    /// The file's name.
+    /// File name.
     pub capture: &'static str,
-    /// Why.
+    /// Reason for the difference.
     pub why: &'static str,
-    /// Rows that only the truth has, rows that only we have.
+    /// Number of rows only in the truth, and only in our output.
     pub count: (usize, usize),
-    /// Of all of them.
+    /// Digest of all differing rows.
     pub digest: u64,
 }
 
-/// Whether the lines `found` of a capture, `-` the truth's and `+` ours, are those that are known; else what there is.
+/// `None` if the lines `found` of a capture, `-` truth and `+` ours, are the known differences; otherwise a
+/// description.
 pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<(), String> {
     let truths = found.iter().filter(|line| line.starts_with('-')).count();
     let (count, digest) = ((truths, found.len() - truths), crate::http::digest(found));
@@ -211,7 +213,7 @@ pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<()
     }
 }
 
-/// Seconds with fraction (`1795291157.229334000`, also negative) as nanoseconds.
+/// Parses seconds with a fraction (`1795291157.229334000`, also negative) into nanoseconds.
 pub fn nanos(seconds: &str) -> i64 {
     let (negative, digits) = match seconds.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -224,7 +226,7 @@ pub fn nanos(seconds: &str) -> i64 {
     if negative { -nanos } else { nanos }
 }
 
-/// The little-endian pcap file without some of its packets.
+/// The little-endian pcap file with random packet loss.
 pub fn without_packets(file: &[u8], loss: f64, seed: u64) -> Vec<u8> {
     let mut rng = testkit::SeededRng::new(seed);
     let (head, mut rest) = file.split_at(24);

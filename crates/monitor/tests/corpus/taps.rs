@@ -1,5 +1,5 @@
-//! Several taps see the same flows, and one tells of each: all of them together say what one would that sees everything. Truth: one
-//! monitor without other taps over the whole capture, and one that begins where another tap ends.
+//! Several taps see the same flows, and one of them reports each flow: their combined output equals that of a single
+//! tap that sees all packets. Truth: one monitor over the whole capture, and one that starts where another tap ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use wire::{CapturedPacket, Packet};
 
 use crate::support::rows;
 
-/// A tuple's fields that have a value, but for the flow's number: flows have other numbers at every tap.
+/// The non-null fields of a tuple except the flow's number, which differs between taps.
 type Row = BTreeMap<String, String>;
 
 fn shop() -> PathBuf {
@@ -32,7 +32,8 @@ fn ends(captured: &CapturedPacket<'_>) -> Option<[IpAddr; 2]> {
     Some([five.src.addr.to_ip(), five.dst.addr.to_ip()])
 }
 
-/// What a tap tells of the packets that it sees, sorted. `change`: a packet by its number, and the table from there on.
+/// The sorted rows of a tap for the packets that it sees. `change`: packet number, and the table that applies from that
+/// packet on.
 fn told(
     spec: &MonitorSpec,
     table: Option<TapTable>,
@@ -60,7 +61,7 @@ fn told(
     }
     monitor.finish(&mut batches);
     assert!(monitor.accounting().adds_up());
-    // The time at which the end of a flow is noticed depends on other traffic.
+    // The time at which the end of a flow is detected depends on other traffic.
     let is_same = |name: &str| name != "id" && (name != "ts_end" || spec.parsers[0].schema.name != "flow");
     let all = batches.iter().flat_map(|(_, batch)| rows(batch));
     let mut told: Vec<Row> =
@@ -69,7 +70,7 @@ fn told(
     told
 }
 
-/// Whether a tap sees a packet, of which the number is given.
+/// Whether a tap sees the packet with this number.
 type Sees<'s> = dyn Fn(u64, &CapturedPacket<'_>) -> bool + 's;
 
 fn everything(_: u64, _: &CapturedPacket<'_>) -> bool {
@@ -93,7 +94,7 @@ fn all_taps_tell_what_one_would() {
         for taps in [TapSelection::Server, TapSelection::Client] {
             let spec = spec(parser, taps);
             let whole = told(&spec, None, &everything, None);
-            // One tap at each host; the same where all of them see everything, as those of mirrors do.
+            // One tap per host, each of which sees its own packets or, as with mirrors, all packets.
             for is_mirror in [false, true] {
                 let mut sum: Vec<Row> = Vec::new();
                 for host in &hosts {
@@ -107,7 +108,7 @@ fn all_taps_tell_what_one_would() {
                 sum.sort();
                 assert!(sum == whole, "{parser}, {taps:?}: {} and {}", sum.len(), whole.len());
             }
-            // Hosts without a tap of their own: one that sees everything tells of the flows between them.
+            // Hosts without their own tap: a tap that sees all packets reports the flows between them.
             let own = *hosts.first().expect("there are some");
             let alone = told(&spec, Some(TapTable { own: vec![own], others: vec![] }), &everything, None);
             let mirror = told(&spec, Some(TapTable { own: vec![], others: vec![own] }), &everything, None);
@@ -137,7 +138,7 @@ fn a_tap_takes_up_what_another_leaves() {
         let earlier = told(&spec, None, &|n, _| n < half, None);
         let left = told(&spec, Some(alone.clone()), &everything, Some((half, silent.clone())));
         assert!(!later.is_empty() && !earlier.is_empty());
-        // One that knows the handshake knows more of what follows than one that does not.
+        // A tap that has seen the handshake has more information on later packets than one that has not.
         let known = |rows: &[Row]| -> Vec<Row> {
             let is_known =
                 |(name, _): &(&String, &String)| !["quality", "client_guessed"].contains(&name.as_str());

@@ -1,12 +1,12 @@
-//! `tls` against `tls.tsv` of every capture that has one: each handshake with host, protocols, version, cipher suite, alert
-//! and times, to the microsecond that the truth has; and nothing in captures without. Where they differ the difference stands in
-//! [`DIFFERENCES`], explained in `docs/truth/tls.md`.
+//! Compares `tls` with `tls.tsv` of every capture that has one: each handshake with host, protocols, version, cipher
+//! suite, alert, and times in microseconds (the truth's resolution); and no tuples for captures without TLS.
+//! Differences are listed in [`DIFFERENCES`] and explained in `docs/truth/tls.md`.
 
 use std::path::Path;
 
 use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses};
 
-/// What differs, and why.
+/// Known differences and their reasons.
 const DIFFERENCES: &[Difference] = &[
     Difference {
         capture: "mercury-capture2.pcap.gz",
@@ -35,7 +35,7 @@ fn handshakes_agree_with_the_truth() {
     for capture in captures(&root, EVERYWHERE) {
         let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
         let expected = truth(&capture, "tls.tsv").unwrap_or_default();
-        // Connections joined midway have no tuple.
+        // Connections joined midstream have no tuple.
         let has_hello = |row: &&Row| row.contains_key("client_hello") || row.contains_key("server_hello");
         let expected: Vec<_> = expected.iter().filter(has_hello).map(of_truth).collect();
         checked += expected.len();
@@ -46,7 +46,7 @@ fn handshakes_agree_with_the_truth() {
     assert!(checked > 200, "{checked} handshakes of truth");
 }
 
-/// Whatever packets a capture lacks, what a tuple says is what the whole capture says; what is not known is null.
+/// With packet loss, values equal those of the complete capture or are null.
 #[test]
 fn lost_packets_leave_nothing_wrong() {
     let Some(root) = testkit::corpus() else { return };
@@ -69,14 +69,14 @@ fn lost_packets_leave_nothing_wrong() {
 /// A handshake.
 struct Told {
     what: String,
-    /// When the ClientHello came, or began to.
+    /// Time of the ClientHello, or of its first segment.
     asked: Option<i64>,
-    /// From the ClientHello to the ServerHello.
+    /// Time from the ClientHello to the ServerHello.
     time: Option<i64>,
 }
 
 impl Told {
-    /// The truth goes by the last segments of the messages.
+    /// The truth uses the times of the messages' last segments.
     fn is_told_by(&self, ours: &Told) -> bool {
         let near = |a: i64, b: i64| (a - b).abs() < 1000;
         let same = self.asked == ours.asked
@@ -149,7 +149,7 @@ fn of_tuple(row: &Row) -> Told {
         alert,
     ];
     let server_only = !row.contains_key("version_offered");
-    // An alert answers, too, but is no ServerHello.
+    // An alert is also a response, but not a ServerHello.
     let time = number("response_time_ns").filter(|_| row.contains_key("version"));
     Told { what: shown(what), asked: number("ts").filter(|_| !server_only), time }
 }
@@ -163,13 +163,13 @@ fn shown(cells: [Option<String>; 6]) -> String {
     cells.map(|cell| cell.unwrap_or("~".to_owned())).join(" ")
 }
 
-/// The suites of the corpus, by the numbers that tshark shows.
+/// Cipher suites in the corpus, by the numbers in tshark's output.
 fn cipher(code: u16) -> Option<String> {
     let name = parsers::tls::cipher_name(code)?;
     Some(name.to_owned())
 }
 
-/// Alerts of the corpus.
+/// Alerts in the corpus.
 fn alert_code(name: &str) -> Option<u8> {
     let known = [
         ("close_notify", 0),

@@ -1,4 +1,4 @@
-//! What is inside of tunnels and fragments, packet by packet, as tshark decodes it.
+//! The contents of tunnels and fragments, packet by packet, compared with tshark.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::support::{captures, run};
 const FOLDERS: &[&str] =
     &["captures/tunnels", "captures/ipfrag", "captures/formats", "derived", "found/bugs"];
 
-/// Damaged on purpose: the last part of the one ends inside of another, lengths of the other contradict each other, and
-/// tshark decodes what it can.
+/// Deliberately damaged: in one, the last fragment overlaps another; in the other, lengths contradict each other, and
+/// tshark decodes a part.
 const DAMAGED: &[&str] = &["wswiki-teardrop.pcap", "noise.pcap"];
 
-/// tshark also numbers their custom blocks, which are no packets.
+/// tshark also numbers custom blocks, which are not packets.
 const NUMBERED_OTHERWISE: &[&str] = &["gopacket-be-test102.pcapng", "gopacket-le-test202.pcapng"];
 
-/// Frame number → source, destination, protocol and, of TCP and UDP, ports.
+/// Frame number to source, destination, protocol, and the ports of TCP and UDP.
 type Frames = BTreeMap<u64, String>;
 
 #[test]
@@ -49,7 +49,7 @@ fn inner_packets_are_those_of_tshark() {
     assert!(frames > 15_000, "{frames} frames compared");
 }
 
-/// Two requests behind headers of their own.
+/// Two requests with various outer headers.
 #[test]
 fn requests_behind_every_header_are_read() {
     let Some(root) = testkit::corpus() else { return };
@@ -61,7 +61,7 @@ fn requests_behind_every_header_are_read() {
     }
 }
 
-/// Datagrams in several packets stand with the one that completes them.
+/// A fragmented datagram is listed under its last packet.
 fn ours(capture: &Path) -> Frames {
     let mut source = capture::open(&[capture.to_owned()]);
     let (mut block, mut frames, mut number) = (PacketBlock::default(), Frames::new(), 0);
@@ -91,13 +91,13 @@ fn shown(captured: &CapturedPacket<'_>, fragments: &mut FragmentReassembler) -> 
     })
 }
 
-/// TCP and UDP packets, less those that tshark finds wrong in a way that leaves ports out.
+/// TCP and UDP packets, except malformed ones without ports in tshark's output.
 fn theirs(capture: &Path) -> Frames {
     let fields = ["frame.number", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"];
     let ports = ["tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "tcp.hdr_len"];
     let mut command = Command::new("tshark");
     command.args(["-n", "-T", "fields", "-E", "occurrence=l", "-r"]).arg(capture);
-    // Linux's own port of VXLAN.
+    // Linux's default port of VXLAN.
     command.args(["-d", "udp.port==8472,vxlan"]);
     fields.iter().chain(&ports).for_each(|field| {
         command.args(["-e", field]);
@@ -115,7 +115,7 @@ fn frame(line: &str) -> Option<(u64, String)> {
         return None;
     };
     let stack: Vec<&str> = protocols.split(':').collect();
-    // A TCP header with an impossible length is not decoded. ICMP errors quote headers.
+    // A TCP header with an invalid length is not decoded. ICMP errors quote headers.
     let is_bogus = tcp_len.parse().is_ok_and(|len: u32| len < 20);
     if is_bogus || stack.iter().any(|p| p.starts_with("icmp")) {
         return None;
@@ -124,7 +124,7 @@ fn frame(line: &str) -> Option<(u64, String)> {
     let (src, dst) = if last(&["ipv6"]) > last(&["ip"]) { (v6_src, v6_dst) } else { (v4_src, v4_dst) };
     let (src_port, dst_port, name) =
         if last(&["tcp"]) > last(&["udp"]) { (tcp_src, tcp_dst, "tcp") } else { (udp_src, udp_dst, "udp") };
-    // Behind the innermost IP header, and not around a tunnel with something else in it.
+    // After the innermost IP header, not around a tunnel with another payload.
     let is_inside = last(&["tcp", "udp"]) > last(&["ip", "ipv6", "vxlan", "geneve", "gtp"]);
     (is_inside && !src_port.is_empty())
         .then(|| (number.parse().unwrap_or(0), format!("{src} {dst} {src_port} {dst_port} {name}")))

@@ -1,5 +1,5 @@
-//! The same packets give the same answer: however they are read (a mapped file, pcapng, gzip, Zstandard, a pipe that
-//! gives odd pieces), with any number of workers and every time. Rows in their order, and all that is counted.
+//! Results do not depend on the input format (mapped file, pcapng, gzip, Zstandard, a pipe that returns odd sizes), on
+//! the number of workers, or on the run: rows in order, and all counters.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use wire::Timestamp;
 use crate::forms::Forms;
 use crate::support::{EVERYWHERE, Row, captures, rows};
 
-/// What is asked of every capture: raw tuples of each kind, groups, rankings, windows of both kinds, a join, filters.
+/// Queries over every capture: raw tuples of each kind, groups, rankings, windows of both kinds, a join, and filters.
 const QUERIES: [&str; 12] = [
     "PARSE http",
     "PARSE mysql_query",
@@ -30,7 +30,7 @@ const QUERIES: [&str; 12] = [
     "PARSE tcp_flow_key",
 ];
 
-/// What shows when things were noticed: ends of flows, windows, and a limit of time.
+/// Queries whose results depend on detection times: ends of flows, windows, and a time limit.
 const TIMELY: [&str; 5] = [
     "PARSE flow",
     "PARSE tcp_conn_time",
@@ -39,14 +39,14 @@ const TIMELY: [&str; 5] = [
     "PARSE flow LIMIT 3s PROCESS (group-count: group=reason, w=100ms)",
 ];
 
-/// All that a run says.
+/// Complete result of a run.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
-    /// Rows as they came, by pipeline.
+    /// Rows in order of emission, by pipeline.
     results: Vec<(Option<usize>, Vec<Row>)>,
     accounting: PacketAccounting,
     seen: Option<(Timestamp, Timestamp)>,
-    /// Packets and bytes.
+    /// Packet and byte counters.
     source: [u64; 4],
     limit_reached: bool,
 }
@@ -107,7 +107,7 @@ fn however_they_are_read() {
     }
 }
 
-/// Packets whose times jump by 194 days and back: threads do not show, run after run.
+/// Packets whose times jump by 194 days and back: results are the same in every run with threads.
 #[test]
 fn every_time() {
     let Some(root) = testkit::corpus() else { return };
@@ -123,7 +123,7 @@ fn every_time() {
     }
 }
 
-/// Losses reported by a file apply to the same windows in every form.
+/// Losses reported by a file apply to the same windows in every format.
 #[test]
 fn losses_that_files_tell() {
     let Some(root) = testkit::corpus() else { return };
@@ -132,7 +132,7 @@ fn losses_that_files_tell() {
     let expected = run(forms.all()[0].1(), query, 1);
     let rows = expected.results.iter().flat_map(|(_, rows)| rows);
     let lost: Vec<f64> = rows.filter_map(|row| row.get("lost")?.parse().ok()).collect();
-    // Five to every fifty.
+    // Five per fifty packets.
     assert!(lost.len() > 10 && lost.iter().all(|lost| (lost - 5.0 / 55.0).abs() < 0.03), "{lost:?}");
     for (form, open) in forms.all() {
         for workers in 1..=3 {
@@ -141,7 +141,7 @@ fn losses_that_files_tell() {
     }
 }
 
-/// Names that a file begins with are known before the first row, with any number of workers.
+/// Names at the start of a file are known before the first row, with any number of workers.
 #[test]
 fn names_come_before_rows() {
     let Some(root) = testkit::corpus() else { return };
