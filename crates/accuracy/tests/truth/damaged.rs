@@ -1,18 +1,18 @@
-//! Under any damage, no tuple has a false value, and if clients wait for responses, nearly everything that can be found
-//! is found: real conversations of all protocols, damaged from seeds. The recorded shop is in the repository; the other
-//! captures are next to it. The command of this crate does the same with more captures, damages, and seeds.
+//! With any damage, no tuple has a false value, and if clients wait for responses, nearly all transactions that can be
+//! found are found: real conversations of all protocols, damaged from seeds. The recorded shop is in the repository;
+//! the other captures are next to the checkout. The command of this crate runs more captures, impairments, and seeds.
 
 use std::path::PathBuf;
 
 use accuracy::{GroundTruth, Impairment, OutcomeCounts, PacketRecording};
 
 const SEEDS: u64 = 3;
-/// Of fewer transactions a share says nothing.
+/// Below this number of transactions, the percentage found is not checked.
 const FEW: usize = 200;
 
-/// What is done to each capture, and how much of what is findable has to be found where clients wait, in per cent. Where packets
-/// stand in the file in another order by more than their times say (`reorder`, `shuffle`), connections of a few packets lose the
-/// most: their SYN may stand behind their FIN.
+/// Impairments, and the minimum percentage of findable transactions found if clients wait for responses. If the packets
+/// in the file are not in the order of their times (`reorder`, `shuffle`), connections of a few packets lose the most:
+/// their SYN may follow their FIN in the file.
 const IMPAIRMENTS: &[(&str, usize)] = &[
     ("none", 100),
     ("loss=1%", 95),
@@ -60,7 +60,7 @@ const IMPAIRMENTS: &[(&str, usize)] = &[
     ("fast-open", 99),
 ];
 
-/// Where less has to be found of one parser's captures: redis-benchmark's connections are some ten packets each.
+/// Lower minimum for the captures of one parser: connections of redis-benchmark have about ten packets.
 const LESS: &[(&str, &str, usize)] = &[("redis", "shuffle=5ms", 60)];
 
 fn check(capture: PathBuf, parser: &str) {

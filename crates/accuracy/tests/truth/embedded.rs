@@ -1,5 +1,6 @@
-//! Messages of a protocol inside of its own bodies: captures stored over NFS, pages that quote HTTP, values that hold RESP. What was
-//! really sent is known by construction: the undamaged conversation must give just that, and with packets missing nothing else.
+//! Messages of a protocol embedded in bodies of the same protocol: captures stored over NFS, pages that quote HTTP,
+//! values with RESP. The sent messages are known by construction: the undamaged conversation yields exactly them, and
+//! with packet loss nothing else is found.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,12 @@ use accuracy::model::embedded::{Made, http, memcached, nfs, redis};
 use accuracy::{GroundTruth, Impairment, ObservedTuple, OutcomeCounts, PacketRecording};
 use testkit::SeededRng;
 
-/// Conversations of each protocol.
+/// Number of conversations per protocol.
 const CONVERSATIONS: u64 = 60;
-/// So many of the findable transactions are found, at least.
+/// Minimum percentage of findable transactions found.
 const FOUND_PERCENT_MIN: usize = 76;
 
-/// Every kind of loss that is looked at, and packets that are cut.
+/// All tested kinds of loss, and truncated packets.
 fn damages() -> Vec<Impairment> {
     let mut damages = vec![Impairment::Snaplen(128), Impairment::Snaplen(300)];
     for which in [
@@ -26,7 +27,7 @@ fn damages() -> Vec<Impairment> {
     damages
 }
 
-/// No damaged conversation yields a false row. `fields`: those that tell what a transaction is.
+/// No damaged conversation yields a false row. `fields`: the fields that identify a transaction.
 fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&mut SeededRng) -> Made) {
     let shown = |told: &ObservedTuple| {
         let value = |field: &&str| told.value(field).map_or("-".to_owned(), ToString::to_string);
@@ -70,7 +71,7 @@ fn rpc_in_files() {
     check("nfs", nfs::FIELDS, &damages(), nfs::conversation);
 }
 
-/// The first bytes seen may be file data that hold a call: they do not exchange client and server.
+/// If the first captured bytes are file data with an embedded call, client and server are not swapped.
 #[test]
 fn rpc_in_files_joined_midway() {
     check("nfs", nfs::FIELDS, &[Impairment::Joined(0.3)], nfs::conversation);

@@ -1,6 +1,6 @@
-//! Captures that once showed wrong results (`shared/data/found` next to the checkout; its README describes them). The
-//! right result comes from the undamaged file, from the file with its damage undone here, or from rules that the bytes
-//! on the wire must satisfy. All use the program's own path.
+//! Captures that once produced wrong results (`shared/data/found` next to the checkout; its README describes them). The
+//! expected result comes from the undamaged file, from the file with its damage undone here, or from rules that the
+//! bytes on the wire must satisfy. All use the program's own path.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use accuracy::{GroundTruth, ObservedTuple, PacketRecording};
 use wire::{CapturedPacket, Timestamp};
 
 const MS: i64 = 1_000_000;
-/// A recording moves packets that have the same time, so that every time means one packet.
+/// A recording shifts packets with equal timestamps by up to this, so that each time identifies one packet.
 const AS_WRITTEN: i64 = 10_000;
 
-/// How to come by what is right.
+/// Source of the expected result.
 enum Undamaged {
-    /// Another file shows it.
+    /// Another file, without the damage.
     File(&'static str),
-    /// Bytes of packets, counted from one, were others.
+    /// The original bytes of packets, counted from one.
     Bytes(&'static [(usize, usize, u8)]),
-    /// From these packets on the clock was back by as much.
+    /// The clock was set back by this amount from these packets on.
     ClockBack(&'static [usize], i64),
 }
 
@@ -28,11 +28,11 @@ struct Case {
     file: &'static str,
     parser: &'static str,
     undamaged: Undamaged,
-    /// How far times may be off.
+    /// Tolerance of times.
     tolerance: i64,
-    /// So many transactions of the undamaged file are exact at least.
+    /// Minimum number of exact transactions in the undamaged file.
     transactions: usize,
-    /// Minimum percentage found of what is findable.
+    /// Minimum percentage found of the findable transactions.
     found: usize,
 }
 
@@ -40,7 +40,7 @@ fn found(file: &str) -> Option<PathBuf> {
     Some(testkit::corpus()?.join("found").join(file))
 }
 
-/// The recording with the damage undone.
+/// The recording with its damage undone.
 fn undamaged(path: &Path, undamaged: &Undamaged) -> PacketRecording {
     let (edits, steps, back): (&[_], &[usize], i64) = match undamaged {
         Undamaged::File(file) => {
@@ -163,7 +163,7 @@ fn a_length_is_damaged() {
     });
 }
 
-/// The capture that a SYN was put into lies with the others.
+/// The capture with an inserted SYN is stored with the others.
 const KEEPALIVE: &str = "../live-captures/http_keepalive.pcap.gz";
 
 #[test]
@@ -211,7 +211,7 @@ fn text<'a>(told: &'a ObservedTuple, field: &str) -> Option<&'a str> {
 #[test]
 fn a_request_in_a_syn() {
     let Some(_) = found("") else { return };
-    // By tshark: frame 1 is a SYN with GET /index.php, frame 3 the response: 400, 157 bytes of content.
+    // According to tshark, frame 1 is a SYN with GET /index.php, frame 3 the response: 400, 157 bytes of content.
     let all = told("tfo_3frames.pcap", "http");
     assert_eq!(all.len(), 1);
     let pair = &all[0];
@@ -221,7 +221,7 @@ fn a_request_in_a_syn() {
     assert_eq!((number(pair, "status"), number(pair, "response_bytes")), (Some(400), Some(157)));
 }
 
-/// A statement that is shown is as long as its packet: five bytes of header and command come first.
+/// The length of a captured statement equals that of its packet minus five bytes of header and command.
 fn statements_are_whole(told: &[ObservedTuple]) {
     for one in told.iter().filter(|t| text(t, "command") == Some("query")) {
         if let (Some(query), Some(bytes)) = (text(one, "query"), number(one, "request_bytes")) {
@@ -236,10 +236,10 @@ fn packets_are_cut() {
     let told = told("mysql_snap128.pcap", "mysql_query");
     statements_are_whole(&told);
     for one in &told {
-        // The databases that the login and the commands name.
+        // The databases that the login and the commands select.
         let known = [None, Some("shop"), Some("mysql")];
         assert!(known.contains(&text(one, "database")), "{one}");
-        // Headers take 66 of the 128 bytes that are left of a packet.
+        // Headers take 66 of the 128 captured bytes of a packet.
         let whole = |field| number(one, field).is_none_or(|bytes| bytes <= 62);
         assert!(!one.is_exact() || whole("request_bytes"), "{one}");
     }
@@ -275,7 +275,7 @@ fn times_jump() {
     }
 }
 
-/// Rows of a file: quality and some fields.
+/// Rows of a file: quality and selected fields.
 fn rows_of(file: &str, parser: &str, fields: &[&str]) -> Option<Vec<String>> {
     let (told, _) = observe(&found(file)?, parser, 1);
     let row = |one: &ObservedTuple| {

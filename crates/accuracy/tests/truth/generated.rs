@@ -1,6 +1,6 @@
-//! Any segments of any conversation may be missing or late, also of one direction alone: what is still reported equals
-//! the report of the whole conversation. Conversations are generated from seeds, with clients that wait, that send
-//! batches, and that always have requests outstanding.
+//! Any segments of a conversation may be missing or late, also in one direction only: the reported values equal those
+//! of the whole conversation. Conversations are generated from seeds, with clients that wait for each response, that
+//! send batches, or that always have requests outstanding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,17 +11,17 @@ use accuracy::model::{http, memcached, mysql, redis};
 use accuracy::{GroundTruth, ObservedPacket, OutcomeCounts, PacketRecording};
 use testkit::SeededRng;
 
-/// Conversations of each protocol, and ways to damage each.
+/// Number of conversations per protocol, each damaged in several ways.
 const CONVERSATIONS: u64 = 150;
 const DAMAGES: u64 = 12;
-/// Conversations of each protocol with clients of other paces.
+/// Number of conversations per protocol with paced clients.
 const PACED_CONVERSATIONS: u64 = 100;
 
 fn check(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
     check_damages(parser, make, Damage::by_chance);
 }
 
-/// The same with pauses that are longer than the idle timeout, or steps of the clock.
+/// The same with pauses longer than the idle timeout, or steps of the clock.
 fn check_pauses(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
     check_damages(parser, make, Damage::of_pauses);
 }
@@ -56,7 +56,7 @@ fn check_damages(
     assert!(found > 10_000, "{found} of {findable} findable are found");
 }
 
-/// Packets that are missing, packets that are late, in their times and in the file, and packets before which everybody paused.
+/// Lost packets, packets that are late in their times and in the file, and packets preceded by a pause of both ends.
 #[derive(Clone, Debug, Default)]
 struct Damage {
     lost: BTreeSet<usize>,
@@ -66,11 +66,11 @@ struct Damage {
 
 /// Pauses longer than the idle timeout, in nanoseconds.
 const PAUSES: [i64; 3] = [310_000_000_000, 900_000_000_000, 36_000_000_000_000];
-/// How late a packet is at most.
+/// Maximum delay of a packet, in nanoseconds.
 const LATE_MAX: i64 = 5_000_000;
 
 impl Damage {
-    /// Of both directions or of one, each packet for itself or in bursts; lost, late, or some of each.
+    /// In both directions or in one, independent or in bursts; lost, late, or both.
     fn by_chance(recording: &PacketRecording, packets: Range<usize>, rng: &mut SeededRng) -> Damage {
         let share = [0.02, 0.1, 0.3][rng.below(3) as usize];
         let stay = if rng.chance(0.5) { share } else { 0.7 };
@@ -94,7 +94,7 @@ impl Damage {
         damage
     }
 
-    /// Pauses, and nothing else.
+    /// Pauses only.
     fn of_pauses(_: &PacketRecording, packets: Range<usize>, rng: &mut SeededRng) -> Damage {
         let mut damage = Damage::default();
         for _ in 0..1 + rng.below(3) {
@@ -104,7 +104,7 @@ impl Damage {
         damage
     }
 
-    /// Loss of single packets behind the handshake, of both directions or of one.
+    /// Loss of single packets after the handshake, in both directions or in one.
     fn of_loss(recording: &PacketRecording, rng: &mut SeededRng) -> Damage {
         let share = [0.001, 0.01, 0.01, 0.03, 0.1][rng.below(5) as usize];
         let only = [None, None, Some(true), Some(false)][rng.below(4) as usize];
@@ -142,7 +142,7 @@ impl Damage {
         truth.judge(&recording.play(&seen, parser), &seen, self.late.values().max().map_or(0, |by| by + 1000))
     }
 
-    /// As little damage as still shows what is wrong.
+    /// Minimizes the damage that still shows the error.
     fn least(mut self, recording: &PacketRecording, truth: &GroundTruth<'_>, parser: &str) -> Damage {
         for packet in 0..recording.len() {
             let without = Damage {
@@ -160,7 +160,7 @@ impl Damage {
     }
 }
 
-/// The same with clients of other paces ([`timed`]), and loss as taps have it.
+/// The same with paced clients ([`timed`]), and loss patterns of taps.
 fn check_paces(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
     let (mut pairs, mut found, mut findable) = (0, 0, 0);
     for seed in 0..PACED_CONVERSATIONS {

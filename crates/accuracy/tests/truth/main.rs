@@ -1,4 +1,4 @@
-//! What tuples claim, against what is true.
+//! Compares the values of tuples with the truth.
 
 mod damaged;
 mod embedded;

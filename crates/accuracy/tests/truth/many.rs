@@ -1,5 +1,5 @@
-//! Many concurrent connections, each without one packet: a gap in one does not delay others, and nearly everything that
-//! can be found is found.
+//! Many concurrent connections, each with one packet lost: a gap in one connection does not delay the others, and
+//! nearly all transactions that can be found are found.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ const CONNECTIONS: u64 = 4000;
 const EXCHANGES: u64 = 8;
 const MS: i64 = 1_000_000;
 
-/// A client that waits for its answers.
+/// A client that waits for each response.
 fn connection(nth: u64, rng: &mut SeededRng) -> Vec<SentPacket> {
     let client = format!("10.{}.{}.1:{}", nth / 250, nth % 250, 1024 + nth);
     let mut talk = TcpDialogue::new(&client, "10.99.0.1:80");
-    // All are under way at once.
+    // All connections are open at the same time.
     talk.advance(rng.below(500) as i64 * MS);
     talk.handshake();
     for exchange in 0..EXCHANGES {
@@ -37,7 +37,7 @@ fn each_lacks_a_packet() {
     let recording = PacketRecording::of(&sent);
     let truth = GroundTruth::of(&recording, "http");
     assert_eq!(truth.size(), ((CONNECTIONS * EXCHANGES) as usize, 0));
-    // One of each connection's first packets with payload.
+    // One of the first packets with payload of each connection.
     let mut lost = HashSet::new();
     let mut holed = HashSet::new();
     for packet in 0..recording.len() {

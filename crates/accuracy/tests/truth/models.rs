@@ -1,4 +1,4 @@
-//! The captures of the models are undamaged: every transaction is exact.
+//! The captures of the models are undamaged, so every transaction is exact.
 
 use accuracy::model::MODELS;
 use accuracy::{ObservedTuple, PacketRecording};

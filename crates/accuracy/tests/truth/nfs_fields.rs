@@ -1,4 +1,5 @@
-//! Every field of every procedure of NFSv3, of calls that succeed and that fail, against tshark's reading of the same packets.
+//! Compares every field of every NFSv3 procedure, of successful and failed calls, with tshark's output for the same
+//! packets.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use accuracy::{ObservedTuple, PacketRecording};
 use serde_json::Value as Json;
 use testkit::{TcpDialogue, XdrWriter};
 
-/// A number that no other field of the conversation has.
+/// Numbers that are unique in the conversation.
 struct Numbers(u32);
 
 impl Numbers {
@@ -35,7 +36,7 @@ impl Numbers {
         self.after(x, kind)
     }
 
-    /// `sattr3` with all but times.
+    /// `sattr3` with all attributes except times.
     fn settings(&mut self, x: XdrWriter) -> XdrWriter {
         let x = x.words(&[1, self.next() & 0o777, 1, self.next(), 1, self.next(), 1]);
         x.u64(u64::from(self.next())).words(&[0, 0])
@@ -114,7 +115,7 @@ impl Numbers {
     }
 }
 
-/// One call of each procedure with each of these statuses.
+/// Statuses; each procedure is called once with each.
 const STATUSES: &[(u32, &str)] = &[(0, "ok"), (2, "noent"), (13, "access")];
 
 fn conversation() -> PacketRecording {
@@ -136,7 +137,7 @@ fn conversation() -> PacketRecording {
     PacketRecording::of(&talk.take())
 }
 
-/// What tshark shows of one message: the first word of each name on the way down, and the value.
+/// tshark's output for one message: the first word of each name on the path, and the value.
 struct Shown(Vec<(String, String)>);
 
 impl Shown {
@@ -146,7 +147,7 @@ impl Shown {
         Shown(all)
     }
 
-    /// The value called `leaf` in a place that `is_there`.
+    /// The value named `leaf` at a place accepted by `is_there`.
     fn find(&self, leaf: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
         let found = self.0.iter().find(|(path, _)| {
             path.strip_suffix(leaf)
@@ -189,7 +190,7 @@ fn flatten(json: &Json, path: String, all: &mut Vec<(String, String)>) {
     }
 }
 
-/// By tshark: of every xid the procedure, the call and the reply.
+/// Procedure, call, and reply of each xid, from tshark.
 fn shown(recording: &PacketRecording) -> Option<Vec<(u64, u32, Shown, Shown)>> {
     let path = std::env::temp_dir().join(format!("nfs-fields-{}.pcap", std::process::id()));
     recording.write(&recording.whole(), &path).expect("a temporary file");
@@ -219,13 +220,13 @@ fn shown(recording: &PacketRecording) -> Option<Vec<(u64, u32, Shown, Shown)>> {
     Some(calls)
 }
 
-/// What the columns of a call have to be.
+/// Expected columns of a call.
 fn expected(procedure: u32, call: &Shown, reply: &Shown) -> Vec<(&'static str, Option<String>)> {
     let any = |_: &str| true;
     let second = |place: &str| place.starts_with("to/") || place.starts_with("link/");
     let first = |place: &str| !second(place);
     let made = matches!(procedure, 3 | 8..=11) && reply.handle(any).is_some();
-    // Of the object found or made, else of the one operated on.
+    // The attributes of the object found or created, otherwise of the object operated on.
     let now = |place: &str| {
         if made || procedure == 15 {
             place.starts_with("obj_attributes") || place.starts_with("file_attributes")

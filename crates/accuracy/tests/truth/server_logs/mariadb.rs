@@ -1,10 +1,10 @@
-//! MariaDB's slow log with every statement in it: its text, the rows sent and changed, and how long it took.
+//! MariaDB's slow log with every statement: text, rows sent and changed, and duration.
 
 use accuracy::ObservedTuple;
 
 use super::{Log, check, live, number, text};
 
-/// The server's time of a statement is within the captured one, but for the microseconds in which it is written down.
+/// The server's duration of a statement is within the captured one, except for the time that logging takes.
 const IMPRECISE: i64 = 20_000;
 
 struct MariaDb(Vec<Statement>);
@@ -59,7 +59,7 @@ impl Log for MariaDb {
                 && number(pair, "affected_rows").is_none_or(|rows| rows == s.affected)
                 && slow_enough
         };
-        // The slowest that can be it: the others are left for faster ones.
+        // The slowest matching entry; the others remain for faster statements.
         let can_be = self.0.iter_mut().filter(of_it).filter(right);
         let statement = can_be.max_by_key(|s| s.took).ok_or("no such statement had that result")?;
         statement.taken = true;

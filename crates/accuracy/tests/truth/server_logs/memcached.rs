@@ -1,4 +1,4 @@
-//! What `memcached -vv` writes: every key that was asked for, and every one that was found.
+//! Output of `memcached -vv`: every requested key, and every key found.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use accuracy::ObservedTuple;
 
 use super::{Log, check, live, number, text};
 
-/// How often each key was found, and not.
+/// Number of hits and misses per key.
 #[derive(Default)]
 struct Memcached(HashMap<String, (usize, usize)>);
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use accuracy::observed::ObservedValue;
 use accuracy::{GroundTruth, Impairment, ObservedTuple, PacketRecording};
 
-/// What is done to each capture.
+/// Impairments of each capture.
 const IMPAIRMENTS: &[&str] = &[
     "none",
     "loss=5%",
@@ -38,9 +38,10 @@ const SEEDS: u64 = 2;
 
 /// A server's log.
 trait Log {
-    /// Takes the lines of a pair out of the log; the times of the pair may be off by `tolerance`. Otherwise says what is wrong.
+    /// Removes the lines of a pair from the log; the times of the pair may be off by `tolerance`. Otherwise describes
+    /// the mismatch.
     fn take(&mut self, pair: &ObservedTuple, tolerance: i64) -> Result<(), String>;
-    /// How many lines are left.
+    /// Number of remaining lines.
     fn left(&self) -> usize;
 }
 

@@ -1,16 +1,16 @@
-//! nginx's access log: per request its connection, what was asked, status, bytes sent, when it was done and how long it took.
+//! nginx's access log: per request the connection, method and URI, status, bytes sent, completion time, and duration.
 
 use accuracy::ObservedTuple;
 
 use super::{Log, check, live, number, shop, text};
 
 const MS: i64 = 1_000_000;
-/// A response head of these captures is never longer.
+/// Maximum length of a response head in these captures.
 const HEAD_MAX: i128 = 1000;
-/// nginx writes milliseconds, and works on before it takes the time.
+/// nginx logs milliseconds, and takes the time after further work.
 const IMPRECISE: i64 = 8 * MS;
 
-/// So long a request may lie in the kernel, or behind others that were asked before.
+/// Maximum time of a request in the kernel, or in a queue behind earlier requests.
 const QUEUED_MAX: i64 = 2000 * MS;
 
 struct Nginx(Vec<Line>);
@@ -26,7 +26,7 @@ struct Line {
     taken: bool,
 }
 
-/// Where the columns are: time, port, method, URI, status, bytes sent, seconds taken.
+/// Positions of the columns: time, port, method, URI, status, bytes sent, duration in seconds.
 type Columns = [usize; 7];
 const LIVE: Columns = [0, 4, 7, 9, 10, 12, 13];
 const SHOP: Columns = [0, 2, 3, 4, 5, 6, 7];
