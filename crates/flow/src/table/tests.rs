@@ -1,4 +1,4 @@
-//! Fast path against slow path, less detail against more, long flows against short ones.
+//! Compares the fast path with the slow path, lower levels of detail with higher ones, and long flows with short ones.
 
 use proptest::prelude::*;
 use testkit::{PacketMangler, SeededRng, SentPacket, TcpDialogue, TransportCarrier};
@@ -10,7 +10,8 @@ use crate::event::FlowEvent;
 
 const MS: i64 = 1_000_000;
 
-/// Several damaged conversations at once, some joined midway, some in one direction; with occasional random packets.
+/// Several concurrent damaged conversations, some joined midstream, some in one direction; with occasional random
+/// packets.
 fn traffic(seed: u64) -> Vec<SentPacket> {
     let mut rng = SeededRng::new(seed);
     let mut all = Vec::new();
@@ -134,7 +135,7 @@ fn note(table: &FlowTable<()>, events: &FlowEvents, payload: &[u8], said: &mut V
     }
 }
 
-/// All public facts of a flow.
+/// All public properties of a flow.
 fn facts(flow: Flow<'_>) -> String {
     let side = |side| {
         let sums = (flow.packets(side), flow.bytes(side), flow.payload_bytes(side), flow.unique_bytes(side));
@@ -193,7 +194,7 @@ proptest! {
     }
 }
 
-/// Small counters spill over before they are full, at any stream position.
+/// Small counters overflow into large ones in time, at any stream position.
 #[test]
 fn long_flows_are_counted_to_the_end() {
     let mut table = FlowTable::<()>::new(FlowTableConfig::default());

@@ -1,6 +1,6 @@
-//! Real captures against what tshark and a few lines of Python made of them (`tools/truth.py` of the captures):
-//! the number of TCP connections, packets and distinct payload bytes each way, the handshake's time, segments
-//! repeated or out of order. Where definitions differ the difference is listed, with its reason, in `KNOWN`.
+//! Compares real captures with results of tshark and a small Python script (`tools/truth.py` of the captures): number
+//! of TCP connections, packets and distinct payload bytes per direction, handshake time, and segments repeated or out
+//! of order. `KNOWN` lists differences due to different definitions, with reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::path::Path;
 use flow::{FlowCore, FlowEvent, FlowEvents, FlowTable, FlowTableConfig};
 use wire::{FlowSide, Packet, Timestamp};
 
-/// What is compared of one connection.
+/// Compared properties of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Facts {
     first_ts: i64,
@@ -19,13 +19,13 @@ struct Facts {
     packets: [u64; 2],
     unique_bytes: [u64; 2],
     handshake_us: Option<i64>,
-    /// Retransmitted, copied, out of order or after the end: which of these a segment is, tshark guesses by times.
+    /// Segments that are retransmitted, copied, out of order, or after the end; tshark distinguishes these by time.
     repeated: u64,
-    /// Copies; of those without payload tshark counts none.
+    /// Copies; tshark does not count those without payload.
     duplicates: u64,
 }
 
-/// By both ends, the smaller first.
+/// Connections by their endpoints, the smaller first.
 type Connections = BTreeMap<(String, String), Vec<Facts>>;
 
 fn truth(capture: &Path) -> Option<Connections> {
@@ -73,7 +73,7 @@ fn pair(a: String, b: String) -> (String, String) {
     if a < b { (a, b) } else { (b, a) }
 }
 
-/// `None` for a file that cannot be read as a capture, which is not this test's business.
+/// `None` for a file that is not a readable capture; this test does not check those.
 fn ours(path: &Path) -> Option<Connections> {
     // tshark has no timeouts.
     let never = i64::MAX;
@@ -141,7 +141,7 @@ fn facts_of(flow: &FlowCore<'_>, end: impl Fn(FlowSide) -> String) -> Facts {
     }
 }
 
-/// Capture, what differs, why ours is kept.
+/// Capture, differing value, and the reason for keeping ours.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
         "deepflow-xiangdao-retrans.pcap",
@@ -202,14 +202,14 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("zeek-rst-inject-rae.pcap", "repeated", "the same 150 bytes, a straggler of ours"),
 ];
 
-/// What differs between our list of connections of one pair of ends and the truth's.
+/// Names of the values that differ between our connections of a pair of endpoints and the truth's.
 fn differences(ours: &[Facts], truth: &[Facts]) -> Vec<&'static str> {
     if ours.len() != truth.len() {
         return vec!["connections"];
     }
     let mut all = Vec::new();
     for (o, t) in ours.iter().zip(truth) {
-        let near = |(a, b): (i64, i64)| (a - b).abs() <= 1; // the truth's seconds went through a float
+        let near = |(a, b): (i64, i64)| (a - b).abs() <= 1; // the truth stores seconds as a float
         let handshakes = o.handshake_us.zip(t.handshake_us).map_or(o.handshake_us == t.handshake_us, near);
         let checks = [
             (o.client == t.client, "client"),
@@ -260,10 +260,10 @@ fn a_single_false_segment_changes_no_connection() {
     for path in testkit::captures_in("found") {
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let (port, connections, bytes) = match name.as_str() {
-            // The last client's bytes go on behind the SYN that was inserted.
+            // The bytes of the last client continue after the inserted SYN.
             "syn_from_server_next.pcap.gz" | "syn_from_client_random.pcap.gz" => (8080, 5, 968_171),
             "tfo_3frames.pcap" => (80, 1, 374),
-            // 52,532 by tshark, 24 of them in the segment with the wrong checksum.
+            // 52,532 according to tshark, 24 of them in the segment with the wrong checksum.
             "mc_ack_damaged.pcap" => (11211, 2, 52_508),
             _ => continue,
         };

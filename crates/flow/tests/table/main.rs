@@ -1,4 +1,5 @@
-//! The flow table as its users see it: conversations and their events, real captures, and any order of the same segments.
+//! Tests of the flow table through its public API: conversations and their events, real captures, and any order of the
+//! same segments.
 
 mod corpus;
 mod dialogues;

@@ -1,5 +1,5 @@
-//! Both sides of a connection are delivered in the order in which they sent, whatever the damage: generated
-//! conversations are damaged and compared with the original.
+//! Both sides of a connection are delivered in the order of sending, with any damage: generated conversations are
+//! damaged and compared with the original.
 
 use flow::{FlowEvent, FlowEvents, FlowTable, FlowTableConfig};
 use proptest::prelude::*;
@@ -10,25 +10,25 @@ use wire::{FlowSide, TcpInfo, TcpSeq, Timestamp};
 const MS: i64 = 1_000_000;
 const START: i64 = 1_700_000_000_000_000_000;
 
-/// How the client talks.
+/// Pattern of the client's requests.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
-    /// One question, then the answer.
+    /// One request, then its response.
     ClosedLoop,
-    /// Several questions, then all their answers.
+    /// Several requests, then all their responses.
     Batches,
-    /// Questions whenever it likes.
+    /// Requests at random times.
     UnderWay,
 }
 
-/// A conversation as it went: segments with payload, and pure acknowledgments.
+/// A conversation as sent: segments with payload, and pure acknowledgments.
 struct Truth {
     sent: Vec<SentPacket>,
-    /// What each side said.
+    /// Bytes sent per side.
     said: [Vec<u8>; 2],
 }
 
-/// What is known of a conversation while it is made. An end has received what was sent half a round trip ago.
+/// State of a conversation during generation. An end has received everything sent at least half a round trip ago.
 struct Making {
     rng: SeededRng,
     now: i64,
@@ -56,7 +56,7 @@ impl Making {
         self.truth.said[own].extend(payload);
     }
 
-    /// A message in a few segments.
+    /// A message in up to four segments.
     fn message(&mut self, side: FlowSide, most: u64) {
         for _ in 0..=self.rng.below(3) {
             let n = 1 + self.rng.below(most) as usize;
@@ -65,7 +65,7 @@ impl Making {
         }
     }
 
-    /// `side` receives what was sent to it.
+    /// `side` receives everything sent to it.
     fn hear(&mut self, side: FlowSide) {
         self.heard[side.index()] = self.truth.said[side.other().index()].len();
         if self.rng.chance(0.5) {
@@ -82,7 +82,7 @@ fn conversation(seed: u64, manner: Manner) -> Truth {
     talk.segment(FlowSide::A, TcpFlags::SYN, b"");
     talk.segment(FlowSide::B, TcpFlags::SYN | TcpFlags::ACK, b"");
     talk.segment(FlowSide::A, TcpFlags::ACK, b"");
-    // Packets of the handshake may be out of order as well, but not with all that follows.
+    // Packets of the handshake may be out of order, but only among themselves.
     talk.now += 20 * MS;
     for _ in 0..1 + talk.rng.below(30) {
         let questions = if matches!(manner, Manner::Batches) { 1 + talk.rng.below(4) } else { 1 };
@@ -105,12 +105,12 @@ fn conversation(seed: u64, manner: Manner) -> Truth {
     talk.truth
 }
 
-/// What a capture does to packets.
+/// Effect of a capture on packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Damage {
-    /// Their order in the file changes within so much time.
+    /// Maximum time by which packets move in the file.
     shuffle_ns: i64,
-    /// Side B's clock is ahead by so much.
+    /// Offset of side B's clock.
     skew_ns: i64,
     loss: [f64; 2],
     duplicate: f64,
@@ -131,7 +131,7 @@ impl Damage {
                 continue;
             }
             let copies = 1 + usize::from(rng.chance(self.duplicate));
-            // The handshake stays in front: where a stream starts is not what is tested here.
+            // The handshake stays first: this test does not cover the start of streams.
             let delay = if n < 3 { 0 } else { late(&mut rng) };
             for _ in 0..copies {
                 keyed.push((damaged.ts.plus(delay), damaged.clone()));
@@ -142,10 +142,10 @@ impl Damage {
     }
 }
 
-/// What came out.
+/// Delivered events.
 #[derive(Default)]
 struct Heard {
-    /// Up to where each side has been delivered, from its first byte on.
+    /// Position up to which each side has been delivered, relative to its first byte.
     at: [i64; 2],
     bytes: [Vec<(i64, Vec<u8>)>; 2],
     gaps: [Vec<(i64, i64)>; 2],
@@ -202,7 +202,7 @@ fn take(events: &FlowEvents, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard
     }
 }
 
-/// Every byte that was kept comes out once and in its place, and gaps are exactly what is missing between.
+/// Every captured byte is delivered once and at its position, and gaps are exactly the missing bytes.
 fn compare(truth: &Truth, sent: &[SentPacket], heard: &Heard, exactly: bool) {
     for side in [FlowSide::A, FlowSide::B] {
         let at = side.index();

@@ -1,5 +1,6 @@
-//! What must hold for any traffic: however the segments of a conversation are cut, delayed or duplicated, the same
-//! byte streams come out; a slow and obvious reassembler agrees; garbage breaks no limit and no order of events.
+//! Properties for any traffic: splitting, delaying, and duplicating the segments of a conversation does not change its
+//! byte streams; a simple, slow reassembler gives the same result; random packets violate neither limits nor the order
+//! of events.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use wire::{FlowSide, TcpInfo, TcpSeq, Timestamp};
 const MS: i64 = 1_000_000;
 const CASES: u32 = 250;
 
-/// A conversation of random length and pace; what each side said.
+/// A conversation of random length and pace, and the bytes sent per side.
 fn conversation(seed: u64) -> (Vec<SentPacket>, [Vec<u8>; 2]) {
     let mut rng = SeededRng::new(seed);
     let isn = |rng: &mut SeededRng| {
@@ -41,7 +42,7 @@ fn conversation(seed: u64) -> (Vec<SentPacket>, [Vec<u8>; 2]) {
     (talk.take(), said)
 }
 
-/// The slow and obvious reassembler: every byte of one direction by its distance from the first, first arrival wins.
+/// A simple, slow reassembler: every byte of one direction by its distance from the first; the first arrival counts.
 fn oracle(sent: &[SentPacket], from: u32, isn: u32) -> BTreeMap<i64, u8> {
     let mut bytes = BTreeMap::new();
     for one in sent.iter().filter(|s| s.src.port() as u32 == from) {
@@ -54,7 +55,7 @@ fn oracle(sent: &[SentPacket], from: u32, isn: u32) -> BTreeMap<i64, u8> {
     bytes
 }
 
-/// Every delivered byte is the oracle's, at its place; how many there are.
+/// Compares every delivered byte with the oracle; returns the number of bytes.
 fn agree(pieces: &[Piece], oracle: &BTreeMap<i64, u8>) -> usize {
     let (mut at, mut n) = (0, 0);
     for piece in pieces {
@@ -110,7 +111,7 @@ proptest! {
         }
     }
 
-    /// Who guesses numbers changes nothing.
+    /// Forged packets with guessed sequence numbers have no effect.
     #[test]
     fn blind_forgeries_change_nothing(seed: u64, n in 1usize..20) {
         let (sent, said) = conversation(seed);
@@ -171,8 +172,9 @@ proptest! {
     }
 }
 
-/// A SYN, a SYN-ACK, a RST, an acknowledgment or data from one of the ends, with numbers that are none of theirs, and neither so
-/// near that a late acknowledgment could have them (one guess in 256 is) nor near those of another forgery, which they would confirm.
+/// A SYN, SYN-ACK, RST, acknowledgment, or data from one of the ends, with sequence numbers that are not theirs:
+/// neither so close that a late acknowledgment could have them (one guess in 256 is), nor close to those of another
+/// forgery, which they would confirm.
 fn forged(sent: &[SentPacket], rng: &mut SeededRng) -> SentPacket {
     let numbers = |s: &SentPacket| s.tcp_info().map_or([TcpSeq(0); 2], |tcp| [tcp.seq, tcp.ack]);
     let known: Vec<TcpSeq> = sent.iter().flat_map(numbers).collect();
@@ -210,7 +212,7 @@ fn random_config(rng: &mut SeededRng) -> FlowTableConfig {
     }
 }
 
-/// Mostly onward, sometimes back, rarely far.
+/// Mostly forward, sometimes backward, rarely far.
 fn next_time(rng: &mut SeededRng, now: Timestamp) -> Timestamp {
     match rng.below(200) {
         0 => Timestamp(rng.next_u64() as i64),
@@ -220,7 +222,7 @@ fn next_time(rng: &mut SeededRng, now: Timestamp) -> Timestamp {
     }
 }
 
-/// Few ends, sequence numbers near each other or anywhere, all flags.
+/// Few endpoints, sequence numbers close to each other or anywhere, all flags.
 fn garbage(rng: &mut SeededRng, now: Timestamp) -> SentPacket {
     let end = |rng: &mut SeededRng| format!("10.0.0.{}:80", rng.below(3)).parse().expect("an address");
     let seq = |rng: &mut SeededRng| match rng.below(10) {

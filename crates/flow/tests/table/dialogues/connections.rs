@@ -1,4 +1,4 @@
-//! Conversations: handshakes, streams and their gaps, ends.
+//! Conversations: handshakes, streams with gaps, and ends.
 
 use flow::FlowTableConfig;
 use testkit::TcpDialogue;
@@ -29,7 +29,7 @@ fn an_ordinary_connection() {
 
 #[test]
 fn the_client_is_who_sends_the_first_syn() {
-    // The client's address sorts behind the server's, and its port is the lower one.
+    // The client's address is higher than the server's, and its port is lower.
     let mut talk = TcpDialogue::new("10.0.0.9:20", "10.0.0.2:40000");
     talk.handshake();
     let seen = check(&talk, "open");
@@ -380,7 +380,7 @@ fn ports_used_again_after_the_end() {
     talk.client().ack();
     talk.client().send_unseen(500).syn();
     check(&talk, "open <end >end FIN closed:PortReused open");
-    // The new connection's SYN was lost; its SYN-ACK shows it.
+    // The new connection's SYN was lost; its SYN-ACK reveals the connection.
     let mut talk = self::talk();
     talk.handshake();
     talk.close();

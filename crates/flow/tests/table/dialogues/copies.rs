@@ -1,5 +1,5 @@
-//! Packets captured twice. However the copies come, a flow is what it is without them; and what was sent again stays sent
-//! again.
+//! Packets captured twice. For any pattern of copies, a flow equals the flow without them, and retransmissions remain
+//! retransmissions.
 
 use flow::{FlowTableConfig, SideCounters};
 use testkit::{SentPacket, TcpDialogue};
@@ -9,15 +9,15 @@ use wire::{FlowSide, Packet};
 use super::{MS, SECOND};
 use crate::observe::Observer;
 
-/// What a mirror does to the packets that it copies.
+/// Changes that a mirror makes to copied packets.
 type Mirror = fn(SentPacket) -> SentPacket;
 
 const ONE_HOP_ON: Mirror = |sent| SentPacket { ttl: sent.ttl - 1, ..sent };
 const TAGGED: Mirror = |sent| SentPacket { vlans: vec![200], ..sent };
 const UNCHANGED: Mirror = |sent| sent;
 
-/// Handshake, a burst, a segment sent again, duplicate acknowledgments, an answer, the end; the first of them with IPv4's
-/// identifications.
+/// Handshake, a burst, a retransmission, duplicate acknowledgments, a response, and the end; the first of them with
+/// IPv4 identifications.
 fn dialogue(client: &str, server: &str) -> Vec<SentPacket> {
     let mut talk = TcpDialogue::new(client, server);
     talk.handshake();
@@ -38,7 +38,7 @@ fn without_numbers(sent: Vec<SentPacket>) -> Vec<SentPacket> {
     sent.into_iter().map(|one| SentPacket { ip_id: 0, ..one }).collect()
 }
 
-/// Every packet, and its copy so much later.
+/// Every packet, and its copy `delay_us` later.
 fn mirrored(sent: &[SentPacket], mirror: Mirror, delay_us: i64) -> Vec<SentPacket> {
     let mut all: Vec<SentPacket> = sent
         .iter()
@@ -92,13 +92,13 @@ fn without_identifications_the_path_tells_copies() {
             check(&sent, ONE_HOP_ON, delay_us);
             check(&sent, TAGGED, delay_us);
         }
-        // Where nothing in a packet tells, the handshake does: no SYN is sent again at once.
+        // If the packets do not differ, the handshake reveals the mirror: a SYN is never retransmitted immediately.
         check(&sent, UNCHANGED, 1);
         check(&sent, UNCHANGED, 9);
     }
 }
 
-/// As Linux sends them: 0 in the SYN-ACK, numbers in all else.
+/// As sent by Linux: identification 0 in the SYN-ACK, nonzero in all other packets.
 #[test]
 fn a_syn_ack_without_number_is_seen_once() {
     let mut sent = dialogue("10.0.0.1:40000", "10.0.0.2:80");
@@ -138,12 +138,13 @@ fn copied_datagrams() {
             check(&datagrams(SIX, false, 20 * MS), mirror, delay_us);
         }
     }
-    // A question and its answer are all there is.
+    // Only a request and its response.
     check(&datagrams(FOUR, true, MS)[..2], UNCHANGED, 35);
     check(&datagrams(SIX, true, MS)[..2], TAGGED, 35);
 }
 
-/// Nothing tells the first pair from a datagram that was sent twice; that all come in pairs does.
+/// A first pair may be a copy or a repeated datagram; only the fact that all datagrams come in pairs distinguishes
+/// them.
 #[test]
 fn what_may_be_a_copy_or_sent_again_is_ambiguous() {
     let seen = run(&mirrored(&datagrams(SIX, false, 20 * MS), UNCHANGED, 35));
@@ -182,7 +183,7 @@ fn what_is_sent_again_is_no_copy() {
     assert_eq!(seen.only().counters(FlowSide::A).syn_retransmissions, 1);
 }
 
-/// Some senders give all packets the same number: it says nothing then.
+/// Some senders use one identification for all packets; it is ignored.
 #[test]
 fn one_number_for_all_is_none() {
     let mut talk = TcpDialogue::new(FOUR.0, FOUR.1);
@@ -204,7 +205,7 @@ fn one_number_for_all_is_none() {
     }
 }
 
-/// Two taps with different snaplens: every packet twice, cut to `snaplens` bytes of payload.
+/// Two taps with different snaplens: every packet twice, truncated to `snaplens` bytes of payload.
 fn with_snaplens(
     sent: &[SentPacket],
     snaplens: [usize; 2],
@@ -257,7 +258,7 @@ fn of_two_copies_the_longer_one_is_used() {
     }
 }
 
-/// What neither copy has is a gap, at the time of its segment, and what comes behind it does not wait for long.
+/// Bytes that neither copy has are a gap at the time of their segment, and later bytes wait for a short time only.
 #[test]
 fn what_no_copy_has_is_cut() {
     let mut talk = TcpDialogue::new(FOUR.0, FOUR.1);
@@ -274,7 +275,7 @@ fn what_no_copy_has_is_cut() {
     let mut seen = run(&with_snaplens(&sent[..5], [100, 300], ONE_HOP_ON, 50));
     seen.expire(sent[4].ts.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700");
-    // Without duplicates it is reported immediately.
+    // Without duplicates, it is reported immediately.
     let alone: Vec<SentPacket> = sent
         .iter()
         .map(|one| SentPacket { cut: one.payload.len().saturating_sub(100) as u32, ..one.clone() })

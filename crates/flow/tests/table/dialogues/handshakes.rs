@@ -1,4 +1,4 @@
-//! The two round trips of a handshake, and where they are not known.
+//! The two round trips of a handshake, and cases in which they are unknown.
 
 use flow::FlowTableConfig;
 use testkit::{SentPacket, TcpDialogue};
@@ -20,7 +20,7 @@ fn check(talk: &TcpDialogue, missing: &[usize], expected: [Option<i64>; 2]) {
     }
 }
 
-/// A handshake with these delays between its steps.
+/// A handshake with these response times of server and client.
 fn slow(server_ns: i64, client_ns: i64) -> TcpDialogue {
     let mut talk = talk();
     talk.acks = false;
@@ -36,7 +36,7 @@ fn slow(server_ns: i64, client_ns: i64) -> TcpDialogue {
 #[test]
 fn each_side_has_its_own() {
     check(&slow(3 * MS, 40 * MS), &[], [Some(40 * MS), Some(3 * MS)]);
-    // Too long for the compact form.
+    // Exceeds the range of the compact encoding.
     check(&slow(5 * SECOND, MS), &[], [Some(MS), Some(5 * SECOND)]);
     check(&slow(MS, 7 * SECOND), &[], [Some(7 * SECOND), Some(MS)]);
 }
@@ -48,7 +48,7 @@ fn a_step_that_was_not_seen_is_not_known() {
     check(&slow(3 * MS, 40 * MS), &[0], [Some(40 * MS), None]);
 }
 
-/// A handshake in which the packet at a place was sent again, so much later, before the next.
+/// A handshake in which the packet at `place` is retransmitted `later_ns` later, before the next packet.
 fn again(place: usize, later_ns: i64) -> [Option<i64>; 2] {
     let mut talk = slow(SECOND, SECOND);
     let mut packets = talk.take();
@@ -72,11 +72,12 @@ fn a_request_behind_a_lost_ack_is_no_round_trip() {
     let mut talk = slow(3 * MS, MS);
     talk.advance(SECOND);
     talk.client().send_unseen(10).send(b"later");
-    // The ACK was lost: what comes later in the stream answers nothing at once.
+    // The ACK was lost: later segments do not show the time of its response to the SYN-ACK.
     check(&talk, &[2], [None, Some(3 * MS)]);
 }
 
-/// A tap that sees one direction only: the SYN-ACK tells where the other one starts, but nothing of it is missing in the capture.
+/// A tap that sees one direction only: the SYN-ACK shows the start of the other stream, but its bytes do not count as
+/// capture loss.
 #[test]
 fn a_direction_that_is_not_captured_is_no_capture_loss() {
     for sides in [FlowSide::A, FlowSide::B] {
@@ -86,7 +87,7 @@ fn a_direction_that_is_not_captured_is_no_capture_loss() {
             talk.client().send(&[1; 700]);
             talk.advance(40 * MS);
             talk.server().send(&[2; 900]);
-            // Now and then more than a capture may plausibly lack.
+            // Occasionally a larger gap than plausible capture loss.
             if n % 100 == 50 {
                 talk.client().send_unseen(3 << 20);
             }
@@ -106,7 +107,7 @@ fn a_direction_that_is_not_captured_is_no_capture_loss() {
     }
 }
 
-/// The first packets of a direction are missing, and the rest is there: those are capture loss.
+/// The first packets of a direction are missing and the rest is present: this is capture loss.
 #[test]
 fn a_direction_that_begins_late_lacks_its_beginning() {
     let mut talk = talk();

@@ -1,5 +1,5 @@
-//! Segments that do not belong where they come: strays, forgeries, damage. Whatever they say, the streams, the roles and
-//! the life of the connection are those of the dialogue without them.
+//! Segments that do not belong to the connection: strays, forgeries, damage. Streams, roles, and lifetime of the
+//! connection equal those of the dialogue without them.
 
 use flow::{FlowTableConfig, FlowTableCounters};
 use testkit::{SentPacket, TcpDialogue};
@@ -14,12 +14,12 @@ const ACK: TcpFlags = TcpFlags::ACK;
 const RST: TcpFlags = TcpFlags::RST;
 const SYN_ACK: TcpFlags = TcpFlags(0x12);
 
-/// What the counters say that was not believed.
+/// Counters of rejected segments.
 fn refused(counters: &FlowTableCounters) -> [u64; 3] {
     [counters.syns_ignored, counters.resets_ignored, counters.acks_ignored]
 }
 
-/// A dialogue in which `intrude` speaks once in the middle.
+/// A dialogue in which `intrude` adds packets once in the middle.
 fn with_intruder(intrude: impl Fn(&mut TcpDialogue)) -> TcpDialogue {
     let mut talk = talk();
     talk.handshake();
@@ -99,7 +99,7 @@ fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
         assert_eq!(seen.only().client(), (FlowSide::A, false), "without packet {n}");
     };
     lacks(5, "open <3 closed:PortReused open >3");
-    // The server is still unknown: it may be slightly late.
+    // The server's stream is still unknown: it may be slightly late.
     lacks(6, "open <3 closed:PortReused open");
     lacks(7, "open <3 closed:PortReused open <3");
 }
@@ -165,7 +165,7 @@ fn acknowledgments_of_what_was_never_sent_are_not_heard() {
         check_refused(|talk| _ = talk.client().ack_at(offset), [0, 0, 1], &why);
         check_refused(|talk| _ = talk.server().ack_at(offset), [0, 0, 1], &why);
     }
-    // The bytes that came with it are not taken either (RFC 5961 §5): they come again, or are missing.
+    // The bytes of that segment are rejected as well (RFC 5961 §5): they are retransmitted, or missing.
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -182,7 +182,7 @@ fn acknowledgments_of_what_was_never_sent_are_not_heard() {
     check(&talk, "open <3 >gap5 >6h");
 }
 
-/// What the table makes of captured bytes, one of which is changed.
+/// Events for captured packets of which one byte is changed.
 fn damaged(talk: &TcpDialogue, n: usize, change: impl Fn(&mut [u8])) -> Observer {
     let mut seen = Observer::new(FlowTableConfig::default());
     for (at, sent) in talk.sent().iter().enumerate() {
@@ -195,7 +195,7 @@ fn damaged(talk: &TcpDialogue, n: usize, change: impl Fn(&mut [u8])) -> Observer
     seen
 }
 
-/// Where TCP's header begins, behind Ethernet's and IPv4's.
+/// Offset of the TCP header, after Ethernet and IPv4.
 const TCP: usize = 34;
 
 #[test]
@@ -224,7 +224,7 @@ fn where_something_is_odd_the_checksum_decides() {
     assert_eq!((seen.bytes(0, FlowSide::A), seen.table.counters().damaged), (b"oneuwo".to_vec(), 0));
 }
 
-/// After an outage of the capture the first request is not lost as well, if its checksum says that it is whole.
+/// After an outage of the capture, the first request is accepted if its checksum is correct.
 #[test]
 fn a_sound_segment_is_believed_whatever_it_acknowledges() {
     let mut talk = talk();

@@ -1,4 +1,4 @@
-//! How long flows live, and who goes first: timeouts, stragglers, floods, full tables, clocks.
+//! Lifetime of flows and order of eviction: timeouts, stragglers, floods, full tables, and clocks.
 
 use flow::{CloseReason, FlowBudget, FlowEvents, FlowTable, FlowTableConfig, TrackingDetail};
 use testkit::{SentPacket, TcpDialogue};
@@ -20,14 +20,14 @@ fn idle_flows_expire_with_the_time_they_ended() {
     seen.expire(last.plus(303 * SECOND));
     assert_eq!(seen.take_log(), "closed:Idle");
     assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
-    // Without a call of expire, the next packet shows that the flow has ended.
+    // Without a call of `expire`, the next packet ends the flow.
     talk.advance(400 * SECOND);
     talk.client().send(b"y");
     let seen = check(&talk, "open <1 closed:Idle open resume <1");
     assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
 }
 
-/// Whether expire or a packet noticed the idle timeout, and whatever the first packet is.
+/// Independent of whether `expire` or a packet detects the idle timeout, and of the type of the first packet.
 #[test]
 fn an_idle_connection_goes_on_where_it_was() {
     for (expires, gap) in [(false, 310), (true, 310), (true, 36_000)] {
@@ -50,7 +50,7 @@ fn an_idle_connection_goes_on_where_it_was() {
             let before = if expires { "open" } else { "closed:Idle open resume" };
             assert_eq!(seen.take_log(), format!("{before} <4 >6"), "{n}");
             let flow = seen.only();
-            // The server speaks first this time, from the lower port: but who asked was seen.
+            // The server sends first this time, from the lower port; the client is known from the handshake.
             assert_eq!((flow.client(), flow.is_midstream()), ((FlowSide::B, false), false));
             assert_eq!(flow.unique_bytes(FlowSide::A) + flow.unique_bytes(FlowSide::B), 10);
             assert_eq!(seen.table.counters().connections_resumed, n + 1);
@@ -91,7 +91,7 @@ fn what_does_not_go_on_is_another_connection() {
     assert!(seen.take_log().starts_with("open <1 closed:Idle open"));
 }
 
-/// Idle connections are remembered while there is room for flows, and forgotten in the order in which they became idle.
+/// Idle connections are kept while there is space for flows, and evicted in the order in which they became idle.
 #[test]
 fn idle_connections_make_way_for_flows() {
     let connection = |n: u16| {
@@ -343,7 +343,7 @@ fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
     const N: u32 = 300_000;
     let room = FlowBudget::of_bytes(N as usize * FlowTable::<()>::FLOW_BYTES);
     let config = FlowTableConfig { room, detail: TrackingDetail::Segments, ..FlowTableConfig::default() };
-    // A third goes to one of the tables that share the room, the rest to the other.
+    // A third of the connections goes to one of the tables that share the limit, the rest to the other.
     let mut tables = [FlowTable::<()>::new(config.clone()), FlowTable::new(config)];
     let mut events = FlowEvents::default();
     for (n, sent) in connects(N).enumerate() {
@@ -352,7 +352,7 @@ fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
     let counters = tables.each_ref().map(|table| *table.counters());
     assert_eq!(counters.map(|c| c.opened), [u64::from(N) / 3, u64::from(N) / 3 * 2]);
     assert_eq!(counters.map(|c| c.closed_for(CloseReason::Evicted)), [0; 2]);
-    // One more does not fit.
+    // One more connection exceeds the limit.
     let mut talk = talk();
     talk.client().syn();
     tables[1].process(&talk.sent()[0].packet(), &mut events);

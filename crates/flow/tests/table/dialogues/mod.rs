@@ -1,5 +1,5 @@
-//! Conversations in fake time, ordinary and odd, and the events they must give. In the logs `<` is the sender of
-//! the flow's first packet, `>` the other; a number is delivered bytes, `h` bytes that had waited.
+//! Conversations in simulated time, regular and irregular, and the expected events. In the logs `<` is the sender of
+//! the flow's first packet, `>` the other; a number is delivered bytes, `h` marks bytes that had waited.
 
 mod connections;
 mod copies;

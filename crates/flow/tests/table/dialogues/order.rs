@@ -1,4 +1,4 @@
-//! In which order both sides are heard when packets are missing, late or damaged.
+//! Order of delivery of both sides when packets are missing, late, or damaged.
 
 use flow::FlowTableConfig;
 use testkit::{SentPacket, TransportCarrier};
@@ -8,7 +8,7 @@ use wire::packet::TcpFlags;
 use super::{MS, SECOND, talk};
 use crate::observe::Observer;
 
-/// The log of these packets, and what comes when nothing more does.
+/// Compares the log of these packets, including the events at the end of input.
 fn check(sent: &[SentPacket], expected: &str) -> Observer {
     check_with(FlowTableConfig::default(), sent, expected)
 }
@@ -22,7 +22,7 @@ fn check_with(config: FlowTableConfig, sent: &[SentPacket], expected: &str) -> O
     seen
 }
 
-/// A handshake, then questions of one length and answers of another, 1 ms apart.
+/// A handshake, then requests and responses of these lengths, 1 ms apart.
 fn conversation(lens: &[(usize, usize)]) -> Vec<SentPacket> {
     let mut talk = talk();
     talk.acks = false;
@@ -46,12 +46,12 @@ fn an_answer_before_its_question_waits() {
     let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
     sent.swap(5, 6);
     check(&sent, "<5 >50 <6 >60h <7 >70");
-    // The answer stands before the SYN-ACK.
+    // The response precedes the SYN-ACK.
     let mut sent = conversation(&[(5, 50), (6, 60)]);
     let answer = sent.remove(4);
     sent.insert(1, answer);
     check(&sent, "<5 >50h <6 >60");
-    // It is the first packet of all.
+    // The response is the first packet.
     let mut sent = conversation(&[(5, 50), (6, 60)]);
     let answer = sent.remove(4);
     sent.insert(0, answer);
@@ -63,7 +63,7 @@ fn a_connection_under_way_waits_once_for_the_side_that_is_not_there_yet() {
     let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
     sent.drain(..4);
     check(&sent, "<50h >6 <60 >7 <70");
-    // The other side never comes.
+    // The other side is never captured.
     sent.retain(|sent| sent.src.port() == 80);
     check(&sent, "<50h <60h <70h");
     let none = FlowTableConfig { held_bytes_max: 0, ..FlowTableConfig::default() };
@@ -84,7 +84,7 @@ fn an_answer_to_a_lost_question_comes_behind_the_gap() {
 
 #[test]
 fn a_hole_holds_what_was_said_after_it_and_no_more() {
-    // The second of two questions comes late; the server answers the first meanwhile.
+    // The second of two requests is late; the server responds to the first in the meantime.
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -129,9 +129,9 @@ fn what_is_sent_again_says_no_more_than_what_was_said_behind_it() {
 fn an_acknowledgment_that_the_next_packet_contradicts_is_not_believed() {
     let lens = [(5, 50), (6, 60), (7, 70)];
     for (lie, expected) in [
-        // Far from all that was seen: no receiver would take the segment (RFC 9293 section 3.10.7.4).
+        // Far from all known positions: no receiver would accept the segment (RFC 9293 section 3.10.7.4).
         (500_000_000, "<5 >50 <gap6 >60h <7h >70h"),
-        // Near: the other side answers what waits, so it cannot have been heard before.
+        // Near: the other side acknowledges the waiting bytes, so they were sent before.
         (4_000, "<5 >50 <6h >60 <7 >70"),
     ] {
         let mut sent = conversation(&lens);
@@ -146,8 +146,8 @@ fn an_acknowledgment_that_the_next_packet_contradicts_is_not_believed() {
     }
 }
 
-/// A connection's start in another order, as several queues of an adapter write it: what was acknowledged before the client's stream was
-/// known was not acknowledged by the SYN-ACK.
+/// The start of a connection in another order, as written by several queues of an adapter: bytes acknowledged before
+/// the client's stream was known were not acknowledged by the SYN-ACK.
 #[test]
 fn a_late_syn_ack_contradicts_no_acknowledgment() {
     let mut talk = talk();
@@ -173,7 +173,7 @@ fn an_acknowledgment_below_which_the_other_side_goes_on_for_long_is_not_believed
     claim(&mut sent[3], 100_000);
     for _ in 0..4 {
         talk.advance(9 * MS);
-        // The question has not arrived yet.
+        // The request has not arrived at the server yet.
         talk.server().send(b"stream").amend(|sent| claim(sent, 0u32.wrapping_sub(8)));
     }
     sent.extend(talk.take());

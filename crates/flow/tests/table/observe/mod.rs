@@ -1,5 +1,5 @@
-//! Runs packets through a table, checks that every call's events are in a valid order and every limit holds, and
-//! keeps what was seen: a readable log, and each flow's byte streams.
+//! Runs packets through a table, checks that the events of every call are in a valid order and every limit holds, and
+//! records a readable log and the byte streams of each flow.
 
 #![allow(dead_code)] // each test binary uses its own part
 
@@ -31,10 +31,10 @@ pub struct Seen {
 pub struct Observer {
     pub table: FlowTable<usize>,
     pub config: FlowTableConfig,
-    /// One word an event, sides by who sent first: `<` the first sender, `>` the other.
+    /// One word per event; `<` is the first sender, `>` the other side.
     pub log: Vec<String>,
     pub seen: Vec<Seen>,
-    /// What the table says of each flow when it is closed.
+    /// Properties of each flow at its end.
     pub closed: Vec<(usize, String)>,
     live: HashMap<FlowIdx, usize>,
     events: FlowEvents,
@@ -74,7 +74,7 @@ impl Observer {
         idx
     }
 
-    /// Lets the table expire what is due.
+    /// Calls the table's expiry.
     pub fn expire(&mut self, now: Timestamp) -> &mut Observer {
         loop {
             let mut events = std::mem::take(&mut self.events);
@@ -87,7 +87,7 @@ impl Observer {
         }
     }
 
-    /// Lets flows go as far as there is no room for them.
+    /// Evicts flows until the table is within its limits.
     pub fn make_room(&mut self, now: Timestamp) -> &mut Observer {
         loop {
             let mut events = std::mem::take(&mut self.events);
@@ -117,12 +117,12 @@ impl Observer {
         self
     }
 
-    /// The log so far, emptied.
+    /// Returns the log and clears it.
     pub fn take_log(&mut self) -> String {
         std::mem::take(&mut self.log).join(" ")
     }
 
-    /// The one flow that is in the table.
+    /// The only flow in the table.
     pub fn only(&self) -> Flow<'_> {
         assert_eq!(self.live.len(), 1, "one live flow");
         self.table.flow(*self.live.keys().next().expect("one live flow"))
@@ -133,7 +133,7 @@ impl Observer {
         *self.live.keys().next().expect("one live flow")
     }
 
-    /// All bytes of a direction of the flow opened as the `n`th, in order, without what is missing.
+    /// All bytes of a direction of the `n`th opened flow, in order, without gaps.
     pub fn bytes(&self, n: usize, side: FlowSide) -> Vec<u8> {
         let bytes = |piece: &Piece| match piece {
             Piece::Bytes(bytes) => bytes.clone(),
@@ -142,7 +142,7 @@ impl Observer {
         self.seen[n].streams[side.index()].iter().flat_map(bytes).collect()
     }
 
-    /// Sequence number and acknowledgment of all that a direction of the `n`th flow has delivered.
+    /// Sequence number and acknowledgment of all bytes delivered in a direction of the `n`th flow.
     pub fn places(&self, n: usize, side: FlowSide) -> &[(u32, u32)] {
         &self.seen[n].places[side.index()]
     }
