@@ -196,7 +196,7 @@ fn networks_of_a_controller_are_proved_with_any_number_of_hosts() {
     }
 }
 
-/// A monitor needs CPU time at low packet rates: 1,500 packets/s took 0.007 cores where 0.0013 were predicted.
+/// A monitor needs CPU time at low packet rates: 1,500 packets/s took 0.007 cores; 0.0013 were predicted.
 #[test]
 fn a_monitor_takes_something_while_nothing_comes() {
     let case = PlanTestCase {
@@ -318,7 +318,7 @@ fn where_no_tunnel_can_be_is_told() {
     check(&text.replace("ovsdb = \"unix:/run/leaf3/db.sock\"", controlled), "tunnels cannot begin there");
 }
 
-/// Text and JSON distinguish whether a proof was needed and made.
+/// Text and JSON state whether a proof was needed and whether it exists.
 #[test]
 fn what_is_proved_is_told() {
     let query = "PARSE tcp_conn_time TO 10.61.0.0/24 PROCESS (diff-group: group=srcIP)";
@@ -354,7 +354,7 @@ fn cut_copies_are_taken_where_they_were_measured_to_be_cheap() {
     assert_eq!(before.choice.mode, Some(MirrorMode::FLOW));
     case.costs.switch.cut_ns = Some(case.costs.switch.copy_ns);
     assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(MirrorMode::HEADERS));
-    // Fifty times as long, as measured for a software switch.
+    // Truncation takes fifty times as long as copying, as measured for a software switch.
     case.costs.switch.cut_ns = Some(50.0 * case.costs.switch.copy_ns);
     assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(MirrorMode::FLOW));
 }
