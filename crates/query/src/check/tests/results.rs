@@ -87,7 +87,7 @@ fn selection(query: &str) -> String {
     let q = checked(query);
     let p = q.processors.last().expect("a processor");
     let schema = result::schema(p, result::IntervalMode::None, &|c| q.field(c).clone());
-    // The condition refers to the results as its input.
+    // The condition refers to the columns of the result.
     let results =
         crate::checked_query::QueryInput { schema: std::sync::Arc::new(schema.clone()), filter: None };
     let computed = p.selection.computed.clone();
