@@ -1,5 +1,5 @@
-//! Data sets from a user's view: written and read tuples are equal; files appear when they are complete; the remains of
-//! a killed writer are found; damage is reported.
+//! Data sets as seen by a user: tuples read equal those written; files appear when they are complete; the files of a
+//! killed writer are recovered; damage is reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ fn batch(rows: &[Row]) -> Batch {
     w.finish()
 }
 
-/// Rows `from` to before `to`, numbered in `status`, one a millisecond.
+/// Rows from `from` up to but excluding `to`, numbered in `status`, one per millisecond.
 fn numbered(from: u64, to: u64) -> Batch {
     let row = |n: u64| -> Row {
         let url = Some(format!("/page/{}", n % 7));
@@ -182,13 +182,13 @@ fn only_what_is_asked_for_is_read() {
         recorder.write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64).expect("written");
     }
     recorder.finish().expect("finished");
-    // Numbers 300,000 to 300,010: two of seven row groups at most.
+    // Numbers 300,000 to 300,010: at most two of seven row groups.
     let bound = ColumnBound { field: FieldId(5), low: 300_000, high: 300_010 };
     let mut some = replay(folder.path(), wanted(vec![FieldId(5)], vec![bound]));
     let read = numbers(&mut some);
     assert!(read.contains(&300_000) && read.contains(&300_010) && read.len() < 140_000, "{}", read.len());
     assert_eq!(some.counters().rows_skipped + read.len() as u64, 400_000);
-    // Times are bounds, too; none of them matches here.
+    // Times are bounds as well; none of them matches here.
     let never = ColumnBound { field: FieldId(1), low: i128::from(i64::MAX), high: i128::MAX };
     let mut none = replay(folder.path(), wanted(vec![FieldId(5)], vec![never]));
     assert!(numbers(&mut none).is_empty());
@@ -234,7 +234,7 @@ fn large_files_end() {
 #[test]
 fn runs_are_merged_by_time() {
     let folder = folder();
-    // The later run is of the earlier traffic, and they overlap.
+    // The second run has earlier traffic, and the two overlap.
     for (run, times) in [(1, 100..200), (2, 50..150)] {
         let mut recorder = Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder");
         recorder.add_table(FileMetadata { run, ..head() }, &schema(), &schema().ids().collect::<Vec<_>>());
@@ -258,7 +258,7 @@ fn a_table_without_rows_is_there() {
     assert!(replay(folder.path(), wanted(vec![FieldId(5)], vec![])).next_rows().is_none());
 }
 
-/// What is on disk when a writer dies at any moment: everything up to the row group that was open.
+/// Files on disk when a writer dies at any moment: everything except the open row group is recovered.
 #[test]
 fn what_a_killed_writer_left_is_found() {
     let (folder, copy) = (folder(), folder());
@@ -281,14 +281,14 @@ fn what_a_killed_writer_left_is_found() {
                 read.len() as u64
             };
             let as_it_is = check(&at);
-            // The next recorder gives the file its end, for every reader of Parquet.
+            // The next recorder completes the file, so that any Parquet reader can read it.
             let next = Recorder::create(&at, RecordingRotation::default()).expect("recovered");
             assert_eq!(check(&at), as_it_is);
             assert!(files(&at).iter().all(|p| p.extension().is_some_and(|e| e == "parquet")));
             assert!(next.kept().rows_recovered <= as_it_is);
         }
     }
-    // A writer that lives is left alone.
+    // The file of a live writer is left unchanged.
     assert_eq!(
         Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder").kept(),
         RecordingTotals::default()

@@ -1,5 +1,5 @@
-//! Tuples that go to linked tables: what is written is what is read, whichever tables a query reads and whatever row
-//! groups it leaves out; a table that lacks something costs the tuples that it is of, and no other.
+//! Tuples with linked tables: tuples read equal those written, for any set of tables that a query reads and row groups
+//! that it skips; a table with missing rows affects only the tuples that they belong to.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn schema() -> Arc<Schema> {
     })
 }
 
-/// A list is that of check-sums; `None` of a block that was not seen whole.
+/// A row; the list has checksums, `None` for a block that was not captured completely.
 type Row = (u64, Option<String>, Option<u64>, Option<Vec<Option<u64>>>);
 
 fn batch(rows: &[Row]) -> Batch {
@@ -148,7 +148,7 @@ proptest! {
     }
 }
 
-/// Two runs in one folder; the same numbers in `n`, each run's own tuples.
+/// Two runs in one folder with the same numbers in `n`, each with its own tuples.
 #[test]
 fn row_groups_are_left_out_in_all_tables() {
     let folder = folder();
@@ -189,7 +189,7 @@ fn what_one_table_lacks_is_left_out() {
     }
     recorder.finish().expect("finished");
     let path = |table: &str, n: u32| folder.path().join(format!("{table}/{table}-00000{n}.parquet"));
-    // A damaged file of blocks: the tuples are there, and their lists are not.
+    // With a damaged file of blocks, the tuples are present without their lists.
     let whole = fs::read(path("blocks", 2)).expect("read");
     fs::write(path("blocks", 2), b"PAR1 and more").expect("written");
     let mut all = replay(folder.path(), &ALL, vec![]);
@@ -203,16 +203,17 @@ fn what_one_table_lacks_is_left_out() {
         let is_lost = (10..20).contains(&i) && want.is_some_and(|list| !list.is_empty());
         assert_eq!(lists[i].as_deref(), want.filter(|_| !is_lost), "{i}");
     }
-    // A damaged file with a row for each tuple: those are not there.
+    // With a damaged file that has one row per tuple, its tuples are missing.
     fs::write(path("blocks", 2), whole).expect("written");
     fs::remove_file(path("rest", 2)).expect("removed");
     let kept: Vec<u64> = (0..10).chain(20..30).collect();
     assert_eq!(numbers(&mut replay(folder.path(), &ALL, vec![])), kept);
-    // Who does not read that table misses nothing.
+    // A query that does not read that table is not affected.
     assert_eq!(numbers(&mut replay(folder.path(), &[N], vec![])), (0..30).collect::<Vec<_>>());
 }
 
-/// What is on disk when a writer dies at any moment: the tuples of row groups that ended, with all their parts.
+/// Files on disk when a writer dies at any moment: the tuples of completed row groups are recovered with all their
+/// parts.
 #[test]
 fn what_a_killed_writer_left_is_found() {
     let (folder, copy) = (folder(), folder());
