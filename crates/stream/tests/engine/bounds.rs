@@ -1,4 +1,4 @@
-//! What happens at the bounds of memory: pools, Space-Saving, sketches, forced windows.
+//! Behavior at memory limits: pools, Space-Saving, sketches, and windows closed early.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,7 +12,7 @@ use plan::{
 use proptest::prelude::*;
 use stream::{Engine, EngineConfig, OTHER};
 
-/// A repeatable source of numbers.
+/// A seeded random generator.
 struct Random(u64);
 
 impl Random {
@@ -63,7 +63,7 @@ fn a_selection_of_groups_is_approximate_where_some_are_pooled() {
         rows_of(&out, Some(0)).iter().map(|line| line[2].clone()).collect::<Vec<_>>()
     };
     assert_eq!(marks(100), vec![Plain::Bool(false); 3]);
-    // The heaviest may be in the pool, which is shown, too.
+    // The heaviest group may be in the pool, which is also a row.
     assert_eq!(marks(70), vec![Plain::Bool(true); 4]);
 }
 
@@ -72,7 +72,7 @@ fn sliding_windows_say_which_groups_are_only_partly_listed() {
     let mut p = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
     p.window = Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 });
     p.groups_max = 64;
-    // The first pane lists 64 groups and pools /a; the second lists /a and 63 more.
+    // The first pane has 64 groups and pools /a; the second has /a and 63 others.
     let mut rows: Vec<Row> = (0..64).map(|i| get(&format!("/{i:02}"), 0, 0)).collect();
     rows.extend([get("/a", 0, 1), get("/a", 0, 11), get("/a", 0, 12), get("/00", 0, 13)]);
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 500);
@@ -153,10 +153,10 @@ fn rankings_keep_the_heavy_groups_within_their_bounds() {
         values: vec![plan::AggregatedValue { column: column(DELTA), unit: tuple::Unit::None }],
         ..by_sum.clone()
     };
-    // One window holds all; its four panes each take part of the groups.
+    // One window with all rows; each of its four panes has part of the groups.
     let sliding =
         Pipeline { window: Some(Window { size_ns: 40, slide_ns: 10, lateness_ns: 0 }), ..by_count.clone() };
-    // With one chunk to each, no worker is short of room, and only the engine that collects is.
+    // With one chunk per worker, no worker exceeds the limit; only the collecting engine does.
     for splits in [1, 3, 60] {
         check_space_saving(&by_count, |_| 1, splits);
         check_space_saving(&by_sum, |n| n, splits);
@@ -239,7 +239,7 @@ fn rankings_of_long_keys_are_bounded_too() {
         groups_max: 100,
         ..pipeline(None, &[PATH], vec![AggregateFunction::Count])
     };
-    // Short keys first, then ever longer ones, and one that is heavy.
+    // Short keys first, then increasingly long ones, and one heavy key.
     let path = |i: u64| {
         if i.is_multiple_of(3) { "/heavy".into() } else { format!("/{i}{}", "x".repeat(i as usize)) }
     };
@@ -257,7 +257,7 @@ fn rankings_of_long_keys_are_bounded_too() {
         engine.finish(&mut out);
         let lines = rows_of(&out, Some(0));
         assert!(lines.iter().all(|l| l[3] == Plain::Bool(true)));
-        // Without any room for keys a pane lists one; then the pool has the rest, and there is no bound.
+        // Without memory for keys, a pane has one group; the rest is in the pool, and there is no bound.
         match lines.iter().find(|l| l[0] == Plain::Text("/heavy".into())) {
             Some(heavy) => assert!(u64_of(&heavy[2]) >= 1334 || heavy[4] == Plain::Null, "{heavy:?}"),
             None => assert!(key_bytes_max < 100 && lines.iter().all(|l| l[4] == Plain::Null), "{lines:?}"),
@@ -347,7 +347,7 @@ fn what_workers_hold_together_is_bounded() {
                 assert_eq!(lines.iter().map(|l| u64_of(&l[1])).sum::<u64>(), 1600);
                 continue;
             }
-            // Multiples of 12 below 80 are asked for by all four.
+            // All four pipelines request multiples of 12 below 80.
             for line in &lines {
                 let (Plain::Text(path), Plain::F64(error)) = (&line[0], &line[5]) else { continue };
                 let key: u64 = path[1..].parse().expect("a number");
@@ -380,7 +380,7 @@ fn a_worker_sets_panes_aside_instead_of_emitting() {
 }
 
 proptest! {
-    /// Whatever the bounds are, nothing is lost: counts add up to the tuples taken.
+    /// With any limits, nothing is lost: counts add up to the number of accepted tuples.
     #[test]
     fn tuples_are_pooled_late_or_counted(
         rows in prop::collection::vec((0u64..300, -60i64..60), 1..400), groups_max in 0usize..90, panes_max in 1usize..9,
@@ -412,7 +412,7 @@ fn windows_that_take_too_much_memory_close_early() {
     let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Quantile(0.5)]);
     p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 1_000_000 });
     let rows: Vec<Row> = (0..2000i64).map(|i| get("/", 1, i * 10)).collect();
-    // A window takes some kilobytes.
+    // A window takes a few kilobytes.
     for (window_bytes_max, forced) in [(1 << 30, false), (1 << 20, true)] {
         let config = EngineConfig { window_bytes_max, ..EngineConfig::default() };
         let (out, counters) = run(&dataflow(vec![p.clone()]), config, &rows, 100);

@@ -1,4 +1,4 @@
-//! Joins against a nested loop, and their bounds.
+//! Compares joins with a nested loop; limits of joins.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The engine as others see it: against a slow obvious one, at its bounds, sampled, and with its work divided.
+//! Tests of the engine through its public API: compared with a simple, slow engine, at limits, with sampling, and with
+//! workers.
 
 mod bounds;
 mod cells;

@@ -1,5 +1,5 @@
-//! Profiles of workloads against answers computed the slow way: exact numbers are equal for any number of workers,
-//! estimates are within the bounds that they state.
+//! Compares workload profiles with results computed by a slow implementation: exact numbers are equal for any number of
+//! workers, estimates are within their stated bounds.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ fn dataflow(window_ns: Option<i64>, groups_max: usize, k: usize, with_rate: bool
     Dataflow { inputs: vec![input], filter: None, pipelines: vec![pipeline], ..Dataflow::default() }
 }
 
-/// One engine, `chunk` operations in a batch.
+/// Runs one engine with `chunk` operations per batch.
 fn alone(
     flow: &Dataflow,
     config: &EngineConfig,
@@ -175,7 +175,7 @@ fn alone(
     (out, engine.counters())
 }
 
-/// Several workers, each with its flows, and one that collects.
+/// Runs several workers, each with its own flows, and a collecting engine.
 fn together(
     flow: &Dataflow,
     config: &EngineConfig,
@@ -206,7 +206,8 @@ fn brought(
         for (worker, n) in all.iter_mut().zip(0..) {
             let mine: Vec<Op> = ops.iter().filter(|op| op.flow % workers == n).cloned().collect();
             worker.push(0, &batch(&mine, None), &mut out);
-            // What is open comes in pieces, too, where no list is short: the errors of the pieces of those add up.
+            // Open windows are also sent in parts if no list is limited; with limited lists, the errors of the parts
+            // would add up.
             let is_exact = flow.pipelines[0].groups_max >= 1000;
             let delta = if way == Way::Sent && is_exact { worker.detach_open() } else { None };
             delta.into_iter().for_each(|part| way.bring(part, &mut collector));
@@ -223,7 +224,7 @@ fn brought(
 /// Section and key.
 type Key = (String, String);
 
-/// A row of a report: count, bytes, share, error share, quantiles, whether it is approximate, its bound.
+/// A row of a report: count, bytes, share, error share, quantiles, approximate flag, and bound.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Row {
     count: u64,
@@ -272,7 +273,7 @@ fn report(out: &[EngineOutput]) -> BTreeMap<i64, Vec<(Key, Row)>> {
     windows
 }
 
-/// The classes of every operation, by comparison with the one before.
+/// The access pattern of every operation, determined from the previous operation.
 fn patterns(ops: &[Op]) -> Vec<Option<&'static str>> {
     let mut ends: HashMap<(u64, u8, usize), u64> = HashMap::new();
     let pattern = |op: &Op| {
@@ -287,7 +288,7 @@ fn patterns(ops: &[Op]) -> Vec<Option<&'static str>> {
     ops.iter().map(pattern).collect()
 }
 
-/// Counts and bytes of everything that is counted exactly while it is little.
+/// Counts and bytes of everything that is exact below the limits.
 fn truth(ops: &[(&Op, Option<&'static str>)]) -> BTreeMap<Key, (u64, Option<u64>)> {
     let mut rows: BTreeMap<Key, (u64, Option<u64>)> = BTreeMap::new();
     let mut add = |section: &str, key: &str, count: u64, bytes: Option<u64>| {
@@ -417,7 +418,7 @@ proptest! {
         prop_assert_eq!(sampled.len(), whole.len());
         for ((key, sampled), (other, whole)) in sampled.iter().zip(&whole) {
             prop_assert_eq!(key, other);
-            // Distinct contents are those of the sample.
+            // Counts of distinct contents are those of the sample.
             let factor = if matches!(key.0.as_str(), "working set" | "duplicate blocks") { 1 } else { 4 };
             prop_assert_eq!(sampled.count, factor * whole.count);
             prop_assert_eq!(sampled.bytes, whole.bytes.map(|b| factor * b));
@@ -426,7 +427,7 @@ proptest! {
     }
 }
 
-/// Reads of one file over one flow, at these offsets.
+/// Reads of one file on one flow at these offsets.
 fn reads(offsets: impl Iterator<Item = u64>) -> Vec<Op> {
     let op = |(i, offset): (usize, u64)| Op {
         flow: i as u64 % 7,
@@ -444,7 +445,7 @@ fn reads(offsets: impl Iterator<Item = u64>) -> Vec<Op> {
     offsets.enumerate().map(op).collect()
 }
 
-/// Offsets of blocks all over a file.
+/// Offsets of blocks spread over a file.
 fn scattered(n: u64) -> impl Iterator<Item = u64> {
     (0..n).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 30_000 * 65_536)
 }
@@ -482,7 +483,7 @@ fn memory_is_bounded_and_losses_are_counted() {
         report(&out)[&0].iter().any(|(key, row)| key.1 == "first" && row.count == 1000 && row.approximate)
     );
 
-    // An operation that claims to have read all there is.
+    // An operation that claims to have read the maximum size.
     let mut ops = reads([0, 1 << 40].into_iter());
     ops.iter_mut().for_each(|op| (op.flow, op.moved) = (1, Some(u64::MAX)));
     let (out, counters) = alone(&dataflow(None, 5, 10, false), &EngineConfig::default(), &ops, 64, None);

@@ -1,4 +1,4 @@
-//! The engine against a slow and obvious one: rows in vectors, sorted maps, every window tried.
+//! Compares the engine with a simple, slow one: rows in vectors, sorted maps, and a check of every window.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use stream::{Engine, EngineConfig, EngineCounters};
 use tuple::{DataType, FieldId, common};
 
-// ---- the slow engine ----
+// ---- slow engine ----
 
 fn value(row: &Row, field: FieldId) -> Plain {
     match field {
@@ -69,14 +69,14 @@ fn truth_of(predicate: &Predicate, value: &dyn Fn(FieldId) -> Plain) -> Option<b
             let Plain::Text(text) = v else { return false };
             text.contains(pattern.trim_matches('%'))
         }),
-        // Patterns of these tests are plain texts behind `^`.
+        // Patterns in these tests are literal texts after `^`.
         Predicate::Matches { column, regex } => known(column.field, &|v| {
             let Plain::Text(text) = v else { return false };
             text.to_lowercase().starts_with(&regex.pattern[1..].to_lowercase())
         }),
         Predicate::Compare { column, op, literal: Literal::Net(_, prefix) } => known(column.field, &|v| {
             let Plain::Ip(ip) = v else { return false };
-            // All networks of these tests are prefixes of 10.0.0.0.
+            // All networks in these tests are prefixes of 10.0.0.0.
             let is_v4 = ip[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
             let address = u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]);
             let inside = is_v4 && (*prefix == 0 || (address ^ 0x0a00_0000) >> (32 - prefix) == 0);
@@ -105,7 +105,7 @@ fn as_f64(v: &Plain) -> f64 {
     }
 }
 
-/// Of a group's rows, and of its window's.
+/// Aggregate of a group's rows; shares also use the rows of the window.
 fn aggregate(p: &Pipeline, c: &AggregateColumn, rows: &[&Row], all: &[&Row], seconds: f64) -> Plain {
     let field = p.values.get(c.value).map(|v| v.column.field);
     let values_of = |rows: &[&Row]| -> Vec<Plain> {
@@ -176,7 +176,7 @@ fn aggregate(p: &Pipeline, c: &AggregateColumn, rows: &[&Row], all: &[&Row], sec
     }
 }
 
-/// Rows of results, each as window, key, aggregates.
+/// Result rows as window, key, and aggregates.
 fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
     let mut windows: BTreeMap<Option<i128>, Vec<&Row>> = BTreeMap::new();
     let (mut late, mut closed) = (0, i128::MIN);
@@ -243,7 +243,7 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
             })
             .collect();
         if let Some(TopK { k, by }) = p.top_k {
-            // Stable, so that ties stay in the order of keys; Null is the least of `OwnedValue`.
+            // A stable sort, so that ties keep the order of keys; Null is the smallest `OwnedValue`.
             lines.sort_by(|a, b| b.1[by].partial_cmp(&a.1[by]).expect("no NaN"));
             lines.truncate(k);
         }
@@ -285,7 +285,7 @@ fn has_value(p: &Pipeline, row: &Row) -> bool {
     p.values.first().is_none_or(|v| value(row, v.column.field) != Plain::Null)
 }
 
-// ---- comparing ----
+// ---- comparison ----
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -293,7 +293,8 @@ enum Step {
     Advance(i64),
 }
 
-/// Runs both and compares; and workers with a share of the flows each, whose rows must be the one engine's.
+/// Runs both engines and compares them; also workers with a share of the flows each, whose rows must equal those of one
+/// engine.
 fn check(p: &Pipeline, steps: &[Step]) {
     let flow = dataflow(vec![p.clone()]);
     let (expected, late) = slow(p, steps);
@@ -336,7 +337,7 @@ fn check(p: &Pipeline, steps: &[Step]) {
     assert_eq!(counters.tuples_in, rows);
 }
 
-/// The same steps on three workers, whose parts are attached in ever another order.
+/// Runs the same steps on three workers whose parts are attached in a varying order.
 fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, EngineCounters) {
     let mut workers = [0, 1, 2].map(|w| Engine::worker(flow, way.config(&EngineConfig::default(), w)));
     let (mut engine, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
@@ -367,7 +368,7 @@ fn agree(aggregate: &AggregateFunction, got: &Plain, expected: &Plain, largest: 
         (AggregateFunction::Quantile(_), Plain::F64(a), Plain::F64(b)) => {
             (a - b).abs() <= b.abs() / 128.0 + 1e-9
         }
-        // The deviations of large numbers are small differences of rounded ones.
+        // Deviations of large numbers are small differences of rounded numbers.
         (AggregateFunction::Stddev, Plain::F64(a), Plain::F64(b)) => {
             (a - b).abs() <= 1e-9 * b.abs() + 1e-14 * largest
         }
@@ -382,7 +383,7 @@ fn agree(aggregate: &AggregateFunction, got: &Plain, expected: &Plain, largest: 
     }
 }
 
-// ---- what is tried ----
+// ---- inputs ----
 
 fn rows(max: usize, time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Row>> {
     let maybe = |v: BoxedStrategy<u64>| prop::option::weighted(0.8, v);
@@ -441,7 +442,7 @@ fn aggregates() -> impl Strategy<Value = Vec<AggregateFunction>> {
     prop::collection::vec(one, 1..6)
 }
 
-/// A condition and keys that do not depend on how exact a number is.
+/// A condition and keys that do not depend on the precision of a number.
 fn selection(
     p: &Pipeline,
     choices: &[(prop::sample::Index, u64)],
@@ -495,7 +496,7 @@ fn pipelines() -> impl Strategy<Value = Pipeline> {
                 .collect();
             (0..).zip(&mut p.aggregates).for_each(|(i, c): (usize, _)| c.value = i % values.len());
             let by = by.index(p.aggregates.len());
-            // Buckets have no order, and sketched or rounded ones are not those of the slow engine.
+            // Buckets have no order, and sketched or rounded values differ from those of the slow engine.
             let exact = !matches!(
                 p.aggregates[by].aggregate,
                 AggregateFunction::Hist
@@ -515,7 +516,7 @@ fn pipelines() -> impl Strategy<Value = Pipeline> {
     )
 }
 
-/// With windows: their columns come first.
+/// Adds windows, whose columns come first.
 fn windowed(mut p: Pipeline, window: Window) -> Pipeline {
     let behind = |column: &mut Column| column.field.0 += 2;
     p.selection.order_by.iter_mut().for_each(|key| behind(&mut key.column));
@@ -673,12 +674,12 @@ fn windows_without_a_tuple_have_rows_where_there_are_no_groups() {
         (expected.iter().map(|l| &l[..]).collect(), 0)
     );
     assert_eq!((rows(&[PATH], [3, 14, 45]).0.len(), rows(&[PATH], [3, 14, 45]).1), (3, 0));
-    // As many as may be, and one more.
+    // The maximum number of windows, and one more.
     assert_eq!((rows(&[], [0, 10, 10_020]).0.len(), rows(&[], [0, 10, 10_020]).1), (1003, 0));
     assert_eq!((rows(&[], [0, 10, 10_030]).0.len(), rows(&[], [0, 10, 10_030]).1), (1003, 1));
 }
 
-/// The counts of windows of ten, the clock having come to these times, each with a tuple of that time or without.
+/// Counts of windows of ten seconds as the clock advances to these times, each with or without a tuple of that time.
 fn counts_over(filter: Option<Predicate>, clock: &[(i64, bool)]) -> Vec<(i64, u64)> {
     let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
     let mut flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[], vec![AggregateFunction::Count]) }]);
@@ -704,15 +705,15 @@ fn silence_is_zero_as_far_as_the_clock_has_come() {
     let expected = [(0, 0), (10, 0), (20, 1), (30, 0), (40, 1), (50, 0), (60, 0)];
     let clock = [(5, false), (25, true), (45, true), (57, false), (61, false)];
     assert_eq!(counts_over(None, &clock), expected);
-    // In more steps, or with none between.
+    // In more steps, or without steps between.
     let steps: Vec<(i64, bool)> = (5..=61).map(|now| (now, now == 25 || now == 45)).collect();
     assert_eq!(counts_over(None, &steps), expected);
     assert_eq!(counts_over(None, &[(5, false), (61, false)]).len(), 7);
-    // Within the period that is asked for.
+    // Within the requested period.
     let at = |op, ns| Predicate::Compare { column: column(common::TS_END), op, literal: Literal::I64(ns) };
     let period = Predicate::And(vec![at(ComparisonOperator::Ge, 20), at(ComparisonOperator::Lt, 50)]);
     assert_eq!(counts_over(Some(period), &clock), [(20, 1), (30, 0), (40, 1)]);
-    // A window that would begin right at the end has not begun.
+    // A window that would start exactly at the end has not started.
     assert_eq!(counts_over(None, &[(35, false), (36, true), (50, false)]), [(30, 1), (40, 0)]);
 }
 

@@ -1,4 +1,4 @@
-//! Do 95 % intervals cover 95 %? Populations of flows whose truth is known, sampled many times over.
+//! Coverage of 95 % confidence intervals: populations of flows with known totals, sampled many times.
 
 use crate::tuples::{
     DELTA, N, PATH, Plain, Row, batch_with, column, dataflow, names, number, pipeline, rows_of, run, weighted,
@@ -9,7 +9,7 @@ use plan::{
 };
 use stream::{Engine, EngineConfig, EngineOutput, LossCount, LossStretch};
 
-/// A repeatable source of numbers.
+/// A seeded random generator.
 struct Random(u64);
 
 impl Random {
@@ -29,7 +29,8 @@ impl Random {
     }
 }
 
-/// Flows of some transactions each; the response times of one flow are alike, and some flows fail more than others.
+/// Flows with several transactions each; response times within a flow are similar, and error rates differ between
+/// flows.
 fn population(flows: u64, tuples: f64, skew: f64, random: &mut Random) -> Vec<Row> {
     let mut rows = Vec::new();
     for flow in 0..flows {
@@ -51,12 +52,12 @@ fn population(flows: u64, tuples: f64, skew: f64, random: &mut Random) -> Vec<Ro
     rows
 }
 
-/// The flows that a sample with rate `p` holds.
+/// The flows in a sample with rate `p`.
 fn sample(population: &[Row], p: f64, run: u64) -> Vec<Row> {
     sample_at(population, |_| p, run)
 }
 
-/// The same, each flow at a rate of its own, which its tuples say.
+/// The same with a sampling rate per flow, which its tuples carry.
 fn sample_at(population: &[Row], p: impl Fn(u64) -> f64, run: u64) -> Vec<Row> {
     let mut random = Random(run << 32);
     let (mut last, mut is_in, mut rows) = (None, false, Vec::new());
@@ -71,8 +72,8 @@ fn sample_at(population: &[Row], p: impl Fn(u64) -> f64, run: u64) -> Vec<Row> {
     rows
 }
 
-/// The same with lengths of flows that are distributed as Pareto's with this exponent: a few flows have most of the tuples. With
-/// `drift` long flows are slower.
+/// The same with Pareto-distributed flow lengths of this exponent: a few flows have most of the tuples. With `drift`,
+/// long flows are slower.
 fn heavy_tailed(flows: u64, exponent: f64, drift: f64, random: &mut Random) -> Vec<Row> {
     let mut rows = Vec::new();
     for flow in 0..flows {
@@ -112,7 +113,7 @@ fn aggregates() -> Pipeline {
     pipeline(Some(N), &[], all)
 }
 
-/// How often the interval of each column covers the truth, and how often both ends are closed.
+/// Share of runs in which the interval of each column covers the true value, and share in which both ends are finite.
 fn coverage(population: &[Row], p: f64, runs: u64, names: &[&str]) -> Vec<(f64, f64)> {
     let flow = dataflow(vec![aggregates()]);
     let (truth, _) = run(&flow, EngineConfig::default(), population, 4096);
@@ -123,7 +124,7 @@ fn coverage(population: &[Row], p: f64, runs: u64, names: &[&str]) -> Vec<(f64, 
         let (out, _) = run(&flow, config, &sample(population, p, i + 1), 4096);
         for ((name, truth), hits) in names.iter().zip(&truth).zip(&mut hits) {
             let [low, high] = ["low", "high"].map(|end| number(&out, 0, &format!("{name}_{end}")));
-            // The estimate of a quantile is off by the width of its bucket in any case; so may its interval be.
+            // The estimate of a quantile is off by up to the width of its bucket, and so is its interval.
             let covers = low.is_none_or(|low| low <= *truth) && high.is_none_or(|high| *truth <= high);
             hits.0 += f64::from(u8::from(covers)) / runs as f64;
             hits.1 += f64::from(u8::from(low.is_some() && high.is_some())) / runs as f64;
@@ -149,12 +150,12 @@ fn intervals_cover_what_they_promise() {
         for (name, (covers, closed)) in names.iter().zip(coverage(&population, p, 1000, &names)) {
             let found =
                 format!("{flows} flows × {tuples}, p = {p}: {name} covered {covers:.3}, closed {closed:.3}");
-            // Of 1,000 samples; an end that is open misses nothing.
+            // Of 1,000 samples; an open end always covers.
             let least = if *name == "stddev_ns" { 0.9 } else { 0.93 };
             assert!(covers >= least && (covers <= 0.97 || closed < 0.9 || *name == "success"), "{found}");
             let is_in_many_flows = p * f64::from(flows) >= 2000.0;
             let closes = !matches!(*name, "stddev_ns" | "p99_ns") || is_in_many_flows && *name == "p99_ns";
-            // A few hundred flows look now and then as if some of them dominated.
+            // With a few hundred flows, some samples look as if a few flows dominated.
             let least = if is_in_many_flows { 0.93 } else { 0.8 };
             assert!(closed > if closes { least } else { -1.0 }, "{found}");
         }
@@ -266,7 +267,7 @@ fn few_flows_get_open_intervals_not_wrong_ones() {
             let found =
                 format!("{flows} flows × {tuples}, p = {p}: {name} covered {covers:.3}, closed {closed:.3}");
             assert!(covers >= if *name == "success" { 0.92 } else { 0.93 }, "{found}");
-            // With so few flows nothing is known of quantiles, and of the others often one end only.
+            // With so few flows, quantiles have no interval, and other columns often have one end only.
             assert!(closed < 0.1 || !name.starts_with('p'), "{found}");
         }
     }
@@ -361,7 +362,7 @@ fn tuples_of_one_rate_are_a_sample_of_that_rate() {
             let is_saved = pipeline.groups_max < 100;
             let (by_rate, _) = run(&weighted(vec![pipeline.clone()]), EngineConfig::default(), &rows, 300);
             let (fixed, _) = run(&dataflow(vec![pipeline]), config.clone(), &rows, 300);
-            // Weights are counted in parts of a tuple.
+            // Weights are counted in fractions of a tuple.
             let off = if is_saved { 1e-9 } else { 0.0 };
             assert_eq!(by_rate[0].batch.rows(), fixed[0].batch.rows());
             for name in names(&fixed[0].batch) {
@@ -384,7 +385,7 @@ fn almost_equal_rates_give_almost_equal_results() {
         rows.iter().map(|r| Row { rate: rate(r.id), ..r.clone() }).collect()
     };
     let of = |flow: &plan::Dataflow, rows: &[Row]| run(flow, EngineConfig::default(), rows, 300);
-    // A pane tells 64 rates apart.
+    // A pane distinguishes 64 rates.
     let cases =
         all_of_groups().into_iter().take(2).flat_map(|pipeline| [(pipeline.clone(), 3), (pipeline, 90)]);
     for (pipeline, n) in cases {

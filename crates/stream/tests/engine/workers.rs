@@ -1,4 +1,4 @@
-//! Workers beyond what the reference tries: each with its own epochs, and joins.
+//! Workers, in addition to the comparison with the reference: individual epochs, and joins.
 
 use crate::tuples::{N, PATH, Plain, Row, batch_of, column, dataflow, input, pipeline, rows_of};
 use plan::{AggregateFunction, Dataflow, Pipeline, TopK, Window};
@@ -17,7 +17,7 @@ fn rows(n: u64, seed: u64) -> Vec<Row> {
     let mixed = |i: u64| (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let row = |i| Row {
         id: mixed(i) % 50,
-        // Nearly in order.
+        // Nearly sorted.
         ts_end: (i + mixed(i) % 7) as i64,
         path: Some(format!("/{}", mixed(i + 1) % 13)),
         n: Some(mixed(i + 2)),
@@ -38,7 +38,7 @@ fn windowed(slide_ns: i64) -> Pipeline {
     Pipeline { window, top_k: Some(TopK { k: 5, by: 1 }), ..pipeline(Some(N), &[PATH], all) }
 }
 
-/// Pushes rows that belong to one flow each; the inputs of a join get every row.
+/// Pushes rows that belong to one flow each; join inputs receive every row.
 fn push(engine: &mut Engine, flow: &Dataflow, rows: &[Row], out: &mut Vec<EngineOutput>) {
     for (i, input) in flow.inputs.iter().enumerate() {
         engine.push(i, &batch_of(&input.schema, rows), out);
@@ -52,7 +52,7 @@ fn alone(flow: &Dataflow, rows: &[Row]) -> Vec<Vec<Plain>> {
     rows_of(&out, Some(0))
 }
 
-/// Every worker detaches after `epochs[w]` rows of its own, at its own watermark.
+/// Every worker detaches after `epochs[w]` of its own rows, at its own watermark.
 fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> {
     let shares = (0..epochs.len() as u64)
         .map(|w| rows.iter().filter(|r| r.id % epochs.len() as u64 == w).cloned().collect::<Vec<Row>>());
@@ -75,7 +75,7 @@ fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> 
     rows_of(&out, Some(0))
 }
 
-/// Several dataflows in one, with workers: the rows of each are those that it gives alone.
+/// Several dataflows in one, with workers: the rows of each equal those of the dataflow alone.
 #[test]
 fn dataflows_beside_each_other_do_not_meet() {
     let joined =
@@ -90,7 +90,7 @@ fn dataflows_beside_each_other_do_not_meet() {
         for (i, input) in inputs.enumerate() {
             worker.push(i, &batch_of(&input.schema, &share), &mut out);
         }
-        // The first as rows.
+        // The first sends its result as rows.
         match (n, worker.detach_all()) {
             (0, part) => {
                 for (pipeline, batches) in worker.cells(&part, i64::MAX).iter().enumerate() {
@@ -136,7 +136,8 @@ proptest! {
     }
 }
 
-/// What is open, together with what workers have of it, is what the end would give; and looking changes nothing.
+/// The snapshot of open windows, including workers' parts, equals the rows that the end would emit, and taking it
+/// changes nothing.
 #[test]
 fn what_is_open_is_what_would_be_emitted_now() {
     for window in [None, Some(Window { size_ns: 1000, slide_ns: 1000, lateness_ns: 8 })] {

@@ -1,4 +1,4 @@
-//! Random expressions of random rows, there and here.
+//! Evaluates random expressions over random rows in Flink and in this engine.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ fn rows(random: &mut Random) -> (Batch, String) {
     (Batch::new(schema(), ROWS, columns), format!("({})", values(&typed, &texts)))
 }
 
-/// What is there as here, in one form for both.
+/// A value of this engine, in the common format for comparison.
 fn here(column: &ArrayRef, row: usize) -> String {
     if column.is_null(row) {
         return "null".into();
@@ -127,7 +127,7 @@ fn base64(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// One statement: a few expressions of the rows; gives how many values were compared.
+/// Runs one statement with a few expressions; returns the number of compared values.
 fn compare(gateway: &Gateway, seed: u64) -> usize {
     let mut random = Random(seed);
     let (batch, table) = rows(&mut random);
@@ -138,10 +138,10 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
         let data_type = random.one(&types);
         let depth = 1 + random.below(3);
         let expr = random.expression(data_type, depth);
-        // A column alone keeps its own type; numbers without a sign are then no others.
+        // A bare column keeps its unsigned type, which Flink does not have; COALESCE converts it.
         let expr = if let Expr::Column(_) = expr { Expr::Coalesce(vec![expr]) } else { expr };
         if let Ok(sql) = flink_sql::expression(&expr, &scope) {
-            // Reals as texts: the JSON of a test rounds.
+            // Real numbers are compared as text, because the JSON encoding of the gateway rounds.
             let sql = if data_type == DataType::F64 { format!("CAST({sql} AS STRING)") } else { sql };
             printed.push(format!("{sql} AS e{}", computed.len()));
             computed.push(ComputedField {
@@ -176,7 +176,7 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
     ROWS * EXPRESSIONS
 }
 
-/// A column of the rows as one can print it.
+/// A column of the rows in a printable type.
 fn signed(batch: &Batch, place: usize) -> ArrayRef {
     let column = batch.column(tuple::FieldId(place as u16)).expect("it is there");
     match column.as_primitive_opt::<arrow_array::types::UInt64Type>() {

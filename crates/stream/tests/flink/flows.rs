@@ -1,4 +1,4 @@
-//! Dataflows that together use all that is printed.
+//! Dataflows that together cover all generated SQL.
 
 use plan::{
     AggregateColumn, AggregateFunction, ArithmeticOperator, Column, ComparisonOperator, ComputedField,
@@ -28,7 +28,7 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
     let different =
         vec![Distinct(column(IP)), Distinct(column(PATH)), Distinct(column(N)), Success(ok.clone()), Rate];
     let different = Pipeline { window: window(SECOND / 2, SECOND / 2), ..pipeline(None, &[], different) };
-    // Few values, so that there are ties.
+    // Few distinct values, so that there are ties.
     let top = |by, group: &[_]| Pipeline {
         top_k: Some(TopK { k: 3, by }),
         window: window(SECOND, SECOND),
@@ -76,7 +76,7 @@ fn computed_field(name: &'static str, data_type: DataType) -> Field {
     Field { name: name.into(), data_type, unit: Unit::None, doc: "".into(), redact: RedactionRule::Keep }
 }
 
-/// `n_ns / 2 + delta`, and that by another.
+/// `n_ns / 2 + delta`, and a column computed from it.
 fn computed() -> Vec<ComputedField> {
     let number = |field| Box::new(Expr::Column(column(field)));
     let two = Box::new(Expr::Literal(Literal::I64(2)));

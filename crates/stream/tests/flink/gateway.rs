@@ -1,4 +1,4 @@
-//! A client of Flink's SQL Gateway, as small as tests need it.
+//! A minimal client of Flink's SQL Gateway.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A new session, without restarts: what fails shall say so.
+    /// Opens a session without restarts, so that failures are reported.
     pub fn new(url: &str) -> Gateway {
         let agent = Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
         let mut gateway = Gateway { url: format!("{}/v3/sessions", url.trim_end_matches('/')), agent };
@@ -70,7 +70,8 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// A query of rows, each value given as a text: a list of values that are cast one by one would be a source for each row.
+/// A query that returns rows, each value given as text. A VALUES list with a cast per value would be one source per
+/// row.
 pub fn values(columns: &[(String, &str)], rows: &[Vec<Option<String>>]) -> String {
     let quoted = |value: &Option<String>| match value {
         Some(text) => format!("'{}'", text.replace('\'', "''")),

@@ -1,5 +1,5 @@
-//! Whole jobs: tuples or cells go through Kafka and Flink, and what was merged is finished here. The rows are those that one engine
-//! gives of the same tuples. `NETALYTICS_KAFKA` says where brokers are.
+//! Complete jobs: tuples or cells pass through Kafka and Flink, and the merged result is finished here. The rows equal
+//! those of one engine over the same tuples. `NETALYTICS_KAFKA` is the address of the brokers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ use crate::topic::Topic;
 use crate::tuples::cells::{self, Value};
 use crate::tuples::{Plain, Row, are_alike, batch_with, bring_rows, cell, rows_of};
 
-/// Values whose squares are summed are no larger than Flink takes them.
+/// Reduces values whose squares are summed to the range that Flink supports.
 const SHIFT: u32 = 20;
 
 fn random_rows(random: &mut Random, n: usize) -> Vec<Row> {
@@ -41,7 +41,7 @@ fn random_rows(random: &mut Random, n: usize) -> Vec<Row> {
         .collect()
 }
 
-/// The records of tuples, in the order of a parser's schema.
+/// Encodes tuples as records, in the order of a parser's schema.
 fn records(schema: &Schema, rows: &[Row], wm_ns: i64) -> Vec<Vec<Value>> {
     let long = |v: Option<i64>| v.map_or(Value::Null, Value::Long);
     let record = |row: &Row| {
@@ -61,7 +61,7 @@ fn records(schema: &Schema, rows: &[Row], wm_ns: i64) -> Vec<Vec<Value>> {
         record
     };
     let mut all: Vec<Vec<Value>> = rows.iter().map(record).collect();
-    // A beat.
+    // A heartbeat record.
     let mut beat = vec![Value::Null; schema.fields.len() + 2];
     beat[0] = Value::Long(wm_ns);
     all.insert(rows.len() / 2, beat);
@@ -93,7 +93,7 @@ fn job(kafka: &str, from: FlinkJobInput, merged: Vec<String>) -> FlinkSqlJob {
     }
 }
 
-/// Puts rows into a topic and says where they are.
+/// Publishes rows to a topic and returns its location.
 fn publish(
     gateway: &Gateway,
     kafka: &str,
@@ -114,7 +114,7 @@ fn publish_tuples(gateway: &Gateway, kafka: &str, schema: &Schema, rows: &[Row])
     publish(gateway, kafka, columns, &records(schema, rows, first))
 }
 
-/// What comes of a job, finished here.
+/// The result of a job, finished here.
 fn through_flink(
     gateway: &Gateway,
     kafka: &str,
@@ -142,7 +142,7 @@ fn through_flink(
     }
 }
 
-/// Rows with all columns of the table, as [`cells::batch`] wants them.
+/// Rows with all columns of the table, as [`cells::batch`] expects them.
 fn all_columns(table: &CellTable, topic: &Topic, rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
     let place = |name: &String| topic.columns.iter().position(|(n, _)| n == name);
     let places: Vec<Option<usize>> = table.columns.iter().map(|c| place(&c.name)).collect();
@@ -150,7 +150,7 @@ fn all_columns(table: &CellTable, topic: &Topic, rows: Vec<Vec<Value>>) -> Vec<V
     rows.into_iter().map(row).collect()
 }
 
-/// Every pane is marked once, with as many rows as it has.
+/// Every pane has exactly one mark, with its number of rows.
 fn check_marks(table: &CellTable, marks: &[Vec<Value>], rows: &[Vec<Value>]) {
     let (time, mark) = (cells::place(table, "et_ms"), cells::place(table, "mark"));
     let mut times: Vec<&Value> = rows.iter().map(|row| &row[time]).collect();
@@ -165,7 +165,7 @@ fn check_marks(table: &CellTable, marks: &[Vec<Value>], rows: &[Vec<Value>]) {
     assert!(counted.is_empty(), "without a mark: {counted:?}");
 }
 
-/// A session for a job: its tables are called alike in each.
+/// A session per job, because all jobs use the same table names.
 fn session(url: &str) -> Gateway {
     let gateway = Gateway::new(url);
     gateway.rows("SET 'table.dml-sync' = 'true'").expect("a setting");
@@ -215,7 +215,7 @@ fn check(url: &str, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
     }
 }
 
-/// Tuples are the same as here, and each second is marked.
+/// Tuples equal those of this engine, and every second has a mark.
 fn check_tuples(
     gateway: &Gateway,
     kafka: &str,
@@ -287,7 +287,7 @@ fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> Fl
         let places: Vec<usize> = sent.iter().map(|(name, _)| cells::place(table, name)).collect();
         let mut rows: Vec<Vec<Value>> =
             rows.iter().map(|row| places.iter().map(|p| row[*p].clone()).collect()).collect();
-        // All come at once: no promise holds before the last.
+        // All rows arrive at once: no promise holds before the last.
         rows.iter_mut().for_each(|row| row[0] = Value::Long(-1_000_000_000));
         cells::shuffle(&mut rows, 7);
         publish(gateway, kafka, sent, &rows)
@@ -330,7 +330,7 @@ fn jobs_give_what_one_engine_gives() {
     }
 }
 
-/// So that a schema of tests cannot lack what [`records`] fills.
+/// Every column of a test schema has a value in [`records`].
 #[test]
 fn records_have_a_value_for_each_column() {
     let schema = crate::tuples::schema("t");

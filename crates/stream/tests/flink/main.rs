@@ -1,5 +1,5 @@
-//! What is printed as Flink SQL means in Flink what it means here. A real Flink is asked by way of its SQL Gateway, whose address is in
-//! the environment: `NETALYTICS_FLINK_GATEWAY=http://127.0.0.1:8083`.
+//! Generated Flink SQL has the same meaning in Flink as in this engine. The tests use a real Flink through its SQL
+//! Gateway, whose address is in the environment: `NETALYTICS_FLINK_GATEWAY=http://127.0.0.1:8083`.
 
 mod expressions;
 mod flows;
@@ -11,7 +11,7 @@ mod topic;
 #[path = "../tuples/mod.rs"]
 mod tuples;
 
-/// A session with Flink, if there is one.
+/// A session with Flink, if one is available.
 fn flink() -> Option<gateway::Gateway> {
     match std::env::var("NETALYTICS_FLINK_GATEWAY") {
         Ok(url) => Some(gateway::Gateway::new(&url)),

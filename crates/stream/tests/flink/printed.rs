@@ -1,4 +1,4 @@
-//! What is printed stays as it is: one file for each dataflow. `UPDATE=1` writes them anew.
+//! Generated SQL is unchanged: one golden file per dataflow. `UPDATE=1` rewrites them.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Random rows and random expressions of their columns, by seed.
+//! Seeded random rows and random expressions over their columns.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -193,7 +193,7 @@ impl Random {
         Box::new(self.expression(data_type, depth))
     }
 
-    /// An expression; whole numbers are `I64`.
+    /// An expression; integers are `I64`.
     pub fn expression(&mut self, data_type: DataType, depth: usize) -> Expr {
         if depth == 0 || self.chance(15) {
             let from = match data_type {

@@ -1,4 +1,4 @@
-//! Topics as tables: filled and read by Flink itself.
+//! Topics as tables, written and read by Flink itself.
 
 use serde_json::Value as Json;
 use stream::cells::CellType;
@@ -29,7 +29,7 @@ fn sql_type(of: CellType) -> &'static str {
     }
 }
 
-/// The columns of a topic, and rows for it.
+/// The columns of a topic, and its rows.
 pub struct Topic {
     pub name: String,
     pub columns: Vec<(String, CellType)>,

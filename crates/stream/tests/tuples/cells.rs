@@ -1,4 +1,4 @@
-//! Cells as plain values, and a slow merger of them: what another engine does with SUM, MIN and MAX over equal keys.
+//! Cells as plain values, and a slow merger: the SUM, MIN, and MAX over equal keys that another engine computes.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -74,13 +74,13 @@ impl Ord for Value {
     }
 }
 
-/// The place of a column.
+/// The index of a column.
 pub fn place(table: &CellTable, name: &str) -> usize {
     let found = table.columns.iter().position(|column| column.name == name);
     found.unwrap_or_else(|| panic!("no column {name}"))
 }
 
-/// The rows of batches; columns that are not there are null.
+/// The rows of batches; absent columns are null.
 pub fn rows(table: &CellTable, batches: &[RecordBatch]) -> Rows {
     let of_batch = |batch: &RecordBatch| -> Rows {
         let columns: Vec<Option<&ArrayRef>> =
@@ -103,7 +103,7 @@ fn value(array: Option<&ArrayRef>, column: &CellColumn, row: usize) -> Value {
     }
 }
 
-/// Rows as a batch of the columns of a table of that origin.
+/// Encodes rows as a batch with the columns of a table of this origin.
 pub fn batch(table: &CellTable, origin: CellOrigin, rows: &[Vec<Value>]) -> RecordBatch {
     let there: Vec<&CellColumn> = table.columns_of(origin).collect();
     let columns = table.columns.iter().enumerate().filter(|(_, column)| there.contains(column));
@@ -137,7 +137,7 @@ fn array(data: CellType, rows: &[Vec<Value>], i: usize) -> ArrayRef {
     }
 }
 
-/// One row of those whose keys are equal.
+/// Merges rows with equal keys.
 pub fn merge(table: &CellTable, rows: &[Vec<Value>]) -> Rows {
     let is_key = |column: &CellColumn| {
         matches!(column.role, CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Value)
@@ -163,7 +163,7 @@ pub fn merge(table: &CellTable, rows: &[Vec<Value>]) -> Rows {
     merged.into_values().collect()
 }
 
-/// Another order of the same.
+/// Shuffles the list.
 pub fn shuffle<T>(list: &mut [T], seed: u64) {
     let mut state = seed | 1;
     for i in (1..list.len()).rev() {

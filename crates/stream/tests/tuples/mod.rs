@@ -33,7 +33,7 @@ pub struct Row {
     pub delta: Option<i64>,
     pub ratio: Option<f64>,
     pub ok: Option<bool>,
-    /// At what rate the flow was sampled; only where the dataflow asks for it.
+    /// Sampling rate of the flow; used only if the dataflow requests it.
     pub rate: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ pub fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
     Dataflow { inputs: vec![input("t")], filter: None, pipelines, ..Dataflow::default() }
 }
 
-/// The same with tuples that say at what rate their flows were sampled.
+/// The same with tuples that carry the sampling rate of their flow.
 pub fn weighted(pipelines: Vec<Pipeline>) -> Dataflow {
     let mut flow = dataflow(pipelines);
     flow.inputs[0].columns.push(common::SAMPLE_RATE);
@@ -119,12 +119,12 @@ pub fn plain(batch: &Batch) -> Vec<Vec<Plain>> {
     (0..batch.rows()).map(|row| columns(batch).map(|id| cell(batch, id, row)).collect()).collect()
 }
 
-/// The names of the columns that are there.
+/// The names of the present columns.
 pub fn names(batch: &Batch) -> Vec<String> {
     columns(batch).map(|id| batch.schema().field(id).name.to_string()).collect()
 }
 
-/// The columns that are there, without what the capture lost: that has tests of its own, where something is.
+/// The present columns, except those on capture loss, which separate tests cover.
 fn columns(batch: &Batch) -> impl Iterator<Item = FieldId> {
     batch.present().filter(|id| batch.schema().field(*id).name != "lost")
 }
@@ -149,7 +149,7 @@ pub fn rows_of(out: &[EngineOutput], pipeline: Option<usize>) -> Vec<Vec<Plain>>
     out.iter().filter(|o| o.pipeline == pipeline).flat_map(|o| plain(&o.batch)).collect()
 }
 
-/// Runs a dataflow of one input over rows, `chunk` in a batch.
+/// Runs a dataflow with one input over rows, `chunk` per batch.
 pub fn run(
     flow: &Dataflow,
     config: EngineConfig,
@@ -165,19 +165,19 @@ pub fn run(
     (out, engine.counters())
 }
 
-/// How parts of windows come from workers to the engine that collects.
+/// Transport of partial windows from workers to the collecting engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From thread to thread.
+    /// Between threads.
     Attached,
-    /// From machine to machine.
+    /// Between machines.
     Sent,
     /// As rows, in any order and any number of batches.
     Cells,
 }
 
 impl Way {
-    /// A worker's configuration: another machine has another seed.
+    /// A worker's configuration; on another machine it has another seed.
     pub fn config(self, config: &EngineConfig, worker: u64) -> EngineConfig {
         match self {
             Way::Attached => config.clone(),
@@ -187,7 +187,7 @@ impl Way {
         }
     }
 
-    /// Brings a part to an engine.
+    /// Passes a part to an engine.
     pub fn bring(self, part: PartialResult, to: &mut Engine) {
         match self {
             Way::Attached => to.attach(part),
@@ -211,7 +211,7 @@ impl Way {
     }
 }
 
-/// Brings rows of cells to an engine.
+/// Passes rows of cells to an engine.
 pub fn bring_rows(batch: &RecordBatch, pipeline: usize, to: &mut Engine) {
     let part = to.partial_of_cells(pipeline, batch).expect("they were made for the same dataflow");
     let bytes = part.encode();
@@ -219,7 +219,7 @@ pub fn bring_rows(batch: &RecordBatch, pipeline: usize, to: &mut Engine) {
     to.attach(part);
 }
 
-/// Whether results are equal, real numbers but for the order in which they were added.
+/// Whether results are equal; real numbers may differ by the order of summation.
 pub fn are_alike(a: &[Vec<Plain>], b: &[Vec<Plain>]) -> bool {
     let rows =
         |a: &Vec<Plain>, b: &Vec<Plain>| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_alike(a, b));

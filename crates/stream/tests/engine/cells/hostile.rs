@@ -1,5 +1,5 @@
-//! Rows that anybody made: they are refused, or what they say is written again, attached and printed; and they take no more memory
-//! than they may.
+//! Forged rows: they are rejected, or their contents are encoded again, attached, and printed, within the memory
+//! limits.
 
 use plan::{AggregateFunction, Window};
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ proptest! {
         let table = engine.cell_table(0).clone();
         let changes = if told.is_empty() { Vec::new() } else { changes };
         for (row, at, kind, bits) in changes {
-            // A value of another row of the same column, or one like it.
+            // The value of the same column in another row, or a similar value.
             let (row, at) = (row.index(told.len()), at.index(table.columns.len()));
             let other = told[bits as usize % told.len()][at].clone();
             told[row][at] = if kind == 3 { other } else { any_value(&told[row][at], kind, bits) };
@@ -125,8 +125,8 @@ fn what_is_refused_says_why() {
     assert_eq!(refused.err(), Some(MalformedPartial::OtherDataflow("the columns of cells")));
 }
 
-/// Each row a group at a rate of its own, with histograms from end to end by two rows that claim much: it is noticed before there is
-/// memory for all of it.
+/// Each row is a group with its own sampling rate, and two rows claim histograms over the full range: they are rejected
+/// before the memory is allocated.
 #[test]
 fn claims_are_weighed() {
     let p = pipeline(
@@ -156,13 +156,13 @@ fn claims_are_weighed() {
         let refused = engine.partial_of_cells(0, &batch(&table, CellOrigin::Merged, &rows));
         assert_eq!(refused.err(), Some(MalformedPartial::TooLarge));
     }
-    // A whole pane that is claimed to be there very often.
+    // A whole pane with a very large count.
     let mut whole = vec![Value::Null; table.columns.len()];
     whole[place(&table, "pane")] = Value::Long(0);
     let bytes = engine
         .partial_of_cells(0, &batch(&table, CellOrigin::Merged, &[row(1, 5, 1.0)]))
         .expect("it is valid");
-    // Without the version, no counters, one pipeline.
+    // Without version and counters; one pipeline.
     let bytes = [&[1], &bytes.encode()[3..]].concat();
     whole[place(&table, "whole")] = Value::Bytes(bytes);
     for (n, is_refused) in [(3, false), (1 << 48, true)] {

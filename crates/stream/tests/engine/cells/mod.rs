@@ -1,5 +1,5 @@
-//! Partial results as rows: merged by another engine or not, in any order, or made of tuples by their definitions, the results are
-//! those of one engine over all tuples.
+//! Partial results as rows: the results equal those of one engine over all tuples, whether the rows are merged by
+//! another engine or not, in any order, or derived from tuples by definition.
 
 mod hostile;
 mod of_tuples;
@@ -17,19 +17,19 @@ use crate::tuples::{
     run, weighted,
 };
 
-/// What happens to the cells between workers and the engine that collects.
+/// Processing of cells between the workers and the collecting engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Between {
-    /// They are merged.
+    /// Equal keys are merged.
     merged: bool,
-    /// Another order of them.
+    /// Seed of their order.
     seed: u64,
-    /// Rows of a batch.
+    /// Rows per batch.
     batch: usize,
 }
 
 impl Between {
-    /// Brings rows to an engine.
+    /// Passes rows to an engine.
     pub fn bring(self, rows: &Rows, origin: CellOrigin, to: &mut Engine) {
         let table = to.cell_table(0).clone();
         let mut rows = if self.merged { merge(&table, rows) } else { rows.clone() };
@@ -45,7 +45,7 @@ fn betweens() -> impl Strategy<Value = Between> {
         .prop_map(|(merged, seed, batch)| Between { merged, seed, batch })
 }
 
-/// Workers that detach at watermarks and between them, as cells.
+/// Rows of workers that detach at watermarks and between them.
 fn cells_of(flow: &plan::Dataflow, config: &EngineConfig, rows: &[Row], workers: u64, deltas: bool) -> Rows {
     let mut all: Vec<Engine> = (0..workers)
         .map(|w| Engine::worker(flow, EngineConfig { seed: config.seed ^ (w + 1) << 40, ..config.clone() }))
@@ -69,7 +69,7 @@ fn cells_of(flow: &plan::Dataflow, config: &EngineConfig, rows: &[Row], workers:
     told
 }
 
-/// The results of cells.
+/// The results from cells.
 fn finished(
     flow: &plan::Dataflow,
     config: &EngineConfig,
@@ -81,14 +81,15 @@ fn finished(
     rows_of(&out, Some(0))
 }
 
-/// How tuples are sampled: not, at one rate, each at its own.
+/// Sampling of the tuples: none, one rate, or a rate per tuple.
 pub fn flow_of(p: &Pipeline, sampling: u8, exact: usize) -> (plan::Dataflow, EngineConfig) {
     let flow = if sampling == 2 { weighted(vec![p.clone()]) } else { dataflow(vec![p.clone()]) };
     let sample = if sampling == 1 { 0.2 } else { 1.0 };
     (flow, EngineConfig { sample, distinct_exact_max: exact, ..EngineConfig::default() })
 }
 
-/// Pipelines whose groups find room; deviations of real numbers have no rows, and equal means may differ in their last digits.
+/// Pipelines whose groups fit into memory. Deviations of real numbers have no cells, and means that are equal may
+/// differ in their last digits.
 pub fn roomy() -> impl Strategy<Value = Pipeline> {
     (pipelines(), any::<bool>(), any::<bool>()).prop_map(|(mut p, whole, required)| {
         let is_real = p.values[0].column == column(RATIO);
@@ -117,7 +118,7 @@ proptest! {
     }
 }
 
-/// Whole panes of groups that found no room: nothing is lost, and the rows say that they are approximate.
+/// Whole panes of groups that exceeded the limit: nothing is lost, and the rows are marked as approximate.
 #[test]
 fn overflowed_panes_are_whole() {
     let window = Some(Window { size_ns: 100, slide_ns: 100, lateness_ns: 8 });
@@ -148,7 +149,8 @@ fn overflowed_panes_are_whole() {
     }
 }
 
-/// What cannot be rows and is equal to the bit of several workers is one row in the end, that counts for all of them.
+/// Bit-identical state of several workers that has no row encoding is merged into one row, which counts for all of
+/// them.
 #[test]
 fn equal_whole_panes_are_merged_and_count() {
     let p = pipeline(Some(RATIO), &[PATH], vec![AggregateFunction::Stddev, AggregateFunction::Count]);
@@ -164,7 +166,7 @@ fn equal_whole_panes_are_merged_and_count() {
     assert!(are_alike(&got, &alone), "{got:?} is not {alone:?}");
 }
 
-/// A bucket that is the first of one worker's histogram and the last of another's, with values that cross.
+/// A bucket is the first of one worker's histogram and the last of another's, with overlapping values.
 #[test]
 fn buckets_may_be_first_and_last() {
     let p = pipeline(
@@ -186,7 +188,7 @@ fn buckets_may_be_first_and_last() {
     }
 }
 
-/// Squares that another engine could not add in 38 digits.
+/// Sums of squares that exceed another engine's 38 digits.
 #[test]
 fn long_sums_are_whole() {
     let p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Stddev, AggregateFunction::Sum]);
@@ -202,7 +204,7 @@ fn long_sums_are_whole() {
     }
 }
 
-/// Many groups with many entries come in batches of bounded size.
+/// Many groups with many entries are sent in batches of bounded size.
 #[test]
 fn batches_are_bounded() {
     let all = vec![AggregateFunction::Distinct(column(N)), AggregateFunction::Quantile(0.5)];
@@ -222,7 +224,7 @@ fn batches_are_bounded() {
     assert_eq!(from_cells, rows_of(&run(&flow, EngineConfig::default(), &rows, 1 << 16).0, Some(0)));
 }
 
-/// Names and what is shown have no part in what cells mean; everything else has.
+/// The fingerprint of cells covers everything that affects their meaning, and excludes names and presentation.
 #[test]
 fn fingerprints_tell_meanings_apart() {
     let named = |name: &str, aggregates: Vec<AggregateFunction>| {
@@ -237,13 +239,13 @@ fn fingerprints_tell_meanings_apart() {
         stream::cells::fingerprint(&flow, 0, &EngineConfig::default(), &[])
     };
     let plain = named("a", vec![AggregateFunction::Quantile(0.5), AggregateFunction::Avg]);
-    // Of this build of these words; another value here is another form, whose topics are others.
+    // Fixed for this encoding; a different value means a different format, with different topics.
     assert_eq!(print(&plain), "75498d65d577e813");
     assert_eq!(
         print(&named("b", vec![AggregateFunction::Quantile(0.9), AggregateFunction::Sum])),
         print(&plain)
     );
-    // By the second of its window, and of all the time that there is.
+    // Restricted to the second of its window, and unrestricted.
     let by_second = named("a", vec![AggregateFunction::Quantile(0.5), AggregateFunction::Throughput]);
     let windowed = |p: &Pipeline| Pipeline {
         window: Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),

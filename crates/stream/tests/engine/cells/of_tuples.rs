@@ -1,4 +1,4 @@
-//! Cells made of tuples by the definitions of `stream::cells`, one after the other: what another engine's language is to say.
+//! Cells derived from single tuples by the definitions in `stream::cells`, as another engine's SQL derives them.
 
 use plan::{ComparisonOperator, Literal, Predicate};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use crate::partial::rows;
 use crate::tuples::cells::{Rows, Value, place};
 use crate::tuples::{DELTA, IP, N, OK, PATH, RATIO, Row, are_alike, rows_of, run};
 
-/// A column of a tuple, as cells hold it.
+/// A column of a tuple as the value of a cell.
 fn value(row: &Row, field: FieldId) -> Value {
     let of = |value: Option<Value>| value.unwrap_or(Value::Null);
     match field {
@@ -26,7 +26,7 @@ fn value(row: &Row, field: FieldId) -> Value {
     }
 }
 
-/// A whole number, whatever its column's type.
+/// An integer, independent of its column's type.
 fn integer(value: &Value, data_type: DataType) -> i128 {
     match (value, data_type) {
         (Value::Long(v), DataType::U64) => i128::from(*v as u64),
@@ -63,7 +63,7 @@ fn bucket_of_real(x: f64, b: i32) -> i64 {
     if x < 0.0 { -(bucket as i64) } else { bucket as i64 }
 }
 
-/// The only predicate of these pipelines.
+/// Evaluates the only predicate of these pipelines.
 fn is_true(predicate: &Predicate, row: &Row) -> Option<bool> {
     let Predicate::Compare { column, op: ComparisonOperator::Ge, literal: Literal::I64(least) } = predicate
     else {
@@ -180,7 +180,7 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
     entries
 }
 
-/// Numbers at the ends of buckets and of what there is.
+/// Numbers at bucket boundaries and at the ends of the range.
 fn edges() -> impl Strategy<Value = Row> {
     let integer = (any::<u64>(), 0u32..64, 0i64..3)
         .prop_map(|(n, shift, off)| (n >> shift).wrapping_add_signed(off - 1));
@@ -201,7 +201,7 @@ fn edges() -> impl Strategy<Value = Row> {
 
 fn check(p: &plan::Pipeline, sampling: u8, exact: usize, tuples: &[Row], between: Between) {
     let mut p = p.clone();
-    // Squares of large numbers and deviations of real ones have no cells of tuples.
+    // Squares of large numbers and deviations of real numbers have no cells from tuples.
     p.aggregates
         .retain(|one| one.aggregate != plan::AggregateFunction::Stddev || p.values[0].column.field == DELTA);
     let (flow, config): (_, EngineConfig) = flow_of(&p, sampling, exact);
@@ -231,7 +231,7 @@ proptest! {
         use plan::AggregateFunction::{Cdf, Distinct, Hist, Max, Min, Quantile, Sum};
         let quantiles = [0.0, 0.1, 0.5, 0.9, 1.0].map(Quantile);
         let mut all = vec![Min, Max, Distinct(crate::tuples::column(value))];
-        // What is left of real numbers of all sizes that cancel out depends on their order.
+        // The sum of real numbers of different magnitudes that cancel out depends on their order.
         all.extend((value != RATIO).then_some(Sum));
         all.extend(quantiles);
         all.extend(if fine { vec![] } else { vec![Hist, Cdf] });

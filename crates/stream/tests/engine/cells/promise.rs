@@ -1,4 +1,4 @@
-//! What is promised of cells to come is kept, whatever comes when.
+//! Promised times of future cells are kept in any order of events.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::tuples::{PATH, Row, batch_of, dataflow, pipeline};
 /// An operation of a worker.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Tuples come, of these times.
+    /// Tuples with these times arrive.
     Push(Vec<i64>),
-    /// Event time has come here, or stays where it is if it was further.
+    /// Event time advances to this time, or stays if it is already later.
     Detach(i64),
-    /// What is open leaves.
+    /// Open windows are sent.
     Open,
 }
 
@@ -52,7 +52,7 @@ proptest! {
         let (et, wm) = (place(&table, "et_ms"), place(&table, "wm_ms"));
         let (mut watermark, mut promised, mut counted) = (-100_000_000, i64::MIN, 0);
         let mut pushed = 0;
-        // Where tuples came later than they may: windows that slide still take them.
+        // Tuples that arrive later than allowed: sliding windows still accept them.
         let mut late = BTreeSet::new();
         let mut check = |worker: &Engine, late: &BTreeSet<i64>, part: Option<stream::PartialResult>, watermark: i64| {
             let batches = part.map_or(Vec::new(), |part| worker.cells(&part, watermark).remove(0));
@@ -63,7 +63,7 @@ proptest! {
                 before = before.max(*wm_ms);
                 if let Value::Long(n) = row[place(&table, "tuples")] { counted += n as u64 }
             }
-            // A row promises no more than the batch that contains it.
+            // The promise in a row is not beyond that of its batch.
             let now = worker.promise_ms(0, watermark);
             assert!(before <= now.max(promised), "{before} is beyond {now}");
             promised = now.max(promised);
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// A tumbling window of a second that waits half a second.
+/// A tumbling window of one second with half a second of lateness.
 #[test]
 fn what_is_promised_is_the_end_of_the_last_window_that_is_over() {
     let second = 1_000_000_000;
@@ -115,7 +115,8 @@ fn what_is_promised_is_the_end_of_the_last_window_that_is_over() {
     }
 }
 
-/// Windows of ten seconds that begin every second wait for none of those that hold their last second, too.
+/// Windows of ten seconds, one per second: the promise does not wait for the other windows that contain the same
+/// second.
 #[test]
 fn windows_that_slide_wait_for_their_own_end_only() {
     let second = 1_000_000_000;
@@ -130,7 +131,8 @@ fn windows_that_slide_wait_for_their_own_end_only() {
     }
 }
 
-/// Where panes had no room and left early, tuples of their later windows make such a pane anew: it leaves with its windows, too.
+/// If panes exceeded the limit and were sent early, later tuples of their windows create a new pane, which is sent with
+/// its windows.
 #[test]
 fn what_comes_for_a_pane_that_has_left_early_leaves_before_it_is_promised() {
     let ms = 1_000_000;

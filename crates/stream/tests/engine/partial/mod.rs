@@ -1,4 +1,4 @@
-//! Serialized partial results: at limits, with samples of several rates, and hostile bytes.
+//! Serialized partial results: at limits, with several sampling rates, and with malicious bytes.
 
 mod secrets;
 mod tree;
@@ -52,7 +52,7 @@ pub fn everything() -> Vec<AggregateFunction> {
     ]
 }
 
-/// Three workers and one that collects, and its counters.
+/// Results and counters of three workers and a collecting engine.
 pub fn collected(
     p: &Pipeline,
     config: &EngineConfig,
@@ -101,7 +101,7 @@ pub fn pipelines() -> impl Strategy<Value = Pipeline> {
                 slide_ns: size.min(slide),
                 lateness_ns: 8,
             });
-            // By a count, a sum, a mean.
+            // Ranked by a count, a sum, or a mean.
             let top_k = top_k.map(|k| TopK { k, by: k % 3 });
             Pipeline { window, top_k, groups_max, ..pipeline(Some(value), &group, all) }
         },
@@ -111,7 +111,8 @@ pub fn pipelines() -> impl Strategy<Value = Pipeline> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever overflows, is sampled, slides or is made coarser: the rows are those of parts that were attached as they are.
+    /// With overflow, sampling, sliding windows, and estimated distinct counts, the rows equal those of parts attached
+    /// without serialization.
     #[test]
     fn sent_parts_are_attached_parts(
         p in pipelines(), n in 0u64..500, seed in any::<u32>(), groups in 1u64..200, sampling in 0u8..3,
@@ -192,14 +193,14 @@ fn what_is_refused_says_why() {
     }
 }
 
-/// A part that claims much and says little takes no more memory than it may.
+/// A short part that claims large contents stays within the memory limit.
 #[test]
 fn claims_are_weighed_before_memory_is_asked_for() {
     let flow = weighted(vec![pipeline(Some(N), &[N], everything())]);
     let config = EngineConfig::default();
     let mut worker = Engine::worker(&flow, config.clone());
     let input = &flow.inputs[0];
-    // Of each row a group, and of each group 32 replicates of 11 accumulators.
+    // A group per row, and 32 replicates of 11 accumulators per group.
     let rows: Vec<Row> = (0..20_000).map(|n| Row { id: n, n: Some(n), ..Row::default() }).collect();
     worker.push(0, &batch_with(&input.schema, &input.columns, &rows), &mut Vec::new());
     let bytes = worker.detach_all().encode();

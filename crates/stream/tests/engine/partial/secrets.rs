@@ -1,4 +1,4 @@
-//! What leaves a worker that folds texts: none that a packet said, whatever is asked; and equal texts stay equal.
+//! Output of a worker that redacts texts: no query reveals text from a packet, and equal texts remain equal.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ tuple::fields! {
     TIME: I64, Nanoseconds, "time_ns", "";
 }
 
-/// Pieces of texts that may not leave.
+/// Substrings of texts that must not leave.
 const SECRETS: [&str; 4] = ["alice", "tuebingen", "4111-1111", "passw0rd"];
 
-/// Computed of the first two: as it is, and in other words.
+/// Computed from the first two fields: unchanged, and rewritten.
 const ALIAS: Column = Column { input: plan::COMPUTED, field: FieldId(0) };
 const PIECE: Column = Column { input: plan::COMPUTED, field: FieldId(1) };
 const CHOSEN: Column = Column { input: plan::COMPUTED, field: FieldId(2) };
@@ -142,7 +142,7 @@ fn profile() -> Pipeline {
     Pipeline { profile: Some(profile), ..pipeline(&[], Vec::new()) }
 }
 
-/// Ways to ask for what may not leave.
+/// Dataflows that request texts that must not leave.
 fn dataflows() -> Vec<Dataflow> {
     let texts = [of(METHOD), of(URL), of(USER), ALIAS, PIECE, CHOSEN, CLASS];
     let counted = || vec![AggregateFunction::Count, AggregateFunction::Sum, AggregateFunction::Quantile(0.5)];
@@ -174,7 +174,7 @@ fn folding(config: EngineConfig) -> EngineConfig {
     EngineConfig { redactor: Some(redactor()), ..config }
 }
 
-/// The texts themselves and the hashes by which anybody could try them.
+/// Neither the texts themselves nor hashes that allow guessing them.
 fn assert_nothing_leaks(bytes: &[u8], what: &str) {
     let holds = |piece: &[u8]| bytes.windows(piece.len()).any(|window| window.eq_ignore_ascii_case(piece));
     for secret in SECRETS {
@@ -185,7 +185,7 @@ fn assert_nothing_leaks(bytes: &[u8], what: &str) {
 #[test]
 fn no_secret_leaves_whatever_is_asked() {
     for flow in dataflows() {
-        // Without a redactor the same bytes hold them: the test would see it.
+        // Without a redactor, the same bytes contain the texts, so the test would detect a leak.
         let encoded = |config| {
             let mut worker = Engine::worker(&flow, config);
             worker.push(0, &batch(&flow.inputs[0].schema, 0), &mut Vec::new());
@@ -204,7 +204,7 @@ fn no_secret_leaves_whatever_is_asked() {
     }
 }
 
-/// Without pipelines tuples leave: with all columns, computed ones too.
+/// Without pipelines, tuples are sent with all columns, including computed ones.
 #[test]
 fn raw_tuples_are_folded() {
     let flow = dataflow(Vec::new());
@@ -217,7 +217,7 @@ fn raw_tuples_are_folded() {
     assert_eq!(rows.iter().filter(|row| row.contains(&class)).count(), 30, "conditions see what packets say");
 }
 
-/// Hashes of distinct values are of redacted texts, so texts cannot be found by trying.
+/// Hashes of distinct values are computed from redacted texts, so texts cannot be guessed.
 #[test]
 fn different_values_are_hashed_folded() {
     let flow = dataflow(vec![pipeline(&[], vec![AggregateFunction::Distinct(of(USER))])]);
@@ -250,7 +250,7 @@ fn together(flow: &Dataflow, configs: [EngineConfig; 2]) -> Vec<EngineOutput> {
     out
 }
 
-/// Two machines with one secret: the rows are those of raw texts, folded once.
+/// Two machines with one secret: the rows equal those of raw texts redacted once.
 #[test]
 fn equal_texts_stay_equal_across_workers() {
     for flow in dataflows() {
@@ -273,7 +273,7 @@ fn equal_texts_stay_equal_across_workers() {
                 assert_eq!(got.len(), rows_of(&raw, Some(i)).len());
                 continue;
             }
-            // What a plan says of the texts, for those that are computed as well.
+            // Redaction as the plan specifies it, including computed texts.
             let fold = |output: &EngineOutput| {
                 let schema = output.batch.schema();
                 let mut columns = Vec::new();
@@ -293,7 +293,7 @@ fn equal_texts_stay_equal_across_workers() {
     }
 }
 
-/// Conditions, values and shares see what packets say.
+/// Conditions, values, and shares use the unredacted texts.
 #[test]
 fn conditions_see_what_packets_say() {
     let alice =

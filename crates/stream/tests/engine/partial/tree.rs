@@ -1,5 +1,5 @@
-//! Threads whose parts go to the engine that collects by way of their process, and deltas of windows that are open: the rows
-//! are those without.
+//! Threads whose parts reach the collecting engine through their process, and deltas of open windows: the rows equal
+//! those without either.
 
 use plan::Pipeline;
 use proptest::prelude::*;
@@ -8,23 +8,23 @@ use stream::{Engine, EngineConfig, EngineOutput};
 use super::{RATIO, pipelines, rows};
 use crate::tuples::{Plain, Row, Way, batch_of, column, dataflow, rows_of};
 
-/// What lies between threads and the engine that collects.
+/// Engines between the threads and the collecting engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Between {
     Nothing,
-    /// So many processes.
+    /// This number of processes.
     Processes(usize),
 }
 
 const THREADS: usize = 5;
 
-/// An engine and how far it has come.
+/// An engine and its watermark.
 struct Node {
     engine: Engine,
     watermark: i64,
 }
 
-/// Threads that fall behind each other; `chance` says who does what when, and which of them send deltas.
+/// Threads that progress at different rates; `chance` determines the order of steps and the threads that send deltas.
 fn collected(
     p: &Pipeline,
     config: &EngineConfig,
@@ -51,7 +51,7 @@ fn collected(
                 thread.watermark = thread.watermark.max(now);
                 parts.extend(thread.engine.detach(now));
             }
-            // Who sends deltas is drawn in any case: the others come to the same.
+            // Drawn even without deltas, so that the random sequence is the same.
             if is(3) && deltas {
                 parts.extend(thread.engine.detach_open());
             }
@@ -84,12 +84,12 @@ fn collected(
     rows_of(&out as &[EngineOutput], Some(0))
 }
 
-/// Equal, real numbers but for the order in which they were added.
+/// Checks equality; real numbers may differ by the order of summation.
 fn assert_close(got: &[Vec<Plain>], expected: &[Vec<Plain>], what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
     for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
         match (got, expected) {
-            // Deviations of numbers up to ten millions.
+            // Deviations of numbers up to ten million.
             (Plain::F64(a), Plain::F64(b)) => {
                 assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{what}: {a} is not {b}");
             }
