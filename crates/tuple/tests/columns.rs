@@ -1,4 +1,4 @@
-//! Batches hold what was written: compared with plain lists, and texts with a slow reading of their bytes.
+//! Batches return the written values: compared with plain lists; texts with a slow decoding of their bytes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow_array::Array;
 use tuple::writer::{BATCH_ROWS, BATCH_TEXT_BYTES};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit, common, hashes};
 
-/// A repeatable source of numbers (SplitMix64).
+/// A seeded random generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -21,7 +21,7 @@ impl Random {
         self.next() % n
     }
 
-    /// Bytes of which some are pieces of UTF-8.
+    /// Bytes that contain fragments of UTF-8.
     fn bytes(&mut self) -> Vec<u8> {
         const PIECES: [&[u8]; 8] =
             [b"a", b"\xc3\xaf", b"\xe2\x82\xac", b"\xf0\x9f\x90\x9d", b"\xe2\x82", b"\xff", b"\0", b"\x80"];
@@ -39,7 +39,7 @@ const TYPES: [DataType; 7] = [
     DataType::Hashes,
 ];
 
-/// A field of each type, called by its place.
+/// A field of each type, named by its index.
 fn schema() -> Arc<Schema> {
     const NAMES: [&str; 7] = ["0", "1", "2", "3", "4", "5", "6"];
     let own: Vec<Field> =
@@ -51,7 +51,7 @@ fn own(place: usize) -> FieldId {
     FieldId((common::FIELDS.len() + place) as u16)
 }
 
-/// A value of every type, or none.
+/// A value of every type, or null.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Row {
     bool: Option<bool>,
@@ -93,7 +93,7 @@ fn write(writer: &mut TupleWriter, rows: &[Row]) {
     }
 }
 
-/// One character at a time; a byte that begins none as `\xNN`.
+/// Decodes one character at a time; an invalid byte becomes `\xNN`.
 fn slowly(bytes: &[u8]) -> String {
     let (mut text, mut rest) = (String::new(), bytes);
     while !rest.is_empty() {
@@ -129,7 +129,7 @@ fn check(batch: &Batch, rows: &[Row]) {
 fn every_type_holds_what_was_written() {
     let mut random = Random(1);
     let mut writer = TupleWriter::new(schema(), &[0, 1, 2, 3, 4, 5, 6].map(own));
-    // One writer for all: a batch says nothing of the one before.
+    // One writer for all batches: a batch does not depend on the previous one.
     for n in [0, 1, 2, 63, 64, 65, 500] {
         let rows = rows(n, &mut random);
         write(&mut writer, &rows);
@@ -183,7 +183,7 @@ fn a_writer_is_full_by_rows_or_by_text() {
     writer.end_row();
     assert!(writer.is_full());
     let _ = writer.finish();
-    // Unneeded columns take no room.
+    // Columns that are not needed take no memory.
     let mut writer = TupleWriter::new(schema(), &[own(1)]);
     writer.text(own(5), &vec![b'x'; BATCH_TEXT_BYTES]);
     writer.end_row();
