@@ -1,4 +1,4 @@
-//! Packets behind every link header and every tag that is read, as constructed, and as tshark decodes them.
+//! Packets with every supported link header and tag, compared with their construction and with tshark.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use wire::{
 const ETHERNET: u16 = 1;
 const PAYLOAD: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
-/// A packet, and whether tshark can be asked about it: without preferences it does not read all of them.
+/// A packet, and whether tshark decodes it with default preferences.
 struct Case {
     name: &'static str,
     link_type: u16,
@@ -23,7 +23,7 @@ struct Case {
     has_witness: bool,
 }
 
-/// An Ethernet frame with a segment.
+/// An Ethernet frame with a TCP segment.
 fn plain() -> Vec<u8> {
     let ends = ("10.9.0.1:40000".parse().expect("an end"), "10.9.0.2:80".parse().expect("an end"));
     SentPacket::tcp(Timestamp(1), ends, tcp_info(5, 6, TcpFlags::ACK), PAYLOAD).to_bytes()
@@ -50,7 +50,7 @@ fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
     [&plain()[..12], &ether_type.to_be_bytes(), payload].concat()
 }
 
-/// LLC and SNAP, and the packet.
+/// LLC and SNAP headers, followed by the packet.
 fn snap() -> Vec<u8> {
     [&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &ip()].concat()
 }
@@ -192,7 +192,7 @@ fn packets_are_found_behind_every_header() {
             "{}",
             case.name
         );
-        // Capture filters are asked about what is inside.
+        // Capture filters apply to the inner packet.
         let is_seen_by_filters = ["PRP", "AH"].contains(&case.name);
         let inner = innermost(&captured(&case, &case.bytes, 0));
         assert_eq!(inner.is_none(), is_seen_by_filters, "{}", case.name);
@@ -205,7 +205,7 @@ fn packets_are_found_behind_every_header() {
     }
 }
 
-/// A first part becomes the whole that it is, whatever lengths are in front of it.
+/// A first fragment is repaired into a whole packet, with headers of any length before it.
 #[test]
 fn headers_in_front_of_a_part_are_repaired() {
     for case in cases().iter().filter(|case| !case.name.starts_with("L2TPv3")) {
@@ -272,7 +272,7 @@ fn tshark_reads_the_same() {
     }
 }
 
-/// A line for each packet: the innermost addresses and ports, and the length of the payload.
+/// One line per packet: innermost addresses and ports, and payload length.
 fn tshark(link_type: u16, cases: &[Case]) -> Vec<String> {
     let mut capture = Vec::new();
     let mut add = |words: &[u32]| words.iter().for_each(|word| capture.extend(word.to_le_bytes()));
@@ -294,7 +294,7 @@ fn tshark(link_type: u16, cases: &[Case]) -> Vec<String> {
     String::from_utf8(read.stdout).expect("text").lines().map(str::to_owned).collect()
 }
 
-/// Damaged headers of every kind are decoded, or not; the parts that come out fit together.
+/// Damaged headers of every kind are decoded or rejected; decoded parts are consistent.
 #[test]
 fn damage_does_no_harm() {
     let mut rng = testkit::SeededRng::new(7);

@@ -1,4 +1,4 @@
-//! Packets in any stack of encapsulations: what comes out is what went in, and what the stack was.
+//! Packets in any stack of encapsulations: the inner packet and the stack are decoded as constructed.
 
 use proptest::prelude::*;
 use testkit::packet::{SentPacket, tcp_info};
@@ -12,7 +12,7 @@ enum Content {
     Ip(Vec<u8>),
 }
 
-/// How to wrap it: which way, whether in IPv6, and a number.
+/// An encapsulation: kind, whether in IPv6, and a parameter.
 type Wrap = (u8, bool, u16);
 
 const OUTER: [&str; 2] = ["192.0.2.1", "198.51.100.2"];
@@ -64,7 +64,7 @@ fn udp(v6: bool, port: u16, payload: &[u8]) -> Content {
     ip(v6, 17, &[&[0xc0, 0][..], &port.to_be_bytes(), &len, &[0, 0], payload].concat())
 }
 
-/// One layer more: its name and its number.
+/// Adds one layer: its name and its number.
 fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<u32>) {
     let (number, id) = (n.to_be_bytes(), Some(u32::from(n)));
     match way % 12 {
@@ -80,7 +80,7 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
         }
         2 => {
             let (ether_type, inside) = content.typed();
-            // Checksum and sequence number are there or not.
+            // Checksum and sequence number are optional.
             let mut header = vec![0x20 | (way & 8) << 4 | (way & 16), 0];
             header.extend(ether_type.to_be_bytes());
             header.extend([0; 4].iter().take(if way & 8 > 0 { 4 } else { 0 }));
@@ -127,7 +127,7 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
         }
         6 => {
             let inside = match content {
-                // Behind a control word.
+                // After a control word.
                 Content::Frame(frame) => [vec![0; 4], frame].concat(),
                 Content::Ip(ip) => ip,
             };
@@ -145,7 +145,7 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
         8 => {
             let session = n.max(1);
             let [high, low] = session.to_be_bytes();
-            // A cookie of 4 bytes; what is inside of the frame must be IP to be found.
+            // A cookie of 4 bytes; the inner frame must contain IP to be found.
             let content = match content {
                 Content::Frame(frame) if ![[8, 0], [0x86, 0xdd]].contains(&[frame[12], frame[13]]) => {
                     return wrap(Content::Frame(frame), (9, v6, n));
@@ -172,7 +172,7 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
                 Content::Frame(_) => return wrap(content, (2, v6, n)),
                 Content::Ip(ip) => ip,
             };
-            // The protocol field is compressed, or not.
+            // The protocol field is compressed or not.
             let long = if n % 2 == 0 { &[0][..] } else { &[] };
             let session = [&[0x11, 0][..], &number, &[0, 0], long, &[ppp(&inside)], &inside].concat();
             (Content::Frame(frame(0x8864, &session)), "pppoe", id)
@@ -223,7 +223,7 @@ proptest! {
             prop_assert!(src.to_ip().is_ipv6() || [src.to_string(), dst.to_string()] == OUTER);
         }
         prop_assert_eq!(packet.original_len as usize, frame.len());
-        // Whatever the snaplen leaves is the same packet, or cut.
+        // With any snaplen, the packet is the same, or truncated.
         let part = &frame[..cut.index(frame.len() + 1)];
         match Packet::decode(&captured(part, frame.len())) {
             Ok(part) => {
@@ -235,7 +235,7 @@ proptest! {
         }
     }
 
-    /// A first part, however deep it lies, becomes the whole that it is when nothing is missing.
+    /// A first fragment at any depth is repaired into the whole packet that it is without fragmentation.
     #[test]
     fn headers_in_front_of_a_part_are_repaired(wraps in prop::collection::vec(any::<Wrap>(), 0..LAYERS_MAX)) {
         let ends = ("10.0.0.1:9".parse().expect("an end"), "10.0.0.2:80".parse().expect("an end"));
