@@ -199,8 +199,8 @@ pub struct Difference {
     pub digest: u64,
 }
 
-/// `None` if the lines `found` of a capture, `-` truth and `+` ours, are the known differences; otherwise a
-/// description.
+/// Succeeds if the lines `found` of a capture, `-` truth and `+` ours, are the known differences; otherwise returns
+/// them as an error.
 pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<(), String> {
     let truths = found.iter().filter(|line| line.starts_with('-')).count();
     let (count, digest) = ((truths, found.len() - truths), crate::http::digest(found));
