@@ -118,7 +118,7 @@ pub enum ComposeError {
     #[error("{0}")]
     NoMatch(String),
     /// Rules of others have the highest priorities.
-    #[error("no priority is left above a rule of others that matches packets that are asked for: {0}")]
+    #[error("no priority is available above a foreign rule that matches requested packets: {0}")]
     NoPriority(Box<FlowRule>),
     /// A job needs too many action lists.
     #[error("job {0} would need more than 256 different lists of actions")]

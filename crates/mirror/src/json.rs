@@ -21,12 +21,12 @@ pub fn rule_to_json(rule: &FlowRule) -> Value {
 /// # Errors
 /// The missing or invalid member.
 pub fn rule_from_json(value: &Value) -> Result<FlowRule, String> {
-    let object = value.as_object().ok_or("a rule is to be an object")?;
+    let object = value.as_object().ok_or("a rule must be an object")?;
     let text = |name: &str| text(object, name);
     let cookie = text("cookie")?;
     let digits = cookie
         .strip_prefix("0x")
-        .ok_or_else(|| format!("cookie is {cookie:.40?}, which does not begin with 0x"))?;
+        .ok_or_else(|| format!("cookie is {cookie:.40?}, which does not start with 0x"))?;
     let cookie = u64::from_str_radix(digits, 16).map_err(|e| format!("cookie: {e}"))?;
     let rule = FlowRule {
         table: number(object, "table", 0)?,
@@ -43,7 +43,7 @@ pub fn rule_from_json(value: &Value) -> Result<FlowRule, String> {
 }
 
 fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {
-    object.get(name).and_then(Value::as_str).ok_or_else(|| format!("{name} is missing, or no text"))
+    object.get(name).and_then(Value::as_str).ok_or_else(|| format!("{name} is missing or not a string"))
 }
 
 fn number<T: TryFrom<u64>>(object: &Map<String, Value>, name: &str, default: u64) -> Result<T, String> {
@@ -51,5 +51,5 @@ fn number<T: TryFrom<u64>>(object: &Map<String, Value>, name: &str, default: u64
         None => Some(default),
         Some(value) => value.as_u64(),
     };
-    value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| format!("{name} is no such number"))
+    value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| format!("{name} is not a valid number"))
 }

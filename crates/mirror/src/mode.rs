@@ -127,15 +127,17 @@ pub fn offers(spec: &MonitorSpec) -> Vec<ModeOffer> {
     offers
 }
 
-const FRAGMENTS: &str = "datagrams that came in fragments: their copies are cut and cannot be put together";
+const FRAGMENTS: &str = "fragmented datagrams: their copies are truncated and cannot be reassembled";
 const OPEN_BEFORE: &str =
-    "connections that were open before the rules are seen when they end, and their length is not known";
-const LONGER_THAN_IDLE: &str = "a connection that is longer than the idle timeout is told as expired, since what it says in between is not copied";
-const LAST_SEGMENTS: &str = "of a message of several segments the last one is seen alone: its time is when it was complete, and its head is not known";
-const PUSHES_INSIDE: &str = "a sender that sets PSH inside of a message makes it look like several";
-const NO_ENDS: &str = "connections are not seen to begin or to end: the client is the end that asks";
-const LONG_HEADS: &str = "what stands behind the first 512 bytes of a packet is not seen: long heads, and further messages in one segment";
-const NO_SYN: &str = "a connection's first packet is not copied: the client is the end that asks";
+    "connections opened before the rules were installed are seen when they end, without their duration";
+const LONGER_THAN_IDLE: &str = "a connection longer than the idle timeout is reported as expired, since packets in between are not copied";
+const LAST_SEGMENTS: &str = "of a message with several segments, only the last one is seen: its time is that of completion, and its head is unknown";
+const PUSHES_INSIDE: &str = "a message with PSH set inside looks like several messages";
+const NO_ENDS: &str =
+    "the start and end of connections are not seen: the client is the side that sends requests";
+const LONG_HEADS: &str =
+    "data after the first 512 bytes of a packet is not seen: long heads, and further messages in one segment";
+const NO_SYN: &str = "a connection's first packet is not copied: the client is the side that sends requests";
 
 fn need(parser: &ParserUse) -> ColumnNeed {
     let wants =

@@ -257,7 +257,7 @@ impl ProofRun<'_> {
                 }
                 let asked = for_it.iter().flat_map(|wanted| &wanted.asked);
                 if let Some(strangers) = behaviour.region.without_all(asked) {
-                    let what = format!("monitor {monitor} gets it and did not ask for it");
+                    let what = format!("monitor {monitor} receives it without having requested it");
                     self.tell(ProofFault::Stranger, at, &strangers, what);
                 }
             }
@@ -274,12 +274,14 @@ impl ProofRun<'_> {
             let (fault, what) = match (arrived.next(), arrived.count()) {
                 // A switch on its path drops it, and no other host receives it.
                 (None, _) if !behaviour.is_delivered => continue,
-                (None, _) => (ProofFault::Missing, format!("monitor {name} asks for it and does not get it")),
+                (None, _) => {
+                    (ProofFault::Missing, format!("monitor {name} requests it and does not receive it"))
+                }
                 (Some(_), more @ 1..) => {
-                    (ProofFault::Repeated, format!("monitor {name} gets it {} times", more + 1))
+                    (ProofFault::Repeated, format!("monitor {name} receives it {} times", more + 1))
                 }
                 (Some((_, len)), 0) if is_short(*len, wanted.part) => {
-                    (ProofFault::Short, format!("monitor {name} gets less of it than it asks for"))
+                    (ProofFault::Short, format!("monitor {name} receives less of it than requested"))
                 }
                 (Some(_), 0) => continue,
             };

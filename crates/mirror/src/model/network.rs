@@ -150,7 +150,7 @@ impl SwitchNetwork {
         let nothing =
             |region, doubts| PacketBehavior { region, copies: Vec::new(), is_delivered: false, doubts };
         let Some(switch) = self.switches.get(at).filter(|_| hops < HOPS_MAX) else {
-            return vec![nothing(class.region, vec!["it goes round and round".to_owned()])];
+            return vec![nothing(class.region, vec!["it loops".to_owned()])];
         };
         let mut all = Vec::new();
         for class in switch.run(class, terms) {
@@ -166,7 +166,10 @@ impl SwitchNetwork {
                 all.extend(so_far);
             }
             if all.len() > BEHAVIOURS_MAX {
-                return vec![nothing(class.region, vec!["too much may happen to it to look at".to_owned()])];
+                return vec![nothing(
+                    class.region,
+                    vec!["it has too many possible paths to examine".to_owned()],
+                )];
             }
         }
         all
@@ -185,7 +188,7 @@ impl SwitchNetwork {
                 }
                 PacketEffect::Controller(..) => continue,
                 PacketEffect::Unknown(text) => {
-                    doubts.push(format!("{}: it is not known what {text} does", self.switches[at].name));
+                    doubts.push(format!("{}: {text} cannot be modeled", self.switches[at].name));
                     continue;
                 }
             };

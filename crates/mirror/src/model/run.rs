@@ -137,7 +137,7 @@ impl SwitchModel {
         if depth >= DEPTH_MAX {
             class
                 .effects
-                .push(PacketEffect::Unknown("tables that send to each other without end".to_owned()));
+                .push(PacketEffect::Unknown("tables that resubmit to each other endlessly".to_owned()));
             return vec![class];
         }
         let mut rest = Some(class.region.clone());

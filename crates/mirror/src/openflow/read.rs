@@ -15,7 +15,7 @@ use crate::packets::{MaskedBits, MatchField, PacketCube};
 
 /// A line that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no flow rule: {0:.200}")]
+#[error("not a flow rule: {0:.200}")]
 pub struct RuleReadError(pub String);
 
 /// Parses the output of `ovs-ofctl dump-flows` with numeric ports.

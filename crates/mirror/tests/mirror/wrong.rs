@@ -58,7 +58,7 @@ fn a_counterexample_is_readable() {
     let found = prove(&switch, with(&switch, ours), &want).expect_err("a stranger");
     let text = found[0].to_string();
     let expected = "\
-tcp 10.0.0.1:40000 > 138.0.0.2:80 [no flags] at port 1 of leaf1: monitor m gets it and did not ask for it
+tcp 10.0.0.1:40000 > 138.0.0.2:80 [no flags] at port 1 of leaf1: monitor m receives it without having requested it
   leaf1, in at port 1
     table 0: cookie=0x6e61007000010101,table=0,priority=9,tcp,tp_dst=80,actions=output:9,resubmit(,1)
     table 1: cookie=0x0,table=1,priority=0,actions=NORMAL
