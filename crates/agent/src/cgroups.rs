@@ -39,8 +39,7 @@ impl CgroupRoot {
     pub fn of_this_process() -> io::Result<CgroupRoot> {
         let text = fs::read_to_string("/proc/self/cgroup")?;
         let own = text.lines().find_map(|line| line.strip_prefix("0::/"));
-        let own =
-            own.ok_or_else(|| io::Error::other("the kernel has no control groups of version 2 here"))?;
+        let own = own.ok_or_else(|| io::Error::other("no control groups of version 2 are mounted"))?;
         CgroupRoot::below(&Path::new("/sys/fs/cgroup").join(own))
     }
 

@@ -70,7 +70,7 @@ pub enum DialError {
         why: String,
     },
     /// The other end does not speak HTTP.
-    #[error("{url} does not answer as a server does: {why}")]
+    #[error("{url} does not respond like a netalytics server: {why}")]
     Strange {
         /// URL of the server.
         url: String,
@@ -94,7 +94,7 @@ impl ServerEndpoint {
         tls: Option<ClientConfig>,
         token: Option<String>,
     ) -> Result<ServerEndpoint, DialError> {
-        let bad = |why: &str| DialError::BadUrl(format!("{url:?} is no server: {why}"));
+        let bad = |why: &str| DialError::BadUrl(format!("{url:?} is not a server URL: {why}"));
         let uri: Uri = url.parse().map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
         if uri.host().is_none() {
             return Err(bad("a URL has a host, as in https://netalytics.example:7878"));
@@ -107,7 +107,7 @@ impl ServerEndpoint {
             (Some("https"), None) => return Err(bad("https needs the authority's certificate")),
             (Some("http"), _) if travels_in_clear(&uri) => return Err(bad(IN_CLEAR)),
             (Some("http"), _) => {}
-            _ => return Err(bad("it begins with https:// or http://")),
+            _ => return Err(bad("it must start with https:// or http://")),
         }
         let tls = tls.filter(|_| uri.scheme_str() == Some("https")).map(Arc::new);
         let tls = tls.map(|config| Arc::new(RwLock::new(config)));
@@ -234,7 +234,7 @@ impl ServerEndpoint {
 }
 
 /// Error for a server to which a token would be sent as plain text.
-pub const IN_CLEAR: &str = "without TLS (https://) a server may be on this machine only";
+pub const IN_CLEAR: &str = "without TLS (https://) the server must be on this machine";
 
 /// Whether others could read data sent to this address.
 #[must_use]
@@ -249,13 +249,13 @@ fn is_this_machine(host: &str) -> bool {
 
 fn hint(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::UNAUTHORIZED => "it does not know this agent's token or certificate",
-        StatusCode::FORBIDDEN => "this token is not an agent's",
+        StatusCode::UNAUTHORIZED => "unknown token or certificate of this agent",
+        StatusCode::FORBIDDEN => "the token is not an agent's",
         StatusCode::NOT_FOUND | StatusCode::UPGRADE_REQUIRED | StatusCode::OK => {
             "is it netalytics serve, of a version that has agents?"
         }
-        StatusCode::TOO_MANY_REQUESTS => "it is asked too often",
-        _ => "no more is known",
+        StatusCode::TOO_MANY_REQUESTS => "too many requests",
+        _ => "no further details",
     }
 }
 
@@ -315,11 +315,11 @@ mod tests {
         for (answer, words) in [
             (
                 &b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"[..],
-                "answers 401 Unauthorized: it does not know",
+                "answers 401 Unauthorized: unknown token",
             ),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", "is it netalytics serve"),
-            (b"SSH-2.0-OpenSSH_9.2\r\n", "does not answer as a server does"),
-            (b"", "does not answer as a server does"),
+            (b"SSH-2.0-OpenSSH_9.2\r\n", "does not respond like a netalytics server"),
+            (b"", "does not respond like a netalytics server"),
         ] {
             let error = run(knock(answer)).0.expect_err(words).to_string();
             assert!(error.contains(words), "{error}");
@@ -334,10 +334,10 @@ mod tests {
         for (url, words) in [
             ("http://10.0.0.1:80", "without TLS"),
             ("https://server.test", "needs the authority's certificate"),
-            ("server.test:80", "it begins with"),
-            ("ftp://server.test", "it begins with"),
+            ("server.test:80", "it must start with"),
+            ("ftp://server.test", "it must start with"),
             ("http://localhost/path", "ends with its host and port"),
-            ("", "is no server"),
+            ("", "is not a server URL"),
         ] {
             let error = ServerEndpoint::new(url, None, None).err().expect(url).to_string();
             assert!(error.contains(words), "{url}: {error}");

@@ -23,13 +23,13 @@ const LATEST: Duration = Duration::from_secs(600);
 #[derive(Debug, thiserror::Error)]
 pub enum EnrolError {
     /// The token is malformed.
-    #[error("this is no one-time token: `netalytics agents enrol NAME` makes one")]
+    #[error("this is not a one-time token: `netalytics agents enrol NAME` creates one")]
     BadToken,
     /// The server is unreachable or rejects the request.
     #[error(transparent)]
     Dial(#[from] DialError),
     /// The response is malformed.
-    #[error("the server's answer is no certificate: {0}")]
+    #[error("the server's response is not a certificate: {0}")]
     Strange(serde_json::Error),
     /// A key cannot be generated, or the certificate is unusable.
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub enum EnrolError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The given authority is not the one in the token.
-    #[error("the server tells of another authority than the one whose fingerprint the token has")]
+    #[error("the server's authority does not have the fingerprint in the token")]
     OtherAuthority,
 }
 

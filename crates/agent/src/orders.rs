@@ -134,7 +134,7 @@ fn interfaces(wanted: &[String], policy: &HostPolicy, host: &AgentHost) -> Resul
     if wanted.is_empty() {
         let all: Vec<String> = allowed.into_iter().cloned().collect();
         return match all.is_empty() {
-            true => Err(vec!["this host has no interface that may be captured from".into()]),
+            true => Err(vec!["this host has no interface that allows capture".into()]),
             false => Ok(all),
         };
     }
@@ -190,6 +190,6 @@ mod tests {
             assert_eq!(found, chosen.map(names).map_err(names), "{wanted:?}");
         }
         let nothing = interfaces(&[], &HostPolicy { interfaces: Vec::new(), ..HostPolicy::default() }, &host);
-        assert_eq!(nothing, Err(names(&["this host has no interface that may be captured from"])));
+        assert_eq!(nothing, Err(names(&["this host has no interface that allows capture"])));
     }
 }

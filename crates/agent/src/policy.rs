@@ -140,14 +140,14 @@ impl HostPolicy {
         }
         if ask.leaves > self.leaves {
             refusals.push(format!(
-                "this host lets {} leave, not {}",
+                "this host releases only {}, not {}",
                 self.leaves.words(),
                 ask.leaves.words()
             ));
         }
         if ask.publishes && self.kafka.is_none() {
             refusals.push(
-                "this host publishes to no Kafka: its owner's file names none ([kafka] brokers = \"HOST:PORT\")".into(),
+                "this host does not publish to Kafka: its policy file has no brokers ([kafka] brokers = \"HOST:PORT\")".into(),
             );
         }
         for (what, asked, allowed) in [
@@ -194,9 +194,9 @@ impl HostPolicy {
 impl ExportLevel {
     fn words(self) -> &'static str {
         match self {
-            ExportLevel::Results => "results with folded texts",
-            ExportLevel::Tuples => "tuples with folded texts",
-            ExportLevel::Raw => "everything as the packets say it",
+            ExportLevel::Results => "results with redacted texts",
+            ExportLevel::Tuples => "tuples with redacted texts",
+            ExportLevel::Raw => "unredacted data",
         }
     }
 }
@@ -223,7 +223,7 @@ impl TryFrom<String> for PolicyNetwork {
             let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
             (bits <= most).then_some(PolicyNetwork(ip, bits))
         };
-        network().ok_or_else(|| format!("{text:?} is no network, as 10.0.0.0/8 is"))
+        network().ok_or_else(|| format!("{text:?} is not a network, such as 10.0.0.0/8"))
     }
 }
 
@@ -293,11 +293,10 @@ mod tests {
             ask.publishes = true;
             (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (ExportLevel::Raw, 2, 2, 1001);
         });
-        let expected = "this host lets results with folded texts leave, not \
-                        everything as the packets say it; this host publishes to no Kafka: its owner's file names none \
-                        ([kafka] brokers = \"HOST:PORT\"); this host allows 1 \
-                        workers for a job, not 2; this host allows 1000 bytes of memory for a job, not 1001; this \
-                        host allows 2 jobs at once, not 3";
+        let expected = "this host releases only results with redacted texts, not unredacted data; this host does \
+                        not publish to Kafka: its policy file has no brokers ([kafka] brokers = \"HOST:PORT\"); this \
+                        host allows 1 workers for a job, not 2; this host allows 1000 bytes of memory for a job, not \
+                        1001; this host allows 2 jobs at once, not 3";
         assert_eq!(said, expected);
     }
 
@@ -329,8 +328,8 @@ mod tests {
     fn a_slip_of_the_pen_allows_nothing() {
         for (text, why) in [
             ("network = ['10.0.0.0/8']", "unknown field"),
-            ("networks = ['10.0.0.0/33']", "is no network"),
-            ("networks = ['ten']", "is no network"),
+            ("networks = ['10.0.0.0/33']", "is not a network"),
+            ("networks = ['ten']", "is not a network"),
             ("leaves = 'all'", "unknown variant"),
             ("jobs_max = -1", "invalid value"),
         ] {

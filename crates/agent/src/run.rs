@@ -129,7 +129,9 @@ impl AgentLoop {
         let (notes, serves) = (CrashNotes::read(&config.folder), ServedServer::read(&config.folder));
         let boot_ended = last_boot::take(&config.folder);
         let groups = CgroupRoot::of_this_process()
-            .inspect_err(|why| tracing::info!("no control groups, so memory is looked at instead: {why}"))
+            .inspect_err(|why| {
+                tracing::info!("no control groups; memory is checked periodically instead: {why}")
+            })
             .ok();
         Ok(AgentLoop {
             host: match config.demo {
@@ -208,9 +210,9 @@ impl AgentLoop {
                     self.serves.learn(server);
                     let url = self.config.server.url();
                     match std::mem::take(&mut self.failures) {
-                        0 => tracing::info!("{url} has taken this agent"),
+                        0 => tracing::info!("{url} has accepted this agent"),
                         // Failures were logged, so their end is logged, too.
-                        _ => tracing::warn!("{url} has taken this agent: all is well again"),
+                        _ => tracing::warn!("{url} has accepted this agent again"),
                     }
                     self.happened(AgentEvent::Connected, connection);
                 }
@@ -242,8 +244,8 @@ impl AgentLoop {
         monitors.values().for_each(|running| running.monitor.kill());
         let (records, tuples) = self.spool.begin_again(boot);
         tracing::warn!(
-            "{} is another server than before, with jobs of its own: what was here for the other is thrown away \
-             ({} monitors, {records} records with {tuples} tuples)",
+            "{} is a different server with its own jobs: data for the previous server is discarded ({} \
+             monitors, {records} records with {tuples} tuples)",
             self.config.server.url(),
             monitors.len(),
         );

@@ -120,7 +120,7 @@ impl AgentLoop {
             if running.ended.is_none()
                 && let Some(excess) = running.monitor.excess()
             {
-                let why = format!("it took {excess} bytes of memory more than it may, and was ended");
+                let why = format!("it exceeded its memory limit by {excess} bytes and was killed");
                 tracing::warn!("job {}: {why}", lane.job);
                 running.kill(why);
             }

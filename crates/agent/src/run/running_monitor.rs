@@ -147,7 +147,7 @@ impl RunningMonitor {
         match &self.ended {
             Some(why) => MonitorEnd::Crashed(why.clone()),
             None if self.monitor.was_killed_for_memory() => {
-                MonitorEnd::Crashed("the kernel ended it for want of memory".to_owned())
+                MonitorEnd::Crashed("the kernel killed it because it ran out of memory".to_owned())
             }
             None => judge(self.closing.as_ref(), (self.course, lane.attempt), status, complaint),
         }
