@@ -24,7 +24,7 @@ pub enum BusError {
     NoTopic(String),
     /// The record at an offset was deleted, or never written.
     #[error(
-        "topic `{topic}`, partition {partition}: nothing is kept from where reading was to begin ({reason})"
+        "topic `{topic}`, partition {partition}: the start position of the read is no longer stored ({reason})"
     )]
     Gone {
         /// Name of the topic.
@@ -53,6 +53,6 @@ pub enum BusError {
         reason: String,
     },
     /// The operation was asked to stop while waiting.
-    #[error("stopped while it waited for the brokers at {0}")]
+    #[error("stopped while waiting for the brokers at {0}")]
     Stopped(String),
 }

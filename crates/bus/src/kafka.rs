@@ -49,11 +49,11 @@ impl Kafka {
         for property in properties {
             let (name, value) = property.split_once('=').ok_or_else(|| {
                 // The text may be a misplaced password.
-                refused("…", "NAME=VALUE is wanted, and there is no `=`")
+                refused("…", "expected NAME=VALUE, found no `=`")
             })?;
             let name = name.trim();
             if OURS.contains(&name) {
-                return Err(refused(name, "it is set by the program"));
+                return Err(refused(name, "set by the program"));
             }
             kafka.properties.push((name.to_owned(), value.trim().to_owned()));
         }
@@ -105,15 +105,15 @@ impl Kafka {
         match error {
             // librdkafka's message would contain the value.
             KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
-                refused(name, "librdkafka has none of this name")
+                refused(name, "librdkafka has no property of this name")
             }
-            KafkaError::ClientConfig(_, _, name, _) => refused(name, "librdkafka does not take this value"),
+            KafkaError::ClientConfig(_, _, name, _) => refused(name, "librdkafka rejects this value"),
             other => {
                 let reason = match other {
                     KafkaError::ClientCreation(reason) => reason.clone(),
                     other => other.to_string(),
                 };
-                BusError::Refused { doing: "no client of Kafka can be made".into(), reason }
+                BusError::Refused { doing: "cannot create a Kafka client".into(), reason }
             }
         }
     }
@@ -237,14 +237,11 @@ mod tests {
             let error = Kafka::new("h:1", [property]).expect_err(property);
             assert_eq!(error.to_string(), expected);
         };
-        check("secret", "Kafka's property `…`: NAME=VALUE is wanted, and there is no `=`");
-        check("enable.idempotence=false", "Kafka's property `enable.idempotence`: it is set by the program");
-        check(
-            "plugin.library.paths=/x.so",
-            "Kafka's property `plugin.library.paths`: it is set by the program",
-        );
-        check("sasl.pass=secret", "Kafka's property `sasl.pass`: librdkafka has none of this name");
-        check("linger.ms=secret", "Kafka's property `linger.ms`: librdkafka does not take this value");
+        check("secret", "Kafka's property `…`: expected NAME=VALUE, found no `=`");
+        check("enable.idempotence=false", "Kafka's property `enable.idempotence`: set by the program");
+        check("plugin.library.paths=/x.so", "Kafka's property `plugin.library.paths`: set by the program");
+        check("sasl.pass=secret", "Kafka's property `sasl.pass`: librdkafka has no property of this name");
+        check("linger.ms=secret", "Kafka's property `linger.ms`: librdkafka rejects this value");
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl LaneLogReader {
                 break partition;
             }
             if keeper.begun.elapsed() > limit {
-                let reason = format!("no partition was to be had within {} s", limit.as_secs());
+                let reason = format!("no partition became available within {} s", limit.as_secs());
                 return Err(BusError::Refused { doing: format!("lane `{lane}`"), reason });
             }
             keeper.step(Duration::from_millis(50))?;
@@ -212,7 +212,10 @@ impl ClaimedLane {
         }
         if self.lost.load(Ordering::Relaxed) {
             let doing = format!("lane `{}`", self.name);
-            let reason = format!("partition {} went to another after a long silence", self.partition);
+            let reason = format!(
+                "partition {} was assigned to another publisher after a long silence",
+                self.partition
+            );
             return Err(BusError::Refused { doing, reason });
         }
         Ok(())

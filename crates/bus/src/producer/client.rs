@@ -97,7 +97,7 @@ impl DeliveryCallbacks {
         }
         match self.trouble.fatal() {
             Some(reason) => {
-                let doing = format!("the producer to {} can do nothing more", kafka.servers());
+                let doing = format!("the producer to {} has failed permanently", kafka.servers());
                 Err(BusError::Refused { doing, reason })
             }
             None => Ok(()),
