@@ -456,7 +456,7 @@ impl WatchedInterface {
         self.reports.then(|| SourceError {
             path: PathBuf::from(self.interface.as_ref().map_or(ANY, |i| &i.name)),
             offset: None,
-            message: "the interface has been removed; all that came before is in the result".into(),
+            message: "the interface has been removed; the result includes all earlier packets".into(),
             after_packets: packets,
         })
     }

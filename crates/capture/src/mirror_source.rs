@@ -41,7 +41,7 @@ impl FromStr for MirrorListenAddress {
             "vxlan" => Some(wire::vxlan::PORTS[0]),
             "geneve" => Some(wire::geneve::PORT),
             "gre" | "erspan" => None,
-            other => return Err(format!("{other:?} can not be listened for; it is {wanted}")),
+            other => return Err(format!("cannot listen for {other:?}; use {wanted}")),
         };
         let at = at.trim_end_matches('/');
         let bare = at.strip_prefix('[').and_then(|at| at.strip_suffix(']')).unwrap_or(at);
@@ -49,7 +49,7 @@ impl FromStr for MirrorListenAddress {
             (Ok(ip), _, port) => SocketAddr::new(ip, port.unwrap_or(0)),
             (_, Ok(address), Some(_)) => address,
             (_, Ok(_), None) => return Err(format!("{scheme} has no ports: {scheme}://ADDRESS")),
-            _ => return Err(format!("{at:?} is no address of this machine; it is {wanted}")),
+            _ => return Err(format!("{at:?} is not an address of this machine; use {wanted}")),
         };
         Ok(MirrorListenAddress { address, known_by })
     }
@@ -96,7 +96,7 @@ impl MirrorSocket {
         match socket.set_buffer(buffer_bytes) {
             Ok(got) if got < buffer_bytes => {
                 warn!(
-                    "the system gives a socket {got} bytes only; as root, or with a larger net.core.rmem_max, more"
+                    "the system limits the socket buffer to {got} bytes; run as root, or raise net.core.rmem_max"
                 );
             }
             _ => {}
@@ -107,8 +107,8 @@ impl MirrorSocket {
 
 fn why(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "somebody else does (a tunnel device of this machine?)".into(),
-        io::ErrorKind::AddrNotAvailable => "it is no address of this machine".into(),
+        io::ErrorKind::AddrInUse => "already in use (a tunnel device of this machine?)".into(),
+        io::ErrorKind::AddrNotAvailable => "it is not an address of this machine".into(),
         _ => error.to_string(),
     }
 }

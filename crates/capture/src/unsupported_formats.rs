@@ -24,7 +24,7 @@ const KNOWN: &[(&[u8], &str)] = &[
     (b"MZ", "a Windows program"),
     (b"PAR1", "a Parquet file"),
     (b"SQLite format 3", "an SQLite database"),
-    (b"<?xml", "XML, perhaps tshark's: the capture it was made from is needed"),
+    (b"<?xml", "XML, perhaps tshark's: use the original capture"),
     (b"#!", "a script"),
 ];
 
@@ -34,7 +34,7 @@ pub(crate) fn describe(head: &[u8]) -> String {
         Some((_, looks)) => looks,
         None if head.iter().all(|&b| b == 0) => "zeros, as if it was never written",
         None if is_html(head) => "an HTML page, perhaps the error page of a download",
-        None if is_text(head) => "text: of tcpdump or tshark the file that -w writes is needed",
+        None if is_text(head) => "text: use the file written by -w of tcpdump or tshark",
         None => return format!("not a capture file: it begins with {}", hex(head)),
     };
     format!("not a capture file that is read here: it looks like {looks}")

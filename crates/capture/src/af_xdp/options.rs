@@ -37,8 +37,8 @@ pub enum XdpError {
     NotEthernet(String),
     /// The host would lose packets.
     #[error(
-        "AF_XDP takes packets away from the host, and {interface} is in use: {why}. Capture on a mirror or tap port, \
-         use --capture af-packet, or say --xdp-steal if those packets may be lost to the host"
+        "AF_XDP takes packets away from the host, and {interface} is in use: {why}. Capture on a mirror or \
+         tap port, use --capture af-packet, or add --xdp-steal if the host does not need those packets"
     )]
     InUse {
         /// The interface.
@@ -47,7 +47,7 @@ pub enum XdpError {
         why: String,
     },
     /// Only the machine's clock is available.
-    #[error("AF_XDP does not read the adapter's clock; --capture af-packet does")]
+    #[error("AF_XDP does not support the adapter's clock; use --capture af-packet")]
     Clock,
     /// FROM and TO exceed the size of a program.
     #[error(

@@ -187,7 +187,7 @@ impl AfXdpSource {
         SourceError {
             path: PathBuf::from(&self.interface.name),
             offset: None,
-            message: format!("{what}; all that came before is in the result"),
+            message: format!("{what}; the result includes all earlier packets"),
             after_packets: self.counters.packets,
         }
     }

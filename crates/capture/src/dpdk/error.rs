@@ -10,7 +10,7 @@ pub enum DpdkError {
     AlreadyStarted,
     /// Its environment did not start.
     #[error(
-        "DPDK does not start ({0}): what it says above tells why; the arguments are those of --dpdk-args"
+        "DPDK does not start ({0}): see its output above for the reason; its arguments are those of --dpdk-args"
     )]
     Start(io::Error),
     /// There is no port with this name.

@@ -130,7 +130,7 @@ pub enum LiveError {
     InterfaceDown(String),
     /// Missing permission.
     #[error(
-        "no permission to capture: it needs CAP_NET_RAW; run as root, or allow it to the program once: \
+        "no permission to capture: it needs CAP_NET_RAW; run as root, or grant it to the program once: \
          setcap cap_net_raw+ep $(command -v netalytics)"
     )]
     NoPermission,

@@ -19,7 +19,7 @@ impl TapInterface {
     /// Without permission to create interfaces, or if the name is in use.
     pub fn new(name: &str) -> io::Result<TapInterface> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '%', '\0']) {
-            return Err(io::Error::other(format!("{name:?} is no name of an interface")));
+            return Err(io::Error::other(format!("{name:?} is not an interface name")));
         }
         let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
         // SAFETY: all zeros is a valid `ifreq`, which is integers and arrays of them.
