@@ -55,9 +55,9 @@ impl fmt::Display for ReportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReportError::Version(version) => write!(f, "report of version {version}"),
-            ReportError::Short => f.write_str("report that is cut off"),
+            ReportError::Short => f.write_str("truncated report"),
             ReportError::TooLarge => f.write_str("report that is too large"),
-            ReportError::Invalid(what) => write!(f, "report with {what} that cannot be"),
+            ReportError::Invalid(what) => write!(f, "report with invalid {what}"),
             ReportError::Windows(why) => write!(f, "report with a {why}"),
             ReportError::Rows(why) => write!(f, "report with rows that cannot be read: {why}"),
         }
@@ -223,7 +223,7 @@ fn read(plain: &[u8], version: u8, engines: &EngineSet) -> Result<WorkerReport, 
     rows.into_iter().for_each(|rows| part.add_rows(rows));
     match from.0 {
         [] => Ok(WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open }),
-        _ => Err(ReportError::Invalid("more bytes")),
+        _ => Err(ReportError::Invalid("trailing bytes")),
     }
 }
 
@@ -273,7 +273,7 @@ impl<'a> ReportReader<'a> {
         match self.array()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [_] => Err(ReportError::Invalid("a flag")),
+            [_] => Err(ReportError::Invalid("flag")),
         }
     }
 

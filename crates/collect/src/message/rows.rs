@@ -95,14 +95,14 @@ struct IpcMessages<'a>(&'a [u8]);
 
 impl<'a> IpcMessages<'a> {
     fn next(&mut self) -> Result<Option<(Message<'a>, &'a [u8])>, String> {
-        const SHORT: &str = "they are cut off";
+        const SHORT: &str = "they are truncated";
         let mut take = |len: usize| {
             let (taken, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
             self.0 = rest;
             Ok::<_, String>(taken)
         };
         if take(4)? != CONTINUATION {
-            return Err("they are no stream".into());
+            return Err("they are not a stream".into());
         }
         let length = take(4)?.try_into().map(u32::from_le_bytes).map_err(|_| SHORT)?;
         if length == 0 {
@@ -124,7 +124,7 @@ fn columns(message: &Message<'_>, engine: &Engine) -> Result<Vec<FieldId>, Strin
     let mut columns = Vec::new();
     for field in schema.fields().into_iter().flatten() {
         let name = field.name().ok_or("a column has no name")?;
-        let id = ours.find(name).ok_or_else(|| format!("a column {name} that is none of the query's"))?;
+        let id = ours.find(name).ok_or_else(|| format!("a column {name} that is not part of the query"))?;
         let is_flat = field.dictionary().is_none() && field.children().is_none_or(|all| all.is_empty());
         if !is_flat || !is_of(&field, &arrow_type(ours.field(id).data_type)) {
             return Err(format!("{name} is of another type"));
@@ -203,5 +203,5 @@ fn checked<'a>(
         && buffers.iter().all(is_within)
         && buffers.iter().zip(&widths).all(is_aligned)
         && batch.variadicBufferCounts().is_none_or(|counts| counts.is_empty());
-    if is_sound { Ok(batch) } else { Err("columns are not where they are said to be".into()) }
+    if is_sound { Ok(batch) } else { Err("columns are not at their declared positions".into()) }
 }

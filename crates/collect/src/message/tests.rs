@@ -106,9 +106,9 @@ fn what_is_none_is_refused() {
     }
     for (bytes, expected) in [
         (&[3, 0][..], "report of version 3"),
-        (&[1, 9], "report with packing that cannot be"),
-        (&[1, 1, 5], "report with packing that cannot be"),
-        (&[plain.as_slice(), &[0]].concat(), "report with more bytes that cannot be"),
+        (&[1, 9], "report with invalid packing"),
+        (&[1, 1, 5], "report with invalid packing"),
+        (&[plain.as_slice(), &[0]].concat(), "report with invalid trailing bytes"),
     ] {
         assert_eq!(refused(bytes, &raw), expected);
     }
@@ -131,7 +131,7 @@ fn rows_of_other_columns_are_refused() {
     other[at + 2] = b'x';
     assert_eq!(
         refused(&other, &fixture),
-        "report with rows that cannot be read: a column xame that is none of the query's"
+        "report with rows that cannot be read: a column xame that is not part of the query"
     );
 }
 
