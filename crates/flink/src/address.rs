@@ -18,9 +18,9 @@ pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<FlinkAuth
     let wrong =
         |why: &str| FlinkError::WrongUse(format!("the address of {whom} {why}, as http://127.0.0.1:8083"));
     let (scheme, rest) =
-        url.trim().split_once("://").ok_or_else(|| wrong("begins with http:// or https://"))?;
+        url.trim().split_once("://").ok_or_else(|| wrong("must start with http:// or https://"))?;
     if scheme != "http" && scheme != "https" {
-        return Err(wrong("begins with http:// or https://"));
+        return Err(wrong("must start with http:// or https://"));
     }
     let end = rest.find('/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
@@ -30,7 +30,7 @@ pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<FlinkAuth
     };
     let base = format!("{scheme}://{host}{}", path.trim_end_matches('/'));
     if host.is_empty() || path.contains(['?', '#']) || base.parse::<Uri>().is_err() {
-        return Err(wrong("names a host, a port and at most a path"));
+        return Err(wrong("must consist of a host, a port, and an optional path"));
     }
     let secret = user.map(|user| {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
@@ -62,7 +62,7 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCerts, FlinkError> {
     let wrong = |why: String| FlinkError::WrongUse(format!("{}: {why}", path.display()));
     let size = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
     if size > PEM_BYTES_MAX {
-        return Err(wrong("that is no file of certificates".into()));
+        return Err(wrong("not a certificate file".into()));
     }
     let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let found: Vec<_> = parse_pem(&text)

@@ -111,7 +111,7 @@ impl FlinkCluster {
     pub(crate) fn state(&self, job: &str) -> Result<Option<FlinkJobState>, FlinkError> {
         let Some(found) = self.of_job(job, "")? else { return Ok(None) };
         let Some(word) = found["state"].as_str() else {
-            return Err(FlinkError::Foreign(format!("{} tells no state of job {job}", self.whom())));
+            return Err(FlinkError::Foreign(format!("{} returned no state for job {job}", self.whom())));
         };
         let counts = found["status-counts"].as_object();
         let sum = |of: fn(&str) -> bool| -> u64 {
@@ -187,7 +187,7 @@ impl FlinkCluster {
 
     pub(crate) fn drained(&self, job: &str, request: &str) -> Result<StopStatus, FlinkError> {
         let Some(found) = self.of_job(job, &format!("/savepoints/{request}"))? else {
-            return Err(FlinkError::Refused(format!("{} knows nothing of that stop", self.whom())));
+            return Err(FlinkError::Refused(format!("{} has no record of that stop", self.whom())));
         };
         if found["status"]["id"].as_str() == Some("IN_PROGRESS") {
             return Ok(StopStatus::InProgress);

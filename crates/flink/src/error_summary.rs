@@ -46,7 +46,7 @@ impl ErrorSummary {
         let causes = causes(text);
         let last = causes.iter().rev().map(|cause| tidy(cause)).find(|cause| !cause.is_empty());
         ErrorSummary {
-            sentence: short(&last.unwrap_or_else(|| "it says nothing of the cause".into())),
+            sentence: short(&last.unwrap_or_else(|| "no cause given".into())),
             place: causes.iter().rev().find_map(|cause| place(cause)),
             cause: KnownCause::of(text),
         }

@@ -218,7 +218,7 @@ fn version(http: &HttpClient) -> Result<FlinkVersion, FlinkError> {
         let other = ask("/config")?;
         return Err(match &other.body["flink-version"] {
             Value::String(_) => FlinkError::WrongUse(format!(
-                "{} is Flink's own REST API: the SQL Gateway's address is wanted (usually port 8083)",
+                "{} is Flink's own REST API: the SQL Gateway's address is required (usually port 8083)",
                 http.whom()
             )),
             _ => http.foreign(&answer),

@@ -158,24 +158,24 @@ impl HttpClient {
                 return Err(FlinkError::Unreachable(format!("cannot ask {whom}: {why}")));
             }
             Err(HttpFailure::Unanswered(why)) => {
-                let sentence = format!("{whom} gives no answer: {why}");
+                let sentence = format!("{whom} does not answer: {why}");
                 return Err(match repeat {
                     RequestRepeat::Harmless => FlinkError::Unreachable(sentence),
                     RequestRepeat::Harmful => FlinkError::Unclear(sentence),
                 });
             }
             Err(HttpFailure::Unreadable(why)) => {
-                return Err(FlinkError::Foreign(format!("what {whom} answers cannot be read: {why}")));
+                return Err(FlinkError::Foreign(format!("the response of {whom} cannot be read: {why}")));
             }
         };
         match answer.status {
-            401 => Err(FlinkError::Refused(format!("{whom} wants to know who asks (status 401)"))),
-            403 => Err(FlinkError::Refused(format!("{whom} does not let us (status 403)"))),
+            401 => Err(FlinkError::Refused(format!("{whom} requires authentication (status 401)"))),
+            403 => Err(FlinkError::Refused(format!("{whom} denies access (status 403)"))),
             502..=504 => {
                 Err(FlinkError::Unreachable(format!("{whom} cannot be reached: status {}", answer.status)))
             }
             300..=399 => Err(FlinkError::Foreign(format!(
-                "{whom} answers with status {}: give the address that it leads to",
+                "{whom} answers with status {}: use the address of the redirect",
                 answer.status
             ))),
             _ => Ok(answer),
@@ -191,7 +191,7 @@ impl HttpClient {
             true => {
                 let text: String = answer.text.trim().chars().take(120).collect();
                 FlinkError::Foreign(format!(
-                    "{whom} does not answer as Flink does (status {}): {text:?}",
+                    "{whom} does not respond like Flink (status {}): {text:?}",
                     answer.status
                 ))
             }

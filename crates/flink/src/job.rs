@@ -43,7 +43,7 @@ impl FlinkJob {
         match gateway.run(statement, &[("pipeline.name", &name)], StatementRepeat::Harmful) {
             Ok(rows) => match rows.job.or_else(|| rows.rows.first()?.first()?.clone()) {
                 Some(id) if is_id(&id) => Ok(of(id)),
-                _ => Err(FlinkError::Foreign("the gateway has started no job of that statement".into())),
+                _ => Err(FlinkError::Foreign("the gateway has not started a job for that statement".into())),
             },
             Err(FlinkError::Unclear(why)) => {
                 let begun = Instant::now();
@@ -67,7 +67,7 @@ impl FlinkJob {
     pub fn known(gateway: &Arc<SqlGateway>, id: &str, name: &str) -> Result<FlinkJob, FlinkError> {
         match is_id(id) {
             true => Ok(FlinkJob { gateway: Arc::clone(gateway), id: id.to_owned(), name: name.to_owned() }),
-            false => Err(FlinkError::WrongUse(format!("{id:?} is no id of a job, which has 32 hex digits"))),
+            false => Err(FlinkError::WrongUse(format!("{id:?} is not a job id, which has 32 hex digits"))),
         }
     }
 

@@ -127,7 +127,7 @@ impl SqlSession<'_> {
             if Instant::now() + pause > end {
                 let seconds = self.options.statement.as_secs();
                 return Err(StatementFailure::Broken(format!(
-                    "after {seconds} s Flink is not done with a statement yet"
+                    "Flink has not finished a statement after {seconds} s"
                 )));
             }
             thread::sleep(pause);
@@ -148,7 +148,7 @@ impl SqlSession<'_> {
             if rows.rows.len() > self.options.rows_max {
                 let most = self.options.rows_max;
                 return Err(FlinkError::Foreign(format!(
-                    "{} has more than {most} rows to tell",
+                    "{} returned more than {most} rows",
                     self.http.whom()
                 ))
                 .into());
@@ -159,9 +159,7 @@ impl SqlSession<'_> {
                 _ => token += 1,
             }
             if Instant::now() > end {
-                return Err(StatementFailure::Late(
-                    "the gateway does not come to an end with its rows".into(),
-                ));
+                return Err(StatementFailure::Late("the gateway returns rows endlessly".into()));
             }
         }
     }
@@ -170,9 +168,9 @@ impl SqlSession<'_> {
         let patience = end.saturating_duration_since(Instant::now()).min(self.options.patience);
         let answer = self.http.ask("GET", path, None, RequestRepeat::Harmless, patience)?;
         match self.is_gone(&answer) {
-            true => Err(StatementFailure::Broken(
-                "the gateway was started anew, or has let go of the session".into(),
-            )),
+            true => {
+                Err(StatementFailure::Broken("the gateway was restarted, or has closed the session".into()))
+            }
             false => Ok(answer),
         }
     }

@@ -144,7 +144,7 @@ impl FlinkJob {
         let seconds = self.gateway.options().ending.as_secs();
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         FlinkError::StillRuns(format!(
-            "Flink's job {} ({}) still runs {seconds} s after it was to be {what}{why}",
+            "Flink's job {} ({}) is still running {seconds} s after it should have been {what}{why}",
             self.id(),
             self.name()
         ))

@@ -49,10 +49,10 @@ impl KnownCause {
                 "records are packed with zstd, which this Flink cannot unpack: put zstd-jni-VERSION.jar into lib/ of every TaskManager and start them again, or publish with --compression lz4"
             }
             KnownCause::NoSavepointDirectory => {
-                "this Flink has no directory for savepoints, without which no job can be drained: set execution.checkpointing.savepoint-dir (before Flink 1.20: state.savepoints.dir)"
+                "this Flink has no savepoint directory, which is needed to drain a job: set execution.checkpointing.savepoint-dir (before Flink 1.20: state.savepoints.dir)"
             }
             KnownCause::Unreadable => {
-                "a record in the topic is none of netalytics, or of a version with fewer columns; Flink passes over no record: --engine embedded does, and says where it is; SINCE begins behind it"
+                "a record in the topic is not from netalytics, or is from a version with fewer columns; Flink cannot skip it: --engine embedded skips it and reports its position; SINCE starts after it"
             }
         }
     }

@@ -81,8 +81,8 @@ fn what_is_missing_is_known() {
 #[test]
 fn any_text_becomes_a_short_sentence() {
     for (text, sentence) in [
-        ("", "it says nothing of the cause"),
-        ("\n\n", "it says nothing of the cause"),
+        ("", "no cause given"),
+        ("\n\n", "no cause given"),
         ("Not found: /v1/x", "Not found: /v1/x"),
         ("java.lang.OutOfMemoryError: Java heap space", "Java heap space"),
         (

@@ -75,25 +75,25 @@ fn whoever_answers_is_bounded_in_time_and_bytes() {
         check(path, "more than 1048576 bytes", foreign, || Reply::Endless);
         check(path, "cannot be read", foreign, || Reply::Raw(b"SSH-2.0-OpenSSH_9.2p1\r\n".repeat(200)));
         check(path, "status 503", passing, || Reply::Json(503, "no healthy upstream".into()));
-        check(path, "wants to know who asks", refused, || Reply::Json(401, "{}".into()));
-        check(path, "give the address that it leads to", foreign, || Reply::Json(302, String::new()));
-        check(path, "does not answer as Flink does", foreign, || fine("<html>Welcome to nginx!</html>"));
-        check(path, "does not answer as Flink does", foreign, || fine(&"[".repeat(100_000)));
-        check(path, "does not answer as Flink does", foreign, || {
+        check(path, "requires authentication", refused, || Reply::Json(401, "{}".into()));
+        check(path, "use the address of the redirect", foreign, || Reply::Json(302, String::new()));
+        check(path, "does not respond like Flink", foreign, || fine("<html>Welcome to nginx!</html>"));
+        check(path, "does not respond like Flink", foreign, || fine(&"[".repeat(100_000)));
+        check(path, "does not respond like Flink", foreign, || {
             fine(r#"{"status":7,"sessionHandle":"../../x?"}"#)
         });
         // An incomplete response.
         let cut = || Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec());
         check(path, "the SQL Gateway at http://127.0.0.1", |_| true, cut);
     }
-    check(STATUS, "not done with a statement", passing, || fine(r#"{"status":"RUNNING"}"#));
+    check(STATUS, "has not finished a statement", passing, || fine(r#"{"status":"RUNNING"}"#));
     check(STATUS, "has ended the statement", passing, || fine(r#"{"status":"CANCELED"}"#));
     check(RESULT, "more than 50 rows", foreign, || {
         let row = r#"{"kind":"INSERT","fields":[1]},"#.repeat(99);
         fine(&format!(r#"{{"results":{{"columns":[],"data":[{row}{{}}]}},"nextResultUri":"/x"}}"#))
     });
     let not_ready = || fine(r#"{"results":{},"resultType":"NOT_READY","nextResultUri":"http://elsewhere/"}"#);
-    check(RESULT, "come to an end", passing, not_ready);
+    check(RESULT, "returns rows endlessly", passing, not_ready);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn addresses_of_others_are_recognised() {
             "is Flink 1.18.1: 1.19 or later is needed",
         ),
         (r#"{"productName":"Apache Flink","version":"next"}"#, "", "calls itself Flink"),
-        ("", r#"{"flink-version":"2.2.1"}"#, "the SQL Gateway's address is wanted"),
+        ("", r#"{"flink-version":"2.2.1"}"#, "the SQL Gateway's address is required"),
         ("", "", "the SQL Gateway at"),
     ] {
         let fake = Fake::start(move |asked, _| match asked {

@@ -87,8 +87,8 @@ fn what_does_not_end_is_told_in_time() {
     for cluster in [Some(&cluster), None] {
         let job = job(&gateway, cluster, Duration::from_secs(1));
         for (ended, words) in [
-            (job.cancel().map(|_| ()), "still runs 1 s after it was to be cancelled"),
-            (job.stop_with_drain().map(|_| ()), "still runs 1 s after it was to be drained"),
+            (job.cancel().map(|_| ()), "is still running 1 s after it should have been cancelled"),
+            (job.stop_with_drain().map(|_| ()), "is still running 1 s after it should have been drained"),
         ] {
             let Err(FlinkError::StillRuns(sentence)) = ended else { panic!("{ended:?}") };
             assert!(sentence.contains(words) && sentence.contains(ID), "{sentence}");
