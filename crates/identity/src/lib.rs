@@ -33,7 +33,7 @@ pub enum IdentityError {
         why: String,
     },
     /// A name not allowed in a certificate.
-    #[error("{0:?} is no name for an agent: 1 to 64 of a-z, A-Z, 0-9, '.', '-' and '_'")]
+    #[error("{0:?} is not an agent name: 1 to 64 of a-z, A-Z, 0-9, '.', '-', and '_'")]
     BadName(String),
     /// The library failed.
     #[error("a certificate could not be made: {0}")]

@@ -27,7 +27,7 @@ impl VerifiedPeer {
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| unreadable(WHAT, e))?;
         let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
         Ok(VerifiedPeer {
-            name: name.ok_or_else(|| unreadable(WHAT, "it has no name"))?.to_owned(),
+            name: name.ok_or_else(|| unreadable(WHAT, "it has no subject name"))?.to_owned(),
             enrolment: parsed
                 .raw_serial()
                 .iter()

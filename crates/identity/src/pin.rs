@@ -49,7 +49,7 @@ impl FromStr for AuthorityPin {
     type Err = IdentityError;
 
     fn from_str(text: &str) -> Result<AuthorityPin, IdentityError> {
-        let bad = || unreadable("a fingerprint", "64 hexadecimal digits are wanted");
+        let bad = || unreadable("a fingerprint", "expected 64 hexadecimal digits");
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(bad());
         }

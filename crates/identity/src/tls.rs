@@ -243,9 +243,9 @@ mod tests {
             |request: &str, name: &str| house.authority.sign_agent(request, name, SERIAL, lasting(0, 60));
         for (result, why) in [
             (sign("nonsense", "a"), "certificate signing request cannot be read"),
-            (sign(&request.request_pem, "a b"), "is no name for an agent"),
-            (sign(&request.request_pem, ""), "is no name for an agent"),
-            (sign(&request.request_pem, &"a".repeat(65)), "is no name for an agent"),
+            (sign(&request.request_pem, "a b"), "is not an agent name"),
+            (sign(&request.request_pem, ""), "is not an agent name"),
+            (sign(&request.request_pem, &"a".repeat(65)), "is not an agent name"),
         ] {
             assert!(result.expect_err(why).to_string().contains(why));
         }

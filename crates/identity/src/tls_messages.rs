@@ -38,7 +38,7 @@ pub fn in_words(error: &(dyn StdError + 'static), at: ConnectionEnd) -> Option<S
         Error::InvalidCertificate(why) => format!("{} {}", at.theirs(), of_certificate(why)),
         Error::AlertReceived(alert) => of_alert(*alert, at),
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            "it does not speak TLS here; is it http:// and not https://?".into()
+            "it does not use TLS; is the URL http:// instead of https://?".into()
         }
         other => format!("TLS: {other}"),
     };
@@ -63,22 +63,22 @@ fn of_certificate(why: &CertificateError) -> String {
     let says = |s: u64| time_in_words(i64::try_from(s).unwrap_or(i64::MAX));
     match why {
         CertificateError::ExpiredContext { time, not_after } => format!(
-            "has expired: it was good until {}, and this machine's clock says {}",
+            "has expired: it was valid until {}, and this machine's clock is {}",
             says(not_after.as_secs()),
             says(time.as_secs())
         ),
         CertificateError::Expired => "has expired".into(),
         CertificateError::NotValidYetContext { time, not_before } => format!(
-            "is not good yet: it will be from {} on, and this machine's clock says {}",
+            "is not valid yet: it is valid from {}, and this machine's clock is {}",
             says(not_before.as_secs()),
             says(time.as_secs())
         ),
-        CertificateError::NotValidYet => "is not good yet: is this machine's clock right?".into(),
+        CertificateError::NotValidYet => "is not valid yet: is this machine's clock right?".into(),
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "was signed by an authority that is not trusted here".into()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
-            format!("is for {}, and not for {}", presented.join(", "), expected.to_str())
+            format!("is for {}, not for {}", presented.join(", "), expected.to_str())
         }
         CertificateError::NotValidForName => "is for another name".into(),
         CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose => {
@@ -88,7 +88,7 @@ fn of_certificate(why: &CertificateError) -> String {
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             "is an authority's: a certificate for a host is needed (basicConstraints CA:FALSE)".into()
         }
-        other => format!("cannot be taken: {other}"),
+        other => format!("is not accepted: {other}"),
     }
 }
 
@@ -98,16 +98,16 @@ fn of_alert(alert: AlertDescription, at: ConnectionEnd) -> String {
     let whose = if at == ConnectionEnd::Client { "the server" } else { "the client" };
     match alert {
         AlertDescription::CertificateExpired => {
-            format!("{whose} says that {ours} has expired, or is not good yet by its clock")
+            format!("{whose} rejects {ours}: it has expired, or is not valid yet by its clock")
         }
         AlertDescription::UnknownCA | AlertDescription::DecryptError => {
-            format!("{whose} does not trust the authority that has signed {ours}")
+            format!("{whose} does not trust the authority that signed {ours}")
         }
         AlertDescription::BadCertificate => {
-            format!("{whose} does not take {ours}: it is not for the name by which it was called")
+            format!("{whose} rejects {ours}: it is not for the requested name")
         }
-        AlertDescription::UnsupportedCertificate => format!("{whose} says that {ours} is not for this use"),
-        AlertDescription::CertificateRevoked => format!("{whose} says that {ours} was revoked"),
+        AlertDescription::UnsupportedCertificate => format!("{whose} rejects {ours}: it is not for this use"),
+        AlertDescription::CertificateRevoked => format!("{whose} rejects {ours}: it was revoked"),
         AlertDescription::ProtocolVersion => "the other end does not speak TLS 1.3".into(),
         other => format!("{whose} ends the connection: {other:?}"),
     }
@@ -149,22 +149,22 @@ mod tests {
             (
                 Error::from(expired),
                 ConnectionEnd::Client,
-                "the server's certificate has expired: it was good until 1970-01-01T00:01:00Z, and this machine's clock says 1970-01-02T00:00:00Z",
+                "the server's certificate has expired: it was valid until 1970-01-01T00:01:00Z, and this machine's clock is 1970-01-02T00:00:00Z",
             ),
             (
                 Error::from(early),
                 ConnectionEnd::Server,
-                "the client's certificate is not good yet: it will be from 1970-01-01T00:01:00Z on, and this machine's clock says 1970-01-01T00:00:00Z",
+                "the client's certificate is not valid yet: it is valid from 1970-01-01T00:01:00Z, and this machine's clock is 1970-01-01T00:00:00Z",
             ),
             (
                 Error::AlertReceived(AlertDescription::UnknownCA),
                 ConnectionEnd::Client,
-                "the server does not trust the authority that has signed this host's certificate",
+                "the server does not trust the authority that signed this host's certificate",
             ),
             (
                 Error::AlertReceived(AlertDescription::CertificateExpired),
                 ConnectionEnd::Server,
-                "the client says that this server's certificate has expired, or is not good yet by its clock",
+                "the client rejects this server's certificate: it has expired, or is not valid yet by its clock",
             ),
         ] {
             // As returned by a socket, and wrapped once more.
