@@ -26,7 +26,7 @@ impl fmt::Display for SessionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SessionEnd::Bye(why) => f.write_str(why),
-            SessionEnd::Silence => f.write_str("nothing was heard of it for too long"),
+            SessionEnd::Silence => f.write_str("it was silent for too long"),
         }
     }
 }

@@ -245,7 +245,7 @@ impl ServerSession {
             return;
         }
         if ![0, self.server].contains(&hello.server) {
-            let reason = "the agent has work of another server, whose jobs have the same numbers".to_owned();
+            let reason = "the agent has jobs of another server with the same job numbers".to_owned();
             self.outbox.send(Refuse { reason, server: self.server, ..Refuse::default() });
             self.state = ServerSessionState::Refused;
             return;
