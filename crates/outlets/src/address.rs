@@ -183,7 +183,7 @@ impl SecretSource for SystemSecrets {
     }
 
     fn variable(&self, name: &str) -> Result<String, String> {
-        std::env::var(name).map_err(|_| format!("there is no variable {name} in the environment"))
+        std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))
     }
 }
 
@@ -207,9 +207,9 @@ impl OutletAddress {
         let (text, options) = text.split_once('#').unwrap_or((text, ""));
         let known = || OutletScheme::ALL.map(|(name, _)| format!("{name}://")).join(", ");
         let (scheme, rest) =
-            text.split_once("://").ok_or_else(|| format!("an address begins with one of {}", known()))?;
+            text.split_once("://").ok_or_else(|| format!("an address must start with one of {}", known()))?;
         let scheme = OutletScheme::ALL.iter().find(|(name, _)| *name == scheme).map(|(_, scheme)| *scheme);
-        let scheme = scheme.ok_or_else(|| format!("an address begins with one of {}", known()))?;
+        let scheme = scheme.ok_or_else(|| format!("an address must start with one of {}", known()))?;
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         let (user, authority) = match authority.rsplit_once('@') {
@@ -221,12 +221,13 @@ impl OutletAddress {
             None => (user, None),
         };
         if password.is_some() && written == AddressSource::InArgument {
-            return Err("a password here can be read by everybody on this machine: name a file that holds it with \
-                        #secret-file=FILE, a variable with #secret-env=NAME, or put the whole address into a file: @FILE"
+            return Err("a password here can be read by all users of this machine: name a file with \
+                        #secret-file=FILE, a variable with #secret-env=NAME, or put the whole address into \
+                        a file: @FILE"
                 .into());
         }
         if user.is_some() && !scheme.has_users() {
-            return Err(format!("{}:// has no users", scheme.name()));
+            return Err(format!("{}:// does not support users", scheme.name()));
         }
         let (authority, others) = match authority.split_once(',') {
             Some((first, others)) if scheme == OutletScheme::Kafka => (first, others),
@@ -286,7 +287,7 @@ impl OutletAddress {
         match self.options.iter().find(|(name, _)| name == option) {
             Some((name, value)) => {
                 let number = value.parse().ok().filter(|number| *number > 0);
-                number.ok_or_else(|| format!("{name}={value} is no number above 0"))
+                number.ok_or_else(|| format!("{name}={value} is not a number above 0"))
             }
             None => Ok(usual),
         }
@@ -375,7 +376,7 @@ mod tests {
         }
 
         fn variable(&self, name: &str) -> Result<String, String> {
-            Err(format!("there is no variable {name} in the environment"))
+            Err(format!("the environment variable {name} is not set"))
         }
     }
 
@@ -402,8 +403,8 @@ mod tests {
         check("tcps://[::1]:9000/#ca-file=ca.pem", Ok("tcps://[::1]:9000"));
         check("@url", Ok("redis://h:1"));
         check("@missing", Err("cannot read missing"));
-        check("redis://me:s3cret@h:1", Err("everybody on this machine"));
-        check("tcp://me@h:1", Err("has no users"));
+        check("redis://me:s3cret@h:1", Err("all users of this machine"));
+        check("tcp://me@h:1", Err("does not support users"));
         check("webhook+https://h/x#secret-file=key", Ok("webhook+https://h:443"));
         check("webhook+https://h/x#secret-env=KEY", Err("no variable KEY"));
         check("redis://h/0#entries=5&keep=60", Ok("redis://h:6379"));
@@ -413,8 +414,8 @@ mod tests {
         check("tcp://h", Err("lacks a port"));
         check("tcp://h:0", Err("lacks a port"));
         check("tcp://:1", Err("lacks a host"));
-        check("udp://h:1", Err("begins with one of tcp://"));
-        check("h:1", Err("begins with one of tcp://"));
+        check("udp://h:1", Err("must start with one of tcp://"));
+        check("h:1", Err("must start with one of tcp://"));
         check("tcp://h:1#key=1", Err("no options"));
         check("tcps://h:1#key=1", Err("there are: ca-file"));
         let address = OutletAddress::read("@url", &FixedSecrets).expect("it is one");

@@ -34,7 +34,7 @@ impl AlertSender {
                 Ok(AlertSender::Alertmanager(HttpPoster::new(address, ALERTS)?, authorization(address)))
             }
             other => Err(format!(
-                "{}:// takes no alerts: webhook+https:// and alertmanager+http:// do",
+                "{}:// does not accept alerts: use webhook+https:// or alertmanager+http://",
                 other.name()
             )),
         }

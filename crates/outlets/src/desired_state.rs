@@ -59,8 +59,7 @@ impl DesiredStateSender {
         Ok(DesiredStateSender(match address.scheme {
             OutletScheme::Webhook | OutletScheme::WebhookTls if address.secret.is_none() => {
                 return Err(
-                    "what is decided is signed: say with #secret-file=FILE or #secret-env=NAME by which key"
-                        .into(),
+                    "decisions are signed: give the key by #secret-file=FILE or #secret-env=NAME".into()
                 );
             }
             OutletScheme::Webhook | OutletScheme::WebhookTls => {
@@ -72,7 +71,7 @@ impl DesiredStateSender {
             ),
             other => {
                 return Err(format!(
-                    "{}:// carries nothing out: webhook+https:// and redis:// do",
+                    "{}:// cannot execute decisions: use webhook+https:// or redis://",
                     other.name()
                 ));
             }

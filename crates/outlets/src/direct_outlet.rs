@@ -56,7 +56,7 @@ impl DirectOutlet {
         let _ = rustls::crypto::ring::default_provider().install_default();
         if address.scheme == OutletScheme::Prometheus {
             return Err(OutletAddressError(format!(
-                "{address}: it listens here, and nothing is delivered to it"
+                "{address}: a local listener, which cannot be a destination"
             )));
         }
         let made = parts(address, limits, &[], rows);

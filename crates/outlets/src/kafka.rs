@@ -59,7 +59,7 @@ impl KafkaOutlet {
         let partitions = address.number("partitions", 1)?;
         let wanted = NewTopic {
             partitions: i32::try_from(partitions)
-                .map_err(|_| format!("partitions={partitions} are too many"))?,
+                .map_err(|_| format!("partitions={partitions} is too many"))?,
             replication: None,
             retention: seconds.map(Duration::from_secs),
             settings: Vec::new(),
@@ -156,9 +156,9 @@ fn topic(path: &str) -> Result<String, String> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match name {
         "" => Ok(TOPIC.to_owned()),
-        "." | ".." => Err(format!("{name} is no name of a topic")),
+        "." | ".." => Err(format!("{name} is not a topic name")),
         name if name.len() <= NAME_MAX && name.chars().all(is_legal) => Ok(name.to_owned()),
-        name => Err(format!("{name:?} is no name of a topic: letters, digits, ., _ and - make one")),
+        name => Err(format!("{name:?} is not a topic name, which consists of letters, digits, ., _, and -")),
     }
 }
 

@@ -28,16 +28,14 @@ pub fn authorities(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, S
     let Some(path) = file else {
         let found = rustls_native_certs::load_native_certs();
         return match found.certs.is_empty() {
-            true => {
-                Err("this system trusts no certificates: #ca-file=FILE says which are to be trusted".into())
-            }
+            true => Err("this system has no trusted certificates: give them by #ca-file=FILE".into()),
             false => Ok(found.certs),
         };
     };
     let pem = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match pem {
         Ok(certs) if !certs.is_empty() => Ok(certs),
-        Ok(_) => Err(format!("{path} holds no certificate")),
+        Ok(_) => Err(format!("{path} has no certificate")),
         Err(error) => Err(format!("cannot read certificates from {path}: {error}")),
     }
 }
@@ -58,10 +56,7 @@ pub fn tls(address: &OutletAddress) -> Result<Arc<ClientConfig>, String> {
 /// Explains a certificate error.
 pub fn in_words(why: String) -> String {
     let said = [
-        (
-            "UnknownIssuer",
-            "its certificate is signed by no authority that is trusted here (#ca-file=FILE names one)",
-        ),
+        ("UnknownIssuer", "its certificate is not signed by a trusted authority (#ca-file=FILE names one)"),
         ("NotValidForName", "its certificate is for another name"),
         ("not valid for name", "its certificate is for another name"),
         ("xpired", "its certificate has expired"),

@@ -199,7 +199,7 @@ pub(crate) fn parts(
             (Box::new(JsonLinesMapping::default()), Box::new(KafkaOutlet::new(address, rows)?))
         }
         OutletScheme::Alertmanager | OutletScheme::AlertmanagerTls => {
-            return Err("it takes alerts, not rows: netalytics serve --receiver sends it those".into());
+            return Err("it accepts alerts, not rows: use netalytics serve --receiver".into());
         }
     })
 }

@@ -94,10 +94,10 @@ fn health(to: &str, tally: &OutletCounters, page: &mut MetricsPage) {
     let made = delivered.rows as f64;
     page.counter("netalytics_outlet_rows_total", "rows made for other programs", &[("to", to)], made);
     let sent = delivered.sent as f64;
-    page.counter("netalytics_outlet_sent_rows_total", "rows that were taken there", &[("to", to)], sent);
+    page.counter("netalytics_outlet_sent_rows_total", "rows delivered", &[("to", to)], sent);
     for (cause, rows) in &delivered.lost {
         let labels = [("cause", *cause), ("to", to)];
-        let help = "rows that were lost, by cause";
+        let help = "rows lost, by cause";
         page.counter("netalytics_outlet_lost_rows_total", help, &labels, *rows as f64);
     }
 }
@@ -212,7 +212,7 @@ impl OutletTransport for ScrapeTransport {
         while state.scraped < state.version {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err((0, "the last windows were not scraped any more".into()));
+                return Err((0, "the last windows were not scraped before the end".into()));
             }
             state = self.board.scraped.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }

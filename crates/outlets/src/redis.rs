@@ -190,7 +190,7 @@ impl RedisServer {
         let path = address.path.reveal().trim_matches('/');
         let database: Option<i64> =
             if path.is_empty() { Some(0) } else { path.parse().ok().filter(|n| *n >= 0) };
-        let database = database.ok_or("behind the host stands the number of a database, as in /0")?;
+        let database = database.ok_or("the path must be the number of a database, as in /0")?;
         let mut settings = redis::RedisConnectionInfo::default().set_db(database).set_skip_set_lib_name();
         if let Some(user) = &address.user {
             settings = settings.set_username(user);

@@ -112,7 +112,7 @@ impl WebhookReceiver {
 /// `whsec_` and the key in base64, or the key as plain text.
 fn key(secret: &str) -> Result<hmac::Key, String> {
     let bytes = match secret.strip_prefix("whsec_") {
-        Some(text) => base64(text).ok_or("behind whsec_ the key stands in base64")?,
+        Some(text) => base64(text).ok_or("the key after whsec_ must be base64")?,
         None => secret.as_bytes().to_vec(),
     };
     Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
