@@ -140,7 +140,7 @@ fn hashes_to_lists(array: &BinaryArray) -> ListArray {
 
 fn lists_to_hashes(lists: &ListArray) -> Result<BinaryArray, String> {
     if lists.values().len() > HASHES_MAX {
-        return Err("holds longer lists than are written".into());
+        return Err("has lists longer than the maximum".into());
     }
     let list = |list: ArrayRef| {
         let hashes = list.as_primitive::<UInt64Type>().iter();

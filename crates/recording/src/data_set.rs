@@ -65,11 +65,10 @@ impl fmt::Display for UnfinishedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = match self.left {
             ReadablePart::Nothing => {
-                "its writer was killed or failed before its first row group was complete: nothing of it can be read"
+                "its writer was killed or failed before its first row group was complete: it has no readable rows"
             }
             ReadablePart::Groups => {
-                "its writer was killed or failed: it is read as far as its row groups are complete, and what followed \
-                 is lost"
+                "its writer was killed or failed: complete row groups are read, and later rows are lost"
             }
             ReadablePart::InWork => "another process is writing it: it is not read",
         };
@@ -138,7 +137,7 @@ impl DataSet {
             let path = &entry.path();
             if !entry.file_type()?.is_dir() {
                 if path.is_dir() {
-                    let message = "is a symbolic link, which may lead anywhere: it is not followed";
+                    let message = "is a symbolic link, which is not followed";
                     self.problems.push(ReadProblem::new(path, message));
                 }
                 continue;
@@ -159,7 +158,7 @@ impl DataSet {
         }
         if !found && self.problems.is_empty() {
             return Err(io::Error::other(
-                "holds no recording: a folder written by netalytics record is wanted, or the names of capture files",
+                "has no recording: name a folder written by netalytics record, or capture files",
             ));
         }
         Ok(())

@@ -59,7 +59,8 @@ fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 fn not_ours(path: &Path) -> io::Error {
-    let message = format!("{} is a link, a pipe or a device, and belongs to no recording", path.display());
+    let message =
+        format!("{} is a link, a pipe, or a device, which is not part of a recording", path.display());
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 

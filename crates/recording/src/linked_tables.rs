@@ -84,7 +84,7 @@ fn layout(schema: &Schema, columns: &[FieldId], part: &TablePart) -> Option<Link
                 BLOCK,
                 "number of the block in the file: its offset over the length of a block",
             ));
-            fields.push(number(CHECKSUM, "XXH3-64 of the block; null where it was not seen whole"));
+            fields.push(number(CHECKSUM, "XXH3-64 of the block; null if it was not captured completely"));
             RowSource::Blocks { list, start, block_bytes }
         }
         PartContent::Fields(ids) => {

@@ -85,7 +85,7 @@ fn load(input: &impl ChunkReader, journal: Option<&[u8]>) -> Result<Option<Arrow
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = match journal {
         None if !has_sound_footer(input) => {
-            return Err("damaged: its footer cannot be what it says".to_owned());
+            return Err("damaged: its footer is invalid".to_owned());
         }
         None => ArrowReaderMetadata::load(input, options),
         Some(journal) => match journal::read(journal) {
@@ -199,7 +199,7 @@ impl FileReader {
         let watermark: &TimestampNanosecondArray = column(&read, WATERMARK)?
             .as_primitive_opt::<TimestampNanosecondType>()
             .filter(|times| times.null_count() == 0)
-            .ok_or("its column watermark is not one of times")?;
+            .ok_or("its column watermark does not have the type of a time")?;
         let watermark = Int64Array::new(watermark.values().clone(), None);
         let schema = &self.ask.schema;
         let mut columns: Vec<Option<ArrayRef>> = vec![None; schema.fields.len()];
@@ -274,5 +274,5 @@ fn range(group: &RowGroupMetaData, name: &str) -> Option<(i128, i128)> {
 }
 
 fn damaged(error: &parquet::errors::ParquetError) -> String {
-    format!("it is damaged, or no Parquet file: {error}")
+    format!("it is damaged, or not a Parquet file: {error}")
 }
