@@ -17,7 +17,7 @@ pub fn mention<'a>(
         return;
     }
     if let Some(name) = planner::compared_folded(dataflow) {
-        note(&format!("{name} was redacted when it was recorded; WHERE sees what is left of it"));
+        note(&format!("{name} was redacted when it was recorded; WHERE applies to the redacted text"));
     }
     let mut inputs = dataflow.inputs.iter();
     let reads = inputs.any(|i| i.columns.iter().any(|id| i.schema.field(*id).redact != RedactionRule::Keep));

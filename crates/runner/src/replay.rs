@@ -80,7 +80,9 @@ pub fn open(
     note: &mut dyn FnMut(&str),
 ) -> Result<(Plan, ReplayRun), ReplayError> {
     if query.limit.packets.is_some() {
-        return Err(wrong("LIMIT counts packets, and a recording has none: limit the time, as in LIMIT 90s"));
+        return Err(wrong(
+            "LIMIT counts packets, which a recording does not have: limit the time, as in LIMIT 90s",
+        ));
     }
     let set = DataSet::open(paths);
     if set.tables.is_empty() {
@@ -152,7 +154,7 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, Recorde
             there.dedup();
             let missing = schemas.iter().find(|schema| of_tuples(&schema.name, schema.parts).is_none());
             let missing = missing.map_or("", |schema| &schema.name);
-            wrong(format!("the recording has no tuples of {missing}; what it has: {}", there.join(", ")))
+            wrong(format!("the recording has no tuples of {missing}; it has: {}", there.join(", ")))
         })?;
     for head in tables.iter().flat_map(|(_, table)| table.heads()) {
         for (name, version) in &head.parsers {
@@ -187,8 +189,8 @@ fn sample<'a>(
     };
     if query.sample != SampleMode::All && query.sample != recorded {
         return Err(wrong(
-            "SAMPLE chooses flows by their packets: a recording has the sampling that it was recorded with, and \
-             results are scaled by that",
+            "SAMPLE chooses flows by their packets: a recording keeps the sampling rate of its capture, and \
+             results are scaled by it",
         ));
     }
     Ok(recorded)

@@ -211,7 +211,7 @@ impl BusFeed {
                 if self.lacking.len() < lacking.len() {
                     let topic = lane.place.split(',').next().unwrap_or_default();
                     self.notes.push(format!(
-                        "{topic}: a publisher of an earlier version does not know {lacking}, which is null in its tuples"
+                        "{topic}: a publisher of an earlier version does not have {lacking}, which is null in its tuples"
                     ));
                     self.lacking = lacking;
                 }

@@ -332,8 +332,7 @@ impl MergedFeed {
     fn close(&mut self, out: &mut dyn OutputConsumer) {
         let missing: usize = self.topics.iter().map(MergedTopic::missing).sum();
         if missing > 0 && self.problems.is_empty() {
-            self.problems
-                .end("Flink", format!("{missing} panes did not come as a whole; the result lacks them"));
+            self.problems.end("Flink", format!("{missing} panes arrived incomplete; the result lacks them"));
         }
         self.marks.mark(&mut self.engine, &self.late, self.contact.away().is_none());
         self.engine.finish(out);

@@ -103,7 +103,8 @@ impl RunSummary {
                     lines.push(("  too late", Some(published.late), "dropped by Flink".to_owned()));
                 }
                 if published.hurried > 0 {
-                    let note = "may be out of order, for want of room (--results-bytes-max)".to_owned();
+                    let note =
+                        "may be out of order, due to the memory limit (--results-bytes-max)".to_owned();
                     lines.push(("  hurried", Some(published.hurried), note));
                 }
                 lines
@@ -167,8 +168,8 @@ impl RunSummary {
             lines.push(("recorded", Some(kept.rows), size(kept.files, kept.bytes)));
             if kept.rows_unfinished > 0 {
                 let note = format!(
-                    "rows of {} files without an end, which only netalytics reads; the next record into the folder \
-                     ends them",
+                    "rows of {} incomplete files, which only netalytics reads; the next record into the \
+                     folder completes them",
                     kept.files_unfinished
                 );
                 lines.push(("  unfinished", Some(kept.rows_unfinished), note));
@@ -196,7 +197,7 @@ impl RunSummary {
                 lines.push(("  lost", Some(kept.packets_lost), "packets that could not be written".into()));
             }
             if kept.tuples_missed > 0 {
-                let note = "tuples whose packets were given up before, or found no room";
+                let note = "tuples whose packets were evicted earlier or exceeded the limit";
                 lines.push(("  missed", Some(kept.tuples_missed), note.into()));
             }
         }
