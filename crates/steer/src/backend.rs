@@ -181,7 +181,7 @@ pub enum SwitchError {
         seconds: u64,
     },
     /// Not supported by this kind of switch.
-    #[error("this switch can only be given rules, not {0}")]
+    #[error("this switch supports only rules, not {0}")]
     Cannot(String),
     /// The response cannot be parsed.
     #[error("{0}")]

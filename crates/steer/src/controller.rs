@@ -71,12 +71,13 @@ impl SwitchController {
         };
         let mut answer = sent.map_err(failed)?;
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().map_err(failed)?;
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|_| SwitchError::NotUnderstood(format!("{uri} answers no JSON: {text:.200}")))?;
+        let value: Value = serde_json::from_str(&text).map_err(|_| {
+            SwitchError::NotUnderstood(format!("{uri} does not answer with JSON: {text:.200}"))
+        })?;
         if answer.status().is_success() {
             return Ok(value);
         }
-        let why = value.get("error").and_then(Value::as_str).unwrap_or("it does not say why");
+        let why = value.get("error").and_then(Value::as_str).unwrap_or("no reason given");
         if answer.status() == 401 {
             return Err(refused(format!(
                 "{why} (401); controller_token in the network file, or --controller-token, names that file"
@@ -96,9 +97,7 @@ impl SwitchController {
         let listed = self.ask("GET", "/rules", None)?;
         let listed = listed.as_array().cloned().unwrap_or_default();
         let rules = listed.iter().map(rule_from_json).collect::<Result<_, _>>();
-        rules.map_err(|why| {
-            SwitchError::NotUnderstood(format!("{}: a rule is not understood: {why}", self.base))
-        })
+        rules.map_err(|why| SwitchError::NotUnderstood(format!("{}: cannot parse a rule: {why}", self.base)))
     }
 
     /// Cookie and mask of a server's rules.

@@ -69,15 +69,13 @@ pub enum InstallError {
         theirs: Box<FlowRule>,
     },
     /// The proof failed before the installation.
-    #[error("the rules would do something else: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
+    #[error("the rules would have another effect: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     NotProved(Vec<Counterexample>),
     /// The switch reports other rules than installed; they were removed.
-    #[error("the switch has other rules than it was given: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
+    #[error("the rules on the switch differ from those installed: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     NotAsGiven(Vec<Counterexample>),
     /// The switch treats a packet differently from the model; the rules were removed.
-    #[error(
-        "the switch does something else with {packet} than was expected: it leaves by {told:?}, not by one of {expected:?}"
-    )]
+    #[error("the switch forwards {packet} unexpectedly: to {told:?} instead of one of {expected:?}")]
     NotAsModelled {
         /// The packet.
         packet: Box<ModelPacket>,

@@ -310,7 +310,7 @@ impl OpenVSwitch {
             self.ofctl("OpenFlow13", &["packet-out"], &[&out], "")?;
             thread::sleep(ASK);
         }
-        let said = format!("the tunnel's other end {remote} does not answer: {next} is not known to ARP");
+        let said = format!("the tunnel's other end {remote} does not answer: no ARP entry for {next}");
         Err(SwitchError::Refused { program: "ovs-vswitchd".to_owned(), said })
     }
 }

@@ -47,7 +47,7 @@ fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, Swi
         version.is_ok_and(|version| version.as_str().is_some_and(|text| text.starts_with(program)))
     };
     sockets.into_iter().find(is_it).ok_or_else(|| {
-        let none = format!("it answers at no control socket (*.ctl) in {}", run.display());
+        let none = format!("no control socket (*.ctl) in {} answers", run.display());
         away(program, &io::Error::new(ErrorKind::NotFound, none))
     })
 }
@@ -156,7 +156,7 @@ fn refused(program: &str, said: &Value) -> SwitchError {
 }
 
 fn strange(program: &str) -> SwitchError {
-    SwitchError::NotUnderstood(format!("{program} answers in another way"))
+    SwitchError::NotUnderstood(format!("{program} sent an unexpected response"))
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn switches_that_are_not_known_to_be_joined_are_proved_apart() {
     };
     let job = || CopyJob { id: 1, generation: 1, taps: vec![near.clone(), far.clone()] };
     let refused = bed.fabric(SERVER, LEASE).start(job()).err().expect("what stays at the near one");
-    assert!(refused.to_string().contains("monitor n asks for it and does not get it"), "{refused}");
+    assert!(refused.to_string().contains("monitor n requests it and does not receive it"), "{refused}");
     let apart = fabric_of(&bed.folder, SERVER, LEASE, NetworkMap::default());
     let running = apart.start(job()).unwrap_or_else(|e| panic!("{e}"));
     let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));

@@ -52,6 +52,6 @@ fn rules_of_others_stay() {
     let before = switch.list().expect("it lists").rules;
     let refused = install(&mut switch, &wish(vec![copy(MirrorMode::FLOW, Some(80), MONITOR)], 30))
         .expect_err("a doubt");
-    assert!(refused.to_string().contains("it is not known what group:1 does"), "{refused}");
+    assert!(refused.to_string().contains("group:1 cannot be modeled"), "{refused}");
     assert_eq!(switch.list().expect("it lists").rules, before);
 }
