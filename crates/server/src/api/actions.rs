@@ -50,7 +50,7 @@ pub struct DecisionParams {
 /// List actions.
 #[utoipa::path(
     get, path = "/api/v1/actions", tag = "actions",
-    responses((status = 200, description = "Those over jobs that the token may see rows of", body = ActionList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Actions on jobs whose rows the token may read", body = ActionList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -64,8 +64,8 @@ pub async fn list(
 #[utoipa::path(
     post, path = "/api/v1/actions", tag = "actions", request_body = ActionRequest,
     responses(
-        (status = 201, description = "It is at work", body = ActionView),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = 201, description = "Created", body = ActionView),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn create(
@@ -81,8 +81,8 @@ pub async fn create(
 
 /// Show an action.
 #[utoipa::path(
-    get, path = "/api/v1/actions/{id}", tag = "actions", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The action", body = ActionView), (status = "4XX", description = "Why not", body = ApiFailure))
+    get, path = "/api/v1/actions/{id}", tag = "actions", params(("id" = String, Path, description = "Action ID")),
+    responses((status = 200, description = "The action", body = ActionView), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn show(
     State(app): State<Arc<AppState>>,
@@ -95,8 +95,8 @@ pub async fn show(
 
 /// Remove an action. Receivers keep its last decision.
 #[utoipa::path(
-    delete, path = "/api/v1/actions/{id}", tag = "actions", params(("id" = String, Path, description = "Its number")),
-    responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = ApiFailure))
+    delete, path = "/api/v1/actions/{id}", tag = "actions", params(("id" = String, Path, description = "Action ID")),
+    responses((status = 204, description = "Deleted"), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn remove(
     State(app): State<Arc<AppState>>,
@@ -112,8 +112,8 @@ pub async fn remove(
 /// List decisions of an action; the most recent 1000 are stored.
 #[utoipa::path(
     get, path = "/api/v1/actions/{id}/decisions", tag = "actions",
-    params(("id" = String, Path, description = "Its number"), DecisionParams),
-    responses((status = 200, description = "A page of them", body = DecisionList), (status = "4XX", description = "Why not", body = ApiFailure))
+    params(("id" = String, Path, description = "Action ID"), DecisionParams),
+    responses((status = 200, description = "A page of decisions", body = DecisionList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn decisions(
     State(app): State<Arc<AppState>>,

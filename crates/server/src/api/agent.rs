@@ -53,7 +53,7 @@ async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailur
     };
     let entry = door.enter().map_err(|_| {
         app.service.hub().meters.reached(LimitKind::Agents);
-        ApiFailure::too_fast("the server has as many agents as it may")
+        ApiFailure::too_fast("the maximum number of agents is connected")
     })?;
     let app = app.clone();
     tokio::spawn(async move {
@@ -79,16 +79,14 @@ impl AgentIdentity {
         if let Some(access) = caller::find(app, parts).await? {
             return match access.role {
                 AccessRole::Agent => Ok(AgentIdentity::Token(access)),
-                _ => Err(ApiFailure::forbidden("only a token with the role agent connects an agent")),
+                _ => Err(ApiFailure::forbidden("an agent needs a token with the role agent")),
             };
         }
         let Some(ClientCertificate(peer)) = parts.extensions.get::<ClientCertificate>().cloned() else {
-            return Err(ApiFailure::unauthorized("an agent's certificate or token is wanted"));
+            return Err(ApiFailure::unauthorized("an agent's certificate or token is required"));
         };
         let who = AgentIdentity::Certificate(peer);
-        who.may_stay(app)
-            .await
-            .inspect_err(|why| tracing::warn!("an agent does not come in: {}", why.message))?;
+        who.may_stay(app).await.inspect_err(|why| tracing::warn!("agent rejected: {}", why.message))?;
         caller::record_token(&parts.extensions);
         Ok(who)
     }
@@ -109,7 +107,7 @@ impl AgentIdentity {
             AgentIdentity::Token(access) => {
                 let (id, name) = (access.id, access.name.clone());
                 let gone = move || {
-                    ServiceError::Forbidden(format!("the token of agent {name} was revoked, or has ended"))
+                    ServiceError::Forbidden(format!("the token of agent {name} was revoked or has expired"))
                 };
                 app.run(move |service| service.store().has_token(id)?.then_some(()).ok_or_else(gone)).await
             }
@@ -125,7 +123,7 @@ impl AgentIdentity {
             if let Err(why) = self.may_stay(app).await
                 && why.code == "forbidden"
             {
-                return tracing::warn!("the connection of agent {} is cut: {}", self.name(), why.message);
+                return tracing::warn!("the connection of agent {} is closed: {}", self.name(), why.message);
             }
         }
     }

@@ -59,7 +59,7 @@ fn place(alert: &AlertView) -> Place {
 
 /// Parses `next`.
 fn read_place(text: &str) -> Result<Place, ApiFailure> {
-    serde_json::from_str(text).map_err(|_| ApiFailure::bad("after is to be what next has said".to_owned()))
+    serde_json::from_str(text).map_err(|_| ApiFailure::bad("`after` must be a value of `next`".to_owned()))
 }
 
 /// Rules.
@@ -105,7 +105,7 @@ pub struct SilenceRequest {
 
 pub(super) fn number(text: &str, what: &str) -> Result<i64, ApiFailure> {
     let number = text.parse().ok().filter(|n: &i64| *n > 0);
-    number.ok_or_else(|| ApiFailure::not_found(&format!("{what} is named by its number")))
+    number.ok_or_else(|| ApiFailure::not_found(&format!("{what} is identified by its number")))
 }
 
 impl From<RuleRejection> for ApiFailure {
@@ -142,7 +142,7 @@ pub(super) async fn done<T: Send + 'static>(
 /// List alerts.
 #[utoipa::path(
     get, path = "/api/v1/alerts", tag = "alerts", params(AlertParams),
-    responses((status = 200, description = "Those of jobs that the token may see rows of", body = AlertList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Limited to jobs whose rows the token may read", body = AlertList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -169,7 +169,7 @@ pub async fn list(
 /// List alert rules.
 #[utoipa::path(
     get, path = "/api/v1/alert-rules", tag = "alerts",
-    responses((status = 200, description = "Those of jobs that the token may see rows of", body = RuleList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Limited to jobs whose rows the token may read", body = RuleList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn rules(
     State(app): State<Arc<AppState>>,
@@ -183,8 +183,8 @@ pub async fn rules(
 #[utoipa::path(
     post, path = "/api/v1/alert-rules", tag = "alerts", request_body = RuleRequest,
     responses(
-        (status = 201, description = "It is at work", body = RuleView),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = 201, description = "Created", body = RuleView),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn create_rule(
@@ -200,8 +200,8 @@ pub async fn create_rule(
 
 /// Show an alert rule.
 #[utoipa::path(
-    get, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The rule", body = RuleView), (status = "4XX", description = "Why not", body = ApiFailure))
+    get, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Rule ID")),
+    responses((status = 200, description = "The rule", body = RuleView), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn show_rule(
     State(app): State<Arc<AppState>>,
@@ -215,10 +215,10 @@ pub async fn show_rule(
 /// Replace an alert rule. Firing alerts resolve, unless only annotations or receivers change.
 #[utoipa::path(
     put, path = "/api/v1/alert-rules/{id}", tag = "alerts", request_body = RuleRequest,
-    params(("id" = String, Path, description = "Its number")),
+    params(("id" = String, Path, description = "Rule ID")),
     responses(
-        (status = 200, description = "The rule as it is now", body = RuleView),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = 200, description = "The changed rule", body = RuleView),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn replace_rule(
@@ -234,8 +234,8 @@ pub async fn replace_rule(
 
 /// Remove an alert rule: its alerts resolve, and its own job ends.
 #[utoipa::path(
-    delete, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
-    responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = ApiFailure))
+    delete, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Rule ID")),
+    responses((status = 204, description = "Deleted"), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn remove_rule(
     State(app): State<Arc<AppState>>,
@@ -252,10 +252,12 @@ fn silence_asked(asked: SilenceRequest) -> Result<NewSilence, ApiFailure> {
     let starts_ns = asked.starts.as_deref().map_or(Ok(now_ns()), time)?;
     let ends_ns = match (&asked.ends, &asked.for_time) {
         (Some(ends), None) => time(ends)?,
-        (None, Some(length)) => query::duration_ns(length)
-            .map(|ns| starts_ns.saturating_add(ns))
-            .ok_or_else(|| ApiFailure::bad(format!("`{length}` is no length of time: 90s, 5m or 1h are")))?,
-        _ => return Err(ApiFailure::bad("a silence says when it ends, or for how long it is".to_owned())),
+        (None, Some(length)) => {
+            query::duration_ns(length).map(|ns| starts_ns.saturating_add(ns)).ok_or_else(|| {
+                ApiFailure::bad(format!("`{length}` is not a duration, such as 90s, 5m, or 1h"))
+            })?
+        }
+        _ => return Err(ApiFailure::bad("a silence needs an end or a duration".to_owned())),
     };
     Ok(NewSilence { matchers: asked.matchers, starts_ns, ends_ns, comment: asked.comment })
 }
@@ -263,7 +265,7 @@ fn silence_asked(asked: SilenceRequest) -> Result<NewSilence, ApiFailure> {
 /// List silences.
 #[utoipa::path(
     get, path = "/api/v1/silences", tag = "alerts",
-    responses((status = 200, description = "Those that are not over; for a token of some networks its own", body = SilenceList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Silences that have not ended; a token restricted to networks gets its own", body = SilenceList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn silences(
     State(app): State<Arc<AppState>>,
@@ -277,8 +279,8 @@ pub async fn silences(
 #[utoipa::path(
     post, path = "/api/v1/silences", tag = "alerts", request_body = SilenceRequest,
     responses(
-        (status = 201, description = "It is noted", body = AlertSilence),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = 201, description = "Created", body = AlertSilence),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn create_silence(
@@ -295,10 +297,10 @@ pub async fn create_silence(
 /// Replace a silence.
 #[utoipa::path(
     put, path = "/api/v1/silences/{id}", tag = "alerts", request_body = SilenceRequest,
-    params(("id" = String, Path, description = "Its number")),
+    params(("id" = String, Path, description = "Silence ID")),
     responses(
-        (status = 200, description = "The silence as it is now", body = AlertSilence),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = 200, description = "The changed silence", body = AlertSilence),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn replace_silence(
@@ -316,8 +318,8 @@ pub async fn replace_silence(
 
 /// End a silence.
 #[utoipa::path(
-    delete, path = "/api/v1/silences/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The silence, which is over", body = AlertSilence), (status = "4XX", description = "Why not", body = ApiFailure))
+    delete, path = "/api/v1/silences/{id}", tag = "alerts", params(("id" = String, Path, description = "Silence ID")),
+    responses((status = 200, description = "The ended silence", body = AlertSilence), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn end_silence(
     State(app): State<Arc<AppState>>,
@@ -332,7 +334,7 @@ pub async fn end_silence(
 /// List receivers.
 #[utoipa::path(
     get, path = "/api/v1/receivers", tag = "alerts",
-    responses((status = 200, description = "Those that the server was told", body = ReceiverList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Receivers configured at the server", body = ReceiverList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn receivers(
     State(app): State<Arc<AppState>>,
@@ -346,8 +348,8 @@ pub async fn receivers(
 
 /// Send a test notification to a receiver.
 #[utoipa::path(
-    post, path = "/api/v1/receivers/{id}/test", tag = "alerts", params(("id" = String, Path, description = "Its name")),
-    responses((status = 200, description = "What came of it", body = ReceiverTestResult), (status = "4XX", description = "Why not", body = ApiFailure))
+    post, path = "/api/v1/receivers/{id}/test", tag = "alerts", params(("id" = String, Path, description = "Receiver name")),
+    responses((status = 200, description = "Result of the test notification", body = ReceiverTestResult), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn test_receiver(
     State(app): State<Arc<AppState>>,

@@ -40,7 +40,7 @@ pub fn is_for_us(app: &AppState, target: &Uri, headers: &HeaderMap) -> Result<()
         |origin: &str| origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host));
     match headers.get("origin").map(|origin| origin.to_str().unwrap_or_default()) {
         Some(origin) if !is_ours(origin) => {
-            Err(ApiFailure::forbidden("requests from pages of other origins are not answered"))
+            Err(ApiFailure::forbidden("requests from pages of other origins are rejected"))
         }
         _ => Ok(()),
     }
@@ -63,7 +63,7 @@ impl RequestCaller {
         match self.0.role >= role {
             true => Ok(self.0),
             false => Err(ApiFailure::forbidden(format!(
-                "this needs the role {}, and the token has {}",
+                "this request needs the role {}, and the token has {}",
                 role.word(),
                 self.0.role.word()
             ))),
@@ -79,7 +79,7 @@ pub async fn find(app: &Arc<AppState>, parts: &Parts) -> Result<Option<ClientAcc
     });
     let hash = match bearer {
         Some((true, token)) => Some(access::hash(token)),
-        Some((false, _)) => return Err(ApiFailure::unauthorized("Authorization: Bearer TOKEN is wanted")),
+        Some((false, _)) => return Err(ApiFailure::unauthorized("Authorization: Bearer TOKEN is required")),
         None => match session_of(&parts.headers) {
             None => return Ok(None),
             Some(name) => {
@@ -88,7 +88,9 @@ pub async fn find(app: &Arc<AppState>, parts: &Parts) -> Result<Option<ClientAcc
             }
         },
     };
-    let Some(hash) = hash else { return Err(ApiFailure::unauthorized("the session is over: log in again")) };
+    let Some(hash) = hash else {
+        return Err(ApiFailure::unauthorized("the session has ended: log in again"));
+    };
     by_hash(app, parts, hash).await.map(Some)
 }
 
@@ -132,7 +134,7 @@ impl FromRequestParts<Arc<AppState>> for RequestCaller {
         let access = find(app, parts).await?;
         access.map(RequestCaller).ok_or_else(|| {
             ApiFailure::unauthorized(
-                "a token is wanted: Authorization: Bearer TOKEN, or a cookie from /api/v1/login",
+                "a token is required: Authorization: Bearer TOKEN, or a cookie from /api/v1/login",
             )
         })
     }

@@ -86,13 +86,13 @@ async fn serve(
         return answer(&app, router, stream, (peer.ip(), admitted, None)).await;
     };
     let shaken = tokio::time::timeout(HEAD_TIME, shake(&tls, stream)).await;
-    let silent = || Err(format!("no whole handshake in {} s", HEAD_TIME.as_secs()));
+    let silent = || Err(format!("handshake not completed within {} s", HEAD_TIME.as_secs()));
     let stream = match shaken.unwrap_or_else(|_| silent()) {
         Ok(stream) => stream,
         Err(why) => {
             return match tls.count_refusal() {
-                LogDecision::Yes => tracing::warn!("{peer} does not come in: {why}"),
-                LogDecision::Counted => tracing::debug!("{peer} does not come in: {why}"),
+                LogDecision::Yes => tracing::warn!("{peer} rejected: {why}"),
+                LogDecision::Counted => tracing::debug!("{peer} rejected: {why}"),
             };
         }
     };

@@ -69,14 +69,14 @@ fn admin(caller: RequestCaller) -> Result<ClientAccess, ApiFailure> {
     let who = caller.at_least(AccessRole::Admin)?;
     match who.is_admin_of_all() {
         true => Ok(who),
-        false => Err(ApiFailure::forbidden("a token that is for some networks has no say over agents")),
+        false => Err(ApiFailure::forbidden("a token restricted to networks cannot manage agents")),
     }
 }
 
 /// Create a one-time token for the enrollment of an agent with this name. The token is returned only here.
 #[utoipa::path(
     post, path = "/api/v1/enrolments", tag = "agents", request_body = InvitationRequest,
-    responses((status = 201, description = "It is made", body = Invitation), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 201, description = "Created", body = Invitation), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn invite(
     State(app): State<Arc<AppState>>,
@@ -85,7 +85,7 @@ pub async fn invite(
 ) -> Result<(StatusCode, JsonResponse<Invitation>), ApiFailure> {
     let (who, tls) = (admin(caller)?, tls(&app)?);
     if !(1..=INVITATION_SECONDS_MAX).contains(&asked.expires_in_seconds) {
-        return Err(ApiFailure::bad("a one-time token lasts 1 to 604800 seconds"));
+        return Err(ApiFailure::bad("the lifetime of a one-time token is 1 to 604800 seconds"));
     }
     let invite = move |service: &Service| {
         let made = service.invite(&tls, &asked.agent, asked.expires_in_seconds);
@@ -98,7 +98,7 @@ pub async fn invite(
 /// List enrolled agents and the expiration of their certificates.
 #[utoipa::path(
     get, path = "/api/v1/enrolments", tag = "agents",
-    responses((status = 200, description = "All, those that were revoked as well", body = EnrolmentList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "All agents, including revoked ones", body = EnrolmentList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -111,8 +111,8 @@ pub async fn list(
 
 /// Revoke an agent: invalidates its certificates, one-time tokens and tokens, and closes its connection.
 #[utoipa::path(
-    delete, path = "/api/v1/enrolments/{agent}", tag = "agents", params(("agent" = String, Path, description = "Its name")),
-    responses((status = 204, description = "It does not come in any more"), (status = "4XX", description = "Why not", body = ApiFailure))
+    delete, path = "/api/v1/enrolments/{agent}", tag = "agents", params(("agent" = String, Path, description = "Agent name")),
+    responses((status = 204, description = "Revoked"), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn revoke(
     State(app): State<Arc<AppState>>,
@@ -133,7 +133,7 @@ pub async fn revoke(
 /// Enroll an agent: issue its first certificate for a one-time token.
 #[utoipa::path(
     post, path = "/api/v1/enrol", tag = "agents", request_body = EnrolmentRequest, security(()),
-    responses((status = 201, description = "The certificate", body = AgentCertificate), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 201, description = "The certificate", body = AgentCertificate), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn enrol(
     State(app): State<Arc<AppState>>,
@@ -145,7 +145,7 @@ pub async fn enrol(
     let token = asked.token.clone();
     if app.run(move |service| service.invited(&token)).await?.is_none() {
         caller::count_wrong(&app, address)?;
-        return Err(ApiFailure::unauthorized("there is no such one-time token: it was used, or has ended"));
+        return Err(ApiFailure::unauthorized("there is no such one-time token: it was used or has expired"));
     }
     let enrol = move |service: &Service| {
         let made = service.enrol(&tls, &asked.token, &asked.request);
@@ -159,7 +159,7 @@ pub async fn enrol(
 /// Renew the certificate of an agent authenticated by its current one.
 #[utoipa::path(
     post, path = "/api/v1/renew", tag = "agents", request_body = RenewalRequest, security(()),
-    responses((status = 201, description = "The certificate", body = AgentCertificate), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 201, description = "The certificate", body = AgentCertificate), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn renew(
     State(app): State<Arc<AppState>>,
@@ -167,7 +167,7 @@ pub async fn renew(
 ) -> Result<(StatusCode, JsonResponse<AgentCertificate>), ApiFailure> {
     let tls = tls(&app)?;
     let Some(ClientCertificate(peer)) = request.extensions().get::<ClientCertificate>().cloned() else {
-        return Err(ApiFailure::unauthorized("an agent's certificate is wanted"));
+        return Err(ApiFailure::unauthorized("an agent's certificate is required"));
     };
     let JsonBody(asked, _) = JsonBody::<RenewalRequest>::from_request(request, &app).await?;
     let renew = move |service: &Service| {

@@ -55,11 +55,15 @@ impl ApiFailure {
     }
 
     pub fn late() -> ApiFailure {
-        ApiFailure::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", "this took too long, and was given up")
+        ApiFailure::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "timeout",
+            "the request took too long and was stopped",
+        )
     }
 
     pub fn internal() -> ApiFailure {
-        let message = "a bug in netalytics: the server goes on, this request does not";
+        let message = "a bug in netalytics: this request failed, the server continues";
         ApiFailure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 

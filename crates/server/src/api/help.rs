@@ -99,20 +99,20 @@ pub struct ServiceCounters {
 }
 
 /// Check whether the service is running. Needs no token.
-#[utoipa::path(get, path = "/api/v1/health", tag = "service", security(()), responses((status = 200, description = "It is", body = ServiceHealth)))]
+#[utoipa::path(get, path = "/api/v1/health", tag = "service", security(()), responses((status = 200, description = "The server is running", body = ServiceHealth)))]
 pub async fn health() -> JsonResponse<ServiceHealth> {
     JsonResponse(ServiceHealth { status: "ok".into(), version: env!("CARGO_PKG_VERSION").into() })
 }
 
 /// Show current usage, and counters of losses and rejections.
-#[utoipa::path(get, path = "/api/v1/counters", tag = "service", responses((status = 200, description = "Counters", body = ServiceCounters), (status = "4XX", description = "Why not", body = ApiFailure)))]
+#[utoipa::path(get, path = "/api/v1/counters", tag = "service", responses((status = 200, description = "Counters", body = ServiceCounters), (status = "4XX", description = "Error", body = ApiFailure)))]
 pub async fn counters(
     State(app): State<Arc<AppState>>,
     caller: RequestCaller,
 ) -> Result<JsonResponse<ServiceCounters>, ApiFailure> {
     if caller.at_least(AccessRole::View)?.is_scoped() {
         return Err(ApiFailure::forbidden(
-            "a token for some networks does not see counters of all jobs and agents",
+            "a token restricted to networks cannot read counters of all jobs and agents",
         ));
     }
     Ok(JsonResponse(counted(&app).await?))
@@ -169,7 +169,7 @@ pub(super) async fn counted(app: &Arc<AppState>) -> Result<ServiceCounters, ApiF
 /// List the elements of queries: parsers with their fields, processors, functions.
 #[utoipa::path(
     get, path = "/api/v1/catalog", tag = "editor",
-    responses((status = 200, description = "All there is; its ETag changes with the program", body = Catalog), (status = 304, description = "As it was"), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "The vocabulary; its ETag changes with the program", body = Catalog), (status = 304, description = "Not modified"), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn catalog(
     State(app): State<Arc<AppState>>,
@@ -193,7 +193,7 @@ pub async fn catalog(
 /// Check a query that is being written, and list completions.
 #[utoipa::path(
     post, path = "/api/v1/check", tag = "editor", request_body = CheckRequest,
-    responses((status = 200, description = "What is wrong, and what may follow", body = CheckAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Errors and completions", body = CheckAnswer), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn check(
     State(app): State<Arc<AppState>>,
@@ -207,7 +207,7 @@ pub async fn check(
 /// Explain a query.
 #[utoipa::path(
     post, path = "/api/v1/explain", tag = "editor", request_body = ExplainRequest,
-    responses((status = 200, description = "The plan", body = ExplainAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "The plan", body = ExplainAnswer), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn explain(
     State(app): State<Arc<AppState>>,

@@ -137,7 +137,7 @@ fn checked(asked: JobRequest) -> Result<JobSubmission, ApiFailure> {
     let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
     if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
         return Err(ApiFailure::bad(format!(
-            "at most {LABELS_MAX} interfaces are named, each in at most {NAME_BYTES_MAX} bytes"
+            "at most {LABELS_MAX} interfaces may be named, each in at most {NAME_BYTES_MAX} bytes"
         )));
     }
     if capture_filter.as_ref().is_some_and(|filter| filter.len() > FILTER_BYTES_MAX) {
@@ -164,13 +164,13 @@ fn checked(asked: JobRequest) -> Result<JobSubmission, ApiFailure> {
         (Some(BusKind::Kafka), engine) => Some(engine.unwrap_or_default()),
         (None, None | Some(MergeEngine::Embedded)) => None,
         (None, Some(MergeEngine::Flink)) => {
-            return Err(ApiFailure::bad("Flink merges what is on a bus: say that there is one (bus: kafka)"));
+            return Err(ApiFailure::bad("Flink merges data of a bus: add one (bus: kafka)"));
         }
     };
     if network && (!on.is_empty() || !interfaces.is_empty() || merged_by.is_some()) {
         return Err(ApiFailure::bad(
-            "the network's plan says which agents take part and where they capture, and they send what they find to the server: leave out \
-             on, interfaces and bus",
+            "the network's plan selects agents and interfaces, and agents send results to the server: omit \
+             on, interfaces, and bus",
         ));
     }
     let redaction = if redact { RedactionMode::Folded } else { RedactionMode::Raw };
@@ -192,17 +192,17 @@ fn checked(asked: JobRequest) -> Result<JobSubmission, ApiFailure> {
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, ApiFailure> {
-    text.parse().map_err(|()| ApiFailure::not_found("a job is named by its number"))
+    text.parse().map_err(|()| ApiFailure::not_found("a job is identified by its number"))
 }
 
 /// Start a job.
 #[utoipa::path(
     post, path = "/api/v1/jobs", tag = "jobs", request_body = JobRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key makes one job; kept for a day")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body create one job; remembered for a day")),
     responses(
-        (status = 201, description = "It is taken", body = JobRecord),
-        (status = 200, description = "The same request had made it before", body = JobRecord),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = 201, description = "Created", body = JobRecord),
+        (status = 200, description = "Created before by the same request", body = JobRecord),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn create(
@@ -218,7 +218,7 @@ pub async fn create(
             header_text(&headers, "idempotency-key")
                 .filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()))
                 .ok_or_else(|| {
-                    ApiFailure::bad("Idempotency-Key is to be one text of at most 200 characters")
+                    ApiFailure::bad("Idempotency-Key must be a single text of at most 200 characters")
                 })?
                 .to_owned(),
         ),
@@ -247,7 +247,7 @@ pub async fn create(
 /// List jobs.
 #[utoipa::path(
     get, path = "/api/v1/jobs", tag = "jobs", params(JobsParams),
-    responses((status = 200, description = "Those that the token may know of", body = JobList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Jobs visible to the token", body = JobList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -270,8 +270,8 @@ pub async fn list(
 
 /// Show a job.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "What is known of it", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
+    get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
+    responses((status = 200, description = "The job", body = JobRecord), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn show(
     State(app): State<Arc<AppState>>,
@@ -284,8 +284,8 @@ pub async fn show(
 
 /// Stop a job. Its results so far are kept.
 #[utoipa::path(
-    delete, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The job, which is draining or has ended", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
+    delete, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
+    responses((status = 200, description = "The job, draining or ended", body = JobRecord), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn stop(
     State(app): State<Arc<AppState>>,
@@ -303,8 +303,8 @@ pub async fn stop(
 
 /// Renew a job's lease for the same duration.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{id}/renew", tag = "jobs", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, description = "The job; one without a lease goes on as it would", body = JobRecord), (status = "4XX", description = "Why not", body = ApiFailure))
+    post, path = "/api/v1/jobs/{id}/renew", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
+    responses((status = 200, description = "The job; a job without a lease is unchanged", body = JobRecord), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn renew(
     State(app): State<Arc<AppState>>,
@@ -326,8 +326,8 @@ pub struct AgentAccounts {
 
 /// Show the counters of each agent of a job.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
-    responses((status = 200, description = "Of a job that has ended for as long as results are kept", body = AgentAccounts), (status = "4XX", description = "Why not", body = ApiFailure))
+    get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
+    responses((status = 200, description = "Also of an ended job while its results are stored", body = AgentAccounts), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn accounts(
     State(app): State<Arc<AppState>>,
@@ -346,7 +346,7 @@ pub async fn accounts(
 /// List agents.
 #[utoipa::path(
     get, path = "/api/v1/agents", tag = "agents",
-    responses((status = 200, description = "All that are known", body = AgentList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "All known agents", body = AgentList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn agents(
     State(app): State<Arc<AppState>>,

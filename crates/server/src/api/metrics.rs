@@ -25,16 +25,18 @@ use crate::store::access::AccessRole;
 /// Metrics of the service.
 #[utoipa::path(
     get, path = "/metrics", tag = "service",
-    responses((status = 200, description = "Prometheus's text, or its protobuf where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Prometheus text format, or protobuf on request", content((String = "text/plain"))), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn own(State(app): State<Arc<AppState>>, request: Request) -> Result<Response, ApiFailure> {
     let (parts, _) = request.into_parts();
     let form = form(&parts.headers);
     if app.service.limits().scrapers == ScrapeAccess::WithToken {
         let who = caller::find(&app, &parts).await?.map(RequestCaller);
-        let who = who.ok_or_else(|| ApiFailure::unauthorized("a token of the role view is wanted"))?;
+        let who = who.ok_or_else(|| ApiFailure::unauthorized("a token with the role view is required"))?;
         if who.at_least(AccessRole::View)?.is_scoped() {
-            return Err(ApiFailure::forbidden("a token for some networks does not see all jobs and agents"));
+            return Err(ApiFailure::forbidden(
+                "a token restricted to networks cannot read metrics of all jobs and agents",
+            ));
         }
     }
     let of_requests = RequestCounters {
@@ -59,7 +61,7 @@ pub struct ResultsParams {
 /// Results of standing jobs as metrics.
 #[utoipa::path(
     get, path = "/metrics/jobs", tag = "service", params(ResultsParams),
-    responses((status = 200, description = "Prometheus's text, or its protobuf with native histograms where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Prometheus text format, or protobuf with native histograms on request", content((String = "text/plain"))), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn of_jobs(
     State(app): State<Arc<AppState>>,

@@ -88,9 +88,9 @@ fn of_process(page: &mut MetricsPage, requests: &RequestCounters) {
     let uptime = requests.uptime.as_secs_f64();
     page.gauge("netalytics_uptime_seconds", "since the server was started", &[], uptime);
     let cpu = process_cpu().as_secs_f64();
-    page.counter("process_cpu_time_seconds_total", "time that the server has computed", &[], cpu);
+    page.counter("process_cpu_time_seconds_total", "CPU time of the server", &[], cpu);
     if let Some(bytes) = process_memory() {
-        page.gauge("process_memory_usage_bytes", "memory that the server has in use", &[], bytes as f64);
+        page.gauge("process_memory_usage_bytes", "memory in use by the server", &[], bytes as f64);
     }
 }
 
@@ -100,7 +100,7 @@ fn of_requests(page: &mut MetricsPage, service: &Service, requests: &RequestCoun
         let status = status.to_string();
         let labels =
             [("http_request_method", method), ("http_route", &route), ("http_response_status_code", &status)];
-        page.seconds("http_server_request_duration_seconds", "requests that were answered", &labels, &times);
+        page.seconds("http_server_request_duration_seconds", "requests answered", &labels, &times);
     }
     let streams = service.hub().streams.load(Relaxed) as f64;
     page.gauge("netalytics_streams", "live streams", &[], streams);
@@ -109,7 +109,7 @@ fn of_requests(page: &mut MetricsPage, service: &Service, requests: &RequestCoun
     reached.push(("requests_per_second", requests.refused));
     reached.push(("connections", requests.waited));
     for (limit, times) in reached {
-        let help = "times that something came beyond a limit: refused, cut, or made to wait";
+        let help = "number of times that a limit took effect: rejected, truncated, or delayed";
         page.counter("netalytics_limit_reached_total", help, &[("limit", limit)], times as f64);
     }
     for (cause, times) in [
@@ -119,7 +119,7 @@ fn of_requests(page: &mut MetricsPage, service: &Service, requests: &RequestCoun
         ("evicted", requests.evicted),
         ("agent", meters.links_broken.get()),
     ] {
-        let help = "connections that were cut: no TLS, no HTTP, nothing whole in its time, no token while others needed the place, an agent that breaks the link's rules";
+        let help = "connections closed: no TLS, no HTTP, incomplete within the timeout, no token at the connection limit, or an agent that violates the protocol";
         page.counter("netalytics_connections_cut_total", help, &[("cause", cause)], times as f64);
     }
 }
@@ -127,20 +127,16 @@ fn of_requests(page: &mut MetricsPage, service: &Service, requests: &RequestCoun
 fn of_records(page: &mut MetricsPage, service: &Service, health: &FleetHealth) {
     let meters = &service.hub().meters;
     for (name, help, count) in [
-        ("netalytics_records_received_total", "records that agents sent", &meters.records_received),
+        ("netalytics_records_received_total", "records received from agents", &meters.records_received),
         ("netalytics_received_bytes_total", "their bytes", &meters.bytes_received),
-        ("netalytics_records_committed_total", "records that were put on disk", &meters.records_committed),
+        ("netalytics_records_committed_total", "records written to disk", &meters.records_committed),
         ("netalytics_committed_bytes_total", "their bytes", &meters.bytes_committed),
         (
             "netalytics_records_acknowledged_total",
-            "records that agents need not keep any more",
+            "records acknowledged to agents",
             &meters.records_acknowledged,
         ),
-        (
-            "netalytics_records_unclaimed_total",
-            "records of jobs that nobody wants any more",
-            &meters.records_unclaimed,
-        ),
+        ("netalytics_records_unclaimed_total", "records of abandoned jobs", &meters.records_unclaimed),
     ] {
         page.counter(name, help, &[], count.get() as f64);
     }
@@ -149,34 +145,34 @@ fn of_records(page: &mut MetricsPage, service: &Service, health: &FleetHealth) {
     let help = "from the arrival of a commit's oldest record until it is on disk";
     page.seconds("netalytics_commit_delay_seconds", help, &[], &meters.commit_delays.get());
     for (stage, name) in GatewayStage::ALL {
-        let help = "time that the gateway has computed, by what for";
+        let help = "CPU time of the gateway, by purpose";
         let spent = meters.cpu(stage).as_secs_f64();
         page.counter("netalytics_gateway_cpu_time_seconds_total", help, &[("stage", name)], spent);
     }
     page.gauge("netalytics_sessions", "connections of agents", &[], health.sessions as f64);
     let waiting = health.waiting_bytes as f64;
-    page.gauge("netalytics_waiting_bytes", "records that have come and are not on disk yet", &[], waiting);
+    page.gauge("netalytics_waiting_bytes", "records received and not yet on disk", &[], waiting);
     let is_full = f64::from(u8::from(health.is_full));
-    page.gauge("netalytics_store_full", "1: the store takes no more, and agents have to wait", &[], is_full);
+    page.gauge("netalytics_store_full", "1: the store accepts no more data, and agents wait", &[], is_full);
 }
 
 fn of_rows(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError> {
     let (hub, kept) = (service.hub(), service.history().kept()?);
     for (name, help, count) in [
         ("netalytics_windows_closed_total", "windows whose rows are final", hub.meters.windows_closed.get()),
-        ("netalytics_rows_kept_total", "rows that were put on disk", hub.meters.rows_kept.get()),
-        ("netalytics_rows_dropped_total", "rows that retention has taken away, ever", kept.rows_dropped),
+        ("netalytics_rows_kept_total", "rows written to disk", hub.meters.rows_kept.get()),
+        (
+            "netalytics_rows_dropped_total",
+            "rows removed by retention since the store was created",
+            kept.rows_dropped,
+        ),
         (
             "netalytics_rows_unkept_total",
-            "rows that could not be kept, at each try",
+            "rows that could not be stored, counted per attempt",
             hub.meters.rows_unkept.get(),
         ),
-        ("netalytics_rows_unshown_total", "rows left out of live streams", hub.meters.rows_unshown.get()),
-        (
-            "netalytics_history_damaged_total",
-            "parts of the history that could not be read",
-            kept.segments_damaged,
-        ),
+        ("netalytics_rows_unshown_total", "rows omitted from live streams", hub.meters.rows_unshown.get()),
+        ("netalytics_history_damaged_total", "unreadable parts of the history", kept.segments_damaged),
     ] {
         page.counter(name, help, &[], count as f64);
     }
@@ -193,7 +189,7 @@ fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceErr
         page.gauge("netalytics_alerts", "alerts by state", &[("state", state)], number);
     }
     for receiver in alerts.receiver_states()? {
-        let help = "notifications that wait for a receiver";
+        let help = "notifications waiting for a receiver";
         page.gauge(
             "netalytics_notifications",
             help,
@@ -206,7 +202,7 @@ fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceErr
         ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.get()),
         ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.get()),
         ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.get()),
-        ("netalytics_alert_groups_left_out_total", "groups too many for an alert", left_out),
+        ("netalytics_alert_groups_left_out_total", "groups beyond the limit of an alert", left_out),
     ] {
         page.counter(name, help, &[], count as f64);
     }
@@ -218,27 +214,17 @@ fn of_actions(page: &mut MetricsPage, service: &Service) {
     for action in &actions {
         let labels = [("action", action.name.as_str())];
         let is_ok = f64::from(u8::from(matches!(action.state.as_str(), "ok" | "carrying_out")));
-        page.gauge("netalytics_action_ok", "1: its decisions are carried out", &labels, is_ok);
-        page.gauge(
-            "netalytics_action_servers",
-            "servers that are used",
-            &labels,
-            action.servers.len() as f64,
-        );
+        page.gauge("netalytics_action_ok", "1: its decisions are executed", &labels, is_ok);
+        page.gauge("netalytics_action_servers", "servers in use", &labels, action.servers.len() as f64);
         let replicas = action.groups.iter().map(|group| f64::from(group.replicas)).sum();
-        page.gauge(
-            "netalytics_action_replicas",
-            "replicas of the groups that are followed",
-            &labels,
-            replicas,
-        );
+        page.gauge("netalytics_action_replicas", "replicas of the observed groups", &labels, replicas);
         page.counter("netalytics_action_decisions_total", "that were made", &labels, action.version as f64);
     }
     let left_out = actions.iter().map(|action| action.groups_left_out).sum();
     for (name, help, count) in [
-        ("netalytics_decisions_done_total", "of actions, that were carried out", tally.done.get()),
+        ("netalytics_decisions_done_total", "decisions of actions that were executed", tally.done.get()),
         ("netalytics_decisions_retried_total", "attempts made again", tally.retried.get()),
-        ("netalytics_action_groups_left_out_total", "groups too many for an action", left_out),
+        ("netalytics_action_groups_left_out_total", "groups beyond the limit of an action", left_out),
     ] {
         page.counter(name, help, &[], count as f64);
     }
@@ -246,27 +232,22 @@ fn of_actions(page: &mut MetricsPage, service: &Service) {
 
 /// Metrics of an agent: its counter, the metric's name, description, and scale.
 const OF_AGENT: [(&str, &str, &str, f64); 8] = [
-    ("spool_bytes", "netalytics_agent_spool_bytes", "what waits at the agent until it is on disk here", 1.0),
-    ("spool_bytes_max", "netalytics_agent_spool_limit_bytes", "and how much may", 1.0),
-    ("spool_records", "netalytics_agent_spool_records", "records that wait at the agent", 1.0),
     (
-        "spool_lost_records",
-        "netalytics_agent_lost_records_total",
-        "records that its spool had no room for",
+        "spool_bytes",
+        "netalytics_agent_spool_bytes",
+        "bytes waiting at the agent until they are on the server's disk",
         1.0,
     ),
+    ("spool_bytes_max", "netalytics_agent_spool_limit_bytes", "maximum bytes waiting at the agent", 1.0),
+    ("spool_records", "netalytics_agent_spool_records", "records waiting at the agent", 1.0),
+    ("spool_lost_records", "netalytics_agent_lost_records_total", "records that exceeded its spool", 1.0),
     ("spool_lost_tuples", "netalytics_agent_lost_tuples_total", "tuples in these", 1.0),
-    ("monitors", "netalytics_agent_monitors", "monitors that run there", 1.0),
-    (
-        "cpu_ns",
-        "netalytics_agent_cpu_time_seconds_total",
-        "time that the agent has computed, its monitors aside",
-        1e-9,
-    ),
+    ("monitors", "netalytics_agent_monitors", "monitors running on the agent", 1.0),
+    ("cpu_ns", "netalytics_agent_cpu_time_seconds_total", "CPU time of the agent without its monitors", 1e-9),
     (
         "memory_bytes",
         "netalytics_agent_memory_usage_bytes",
-        "memory that the agent has in use, its monitors aside",
+        "memory in use by the agent without its monitors",
         1.0,
     ),
 ];
@@ -274,7 +255,7 @@ const OF_AGENT: [(&str, &str, &str, f64); 8] = [
 fn of_agents(page: &mut MetricsPage, agents: &[AgentHealth]) {
     let connected = agents.iter().filter(|agent| agent.connected).count();
     for (state, count) in [("connected", connected), ("gone", agents.len() - connected)] {
-        page.gauge("netalytics_agents", "agents that are known", &[("state", state)], count as f64);
+        page.gauge("netalytics_agents", "known agents", &[("state", state)], count as f64);
     }
     for agent in agents.iter().take(AGENTS_MAX) {
         let labels = [("agent", agent.name.as_str())];
@@ -304,26 +285,21 @@ fn of_jobs(page: &mut MetricsPage, jobs: &[JobRecord], health: &[JobHealth]) {
         let text = id.to_string();
         let labels = job.series_labels(&text);
         let missing = health.agents_missing as f64;
-        page.gauge("netalytics_job_agents_missing", "agents that it lacks now", &labels, missing);
+        page.gauge("netalytics_job_agents_missing", "agents missing in the job now", &labels, missing);
         if let Some(watermark) = health.watermark_ns {
             let lag = now.saturating_sub(watermark) as f64 / 1e9;
-            page.gauge(
-                "netalytics_job_lag_seconds",
-                "how far its results are behind the clock",
-                &labels,
-                lag,
-            );
+            page.gauge("netalytics_job_lag_seconds", "delay of its results behind the clock", &labels, lag);
         }
         let open = health.frames_bytes as f64;
-        page.gauge("netalytics_job_open_bytes", "records whose windows are open", &labels, open);
+        page.gauge("netalytics_job_open_bytes", "records of open windows", &labels, open);
         for (name, help, count) in [
             (
                 "netalytics_job_late_tuples_total",
-                "tuples that came when their windows were closed",
+                "tuples that arrived after their windows were closed",
                 health.late_tuples,
             ),
-            ("netalytics_job_lost_records_total", "records that its agents lost", health.lost_records),
-            ("netalytics_job_packets_total", "packets that its monitors received", health.packets),
+            ("netalytics_job_lost_records_total", "records lost by its agents", health.lost_records),
+            ("netalytics_job_packets_total", "packets received by its monitors", health.packets),
             ("netalytics_job_lost_packets_total", "packets lost before them", health.lost_packets),
         ] {
             page.counter(name, help, &labels, count as f64);

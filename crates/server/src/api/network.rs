@@ -17,8 +17,8 @@ use crate::store::access::AccessRole;
 #[utoipa::path(
     get, path = "/api/v1/network", tag = "agents",
     responses(
-        (status = 200, description = "Of jobs those that the token may know of", body = NetworkView),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = 200, description = "Jobs are limited to those visible to the token", body = NetworkView),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn show(

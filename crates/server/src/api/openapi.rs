@@ -15,7 +15,7 @@ use super::{
 #[openapi(
     info(
         title = "netalytics",
-        description = "Jobs of a netalytics server, their results, and what it needs to be asked well. Times, durations and ids \
+        description = "Jobs of a netalytics server, their results, and help for writing queries. Times, durations, and ids \
                        are text: nanoseconds do not fit into a JavaScript number."
     ),
     paths(
@@ -56,7 +56,7 @@ impl Modify for FailureResponses {
         let failure = Ref::from_schema_name(ApiFailure::name());
         let content = ContentBuilder::new().schema(Some(failure)).build();
         let response =
-            ResponseBuilder::new().description("Why not").content("application/json", content).build();
+            ResponseBuilder::new().description("Error").content("application/json", content).build();
         for item in api.paths.paths.values_mut() {
             let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
             for operation in operations.into_iter().flatten() {

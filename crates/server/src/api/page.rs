@@ -42,7 +42,8 @@ pub async fn status(State(app): State<Arc<AppState>>, request: Request) -> Respo
     let (parts, _) = request.into_parts();
     match caller::find(&app, &parts).await {
         Ok(Some(who)) if who.role < AccessRole::View => {
-            (StatusCode::FORBIDDEN, Html(document(&form(Some("this needs the role view"))))).into_response()
+            (StatusCode::FORBIDDEN, Html(document(&form(Some("this request needs the role view")))))
+                .into_response()
         }
         Ok(Some(who)) => match show(&app, who).await {
             Ok(page) => Html(page).into_response(),
@@ -71,7 +72,7 @@ pub async fn login(State(app): State<Arc<AppState>>, request: Request) -> Respon
     let peer = parts.extensions.get::<ClientAddress>().copied();
     let begun = match form {
         Ok(Form(LoginForm { token })) => tokens::begin(&app, &parts, &token, peer).await,
-        Err(_) => Err(ApiFailure::bad("the form is to have a token")),
+        Err(_) => Err(ApiFailure::bad("the form needs a token")),
     };
     match begun {
         Ok((_, cookie)) => {
@@ -119,12 +120,12 @@ async fn show(app: &Arc<AppState>, who: ClientAccess) -> Result<String, ApiFailu
 fn summary(c: &ServiceCounters) -> String {
     let lost = [
         (c.rows_dropped, "rows dropped by retention"),
-        (c.rows_unkept, "rows could not be kept"),
-        (c.rows_unshown, "rows left out of live streams"),
+        (c.rows_unkept, "rows could not be stored"),
+        (c.rows_unshown, "rows omitted from live streams"),
         (c.segments_damaged, "parts of the history could not be read"),
         (c.jobs_refused, "jobs too many"),
-        (c.streams_refused, "live streams too many"),
-        (c.requests_refused, "requests came too fast"),
+        (c.streams_refused, "live streams rejected"),
+        (c.requests_refused, "requests rejected by the rate limit"),
         (c.notifications_lost, "notifications of alerts lost"),
     ];
     let lost = lost.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(" · {n} {what}"));
@@ -195,7 +196,7 @@ fn of_agents(agents: &[AgentView]) -> String {
         )
     };
     match agents {
-        [] => "<p>none is connected: without one no query runs.</p>".into(),
+        [] => "<p>No agent is connected; queries need one.</p>".into(),
         agents => format!(
             "<table><tr><th>agent<th>state<th>labels<th>interfaces{}</table>",
             agents.iter().map(row).collect::<String>()

@@ -19,17 +19,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
             kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
         });
         if !is_json {
-            let wanted = "the body is to be JSON, with Content-Type: application/json";
+            let wanted = "the body must be JSON, with Content-Type: application/json";
             return Err(ApiFailure::of_body(StatusCode::UNSUPPORTED_MEDIA_TYPE, wanted));
         }
         let bytes = Bytes::from_request(request, state).await.map_err(|rejected| {
             ApiFailure::of_body(
                 rejected.status(),
-                format!("the body cannot be taken: {}", rejected.body_text()),
+                format!("the body cannot be read: {}", rejected.body_text()),
             )
         })?;
         let value = serde_json::from_slice(&bytes)
-            .map_err(|error| ApiFailure::bad(format!("the body is not what is wanted here: {error}")))?;
+            .map_err(|error| ApiFailure::bad(format!("the body is invalid: {error}")))?;
         Ok(JsonBody(value, bytes))
     }
 }
@@ -42,9 +42,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiFailure> {
         let read = Query::<T>::try_from_uri(&parts.uri);
-        read.map(|Query(value)| QueryParams(value)).map_err(|error| {
-            ApiFailure::bad(format!("the address is not what is wanted here: {}", error.body_text()))
-        })
+        read.map(|Query(value)| QueryParams(value))
+            .map_err(|error| ApiFailure::bad(format!("the address is invalid: {}", error.body_text())))
     }
 }
 
@@ -62,6 +61,8 @@ pub fn time(text: &str) -> Result<i64, ApiFailure> {
     }
     let read = text.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok());
     read.ok_or_else(|| {
-        ApiFailure::bad("a time is wanted as nanoseconds since 1970, or as 2026-11-22T10:00:00Z".to_owned())
+        ApiFailure::bad(
+            "a time must be nanoseconds since 1970, or have the form 2026-11-22T10:00:00Z".to_owned(),
+        )
     })
 }

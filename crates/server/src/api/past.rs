@@ -109,11 +109,11 @@ pub struct PastAnswer {
 #[utoipa::path(
     post, path = "/api/v1/query", tag = "jobs", request_body = PastRequest, params(PastParams),
     responses(
-        (status = 200, description = "What was kept answers; headers Netalytics-Note have the notes", headers(("Netalytics-Note" = String)), content(
+        (status = 200, description = "Result from stored data; Netalytics-Note headers have the notes", headers(("Netalytics-Note" = String)), content(
             (PastAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
             (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
         )),
-        (status = "4XX", description = "Why not; `not_kept`: what is missing", body = ApiFailure),
+        (status = "4XX", description = "Error; `not_kept`: missing data", body = ApiFailure),
     )
 )]
 pub async fn query(
@@ -127,7 +127,7 @@ pub async fn query(
     let format = format_of(params.format.as_deref(), &headers)?;
     let confidence = asked.confidence.unwrap_or(CONFIDENCE);
     if !(confidence > 0.5 && confidence < 1.0) {
-        return Err(ApiFailure::bad("`confidence` lies between 0.5 and 1"));
+        return Err(ApiFailure::bad("`confidence` must be between 0.5 and 1"));
     }
     let most = app.service.limits().page_rows_max;
     let rows_max = asked.limit.unwrap_or(most).min(most);
@@ -136,7 +136,7 @@ pub async fn query(
     let question = PastQuery { query, on, confidence, rows_max };
     let room = tokio::time::timeout(WAIT, app.past_room.clone().acquire_owned()).await;
     let Ok(Ok(room)) = room else {
-        return Err(ApiFailure::busy("other queries of the past are being answered"));
+        return Err(ApiFailure::busy("other queries of stored data are running"));
     };
     let answer = app.run(move |service: &Service| {
         // The query is aborted at its deadline and holds its permit until then.
@@ -183,7 +183,7 @@ fn said(
     };
     let Some(one) = one else {
         return Err(ServiceError::Wrong(format!(
-            "this form holds one result, and there are {}: say which (`result`)",
+            "this format holds one result, and the query has {}: choose one (`result`)",
             names.join(", ")
         )));
     };

@@ -17,14 +17,14 @@ pub async fn client(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Sock
     let mut held = Vec::new();
     loop {
         let missing = match read(&held) {
-            ProxyHeaderProbe::Other => return Err(invalid("no header of the PROXY protocol came")),
+            ProxyHeaderProbe::Other => return Err(invalid("no PROXY protocol header was received")),
             ProxyHeaderProbe::Open => 1,
             ProxyHeaderProbe::Header(ProxyHeader { len, .. }) if len > CHECKED_BYTES_MAX => {
-                return Err(invalid("a header of the PROXY protocol is too long"));
+                return Err(invalid("a PROXY protocol header is too long"));
             }
             ProxyHeaderProbe::Header(ProxyHeader { len, .. }) if len > held.len() => len - held.len(),
             ProxyHeaderProbe::Header(_) if !is_sound(&held) => {
-                return Err(invalid("a header of the PROXY protocol has a wrong checksum"));
+                return Err(invalid("a PROXY protocol header has a wrong checksum"));
             }
             ProxyHeaderProbe::Header(ProxyHeader { proxied, .. }) => {
                 return Ok(proxied.map(|ends| SocketAddr::new(ends.client.addr.to_ip(), ends.client.port)));

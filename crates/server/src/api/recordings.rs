@@ -50,7 +50,7 @@ pub struct UploadParams {
 }
 
 /// List captures and recordings.
-#[utoipa::path(get, path = "/api/v1/recordings", tag = "recordings", responses((status = 200, description = "What may be asked", body = RecordingList), (status = "4XX", description = "Why not", body = ApiFailure)))]
+#[utoipa::path(get, path = "/api/v1/recordings", tag = "recordings", responses((status = 200, description = "Recordings that can be queried", body = RecordingList), (status = "4XX", description = "Error", body = ApiFailure)))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
     caller: RequestCaller,
@@ -68,7 +68,7 @@ pub async fn list(
 /// Upload a capture for queries; the body is the file.
 #[utoipa::path(
     post, path = "/api/v1/recordings", tag = "recordings", params(UploadParams), request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is there", body = RecordingView), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 201, description = "Stored", body = RecordingView), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn send(
     State(app): State<Arc<AppState>>,
@@ -79,7 +79,7 @@ pub async fn send(
 ) -> Result<(StatusCode, JsonResponse<RecordingView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let Ok(_room) = app.sending_room.clone().try_acquire_owned() else {
-        return Err(ApiFailure::busy("other files are being sent"));
+        return Err(ApiFailure::busy("other files are being uploaded"));
     };
     let length = header_text(&headers, "content-length").and_then(|text| text.parse().ok());
     let begin = {
@@ -108,7 +108,7 @@ fn found(service: &Service, who: &ClientAccess, id: &str) -> Result<RecordingVie
         None => Ok(one),
         Some(why) => {
             service.shelf()?.sent().remove(id);
-            Err(ServiceError::Invalid(format!("this is no capture that can be read: {why}")))
+            Err(ServiceError::Invalid(format!("this is not a readable capture: {why}")))
         }
     }
 }
@@ -123,7 +123,7 @@ async fn receive(app: &Arc<AppState>, mut coming: IncomingUpload, body: Body) ->
         }
         match is_whole.blocking_recv() {
             Ok(()) => coming.finish(),
-            Err(_) => Err(ServiceError::Invalid("the file's end has not come".into())),
+            Err(_) => Err(ServiceError::Invalid("the upload ended before the end of the file".into())),
         }
     });
     let reading = async move {
@@ -148,7 +148,7 @@ async fn receive(app: &Arc<AppState>, mut coming: IncomingUpload, body: Body) ->
 }
 
 /// Remove an upload.
-#[utoipa::path(delete, path = "/api/v1/recordings/{id}", tag = "recordings", params(("id" = String, Path, description = "By what it is asked")), responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = ApiFailure)))]
+#[utoipa::path(delete, path = "/api/v1/recordings/{id}", tag = "recordings", params(("id" = String, Path, description = "ID of the recording")), responses((status = 204, description = "Deleted"), (status = "4XX", description = "Error", body = ApiFailure)))]
 pub async fn remove(
     State(app): State<Arc<AppState>>,
     caller: RequestCaller,

@@ -85,13 +85,13 @@ pub struct RowsAnswer {
 
 /// Read a job's rows.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}/rows", tag = "jobs", params(("id" = String, Path, description = "The job's number"), RowsParams),
+    get, path = "/api/v1/jobs/{id}/rows", tag = "jobs", params(("id" = String, Path, description = "Job ID"), RowsParams),
     responses(
-        (status = 200, description = "A page of rows; the header Netalytics-Next has `after` of the next, Netalytics-Last the number of the last row; of sorted or searched rows Netalytics-Matches has their number", headers(("Netalytics-Next" = String), ("Netalytics-Last" = String), ("Netalytics-Matches" = String)), content(
+        (status = 200, description = "A page of rows. Headers: Netalytics-Next: `after` of the next page; Netalytics-Last: number of the last row; Netalytics-Matches: number of rows when sorted or searched", headers(("Netalytics-Next" = String), ("Netalytics-Last" = String), ("Netalytics-Matches" = String)), content(
             (RowsAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
             (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
         )),
-        (status = "4XX", description = "Why not", body = ApiFailure), (status = 503, description = "Others are being read, or this took too long", body = ApiFailure),
+        (status = "4XX", description = "Error", body = ApiFailure), (status = 503, description = "Busy with other requests, or timeout", body = ApiFailure),
     )
 )]
 pub async fn rows(
@@ -133,7 +133,7 @@ pub async fn rows(
 
 fn row_number(text: &str) -> Result<i64, ApiFailure> {
     let number = text.parse::<i64>().ok().filter(|after| *after >= 0);
-    number.ok_or_else(|| ApiFailure::bad("`after` is to be `next` of the page before"))
+    number.ok_or_else(|| ApiFailure::bad("`after` must be `next` of the previous page"))
 }
 
 /// Requested selection, if rows are to be sorted, searched or skipped.
@@ -151,7 +151,7 @@ fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<RowSele
     }
     if params.after.is_some() {
         return Err(ApiFailure::bad(
-            "`after` goes on in the order in which rows came: use `offset` with `sort` and `find`",
+            "`after` continues in the order of arrival: use `offset` with `sort` and `find`",
         ));
     }
     Ok(Some(RowSelection {
@@ -174,7 +174,7 @@ async fn selected(
 ) -> Result<Response, ApiFailure> {
     let room = tokio::time::timeout(WAIT, app.selecting_room.clone().acquire_owned()).await;
     let Ok(Ok(room)) = room else {
-        return Err(ApiFailure::busy("rows are being sorted and searched for others"));
+        return Err(ApiFailure::busy("rows are being sorted and searched for other requests"));
     };
     let read = move |service: &Service| {
         let _room = room;
@@ -199,8 +199,9 @@ async fn selected(
 
 /// Requested format, by parameter or by the header `Accept`.
 pub(super) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Result<RowFormat, ApiFailure> {
-    RowFormat::wanted(name, header_text(headers, "accept"))
-        .ok_or_else(|| ApiFailure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))
+    RowFormat::wanted(name, header_text(headers, "accept")).ok_or_else(|| {
+        ApiFailure::not_acceptable("the formats of rows are json, jsonl, csv, arrow, and parquet")
+    })
 }
 
 /// Response with rows in a format.
@@ -237,8 +238,8 @@ pub struct ResultAnswer {
 
 /// List a job's results.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}/results", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
-    responses((status = 200, description = "None, before it has begun", body = ResultList), (status = "4XX", description = "Why not", body = ApiFailure))
+    get, path = "/api/v1/jobs/{id}/results", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
+    responses((status = 200, description = "Results; none before the job starts", body = ResultList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn results(
     State(app): State<Arc<AppState>>,
@@ -265,7 +266,7 @@ pub async fn results(
 fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptResult, ServiceError> {
     let mut results = service.store().results(job)?;
     if results.is_empty() {
-        return Err(ServiceError::Unknown(format!("job {job} has no rows yet: it has not begun")));
+        return Err(ServiceError::Unknown(format!("job {job} has no rows yet: it has not started")));
     }
     let at = match wanted {
         None => Some(0),

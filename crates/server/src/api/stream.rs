@@ -49,10 +49,10 @@ pub struct StreamParams {
 /// Watch jobs.
 #[utoipa::path(
     get, path = "/api/v1/stream", tag = "jobs",
-    params(StreamParams, ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has seen")),
+    params(StreamParams, ("Last-Event-ID" = Option<String>, Header, description = "ID of the last event received")),
     responses(
         (status = 200, description = "Server-sent events: hello, snapshot, window, account, sampling, job, alert, gap, bye", content((String = "text/event-stream"))),
-        (status = "4XX", description = "Why not", body = ApiFailure),
+        (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
 pub async fn stream(
@@ -98,10 +98,10 @@ impl StreamSlot {
         let place = StreamSlot { app: app.clone(), owner: owner.to_owned() };
         let (bound, why) = match () {
             () if before >= limits.streams_max => {
-                (LimitKind::Streams, "there are as many live streams as there may be (--streams-max)")
+                (LimitKind::Streams, "the maximum number of live streams is open (--streams-max)")
             }
             () if of_owner > limits.streams_per_token_max => {
-                let why = "this token has as many live streams as one may have (--streams-per-token)";
+                let why = "this token has the maximum number of live streams open (--streams-per-token)";
                 (LimitKind::StreamsPerToken, why)
             }
             () => return Ok(place),
@@ -146,7 +146,7 @@ fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<i64>>, ApiFailure> {
         text.split(',').map(|name| id(name.trim()).map(|id| id.0)).collect::<Result<_, _>>()?;
     match jobs.len() <= JOBS_MAX {
         true => Ok(Some(jobs)),
-        false => Err(ApiFailure::bad(format!("a stream is of at most {JOBS_MAX} jobs"))),
+        false => Err(ApiFailure::bad(format!("a stream has at most {JOBS_MAX} jobs"))),
     }
 }
 

@@ -91,7 +91,7 @@ pub struct AuditLog {
 /// Create a token. Its secret is returned only here.
 #[utoipa::path(
     post, path = "/api/v1/tokens", tag = "access", request_body = TokenRequest,
-    responses((status = 201, description = "It is made", body = NewToken), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 201, description = "Created", body = NewToken), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn create(
     State(app): State<Arc<AppState>>,
@@ -108,13 +108,13 @@ pub async fn create(
         ));
     }
     if asked.networks.len() > 100 {
-        return Err(ApiFailure::bad("a token is for at most 100 networks"));
+        return Err(ApiFailure::bad("a token has at most 100 networks"));
     }
     let scope = NetworkScope::of(asked.networks.iter().map(String::as_str)).map_err(ApiFailure::bad)?;
     // A restricted user can only create tokens with the same restriction.
     if who.is_scoped() && (scope != who.scope || asked.role == AccessRole::Agent) {
         return Err(ApiFailure::forbidden(
-            "a token that is for some networks makes tokens for the same ones only, and none for agents",
+            "a token restricted to networks can only create tokens for the same networks, and none for agents",
         ));
     }
     let expires = asked.expires_in_seconds.map(|seconds| now_ns() + i64::from(seconds) * 1_000_000_000);
@@ -134,7 +134,7 @@ pub async fn create(
 /// List tokens.
 #[utoipa::path(
     get, path = "/api/v1/tokens", tag = "access",
-    responses((status = 200, description = "All, without their secrets; for a token of some networks those of the same ones", body = TokenList), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Tokens without secrets; a token restricted to networks gets those of the same networks", body = TokenList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -155,8 +155,8 @@ fn may_see(who: &ClientAccess, token: &AccessToken) -> bool {
 
 /// Revoke a token; its sessions and streams end with it.
 #[utoipa::path(
-    delete, path = "/api/v1/tokens/{id}", tag = "access", params(("id" = String, Path, description = "Its number")),
-    responses((status = 204, description = "It is no more"), (status = "4XX", description = "Why not", body = ApiFailure))
+    delete, path = "/api/v1/tokens/{id}", tag = "access", params(("id" = String, Path, description = "Token ID")),
+    responses((status = 204, description = "Revoked"), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn revoke(
     State(app): State<Arc<AppState>>,
@@ -169,7 +169,7 @@ pub async fn revoke(
     if id == who.id {
         return Err(ApiFailure::conflict(
             "own_token",
-            "a token does not revoke itself: make another admin's first",
+            "a token cannot revoke itself: create another admin token first",
         ));
     }
     let revoke = move |service: &Service| {
@@ -193,7 +193,7 @@ pub async fn revoke(
 /// Show the current user, also without a login.
 #[utoipa::path(
     get, path = "/api/v1/login", tag = "access", security(()),
-    responses((status = 200, description = "Whose token it is", body = WhoAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Name and role of the token", body = WhoAnswer), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn whoami(
     State(app): State<Arc<AppState>>,
@@ -212,7 +212,7 @@ pub async fn whoami(
 /// Exchange a token for a session cookie.
 #[utoipa::path(
     post, path = "/api/v1/login", tag = "access", request_body = LoginRequest, security(()),
-    responses((status = 200, description = "Whose it is; the cookie is in Set-Cookie", body = LoginAnswer), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Name and role; the cookie is in Set-Cookie", body = LoginAnswer), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn login(State(app): State<Arc<AppState>>, request: Request) -> Result<Response, ApiFailure> {
     let (mut parts, body) = request.into_parts();
@@ -265,7 +265,7 @@ pub(super) async fn begin(
 pub(super) const FORGET: &str = "netalytics=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
 
 /// End the session that the cookie names.
-#[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "It is over")))]
+#[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "Logged out")))]
 pub async fn logout(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Result<Response, ApiFailure> {
     end(&app, &headers).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response())
@@ -280,7 +280,7 @@ pub(super) async fn end(app: &Arc<AppState>, headers: &HeaderMap) -> Result<(), 
 /// Read the audit log.
 #[utoipa::path(
     get, path = "/api/v1/audit", tag = "access", params(AuditParams),
-    responses((status = 200, description = "Entries, the newest first", body = AuditLog), (status = "4XX", description = "Why not", body = ApiFailure))
+    responses((status = 200, description = "Entries, newest first", body = AuditLog), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn audit(
     State(app): State<Arc<AppState>>,
@@ -288,7 +288,7 @@ pub async fn audit(
     QueryParams(params): QueryParams<AuditParams>,
 ) -> Result<JsonResponse<AuditLog>, ApiFailure> {
     if caller.at_least(AccessRole::Admin)?.is_scoped() {
-        return Err(ApiFailure::forbidden("a token that is for some networks does not read the log of all"));
+        return Err(ApiFailure::forbidden("a token restricted to networks cannot read the audit log"));
     }
     let limit = params.limit.unwrap_or(100).min(1000);
     let entries = app.run(move |service| Ok(service.store().audited(params.before, limit)?)).await?;

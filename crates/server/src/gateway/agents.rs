@@ -100,7 +100,7 @@ impl AgentDirectory {
         let Some((facts, _)) = self.all.get(name) else { return };
         let text = serde_json::to_string(facts).unwrap_or_default();
         if let Err(error) = store.keep_agent(name, &text) {
-            tracing::warn!("what is known of agent {name} is not kept: {error}");
+            tracing::warn!("cannot store the state of agent {name}: {error}");
         }
     }
 

@@ -256,7 +256,7 @@ impl EventLoop {
             let (state, coverage) = (WindowState::Open, &coverage);
             let delivery = ResultDelivery { job, result, batch: &batch, state, watermark_ns, coverage };
             if let Err(error) = self.hub.publish(&delivery) {
-                tracing::debug!("open rows of job {job} are not shown: {error}");
+                tracing::debug!("cannot show open rows of job {job}: {error}");
             }
         }
     }
@@ -317,7 +317,7 @@ impl EventLoop {
                 continue;
             }
             if let Err(error) = self.store.forget_controlled(job) {
-                tracing::warn!("what is no longer needed of job {job} stays in the store: {error}");
+                tracing::warn!("cannot delete obsolete data of job {job} from the store: {error}");
             }
             self.works.remove(&job);
             self.saved.remove(&job.0.unsigned_abs());
@@ -334,7 +334,7 @@ impl EventLoop {
                 self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why });
             }
             error => {
-                tracing::warn!("rows of job {job} are not kept: {error}");
+                tracing::warn!("cannot store rows of job {job}: {error}");
                 self.store_failed(&StoreError::Full);
             }
         }

@@ -46,7 +46,7 @@ impl EventLoop {
         let both = over_both_taps(order)?;
         if planned.is_some() && both.is_some() {
             return Err(FleetRefusal::Unable(
-                "in a network each flow is seen once: tap.… takes agents at both ends, without the network"
+                "in a network each flow is captured once: tap.… needs agents at both ends, without the network"
                     .into(),
             ));
         }
@@ -222,7 +222,7 @@ impl EventLoop {
             self.store.save_controlled(id, &job_codec::write(&job), &job_codec::write_body(&job.request))
         {
             self.set_room(StoreCapacity::Full);
-            tracing::error!("job {id} is not saved: {error}");
+            tracing::error!("cannot store job {id}: {error}");
             return Err(JobSaveError);
         }
         let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
@@ -390,7 +390,7 @@ impl EventLoop {
         if work.told != told {
             match self.hub.turn(id, state, reason.as_deref()) {
                 Ok(()) => work.told = told,
-                Err(error) => tracing::warn!("the state of job {id} is not kept: {error}"),
+                Err(error) => tracing::warn!("cannot store the state of job {id}: {error}"),
             }
         }
     }
@@ -403,8 +403,8 @@ fn over_both_taps(order: &FleetOrder) -> Result<Option<BothTaps>, FleetRefusal> 
         && let Some(name) = both.as_ref().and_then(|both| planner::compared_folded(&both.joined.dataflow))
     {
         let why = format!(
-            "what is compared together with tap.… is compared at the server, and there {name} is folded: ask for texts as they are, \
-             or divide the condition by AND"
+            "a condition with tap.… is evaluated at the server, where {name} is redacted: request \
+             unredacted texts, or divide the condition by AND"
         );
         return Err(FleetRefusal::Unable(why));
     }

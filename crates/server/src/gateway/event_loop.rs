@@ -195,7 +195,7 @@ impl EventLoop {
         let now = self.now();
         let Some(known) = self.sessions.get(session) else { return };
         if let Err(why) = known.link.handle_bytes(now, bytes) {
-            tracing::warn!("agent {} breaks the rules of the connection: {why}", known.agent);
+            tracing::warn!("agent {} violates the protocol: {why}", known.agent);
             self.hub.meters.links_broken.add(1);
             return self.close(session);
         }
@@ -217,7 +217,7 @@ impl EventLoop {
                     }
                     if self.sessions.has_another(&hello.agent, hello.boot) {
                         let why = format!(
-                            "another agent {} is connected; if that is dead, this is noticed in a few seconds",
+                            "another agent {} is connected; if it is dead, its connection closes within a few seconds",
                             hello.agent
                         );
                         self.say(session, |link| link.refuse(&why));
@@ -298,7 +298,7 @@ impl EventLoop {
         if self.room == StoreCapacity::Full {
             return;
         }
-        tracing::error!("results are not kept, and agents have to wait: {error}");
+        tracing::error!("results cannot be stored, and agents wait: {error}");
         self.set_room(StoreCapacity::Full);
         self.sessions.set_window(0);
         self.decide(Happens::StoreIsFull(true));
@@ -307,7 +307,7 @@ impl EventLoop {
     /// The store accepts writes again.
     pub fn store_works(&mut self) {
         if self.room == StoreCapacity::Full {
-            tracing::info!("results are kept again");
+            tracing::info!("results are stored again");
             self.set_room(StoreCapacity::Free);
             self.sessions.set_window(self.settings.link.window_bytes);
             self.decide(Happens::StoreIsFull(false));

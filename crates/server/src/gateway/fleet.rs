@@ -200,7 +200,7 @@ impl Fleet for NoFleet {
 
     fn start(&self, _: &FleetOrder) -> Result<(), FleetRefusal> {
         Err(FleetRefusal::NoAgent(
-            "no agent is connected to this server: a query needs one that captures".into(),
+            "no agent is connected to this server: a query needs an agent that captures".into(),
         ))
     }
 

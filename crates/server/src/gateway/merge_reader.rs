@@ -71,7 +71,7 @@ impl MergeReader {
         let mut work = MergeThread { job, bus, wanted, events, wish: wish.clone(), last: None, told: None };
         let work = move || work.run().unwrap_or(());
         let thread = std::thread::Builder::new().name(format!("job {job}")).spawn(work);
-        let trouble = thread.err().map(|why| format!("what its agents publish is not merged: {why}"));
+        let trouble = thread.err().map(|why| format!("data published by its agents is not merged: {why}"));
         MergeReader { wish, handed: None, is_over: trouble.is_some(), trouble }
     }
 
@@ -135,7 +135,7 @@ impl MergeThread {
             self.pause(PAUSE)?;
         }
         if let Err(why) = self.bus.forget(&self.wanted.topics) {
-            tracing::warn!("topics of job {} are left: {why}", self.job);
+            tracing::warn!("cannot delete the topics of job {}: {why}", self.job);
         }
         self.say(MergeEvent::Over)
     }
@@ -169,7 +169,7 @@ impl MergeThread {
                     return Ok(None);
                 }
                 _ if self.is_late() => {
-                    return Ok(Some("what was published last could not be merged in time".into()));
+                    return Ok(Some("the last published data could not be merged in time".into()));
                 }
                 _ => {}
             }

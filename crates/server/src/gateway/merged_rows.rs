@@ -31,7 +31,7 @@ impl EventLoop {
         };
         if planner::both_taps(&order.plan).is_ok_and(|both| both.is_some()) {
             return Err(FleetRefusal::Unable(
-                "both taps of a connection (tap.…) are joined at the server: leave the bus out".into(),
+                "both taps of a connection (tap.…) are joined at the server: omit the bus".into(),
             ));
         }
         let name = format!("{:016x}-{}", self.identity, order.id);

@@ -53,10 +53,10 @@ impl EventLoop {
         match planned {
             Ok(planned) if is_same(&planned.parts) => MirrorWorker::new(job, planned, self.events.clone()),
             Ok(_) => MirrorWorker::impossible(
-                "since the server was started again the network's file has its monitors elsewhere: start it anew"
+                "after the restart of the server, the network file places its monitors elsewhere: start the job again"
                     .to_owned(),
             ),
-            Err(why) => MirrorWorker::impossible(format!("the server was started again, and now {why}")),
+            Err(why) => MirrorWorker::impossible(format!("after the restart of the server, {why}")),
         }
     }
 
@@ -115,7 +115,7 @@ impl EventLoop {
             *end = JobEnd::new(JobOutcome::Failed, why.clone());
         }
         if let Some(left) = &copying.left {
-            end.why = format!("{}; what switches have for it goes with its lease: {left}", end.why);
+            end.why = format!("{}; its rules on switches expire with its lease: {left}", end.why);
         }
         if end.outcome != JobOutcome::Failed {
             let why = [std::mem::take(&mut end.why)].into_iter().chain(copying.lacking());

@@ -89,7 +89,7 @@ impl MirrorWorker {
         let (stage, thread) = match thread {
             Ok(thread) => (MirrorStage::Waiting, Some(thread)),
             Err(why) => {
-                let why = format!("the system gives no thread that tells switches: {why}");
+                let why = format!("cannot start the thread that configures switches: {why}");
                 let _ = events.send(GatewayEvent::Copies(job, MirrorEvent::Lost(why)));
                 (MirrorStage::Gone, None)
             }
@@ -157,11 +157,12 @@ fn run(
     let worked = catch_unwind(AssertUnwindSafe(|| work(copies.as_mut(), wishes, &say)));
     if let Err(panic) = worked {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
-        let why = format!("what tells switches has failed: {text}");
+        let text =
+            text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+        let why = format!("the thread that configures switches has failed: {text}");
         // Reports the end of the thread.
         say(MirrorEvent::Lost(why));
-        say(MirrorEvent::Gone(Err("nobody knows what that is".to_owned())));
+        say(MirrorEvent::Gone(Err("their state is unknown".to_owned())));
     }
 }
 

@@ -13,44 +13,42 @@ use crate::job::{JobEnding as JobEnd, JobOutcome};
 pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
     match refusal {
         AdmissionError::StoreIsFull => {
-            FleetRefusal::Busy("the server's disk is full: no new job is taken".into())
+            FleetRefusal::Busy("the server's disk is full: new jobs are rejected".into())
         }
         AdmissionError::OwnerHasTooMany { max } => {
-            FleetRefusal::Busy(format!("one owner may have {max} jobs at once"))
+            FleetRefusal::Busy(format!("the maximum is {max} jobs per owner"))
         }
         AdmissionError::TooMany { max } => {
-            FleetRefusal::Busy(format!("{max} jobs have not ended, and there may be no more"))
+            FleetRefusal::Busy(format!("{max} jobs are active, which is the maximum"))
         }
         AdmissionError::NoAgent { on } if on.is_empty() => FleetRefusal::NoAgent(
-            "no agent is connected to this server: a query needs one that captures".into(),
+            "no agent is connected to this server: a query needs an agent that captures".into(),
         ),
         AdmissionError::NoAgent { on } => {
             let labels: Vec<_> = on.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            FleetRefusal::NoAgent(format!("no agent that is connected has the labels {}", labels.join(", ")))
+            FleetRefusal::NoAgent(format!("no connected agent has the labels {}", labels.join(", ")))
         }
         AdmissionError::Missing { agent } => FleetRefusal::NoAgent(format!(
             "agent {agent}, which the network's file names, is not connected to this server"
         )),
         AdmissionError::TooCostly { agent, why } => {
-            FleetRefusal::Unable(format!("agent {agent} has no room for it: {why}"))
+            FleetRefusal::Unable(format!("agent {agent} has no capacity for it: {why}"))
         }
-        AdmissionError::EndsInThePast => FleetRefusal::Unable("its time is over before it begins".into()),
+        AdmissionError::EndsInThePast => FleetRefusal::Unable("it would end before it starts".into()),
     }
 }
 
 /// Outcome of a job; `troubles`: problems reported by agents; `has_parts`: each agent has its own part.
 pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
-    let nobody = if has_parts { "an agent does not do its part" } else { "no agent could run it" };
+    let nobody = if has_parts { "an agent cannot run its part" } else { "no agent could run it" };
     let (outcome, said) = match why {
-        EndReason::PacketLimit => (JobOutcome::Limit, "its packets were taken".into()),
-        EndReason::RowLimit => (JobOutcome::Limit, "it has its rows".into()),
-        EndReason::TimeLimit => (JobOutcome::Limit, "its time is over".into()),
+        EndReason::PacketLimit => (JobOutcome::Limit, "it reached its number of packets".into()),
+        EndReason::RowLimit => (JobOutcome::Limit, "it reached its number of rows".into()),
+        EndReason::TimeLimit => (JobOutcome::Limit, "it reached its time limit".into()),
         EndReason::Stopped { by } if by.is_empty() => (JobOutcome::Stopped, "it was stopped".into()),
         EndReason::Stopped { by } => (JobOutcome::Stopped, format!("it was stopped: {by}")),
-        EndReason::Abandoned => {
-            (JobOutcome::Abandoned, "its lease was not renewed: who had asked for it is gone".into())
-        }
-        EndReason::Finished => (JobOutcome::Finished, "all agents are through".into()),
+        EndReason::Abandoned => (JobOutcome::Abandoned, "its lease expired: its client is gone".into()),
+        EndReason::Finished => (JobOutcome::Finished, "all agents have finished".into()),
         EndReason::Poisoned if troubles.is_empty() => (JobOutcome::Failed, nobody.into()),
         EndReason::Poisoned => (JobOutcome::Failed, format!("{nobody}: {}", troubles.join("; "))),
     };
@@ -60,15 +58,15 @@ pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
 /// Problems of a job, as messages.
 pub fn degraded(all: &BTreeSet<Degradation>) -> impl Iterator<Item = String> {
     all.iter().map(|degraded| match degraded {
-        Degradation::Absent { agent } => format!("agent {agent} is not there"),
-        Degradation::NoRoom { agent, why } => format!("agent {agent} has no room for it: {why}"),
+        Degradation::Absent { agent } => format!("agent {agent} is not connected"),
+        Degradation::NoRoom { agent, why } => format!("agent {agent} has no capacity for it: {why}"),
         Degradation::Poisoned { agent } => format!("agent {agent} cannot run it"),
-        Degradation::Refused { agent } => format!("agent {agent} refuses it"),
+        Degradation::Refused { agent } => format!("agent {agent} rejects it"),
         Degradation::EndedWithout { agent, .. } => {
-            format!("it ended without agent {agent}, and what that had not sent is not in the results")
+            format!("it ended without agent {agent}, whose unsent data is not in the results")
         }
         Degradation::Restarted { agent, .. } => {
-            format!("agent {agent} was started again, and what it had not sent is lost")
+            format!("agent {agent} was restarted, and its unsent data is lost")
         }
     })
 }
@@ -86,7 +84,7 @@ pub fn lacks(work: &JobRuntime) -> Vec<String> {
                 (n, _) => format!("{n} tuples"),
             };
             said.push(format!(
-                "agent {} lost {tuples}: its spool had no room for them, it died, or it was away for too long",
+                "agent {} lost {tuples}: its spool was full, it died, or it was disconnected for too long",
                 key.agent
             ));
         }
@@ -95,17 +93,17 @@ pub fn lacks(work: &JobRuntime) -> Vec<String> {
         }
         if let Some(dropped) = facts.counters.get("dropped") {
             let agent = &key.agent;
-            said.push(format!("Kafka did not take {dropped} records of agent {agent}, which are in no row"));
+            said.push(format!("Kafka rejected {dropped} records of agent {agent}, which are in no row"));
         }
     }
     for agent in work.pace.silent() {
-        said.push(format!("agent {agent} is connected and its results make no progress"));
+        said.push(format!("agent {agent} is connected, but its results make no progress"));
     }
     if work.unreadable > 0 {
-        said.push(format!("{} records of before the server's restart cannot be read", work.unreadable));
+        said.push(format!("{} records from before the server's restart cannot be read", work.unreadable));
     }
     if work.progress.late > 0 {
-        said.push(format!("{} tuples came when their windows were closed", work.progress.late));
+        said.push(format!("{} tuples arrived after their windows were closed", work.progress.late));
     }
     said
 }

@@ -14,7 +14,7 @@ impl Service {
         let most = self.limits().actions.actions_max;
         if self.actions().count() >= most {
             return Err(ServiceError::Quota(format!(
-                "there are {most} actions, and there may be no more (--actions-max)"
+                "there are {most} actions, which is the maximum (--actions-max)"
             ))
             .into());
         }

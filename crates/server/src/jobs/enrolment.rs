@@ -68,7 +68,7 @@ impl Service {
         token: &str,
         request: &str,
     ) -> Result<AgentCertificate, ServiceError> {
-        let gone = || ServiceError::Forbidden("this token was used, or has ended".into());
+        let gone = || ServiceError::Forbidden("this token was used or has expired".into());
         let agent = self.invited(token)?.ok_or_else(gone)?;
         // Random, so that enrollments differ even after an older store was restored.
         let enrolment = random();
@@ -100,15 +100,15 @@ impl Service {
         match known {
             None => refused(format!("agent {} has not enrolled with this server", peer.name)),
             Some(known) if known.revoked_ns.is_some() => {
-                refused(format!("agent {} was revoked; it may enrol anew with a new token", peer.name))
+                refused(format!("agent {} was revoked; it can enroll again with a new token", peer.name))
             }
             Some(known) if known.enrolment != peer.enrolment => {
-                refused(format!("agent {} has enrolled anew since this certificate was made", peer.name))
+                refused(format!("agent {} has enrolled again since this certificate was issued", peer.name))
             }
             // The store may be an older, restored one: the presented certificate counts, too.
             Some(known) if known.good_until_ns.max(peer.lifetime.to * SECOND_NS) <= now_ns() => {
                 refused(format!(
-                    "the certificate of agent {} has expired; it may enrol anew with a new token",
+                    "the certificate of agent {} has expired; it can enroll again with a new token",
                     peer.name
                 ))
             }

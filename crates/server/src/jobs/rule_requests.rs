@@ -50,7 +50,7 @@ impl Service {
         let most = self.limits().alerts.rules_max;
         if self.alerts().rules_count() >= most {
             return Err(ServiceError::Quota(format!(
-                "there are {most} alert rules, and there may be no more (--alert-rules-max)"
+                "there are {most} alert rules, which is the maximum (--alert-rules-max)"
             ))
             .into());
         }
@@ -79,7 +79,7 @@ impl Service {
         let known = self.own_rule(who, id)?;
         if known.asked.name != asked.name {
             return Err(RuleRejection::Wrong(format!(
-                "a rule keeps its name: this one is {}",
+                "the name of a rule cannot change: this one is {}",
                 known.asked.name
             )));
         }
@@ -120,7 +120,7 @@ impl Service {
         }
         let all = ClientAccess { role: AccessRole::Admin, scope: Default::default(), ..who.clone() };
         if let Err(why) = self.stop(&all, job) {
-            tracing::warn!("job {job}, which an alert rule ran, goes on: {why}");
+            tracing::warn!("cannot stop job {job} of a deleted alert rule: {why}");
         }
     }
 
@@ -213,7 +213,7 @@ impl Service {
                 && self.may_see(who, job)
         };
         let found = all.into_iter().find(is_meant);
-        found.ok_or_else(|| ServiceError::Unknown(format!("there is no standing job {name} at work")))
+        found.ok_or_else(|| ServiceError::Unknown(format!("there is no running standing job {name}")))
     }
 
     /// Rules that `who` may see.
@@ -262,7 +262,7 @@ impl Service {
         let most = self.limits().alerts.silences_max;
         if known.is_none() && self.alerts().silences().len() >= most {
             return Err(ServiceError::Quota(format!(
-                "there are {most} silences, and there may be no more (--alert-silences-max)"
+                "there are {most} silences, which is the maximum (--alert-silences-max)"
             ))
             .into());
         }

@@ -191,11 +191,11 @@ impl Service {
                 self.store().set_state(job.id, &JobPhase::Ended(end), None)
             };
             let Ok(query) = self.checked_of(&job) else {
-                end("this version of the program does not understand the query any more")?;
+                end("this version of the program no longer supports the query")?;
                 continue;
             };
             if job.tuples.is_some() && job.tuples != tuples_made(&query) {
-                end("this version of the program makes other tuples: start it again")?;
+                end("this version of the program has different tuples: start the job again")?;
                 continue;
             }
             let plan = Arc::new(planner::lower(&query));
@@ -297,7 +297,7 @@ impl Service {
         match job.redacted || who.role >= AccessRole::Raw {
             true => Ok(()),
             false => Err(ServiceError::Forbidden(
-                "this job's texts are not folded: its rows need the role raw".into(),
+                "this job's texts are not redacted: its rows need the role raw".into(),
             )),
         }
     }
@@ -326,7 +326,7 @@ impl Service {
             };
             match ended {
                 Ok(()) => self.leases.forget(id),
-                Err(error) => tracing::warn!("job {id}, which nobody wants any more, does not end: {error}"),
+                Err(error) => tracing::warn!("cannot end the abandoned job {id}: {error}"),
             }
         }
     }
@@ -369,14 +369,13 @@ pub(crate) fn must_own(who: &ClientAccess, owner: &str, thing: &str, what: &str)
 pub(crate) fn may_ask(who: &ClientAccess, plan: &Plan) -> Result<(), ServiceError> {
     if who.role < AccessRole::Raw && plan.dataflow.pipelines.is_empty() {
         return Err(ServiceError::Forbidden(
-            "a query without PROCESS asks for the tuples themselves, which needs the role raw".into(),
+            "a query without PROCESS returns tuples, which needs the role raw".into(),
         ));
     }
     match who.scope.allows(&plan.monitor) {
         true => Ok(()),
         false => Err(ServiceError::Forbidden(
-            "this token is for some networks only: say FROM or TO with addresses inside them, and no others"
-                .into(),
+            "this token is restricted to networks: add FROM or TO with addresses inside them only".into(),
         )),
     }
 }

@@ -150,7 +150,7 @@ impl Service {
             if one.left_out > 0 {
                 let most = asked.rows_max;
                 answer.notes.push(format!(
-                    "{} rows more than {most} of {} are left out: ask of a shorter time, or choose rows (HAVING, LIMIT n ROWS)",
+                    "{} rows more than {most} of {} are omitted: choose a shorter time, or select rows (HAVING, LIMIT n ROWS)",
                     one.left_out, one.result.table
                 ));
             }
@@ -169,12 +169,13 @@ impl Service {
 fn periods(query: &CheckedQuery, now_ns: i64) -> Result<(Period, Option<Period>), ServiceError> {
     if query.period.since.is_none() {
         return Err(ServiceError::Wrong(
-            "what was kept is asked of a time: say since when, as in SINCE 2h; what comes from now on is a job's".into(),
+            "a query of stored data needs a time: add SINCE, as in SINCE 2h; for new data, start a job"
+                .into(),
         ));
     }
     if query.limit.packets.is_some() {
         return Err(ServiceError::Wrong(
-            "LIMIT counts packets, and these are gone: limit the time, as in SINCE 2h UNTIL 1h".into(),
+            "LIMIT counts packets, which are not stored: limit the time, as in SINCE 2h UNTIL 1h".into(),
         ));
     }
     let settled = query.period.settle(now_ns);
@@ -187,7 +188,7 @@ fn periods(query: &CheckedQuery, now_ns: i64) -> Result<(Period, Option<Period>)
     for (name, period) in [("SINCE and UNTIL", Some(own)), ("BASELINE", baseline)] {
         if period.is_some_and(|(since, until)| since >= until) {
             return Err(ServiceError::Wrong(format!(
-                "nothing can lie within {name}: the period ends before it begins; relative times count back from now"
+                "the period of {name} is empty: it ends before it starts; relative times count back from now"
             )));
         }
     }

@@ -26,7 +26,7 @@ impl Service {
 
     pub(crate) fn recording(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
         let found = self.shelf()?.one(id).filter(|entry| may_know(who, entry));
-        found.ok_or_else(|| ServiceError::Unknown("there is no such recording, or it has gone".into()))
+        found.ok_or_else(|| ServiceError::Unknown("there is no such recording, or it was deleted".into()))
     }
 
     /// Answers a query from a capture or recording.
@@ -45,7 +45,7 @@ impl Service {
             may_ask(who, &planner::lower(&query))?;
             if !is_folded && who.role < AccessRole::Raw {
                 return Err(ServiceError::Forbidden(
-                    "texts of this recording are not folded: it needs the role raw".into(),
+                    "texts of this recording are not redacted: it needs the role raw".into(),
                 ));
             }
         }
@@ -73,7 +73,7 @@ impl Service {
             let answered = PastTable { left_out: one.left_out, ..answered.ok_or(PersistError::Damaged)? };
             if answered.left_out > 0 {
                 notes.push(format!(
-                    "{} rows more than {} of {} are left out: ask for fewer (SINCE, WHERE, LIMIT n ROWS)",
+                    "{} rows more than {} of {} are omitted: request fewer (SINCE, WHERE, LIMIT n ROWS)",
                     answered.left_out, asked.rows_max, answered.result.table
                 ));
             }
@@ -100,7 +100,9 @@ impl Service {
             Some(owner) => must_own(who, owner, "this file", "takes away")?,
             None if who.is_admin_of_all() => {}
             None => {
-                return Err(ServiceError::Forbidden("only an admin takes away what is in the folder".into()));
+                return Err(ServiceError::Forbidden(
+                    "only an admin can delete recordings in the folder".into(),
+                ));
             }
         }
         match entry.told.kind {
@@ -110,7 +112,7 @@ impl Service {
                 fs::remove_dir_all(&entry.path).map_err(PersistError::Disk)?;
             }
             RecordingKind::DataSet => {
-                return Err(ServiceError::Wrong("this folder holds no recording: it stays as it is".into()));
+                return Err(ServiceError::Wrong("this folder has no recording: it is not deleted".into()));
             }
         }
         Ok(())

@@ -86,7 +86,7 @@ pub struct ResultHub {
 
 /// Reason of jobs while the disk is full.
 const DISK_FULL: &str =
-    "the server's disk is full: agents keep what they find, and lose what they have no room for";
+    "the server's disk is full: agents spool their results, and lose those that exceed the spool";
 
 impl ResultHub {
     pub(crate) fn new(
@@ -239,7 +239,7 @@ impl ResultHub {
     /// Moves rows to files if due; after a failure they remain in the store.
     fn settle(&self, job: JobId, live: &LiveJob, result: &LiveResult) {
         if let Err(error) = self.history.settle(job, &live.state, &result.kept) {
-            tracing::warn!("rows of job {job} stay in the store: {error}");
+            tracing::warn!("cannot delete rows of job {job} from the store: {error}");
         }
     }
 
@@ -309,8 +309,8 @@ impl ResultHub {
             live.sample_rate = account.sample_rate;
             let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
             let reason = match is_whole {
-                true => "every flow is looked at",
-                false => "the query has a SAMPLE, or an agent has more packets than it can look at",
+                true => "every flow is processed",
+                false => "the query has a SAMPLE, or an agent receives more packets than it can process",
             };
             let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
             self.tell(&mut live, job, EventKind::Sampling, &data);

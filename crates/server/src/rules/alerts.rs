@@ -239,7 +239,7 @@ impl AlertRegistry {
             Ok(0) => {}
             Ok(lost) => {
                 self.tally.lost.add(lost as u64);
-                tracing::warn!("{lost} notifications of alerts are lost: more waited than there is room for");
+                tracing::warn!("{lost} notifications of alerts are lost: the queue is full");
             }
             Err(error) => tracing::warn!("{error}"),
         }

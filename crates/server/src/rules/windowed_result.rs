@@ -38,25 +38,26 @@ impl WindowedResult {
         let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
         let result = match (said, pipelines.len()) {
             (_, 0) => {
-                return Err(format!("{who} is about results, and without PROCESS there are only tuples"));
+                return Err(format!("{who} needs results, and a query without PROCESS has only tuples"));
             }
             (None, 1) => 0,
             (None, _) => {
-                return Err(format!("the query has several results: say which, {}", names.join(", ")));
+                return Err(format!("the query has several results: name one of {}", names.join(", ")));
             }
             (Some(said), n) => {
                 let place = said.parse().ok().filter(|place| *place < n);
                 let place = names.iter().position(|name| name == said).or(place);
-                place.ok_or_else(|| format!("there is no result {said}: there are {}", names.join(", ")))?
+                place
+                    .ok_or_else(|| format!("there is no result {said}: the query has {}", names.join(", ")))?
             }
         };
         let pipeline: &Pipeline = &pipelines[result];
         let Some(window) = pipeline.window.filter(|_| pipeline.profile.is_none()) else {
             return Err(format!(
-                "{who} looks at windows as they end: give the processor one, as w=10s; a profile has no rows to look at"
+                "{who} needs windows: give the processor one, as in w=10s; a profile has no rows"
             ));
         };
-        let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be kept")?;
+        let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be stored")?;
         let mut looked_at = WindowedResult {
             result,
             size_ns: window.size_ns,
@@ -117,7 +118,7 @@ pub fn length_ns(text: Option<&str>) -> Result<i64, String> {
         None | Some("" | "0") => Ok(0),
         Some(text) => query::duration_ns(text)
             .filter(|ns| *ns >= 0)
-            .ok_or_else(|| format!("`{text}` is no length of time: 90s, 5m or 1h are")),
+            .ok_or_else(|| format!("`{text}` is not a duration, such as 90s, 5m, or 1h")),
     }
 }
 

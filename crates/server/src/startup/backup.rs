@@ -70,16 +70,16 @@ pub struct BackupSummary {
 pub fn backup(data: &Path, to: &Path) -> Result<BackupSummary, String> {
     let store = DataDirectory::store_file(data);
     if !store.is_file() {
-        return Err(format!("{} is no data directory of netalytics serve", data.display()));
+        return Err(format!("{} is not a data directory of netalytics serve", data.display()));
     }
     if to.exists() {
-        return Err(format!("{} exists: a backup goes into a new folder", to.display()));
+        return Err(format!("{} exists: a backup needs a new folder", to.display()));
     }
-    let Some(name) = to.file_name() else { return Err(format!("{} names no folder", to.display())) };
+    let Some(name) = to.file_name() else { return Err(format!("{} does not name a folder", to.display())) };
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let at = |path: &Path| fs::canonicalize(path).map_err(|why| format!("{}: {why}", path.display()));
     if at(parent)?.starts_with(at(data)?) {
-        return Err(format!("{} lies in the data directory: a backup goes elsewhere", to.display()));
+        return Err(format!("{} is in the data directory: choose a folder outside it", to.display()));
     }
     let partial = parent.join(format!(".{}.partial", name.to_string_lossy()));
     let lock = begin(&partial).map_err(|why| format!("cannot write {}: {why}", partial.display()))?;
@@ -180,7 +180,7 @@ impl BackupWriter<'_> {
             }
             gone_before = gone;
         }
-        Err("the history loses files faster than they are copied: try again, or keep more of it (--history-mib)".into())
+        Err("the history drops files faster than they are copied: try again, or raise --history-mib".into())
     }
 
     fn has(&self, segment: &str) -> bool {

@@ -69,7 +69,7 @@ impl DataDirectory {
         let lock = DirectoryLock::acquire(folder)?;
         if folder.join(RESTORING).exists() {
             return Err(format!(
-                "a restore into the data directory {name} did not come to its end: remove the directory, and restore again"
+                "a restore into the data directory {name} was interrupted: remove the directory, and restore again"
             ));
         }
         // The store's files are created with access for their owner only.

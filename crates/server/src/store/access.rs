@@ -85,7 +85,7 @@ pub(crate) fn network(text: &str) -> Result<(IpAddr, u8), String> {
         let length = if length.is_empty() { most } else { length.parse().ok().filter(|n| *n <= most)? };
         Some((address, length))
     };
-    read().ok_or_else(|| format!("`{text}` is no network: 10.1.0.0/16 and 2001:db8::/32 are"))
+    read().ok_or_else(|| format!("`{text}` is not a network, such as 10.1.0.0/16 or 2001:db8::/32"))
 }
 
 /// Whether the first network is contained in the second.

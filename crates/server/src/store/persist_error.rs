@@ -19,10 +19,10 @@ pub enum PersistError {
     #[error("job {0} is not running")]
     NoJob(JobId),
     /// The rows have other columns than announced.
-    #[error("rows with other columns than were announced")]
+    #[error("rows whose columns differ from the announced ones")]
     Columns,
     /// Stored data is unreadable.
-    #[error("what was kept is damaged")]
+    #[error("stored data is damaged")]
     Damaged,
     /// A file of the history is missing or damaged.
     #[error("{0}")]

@@ -221,7 +221,7 @@ impl RecordingStore {
         limits: RecordingLimits,
     ) -> Result<RecordingStore, String> {
         if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
-            return Err(format!("{} is no folder", folder.display()));
+            return Err(format!("{} is not a folder", folder.display()));
         }
         Ok(RecordingStore {
             reader,

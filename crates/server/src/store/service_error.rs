@@ -34,7 +34,7 @@ pub enum ServiceError {
     #[error("{0}")]
     Quota(String),
     /// The idempotency key was used with another request.
-    #[error("this Idempotency-Key was sent before with another request")]
+    #[error("this Idempotency-Key was used for another request")]
     KeyReused,
     /// The fleet rejects it.
     #[error(transparent)]

@@ -61,8 +61,8 @@ pub struct ServerStore {
 pub enum StoreError {
     /// Written by a newer version of the program.
     #[error(
-        "the store has form {found}, and this program knows forms up to {known}: a newer netalytics wrote it, and only \
-         that one can read it"
+        "the store has format {found}, and this program supports formats up to {known}: it was written by a \
+         newer netalytics, which is needed to read it"
     )]
     Newer {
         /// Format version of the store.
@@ -71,7 +71,7 @@ pub enum StoreError {
         known: usize,
     },
     /// The disk is full.
-    #[error("the disk that holds the data directory is full: what is there stays, nothing new is taken")]
+    #[error("the disk with the data directory is full: existing data is kept, new data is rejected")]
     Full,
     /// Any other error of SQLite.
     #[error("the store: {0}")]

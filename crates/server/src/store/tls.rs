@@ -146,9 +146,9 @@ impl ServerTls {
         match current(&self.shown, &self.authority, &self.names) {
             Ok(current) => {
                 *self.now.lock().unwrap_or_else(PoisonError::into_inner) = current;
-                tracing::info!("new connections are shown a new certificate");
+                tracing::info!("new connections use a new certificate");
             }
-            Err(why) => tracing::error!("the certificate stays as it was: {why}"),
+            Err(why) => tracing::error!("the certificate is not replaced: {why}"),
         }
     }
 

@@ -153,11 +153,11 @@ fn who_may_make_actions_and_what_is_wrong_with_them() {
         (&view, &proxy, 403, "run"),
         (&run, &proxy, 403, "belongs to admin"),
         (&server.token, &json!({ "to": ["nobody"] }), 400, "there is no outlet"),
-        (&server.token, &json!({ "to": ["lines"] }), 400, "carries nothing out"),
+        (&server.token, &json!({ "to": ["lines"] }), 400, "cannot execute decisions"),
         (&server.token, &json!({ "to": ["webhook+http://127.0.0.1:1/"] }), 400, "signed"),
         (&server.token, &json!({ "to": ["proxy"], "value": "p99" }), 400, "there are count"),
         (&server.token, &json!({ "to": ["proxy"], "lower": 6 }), 400, "half of upper"),
-        (&server.token, &json!({ "to": ["proxy"], "job": "nothing" }), 404, "no standing job"),
+        (&server.token, &json!({ "to": ["proxy"], "job": "nothing" }), 404, "no running standing job"),
         (&server.token, &proxy, 201, ""),
         (&server.token, &proxy, 409, "already"),
     ] {

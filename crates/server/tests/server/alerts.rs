@@ -336,12 +336,12 @@ fn what_is_wrong_with_a_rule_is_told() {
         (json!({ "query": "PARSE http PROCESS (group-count: group=url)" }), "w=10s"),
         (json!({ "query": "PARSE htp PROCESS (rate)" }), "htp"),
         (json!({ "job": "1" }), "either a query or a job"),
-        (json!({ "query": null, "job": "nothing" }), "no standing job"),
+        (json!({ "query": null, "job": "nothing" }), "no running standing job"),
         (json!({ "receivers": ["nobody"] }), "no receiver nobody"),
-        (json!({ "for": "soon" }), "no length of time"),
-        (json!({ "labels": { "alertname": "x" } }), "no name of a label"),
-        (json!({ "annotations": { "summary": "{nothing}" } }), "no such column"),
-        (json!({ "name": "" }), "has a name"),
+        (json!({ "for": "soon" }), "not a duration"),
+        (json!({ "labels": { "alertname": "x" } }), "not a label name"),
+        (json!({ "annotations": { "summary": "{nothing}" } }), "not a column"),
+        (json!({ "name": "" }), "name of a rule"),
         (json!({ "result": "7" }), "no result 7"),
     ] {
         let answer = server.ask("POST", "/api/v1/alert-rules", Some(&rule(more.clone()))).json();

@@ -267,7 +267,7 @@ fn there_are_so_many_jobs_of_one_owner() {
     let refused = server.ask("POST", "/api/v1/jobs", Some(&asked)).of(429).json();
     assert_eq!(refused["code"], "quota");
     let said = refused["message"].as_str().expect("a sentence");
-    assert!(said.contains("1 jobs of admin have not ended") && said.contains("--jobs-per-owner"), "{said}");
+    assert!(said.contains("1 jobs of admin are active") && said.contains("--jobs-per-owner"), "{said}");
     // The limit does not apply to another owner, nor to this one after the first job has ended.
     let made =
         server.ask("POST", "/api/v1/tokens", Some(&json!({ "name": "ann", "role": "run" }))).of(201).json();

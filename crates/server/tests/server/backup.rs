@@ -170,7 +170,7 @@ fn a_backup_that_is_not_as_it_was_is_refused_with_the_file() {
         changed["files"][name] = json!({ "bytes": 0, "sha256": "" });
         fs::write(backup.join("manifest.json"), changed.to_string()).expect("written");
         let why = server::restore(&backup, &data).expect_err("it leads elsewhere");
-        assert!(why.contains("manifest.json") && why.contains("is no file of a backup"), "{why}");
+        assert!(why.contains("manifest.json") && why.contains("is not a file of a backup"), "{why}");
     }
 }
 
@@ -181,9 +181,10 @@ fn where_a_backup_does_not_go() {
     let error = |done: Result<(), String>| done.expect_err("refused");
     let back_up = |to: &Path| error(server::backup(&server.folder, to).map(drop));
     assert!(back_up(&backup).contains("exists"));
-    assert!(back_up(&server.folder.join("copy")).contains("lies in the data directory"));
+    assert!(back_up(&server.folder.join("copy")).contains("is in the data directory"));
     assert!(
-        error(server::backup(own.path(), &own.path().join("x")).map(drop)).contains("is no data directory")
+        error(server::backup(own.path(), &own.path().join("x")).map(drop))
+            .contains("is not a data directory")
     );
     let restore = |from: &Path, to: &Path| error(server::restore(from, to).map(drop));
     let said = restore(&backup, &server.folder);
@@ -195,12 +196,12 @@ fn where_a_backup_does_not_go() {
     assert!(full.join("file").exists());
     let data = own.path().join("data");
     assert!(restore(&backup.join("store.sqlite"), &data).contains("is a file, as earlier versions wrote it"));
-    assert!(restore(own.path(), &data).contains("is no backup: manifest.json"));
+    assert!(restore(own.path(), &data).contains("is not a backup: manifest.json"));
     // A killed restore.
     fs::create_dir(&data).expect("made");
     fs::write(data.join("restoring"), "").expect("written");
     let said = DataDirectory::open(&data, ServiceLimits::default()).err().expect("refused");
-    assert!(said.contains("did not come to its end"), "{said}");
+    assert!(said.contains("was interrupted"), "{said}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn rows_of_three_agents_are_those_of_one_process() {
         let crew = Crew::start(&center, query, 3, ALL);
         let job = center.job(query, "one_off");
         let ended = center.ended(&job);
-        assert_eq!(ended["reason"], "all agents are through", "{query}");
+        assert_eq!(ended["reason"], "all agents have finished", "{query}");
         assert_rows(&center.rows(&job, 0), &truth(query), query);
         drop(crew);
     }
@@ -209,7 +209,7 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
     });
     assert_eq!(missing(&rows[0]), Some(Value::Null));
     let reason = center.show(&job)["reason"].to_string();
-    assert!(reason.contains("agent agent-1 is not there"), "{reason}");
+    assert!(reason.contains("agent agent-1 is not connected"), "{reason}");
     // It returns with another incarnation: data lost with the previous one remains missing, later data is complete.
     let back = Ways { boot: 77, ..ways(&center, 1, &crew.tokens[1], crew.feeds[1].clone(), &crew.up_to[1]) };
     crew.agents[1] = FakeAgent::start(back);
@@ -255,7 +255,7 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
     assert!(reason.contains("the server's disk is full"), "{reason}");
     store.limit_pages(1 << 30).expect("no bound");
     let ended = center.ended(&job);
-    assert_eq!(ended["reason"], "all agents are through");
+    assert_eq!(ended["reason"], "all agents have finished");
     assert_rows(&center.rows(&job, 0), &truth(WINDOWS), "after a full disk");
 }
 
@@ -334,7 +334,7 @@ fn a_job_ends_with_the_rows_that_it_may_have() {
     center.kill();
     center.begin();
     crew.say(ALL);
-    assert_eq!(center.ended(&job)["reason"], "it has its rows");
+    assert_eq!(center.ended(&job)["reason"], "it reached its number of rows");
     assert_eq!(center.rows(&job, 0).len(), 5);
 }
 

@@ -350,13 +350,13 @@ fn who_may_have_rows_delivered_and_where() {
     let (run, admin) = (token("run"), server.token.clone());
     const COUNT: &str = "PARSE http PROCESS (group-count: group=url)";
     for (who, query, to, status, part) in [
-        (&run, COUNT, "redis://127.0.0.1:1/0", 403, "only an admin gives addresses"),
+        (&run, COUNT, "redis://127.0.0.1:1/0", 403, "only an admin may use an address"),
         (&run, COUNT, "nowhere", 400, "there are: shop"),
         (&run, COUNT, "shop", 201, ""),
         (&admin, COUNT, "prometheus://127.0.0.1:9464", 400, "/metrics/jobs"),
-        (&admin, COUNT, "redis://me:pass@h/0", 400, "everybody on this machine"),
+        (&admin, COUNT, "redis://me:pass@h/0", 400, "all users of this machine"),
         (&admin, COUNT, "webhook+https://h/x#secret-file=/nowhere", 400, "cannot read /nowhere"),
-        (&admin, "PARSE http", "otlp+http://127.0.0.1:4318", 400, "single tuples are no metrics"),
+        (&admin, "PARSE http", "otlp+http://127.0.0.1:4318", 400, "single tuples are not metrics"),
         (&admin, COUNT, "tcp://127.0.0.1:1", 201, ""),
         (&admin, COUNT, "tcp://127.0.0.1:1", 429, "--outlets-max"),
     ] {

@@ -187,7 +187,7 @@ fn with_one_gone(query: &str) -> (Center, Crew) {
     crew.say_one(2, usize::MAX);
     center.until("the others are through, and one is gone", |center| {
         let notes = asked(center)["notes"].to_string();
-        let is_named = |agent: &str| notes.contains(&format!("agent {agent} has brought nothing"));
+        let is_named = |agent: &str| notes.contains(&format!("agent {agent} sent no data"));
         (is_named("agent-1") && !is_named("agent-0") && !is_named("agent-2")).then_some(())
     });
     (center, crew)
@@ -338,9 +338,9 @@ fn what_is_missing_is_said_and_how_it_is_kept() {
     assert!(words.contains("no job keeps tuples") && words.contains("'PARSE http' --keep-tuples"), "{words}");
     let kept = [
         ("PARSE mysql_query", "it keeps tuples of mysql_query"),
-        ("PARSE http TO *:8080", "some servers only (TO)"),
-        ("PARSE http FROM 10.1.0.0/16", "some clients only (FROM)"),
-        ("PARSE http WHERE status >= 500", "its WHERE left some out"),
+        ("PARSE http TO *:8080", "only those of some servers (TO)"),
+        ("PARSE http FROM 10.1.0.0/16", "only those of some clients (FROM)"),
+        ("PARSE http WHERE status >= 500", "its WHERE excludes some"),
         ("PARSE http SELECT ts_end, id, path, status", "it does not keep url_template"),
     ];
     for (query, _) in kept {
@@ -419,11 +419,11 @@ fn a_job_with_the_same_query_has_its_rows() {
 fn jobs_have_no_past_and_the_past_has_no_packets() {
     let server = Server::start(TestFleet::new(Way::Note));
     for (body, why) in [
-        (json!({ "query": "PARSE http SINCE 2h PROCESS (rate)" }), "a job sees what comes from now on"),
-        (json!({ "query": "PARSE http", "keep": "tuples" }), "kept by standing jobs"),
+        (json!({ "query": "PARSE http SINCE 2h PROCESS (rate)" }), "a job processes new data"),
+        (json!({ "query": "PARSE http", "keep": "tuples" }), "only standing jobs store tuples"),
         (
             json!({ "query": "PARSE http PROCESS (rate)", "keep": "tuples", "kind": "standing" }),
-            "leave out PROCESS",
+            "omit PROCESS",
         ),
         (
             json!({ "query": "PARSE http LIMIT 5 ROWS", "keep": "tuples", "kind": "standing" }),
@@ -435,9 +435,9 @@ fn jobs_have_no_past_and_the_past_has_no_packets() {
         assert!(answer["message"].as_str().is_some_and(|words| words.contains(why)), "{answer}");
     }
     for (query, why) in [
-        ("PARSE http PROCESS (rate)", "say since when"),
+        ("PARSE http PROCESS (rate)", "add SINCE"),
         ("PARSE http SINCE 2h LIMIT 5p PROCESS (rate)", "counts packets"),
-        ("PARSE http SINCE '2100-01-01' PROCESS (rate)", "ends before it begins"),
+        ("PARSE http SINCE '2100-01-01' PROCESS (rate)", "ends before it starts"),
     ] {
         let answer = refused(&server, query, 400);
         assert!(answer["message"].as_str().is_some_and(|words| words.contains(why)), "{answer}");

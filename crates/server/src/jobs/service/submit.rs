@@ -34,7 +34,7 @@ impl Service {
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan)?;
         if who.role < AccessRole::Raw && asked.redaction == RedactionMode::Raw {
-            return Err(ServiceError::Forbidden("texts that are not folded need the role raw".into()));
+            return Err(ServiceError::Forbidden("unredacted texts need the role raw".into()));
         }
         can_keep(&query, asked)?;
         self.check_quotas(who)?;
@@ -55,11 +55,11 @@ impl Service {
     fn check_quotas(&self, who: &ClientAccess) -> Result<(), ServiceError> {
         let ServiceLimits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
         let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
-            let why = format!("{jobs_max} jobs have not ended, and there may be no more (--jobs-max)");
+            let why = format!("{jobs_max} jobs are active, which is the maximum (--jobs-max)");
             (LimitKind::Jobs, why)
         } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
             let why = format!(
-                "{jobs_per_owner_max} jobs of {} have not ended, and one owner may have no more (--jobs-per-owner)",
+                "{jobs_per_owner_max} jobs of {} are active, which is the maximum per owner (--jobs-per-owner)",
                 who.name
             );
             (LimitKind::JobsPerOwner, why)
@@ -85,7 +85,7 @@ impl Service {
             self.hub().meters.reached(LimitKind::Outlets);
             let most = self.limits().outlets_max;
             return Err(ServiceError::Quota(format!(
-                "jobs have {most} outlets, and there may be no more (--outlets-max)"
+                "jobs have {most} outlets, which is the maximum (--outlets-max)"
             )));
         }
         Ok(())
@@ -97,27 +97,27 @@ fn can_keep(query: &query::CheckedQuery, asked: &JobSubmission) -> Result<(), Se
     let keeps = asked.keep == RetainedRows::Tuples;
     let rows = &query.rows;
     let why = if !query.period.is_open() || query.baseline.is_some() {
-        "a job sees what comes from now on: SINCE, UNTIL and BASELINE ask of what was kept (POST /api/v1/query), and LIMIT says \
-         how long a job lasts"
+        "a job processes new data: SINCE, UNTIL, and BASELINE query stored data (POST /api/v1/query), and \
+         LIMIT sets the duration of a job"
     } else if keeps && asked.kind != JobKind::Standing {
-        "tuples are kept by standing jobs: say that it is one (kind, --standing)"
+        "only standing jobs store tuples: make this one standing (kind, --standing)"
     } else if keeps && !query.processors.is_empty() {
-        "what is kept are tuples, of which any results can be made later: leave out PROCESS"
+        "stored tuples can be processed by any later query: omit PROCESS"
     } else if keeps
         && (!rows.order.is_empty() || rows.rows_max.is_some() || query.limit != plan::QueryLimit::default())
     {
-        "tuples are kept for good, as they come: leave out ORDER BY and LIMIT"
+        "tuples are stored in the order of arrival: omit ORDER BY and LIMIT"
     } else if keeps && asked.merged_by.is_some() {
-        "what agents publish to a bus is kept there: query --kafka asks of it"
+        "data published to a bus is stored there: use query --kafka"
     } else if asked.merged_by.is_some() && query.processors.is_empty() && !asked.to.is_empty() {
-        "tuples go to the bus, and the server has none of them that it could deliver: leave out outlets"
+        "tuples go to the bus, not to the server, which cannot deliver them: omit outlets"
     } else if asked.merged_by.is_some()
         && query.processors.is_empty()
         && (!rows.order.is_empty() || rows.rows_max.is_some())
     {
-        "tuples go to the bus as they come: leave out ORDER BY and LIMIT … ROWS"
+        "tuples go to the bus in the order of arrival: omit ORDER BY and LIMIT … ROWS"
     } else if keeps && query.sample == SampleMode::Auto {
-        "at a rate that changes tuples cannot be scaled later: say which share of the flows, as in SAMPLE 0.1"
+        "tuples sampled at a varying rate cannot be scaled later: choose a fixed rate, as in SAMPLE 0.1"
     } else {
         return Ok(());
     };

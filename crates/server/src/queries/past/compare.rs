@@ -29,7 +29,7 @@ pub fn compare(
         return Err(ServiceError::Wrong(why.into()));
     }
     if wanted.query.sample != plan::SampleMode::All || kept.covered.sample != plan::SampleMode::All {
-        return Err(ServiceError::Wrong("a comparison looks at every flow: leave out SAMPLE".into()));
+        return Err(ServiceError::Wrong("a comparison uses every flow: omit SAMPLE".into()));
     }
     let Some(baseline) = wanted.baseline else { return Err(PersistError::Damaged.into()) };
     let bounds = |(since, until): Period| TimeBounds { since_ns: Some(since), until_ns: Some(until) };
@@ -77,17 +77,16 @@ pub fn compare(
     }
     let mut notes = notes(kept, &[wanted.own, baseline], all, &absences);
     if !lacking.is_empty() {
-        notes.push("agents were missing: whether numbers differ by more than noise is not said".into());
+        notes.push("agents were missing: differences are not tested for significance".into());
     }
     if lacking.is_empty() && !covers_both {
         notes.push(
-            "a part of the two periods was not kept: whether numbers differ by more than noise is not said"
-                .into(),
+            "data of the two periods is incomplete: differences are not tested for significance".into(),
         );
     }
     for (name, tuples) in ["baseline", "period"].iter().zip(tuples) {
         if tuples == 0 {
-            notes.push(format!("nothing lies in the {name}"));
+            notes.push(format!("the {name} has no data"));
         }
     }
     Ok(PastResponse {

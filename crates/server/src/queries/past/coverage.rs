@@ -50,7 +50,7 @@ pub fn covers(
 ) -> Result<CoveredQuery, String> {
     let Some(made) = &job.tuples else {
         return Err(
-            "it was begun by an earlier version of the program, which did not say what made its tuples"
+            "it was started by an earlier version of the program, which did not record the version of its parsers"
                 .into(),
         );
     };
@@ -68,13 +68,13 @@ pub fn covers(
         return Err(format!("its tuples were made by another version of {}", names(&made.parsers)));
     }
     if kept.rows.rows_max.is_some() || kept.limit != plan::QueryLimit::default() {
-        return Err("its LIMIT left some out".into());
+        return Err("its LIMIT excludes some".into());
     }
     if !is_inside(&asked.from, &kept.from) {
-        return Err("it keeps those of some clients only (FROM)".into());
+        return Err("it keeps only those of some clients (FROM)".into());
     }
     if !is_inside(&asked.to, &kept.to) {
-        return Err("it keeps those of some servers only (TO)".into());
+        return Err("it keeps only those of some servers (TO)".into());
     }
     if asked.sample != SampleMode::All && asked.sample != kept.sample {
         return Err(format!("it keeps SAMPLE {}, and no other share of the flows", made.sample));
@@ -83,7 +83,7 @@ pub fn covers(
     let own = stream::flat(&planner::lower(kept).dataflow);
     let (narrower, theirs) = (conditions(&own), conditions(&dataflow));
     if !narrower.iter().all(|condition| theirs.contains(condition)) {
-        return Err("its WHERE left some out that the query asks for".into());
+        return Err("its WHERE excludes some that the query requests".into());
     }
     let columns = columns(&dataflow, &result.columns)?;
     let narrowness = narrower.len() + kept.from.len().min(1) + kept.to.len().min(1);

@@ -81,7 +81,7 @@ pub fn give(
             service.hub().meters.queries_given_up.add(1);
             let read = counts.tuples;
             return Err(ServiceError::Late(format!(
-                "this took too long, and was given up when {read} of {all} tuples had been read: ask of a shorter time"
+                "the query took too long and was stopped after {read} of {all} tuples: choose a shorter time"
             )));
         }
         if let ReadOutcome::Lacks(rows) = read {
@@ -171,26 +171,25 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: ReadCounts, absences
     for (since, until) in periods {
         if kept.kept.0 > *since {
             notes.push(format!(
-                "{name} keeps tuples from {} on: what was before that is not in the answer",
+                "{name} keeps tuples from {} on: the result has no earlier data",
                 time(kept.kept.0)
             ));
         }
         if kept.kept.1 < *until && kept.job.ended_ns.is_some() {
-            notes
-                .push(format!("{name} ended at {}: what came later is not in the answer", time(kept.kept.1)));
+            notes.push(format!("{name} ended at {}: the result has no later data", time(kept.kept.1)));
         }
     }
     let within = |absence: &&DataGap| {
         periods.iter().any(|(since, until)| absence.period.0 < *until && *since < absence.period.1)
     };
     for DataGap { agent, period: (from, to) } in absences.iter().filter(within).take(ABSENCES_MAX) {
-        notes.push(format!("agent {agent} has brought nothing from {} to {}", time(*from), time(*to)));
+        notes.push(format!("agent {agent} sent no data from {} to {}", time(*from), time(*to)));
     }
     if counts.lacking > 0 {
-        notes.push(format!("{} tuples were taken away by retention meanwhile", counts.lacking));
+        notes.push(format!("retention removed {} tuples meanwhile", counts.lacking));
     }
     if let (true, Some(field)) = (kept.job.redacted, planner::compared_folded(&kept.covered.dataflow)) {
-        notes.push(format!("{field} was folded before it was kept; WHERE sees what is left of it"));
+        notes.push(format!("{field} was redacted before it was stored; WHERE applies to the redacted text"));
     }
     if let (Some(_), Some(reason), None) = (kept.job_named(), &kept.job.reason, kept.job.ended_ns) {
         notes.push(format!("{name}: {reason}"));

@@ -19,7 +19,7 @@ pub fn answer(
     let (since, until) = wanted.own;
     let ask = PageQuery { after: None, limit: asked.rows_max, since_ns: Some(since), until_ns: Some(until) };
     let mut notes = vec![format!(
-        "answered from the rows that {} made then, of all windows that begin within the time",
+        "answered from the stored rows of {}, for all windows that start within the time",
         named(job)
     )];
     let mut answered = Vec::new();
@@ -30,13 +30,13 @@ pub fn answer(
         }
         if page.next.is_some() {
             notes.push(format!(
-                "there are more rows of {} than {}: ask of a shorter time",
+                "{} has more than {} rows: choose a shorter time",
                 result.table, asked.rows_max
             ));
         }
         if result.rows_dropped > 0 {
             notes.push(format!(
-                "{} rows of {} were taken away by retention, the oldest",
+                "retention removed the {} oldest rows of {}",
                 result.rows_dropped, result.table
             ));
         }

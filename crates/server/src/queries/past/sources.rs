@@ -144,10 +144,10 @@ impl Service {
             return Ok(Err("it runs on other agents (on)".into()));
         }
         if !job.interfaces.is_empty() || job.capture_filter.is_some() {
-            return Ok(Err("it captures from some interfaces or some packets only".into()));
+            return Ok(Err("it captures only some interfaces or packets".into()));
         }
         let Ok(own) = self.checked_of(&job) else {
-            return Ok(Err("this version of the program does not understand its query any more".into()));
+            return Ok(Err("this version of the program no longer supports its query".into()));
         };
         let covered = match covers(&job, &result, &own, wanted.query, wanted.whole()) {
             Ok(covered) => covered,
@@ -155,11 +155,11 @@ impl Service {
         };
         let extent = self.store().extent((job.id, result.place))?;
         let Some(JobRunSpan { began_ns, worked_to_ns }) = self.ran(&job, &extent, wanted.now_ns)? else {
-            return Ok(Err("it has not run: no agent has brought anything of it".into()));
+            return Ok(Err("it has not run: no agent has sent data".into()));
         };
         let kept = kept_when(&job, &extent, began_ns, wanted.now_ns);
         if wanted.overlap(kept) == 0 {
-            return Ok(Err("it keeps nothing of that time".into()));
+            return Ok(Err("it has no data of that time".into()));
         }
         let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
         let worked = (kept.0, worked_to_ns.max(last).min(kept.1));
@@ -268,8 +268,8 @@ fn missing(query: &CheckedQuery, reasons: &[String]) -> String {
         reasons => reasons.join("; "),
     };
     format!(
-        "nothing that was kept answers this: {why}. To ask it of what comes from now on: netalytics jobs start 'PARSE {}' \
-         --keep-tuples",
+        "no stored data answers this query: {why}. To store tuples from now on: netalytics jobs start \
+         'PARSE {}' --keep-tuples",
         parsers.join(", ")
     )
 }

@@ -81,10 +81,12 @@ impl NamedOutlets {
     pub fn new(texts: &[String]) -> Result<NamedOutlets, String> {
         let mut named = BTreeMap::new();
         for text in texts {
-            let (name, address) = text.split_once('=').ok_or("an outlet is given as NAME=URL")?;
+            let (name, address) = text.split_once('=').ok_or("an outlet has the form NAME=URL")?;
             let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if name.is_empty() || !name.chars().all(is_word) {
-                return Err(format!("{name:?} is no name: letters, digits, -, _ and . make one"));
+                return Err(format!(
+                    "{name:?} is not a name, which consists of letters, digits, -, _, and ."
+                ));
             }
             let read =
                 OutletAddress::read(address, &SystemSecrets).map_err(|why| format!("{name}: {why}"))?;
@@ -122,7 +124,7 @@ impl NamedOutlets {
         match is_name(asked) || may == OutletPermission::GiveAddresses {
             true => Ok(()),
             false => Err(OutletRefusal::Forbidden(
-                "only an admin gives addresses; a name that whoever runs the server has given to one may be used (serve \
+                "only an admin may use an address; other roles use a name configured at the server (serve \
                  --outlet NAME=URL)"
                     .into(),
             )),
@@ -151,7 +153,7 @@ impl NamedOutlets {
             let seen = shown(to);
             let address = self.read(to).map_err(|why| wrong(&seen, why))?;
             if plan.dataflow.pipelines.is_empty() && address.scheme.wants_results() {
-                let why = "single tuples are no metrics: PROCESS says what is to be measured".into();
+                let why = "single tuples are not metrics: add PROCESS".into();
                 return Err(wrong(&seen, why));
             }
             tried(&address).map_err(|why| wrong(&seen, why.0))?;
@@ -170,9 +172,9 @@ mod tests {
         assert!(named("shop=redis://127.0.0.1/0").is_ok());
         for (text, part) in [
             ("shop", "NAME=URL"),
-            ("a b=redis://h", "is no name"),
-            ("shop=redis://me:pass@h", "everybody on this machine"),
-            ("shop=prometheus://127.0.0.1:1", "listens here"),
+            ("a b=redis://h", "is not a name"),
+            ("shop=redis://me:pass@h", "all users of this machine"),
+            ("shop=prometheus://127.0.0.1:1", "a local listener"),
             ("shop=redis://h#secret-file=/nowhere", "cannot read /nowhere"),
         ] {
             let why = named(text).expect_err(text);

@@ -107,7 +107,7 @@ impl OutletDeliveries {
             });
             if let Err(error) = begun {
                 // Retried at the next start of the server.
-                tracing::error!("rows of job {job} are not delivered: {error}");
+                tracing::error!("cannot deliver rows of job {job}: {error}");
             }
         }
         Ok(())
@@ -185,11 +185,11 @@ impl OutletDeliveries {
                 let of_job = job.series_labels(&id);
                 let labels = [of_job[0], of_job[1], ("outlet", place.as_str()), ("to", outlet.to.as_str())];
                 let is_up = f64::from(u8::from(outlet.state == OutletState::Up));
-                page.gauge("netalytics_outlet_up", "1: the outlet takes the job's rows", &labels, is_up);
+                page.gauge("netalytics_outlet_up", "1: the outlet accepts the job's rows", &labels, is_up);
                 let behind = outlet.behind as f64;
-                page.gauge("netalytics_outlet_rows_behind", "rows that wait for the outlet", &labels, behind);
+                page.gauge("netalytics_outlet_rows_behind", "rows waiting for the outlet", &labels, behind);
                 for (name, help, count) in [
-                    ("netalytics_outlet_rows_total", "rows that the outlet took", outlet.delivered),
+                    ("netalytics_outlet_rows_total", "rows delivered to the outlet", outlet.delivered),
                     ("netalytics_outlet_retries_total", "attempts beyond the first", outlet.retries),
                 ] {
                     page.counter(name, help, &labels, count as f64);
@@ -197,7 +197,7 @@ impl OutletDeliveries {
                 let OutletLosses { refused, backlog, gone } = outlet.lost;
                 for (cause, count) in [("refused", refused), ("backlog", backlog), ("gone", gone)] {
                     let labels = [&labels[..], &[("cause", cause)]].concat();
-                    let help = "rows that were lost on the way to the outlet, by cause";
+                    let help = "rows lost before the outlet, by cause";
                     page.counter("netalytics_outlet_lost_rows_total", help, &labels, count as f64);
                 }
             }

@@ -138,7 +138,7 @@ impl OutletWorker {
                 Ok(RemainingRows::More) => LOOK_EVERY,
                 Err(DeliveryStop::Ended) => return,
                 Err(DeliveryStop::Failed(error)) => {
-                    tracing::warn!("rows of job {} are not delivered: {error}", self.job);
+                    tracing::warn!("cannot deliver rows of job {}: {error}", self.job);
                     PAUSE
                 }
             };

@@ -64,7 +64,7 @@ impl ResultsMetricsPage {
         page.gauge("netalytics_job_series", "series of the job on this page", &labels, count as f64);
         let help = "points of the job that are not on this page: beyond the limit of series, or no numbers";
         page.counter("netalytics_job_points_left_out_total", help, &labels, left_out as f64);
-        let help = "rows of the job that came and went between two scrapes";
+        let help = "rows of the job that were replaced between two scrapes";
         page.counter("netalytics_job_rows_missed_total", help, &labels, shown.missed as f64);
         page.results(shown.results.series(), &labels);
         Ok(())

@@ -81,7 +81,7 @@ impl ResultHub {
                 if let ResumePoint::UpTo(_) | ResumePoint::OtherLife = seen {
                     let reason = match seen {
                         ResumePoint::OtherLife => "the server was started again",
-                        _ => "the events between are not kept any more",
+                        _ => "the events in between are no longer stored",
                     };
                     queue.begin(LiveEvent::new(seq, EventKind::Gap, &json!({ "reason": reason })));
                 }

@@ -85,7 +85,7 @@ impl ActionRegistry {
         let begun = std::thread::Builder::new().name("action".into()).spawn(move || hand.work());
         if let Err(error) = begun {
             // Retried at the next start of the server.
-            tracing::error!("decisions of action {id} are not carried out: {error}");
+            tracing::error!("decisions of action {id} are not executed: {error}");
         }
     }
 }

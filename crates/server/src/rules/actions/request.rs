@@ -96,11 +96,11 @@ impl ActionRequest {
     /// A message for the user.
     pub fn check(&self) -> Result<(), String> {
         if !is_word(&self.name, "-_.") {
-            return Err("an action has a name of letters, digits, -, _ and .".into());
+            return Err("the name of an action consists of letters, digits, -, _, and .".into());
         }
         let lower = self.lower();
         if !(self.upper.is_finite() && self.upper > 0.0) {
-            return Err(format!("upper is above 0, and not {}", self.upper));
+            return Err(format!("upper must be above 0, not {}", self.upper));
         }
         if !(lower > 0.0 && lower <= self.upper / 2.0) {
             return Err(format!(
@@ -109,7 +109,9 @@ impl ActionRequest {
             ));
         }
         if let Some(server) = self.servers.iter().find(|server| !is_word(server, "-_.:[]/")) {
-            return Err(format!("{server:?} is no name of a server: letters, digits, and -_.:[]/"));
+            return Err(format!(
+                "{server:?} is not a server name, which consists of letters, digits, and -_.:[]/"
+            ));
         }
         let servers: BTreeSet<&String> = self.servers.iter().collect();
         if servers.len() != self.servers.len() || !(1..=SERVERS_MAX).contains(&servers.len()) {
@@ -126,7 +128,7 @@ impl ActionRequest {
             return Err("step is 1 or more".into());
         }
         if !(1..=OUTLETS_MAX).contains(&self.to.len()) {
-            return Err(format!("an action says who carries it out (to): 1 to {OUTLETS_MAX} of them"));
+            return Err(format!("an action needs 1 to {OUTLETS_MAX} outlets (to)"));
         }
         self.times().map(drop)
     }
@@ -261,14 +263,14 @@ mod tests {
         check(json!({ "lower": 51 }), Some("at most half"));
         check(json!({ "lower": 0 }), Some("above 0"));
         check(json!({ "upper": -1 }), Some("above 0"));
-        check(json!({ "name": "a b" }), Some("a name of letters"));
+        check(json!({ "name": "a b" }), Some("consists of letters"));
         check(json!({ "servers": [] }), Some("1 to 100 servers"));
         check(json!({ "servers": ["a", "a"] }), Some("each once"));
-        check(json!({ "servers": ["a\r\n"] }), Some("no name of a server"));
+        check(json!({ "servers": ["a\r\n"] }), Some("not a server name"));
         check(json!({ "max": 3 }), Some("than there are servers"));
         check(json!({ "min": 0 }), Some("from 1 up"));
         check(json!({ "step": 0 }), Some("1 or more"));
-        check(json!({ "to": [] }), Some("who carries it out"));
-        check(json!({ "backoff": "soon" }), Some("no length of time"));
+        check(json!({ "to": [] }), Some("needs 1 to"));
+        check(json!({ "backoff": "soon" }), Some("not a duration"));
     }
 }

@@ -61,10 +61,10 @@ impl AlertMessage {
 fn words(subject: &AlertSubject, alert: &Alert) -> Option<String> {
     match subject {
         AlertSubject::Group(_) => None,
-        AlertSubject::NoData => Some("no rows come that could be judged".into()),
+        AlertSubject::NoData => Some("no rows arrive that could be evaluated".into()),
         AlertSubject::MissingAgents => {
             let agents = alert.reading.values.get("agents").and_then(Value::as_str).unwrap_or_default();
-            Some(format!("rows come without these agents: {agents}"))
+            Some(format!("rows arrive without these agents: {agents}"))
         }
     }
 }

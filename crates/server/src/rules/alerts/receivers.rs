@@ -71,10 +71,12 @@ impl AlertReceiver {
     /// # Errors
     /// A message for the operator.
     pub fn read(argument: &str) -> Result<AlertReceiver, String> {
-        let (name, url) = argument.split_once('=').ok_or("a receiver is told as NAME=URL or NAME=@FILE")?;
+        let (name, url) = argument.split_once('=').ok_or("a receiver has the form NAME=URL or NAME=@FILE")?;
         let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 100 || !name.chars().all(is_part) {
-            return Err(format!("`{name}` is no name of a receiver: letters, digits, - _ and ."));
+            return Err(format!(
+                "`{name}` is not a receiver name, which consists of letters, digits, -, _, and ."
+            ));
         }
         let address =
             OutletAddress::read(url, &SystemSecrets).map_err(|why| format!("receiver {name}: {why}"))?;
@@ -82,7 +84,7 @@ impl AlertReceiver {
             && address.secret.is_none()
         {
             return Err(format!(
-                "receiver {name}: notifications are signed: say with #secret-file=FILE or #secret-env=NAME by which key"
+                "receiver {name}: notifications are signed: give the key by #secret-file=FILE or #secret-env=NAME"
             ));
         }
         let courier = AlertSender::new(&address).map_err(|why| format!("receiver {name}: {why}"))?;
@@ -230,7 +232,7 @@ impl AlertSenderThreads {
     pub fn start(alerts: &Arc<AlertRegistry>, tell: Box<Tell>) -> Result<AlertSenderThreads, StoreError> {
         for (name, waiting) in alerts.store.waiting_counts()? {
             if !alerts.receivers().iter().any(|receiver| receiver.name == name) {
-                tracing::warn!("{waiting} notifications wait for {name}, which no --receiver names");
+                tracing::warn!("{waiting} notifications wait for {name}, for which there is no --receiver");
             }
         }
         let review = Arc::new(ReceiverNotifier::default());

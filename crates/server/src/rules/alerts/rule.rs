@@ -99,7 +99,7 @@ impl RuleRequest {
     pub fn check(&self, receivers: &dyn Fn(&str) -> bool) -> Result<(), RuleError> {
         let short = |text: &str, most: usize| (1..=most).contains(&text.len());
         if !short(&self.name, NAME_BYTES_MAX) {
-            return Err("a rule has a name of at most 200 bytes".into());
+            return Err("the name of a rule has at most 200 bytes".into());
         }
         if [self.labels.len(), self.annotations.len(), self.receivers.len(), self.on.len()]
             .iter()
@@ -111,7 +111,7 @@ impl RuleRequest {
         if let Some(name) = names.clone().find(|name| !is_label(name) || OWN_LABELS.contains(&name.as_str()))
         {
             return Err(RuleError::Words(format!(
-                "`{name}` is no name of a label: letters, digits and _, no digit first, and neither alertname nor reason"
+                "`{name}` is not a label name: letters, digits, and _, not starting with a digit, and neither alertname nor reason"
             )));
         }
         let texts = self.annotations.values().chain([&self.when]);
@@ -123,7 +123,7 @@ impl RuleRequest {
         }
         if let Some(name) = self.receivers.iter().find(|name| !receivers(name)) {
             return Err(RuleError::Words(format!(
-                "there is no receiver {name}: serve --receiver {name}=URL makes one"
+                "there is no receiver {name}: serve --receiver {name}=URL configures one"
             )));
         }
         self.times().map(drop)
@@ -152,9 +152,7 @@ impl AlertRule {
         query::check_condition(&asked.when, &named).map_err(RuleError::Condition)?;
         for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
             if column(&named, name).is_none() {
-                return Err(RuleError::Words(format!(
-                    "an annotation has {{{name}}}, and there is no such column"
-                )));
+                return Err(RuleError::Words(format!("an annotation has {{{name}}}, which is not a column")));
             }
         }
         Ok(AlertRule { asked, looked_at })

@@ -86,12 +86,12 @@ impl CompiledSilence {
             return Err(format!("matchers and comments have at most {TEXT_BYTES_MAX} bytes"));
         }
         if silence.ends_ns <= silence.starts_ns {
-            return Err("a silence ends after it has begun".into());
+            return Err("the end of a silence must be after its start".into());
         }
         let matchers =
             silence.matchers.iter().map(|text| LabelMatcher::read(text)).collect::<Result<Vec<_>, _>>()?;
         if matchers.iter().all(LabelMatcher::takes_nobody) {
-            return Err("these matchers are true of every alert: name a label that an alert has".into());
+            return Err("these matchers match every alert: name a label that an alert has".into());
         }
         Ok(CompiledSilence { silence, matchers })
     }
@@ -112,7 +112,7 @@ impl LabelMatcher {
     fn read(text: &str) -> Result<LabelMatcher, String> {
         let wrong = || {
             format!(
-                "`{text}` is no matcher: label=value, label!=value, label=~expression, label!~expression are"
+                "`{text}` is not a matcher, such as label=value, label!=value, label=~expression, or label!~expression"
             )
         };
         let at = text.find(['=', '!']).ok_or_else(wrong)?;
@@ -129,7 +129,7 @@ impl LabelMatcher {
                 let whole =
                     regex::RegexBuilder::new(&format!("^(?:{value})$")).size_limit(REGEX_BYTES_MAX).build();
                 LabelTest::Regex(
-                    whole.map_err(|error| format!("`{value}` is no regular expression: {error}"))?,
+                    whole.map_err(|error| format!("`{value}` is not a regular expression: {error}"))?,
                 )
             }
         };

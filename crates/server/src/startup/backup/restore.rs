@@ -61,12 +61,12 @@ fn manifest(from: &Path) -> Result<BackupManifest, String> {
     }
     let path = from.join(MANIFEST);
     let text =
-        fs::read(&path).map_err(|why| format!("{} is no backup: {MANIFEST}: {why}", from.display()))?;
+        fs::read(&path).map_err(|why| format!("{} is not a backup: {MANIFEST}: {why}", from.display()))?;
     let damaged = |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", path.display());
     let manifest: BackupManifest = serde_json::from_slice(&text).map_err(|why| damaged(&why))?;
     if manifest.form > FORM {
         return Err(format!(
-            "{}: netalytics {} wrote it, and only that one can read it",
+            "{}: written by netalytics {}, and only that version can read it",
             path.display(),
             manifest.program
         ));
@@ -76,7 +76,7 @@ fn manifest(from: &Path) -> Result<BackupManifest, String> {
         !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
     };
     if let Some(name) = manifest.files.keys().find(|name| !is_within(name)) {
-        return Err(damaged(&format!("{name:?} is no file of a backup")));
+        return Err(damaged(&format!("{name:?} is not a file of a backup")));
     }
     let store = DataDirectory::store_file(Path::new(""));
     match store.to_str().is_some_and(|store| manifest.files.contains_key(store)) {
@@ -101,7 +101,7 @@ fn claim(data: &Path) -> Result<File, String> {
     let has_any =
         fs::read_dir(data).map_err(failed)?.flatten().any(|entry| entry.file_name() != "lost+found");
     if has_any {
-        return Err(format!("{name} is not empty: a backup is restored into a new data directory"));
+        return Err(format!("{name} is not empty: a restore needs a new data directory"));
     }
     let lock = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(failed)?;
     match lock.try_lock() {

@@ -30,7 +30,7 @@ pub fn verify(folder: &Path, expected: Option<i64>) -> Result<(), (PathBuf, Stri
         Ok(_) => {
             let mut files = files(folder).unwrap_or_default();
             let path = if files.len() == 1 { files.remove(0) } else { folder.to_owned() };
-            Err((path, "it is damaged: its checksum is another than when it was written".into()))
+            Err((path, "it is damaged: its checksum differs from the one written".into()))
         }
         Err(why) => Err((folder.to_owned(), why.to_string())),
     }

@@ -167,7 +167,7 @@ impl RowHistory {
         let all: i64 = pieces.iter().map(|piece| piece.rows).sum();
         if all > READ_ROWS_MAX {
             return Err(ServiceError::Wrong(format!(
-                "{all} rows lie within that time, and at most {READ_ROWS_MAX} are sorted or searched: choose a shorter time (`since`, `until`)"
+                "that time has {all} rows, and at most {READ_ROWS_MAX} are sorted or searched: choose a shorter time (`since`, `until`)"
             )));
         }
         let time = time_column(&schema);
@@ -221,7 +221,7 @@ impl RowHistory {
         let (wanted, matches) = first.finish(asked.offset);
         let batches = match self.rows_at((job, result), &schema, &pieces, &wanted)? {
             None if !wanted.is_empty() => {
-                return Err(ServiceError::Late("rows were dropped while they were read: ask again".into()));
+                return Err(ServiceError::Late("rows were dropped during the request: try again".into()));
             }
             batch => batch.into_iter().collect(),
         };

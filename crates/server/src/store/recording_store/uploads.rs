@@ -173,8 +173,7 @@ fn fits(limits: &RecordingLimits, bytes: u64, has_room: bool) -> Result<(), Serv
     match has_room {
         true => Ok(()),
         false => Err(ServiceError::Quota(
-            "there is no room for it beside the other files that were sent (--uploads-mib): delete some"
-                .into(),
+            "it does not fit with the other uploaded files (--uploads-mib): delete some".into(),
         )),
     }
 }

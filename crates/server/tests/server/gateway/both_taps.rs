@@ -96,7 +96,7 @@ fn rows_of_both_taps_are_those_of_two_captures() {
         let crew = hosts.start(&center, ALL);
         let job = center.job(query, "one_off");
         let ended = center.ended(&job);
-        assert_eq!(ended["reason"], "all agents are through", "{query}");
+        assert_eq!(ended["reason"], "all agents have finished", "{query}");
         let (found, expected) = (center.rows(&job, 0), hosts.truth(query));
         assert!(!expected.is_empty(), "{query}");
         assert_eq!(sorted(&found), sorted(&expected), "{query}");

@@ -171,7 +171,10 @@ fn a_job_ends_when_switches_refuse_or_lose_what_they_had() {
     paper.with(|sheet| (sheet.lost, sheet.panics) = (None, true));
     let ended = center.ended(&job(&center));
     let why = ended["reason"].as_str().expect("a reason");
-    assert!(why.starts_with("what tells switches has failed: an index is out of bounds; "), "{why}");
+    assert!(
+        why.starts_with("the thread that configures switches has failed: an index is out of bounds; "),
+        "{why}"
+    );
     assert_eq!(ended["outcome"], "failed");
 }
 

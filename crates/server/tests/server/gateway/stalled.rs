@@ -58,7 +58,7 @@ fn check(
 
 #[test]
 fn an_agent_that_is_stopped_is_named_and_waited_for_again_when_it_goes_on() {
-    let reason = "agent agent-1 is connected and its results make no progress";
+    let reason = "agent agent-1 is connected, but its results make no progress";
     let (center, crew, job) = check(<[Said]>::to_vec, |reports| reports / 3, reason);
     // It continues: its backlog is late, then rows are complete again.
     let reports = crew.feeds[0].len();
@@ -69,7 +69,7 @@ fn an_agent_that_is_stopped_is_named_and_waited_for_again_when_it_goes_on() {
         (missing(center.rows(&job, 0).last()?) == Some(Value::Null)).then_some(())
     });
     let told = center.show(&job)["reason"].to_string();
-    assert!(told.contains("came when their windows were closed"), "{told}");
+    assert!(told.contains("arrived after their windows were closed"), "{told}");
 }
 
 #[test]
