@@ -247,7 +247,7 @@ await step("what nobody has kept is said, and can be kept", async () => {
   isUnkept = true;
   await run("PARSE tcp_conn_time PROCESS (group-count: group=server_ip, w=1s)");
   await page.locator(".rows tbody .number").first().click();
-  await page.getByRole("dialog").getByText("nothing that was kept answers this").waitFor();
+  await page.getByRole("dialog").getByText("no stored data answers this query").waitFor();
   await page.getByRole("button", { name: "Keep tuples of tcp_conn_time from now on" }).click();
   await page.getByText("keeps them now").waitFor();
   await picture("drill-unkept");

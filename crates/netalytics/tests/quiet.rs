@@ -304,10 +304,10 @@ fn a_recording_holds_regular_files_only() {
         record(&recording);
         let whole = check(&query, 0, &[]).0;
         pipe(name);
-        assert_eq!(check(&query, 1, &["pipe", "belongs to no recording"]).0, whole, "{name}");
+        assert_eq!(check(&query, 1, &["pipe", "is not part of a recording"]).0, whole, "{name}");
         fs::remove_file(format!("{recording}/{name}")).expect("removed");
         symlink(format!("{other}/http/http-000001.parquet"), format!("{recording}/{name}")).expect("a link");
-        assert_eq!(check(&query, 1, &["is a link", "belongs to no recording"]).0, whole, "{name}");
+        assert_eq!(check(&query, 1, &["is a link", "is not part of a recording"]).0, whole, "{name}");
     }
     // A pipe in place of a journal: the file's state is unknown, and nothing blocks.
     record(&recording);
@@ -321,7 +321,7 @@ fn a_recording_holds_regular_files_only() {
     check(&query, 1, &["symbolic link"]);
     let files = || fs::read_dir(format!("{other}/http")).expect("a folder").count();
     let before = files();
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 1, &["belongs to no recording"]);
+    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 1, &["is not part of a recording"]);
     assert_eq!(files(), before);
     // A hidden link to a foreign file does not get a footer.
     fs::remove_file(format!("{recording}/http")).expect("removed");
@@ -329,7 +329,7 @@ fn a_recording_holds_regular_files_only() {
     let victim = folder.path("victim");
     fs::write(&victim, "precious").expect("written");
     symlink(&victim, format!("{recording}/http/.http-000002.parquet.tmp")).expect("a link");
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 1, &["belongs to no recording"]);
+    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 1, &["is not part of a recording"]);
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
 }
 

@@ -173,7 +173,7 @@ fn check_sums_may_be_left_out() {
     assert_eq!(check(&[&query[..], &off].concat(), 0, &[]).out, over_packets);
     let reads = "PARSE nfs WHERE block_checksums is not null";
     check(&["query", reads, "-r", &recording], 2, &["recorded with --checksums off"]);
-    check(&["query", "PARSE rpc", "-r", &recording], 2, &["no tuples of rpc", "what it has: nfs"]);
+    check(&["query", "PARSE rpc", "-r", &recording], 2, &["no tuples of rpc", "it has: nfs"]);
 }
 
 /// Two tables, recorded one after the other, are joined by `id`.

@@ -82,7 +82,7 @@ impl JobSummary {
                 said.push(format!("agent {name}: {why}"));
             }
             if agent["records_lost"].as_u64().is_some_and(|lost| lost > 0) {
-                said.push(format!("agent {name} lost results: its spool had no room for them, or it died"));
+                said.push(format!("agent {name} lost results: its spool was full, or it died"));
             }
         }
         said.extend(self.output_errors.iter().cloned());

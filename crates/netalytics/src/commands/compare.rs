@@ -124,7 +124,7 @@ fn notes(done: &ComparisonOutcome) -> Vec<String> {
         notes.push("note: the periods differ in length: counts and sums are compared per second".into());
     }
     if let Some(i) = [0, 1].into_iter().find(|i| done.tuples[*i] == 0) {
-        notes.push(format!("note: nothing lies in the {}", ["period", "baseline"][i]));
+        notes.push(format!("note: the {} has no data", ["period", "baseline"][i]));
     }
     notes
 }

@@ -71,7 +71,7 @@ impl ComparisonInput<'_> {
         let mut names = hosts::read(self.own.text.hosts.as_deref())?;
         let query = query_text::check(&text, &mut names, &self.own.read)?;
         if query.sample != SampleMode::All {
-            return Err(wrong_flags("a comparison looks at every flow: leave out SAMPLE"));
+            return Err(wrong_flags("a comparison uses every flow: omit SAMPLE"));
         }
         let before = WorkFlags {
             text: self.own.text.with_query(text.clone()),

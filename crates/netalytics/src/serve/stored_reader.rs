@@ -108,7 +108,7 @@ fn extent_in_time(path: &Path, until: Instant, to_its_end: bool) -> Result<Optio
 
 fn late() -> RecordingQueryError {
     RecordingQueryError::Late(
-        "this took too long, and was given up: ask of a shorter time, or of a smaller file".into(),
+        "the query took too long and was stopped: choose a shorter time, or a smaller file".into(),
     )
 }
 
@@ -163,7 +163,7 @@ impl StoredQuery<'_> {
         let baseline = query.baseline.map(|baseline| baseline.settle(own, end_ns));
         match [Some(own), baseline].iter().flatten().any(TimeBounds::is_empty) {
             true => Err(RecordingQueryError::Wrong(
-                "nothing can lie within a period that ends before it begins; relative times count back from the last packet"
+                "a period is empty: it ends before it starts; relative times count back from the last packet"
                     .into(),
             )),
             false => Ok((own, baseline)),
@@ -207,9 +207,7 @@ impl StoredQuery<'_> {
 
     fn compare(&self) -> Result<RecordingAnswer, RecordingQueryError> {
         if self.query.sample != SampleMode::All {
-            return Err(RecordingQueryError::Wrong(
-                "a comparison looks at every flow: leave out SAMPLE".into(),
-            ));
+            return Err(RecordingQueryError::Wrong("a comparison uses every flow: omit SAMPLE".into()));
         }
         let (own, baseline) = self.periods()?;
         let baseline = baseline.unwrap_or_default();
@@ -240,7 +238,7 @@ impl StoredQuery<'_> {
             let mut half = ComparisonPeriod { side, comparison: &mut comparison, tuples: 0 };
             let ran = self.run(bounds, &fit, &mut half)?;
             if half.tuples == 0 {
-                notes.push(format!("nothing lies in the {name}"));
+                notes.push(format!("the {name} has no data"));
             }
             tuples += half.tuples;
             notes.extend(ran.notes.into_iter().chain(self.said(&ran.summary)));
@@ -324,7 +322,7 @@ impl StoredQuery<'_> {
         if watch.is_late.get() {
             return Err(late());
         }
-        gone.map_err(|error| RecordingQueryError::Wrong(format!("the rows could not be kept: {error}")))?;
+        gone.map_err(|error| RecordingQueryError::Wrong(format!("the rows could not be stored: {error}")))?;
         let tables = heads.into_iter().map(|head| head.processor).zip(tables).collect();
         drop(watch);
         Ok(StoredRunResult { tables, summary, notes: notes.into_inner() })

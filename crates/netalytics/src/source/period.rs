@@ -45,7 +45,7 @@ pub fn settle(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<QueryPe
     for (name, bounds) in [("SINCE and UNTIL", Some(own)), ("BASELINE", baseline)] {
         if bounds.is_some_and(|bounds| bounds.is_empty()) {
             return Err(wrong_flags(format!(
-                "nothing can lie within {name}: the period ends before it begins; relative times count back from the \
+                "the period of {name} is empty: it ends before it starts; relative times count back from the \
                  last packet"
             )));
         }

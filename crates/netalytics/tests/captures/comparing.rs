@@ -124,10 +124,7 @@ fn what_cannot_be_compared_is_said() {
         &["query", &format!("PARSE http {clauses} PROCESS (hist)"), "-r", SHOP],
         "distributions are not compared",
     );
-    says(
-        &["query", &format!("PARSE http {clauses} SAMPLE 0.5 PROCESS (count)"), "-r", SHOP],
-        "leave out SAMPLE",
-    );
+    says(&["query", &format!("PARSE http {clauses} SAMPLE 0.5 PROCESS (count)"), "-r", SHOP], "omit SAMPLE");
     says(
         &["query", &format!("PARSE http {clauses} PROCESS (count)"), "-i", "lo"],
         "reads captures or recordings",

@@ -115,7 +115,7 @@ fn what_cannot_be_settled_is_said() {
         assert!(err.contains(words), "{args:?}: {err}");
     };
     says(&["PARSE http SINCE 1h", "-r", "-"], "read the input twice");
-    says(&["PARSE http SINCE 1h UNTIL '2020-01-01'", "-r", SHOP], "nothing can lie within SINCE and UNTIL");
+    says(&["PARSE http SINCE 1h UNTIL '2020-01-01'", "-r", SHOP], "the period of SINCE and UNTIL is empty");
     says(&["PARSE http SINCE '2h'", "-i", "lo"], "SINCE and BASELINE need captures or recordings");
     says(&["PARSE http UNTIL 2h", "-i", "lo"], "UNTIL of a live capture must be a time");
     says(&["PARSE http UNTIL '2020-01-01'", "-i", "lo"], "UNTIL is in the past");

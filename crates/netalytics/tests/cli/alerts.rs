@@ -190,11 +190,11 @@ fn alerts_have_commands() {
 fn receivers_are_checked_before_anything_is_served() {
     for (receiver, says) in [
         ("pager", "NAME=URL"),
-        ("a b=webhook+http://127.0.0.1/", "no name of a receiver"),
+        ("a b=webhook+http://127.0.0.1/", "not a receiver name"),
         ("pager=webhook+http://127.0.0.1/", "notifications are signed"),
         ("pager=webhook+http://127.0.0.1/#secret-env=NETALYTICS_NO_SUCH", "NETALYTICS_NO_SUCH"),
-        ("pager=redis://127.0.0.1", "takes no alerts"),
-        ("pager=alertmanager+http://me:s3cret@127.0.0.1", "everybody on this machine"),
+        ("pager=redis://127.0.0.1", "does not accept alerts"),
+        ("pager=alertmanager+http://me:s3cret@127.0.0.1", "all users of this machine"),
     ] {
         let ran = run(&["serve", "--listen", "127.0.0.1:0", "--receiver", receiver]);
         assert!(
@@ -232,7 +232,7 @@ fn a_rule_fires_although_an_agent_refuses_it() {
         if alerts.iter().any(fires) { Ok(()) } else { Err(format!("{alerts:?}")) }
     });
     let reason = server.rows(&["jobs", "show", &job])[0]["reason"].to_string();
-    assert!(reason.contains("agent closed refuses it") && !reason.contains("agent open"), "{reason}");
+    assert!(reason.contains("agent closed rejects it") && !reason.contains("agent open"), "{reason}");
     let alerts = server.rows(&["alerts"]);
     assert!(
         alerts.iter().all(|alert| alert["reason"] != "missing_agents"),

@@ -113,10 +113,10 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     assert_eq!(restored[..before.len()], before);
     assert_eq!(count(&server, &total), counted);
     wait("both agents come again", || are_connected(&server));
-    agents[0].says("is another server than before");
+    agents[0].says("is a different server");
     for agent in &agents {
         wait("they are taken", || {
-            match agent.all().iter().any(|line| line.contains("has taken this agent")) {
+            match agent.all().iter().any(|line| line.contains("has accepted this agent")) {
                 true => Ok(()),
                 false => Err(agent.all().join("\n")),
             }

@@ -92,7 +92,7 @@ fn mistakes_are_told_in_a_line() {
             1,
             "to tcp://…: the address lacks a port",
         ),
-        (&["serve", "backup", &two, "--data", &folder.path("server")], 1, "a backup goes into a new folder"),
+        (&["serve", "backup", &two, "--data", &folder.path("server")], 1, "a backup needs a new folder"),
     ] {
         let ran = run(args);
         assert_eq!(ran.code, code, "{args:?}: {}{}", ran.out, ran.err);

@@ -88,7 +88,7 @@ fn the_documented_commands_run_under_the_documented_policy() {
     }
     let jobs = server.rows(&["jobs"]);
     for job in &jobs {
-        assert!(!job["reason"].to_string().contains("refuses"), "{job}");
+        assert!(!job["reason"].to_string().contains("rejects"), "{job}");
     }
     assert!(jobs.iter().any(|job| job["state"] == "running"), "{jobs:?}");
 }

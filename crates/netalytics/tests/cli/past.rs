@@ -47,7 +47,7 @@ fn what_was_kept_answers_as_one_process() {
     let compared =
         ran(&["compare", &format!("PARSE http SINCE 1h BASELINE 1d {BY_PATH}"), "--format", "table"]);
     assert!(compared.out.contains("differs") && compared.out.contains("/checkout"), "{}", compared.out);
-    assert!(compared.err.contains("nothing lies in the baseline"), "{}", compared.err);
+    assert!(compared.err.contains("the baseline has no data"), "{}", compared.err);
     let missing = ran(&["query", "PARSE mysql_query SINCE 1h PROCESS (count)"]);
     assert_eq!(missing.code, 1, "{}{}", missing.out, missing.err);
     assert!(missing.err.contains("jobs start 'PARSE mysql_query' --keep-tuples"), "{}", missing.err);

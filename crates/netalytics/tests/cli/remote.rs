@@ -226,7 +226,7 @@ fn a_limit_in_packets_counts_for_all_agents_together() {
         let job = terminal.job.clone();
         let ran = terminal.ended();
         assert_eq!((ran.code, count(&ran.out)), (0, limit), "{}", ran.err);
-        assert_eq!(wait_for_end(&server, &job)["reason"], "its packets were taken");
+        assert_eq!(wait_for_end(&server, &job)["reason"], "it reached its number of packets");
     }
     // More than exist: all.
     let all =
@@ -287,7 +287,7 @@ fn what_is_wrong_is_said_as_it_is_here() {
     }
     let none = ask("PARSE http PROCESS (rate)", &["--on", "role=web"]);
     assert_eq!(none.code, 1, "{}", none.err);
-    assert!(none.err.contains("no agent that is connected has the labels role=web"), "{}", none.err);
+    assert!(none.err.contains("no connected agent has the labels role=web"), "{}", none.err);
     let wrong = folder.file("wrong.token", b"nts_wrong");
     let unknown = run(&["query", "PARSE http", "--server", &server.url, "--token-file", &wrong]);
     assert_eq!(unknown.code, 2, "{}", unknown.err);

@@ -128,7 +128,7 @@ fn an_agent_gives_another_server_nothing_of_the_one_before() {
     let at = again.iter().position(|word| word == "--folder").expect("it has one");
     again[at + 1] = folders[0].path("one");
     let mut process = start(&again);
-    process.says("is another server than before, with jobs of its own");
+    process.says("is a different server with its own jobs");
     wait("it comes", || is_connected(&server, "one"));
     let other = server.start_job("PARSE mysql_query PROCESS (group-count: group=fingerprint, w=1s)");
     assert_eq!(other, id, "both begin with the same number");

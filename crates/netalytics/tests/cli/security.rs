@@ -195,7 +195,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
     wait("its first certificate ends", || has_ended(&first).then_some(()).ok_or_else(String::new));
     agent.says("a new certificate, good until");
     assert!(!has_ended(&identity));
-    assert_eq!(agent.count("has taken this agent"), 1, "{:?}", agent.all());
+    assert_eq!(agent.count("has accepted this agent"), 1, "{:?}", agent.all());
     assert_eq!(server.is_connected("web-1"), Ok(true));
 
     assert_eq!(server.ask(&["agents", "revoke", "web-1"]).code, 0);
@@ -244,35 +244,35 @@ fn what_is_not_good_is_told_at_both_ends() {
             &[][..],
             &stranger,
             "the server's certificate was signed by an authority that is not trusted here",
-            "the client does not trust the authority that has signed this server's certificate",
+            "the client does not trust the authority that signed this server's certificate",
         ),
         (
             &server,
             &[],
             &half,
-            "the server does not trust the authority that has signed this host's certificate",
+            "the server does not trust the authority that signed this host's certificate",
             "the client's certificate was signed by an authority that is not trusted here",
         ),
         (
             &brief,
             &[],
             &ended,
-            "the server says that this host's certificate has expired, or is not good yet by its clock",
-            "the client's certificate has expired: it was good until",
+            "the server rejects this host's certificate: it has expired, or is not valid yet by its clock",
+            "the client's certificate has expired: it was valid until",
         ),
         (
             &server,
             &behind,
             &own,
-            "the server's certificate is not good yet: it will be from",
-            "the client says that this server's certificate has expired, or is not good yet by its clock",
+            "the server's certificate is not valid yet: it is valid from",
+            "the client rejects this server's certificate: it has expired, or is not valid yet by its clock",
         ),
         (
             &server,
             &ahead,
             &own,
-            "the server's certificate has expired: it was good until",
-            "the client says that this server's certificate has expired, or is not good yet by its clock",
+            "the server's certificate has expired: it was valid until",
+            "the client rejects this server's certificate: it has expired, or is not valid yet by its clock",
         ),
     ] {
         let agent = server.agent_under(program, own);
@@ -281,7 +281,7 @@ fn what_is_not_good_is_told_at_both_ends() {
     }
     // With a host name that is not in the certificate.
     let elsewhere = Heard::start(&[BINARY], &["agent", "--server", &at("127.0.0.9"), "--folder", &own]);
-    elsewhere.says("and not for 127.0.0.9");
+    elsewhere.says("not for 127.0.0.9");
     // The name is that of the certificate.
     let called = ["agent", "--server", &server.url, "--folder", &own, "--name", "db-1"];
     check(&called, 2, &["this host is enrolled as web-1, but its name here is db-1"]);
@@ -296,8 +296,9 @@ fn what_is_not_good_is_told_at_both_ends() {
     let slow = Server::under(&behind, &folder, "server", &["--tls"]);
     assert_eq!(slow.data, data);
     let agent = slow.agent(&own);
-    agent.says("the server says that this host's certificate has expired, or is not good yet by its clock");
-    slow.process.says("the client's certificate is not good yet: it will be from");
+    agent
+        .says("the server rejects this host's certificate: it has expired, or is not valid yet by its clock");
+    slow.process.says("the client's certificate is not valid yet: it is valid from");
 }
 
 #[test]
@@ -350,7 +351,7 @@ fn the_operators_certificate_is_read_anew_and_nobody_is_cut() {
     check(&enrol, 1, &["was signed by an authority that is not trusted here"]);
     check(&[&enrol[..], &["--ca", &ca]].concat(), 0, &["this host is agent web-1"]);
     let agent = server.agent(&own);
-    agent.says("has taken this agent");
+    agent.says("has accepted this agent");
     let second = issue();
     assert_ne!(first, second);
     server.process.signal("HUP");
@@ -358,10 +359,10 @@ fn the_operators_certificate_is_read_anew_and_nobody_is_cut() {
     // An unusable one changes nothing.
     fs::write(&chain, "nonsense").expect("written");
     server.process.signal("HUP");
-    server.process.says("the certificate stays as it was");
+    server.process.says("the certificate is not replaced");
     assert_eq!(shown(), Ok(second));
     assert_eq!(server.is_connected("web-1"), Ok(true));
-    assert_eq!(agent.count("has taken this agent"), 1, "{:?}", agent.all());
+    assert_eq!(agent.count("has accepted this agent"), 1, "{:?}", agent.all());
 }
 
 #[test]
@@ -423,7 +424,7 @@ fn five_commands_set_up_tls() {
         assert!(ran.status.success(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
     }
     let agent = Heard::of(&mut shell(&format!("exec {agent} -v")));
-    agent.says("has taken this agent");
+    agent.says("has accepted this agent");
     let listed = format!(
         "netalytics agents --server https://localhost:{} --ca ca.pem --token-file {data}/admin.token",
         free.port()
@@ -481,7 +482,7 @@ fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
         "db-1",
     ];
     let agent = Heard::start(&[BINARY], &[&agent[..], &["--folder", &own]].concat());
-    agent.says("has taken this agent");
+    agent.says("has accepted this agent");
     assert_eq!(server.ask(&["tokens", "revoke", "db-1"]).code, 0);
     server.process.says("the connection of agent db-1 is cut");
     agent.says("answers 401 Unauthorized: there is no such token, or it was revoked");

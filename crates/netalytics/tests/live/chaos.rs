@@ -133,7 +133,7 @@ impl<'b> Witness<'b> {
     /// Late tuples, as shown to users.
     fn late(&self, role: &str) -> u64 {
         let reason = self.team.reason(&self.jobs[role]);
-        number(&reason, "", " tuples came when their windows were closed")
+        number(&reason, "", " tuples arrived after their windows were closed")
     }
 
     /// Waits until a job's reason contains these words.
@@ -204,7 +204,7 @@ impl<'b> Witness<'b> {
         phase.until(again + 3);
         let window = killed.saturating_sub(6)..=again + 1;
         let missing = self.settle(&phase, |host, second| host == "web2" && window.contains(&second));
-        self.wait_for_reason("web", "agent web2 was started again, and what it had not sent is lost");
+        self.wait_for_reason("web", "agent web2 was restarted, and its unsent data is lost");
         self.assert_named(&phase, &missing, "web2");
     }
 
@@ -223,7 +223,7 @@ impl<'b> Witness<'b> {
         let phase = self.load.begin("cut");
         phase.until(2);
         self.team.bed.partition("web2", Partition::Cut);
-        self.wait_for_reason("web", "agent web2 is not there");
+        self.wait_for_reason("web", "agent web2 is not connected");
         phase.until(15);
         self.team.bed.partition("web2", Partition::Healed);
         self.team.wait_for_agent("web2");
@@ -359,7 +359,7 @@ impl<'b> Witness<'b> {
         // The windows of the first second are reported by then.
         phase.until(5);
         self.team.revoke("web1");
-        self.wait_for_reason("web", "agent web1 is not there");
+        self.wait_for_reason("web", "agent web1 is not connected");
         wait("the agent says why", || match self.team.agent("web1").said() {
             said if said.contains("answers 401 Unauthorized: there is no such token, or it was revoked") => {
                 Ok(())
@@ -380,8 +380,7 @@ impl<'b> Witness<'b> {
     /// The policy of a host forbids the query.
     fn a_policy_refuses(&mut self) {
         let job = self.team.job("PARSE http TO *:80", ("host", "spare"));
-        const WHY: &str =
-            "spare: this host lets results with folded texts leave, not everything as the packets say it";
+        const WHY: &str = "spare: this host releases only results with redacted texts, not unredacted data";
         wait("it is said why", || match self.team.reason(&job) {
             reason if reason.contains(WHY) && !reason.contains("lost") => Ok(()),
             reason => Err(format!("{}: {reason}", self.team.state(&job))),

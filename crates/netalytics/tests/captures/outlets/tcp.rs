@@ -99,8 +99,8 @@ fn nobody_there_costs_the_query_nothing_but_the_time_at_the_end() {
 #[test]
 fn wrong_addresses_are_wrong_flags() {
     for (to, part) in [
-        ("127.0.0.1:9", "begins with one of tcp://"),
-        ("tcp://me:secret@127.0.0.1:9", "everybody on this machine"),
+        ("127.0.0.1:9", "must start with one of tcp://"),
+        ("tcp://me:secret@127.0.0.1:9", "all users of this machine"),
         ("@/nowhere", "cannot read /nowhere"),
     ] {
         let done = Query::start("PARSE http", &["--to", to]).done();

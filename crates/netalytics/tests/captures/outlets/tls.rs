@@ -138,7 +138,7 @@ fn only_servers_that_are_who_they_should_be_get_rows() {
         }
         for (certificate, authority, problem) in [
             ("right", "ours", ""),
-            ("right", "another", "signed by no authority that is trusted"),
+            ("right", "another", "not signed by a trusted authority"),
             ("wrong-name", "ours", "for another name"),
             ("expired", "ours", "has expired"),
         ] {

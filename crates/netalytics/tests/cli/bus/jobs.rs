@@ -168,7 +168,7 @@ fn a_server_without_kafka_has_no_bus() {
     let tuples =
         ["jobs", "start", "PARSE http", "--standing", "--bus", "kafka", "--to", "kafka://127.0.0.1:1"];
     let why = server.refuses(&tuples);
-    assert!(why.contains("leave out outlets"), "{why}");
+    assert!(why.contains("omit outlets"), "{why}");
     let folder = Folder::new();
     let server = Server::with(&folder, &["--kafka", "127.0.0.1:1"]);
     let why = server.refuses(&["jobs", "start", ONCE, "--standing", "--bus", "kafka", "--engine", "flink"]);

@@ -98,10 +98,10 @@ fn rows_that_no_broker_takes_are_lost_and_counted() {
     );
     assert!(ran.err.contains(&lost), "{}", ran.err);
     for (to, why) in [
-        ("kafka://h/a/b", "is no name of a topic"),
+        ("kafka://h/a/b", "is not a topic name"),
         ("kafka://h#properties-file=/nowhere", "cannot read /nowhere"),
-        ("kafka://h#partitions=x", "is no number above 0"),
-        ("kafka://me@h", "has no users"),
+        ("kafka://h#partitions=x", "is not a number above 0"),
+        ("kafka://me@h", "does not support users"),
     ] {
         let ran = ask(to);
         assert!(ran.code == 2 && ran.err.contains(why), "{to}: {}", ran.err);

@@ -166,7 +166,7 @@ pub fn poison(cluster: &TestCluster) {
     write(cluster, &scene.topic, 0, &strange());
     let ran = scene.asker.ends(END);
     assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(ran.err.contains("error: Flink: a record in the topic is none of netalytics"), "{}", ran.err);
+    assert!(ran.err.contains("error: Flink: a record in the topic is not from netalytics"), "{}", ran.err);
     nothing_is_left(cluster);
     let (mut publisher, traffic) = (scene.publisher, scene.traffic);
     publisher.feed(traffic.part(0.5, 1.0), Duration::ZERO);

@@ -285,7 +285,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     served.wait_for_no_copies();
     served.serve(&network.replace("used = 0.0", "used = 0.9999"));
     let why = served.wait(&third, "ended");
-    assert!(why.contains("the server was started again, and now there is no plan"), "{why}");
+    assert!(why.contains("after the restart of the server, there is no plan"), "{why}");
     let (status, refused) = served.api("POST", "/jobs", &json!({"query": QUERY, "network": true}));
     assert_ne!(status, 201, "{refused}");
     let why = refused["message"].as_str().expect("why").to_owned();
