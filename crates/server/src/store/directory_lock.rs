@@ -27,7 +27,7 @@ impl DirectoryLock {
         match lock.try_lock() {
             Ok(()) => Ok(DirectoryLock(lock)),
             Err(TryLockError::WouldBlock) => Err(format!(
-                "another netalytics serve uses the data directory {name}: end it, or give this one its own with --data"
+                "another netalytics serve uses the data directory {name}: stop it, or choose another directory with --data"
             )),
             Err(TryLockError::Error(error)) => Err(format!("cannot lock the data directory {name}: {error}")),
         }
