@@ -41,21 +41,21 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 /// Fields specific to the parser.
 pub mod field {
     tuple::fields! {
-        QUERY_NAME: Text, None, "query_name", "name asked for, in lower case and without the last dot; . is the root";
-        QUERY_TYPE: Text, None, "query_type", "type of records asked for: A, AAAA, MX, ...; TYPE and a number where it has no name";
+        QUERY_NAME: Text, None, "query_name", "queried name in lower case, without the final dot; . is the root";
+        QUERY_TYPE: Text, None, "query_type", "queried record type: A, AAAA, MX, ...; TYPE and a number if it has no name";
         RESPONSE_CODE: Text, None, "response_code", "NOERROR, NXDOMAIN, SERVFAIL, REFUSED, ...; null without an answer";
-        ANSWERS: Text, None, "answers", "data of the answer's records, a comma between; text in quotes, names in lower case; of types that are not read the type";
+        ANSWERS: Text, None, "answers", "record data of the answer, separated by commas; text in quotes, names in lower case; the type only, for types that are not decoded";
         ANSWER_COUNT: U64, None, "answer_count", "records in the answer section";
-        TTL_MIN: U64, None, "ttl_min", "least time to live of these records, in seconds";
-        TRUNCATED: Bool, None, "truncated", "whether the answer did not fit, and is to be asked for over TCP";
-        AUTHORITATIVE: Bool, None, "authoritative", "whether the server answered of its own authority";
-        RECURSION_DESIRED: Bool, None, "recursion_desired", "whether the client asks the server to ask others";
-        RETRIES: U64, None, "retries", "how often the question was sent again before its answer; times are the first one's";
-        TRANSACTION_ID: U64, None, "transaction_id", "id by which the answer names its question";
-        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the question to first byte of the answer";
-        REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the question, without the length before it over TCP";
+        TTL_MIN: U64, None, "ttl_min", "minimum time to live of these records, in seconds";
+        TRUNCATED: Bool, None, "truncated", "whether the answer was truncated (TC), so that the client must retry over TCP";
+        AUTHORITATIVE: Bool, None, "authoritative", "whether the answer is authoritative (AA)";
+        RECURSION_DESIRED: Bool, None, "recursion_desired", "whether the client requests recursion (RD)";
+        RETRIES: U64, None, "retries", "retransmissions of the query before its answer; times are those of the first transmission";
+        TRANSACTION_ID: U64, None, "transaction_id", "message id, which the answer repeats";
+        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the query to the first byte of the answer";
+        REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the query, without the length prefix over TCP";
         RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the answer, likewise";
-        OPCODE: Text, None, "opcode", "kind of question: query, iquery, status, notify, update";
+        OPCODE: Text, None, "opcode", "opcode: query, iquery, status, notify, update";
     }
 }
 
@@ -72,7 +72,7 @@ pub fn schema() -> Schema {
         ..SchemaFacts::NONE
     };
     let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::QUERY_NAME));
-    let doc = "DNS questions with their answers, over UDP and TCP";
+    let doc = "DNS queries with their answers, over UDP and TCP";
     Schema { facts, ..Schema::of_parser("dns", 1, doc, field::FIELDS, measure, key) }
 }
 

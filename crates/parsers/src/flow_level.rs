@@ -14,8 +14,8 @@ pub mod tcp_conn_time {
     tuple::fields! {
         EVENT: Text, None, "event", "start or end";
         FLAG: Text, None, "flag", "SYN at the start; FIN, RST or EXPIRED at the end";
-        HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "first SYN to the ACK that completes the handshake; at the end";
-        CONN_TIME_NS: I64, Nanoseconds, "conn_time_ns", "start to end; at the end, where the start was seen";
+        HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "from the first SYN to the ACK that completes the handshake; set at the end";
+        CONN_TIME_NS: I64, Nanoseconds, "conn_time_ns", "from start to end; set at the end if the start was captured";
     }
 
     /// Event that ended a connection.
@@ -93,27 +93,27 @@ pub mod flow_record {
     };
 
     tuple::fields! {
-        CLIENT_PACKETS: U64, None, "client_packets", "packets the client sent";
-        SERVER_PACKETS: U64, None, "server_packets", "packets the server sent";
+        CLIENT_PACKETS: U64, None, "client_packets", "packets sent by the client";
+        SERVER_PACKETS: U64, None, "server_packets", "packets sent by the server";
         CLIENT_BYTES: U64, Bytes, "client_bytes", "their length on the wire";
         SERVER_BYTES: U64, Bytes, "server_bytes", "their length on the wire";
-        CLIENT_PAYLOAD_BYTES: U64, Bytes, "client_payload_bytes", "transport payload, repeats included";
-        SERVER_PAYLOAD_BYTES: U64, Bytes, "server_payload_bytes", "transport payload, repeats included";
-        HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "first SYN to the ACK that completes the handshake";
-        RETRANSMISSIONS: U64, None, "retransmissions", "TCP segments sent again: data, SYNs and FINs";
-        OUT_OF_ORDER: U64, None, "out_of_order", "TCP segments that came behind later ones";
-        GAPS: U64, None, "gaps", "places where bytes are missing from the capture";
-        GAP_BYTES: U64, Bytes, "gap_bytes", "how many are missing there";
+        CLIENT_PAYLOAD_BYTES: U64, Bytes, "client_payload_bytes", "transport payload including retransmissions";
+        SERVER_PAYLOAD_BYTES: U64, Bytes, "server_payload_bytes", "transport payload including retransmissions";
+        HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "from the first SYN to the ACK that completes the handshake";
+        RETRANSMISSIONS: U64, None, "retransmissions", "retransmitted TCP segments: data, SYNs, and FINs";
+        OUT_OF_ORDER: U64, None, "out_of_order", "TCP segments out of order";
+        GAPS: U64, None, "gaps", "gaps in the captured bytes";
+        GAP_BYTES: U64, Bytes, "gap_bytes", "bytes missing in the gaps";
         ACKED_UNSEEN_BYTES: U64, Bytes, "acked_unseen_bytes", "acknowledged but not captured: lost on the way to the capture";
-        DUPLICATES: U64, None, "duplicates", "copies a mirror made of packets captured before; counted nowhere else";
-        CONN_STATE: Text, None, "conn_state", "TCP: S0, S1, SF, REJ, S2, S3, RSTO, RSTR, RSTOS0, RSTRH, SH, SHR or OTH, as Zeek has it";
-        HISTORY: Text, None, "history", "TCP: Zeek's letters in order of appearance, the client's in capitals";
+        DUPLICATES: U64, None, "duplicates", "duplicates of captured packets, made by a mirror; not part of other counts";
+        CONN_STATE: Text, None, "conn_state", "TCP: S0, S1, SF, REJ, S2, S3, RSTO, RSTR, RSTOS0, RSTRH, SH, SHR, or OTH, as in Zeek";
+        HISTORY: Text, None, "history", "TCP: Zeek's history letters in order of appearance, the client's in capitals";
         DURATION_NS: I64, Nanoseconds, "duration_ns", "first to last packet";
-        REASON: Text, None, "reason", "fin, rst, idle, evicted, port_reused, end_of_input, or active_timeout for a flow that goes on";
-        CLIENT_RTT_NS: I64, Nanoseconds, "client_rtt_ns", "from the capture to the client and back: SYN-ACK to ACK; null where one was sent again before";
-        SERVER_RTT_NS: I64, Nanoseconds, "server_rtt_ns", "from the capture to the server and back: SYN to SYN-ACK; null where one was sent again before";
-        APPLICATION: Text, None, "application", "what it speaks, by its first bytes: http, mysql, tls, dns, …; null where they do not say";
-        SYN_RETRANSMISSIONS: U64, None, "syn_retransmissions", "SYNs and SYN-ACKs among the retransmissions: the connect waited for them";
+        REASON: Text, None, "reason", "fin, rst, idle, evicted, port_reused, end_of_input, or active_timeout for a flow that continues";
+        CLIENT_RTT_NS: I64, Nanoseconds, "client_rtt_ns", "from the capture to the client and back: SYN-ACK to ACK; null after a retransmission of either";
+        SERVER_RTT_NS: I64, Nanoseconds, "server_rtt_ns", "from the capture to the server and back: SYN to SYN-ACK; null after a retransmission of either";
+        APPLICATION: Text, None, "application", "application protocol, recognized by the first bytes: http, mysql, tls, dns, …; null if unknown";
+        SYN_RETRANSMISSIONS: U64, None, "syn_retransmissions", "retransmitted SYNs and SYN-ACKs, which delay the connect";
     }
 
     /// Columns derived from counts.
@@ -210,7 +210,8 @@ pub mod flow_record {
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        let doc = "flow end, and every active timeout; counts are those since the flow's record before";
+        let doc =
+            "flow end, and every active timeout; counts are those since the previous record of the flow";
         Schema::of_parser("flow", 1, doc, FIELDS, Some(DURATION_NS), None)
     }
 

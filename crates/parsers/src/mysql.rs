@@ -55,19 +55,19 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 const LITERALS: TextFold = TextFold { name: "sql", fold: |_, sql, out| fingerprint::fingerprint(sql, out) };
 
 tuple::fields! {
-    QUERY: Text, None, "query", "the statement's text (64 KiB of it), also where it was prepared earlier; the name for init_db" => LITERALS;
-    FINGERPRINT: Text, None, "fingerprint", "the statement with its literals folded to ?, lists and rows of them to one";
+    QUERY: Text, None, "query", "text of the statement (up to 64 KiB), also if it was prepared earlier; database name for init_db" => LITERALS;
+    FINGERPRINT: Text, None, "fingerprint", "statement with literals replaced by ?, and lists and rows of literals reduced to one";
     COMMAND: Text, None, "command", "login, ssl_request, connect, or the protocol's command: query, stmt_execute, ping …";
-    DATABASE: Text, None, "database", "the default database once the command was done, where known";
-    USER: Text, None, "user", "who logged in, where that was seen";
+    DATABASE: Text, None, "database", "default database after the command, if known";
+    USER: Text, None, "user", "user of the login, if captured";
     ROWS: U64, None, "rows", "rows of all result sets";
-    AFFECTED_ROWS: U64, None, "affected_rows", "rows changed, found or inserted, as the server counts them";
+    AFFECTED_ROWS: U64, None, "affected_rows", "rows changed, found, or inserted, as counted by the server";
     ERROR_CODE: U64, None, "error_code", "the server's error number; null without an error";
-    ENCODING: Text, None, "encoding", "how the connection is wrapped: zlib, zstd or tls; null for plain";
+    ENCODING: Text, None, "encoding", "compression or encryption of the connection: zlib, zstd, or tls; null for none";
     REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the command's packets, decompressed";
     RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the response's packets, decompressed";
-    RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the command's last byte to the response's first";
-    TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the response's first byte to its last";
+    RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the command to the first byte of the response";
+    TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the response";
 }
 
 /// Semantic facts for the query language.
@@ -93,7 +93,7 @@ const FACTS: SchemaFacts = SchemaFacts {
 /// The schema of `mysql_query`.
 #[must_use]
 pub fn schema() -> Schema {
-    let doc = "MySQL and MariaDB commands, each with its result";
+    let doc = "MySQL and MariaDB commands with their results";
     let (measure, key) = (Some(RESPONSE_TIME), Some(FINGERPRINT));
     Schema { facts: &FACTS, ..Schema::of_parser("mysql_query", 1, doc, FIELDS, measure, key) }
 }

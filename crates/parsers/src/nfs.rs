@@ -59,39 +59,39 @@ pub mod field {
 
     tuple::fields! {
         XID: U64, None, "xid", "transaction id: the reply repeats the call's";
-        PROCEDURE: Text, None, "procedure", "procedure called: GETATTR, READ, COMPOUND, ...; a number where it is not known";
-        STATUS: Text, None, "status", "NFS or MOUNT status: ok, noent, stale, ... (NFS3ERR_NOENT without its prefix), or its number; null for procedures without";
+        PROCEDURE: Text, None, "procedure", "procedure: GETATTR, READ, COMPOUND, ...; a number if unknown";
+        STATUS: Text, None, "status", "NFS or MOUNT status: ok, noent, stale, ... (NFS3ERR_NOENT without its prefix), or its number; null for procedures without a status";
         FILE_HANDLE: Text, None, "file_handle", "file or directory operated on, in hexadecimal";
         NAME: Text, None, "name", "name in that directory, or the path of a MNT" => NAMES;
         OFFSET: U64, Bytes, "offset", "first byte of READ, WRITE, COMMIT; cookie of READDIR and READDIRPLUS";
-        COUNT: U64, Bytes, "count", "bytes asked for or sent";
+        COUNT: U64, Bytes, "count", "bytes requested or sent";
         EOF: Bool, None, "eof", "whether the end of the file or directory was reached";
-        STABLE: Text, None, "stable", "what a WRITE asks for: unstable, data_sync, file_sync";
-        UID: U64, None, "uid", "user that calls (AUTH_SYS)";
-        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the call to first byte of the reply";
-        BLOCK_CHECKSUMS: Hashes, Id, "block_checksums", "XXH3-64 of every whole block of 512 bytes at a multiple of 512 of the file, read or written; as text 16 hexadecimal digits each, blanks between, - for a block not seen whole";
+        STABLE: Text, None, "stable", "stability requested by a WRITE: unstable, data_sync, file_sync";
+        UID: U64, None, "uid", "user id of the caller (AUTH_SYS)";
+        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the call to the first byte of the reply";
+        BLOCK_CHECKSUMS: Hashes, Id, "block_checksums", "XXH3-64 of every complete block of 512 bytes at a multiple of 512 in the file, read or written; as text, 16 hexadecimal digits each, separated by blanks; - for a block that was not captured completely";
         ALIGNED: Bool, None, "aligned", "whether offset and count of a READ or WRITE are multiples of 512";
-        PROGRAM: Text, None, "program", "program called: nfs, mount, portmap, nlm, nfsacl, status, rquota, nfs_cb, or its number";
+        PROGRAM: Text, None, "program", "program: nfs, mount, portmap, nlm, nfsacl, status, rquota, nfs_cb, or its number";
         VERSION: U64, None, "version", "version of the program";
-        OPERATIONS: Text, None, "operations", "operations of an NFSv4 COMPOUND, blanks between; ... where the rest is not known";
-        RPC_STATUS: Text, None, "rpc_status", "how the call was taken: success, prog_unavail, prog_mismatch, proc_unavail, garbage_args, system_err, rpc_mismatch, auth_error";
-        PATH: Text, None, "path", "path of the file or directory entry, as far up as this connection told it" => NAMES;
+        OPERATIONS: Text, None, "operations", "operations of an NFSv4 COMPOUND, separated by blanks; ... if the rest is unknown";
+        RPC_STATUS: Text, None, "rpc_status", "RPC status: success, prog_unavail, prog_mismatch, proc_unavail, garbage_args, system_err, rpc_mismatch, auth_error";
+        PATH: Text, None, "path", "path of the file or directory entry, as far as known from this connection" => NAMES;
         TO_FILE_HANDLE: Text, None, "to_file_handle", "other directory of RENAME and LINK";
-        TO_NAME: Text, None, "to_name", "other name of RENAME and LINK; what a symbolic link points to" => NAMES;
-        OBJECT_HANDLE: Text, None, "object_handle", "handle that the reply gives: LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, MNT";
-        RESULT_COUNT: U64, Bytes, "result_count", "bytes read or written, as the server says";
-        COMMITTED: Text, None, "committed", "what a WRITE got: unstable, data_sync, file_sync";
+        TO_NAME: Text, None, "to_name", "other name of RENAME and LINK; target of a symbolic link" => NAMES;
+        OBJECT_HANDLE: Text, None, "object_handle", "handle returned by LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, or MNT";
+        RESULT_COUNT: U64, Bytes, "result_count", "bytes read or written, as reported by the server";
+        COMMITTED: Text, None, "committed", "stability of a completed WRITE: unstable, data_sync, file_sync";
         GID: U64, None, "gid", "first group of the user (AUTH_SYS)";
-        MACHINE: Text, None, "machine", "client's name for itself (AUTH_SYS)" => HASH;
+        MACHINE: Text, None, "machine", "machine name given by the client (AUTH_SYS)" => HASH;
         AUTH: Text, None, "auth", "credentials: none, sys, short, dh, tls, gss, gss_integrity, gss_privacy, gss_context, other";
         REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the call, without record marks";
         RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the reply, without record marks";
-        CALL_TIME: I64, Nanoseconds, "call_time_ns", "first to last byte of the call";
-        TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the reply";
-        RETRANSMITTED: U64, None, "retransmitted", "how often the call was sent again before its reply; times are the first one's";
-        ACCESS: U64, None, "access", "rights an ACCESS asks for, as bits";
-        ACCESS_GRANTED: U64, None, "access_granted", "rights it got";
-        FILE_TYPE: Text, None, "file_type", "file, directory, link, block_device, character_device, socket, fifo: of the object found or made, else of file_handle, after the call";
+        CALL_TIME: I64, Nanoseconds, "call_time_ns", "from the first to the last byte of the call";
+        TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the reply";
+        RETRANSMITTED: U64, None, "retransmitted", "retransmissions of the call before its reply; times are those of the first transmission";
+        ACCESS: U64, None, "access", "rights requested by an ACCESS, as bits";
+        ACCESS_GRANTED: U64, None, "access_granted", "rights granted";
+        FILE_TYPE: Text, None, "file_type", "file, directory, link, block_device, character_device, socket, fifo: type of the object found or created, otherwise of file_handle, after the call";
         FILE_MODE: U64, None, "file_mode", "its protection bits";
         FILE_LINKS: U64, None, "file_links", "its hard links";
         FILE_UID: U64, None, "file_uid", "its owner";
@@ -99,7 +99,7 @@ pub mod field {
         FILE_SIZE: U64, Bytes, "file_size", "its length";
         FILE_USED: U64, Bytes, "file_used", "its bytes on the disk";
         FSID: U64, None, "fsid", "its file system";
-        FILEID: U64, None, "fileid", "its number in the file system";
+        FILEID: U64, None, "fileid", "file id in the file system (inode number)";
         ATIME: I64, EpochNanoseconds, "atime", "its last access";
         MTIME: I64, EpochNanoseconds, "mtime", "its last change of data";
         CTIME: I64, EpochNanoseconds, "ctime", "its last change of attributes";
@@ -107,8 +107,8 @@ pub mod field {
         MTIME_BEFORE: I64, EpochNanoseconds, "mtime_before", "its last change of data before the call";
         SET_MODE: U64, None, "set_mode", "protection bits to be set";
         SET_SIZE: U64, Bytes, "set_size", "length to be set";
-        ENTRIES: U64, None, "entries", "names that a READDIR or READDIRPLUS gave";
-        DETAILS: Text, None, "details", "name=value of what FSSTAT, FSINFO, PATHCONF, MKNOD, SETATTR (owner) and portmap say besides";
+        ENTRIES: U64, None, "entries", "names returned by READDIR or READDIRPLUS";
+        DETAILS: Text, None, "details", "other values of FSSTAT, FSINFO, PATHCONF, MKNOD, SETATTR (owner), and portmap as name=value";
     }
 }
 

@@ -42,9 +42,9 @@ pub mod tcp_pkt_size {
     use super::{FlowContext, Packet, Schema, TransportHeader, TupleWriter, begin};
 
     tuple::fields! {
-        SRC_IP: Ip, None, "src_ip", "who sent this packet";
-        DST_IP: Ip, None, "dst_ip", "whom it is for";
-        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header and tunnels included";
+        SRC_IP: Ip, None, "src_ip", "sender of the packet";
+        DST_IP: Ip, None, "dst_ip", "receiver of the packet";
+        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, including link header and tunnels";
         PAYLOAD_BYTES: U64, Bytes, "payload_bytes", "TCP payload on the wire";
     }
 
@@ -73,11 +73,11 @@ pub mod packet {
     use super::{FlowContext, Packet, Schema, TransportHeader, TupleWriter, begin, write_five_tuple};
 
     tuple::fields! {
-        SRC_IP: Ip, None, "src_ip", "who sent this packet";
-        SRC_PORT: U64, None, "src_port", "its port; 0 where the protocol has none";
-        DST_IP: Ip, None, "dst_ip", "whom it is for";
-        DST_PORT: U64, None, "dst_port", "its port; 0 where the protocol has none";
-        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, link header and tunnels included";
+        SRC_IP: Ip, None, "src_ip", "sender of the packet";
+        SRC_PORT: U64, None, "src_port", "its port; 0 if the protocol has no ports";
+        DST_IP: Ip, None, "dst_ip", "receiver of the packet";
+        DST_PORT: U64, None, "dst_port", "its port; 0 if the protocol has no ports";
+        PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, including link header and tunnels";
         TTL: U64, None, "ttl", "IPv4 time to live or IPv6 hop limit";
         TCP_FLAGS: U64, None, "tcp_flags", "TCP flag byte: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32";
         SEQ: U64, None, "seq", "TCP sequence number";

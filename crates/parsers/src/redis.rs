@@ -44,16 +44,16 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 };
 
 tuple::fields! {
-    COMMAND: Text, None, "command", "command in upper case, without its subcommand; of what the server sends unasked its kind: MESSAGE, PMESSAGE, INVALIDATE, MONITOR, ...; null where the request was not seen" => COMMAND_WORDS;
-    KEY: Text, None, "key", "the first key, or the channel; null for commands without, and keys of more than 1,024 bytes" => HASH;
-    ARGS: U64, None, "args", "number of arguments behind the command";
-    HIT: Bool, None, "hit", "whether what GET, HGET, GETEX, GETDEL, GETSET, LINDEX or ZSCORE asks for was there; null for other commands and errors";
-    ERROR: Text, None, "error", "text of an error reply; null if there was none" => ERROR_CODE;
-    PUSH: Bool, None, "push", "whether the server sent it unasked: a published message, an invalidation, a line of MONITOR";
+    COMMAND: Text, None, "command", "command in upper case, without its subcommand; for unsolicited messages of the server the kind: MESSAGE, PMESSAGE, INVALIDATE, MONITOR, ...; null if the request was not captured" => COMMAND_WORDS;
+    KEY: Text, None, "key", "first key, or channel; null for commands without a key, and for keys of more than 1,024 bytes" => HASH;
+    ARGS: U64, None, "args", "number of arguments after the command";
+    HIT: Bool, None, "hit", "whether GET, HGET, GETEX, GETDEL, GETSET, LINDEX, or ZSCORE found a value; null for other commands and errors";
+    ERROR: Text, None, "error", "text of an error reply; null without an error" => ERROR_CODE;
+    PUSH: Bool, None, "push", "whether the message is unsolicited: a published message, an invalidation, or a line of MONITOR";
     REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the command on the wire";
     RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the reply on the wire";
-    RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "last byte of the command to first byte of the reply";
-    TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the reply";
+    RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "from the last byte of the command to the first byte of the reply";
+    TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the reply";
 }
 
 /// Semantic facts for the query language.
@@ -74,7 +74,7 @@ const FACTS: SchemaFacts = SchemaFacts {
 /// The schema.
 #[must_use]
 pub fn schema() -> Schema {
-    let doc = "Redis commands with their replies, and what the server sends unasked";
+    let doc = "Redis commands with their replies, and unsolicited messages of the server";
     let (measure, key) = (Some(RESPONSE_TIME_NS), Some(COMMAND));
     Schema { facts: &FACTS, ..Schema::of_parser("redis", 1, doc, FIELDS, measure, key) }
 }

@@ -27,9 +27,9 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 
 tuple::fields! {
     COMMAND: Text, None, "command", "GET, DEL or PUT";
-    KEY: Text, None, "key", "what is asked for" => HASH;
-    ERROR: Text, None, "error", "the reason of an ERR";
-    RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "last byte of the request to first byte of the response";
+    KEY: Text, None, "key", "requested key" => HASH;
+    ERROR: Text, None, "error", "reason in an ERR response";
+    RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "from the last byte of the request to the first byte of the response";
 }
 
 /// The schema.

@@ -39,24 +39,24 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 /// Fields specific to the parser.
 pub mod field {
     tuple::fields! {
-        SNI: Text, None, "sni", "host that the client names, in lower case";
-        VERSION: Text, None, "version", "agreed version: TLS 1.3, TLS 1.2, ..., SSL 3.0";
-        CIPHER: Text, None, "cipher", "agreed cipher suite, by IANA's name, or its number";
-        ALPN: Text, None, "alpn", "protocol inside that the server chose; null from TLS 1.3 on, where that is encrypted";
-        HANDSHAKE_TIME: I64, Nanoseconds, "handshake_time_ns", "first byte of the ClientHello until the client may send data: last byte of the server's Finished, in TLS 1.3 first byte of the client's";
-        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "last byte of the ClientHello to first byte of the server's answer to it";
-        RESUMED: Bool, None, "resumed", "whether an earlier session, or a key known before, was used again";
-        ALERT: Text, None, "alert", "first alert: handshake_failure, unknown_ca, ...; encrypted where only its length tells";
+        SNI: Text, None, "sni", "server name sent by the client (SNI), in lower case";
+        VERSION: Text, None, "version", "negotiated version: TLS 1.3, TLS 1.2, ..., SSL 3.0";
+        CIPHER: Text, None, "cipher", "negotiated cipher suite by its IANA name, or its number";
+        ALPN: Text, None, "alpn", "application protocol chosen by the server (ALPN); null from TLS 1.3 on, where it is encrypted";
+        HANDSHAKE_TIME: I64, Nanoseconds, "handshake_time_ns", "from the first byte of the ClientHello until the client may send data: the last byte of the server's Finished, in TLS 1.3 the first byte of the client's";
+        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the ClientHello to the first byte of the server's response";
+        RESUMED: Bool, None, "resumed", "whether the handshake resumes a session or uses a pre-shared key";
+        ALERT: Text, None, "alert", "first alert: handshake_failure, unknown_ca, ...; encrypted if only its length is known";
         ALERT_LEVEL: Text, None, "alert_level", "warning or fatal; null if it is encrypted";
-        ALERT_BY: Text, None, "alert_by", "who sent it: client or server";
-        CERTIFICATE_SUBJECT: Text, None, "certificate_subject", "whose the server's certificate is: its common name; null from TLS 1.3 on";
-        CERTIFICATE_NAMES: Text, None, "certificate_names", "names and addresses that it is for, a comma between";
-        CERTIFICATE_ISSUER: Text, None, "certificate_issuer", "who issued it: common name, else organization";
-        CERTIFICATE_NOT_AFTER: I64, EpochNanoseconds, "certificate_not_after", "until when it is valid";
-        CLIENT_CERTIFICATE: Bool, None, "client_certificate", "whether the client showed a certificate; null from TLS 1.3 on";
-        ALPN_OFFERED: Text, None, "alpn_offered", "protocols that the client offers, a comma between";
-        VERSION_OFFERED: Text, None, "version_offered", "highest version that the client offers";
-        HELLO_RETRY: Bool, None, "hello_retry", "whether the server asked for another ClientHello";
+        ALERT_BY: Text, None, "alert_by", "sender of the alert: client or server";
+        CERTIFICATE_SUBJECT: Text, None, "certificate_subject", "common name of the server's certificate; null from TLS 1.3 on";
+        CERTIFICATE_NAMES: Text, None, "certificate_names", "alternative names and addresses of the certificate, separated by commas";
+        CERTIFICATE_ISSUER: Text, None, "certificate_issuer", "issuer of the certificate: common name, otherwise organization";
+        CERTIFICATE_NOT_AFTER: I64, EpochNanoseconds, "certificate_not_after", "end of the certificate's validity";
+        CLIENT_CERTIFICATE: Bool, None, "client_certificate", "whether the client sent a certificate; null from TLS 1.3 on";
+        ALPN_OFFERED: Text, None, "alpn_offered", "application protocols offered by the client (ALPN), separated by commas";
+        VERSION_OFFERED: Text, None, "version_offered", "highest version offered by the client";
+        HELLO_RETRY: Bool, None, "hello_retry", "whether the server requested another ClientHello";
     }
 }
 
@@ -74,7 +74,7 @@ const FACTS: SchemaFacts = SchemaFacts {
 #[must_use]
 pub fn schema() -> Schema {
     let (measure, key) = (Some(field::HANDSHAKE_TIME), Some(field::SNI));
-    let doc = "TLS handshakes, from what of them is not encrypted";
+    let doc = "TLS handshakes, from their unencrypted part";
     Schema { facts: &FACTS, ..Schema::of_parser("tls", 1, doc, field::FIELDS, measure, key) }
 }
 
