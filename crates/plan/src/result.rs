@@ -97,12 +97,7 @@ pub fn schema(pipeline: &Pipeline, intervals: IntervalMode, input: &dyn Fn(Colum
         fields.push(field);
     }
     fields.push(Field::new("approximate", DataType::Bool, Unit::None, "whether a memory bound was reached"));
-    fields.push(Field::new(
-        "error_bound",
-        DataType::F64,
-        Unit::None,
-        "by how much at most, where it is known",
-    ));
+    fields.push(Field::new("error_bound", DataType::F64, Unit::None, "maximum error, if known"));
     fields.push(Field::new(
         "lost",
         DataType::F64,

@@ -48,13 +48,15 @@ pub struct PeriodComparison {
 pub fn refused(dataflow: &Dataflow) -> Option<&'static str> {
     let any = |is_so: fn(&plan::Pipeline) -> bool| dataflow.pipelines.iter().any(is_so);
     if dataflow.pipelines.is_empty() {
-        Some("results are compared, and without PROCESS there are only tuples")
+        Some("a comparison needs results, and a query without PROCESS has only tuples")
     } else if any(|p| p.window.is_some()) {
-        Some("whole periods are compared: leave out w=")
+        Some("a comparison uses whole periods: omit w=")
     } else if any(|p| p.profile.is_some()) {
-        Some("a workload profile is a report, and cannot be compared: ask for what it tells one by one")
+        Some(
+            "a workload profile is a report, which cannot be compared: compare its values with other processors",
+        )
     } else if any(|p| p.aggregates.iter().any(|a| a.aggregate.is_distribution())) {
-        Some("distributions are not compared: quantiles are")
+        Some("distributions cannot be compared: use quantiles")
     } else {
         None
     }

@@ -155,9 +155,9 @@ fn of_aggregate(field: &Field) -> [Field; COLUMNS_EACH] {
     };
     [
         field.clone(),
-        named(format!("baseline_{name}"), field.data_type, field.unit, "the same in the baseline"),
-        named(format!("difference_{name}"), signed, field.unit, "by how much it is more"),
-        named(format!("ratio_{bare}"), DataType::F64, Unit::None, "how many times the baseline's it is"),
-        named(format!("differs_{bare}"), DataType::Bool, Unit::None, "whether that is more than noise"),
+        named(format!("baseline_{name}"), field.data_type, field.unit, "the value in the baseline"),
+        named(format!("difference_{name}"), signed, field.unit, "difference from the baseline"),
+        named(format!("ratio_{bare}"), DataType::F64, Unit::None, "ratio to the baseline"),
+        named(format!("differs_{bare}"), DataType::Bool, Unit::None, "whether the difference is significant"),
     ]
 }

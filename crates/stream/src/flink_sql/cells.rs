@@ -19,7 +19,7 @@ type SelectColumns = Vec<(String, String)>;
 /// The SQL query for the cells of a pipeline over tuples.
 pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<UnprintablePart>) -> String {
     if table.is_profile {
-        refuse(refused, "profile", "its sketches are made by monitors only");
+        refuse(refused, "profile", "its sketches can only be made by monitors");
     }
     let keys = keys(table, tuples);
     let mut base = keys.clone();
@@ -42,7 +42,7 @@ pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<Unprin
                 base.push((format!("a{i}"), extreme(&x, of.data_type)));
             }
             AccumulatorSpec::Spread(of) if of.data_type == DataType::F64 => {
-                let why = "of real numbers it is made of sums that cancel; monitors make it";
+                let why = "for real numbers it needs sums that cancel out, which only monitors compute";
                 refuse(refused, "stddev of a real number", why);
             }
             AccumulatorSpec::Spread(of) => {

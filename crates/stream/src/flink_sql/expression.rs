@@ -30,7 +30,7 @@ impl SqlPrinter<'_> {
         if value.sql.len() <= SQL_BYTES_MAX {
             return value;
         }
-        self.refuse("an expression", "it is too deep: what is needed twice in it would be printed too often");
+        self.refuse("an expression", "it is nested too deeply: repeated parts would make the SQL too long");
         SqlValue::null(value.data_type)
     }
 
@@ -101,7 +101,7 @@ impl SqlPrinter<'_> {
             },
             Literal::F64(value) if value.is_finite() => SqlValue::new(real(*value), DataType::F64),
             Literal::F64(value) => {
-                self.refuse(&value.to_string(), "it is no number that can be written");
+                self.refuse(&value.to_string(), "the number cannot be written in SQL");
                 SqlValue::null(Some(DataType::F64))
             }
             Literal::Text(value) => SqlValue::new(text_value(value), DataType::Text),
@@ -152,7 +152,7 @@ impl SqlPrinter<'_> {
             return match arithmetic::of_reals(a.of(DataType::F64), op, b.of(DataType::F64)) {
                 Some(value) => value,
                 None => {
-                    self.refuse("the remainder of real numbers", "Flink SQL has none that is exact");
+                    self.refuse("the remainder of real numbers", "Flink SQL has no exact one");
                     SqlValue::null(Some(DataType::F64))
                 }
             };
@@ -169,7 +169,7 @@ impl SqlPrinter<'_> {
             (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, None) => {
                 self.refuse(
                     "the bits of two columns",
-                    "Flink SQL has no bits; of a number they are computed",
+                    "Flink SQL has no bit operators; they are computed for a constant only",
                 );
                 "CAST(NULL AS BIGINT)".into()
             }

@@ -102,7 +102,7 @@ pub fn print(
         (0..dataflow.pipelines.len()).map(|place| CellTable::new(dataflow, place, config)).collect();
     for table in tables.iter().filter(|table| table.pane_ns.is_some_and(|ns| ns % 1_000_000 != 0)) {
         let what = format!("panes of {} ns", table.pane_ns.unwrap_or_default());
-        refused.push(UnprintablePart { what, why: "Flink knows milliseconds".into() });
+        refused.push(UnprintablePart { what, why: "Flink has a resolution of milliseconds".into() });
     }
     match &job.from {
         FlinkJobInput::Tuples(sources) => {

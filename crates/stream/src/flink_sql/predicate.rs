@@ -38,7 +38,7 @@ impl SqlPrinter<'_> {
             Predicate::Like { column, pattern, case } => {
                 let (of, data_type) = self.column(*column);
                 if data_type == DataType::Hashes {
-                    self.refuse(&format!("like '{pattern}'"), "check-sums are no text in Flink");
+                    self.refuse(&format!("like '{pattern}'"), "checksums are not text in Flink");
                 }
                 match case {
                     CaseSensitivity::Sensitive => like(&of, pattern),
@@ -47,7 +47,10 @@ impl SqlPrinter<'_> {
             }
             Predicate::Matches { regex, .. } => {
                 let what = format!("the regular expression '{}'", regex.pattern);
-                self.refuse(&what, "those of Flink are of another kind, and may take for ever");
+                self.refuse(
+                    &what,
+                    "Flink's regular expressions have a different syntax, and may backtrack without bound",
+                );
                 "FALSE".into()
             }
         }
@@ -71,7 +74,7 @@ impl SqlPrinter<'_> {
             Literal::I64(value) => format!("{of} {sign} {value}"),
             Literal::F64(value) if value.is_finite() => format!("{of} {sign} {}", real(*value)),
             Literal::F64(value) => {
-                self.refuse(&value.to_string(), "it is no number that can be written");
+                self.refuse(&value.to_string(), "the number cannot be written in SQL");
                 "FALSE".into()
             }
             Literal::Text(value) if matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne) => {

@@ -25,11 +25,14 @@ impl SqlPrinter<'_> {
             TextFunction::Split(separator, place) => self.split(of, separator, *place),
             TextFunction::UrlQuery(name) => {
                 let what = format!("url_query(…, '{name}')");
-                self.refused_text(&what, "Flink SQL decodes bytes that are no UTF-8 otherwise")
+                self.refused_text(&what, "Flink SQL decodes invalid UTF-8 differently")
             }
             TextFunction::Extract(regex) | TextFunction::Replace(regex, _) => {
                 let what = format!("the regular expression '{}'", regex.pattern);
-                self.refused_text(&what, "those of Flink are of another kind, and may take for ever")
+                self.refused_text(
+                    &what,
+                    "Flink's regular expressions have a different syntax, and may backtrack without bound",
+                )
             }
         };
         SqlValue::new(sql, DataType::Text)
@@ -44,7 +47,7 @@ impl SqlPrinter<'_> {
     /// positions split the reversed text.
     fn split(&mut self, of: &str, separator: &str, place: i64) -> String {
         if separator.is_empty() {
-            return self.refused_text("split by nothing", "Flink SQL splits by blanks then");
+            return self.refused_text("split by an empty text", "Flink SQL splits by blanks in that case");
         }
         let from_end = place < 0;
         let Some(index) = place.checked_abs().and_then(|n| i32::try_from(n - 1).ok()).filter(|i| *i >= 0)

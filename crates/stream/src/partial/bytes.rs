@@ -22,7 +22,7 @@ impl fmt::Display for MalformedPartial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MalformedPartial::Version(version) => write!(f, "partial result of version {version}"),
-            MalformedPartial::Short => f.write_str("partial result that is cut off"),
+            MalformedPartial::Short => f.write_str("truncated partial result"),
             MalformedPartial::OtherDataflow(what) => write!(f, "partial result of another dataflow: {what}"),
             MalformedPartial::TooLarge => f.write_str("partial result that is too large"),
             MalformedPartial::Invalid(what) => write!(f, "partial result with {what} that cannot be"),

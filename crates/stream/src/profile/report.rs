@@ -385,7 +385,7 @@ fn result_schema<'s>(
     let response = "quantile of the response times, within 1 %";
     fields.extend([
         Field::new("section", Text, Unit::None, "part of the report"),
-        Field { redact, ..Field::new("key", Text, Unit::None, "what of it the row tells of") },
+        Field { redact, ..Field::new("key", Text, Unit::None, "item of the section") },
         Field::new("count", U64, Unit::None, "operations; blocks of the working set and of duplicates"),
         Field::new("rate", F64, Unit::PerSecond, "operations per second"),
         Field::new(
@@ -402,7 +402,7 @@ fn result_schema<'s>(
         Field::new("p99_ns", F64, Unit::Nanoseconds, response),
         Field::new("p99_9_ns", F64, Unit::Nanoseconds, response),
         Field::new("approximate", Bool, Unit::None, "whether a memory bound was reached"),
-        Field::new("error_bound", F64, Unit::None, "by how much at most, where it is known"),
+        Field::new("error_bound", F64, Unit::None, "maximum error, if known"),
     ]);
     let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("profile of a workload"));
     Schema {
