@@ -268,7 +268,7 @@ fn what_a_recording_cannot_answer_is_said() {
         check(&["query", query, r[0], r[1]], 2, words);
     }
     check(&["query", "PARSE http", r[0], r[1], SHOP], 2, &["not both"]);
-    check(&["query", "PARSE http", r[0], r[1], "-w", "x.pcapng"], 2, &["has none"]);
+    check(&["query", "PARSE http", r[0], r[1], "-w", "x.pcapng"], 2, &["does not have"]);
     check(&["record", "PARSE http", r[0], r[1], "-o", "x"], 2, &["record reads captures"]);
     check(&["query", "PARSE http", "-r", folder.path().to_str().unwrap()], 1, &["no recording"]);
     check(&["record", "PARSE http", "-r", SHOP, "-o", SHOP], 2, &["not a folder"]);

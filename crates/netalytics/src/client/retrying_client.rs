@@ -43,7 +43,7 @@ impl RetryingClient {
             };
             match self.broken {
                 None => {
-                    output::complain(&format!("note: {error:#}; it is tried again"));
+                    output::complain(&format!("note: {error:#}; retrying"));
                     self.broken = Some(Instant::now());
                 }
                 Some(since) if since.elapsed() > GIVE_UP => return Err(error),

@@ -59,7 +59,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
     let folder = config.folder.clone();
     let url = config.server.url();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("the system gives no event loop")?.block_on(async {
+    runtime.context("cannot start the event loop")?.block_on(async {
         let heeds_hangup = !signals::is_hangup_ignored();
         // The event loop handles the first signal; this one handles a later SIGINT, which abandons the unsent data of
         // monitors.
@@ -113,11 +113,11 @@ fn enrol(
     })?;
     let ca = ca.map(read).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the system gives no event loop")?;
+    let runtime = runtime.context("cannot start the event loop")?;
     let enrolled = runtime.block_on(agent::enrol::enrol(url, &token, ca, folder));
     let peer = enrolled.map_err(|why| anyhow!("this host has not enrolled: {why}"))?.peer;
     output::complain(&format!(
-        "this host is agent {}; its certificate is good until {}, and is renewed while the agent runs",
+        "this host is agent {}; its certificate is valid until {}, and is renewed while the agent runs",
         peer.name,
         identity::time_in_words(peer.lifetime.to)
     ));
@@ -175,7 +175,7 @@ fn server(
     };
     if tls.is_some() && token.is_none() && credentials.is_none() {
         return Err(wrong_flags(
-            "this host has not enrolled: netalytics agent enrol does that; or --token-file FILE has a token of the role agent",
+            "this host has not enrolled: use netalytics agent enrol, or --token-file FILE with a token of the role agent",
         ));
     }
     ServerEndpoint::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))

@@ -112,7 +112,7 @@ fn test(remote: &ServerClient, receiver: &str, format: OutputFormat) -> anyhow::
     match outcome["taken"] == true {
         true => Ok(CommandOutcome::Done),
         false => {
-            output::complain(&format!("{receiver} did not take it"));
+            output::complain(&format!("{receiver} did not accept it"));
             Ok(CommandOutcome::Incomplete)
         }
     }

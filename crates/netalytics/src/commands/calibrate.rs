@@ -64,7 +64,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
     let received = of_lab(&lab, |lab| calibration::receiving(lab, refuse_ns, flags.rounds));
     match &received {
         Ok(of) => tell(&format!(
-            "a packet into a monitor: {:.0} ns, and {:.2} ns for each byte; a monitor to which none comes: {:.4} cores",
+            "receiving a packet: {:.0} ns, and {:.2} ns per byte; an idle monitor: {:.4} cores",
             of.packet, of.byte, of.idle_cores
         )),
         Err(why) => tell(&format!(
@@ -85,7 +85,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
                 None => format!("less than {unsure:.0} ns {way}, below the resolution"),
             };
             let ways: Vec<String> = ways.iter().map(of).collect();
-            tell(&format!("a switch in user space, for each packet that it copies: {}", ways.join(", ")));
+            tell(&format!("copying a packet in a userspace switch: {}", ways.join(", ")));
         }
         Err(why) => tell(&format!(
             "the cost of copying a packet in a switch could not be measured ({why:#}); the values of [switch] are built-in estimates"

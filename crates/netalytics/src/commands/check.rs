@@ -91,7 +91,7 @@ fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Re
     let (result, batches) = kept.results.remove(0);
     if result.head.processor.is_none() {
         return Err(wrong_flags(
-            "results are checked, and without PROCESS there are only tuples: add PROCESS",
+            "assertions need results, and a query without PROCESS has only tuples: add PROCESS",
         ));
     }
     let windows = result.schema.find("window_start").map_or(0, |_| 2);
@@ -129,7 +129,7 @@ fn compared(flags: &CheckFlags, telling: Verbosity) -> anyhow::Result<CheckedRes
 fn asserted(flags: &CheckFlags, schemas: &[&Arc<Schema>]) -> anyhow::Result<Vec<ParsedAssertion>> {
     let [schema] = schemas else {
         return Err(wrong_flags(format!(
-            "assertions are about one result, and the query has {}: check them one by one",
+            "assertions apply to one result, and the query has {}: check them one by one",
             schemas.len()
         )));
     };
@@ -195,7 +195,7 @@ impl ResultTarget for CheckTarget<'_> {
         let pipelines = &plan.dataflow.pipelines;
         if pipelines.is_empty() {
             return Err(wrong_flags(
-                "results are checked, and without PROCESS there are only tuples: add PROCESS",
+                "assertions need results, and a query without PROCESS has only tuples: add PROCESS",
             ));
         }
         if pipelines.iter().any(|pipeline| pipeline.profile.is_some()) {

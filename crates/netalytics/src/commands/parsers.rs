@@ -100,7 +100,7 @@ fn defaults(schema: &Schema) -> Option<String> {
         |what: &str, id: Option<tuple::FieldId>| id.map(|id| format!("{what} {}", schema.field(id).name));
     let parts: Vec<String> =
         [part("values are", schema.measure), part("groups by", schema.key)].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("unless told otherwise: {}", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("default: {}", parts.join(", ")))
 }
 
 fn rows(schemas: &[&Arc<Schema>]) -> Vec<Vec<String>> {

@@ -133,11 +133,11 @@ fn notes(quiet: bool) -> impl FnMut(CeilingChange) {
     move |CeilingChange { ceiling, who }| {
         let text = match (lowest < 1.0, ceiling < 1.0) {
             (false, true) => format!(
-                "note: {who} is behind: SAMPLE auto looks at {:.3} % of the flows, and at more once it keeps up",
+                "note: {who} is behind: SAMPLE auto reduces the rate to {:.3} % of the flows, and raises it later",
                 ceiling * 100.0
             ),
             (true, false) => format!(
-                "note: SAMPLE auto looks at all flows again, after {:.3} % at the lowest",
+                "note: SAMPLE auto processes all flows again, after a minimum of {:.3} %",
                 lowest * 100.0
             ),
             _ => String::new(),

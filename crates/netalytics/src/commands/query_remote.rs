@@ -68,7 +68,7 @@ fn check(flags: &QueryFlags) -> anyhow::Result<()> {
     let work = &flags.work;
     let said = [
         (work.write.is_some(), "--write"),
-        (work.count.is_some(), "--count (LIMIT 5000p says so in the query)"),
+        (work.count.is_some(), "--count (use LIMIT 5000p in the query)"),
         (work.stats.is_some(), "--stats"),
         (work.pin.is_some(), "--pin"),
         (flags.names == HostNameSource::Dns, "--names dns"),

@@ -119,13 +119,13 @@ impl RecordFlags {
 fn keeps_fields(dataflow: &mut Dataflow) -> anyhow::Result<()> {
     if !dataflow.rows.order.is_empty() {
         return Err(wrong_flags(
-            "a recording is in the order of time: ORDER BY goes with the query that reads it",
+            "a recording is in the order of time: use ORDER BY in the query that reads it",
         ));
     }
     let select = dataflow.rows.select.take().unwrap_or_default();
     if let Some(place) = select.iter().find_map(|column| column.computed_place()) {
         return Err(wrong_flags(format!(
-            "a recording keeps fields as they are, under their names: leave `{}` to the query that reads it",
+            "a recording stores fields unchanged, under their names: use `{}` in the query that reads it",
             dataflow.computed[place].text
         )));
     }

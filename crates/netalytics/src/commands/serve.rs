@@ -97,7 +97,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         output::complain(&format!("serving on {scheme}://{}; Ctrl-C ends it", bound.address));
         if flags.demo {
             demo = DemoAgent::begin(&watched, (scheme, bound), &folder, flags.demo_capture.as_deref())
-                .inspect_err(|error| output::complain(&format!("there is no demonstration: {error:#}")))
+                .inspect_err(|error| output::complain(&format!("cannot start the demonstration: {error:#}")))
                 .ok();
         }
     };
@@ -124,8 +124,9 @@ fn shown(flags: &ServeFlags) -> anyhow::Result<Option<ServerCertificate>> {
         _ if asked.tls => Ok(Some(ServerCertificate::Own)),
         _ if flags.listen.ip().is_loopback() || asked.insecure_http => Ok(None),
         _ => Err(wrong_flags(format!(
-            "{} is reached from other machines, and without TLS tokens and results could be read on the way: --tls makes a certificate, \
-             --tls-cert and --tls-key name one, --insecure-http does without",
+            "{} is reachable from other machines, and without TLS tokens and results can be read in \
+             transit: --tls creates a certificate, --tls-cert and --tls-key name one, --insecure-http \
+             permits plain HTTP",
             flags.listen.ip()
         ))),
     }

@@ -110,7 +110,7 @@ fn row(point: &StudyPoint) -> Vec<String> {
 
 fn left_out(point: &StudyPoint) -> String {
     format!(
-        "note: {} with {} flows leaves out {:.1} flows or streams: too big for a process, or no host has room",
+        "note: {} with {} flows omits {:.1} flows or streams: too large for a process, or no host has capacity",
         point.strategy.name(),
         point.monitored,
         point.left_out.mean

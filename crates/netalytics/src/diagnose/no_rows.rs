@@ -19,8 +19,8 @@ pub fn never(plan: &Plan) -> Vec<String> {
                 && a != b
             {
                 reasons.push(format!(
-                    "{one} and {other} never have a tuple in common: several parsers are joined by flow, and a flow \
-                     speaks one protocol"
+                    "{one} and {other} never join: several parsers are joined by flow, and a flow has one \
+                     protocol"
                 ));
             }
         }
@@ -139,9 +139,9 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
                 vec!["nothing was published in that time".into()]
             }
             (FedInput::Monitored(monitored), 0) if monitored.packets == 0 => {
-                vec!["no packet came to a monitor".into()]
+                vec!["no packet reached a monitor".into()]
             }
-            (FedInput::Monitored(_), 0) => vec!["the monitors' packets made no tuple".into()],
+            (FedInput::Monitored(_), 0) => vec!["the monitors' packets yielded no tuples".into()],
             (FedInput::Published(_), 0) => vec!["the publishers sent no tuples in this period".into()],
             _ => after_tuples(plan, summary),
         };
@@ -191,13 +191,10 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         )];
     }
     if c.tuples_null_value > 0 {
-        return vec![format!(
-            "{} without the value that is asked for: it is null",
-            some(c.tuples_null_value, "tuple")
-        )];
+        return vec![format!("{} with null for the requested value", some(c.tuples_null_value, "tuple"))];
     }
     if c.tuples_late > 0 {
-        return vec![format!("{} came too late for their windows", some(c.tuples_late, "tuple"))];
+        return vec![format!("{} arrived too late for their windows", some(c.tuples_late, "tuple"))];
     }
     vec![format!("{tuples}, of which none is in the result")]
 }
@@ -280,7 +277,7 @@ mod tests {
     fn what_can_never_be_is_told() {
         for (query, expected) in [
             ("PARSE http", &[][..]),
-            ("PARSE http, mysql_query", &["http and mysql_query never have a tuple in common"]),
+            ("PARSE http, mysql_query", &["http and mysql_query never join"]),
             ("PARSE http, http_get, tcp_conn_time", &[]),
             (
                 "PARSE http WHERE status = 404 and status = 500",

@@ -58,7 +58,7 @@ impl BrokerNotice {
                     0 => "nothing was dropped".to_owned(),
                     n => format!("{n} records were dropped"),
                 };
-                Some(format!("brokers take records again; {lost}"))
+                Some(format!("brokers accept records again; {lost}"))
             }
             _ => None,
         }
@@ -115,9 +115,9 @@ mod tests {
         assert_eq!([look(None, 0), look(Some(4), 0)], ["", ""]);
         assert!(look(Some(5), 1).starts_with("no broker has accepted a record for 5 s (refused): if "));
         assert_eq!(look(Some(60), 9), "");
-        assert_eq!(look(Some(1), 9), "brokers take records again; 8 records were dropped");
+        assert_eq!(look(Some(1), 9), "brokers accept records again; 8 records were dropped");
         assert_eq!(look(None, 9), "");
         assert!(look(Some(5), 9).starts_with("no broker"));
-        assert_eq!(look(None, 9), "brokers take records again; nothing was dropped");
+        assert_eq!(look(None, 9), "brokers accept records again; nothing was dropped");
     }
 }

@@ -125,7 +125,7 @@ impl ResultMerge for BusMerge {
             (MonitorProgress::Done, Some(why), _) => MergeStatus::Failed(why),
             (MonitorProgress::Done, None, MergeExtent::ToTheEnd) => MergeStatus::Over,
             (MonitorProgress::Done, None, MergeExtent::Whole) => {
-                MergeStatus::Failed("merging ended by itself".into())
+                MergeStatus::Failed("merging ended unexpectedly".into())
             }
         }
     }
@@ -138,7 +138,7 @@ impl ResultMerge for BusMerge {
     fn left_out(&self) -> Option<String> {
         let FedInput::Published(counts) = self.feed.fed() else { return None };
         let late =
-            (counts.late > 0).then(|| format!("{} parts of groups came too late for Flink", counts.late));
+            (counts.late > 0).then(|| format!("{} parts of groups arrived too late for Flink", counts.late));
         let malformed =
             (counts.malformed > 0).then(|| format!("{} records cannot be read", counts.malformed));
         late.into_iter().chain(malformed).reduce(|one, other| format!("{one}; {other}"))

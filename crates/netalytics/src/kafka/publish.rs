@@ -105,7 +105,7 @@ impl TopicPublication<'_> {
         loop {
             match self.open(kafka, stop) {
                 Err(error) if is_away(&error) && !stop.is_asked() => {
-                    output::complain(&format!("{error}: it is tried again"));
+                    output::complain(&format!("{error}: retrying"));
                     std::thread::sleep(AGAIN);
                 }
                 opened => return opened,

@@ -77,7 +77,7 @@ impl JobNetwork {
         for part in &planned.plan.monitors {
             let agent = agent(site, part)?;
             if agents.contains(&agent) {
-                bail!("agent {agent} would have two monitors of one job, and has one");
+                bail!("agent {agent} would need two monitors for one job, and supports one");
             }
             agents.push(agent);
         }
@@ -153,7 +153,8 @@ impl JobNetworkState {
         let name = self.number.display();
         match fs::read_to_string(&self.number) {
             Ok(text) => {
-                let number = text.trim().parse().with_context(|| format!("{name} holds no number"))?;
+                let number =
+                    text.trim().parse().with_context(|| format!("{name} does not contain a number"))?;
                 // A number that other processes may choose because they see no rules with it is not kept; remaining
                 // rules expire.
                 if RuleOwnerKind::Kept.has(number) {
@@ -188,7 +189,7 @@ impl JobMirroring {
         let number = number_of(job);
         let mut jobs = lock(&shared.jobs);
         if jobs.keys().any(|other| *other != job && number_of(*other) == number) {
-            bail!("a job that is a million older is still there");
+            bail!("a job with a number lower by a million still exists");
         }
         jobs.insert(job, view::job(job, &planned));
         drop(jobs);
@@ -233,7 +234,10 @@ impl MirrorSession for JobMirroring {
     }
 
     fn lost(&mut self) -> Option<String> {
-        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {}", one_line(&why)))
+        self.running
+            .as_ref()?
+            .lost()
+            .map(|why| format!("switches no longer copy packets: {}", one_line(&why)))
     }
 
     fn end(&mut self) -> Result<(), String> {

@@ -23,7 +23,7 @@ impl SecretFile {
     /// If it cannot be created, or `path` exists and is not a regular file.
     pub fn create(path: &Path) -> anyhow::Result<SecretFile> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            return Err(wrong_flags(format!("--out {} is no regular file", path.display())));
+            return Err(wrong_flags(format!("--out {} is not a regular file", path.display())));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let owner_only = fs::Permissions::from_mode(0o600);

@@ -128,7 +128,7 @@ fn line(text: &str) -> Option<Result<HostsFileLine<'_>, String>> {
     let names: Vec<&str> = words.collect();
     Some(match address {
         Err(_) => Err(format!("{first:?} is not an IP address")),
-        Ok(_) if names.is_empty() => Err(format!("{first} has no name behind it")),
+        Ok(_) if names.is_empty() => Err(format!("{first} is not followed by a name")),
         Ok(address) => Ok(HostsFileLine { address: address.to_canonical(), names }),
     })
 }
@@ -175,6 +175,6 @@ mod tests {
     #[test]
     fn a_bad_line_is_named() {
         check("10.0.0.1 a\nweb 10.0.0.2\n", "", Err("2: \"web\" is not an IP address"));
-        check("10.0.0.1\n", "", Err("1: 10.0.0.1 has no name behind it"));
+        check("10.0.0.1\n", "", Err("1: 10.0.0.1 is not followed by a name"));
     }
 }

@@ -133,7 +133,7 @@ impl ParsedAssertion {
 
     fn nothing(&self, answer: &ResultRows<'_>) -> AssertionFailure {
         let is_empty = answer.batches.iter().all(|batch| batch.rows() == 0);
-        let sentence = if is_empty { "there are no rows" } else { "no row is what WHERE asks for" };
+        let sentence = if is_empty { "there are no rows" } else { "no row matches WHERE" };
         AssertionFailure { sentence: sentence.into(), ..self.failure(TextSpan::new(0, self.text.len())) }
     }
 

@@ -100,7 +100,7 @@ impl ComparisonInput<'_> {
             }
         }
         let shared = Rc::into_inner(shared).map(RefCell::into_inner);
-        let ComparisonState { comparison, tuples, .. } = shared.context("somebody still compares")?;
+        let ComparisonState { comparison, tuples, .. } = shared.context("a comparison is still running")?;
         let results = comparison.results();
         let mut rows: Vec<Vec<Batch>> = results.iter().map(|_| Vec::new()).collect();
         comparison.finish(&mut |i, batch| rows[i].push(batch));

@@ -53,7 +53,9 @@ pub fn look_into(
     telling: Verbosity,
 ) -> anyhow::Result<RunSummary> {
     if flags.read.iter().any(|path| DataSet::is_one(path)) {
-        return Err(wrong_flags("this reads packets, and a recording holds tuples: ask it a query"));
+        return Err(wrong_flags(
+            "this command reads packets, and a recording has tuples: use netalytics query",
+        ));
     }
     let mut plans = Vec::new();
     for text in texts {

@@ -33,7 +33,7 @@ impl OutputFolder {
                     fchown(&folder, Some(user), Some(group))?;
                 } else if !made && !may_write(&facts, user, group) {
                     bail!(
-                        "user {user}, whom a capture becomes, may not write to it: chown it, or --user NAME"
+                        "user {user}, to which the capture switches, may not write to it: chown it, or use --user NAME"
                     );
                 }
                 Some(folder)

@@ -193,7 +193,7 @@ fn second_pass(
     let mut source: Box<dyn PacketSource> = source;
     CaptureWalk::new(plan, config.monitor.clone()).walk(source.as_mut(), &mut of, &|| !stop.is_asked());
     match stop.is_asked() {
-        true => vec!["ended before all packets to be kept had been found".to_owned()],
+        true => vec!["ended before all selected packets were found".to_owned()],
         false => Vec::new(),
     }
 }

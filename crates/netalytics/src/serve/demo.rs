@@ -102,12 +102,12 @@ impl DemoAgent {
         let demonstrating = service.clone();
         std::thread::spawn(move || {
             if let Err(error) = demonstrating.demonstrate(&JOBS, PATIENCE) {
-                output::complain(&format!("the demonstration has no jobs: {error}"));
+                output::complain(&format!("cannot start the demonstration's jobs: {error}"));
             }
         });
         // Browsers do not send the part after `#`.
         let entry = service.renew_page_token("demo-page").context("no token for a browser")?;
-        output::complain(&format!("a shop of three servers is watched; the page: {url}/#token={entry}"));
+        output::complain(&format!("monitoring a shop of three servers; the page: {url}/#token={entry}"));
         let admin = folder.join(server::ADMIN_TOKEN);
         output::complain(&format!(
             "in a terminal, in ten seconds: netalytics jobs results 1 --server {url} --token-file {}{}",

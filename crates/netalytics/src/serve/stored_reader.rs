@@ -308,8 +308,8 @@ impl StoredQuery<'_> {
             }
             let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits);
             let run = QueryRun::start(&plan, &config, JobInput::Shared(source, 1));
-            let run = run
-                .map_err(|error| RecordingQueryError::Wrong(format!("no worker can be started: {error}")))?;
+            let run =
+                run.map_err(|error| RecordingQueryError::Wrong(format!("cannot start a worker: {error}")))?;
             (plan, run)
         };
         run.stop = Some(stop.clone());

@@ -74,7 +74,7 @@ fn open_when_up(options: &LiveOptions, no_wait: bool) -> anyhow::Result<Vec<Box<
             Err(LiveError::InterfaceDown(name)) if !no_wait && !options.stop.is_asked() => {
                 if !std::mem::replace(&mut is_told, true) {
                     warn!(
-                        "{name} is down; waiting for it to come up (ip link set {name} up; --no-wait refuses)"
+                        "{name} is down; waiting for it to come up (ip link set {name} up; --no-wait makes this an error)"
                     );
                 }
                 thread::sleep(LOOK_EVERY);

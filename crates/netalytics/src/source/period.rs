@@ -159,7 +159,7 @@ impl QueryPeriods {
     pub fn only(&self) -> anyhow::Result<TimeBounds> {
         match self.baseline {
             None => Ok(self.own),
-            Some(_) => Err(wrong_flags("BASELINE compares results: it goes with query and check")),
+            Some(_) => Err(wrong_flags("BASELINE compares results: use it with query and check")),
         }
     }
 

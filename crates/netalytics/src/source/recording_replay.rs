@@ -44,13 +44,13 @@ pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> anyhow::Result<()> {
 /// Rejects flags that require packets.
 fn refuse(flags: &WorkFlags) -> anyhow::Result<()> {
     let why = if flags.count.is_some() {
-        "--count counts packets, and a recording has none: limit the time, as in LIMIT 90s"
+        "--count counts packets, which a recording does not have: limit the time, as in LIMIT 90s"
     } else if flags.write.is_some() {
-        "--write writes packets, and a recording has none"
+        "--write writes packets, which a recording does not have"
     } else if !flags.live.filter.is_empty() {
-        "--capture-filter looks at packets, and a recording has none: FROM, TO and WHERE look at tuples"
+        "--capture-filter applies to packets, which a recording does not have: use FROM, TO, and WHERE"
     } else if !flags.labels.is_empty() {
-        "--label is of packets: a recording has the labels that it was recorded with"
+        "--label applies to packets: a recording has the labels that it was recorded with"
     } else {
         return Ok(());
     };

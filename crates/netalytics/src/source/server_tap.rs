@@ -31,7 +31,7 @@ pub fn read(
         (true, true) => return Ok(None),
         (true, false) => {
             return Err(wrong_flags(
-                "--server-tap: the query asks for nothing that two taps measure, such as tap.network_time",
+                "--server-tap: the query uses no column that needs two taps, such as tap.network_time",
             ));
         }
         (false, true) => {

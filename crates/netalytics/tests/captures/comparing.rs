@@ -115,14 +115,14 @@ fn what_cannot_be_compared_is_said() {
         assert!(code == 2 && err.contains(words), "{args:?}: {code} {err}");
     };
     let clauses = "SINCE 1s BASELINE 1s";
-    says(&["query", &format!("PARSE http {clauses} PROCESS (diff: w=1s)"), "-r", SHOP], "leave out w=");
+    says(&["query", &format!("PARSE http {clauses} PROCESS (diff: w=1s)"), "-r", SHOP], "omit w=");
     says(
         &["query", &format!("PARSE http {clauses} PROCESS (workload-profile)"), "-r", SHOP],
         "workload profile",
     );
     says(
         &["query", &format!("PARSE http {clauses} PROCESS (hist)"), "-r", SHOP],
-        "distributions are not compared",
+        "distributions cannot be compared",
     );
     says(&["query", &format!("PARSE http {clauses} SAMPLE 0.5 PROCESS (count)"), "-r", SHOP], "omit SAMPLE");
     says(
@@ -155,12 +155,7 @@ fn checks_end_as_they_should() {
     ends(PAGES, &["--assert", "count > 1 and p99 < 50ms"], 1, "             ^^^^^^^^^^");
     ends(PAGES, &["--assert", "p99 < 200ms", "--assert", "p99 < 50ms"], 1, "not true of 1 of 7 rows");
     ends(PAGES, &["--assert", "p99 < 50ms where url_template != '/checkout'"], 0, "ok");
-    ends(
-        PAGES,
-        &["--assert", "p99 < 50ms where url_template = '/nowhere'"],
-        1,
-        "no row is what WHERE asks for",
-    );
+    ends(PAGES, &["--assert", "p99 < 50ms where url_template = '/nowhere'"], 1, "no row matches WHERE");
     ends(PAGES, &["--assert", "p99 < 50ms where url_template = '/nowhere'", "--allow-empty"], 0, "ok");
     ends(PAGES, &["--assert", "any(count > 60)"], 0, "ok");
     ends(PAGES, &["--assert", "any(count > 1000)"], 1, "true of none of 7 rows");
@@ -171,7 +166,7 @@ fn checks_end_as_they_should() {
     ends(PAGES, &["--assert", "p99 < 50"], 2, "a number needs its unit");
     ends(PAGES, &[], 2, "--assert");
     ends("PARSE http", &["--assert", "rows > 0"], 2, "add PROCESS");
-    ends("PARSE http PROCESS (count), (success)", &["--assert", "rows > 0"], 2, "about one result");
+    ends("PARSE http PROCESS (count), (success)", &["--assert", "rows > 0"], 2, "apply to one result");
     ends("PARSE htp PROCESS (count)", &["--assert", "rows > 0"], 2, "no parser is called");
     let baseline = &["--baseline", SHOP, "--assert"];
     ends(PAGES, &[&baseline[..], &["p99 <= 1.01 * baseline.p99"]].concat(), 0, "ok");

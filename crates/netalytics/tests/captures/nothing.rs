@@ -43,7 +43,7 @@ fn of_the_shop() {
         "PARSE http, mysql_query",
         &shop,
         &[
-            "http and mysql_query never have a tuple in common: several parsers are joined by flow, and a flow speaks one protocol",
+            "http and mysql_query never join: several parsers are joined by flow, and a flow has one protocol",
             "no flow has tuples of http and mysql_query at once: 353 tuples of one or the other",
         ],
     );

@@ -52,8 +52,8 @@ fn its_numbers_are_those_of_the_query() {
         ("PARSE mysql_query PROCESS (group-avg-top-k: k=3)", "avg"),
         ("PARSE http PROCESS (group-hist: group=url_template)", "Histogram of each group"),
         ("PARSE http PROCESS (group-hist: group=url_template, w=100ms)", "dark is few"),
-        ("PARSE memcached PROCESS (group-cdf: group=command)", "at most so large"),
-        ("PARSE http PROCESS (service-map)", "Who asks whom"),
+        ("PARSE memcached PROCESS (group-cdf: group=command)", "values up to a size"),
+        ("PARSE http PROCESS (service-map)", "Requests between hosts"),
         ("PARSE http WHERE status >= 500", ""),
     ] {
         let found = report(folder.path(), &[query, "-r", SHOP, "-n"]);
@@ -143,7 +143,7 @@ fn an_overview_has_its_lists_a_map_and_its_questions() {
     assert_eq!(slowest["rows"][0][0], "http /checkout", "{slowest}");
     assert!(
         found["pre"].to_string().contains("PARSE flow PROCESS")
-            && found["captions"].to_string().contains("Who asks whom")
+            && found["captions"].to_string().contains("Requests between hosts")
     );
     check_account(&found);
 }

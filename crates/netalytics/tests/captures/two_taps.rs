@@ -130,7 +130,7 @@ fn one_without_the_other_is_refused() {
     let shop = shop.to_str().expect("UTF-8");
     for (query, flags, why) in [
         ("PARSE http SELECT tap.network_time", vec![], "--server-tap FILE closer to the servers"),
-        ("PARSE http", vec!["--server-tap", shop], "asks for nothing that two taps measure"),
+        ("PARSE http", vec!["--server-tap", shop], "uses no column that needs two taps"),
         ("PARSE http SELECT tap.other", vec!["--server-tap", shop], "two taps do not measure `tap.other`"),
         ("PARSE dns SELECT tap.seen", vec![], "tap"),
         ("PARSE http SELECT tap.seen", vec!["--server-tap", "/nowhere.pcap"], "/nowhere.pcap"),

@@ -12,8 +12,8 @@ fn what_cannot_be_asked_is_told() {
     refused(&["--switch", "leaf1=unix:/elsewhere/db.sock"], 2, &["two --switch have one name"]);
     refused(&["--addresses", "10.0.0.0/8"], 2, &["16777216 addresses", "4096"]);
     refused(&["--addresses", "10.0.0.0/20", "--addresses", "10.9.0.1"], 2, &["4097 addresses"]);
-    refused(&["--addresses", "web"], 2, &["no network as 10.0.1.0/24"]);
-    refused(&["--link-mbps", "0"], 2, &["--link-mbps", "no number above 0"]);
+    refused(&["--addresses", "web"], 2, &["not a network, such as 10.0.1.0/24"]);
+    refused(&["--link-mbps", "0"], 2, &["--link-mbps", "not a number above 0"]);
     refused(&["--controller", "https://x"], 2, &["http://127.0.0.1:8081"]);
     refused(&["--controller", "http://127.0.0.1:9"], 1, &["cannot ask the controller"]);
     refused(&["--token-file", "t"], 2, &["--server"]);

@@ -305,11 +305,11 @@ pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
     let Some(held) = Held::of(&pid) else { return };
     let mut lag = Lag::open(kafka, partition.and_then(|n| n.parse().ok()).expect("a partition"));
     load.phase("slow");
-    hold_until(&held, used, || publisher.said("err").contains("is behind: SAMPLE auto looks at"));
+    hold_until(&held, used, || publisher.said("err").contains("is behind: SAMPLE auto reduces the rate to"));
     lag.settle();
     load.phase("again");
     held.let_go();
-    publisher.wait_for("err", "looks at all flows again");
+    publisher.wait_for("err", "processes all flows again");
     // Earlier windows are closed once later ones are.
     load.phase("last");
     asker.wait_for("out", "/last/");

@@ -116,7 +116,7 @@ impl Server {
     pub(super) fn enrolled(&self, folder: &Folder, agent: &str) -> String {
         let (token, own) = (self.one_time_token(folder, agent), folder.path(agent));
         let enrol = ["agent", "enrol", "--server", &self.url, "--token-file", &token, "--folder", &own];
-        check(&enrol, 0, &[&format!("this host is agent {agent}; its certificate is good until")]);
+        check(&enrol, 0, &[&format!("this host is agent {agent}; its certificate is valid until")]);
         own
     }
 
@@ -370,9 +370,9 @@ fn nothing_travels_in_clear_unless_somebody_says_so() {
     check(
         &["serve", "--listen", "0.0.0.0:0"],
         2,
-        &["is reached from other machines", "--tls", "--insecure-http"],
+        &["is reachable from other machines", "--tls", "--insecure-http"],
     );
-    check(&["serve", "--listen", "[::]:0"], 2, &["is reached from other machines"]);
+    check(&["serve", "--listen", "[::]:0"], 2, &["is reachable from other machines"]);
     check(&["serve", "--tls-cert", "chain.pem"], 2, &["--tls-key"]);
     check(&["serve", "--tls", "--insecure-http"], 2, &["cannot be used with"]);
     let folder = Folder::new();

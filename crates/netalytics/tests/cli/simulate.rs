@@ -67,11 +67,8 @@ fn what_is_left_out_is_told() {
         "--strategies",
         "netalytics-network",
     ];
-    let ran = check(
-        &[&SMALL[..8], &args].concat(),
-        0,
-        &["netalytics-network with 100 flows leaves out 100.0 flows"],
-    );
+    let ran =
+        check(&[&SMALL[..8], &args].concat(), 0, &["netalytics-network with 100 flows omits 100.0 flows"]);
     assert!(ran.out.contains("netalytics-network"), "{}", ran.out);
 }
 

@@ -58,12 +58,12 @@ fn a_calibration_measures_and_leaves_nothing() {
     assert_eq!(at_work(&done), Vec::<String>::new());
     // If a switch could be built, it was.
     if !are_there(&["unshare", "nsenter", "ip", "ovs-vswitchd", "ovsdb-server"])
-        || said.contains("needs root's rights")
+        || said.contains("root privileges are required")
     {
         testkit::loudly("NO SWITCH COULD BE MEASURED: this test has checked a file of what is supposed");
         return;
     }
-    assert!(said.contains("a switch in user space, for each packet that it copies: "), "{said}");
+    assert!(said.contains("copying a packet in a userspace switch: "), "{said}");
 
     let killed = mark("killed");
     let mut program = calibrate(&killed, &file).stderr(Stdio::null()).spawn().expect("it starts");

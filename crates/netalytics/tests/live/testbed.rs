@@ -410,7 +410,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     };
     rule(&["add-flow", &bridge, "priority=65535,tcp,tp_dst=3306,actions=drop"]);
     let lost = lost.end();
-    assert!(lost.err.contains("switches do not copy any more: switch leaf3: "), "{}", lost.err);
+    assert!(lost.err.contains("switches no longer copy packets: switch leaf3: "), "{}", lost.err);
     assert_eq!((lost.code, bed.copies("leaf2").as_str()), (Some(1), ""), "{}", lost.err);
     rule(&["--strict", "del-flows", &bridge, "priority=65535,tcp,tp_dst=3306"]);
     // After a kill, everything is removed automatically.

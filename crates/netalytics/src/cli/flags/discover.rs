@@ -83,7 +83,7 @@ pub struct NamedSwitch {
 }
 
 fn switch(text: &str) -> Result<NamedSwitch, String> {
-    let wrong = || format!("{text:?} is no switch as leaf1=unix:/run/leaf1/db.sock,br0");
+    let wrong = || format!("{text:?} is not a switch, such as leaf1=unix:/run/leaf1/db.sock,br0");
     let (name, at) = text.split_once("=unix:").ok_or_else(wrong)?;
     let (socket, bridge) = at.rsplit_once(',').unwrap_or((at, "br0"));
     if name.is_empty() || name.contains(':') || bridge.is_empty() {
@@ -91,27 +91,28 @@ fn switch(text: &str) -> Result<NamedSwitch, String> {
     }
     if !socket.starts_with('/') || !socket.ends_with("/db.sock") {
         return Err(format!(
-            "{socket:?} is to be the whole path of a db.sock: the switch's other sockets lie beside it"
+            "{socket:?} must be the full path of a db.sock, in the folder with the switch's other sockets"
         ));
     }
     Ok(NamedSwitch { name: name.to_owned(), socket: socket.into(), bridge: bridge.to_owned() })
 }
 
 fn via(text: &str) -> Result<(String, Vec<String>), String> {
-    let (name, words) = text.split_once('=').ok_or_else(|| format!("{text:?} is to be NAME=WORDS"))?;
+    let (name, words) =
+        text.split_once('=').ok_or_else(|| format!("{text:?} must have the form NAME=WORDS"))?;
     Ok((name.to_owned(), words.split_whitespace().map(str::to_owned).collect()))
 }
 
 fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
     let (address, length) = text.split_once('/').unwrap_or((text, "32"));
     let read = address.parse().ok().zip(length.parse().ok().filter(|length| *length <= 32));
-    read.ok_or_else(|| format!("{text:?} is no network as 10.0.1.0/24, nor an IPv4 address"))
+    read.ok_or_else(|| format!("{text:?} is not a network, such as 10.0.1.0/24, or an IPv4 address"))
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate: Option<f64> = text.parse().ok();
     rate.filter(|rate| rate.is_finite() && *rate > 0.0)
-        .ok_or_else(|| format!("{text:?} is no number above 0"))
+        .ok_or_else(|| format!("{text:?} is not a number above 0"))
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ impl PlacementFlags {
     pub fn study(&self) -> anyhow::Result<PlacementStudy> {
         let [rack, pod, core] = self.locality;
         if rack + pod + core <= 0.0 {
-            return Err(wrong_flags("--locality: one of the shares has to be above 0"));
+            return Err(wrong_flags("--locality: at least one share must be above 0"));
         }
         if *self.used.end() > 1.0 {
             return Err(wrong_flags("--used: shares are from 0% to 100%"));
@@ -211,7 +211,7 @@ fn number(text: &str) -> Result<f64, String> {
     let value = digits.trim().parse::<f64>().ok().map(|value| value * unit.map_or(1.0, |(_, unit)| *unit));
     value
         .filter(|value| value.is_finite() && *value >= 0.0)
-        .ok_or_else(|| format!("{text:?} is no number, as 2K or 40%"))
+        .ok_or_else(|| format!("{text:?} is not a number, such as 2K or 40%"))
 }
 
 /// How many: at least one.

@@ -10,8 +10,9 @@ const OFFSET_HOURS_MAX: i32 = 18;
 /// The zone of that name.
 pub fn zone(text: &str) -> Result<DisplayZone, String> {
     let zone = match text {
-        "local" => TimeZone::try_system()
-            .map_err(|error| format!("this machine's time zone is not known: {error}"))?,
+        "local" => {
+            TimeZone::try_system().map_err(|error| format!("this machine's time zone is unknown: {error}"))?
+        }
         "UTC" | "utc" | "Z" | "z" => TimeZone::UTC,
         _ if text.starts_with(['+', '-']) => TimeZone::fixed(offset(text).ok_or(EXPECTED)?),
         _ => TimeZone::get(text).map_err(|_| format!("no such time zone; {EXPECTED}"))?,

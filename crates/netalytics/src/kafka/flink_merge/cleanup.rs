@@ -36,7 +36,7 @@ pub fn delete_all(there: &TopicAdmin, prefixes: &[String]) -> anyhow::Result<()>
 pub fn delete<'t>(there: &TopicAdmin, topics: impl IntoIterator<Item = &'t String>) {
     for topic in topics {
         let Err(why) = there.delete(topic) else { continue };
-        output::complain(&format!("note: topic {topic} is left: {why}"));
+        output::complain(&format!("note: cannot delete topic {topic}: {why}"));
         if matches!(why, BusError::Unreachable { .. }) {
             // The others, too.
             return;

@@ -136,7 +136,7 @@ impl ExternalMerge for FlinkMerge {
         }
         if let Err(why) = &awake {
             self.notes.push(format!(
-                "where publishers have been silent for {} s the last windows are missing: {why}",
+                "for publishers silent for {} s, the last windows are missing: {why}",
                 SILENCE.as_secs()
             ));
         }

@@ -48,7 +48,9 @@ pub fn statements(plan: &Plan, config: &EngineConfig, job: &FlinkSqlJob) -> anyh
         let reason = |UnprintablePart { what, why }: &UnprintablePart| format!("{what}: {why}");
         let reasons: Vec<String> = refused.iter().map(reason).collect();
         let reasons = reasons.join("; ");
-        wrong_flags(format!("Flink cannot merge this query as the embedded engine answers it: {reasons}"))
+        wrong_flags(format!(
+            "Flink cannot merge this query with the results of the embedded engine: {reasons}"
+        ))
     })
 }
 

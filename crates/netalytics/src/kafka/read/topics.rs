@@ -98,8 +98,8 @@ pub fn sampled(asked: &SampleMode, is_sampled: bool) -> anyhow::Result<SampleMod
         (SampleMode::All, false) => Ok(SampleMode::All),
         (SampleMode::All | SampleMode::Auto, true) => Ok(SampleMode::Auto),
         _ => Err(wrong_flags(
-            "SAMPLE chooses flows by their packets: published tuples have the sampling that they were published with, and \
-             results are scaled by that",
+            "SAMPLE chooses flows by their packets: published tuples keep the sampling rate of their \
+             publisher, and results are scaled by it",
         )),
     }
 }

@@ -36,7 +36,8 @@ impl NamespaceLab {
         let mut command = Command::new("unshare");
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut holder = command.spawn().context("unshare does not run")?;
-        let inside = only_child(&mut holder).context("namespaces cannot be made, which needs root's rights");
+        let inside =
+            only_child(&mut holder).context("cannot create namespaces: root privileges are required");
         match inside {
             Ok(inside) => {
                 let lab = NamespaceLab { holder, inside };

@@ -35,13 +35,13 @@ pub fn send(lab: &NamespaceLab, sent: TestTraffic<'_>) -> anyhow::Result<f64> {
     let program = program.to_str().context("the path of this program is not UTF-8")?;
     let TestTraffic { packets, payload, to } = sent;
     let said = lab.run(&[program, "calibrate", "--send", &format!("{packets},{payload},{to}")])?;
-    said.trim().parse().context("the sender says no number")
+    said.trim().parse().context("the sender returned no number")
 }
 
 /// Runs as the sender; `order`: `PACKETS,BYTES,ADDRESS`.
 pub fn be_sender(order: &str) -> anyhow::Result<String> {
     let words: Vec<&str> = order.split(',').collect();
-    let [packets, payload, to] = words[..] else { bail!("{order:?} is no order to send") };
+    let [packets, payload, to] = words[..] else { bail!("{order:?} is not a valid send order") };
     let packets: u32 = packets.parse()?;
     let payload: usize = payload.parse()?;
     if packets == 0 || packets > PACKETS_MAX {

@@ -153,14 +153,14 @@ impl LabSwitch<'_> {
         while begun.elapsed() < PATIENCE {
             let shown = self.ofctl(&["dump-ports", "2"])?;
             let count = shown.split("tx pkts=").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
-            let count: u64 = count.context("ovs-ofctl counts in another way")?;
+            let count: u64 = count.context("unexpected counters from ovs-ofctl")?;
             if before == Some(count) {
                 return Ok(count);
             }
             before = Some(count);
             thread::sleep(LOOK);
         }
-        bail!("the switch does not come to rest")
+        bail!("the switch does not become idle")
     }
 }
 

@@ -448,7 +448,7 @@ impl<'a> NetworkFileBuilder<'a> {
             let is_taken =
                 |end: &String| links.iter().any(|link: &NetworkFileEntry| link.texts("ends").contains(end));
             if ends.iter().all(is_known) || ends.iter().any(is_taken) {
-                self.notes.push(format!("the link {} is not there any more: left out", ends.join(" – ")));
+                self.notes.push(format!("the link {} no longer exists: omitted", ends.join(" – ")));
             } else {
                 links.push(old.clone());
             }
@@ -470,7 +470,10 @@ impl<'a> NetworkFileBuilder<'a> {
             let nobody: Vec<String> = ports().filter(|(number, _)| quiet(number)).map(named).collect();
             let name = &switch.name;
             if !several.is_empty() {
-                self.notes.push(format!("where ports {} of {name} lead is not clear: not to one other port of these switches alone", several.join(", ")));
+                self.notes.push(format!(
+                    "the other ends of ports {} of {name} are ambiguous: not a single port of these switches",
+                    several.join(", ")
+                ));
             }
             if !nobody.is_empty() {
                 self.notes.push(format!("no known host at ports {} of {name}", nobody.join(", ")));

@@ -172,5 +172,5 @@ fn a_number_is_kept_if_nobody_else_may_have_it() {
     fs::write(&shared.number, "7\n").expect("a file");
     assert_eq!((number(3001), number(3002)), (Ok(3001), Ok(3001)));
     fs::write(&shared.number, "seven\n").expect("a file");
-    assert!(number(3001).is_err_and(|why| why.ends_with("holds no number")));
+    assert!(number(3001).is_err_and(|why| why.ends_with("does not contain a number")));
 }

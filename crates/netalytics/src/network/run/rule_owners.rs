@@ -33,7 +33,7 @@ impl RuleOwnerKind {
         let from = RandomState::new().hash_one(std::process::id()) as u16;
         let mut all = (0..HALF).map(|nth| self.first() + from.wrapping_add(nth) % HALF);
         let free = all.find(|number| !taken.contains(number));
-        free.with_context(|| format!("rules of {HALF} others stand on these switches"))
+        free.with_context(|| format!("these switches have rules of {HALF} other processes"))
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
         for (half, first) in [(RuleOwnerKind::Passing, 0), (RuleOwnerKind::Kept, 2048)] {
             let mut taken: BTreeSet<u16> = (first..first + 2048).collect();
             let why = half.free_number(&taken).expect_err("none is left").to_string();
-            assert_eq!(why, "rules of 2048 others stand on these switches");
+            assert_eq!(why, "these switches have rules of 2048 other processes");
             taken.remove(&(first + 77));
             assert_eq!(half.free_number(&taken).expect("one is left"), first + 77);
             assert!(half.has(first) && half.has(first + 2047) && !half.has(2048 - first));

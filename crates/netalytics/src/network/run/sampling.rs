@@ -134,7 +134,7 @@ impl NetworkSampling {
             level => format!("1/{}", 1u32 << level),
         };
         self.notes.push(match frozen {
-            Some(why) => format!("{switch} goes on copying {part} of the flows to the monitor on {host}: {why}"),
+            Some(why) => format!("{switch} keeps copying {part} of the flows to the monitor on {host}: {why}"),
             None => format!(
                 "{switch} copies {part} of the flows to the monitor on {host}, which looked at {:.1} % of those that came",
                 rate * 100.0

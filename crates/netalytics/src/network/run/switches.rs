@@ -151,7 +151,10 @@ impl PlanSwitches {
 
     /// Reason why mirroring has stopped, if it has.
     pub fn lost(&self) -> Option<String> {
-        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {}", one_line(&why)))
+        self.running
+            .as_ref()?
+            .lost()
+            .map(|why| format!("switches no longer copy packets: {}", one_line(&why)))
     }
 
     /// Removed rules of processes that no longer run.
@@ -231,7 +234,7 @@ fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Switch
         SwitchAccess::Ovsdb(address) => {
             let socket = address.strip_prefix("unix:").map(Path::new);
             let folder = socket.and_then(Path::parent).ok_or_else(|| {
-                wrong_flags(format!("{name}: {address:?} is no address of a database on this machine, as unix:/run/openvswitch/db.sock"))
+                wrong_flags(format!("{name}: {address:?} is not the address of a database on this machine, such as unix:/run/openvswitch/db.sock"))
             })?;
             Ok(Box::new(OpenVSwitch::new(folder, switch.bridge.as_deref().unwrap_or("br0"))))
         }

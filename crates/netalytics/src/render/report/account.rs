@@ -94,13 +94,13 @@ impl ReportAccount<'_> {
             None => {
                 row("packets received", a.received.to_string());
                 row("= parsed", a.parsed.to_string());
-                row("+ filtered: of flows that were not asked for", a.filtered_total().to_string());
+                row("+ filtered: packets of other flows", a.filtered_total().to_string());
                 row("+ sampled out", a.sampled_out.to_string());
                 row("+ dropped", a.dropped.to_string());
                 row("+ undecodable", a.undecodable_total().to_string());
                 row("bytes on the wire", source.original_bytes.to_string());
                 if source.truncated_packets > 0 {
-                    row("packets cut by the capture", source.truncated_packets.to_string());
+                    row("packets truncated by the capture", source.truncated_packets.to_string());
                 }
                 row(
                     "packets lost before the capture",
@@ -116,7 +116,7 @@ impl ReportAccount<'_> {
             row("tuples", n.to_string());
         }
         if stream.tuples_late > 0 {
-            row("tuples that came too late for their window", stream.tuples_late.to_string());
+            row("tuples too late for their window", stream.tuples_late.to_string());
         }
         for (name, n) in self.qualities {
             row(&format!("tuples of quality {name}"), n.to_string());

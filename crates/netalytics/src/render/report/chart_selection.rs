@@ -156,7 +156,7 @@ impl ChartSource<'_> {
                 legend: Vec::new(),
             },
             ReportFigure {
-                caption: format!("Share of values that are at most so large{more}"),
+                caption: format!("Share of values up to a size{more}"),
                 svg: distribution::shares(
                     &all,
                     unit,
@@ -271,7 +271,7 @@ pub fn drawn_map(mut edges: Vec<GraphEdge>) -> Option<ReportFigure> {
     edges.truncate(EDGES_MAX);
     Some(ReportFigure {
         caption: format!(
-            "Who asks whom, and the 99th percentile of each service; line width is the request rate, red has failures{}",
+            "Requests between hosts, and the 99th percentile of each service; line width is the request rate, red marks failures{}",
             left_out(all, edges.len(), "edge")
         ),
         svg: service_graph::draw(

@@ -85,7 +85,7 @@ impl ReportFrame<'_> {
         let worth = text(&account.worth().join(" · "));
         let again = match can_be_repeated {
             true => "The same files give the same numbers:",
-            false => "The live traffic is gone; the same query over new traffic:",
+            false => "Live traffic is not stored; the same query over new traffic:",
         };
         let redacted = match is_plain {
             true => "Texts are unchanged.",

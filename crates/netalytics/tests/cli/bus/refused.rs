@@ -18,7 +18,7 @@ enum Way {
 use Way::{Refused, Works};
 
 const SAMPLES: Way = Refused("SAMPLE chooses flows by their packets");
-const REGEX: Way = Refused("those of Flink are of another kind");
+const REGEX: Way = Refused("Flink's regular expressions have a different syntax");
 
 /// Queries of the table; over tuples by the embedded engine and by Flink; over cells by Flink. The embedded engine
 /// answers all over cells.
@@ -48,7 +48,7 @@ const ROWS: &[(&str, Way, Way, Way)] = &[
     (
         "PARSE http PROCESS (group-count: group=url_query(url, 'q'))",
         Works,
-        Refused("Flink SQL decodes bytes that are no UTF-8 otherwise"),
+        Refused("Flink SQL decodes invalid UTF-8 differently"),
         Works,
     ),
     (
@@ -66,14 +66,14 @@ const ROWS: &[(&str, Way, Way, Way)] = &[
     (
         "PARSE http PROCESS (group-stddev: group=status, value=response_time / 1ms AS ms)",
         Works,
-        Refused("of real numbers it is made of sums that cancel"),
+        Refused("for real numbers it needs sums that cancel out"),
         Works,
     ),
     (
         "PARSE http PROCESS (group-count: group=status, w=1500us)",
         Works,
-        Refused("panes of 1500000 ns: Flink knows milliseconds"),
-        Refused("panes of 1500000 ns: Flink knows milliseconds"),
+        Refused("panes of 1500000 ns: Flink has a resolution of milliseconds"),
+        Refused("panes of 1500000 ns: Flink has a resolution of milliseconds"),
     ),
     ("PARSE http", Works, Works, Refused("--published cells requires PROCESS")),
     (
@@ -102,9 +102,13 @@ fn flink_refuses_what_the_documentation_lists() {
     }
     // Of other parsers.
     let hashes = "PARSE nfs WHERE block_checksums LIKE 'a%' PROCESS (count)";
-    flink_is(hashes, "tuples", Refused("check-sums are no text in Flink"));
+    flink_is(hashes, "tuples", Refused("checksums are not text in Flink"));
     flink_is(hashes, "cells", Works);
-    flink_is("PARSE nfs PROCESS (workload-profile)", "tuples", Refused("its sketches are made by monitors"));
+    flink_is(
+        "PARSE nfs PROCESS (workload-profile)",
+        "tuples",
+        Refused("its sketches can only be made by monitors"),
+    );
     flink_is("PARSE nfs PROCESS (workload-profile)", "cells", Works);
 }
 

@@ -89,8 +89,8 @@ pub fn away(cluster: &TestCluster) {
     waits.says("no broker has accepted a record for 5 s (");
     asker.says("no broker answers at ");
     start_broker_again(cluster);
-    waits.says("brokers take records again; nothing was dropped");
-    drops.says("brokers take records again; ");
+    waits.says("brokers accept records again; nothing was dropped");
+    drops.says("brokers accept records again; ");
     asker.says("brokers answer again");
     waits.feed(traffic.part(0.4, 1.0), Duration::ZERO);
     drops.feed(traffic.part(0.9, 1.0), Duration::ZERO);

@@ -62,7 +62,7 @@ pub fn a_full_disk() {
     disk.empty();
     // It has ended by itself, like brokers whose only disk fails.
     cluster.start_again("broker-1");
-    publisher.says("brokers take records again; nothing was dropped");
+    publisher.says("brokers accept records again; nothing was dropped");
     publisher.feed(traffic.part(0.8, 1.0), Duration::ZERO);
     let ran = publisher.ends(PATIENCE);
     let since = format!("{query} SINCE 2001-01-01");

@@ -273,7 +273,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     };
     rule(&["add-flow", &bridge, "priority=65535,tcp,tp_dst=8000,actions=drop"]);
     let why = served.wait(&second, "ended");
-    assert!(why.starts_with("switches do not copy any more: switch leaf3: "), "{why}");
+    assert!(why.starts_with("switches no longer copy packets: switch leaf3: "), "{why}");
     assert_eq!(served.copying(), [""; 0]);
     rule(&["--strict", "del-flows", &bridge, "priority=65535,tcp,tp_dst=8000"]);
 

@@ -162,11 +162,11 @@ fn a_job_ends_when_switches_refuse_or_lose_what_they_had() {
     paper.with(|sheet| sheet.refuses = None);
     let second = job(&center);
     until_state(&center, &second, "running");
-    paper.with(|sheet| sheet.lost = Some("switches do not copy any more".into()));
+    paper.with(|sheet| sheet.lost = Some("switches no longer copy packets".into()));
     let ended = center.ended(&second);
     assert_eq!(
         (&ended["outcome"], &ended["reason"]),
-        (&json!("failed"), &json!("switches do not copy any more"))
+        (&json!("failed"), &json!("switches no longer copy packets"))
     );
     paper.with(|sheet| (sheet.lost, sheet.panics) = (None, true));
     let ended = center.ended(&job(&center));
