@@ -24,13 +24,13 @@ pub struct Flags {
     /// The server's URL
     #[arg(long)]
     server: String,
-    /// The authority of an https server's certificate, PEM
+    /// The authority that signed the certificate of an https server, PEM
     #[arg(long)]
     ca: Option<std::path::PathBuf>,
-    /// A file with a name and a token of each agent, a line each
+    /// A file with the name and the token of each agent, one per line
     #[arg(long)]
     tokens: std::path::PathBuf,
-    /// Jobs, all of this query
+    /// Number of jobs, all with this query
     #[arg(long, default_value_t = 1)]
     jobs: usize,
     /// Window interval in milliseconds; 0: as fast as they are acknowledged

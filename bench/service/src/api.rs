@@ -13,13 +13,13 @@ use tokio::sync::Mutex;
 /// Flags of this load.
 #[derive(Args)]
 pub struct Flags {
-    /// Where the server listens
+    /// Address of the server
     #[arg(long)]
     server: String,
     /// A file with the token
     #[arg(long)]
     token: std::path::PathBuf,
-    /// Requests a second
+    /// Requests per second
     #[arg(long, default_value_t = 500)]
     rate: u64,
     /// Duration in seconds
@@ -28,10 +28,10 @@ pub struct Flags {
     /// Live streams
     #[arg(long, default_value_t = 50)]
     streams: usize,
-    /// What is asked for, in turn
+    /// Requested paths, in turn
     #[arg(long, required = true)]
     path: Vec<String>,
-    /// What the streams watch, as in `?jobs=`
+    /// Jobs that the streams follow, as in `?jobs=`
     #[arg(long)]
     jobs: String,
 }

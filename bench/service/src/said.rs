@@ -15,16 +15,16 @@ use wire::Timestamp;
 /// Amount of data per agent.
 #[derive(Args, Clone)]
 pub struct Size {
-    /// Agents
+    /// Number of agents
     #[arg(long, default_value_t = 200)]
     pub agents: usize,
-    /// Windows of a second
+    /// Number of windows of one second
     #[arg(long, default_value_t = 10)]
     pub windows: usize,
-    /// Groups of an agent in a window
+    /// Number of groups per agent and window
     #[arg(long, default_value_t = 5000)]
     pub groups: usize,
-    /// Whose groups they are
+    /// Whether agents report the same groups
     #[arg(long, value_enum, default_value_t = Keys::Shared)]
     pub keys: Keys,
 }

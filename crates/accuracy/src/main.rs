@@ -6,7 +6,7 @@
 //!                                    [--seeds N] [--show N] [--json FILE] [--write DIR]
 //! ```
 //!
-//! `--captures`: folder of the large captures in [`LARGE`]; those of the corpus beside the checkout and the models of
+//! `--captures`: folder of the large captures in [`LARGE`]; those of the corpus next to the checkout and the models of
 //! [`MODELS`] are always included, except with `--gbps`. `--capture`: only captures whose names contain this; or a file with its parser:
 //! `mysql_query:my.pcap`. `--damage`: only damages whose names contain this, or another one such as
 //! `loss-to-server=0.3%`. `--gbps`: the captures of [`SINGLE`], at a pace at which the connection has this many

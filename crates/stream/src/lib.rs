@@ -39,7 +39,7 @@
 //! let mut engine = Engine::new(&dataflow, Config::default());
 //! let mut out = Vec::new();
 //! engine.push(0, &tuples.finish(), &mut out);
-//! engine.advance(second, &mut out); // the first second is over, the next is open
+//! engine.advance(second, &mut out); // the first second has ended, the next is open
 //!
 //! let batch = &out[0].batch;
 //! let field = |name: &str| batch.schema().find(name).unwrap();

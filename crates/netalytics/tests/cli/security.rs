@@ -285,7 +285,7 @@ fn what_is_not_good_is_told_at_both_ends() {
     // The name is that of the certificate.
     let called = ["agent", "--server", &server.url, "--folder", &own, "--name", "db-1"];
     check(&called, 2, &["this host is enrolled as web-1, but its name here is db-1"]);
-    // Without an authority, or with another one, nobody is told the token.
+    // Without an authority, or with another one, the token is not sent.
     let token = format!("{}/admin.token", server.data);
     let asked = ["agents", "--server", &server.url, "--token-file", &token];
     check(&asked, 1, &["was signed by an authority that is not trusted here; --ca FILE"]);
