@@ -109,12 +109,12 @@ pub async fn keep_renewed(server: ServerEndpoint, mut own: AgentCredentials) {
         sleep_until(own.peer.lifetime.renew_at()).await;
         match renew(&server, &own).await {
             Ok(new) => {
-                tracing::info!("a new certificate, good until {}", CertificateExpiry(&new));
+                tracing::info!("new certificate, valid until {}", CertificateExpiry(&new));
                 own = new;
             }
             Err(why) => {
                 tracing::warn!(
-                    "no new certificate yet; this one is good until {}: {why}",
+                    "cannot renew the certificate, which is valid until {}: {why}",
                     CertificateExpiry(&own)
                 );
                 let pause = match u64::try_from(own.peer.lifetime.to - now()) {
