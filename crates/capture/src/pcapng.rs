@@ -153,7 +153,7 @@ impl PcapNg {
         if word(*trailer) != stated_len {
             let second = word(*trailer);
             return Err(RecordStop::Bad(format!(
-                "the block here (type {kind:#x}) says {len} bytes at its start and {second} at its end"
+                "the block here (type {kind:#x}) has a length of {len} bytes at its start and {second} at its end"
             )));
         }
         // They refer to the packets before them, which are therefore delivered first, however the file is read.
