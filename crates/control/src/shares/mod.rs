@@ -92,7 +92,7 @@ impl SampleShares {
                         actions.push(ShareAction::Tell { monitor, level: one.level });
                         to[monitor] = one.level;
                         self.changes
-                            .extend(one.freeze(monitor, "its monitor does not say that it heeds less"));
+                            .extend(one.freeze(monitor, "its monitor has not confirmed the smaller share"));
                     }
                     waits |= !is_late;
                 }
@@ -147,8 +147,9 @@ impl SampleShares {
     fn decide(&mut self, now: Duration) -> Vec<ShareAction> {
         for (monitor, one) in self.all.iter_mut().enumerate() {
             if one.is_disobeyed() {
-                self.changes
-                    .extend(one.freeze(monitor, "its switch goes on copying what it was told not to"));
+                self.changes.extend(
+                    one.freeze(monitor, "its switch keeps copying flows outside the requested share"),
+                );
             }
         }
         let to: Vec<u8> = self.all.iter_mut().map(|one| one.wants(now)).collect();
