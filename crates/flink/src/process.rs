@@ -39,7 +39,7 @@ impl LocalMachine {
         let folded = |text: &str| xxh3_64(text.as_bytes()) as u32;
         let space = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned();
         let pid = std::process::id();
-        let start = start_of(pid).ok_or_else(|| io::Error::other("/proc tells nothing of this process"))?;
+        let start = start_of(pid).ok_or_else(|| io::Error::other("/proc has no data on this process"))?;
         let own = JobOwner {
             host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
             machine: read("/etc/machine-id")
