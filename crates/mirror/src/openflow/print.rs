@@ -35,7 +35,7 @@ impl FlowMatch {
             (MatchField::Other, false),
         ] {
             if given(field) && !fits {
-                return Err(format!("no match says {field:?} of these packets: {self}"));
+                return Err(format!("no match can express {field:?} for these packets: {self}"));
             }
         }
         Ok(())
