@@ -263,7 +263,7 @@ impl OutletAddress {
             let names: Vec<&str> = names.collect();
             let scheme = self.scheme.name();
             return Err(match names.is_empty() {
-                true => format!("{scheme}:// has no options behind #"),
+                true => format!("{scheme}:// does not support options after #"),
                 false => format!("{scheme}:// has no option {name:?}; there are: {}", names.join(", ")),
             });
         }
@@ -416,7 +416,7 @@ mod tests {
         check("tcp://:1", Err("lacks a host"));
         check("udp://h:1", Err("must start with one of tcp://"));
         check("h:1", Err("must start with one of tcp://"));
-        check("tcp://h:1#key=1", Err("no options"));
+        check("tcp://h:1#key=1", Err("does not support options"));
         check("tcps://h:1#key=1", Err("there are: ca-file"));
         let address = OutletAddress::read("@url", &FixedSecrets).expect("it is one");
         assert_eq!((address.user.as_deref(), address.secret), (Some("me"), Some(SecretText::new("p@ss"))));
