@@ -103,7 +103,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
         "virtual_networks",
         None,
         "fixed",
-        ("flows.networks_overflowed", "packets not told apart by their virtual network"),
+        ("flows.networks_overflowed", "packets not distinguished by virtual network"),
         LimitMark::Time,
     ),
     limit(
@@ -153,7 +153,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
         "profile_blocks",
         None,
         "fixed for each operation",
-        ("stream.blocks_skipped", "blocks left out of a profile"),
+        ("stream.blocks_skipped", "blocks omitted from a profile"),
         LimitMark::Time,
     ),
     limit(
