@@ -86,7 +86,7 @@ fn of_process(page: &mut MetricsPage, requests: &RequestCounters) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     page.gauge("netalytics_build_info", "the program's version", &version, 1.0);
     let uptime = requests.uptime.as_secs_f64();
-    page.gauge("netalytics_uptime_seconds", "since the server was started", &[], uptime);
+    page.gauge("netalytics_uptime_seconds", "seconds since the start of the server", &[], uptime);
     let cpu = process_cpu().as_secs_f64();
     page.counter("process_cpu_time_seconds_total", "CPU time of the server", &[], cpu);
     if let Some(bytes) = process_memory() {
@@ -199,9 +199,21 @@ fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceErr
     }
     let left_out = rules.iter().map(|rule| rule.groups_left_out).sum();
     for (name, help, count) in [
-        ("netalytics_notifications_sent_total", "that receivers took", alerts.tally.sent.get()),
-        ("netalytics_notifications_retried_total", "attempts made again", alerts.tally.retried.get()),
-        ("netalytics_notifications_lost_total", "that nobody took", alerts.tally.lost.get()),
+        (
+            "netalytics_notifications_sent_total",
+            "notifications accepted by receivers",
+            alerts.tally.sent.get(),
+        ),
+        (
+            "netalytics_notifications_retried_total",
+            "notification attempts repeated",
+            alerts.tally.retried.get(),
+        ),
+        (
+            "netalytics_notifications_lost_total",
+            "notifications that no receiver accepted",
+            alerts.tally.lost.get(),
+        ),
         ("netalytics_alert_groups_left_out_total", "groups beyond the limit of an alert", left_out),
     ] {
         page.counter(name, help, &[], count as f64);
@@ -223,7 +235,11 @@ fn of_actions(page: &mut MetricsPage, service: &Service) {
     let left_out = actions.iter().map(|action| action.groups_left_out).sum();
     for (name, help, count) in [
         ("netalytics_decisions_done_total", "decisions of actions that were executed", tally.done.get()),
-        ("netalytics_decisions_retried_total", "attempts made again", tally.retried.get()),
+        (
+            "netalytics_decisions_retried_total",
+            "attempts to execute decisions, repeated",
+            tally.retried.get(),
+        ),
         ("netalytics_action_groups_left_out_total", "groups beyond the limit of an action", left_out),
     ] {
         page.counter(name, help, &[], count as f64);

@@ -274,7 +274,7 @@ fn segment_name((job, place, first_row): (JobId, usize, i64)) -> Result<String, 
 /// Path relative to a folder, as in the manifest.
 fn relative(folder: &Path, path: &Path) -> Result<String, String> {
     let own = path.strip_prefix(folder).ok().and_then(Path::to_str);
-    own.map(str::to_owned).ok_or_else(|| format!("{} is no text", path.display()))
+    own.map(str::to_owned).ok_or_else(|| format!("{} is not valid UTF-8", path.display()))
 }
 
 /// The names in a folder, sorted.
@@ -282,9 +282,9 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let text = entry?.file_name().into_string();
-        names.push(
-            text.map_err(|name| io::Error::other(format!("{} is no text", PathBuf::from(name).display())))?,
-        );
+        names.push(text.map_err(|name| {
+            io::Error::other(format!("{} is not valid UTF-8", PathBuf::from(name).display()))
+        })?);
     }
     names.sort();
     Ok(names)

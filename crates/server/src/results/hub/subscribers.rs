@@ -80,7 +80,7 @@ impl ResultHub {
                 let seq = self.seq.load(Ordering::Relaxed);
                 if let ResumePoint::UpTo(_) | ResumePoint::OtherLife = seen {
                     let reason = match seen {
-                        ResumePoint::OtherLife => "the server was started again",
+                        ResumePoint::OtherLife => "the server was restarted",
                         _ => "the events in between are no longer stored",
                     };
                     queue.begin(LiveEvent::new(seq, EventKind::Gap, &json!({ "reason": reason })));

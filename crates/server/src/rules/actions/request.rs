@@ -104,7 +104,7 @@ impl ActionRequest {
         }
         if !(lower > 0.0 && lower <= self.upper / 2.0) {
             return Err(format!(
-                "lower is above 0 and at most half of upper, or what one replica more does to the load takes it away again: {lower} of {}",
+                "lower must be above 0 and at most half of upper, so that an added replica is not removed again: {lower} of {}",
                 self.upper
             ));
         }
