@@ -70,14 +70,14 @@ fn flat(mut thing: Value) -> Value {
 
 fn rule(asked: &AlertAddFlags) -> anyhow::Result<Value> {
     let AlertAddFlags { query, job, when, .. } = asked;
-    let pairs = |texts: &[String]| labels(texts, "--label and --annotation want NAME=VALUE");
+    let pairs = |texts: &[String]| labels(texts, "--label and --annotation require NAME=VALUE");
     let mut rule = Map::new();
     let mut say = |name: &str, value: Value| drop(rule.insert(name.into(), value));
     say("name", asked.name.clone().unwrap_or_else(|| when.clone()).into());
     say("when", when.clone().into());
     say("labels", pairs(&asked.label)?);
     say("annotations", pairs(&asked.annotation)?);
-    say("on", labels(&asked.on, "--on wants LABEL=VALUE")?);
+    say("on", labels(&asked.on, "--on requires LABEL=VALUE")?);
     say("receivers", asked.receiver.clone().into());
     say("on_no_data", word(&asked.no_data).into());
     say("on_missing_agents", word(&asked.missing_agents).into());

@@ -71,7 +71,7 @@ fn start(asked: &JobStartFlags) -> anyhow::Result<Value> {
     Ok(json!({
         "query": asked.query, "name": asked.name.as_deref().unwrap_or_default(),
         "kind": if is_standing { "standing" } else { "one_off" },
-        "on": labels(&asked.on, "--on wants LABEL=VALUE")?, "redact": !asked.raw,
+        "on": labels(&asked.on, "--on requires LABEL=VALUE")?, "redact": !asked.raw,
         "interfaces": asked.interface, "capture_filter": asked.capture_filter, "to": asked.to,
         "keep": if asked.keep_tuples { "tuples" } else { "results" },
         "network": asked.by_network, "bus": asked.bus.map(BusFlag::word), "engine": asked.engine.map(MergeEngineFlag::word),

@@ -128,7 +128,7 @@ fn request(text: &str, flags: &QueryCommandFlags) -> anyhow::Result<Value> {
     Ok(json!({
         "query": text,
         "kind": "one_off",
-        "on": labels(&flags.remote.kept.on, "--on wants LABEL=VALUE")?,
+        "on": labels(&flags.remote.kept.on, "--on requires LABEL=VALUE")?,
         "redact": !flags.remote.raw,
         "interfaces": live.interfaces,
         "capture_filter": (!live.filter.is_empty()).then_some(&live.filter),

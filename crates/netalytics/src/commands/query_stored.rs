@@ -51,7 +51,7 @@ pub fn ask(
     let checked = query::check(text, &parsers::registry::schemas(), &()).ok();
     let is_compared = checked.as_ref().is_some_and(|query| query.baseline.is_some());
     let plan = checked.map(|query| planner::lower(&query));
-    let body = json!({ "query": text, "on": labels(&flags.on, "--on wants LABEL=VALUE")?, "confidence": confidence });
+    let body = json!({ "query": text, "on": labels(&flags.on, "--on requires LABEL=VALUE")?, "confidence": confidence });
     let path = "/api/v1/query";
     let answer = remote.try_json(&ServerRequest {
         body: Some(&body),

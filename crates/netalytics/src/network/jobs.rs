@@ -112,7 +112,10 @@ impl JobNetworkState {
                     None => Ok(Vec::new()),
                 };
                 names().with_context(|| {
-                    format!("what the ports of {} are called, at which {} would read", part.host, part.name)
+                    format!(
+                        "cannot determine the interface names of the ports of {} for {}",
+                        part.host, part.name
+                    )
                 })
             }
             MonitorPlace::Host(host) => interface_of(&self.site.hosts[host as usize]),

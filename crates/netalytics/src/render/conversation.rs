@@ -92,7 +92,7 @@ impl<W: Write> ConversationPrinter<W> {
             }
             FlowData::End(side) => {
                 self.end_stretch(flow)?;
-                self.note(&format!("{} says no more", name(flow, side)))
+                self.note(&format!("{} closed its side", name(flow, side)))
             }
             FlowData::Closed(CloseReason::Rst) => {
                 self.end_stretch(flow)?;

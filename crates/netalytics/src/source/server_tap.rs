@@ -39,7 +39,7 @@ pub fn read(
                 "tap.… requires two captures of the same traffic: -r closer to the clients, --server-tap FILE closer to the servers",
             ));
         }
-        (false, false) if !is_capture => return Err(wrong_flags("--server-tap goes with captures: -r FILE")),
+        (false, false) if !is_capture => return Err(wrong_flags("--server-tap requires captures: -r FILE")),
         (false, false) => {}
     }
     let dataflow = |parser: &ParserUse| Dataflow {

@@ -313,7 +313,8 @@ fn a_flow_is_followed() {
     let first =
         format!("flow {id}  {community_id}  tcp\n> client {}:{}\n", text("client_ip"), flow["client_port"]);
     assert!(shown.starts_with(&first), "{shown}");
-    for line in ["> GET /broken HTTP/1.1", "< HTTP/1.1 500 Internal Server Error", "[server says no more]"] {
+    for line in ["> GET /broken HTTP/1.1", "< HTTP/1.1 500 Internal Server Error", "[server closed its side]"]
+    {
         assert!(shown.contains(&format!("\n{line}\n")), "{line} is not in\n{shown}");
     }
     assert_eq!(check(&["follow", &community_id, "-r", SHOP], 0, &[]), shown);

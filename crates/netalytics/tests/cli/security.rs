@@ -193,7 +193,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
         _ => Ok(()),
     });
     wait("its first certificate ends", || has_ended(&first).then_some(()).ok_or_else(String::new));
-    agent.says("a new certificate, good until");
+    agent.says("new certificate, valid until");
     assert!(!has_ended(&identity));
     assert_eq!(agent.count("has accepted this agent"), 1, "{:?}", agent.all());
     assert_eq!(server.is_connected("web-1"), Ok(true));

@@ -132,7 +132,7 @@ fn agents_are_hosts_or_on_switches() {
     assert_eq!((web.has.cores, web.has.cores_used), (8.0, 0.0));
     let own = site.switches[0].sniffer.as_ref().expect("an agent there");
     assert_eq!((own.starts.agent.as_deref(), own.has.cores), (Some("on-leaf1"), 8.0));
-    assert!(notes[0].starts_with("agent far is behind no port"), "{notes:?}");
+    assert!(notes[0].starts_with("agent far is not behind a port"), "{notes:?}");
     // Discovered first without, then with its agent.
     let agents = std::mem::take(&mut world.agents);
     world.before = NetworkFileDraft::read(&draw(&world).0.print());
@@ -210,7 +210,7 @@ fn what_a_file_cannot_say_is_told() {
     assert_eq!((site.hosts.len(), site.links.len()), (3, 0), "the spine is an edge");
     for said in [
         "10.0.0.2 answers at leaf1:1 and leaf2:1",
-        "leaf1:3 and spine1:1 are joined, and both switches are of one tier",
+        "leaf1:3 and spine1:1 are linked, and both switches are of one tier",
         "3 machines are behind leaf1:1",
         "the capacity of the link of c is unknown",
         "db at leaf2:1 has no known address",

@@ -89,7 +89,9 @@ pub fn draw(world: &DiscoveredNetwork) -> (NetworkFileDraft, Vec<String>) {
         if !is_edge {
             let name = host.text("name");
             let at = host.text("at");
-            drawing.notes.push(format!("{name} is at {at}, which is no edge switch by the file: left out"));
+            drawing
+                .notes
+                .push(format!("{name} is at {at}, which is not an edge switch in the file: omitted"));
         }
         is_edge
     });
@@ -169,7 +171,7 @@ impl<'a> NetworkFileBuilder<'a> {
                     agent.addresses.iter().any(|ip| switch.described.addresses.contains(ip))
                 };
                 if !self.world.switches.iter().any(own) {
-                    self.notes.push(format!("agent {name} is behind no port of these switches: left out"));
+                    self.notes.push(format!("agent {name} is not behind a port of these switches: omitted"));
                 }
                 continue;
             };
@@ -425,7 +427,7 @@ impl<'a> NetworkFileBuilder<'a> {
             let other = self.at(b);
             let tier = |at: At| switches.get(at.0).map(|entry| entry.text("tier").to_owned());
             if tier(a) == tier(b) {
-                self.notes.push(format!("{one} and {other} are joined, and both switches are of one tier, which the file cannot say: left out"));
+                self.notes.push(format!("{one} and {other} are linked, and both switches are of one tier, which the file cannot express: omitted"));
                 continue;
             }
             let ends = vec![one.clone(), other.clone()];

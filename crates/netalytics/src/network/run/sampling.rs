@@ -136,7 +136,7 @@ impl NetworkSampling {
         self.notes.push(match frozen {
             Some(why) => format!("{switch} keeps copying {part} of the flows to the monitor on {host}: {why}"),
             None => format!(
-                "{switch} copies {part} of the flows to the monitor on {host}, which looked at {:.1} % of those that came",
+                "{switch} copies {part} of the flows to the monitor on {host}, which processed {:.1} % of them",
                 rate * 100.0
             ),
         });

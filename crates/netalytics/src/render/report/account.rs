@@ -42,7 +42,7 @@ impl ReportAccount<'_> {
         if fed.is_none() {
             worth.push(match source.lost_before_us {
                 None => "packets lost before the capture: unknown".into(),
-                Some(0) => "no packet lost before the capture, as its source says".into(),
+                Some(0) => "no packet lost before the capture, according to its source".into(),
                 Some(n) => format!("{n} packets lost before the capture"),
             });
             let loss = accounting.flows.capture_loss().share();
@@ -55,7 +55,7 @@ impl ReportAccount<'_> {
         }
         if accounting.sampled_out > 0 {
             worth.push(format!(
-                "sampled: {} packets of other flows were left out, [ ] are 95 % intervals",
+                "sampled: {} packets of other flows were omitted, [ ] are 95 % intervals",
                 accounting.sampled_out
             ));
         }
