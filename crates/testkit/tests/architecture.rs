@@ -148,57 +148,29 @@ fn files_do_not_import_each_other_in_a_circle() {
     }
 }
 
-/// Arrows (from, to) between rooms of the server that do not point down.
-const UPWARDS_LEFT: [(&str, &str); 0] = [];
+/// Crates with rooms: the head of the table of rooms in ARCHITECTURE.md, and the imports (from, to) of a room by one
+/// that is not above it; to be emptied.
+const CRATES_WITH_ROOMS: [(&str, &str, &[(&str, &str)]); 2] =
+    [("server", "| level |", &[]), ("netalytics", "| layer |", &[])];
 
 #[test]
-fn every_room_of_the_server_uses_what_the_table_says() {
-    let table = rows_of("| level |");
-    let rooms = source::rooms(&sources("server"));
-    assert_eq!(
-        table.keys().collect::<Vec<_>>(),
-        rooms.keys().collect::<Vec<_>>(),
-        "rows of the table, and folders"
-    );
-    let mut upwards = Vec::new();
-    for (room, used) in &rooms {
-        let listed = table[room].uses.clone().unwrap_or_default();
-        assert_eq!(used, &listed, "rooms that {room} uses, and those in the table");
-        let level = |room: &str| table[room].floor.expect("a level");
-        let above = used.iter().filter(|used| level(used) >= level(room));
-        upwards.extend(above.map(|used| (room.as_str(), used.as_str())));
-    }
-    assert_eq!(upwards, UPWARDS_LEFT, "arrows that do not point down");
-}
-
-/// The rooms of a crate, highest first: the rows of its table in ARCHITECTURE.md.
-fn rooms_in_order(heading: &str) -> Vec<String> {
-    let text = read(&root().join("ARCHITECTURE.md"));
-    let section = text.split(heading).nth(1).unwrap_or_else(|| panic!("no section {heading}"));
-    let table = section.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
-    let name =
-        |line: &str| line.split('|').nth(1).unwrap_or_default().trim().trim_matches(['`', '/']).to_owned();
-    table.take_while(|line| line.starts_with('|')).map(name).collect()
-}
-
-/// Imports of higher rooms by lower ones; to be emptied.
-const NETALYTICS_IMPORTS_LEFT: [(&str, &str); 0] = [];
-
-#[test]
-fn rooms_of_the_binary_import_lower_rooms_only() {
-    let sources = sources("netalytics");
-    let order = rooms_in_order("## Rooms of the binary");
-    let named: BTreeSet<String> = order.iter().cloned().collect();
-    assert_eq!(named, source::root_modules(&sources), "rooms of the table, and modules at the root");
-    let place = |room: &str| order.iter().position(|name| name == room);
-    let imports = source::room_imports(&sources);
-    assert!(imports.len() > 100, "{} imports: this test has looked in the wrong place", imports.len());
-    let upward = imports.iter().filter(|import| place(&import.from) > place(&import.to));
-    let (known, new): (Vec<_>, Vec<_>) =
-        upward.partition(|import| NETALYTICS_IMPORTS_LEFT.contains(&(&import.from, &import.to)));
-    assert!(new.is_empty(), "imports of higher rooms: {new:#?}");
-    for left in NETALYTICS_IMPORTS_LEFT {
-        let is_left = known.iter().any(|import| left == (&import.from, &import.to));
-        assert!(is_left, "{left:?} is no longer imported: take it off the list");
+fn every_room_uses_what_its_table_says() {
+    for (name, head, upwards_left) in CRATES_WITH_ROOMS {
+        let table = rows_of(head);
+        let rooms = source::rooms(&sources(name));
+        assert_eq!(
+            table.keys().collect::<Vec<_>>(),
+            rooms.keys().collect::<Vec<_>>(),
+            "rows of the table, and folders of {name}"
+        );
+        let mut upwards = Vec::new();
+        for (room, used) in &rooms {
+            let listed = table[room].uses.clone().unwrap_or_default();
+            assert_eq!(used, &listed, "rooms that {name}/{room} uses, and those in the table");
+            let level = |room: &str| table[room].floor.expect("a level");
+            let above = used.iter().filter(|used| level(used) >= level(room));
+            upwards.extend(above.map(|used| (room.as_str(), used.as_str())));
+        }
+        assert_eq!(upwards, upwards_left, "imports in {name} that do not point down");
     }
 }

@@ -1,12 +1,8 @@
 //! Rust files as far as their imports tell: words without comments, texts and tests, and which file uses which.
 
-mod rooms;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-pub use rooms::{room_imports, root_modules};
 
 /// A file.
 pub struct Source {
