@@ -116,7 +116,8 @@ impl AgentCredentials {
 
     /// Replaces a file atomically.
     fn put(&self, name: &str, text: &str) -> Result<(), CredentialsError> {
-        let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
+        let path = self.folder.join(name);
+        let new = self.folder.join(format!("{name}.new"));
         let write = || {
             let mut file =
                 OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
@@ -164,7 +165,8 @@ mod tests {
                 authority.sign_agent(&request.request_pem, name, serial, lifetime).expect("signed");
             (request.key_pem, certificate)
         };
-        let ((key, certificate), other) = (make("web-1"), make("web-1"));
+        let (key, certificate) = make("web-1");
+        let other = make("web-1");
         let ca = Some(authority.certificate_pem().to_owned());
         let kept = AgentCredentials::keep(&own, (&key, &certificate), ca).expect("kept");
         kept.renewed(&other.0, &other.1).expect("kept");

@@ -96,7 +96,8 @@ impl AgentHost {
 /// Relations between interfaces, from sysfs.
 fn below<'a>(owners: impl Iterator<Item = &'a String>, net: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let of = |owner: &String| {
-        let (mut found, mut next) = (BTreeSet::new(), vec![owner.clone()]);
+        let mut found = BTreeSet::new();
+        let mut next = vec![owner.clone()];
         while let Some(name) = next.pop() {
             let entries = fs::read_dir(net.join(name)).into_iter().flatten().flatten();
             let lower =

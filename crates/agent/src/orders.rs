@@ -138,7 +138,8 @@ fn interfaces(wanted: &[String], policy: &HostPolicy, host: &AgentHost) -> Resul
             false => Ok(all),
         };
     }
-    let (mut chosen, mut lacking) = (BTreeSet::new(), Vec::new());
+    let mut chosen = BTreeSet::new();
+    let mut lacking = Vec::new();
     for pattern in wanted {
         let of_host = host.interfaces.iter().filter(|name| matches(pattern, name));
         let here = allowed.iter().filter(|name| matches(pattern, name));

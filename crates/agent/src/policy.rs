@@ -164,7 +164,8 @@ impl HostPolicy {
     /// Limits that the job would exceed together with running ones, one sentence each.
     #[must_use]
     pub fn crowding(&self, ask: &PolicyRequest<'_>) -> Vec<String> {
-        let (asked, allowed) = (u64::from(ask.jobs) + 1, u64::from(self.jobs_max));
+        let asked = u64::from(ask.jobs) + 1;
+        let allowed = u64::from(self.jobs_max);
         let jobs = (asked > allowed).then(|| format!("this host allows {allowed} jobs at once, not {asked}"));
         jobs.into_iter().chain(ask.takes.excess(ask.borne, ask.ceiling)).collect()
     }

@@ -71,7 +71,8 @@ impl MonitorProcess {
             .stderr(Stdio::piped())
             .spawn()?;
         let piped = "it was asked to be piped";
-        let (mut input, out) = (child.stdin.take().expect(piped), child.stdout.take().expect(piped));
+        let mut input = child.stdin.take().expect(piped);
+        let out = child.stdout.take().expect(piped);
         let complaints = child.stderr.take().expect(piped);
         let pid = child.id();
         let group = groups.and_then(|groups| {

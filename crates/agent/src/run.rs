@@ -126,7 +126,8 @@ impl AgentLoop {
     fn new(config: AgentConfig, news: Sender<ProcessEvent>) -> io::Result<AgentLoop> {
         let boot = random()?;
         let files = SpoolFiles::in_folder(&config.folder.join("spool"))?;
-        let (notes, serves) = (CrashNotes::read(&config.folder), ServedServer::read(&config.folder));
+        let notes = CrashNotes::read(&config.folder);
+        let serves = ServedServer::read(&config.folder);
         let boot_ended = last_boot::take(&config.folder);
         let groups = CgroupRoot::of_this_process()
             .inspect_err(|why| {

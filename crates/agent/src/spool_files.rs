@@ -106,7 +106,8 @@ impl SegmentStore for SpoolFiles {
     }
 
     fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), SegmentStoreError> {
-        let (path, next) = (self.folder.join(LEDGER), self.folder.join("ledger.next"));
+        let path = self.folder.join(LEDGER);
+        let next = self.folder.join("ledger.next");
         let write = || {
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&next)?;

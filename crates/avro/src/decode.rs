@@ -287,7 +287,8 @@ impl DecodedColumn {
                     .expect("38 digits are allowed"),
             ),
             DecodedValues::Bytes { ends, bytes } => {
-                let (offsets, bytes) = (OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(bytes));
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
+                let bytes = Buffer::from_vec(bytes);
                 match kind {
                     AvroType::Text => Arc::new(StringArray::new(offsets, bytes, nulls)),
                     _ => Arc::new(BinaryArray::new(offsets, bytes, nulls)),

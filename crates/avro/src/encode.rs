@@ -262,7 +262,8 @@ mod tests {
     #[test]
     fn varints_are_those_of_a_plain_loop() {
         let plain = |value: i64| {
-            let (mut rest, mut bytes) = (((value << 1) ^ (value >> 63)).cast_unsigned(), Vec::new());
+            let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
+            let mut bytes = Vec::new();
             while rest >= 0x80 {
                 bytes.push(rest as u8 | 0x80);
                 rest >>= 7;

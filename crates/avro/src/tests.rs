@@ -225,7 +225,8 @@ proptest! {
     #[test]
     fn damaged_records_leave_the_others(rows in rows(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let batch = batch(&rows);
-        let (mut whole, mut damaged) = (decoder(), decoder());
+        let mut whole = decoder();
+        let mut damaged = decoder();
         let mut kept = Vec::new();
         for (row, record) in encoded(&batch).iter().enumerate() {
             let mut bytes = record.to_vec();

@@ -35,7 +35,8 @@ pub fn last(
     let mut parts = Vec::new();
     for (partition, range) in (0..).zip(there.offsets(topic)?) {
         if !range.is_empty() && only.is_none_or(|only| only == partition) {
-            let (from, until) = (range.start.max(range.end - LAST), PartitionEnd::Offset(range.end));
+            let from = range.start.max(range.end - LAST);
+            let until = PartitionEnd::Offset(range.end);
             let part = PartitionRange { topic: topic.to_owned(), partition, from, until };
             parts.push((partition, reader.add(part)?));
         }

@@ -137,7 +137,9 @@ impl PartitionReader {
             .set("queued.max.messages.kbytes", (prefetch_bytes / 1024).clamp(1, 2_097_151).to_string());
         let consumer = config.create_with_context(ReaderContext::default()).map_err(|e| kafka.explain(&e))?;
         let woken = Arc::new(ReaderWakeup::default());
-        let (lanes, kafka, consumer) = (Vec::new(), kafka.clone(), Arc::new(consumer));
+        let lanes = Vec::new();
+        let kafka = kafka.clone();
+        let consumer = Arc::new(consumer);
         Ok(PartitionReader { lanes, kafka, prefetch_bytes, consumer, woken, polls: 0 })
     }
 
@@ -296,7 +298,8 @@ impl AssignedPartition {
     /// of markers.
     fn look_behind(&self, consumer: &BaseConsumer<ReaderContext>, end: i64) -> PartitionState {
         let PartitionRange { topic, partition, .. } = &self.part;
-        let (at, now) = (Offset::Offset(self.position), Duration::ZERO);
+        let at = Offset::Offset(self.position);
+        let now = Duration::ZERO;
         match consumer.fetch_watermarks(topic, *partition, ASK) {
             Ok((_, there)) if there >= end && consumer.seek(topic, *partition, at, now).is_ok() => {
                 PartitionState::Confirming

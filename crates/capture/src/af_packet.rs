@@ -400,7 +400,8 @@ struct WatchedInterface {
 impl WatchedInterface {
     fn new(interface: Option<&NetworkInterface>, reports: bool) -> WatchedInterface {
         let drops = Cell::new((0, interface.map_or(0, |i| i.drops)));
-        let (interface, looked) = (interface.cloned(), Cell::new(Instant::now()));
+        let interface = interface.cloned();
+        let looked = Cell::new(Instant::now());
         WatchedInterface { interface, reports, down: false, removed: false, drops, looked }
     }
 

@@ -177,7 +177,8 @@ impl PacketBlock {
     /// As [`PacketBlock::packets`], and for a position out of range.
     #[inline]
     pub fn select<'a>(&'a self, places: &'a [u16]) -> impl ExactSizeIterator<Item = CapturedPacket<'a>> {
-        let (mut view, records) = (BlockView::new(self), self.records());
+        let mut view = BlockView::new(self);
+        let records = self.records();
         places.iter().map(move |at| view.captured(&records[usize::from(*at)]))
     }
 }
@@ -211,7 +212,8 @@ mod tests {
     use super::*;
 
     fn record(buffer: u32, start: u32, len: u32) -> PacketRecord {
-        let (ts, link_type) = (Timestamp(i64::from(start)), LinkType::Ethernet);
+        let ts = Timestamp(i64::from(start));
+        let link_type = LinkType::Ethernet;
         PacketRecord { ts, link_type, original_len: 100, len, start, buffer }
     }
 
@@ -234,7 +236,8 @@ mod tests {
     #[test]
     fn a_buffer_is_let_go_when_the_last_block_lets_go() {
         let buffer = Arc::new(vec![0; 8]);
-        let (mut one, mut other) = (PacketBlock::default(), PacketBlock::default());
+        let mut one = PacketBlock::default();
+        let mut other = PacketBlock::default();
         one.add_buffer(buffer.clone());
         other.add_buffer(buffer.clone());
         one.clear();

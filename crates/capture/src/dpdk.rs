@@ -198,7 +198,8 @@ impl PacketSource for DpdkSource {
         if self.receive(block) {
             return true;
         }
-        let (began, mut spins) = (Instant::now(), 0u32);
+        let began = Instant::now();
+        let mut spins = 0u32;
         while !self.stop.is_asked() && began.elapsed() < IDLE {
             if self.receive(block) {
                 return true;

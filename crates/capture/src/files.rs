@@ -39,7 +39,8 @@ impl MergedFiles {
     /// Merges `inputs`; `errors` are those of files that could not be opened.
     pub fn new(inputs: Vec<CaptureInput>, errors: Vec<SourceError>) -> MergedFiles {
         let ahead = inputs.iter().map(|_| PendingBlock::default()).collect();
-        let (heads, names) = (BinaryHeap::new(), Vec::new());
+        let heads = BinaryHeap::new();
+        let names = Vec::new();
         MergedFiles {
             inputs,
             ahead,
@@ -111,7 +112,8 @@ impl PendingBlock {
         let of = self.block.records()[self.taken].buffer;
         let buffer = *self.buffer.get_or_insert_with(|| block.add_buffer(self.block.buffer(of)));
         let waiting = &self.block.records()[self.taken..];
-        let (mut n, room) = (0, block.room());
+        let mut n = 0;
+        let room = block.room();
         for (record, place) in waiting.iter().zip(room) {
             if n > 0 && !is_first(record.ts) {
                 break;

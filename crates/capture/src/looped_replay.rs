@@ -78,7 +78,8 @@ impl LoopedReplay {
     pub fn in_step(mut self) -> LoopedReplay {
         let mut source = open(std::slice::from_ref(&self.path));
         let mut block = PacketBlock::default();
-        let (mut first, mut last) = (None, i64::MIN);
+        let mut first = None;
+        let mut last = i64::MIN;
         while source.next_block(&mut block) {
             for record in block.records() {
                 first.get_or_insert(record.ts.0);
@@ -161,7 +162,8 @@ impl PacketSource for LoopedReplay {
         if first.ts.0 > now_ns {
             return !self.stop.is_asked();
         }
-        let (mut bytes, mut due) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut due = Vec::new();
         let added = self.rounds.wrapping_mul(SEQ_STEP);
         while due.len() < BLOCK_PACKETS && self.next < self.read.len() {
             let is_due = |record: &PacketRecord| record.ts.0 <= now_ns.saturating_add(TOGETHER_NS);
@@ -242,7 +244,9 @@ mod tests {
         let stop = StopSignal::default();
         let mut source = LoopedReplay::new(&path, Duration::from_secs(1), &stop);
         let began = source.began.0;
-        let (mut block, mut times, mut numbers) = (PacketBlock::default(), Vec::new(), Vec::new());
+        let mut block = PacketBlock::default();
+        let mut times = Vec::new();
+        let mut numbers = Vec::new();
         while times.len() < 5 {
             assert!(source.next_block(&mut block));
             let clock = block.clock().expect("it keeps the time").0;

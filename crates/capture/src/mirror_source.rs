@@ -136,7 +136,8 @@ impl MirrorSource {
                 bytes.extend_from_slice(room.bytes(datagram));
                 let len = (bytes.len() - start) as u32;
                 let ts = datagram.ts.unwrap_or_else(now);
-                let (start, buffer) = (start as u32, 0);
+                let start = start as u32;
+                let buffer = 0;
                 records.push(PacketRecord {
                     ts,
                     link_type: LinkType::Raw,
@@ -200,7 +201,8 @@ impl PacketSource for MirrorSource {
 
 /// Headers that the kernel removed from a datagram, as far as known.
 fn headers(listen: &MirrorListenAddress, datagram: &ReceivedDatagram, out: &mut Vec<u8>) {
-    let (from, to) = (datagram.from.ip().to_canonical(), listen.address.ip().to_canonical());
+    let from = datagram.from.ip().to_canonical();
+    let to = listen.address.ip().to_canonical();
     let is_udp = listen.known_by.is_some();
     // GRE over IPv4 arrives with its IP header.
     if !is_udp && from.is_ipv4() {
@@ -291,7 +293,8 @@ mod tests {
             sender.send_to(&[header, &inner.to_bytes()].concat(), to).expect("room to send");
         }
         stop.stop();
-        let (mut block, mut seen) = (PacketBlock::default(), 0);
+        let mut block = PacketBlock::default();
+        let mut seen = 0;
         while source.next_block(&mut block) {
             for captured in block.packets() {
                 let packet = Packet::decode(&captured).expect("a packet in a tunnel");

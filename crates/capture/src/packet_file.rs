@@ -284,7 +284,8 @@ mod tests {
         };
         assert_eq!(paths.iter().map(|p| p.metadata().expect("it is there").len()).sum::<u64>(), kept.bytes);
         let mut source = open(&paths);
-        let (mut block, mut read) = (PacketBlock::default(), 0);
+        let mut block = PacketBlock::default();
+        let mut read = 0;
         while source.next_block(&mut block) {
             for (got, want) in block.packets().zip(&packets()[read..]) {
                 assert_eq!(

@@ -83,7 +83,9 @@ impl PcapFile {
         records: &mut RecordSink<'_>,
     ) -> (usize, RecordStop) {
         let (origin, places) = records.places();
-        let (mut rest, mut n, mut stop) = (window, 0, RecordStop::Full);
+        let mut rest = window;
+        let mut n = 0;
+        let mut stop = RecordStop::Full;
         // A copy, which the loop keeps in registers.
         let mut scale = self.fractions.scale;
         for place in places {
@@ -127,7 +129,10 @@ impl PcapFile {
             return Err(RecordStop::Need(self.record_header_len));
         };
         let field = |i: usize| word(fields[4 * i..][..4].try_into().expect("16 bytes are four words"));
-        let (seconds, fraction, mut len, mut original_len) = (field(0), field(1), field(2), field(3));
+        let seconds = field(0);
+        let fraction = field(1);
+        let mut len = field(2);
+        let mut original_len = field(3);
         if SWAPPED && len > original_len {
             (len, original_len) = (original_len, len);
         }
@@ -358,7 +363,9 @@ mod tests {
             records.iter().flat_map(|(seconds, fraction)| [*seconds, *fraction, 0, 0]).collect();
         let file = file(header(MICROSECONDS, 4, 65535, 1), &words, &[]);
         for piece in [file.len(), 50, 17] {
-            let (mut format, mut times, mut at) = (CaptureFormat::Undetected, Vec::new(), 0);
+            let mut format = CaptureFormat::Undetected;
+            let mut times = Vec::new();
+            let mut at = 0;
             let mut end = piece;
             while at < file.len() {
                 let (block, len, _) = read(&mut format, &file[at..end.min(file.len())]);

@@ -140,7 +140,8 @@ impl PcapNg {
             _ => self.big_endian,
         };
         let word = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
-        let (kind, stated_len) = (word(*kind), word(*len));
+        let kind = word(*kind);
+        let stated_len = word(*len);
         let len = stated_len as usize;
         if !(BLOCK_HEAD..=RECORD_MAX).contains(&len) || !len.is_multiple_of(4) {
             return Err(RecordStop::Bad(format!(
@@ -268,7 +269,8 @@ impl PcapNg {
         let short = || RecordStop::Bad("the interface description here is too short".into());
         let link_type = LinkType::from(body.short(0).ok_or_else(short)?);
         let ([_, snaplen], options) = body.words().ok_or_else(short)?;
-        let (mut resolution, mut offset_nanos) = (TimestampResolution::of_option(6), 0);
+        let mut resolution = TimestampResolution::of_option(6);
+        let mut offset_nanos = 0;
         body.bytes = options;
         for (code, value) in body.options() {
             match (code, value) {
@@ -388,7 +390,8 @@ impl<'a> PcapngBlockBody<'a> {
     fn options(self) -> impl Iterator<Item = (u16, &'a [u8])> {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let (code, len) = (self.short(at)?, usize::from(self.short(at + 2)?));
+            let code = self.short(at)?;
+            let len = usize::from(self.short(at + 2)?);
             let value = self.bytes.get(at + 4..)?.get(..len)?;
             at += 4 + len.next_multiple_of(4);
             (code != 0).then_some((code, value))
@@ -437,13 +440,16 @@ pub(crate) mod samples {
 
         pub fn section(mut self, big_endian: bool) -> PcapngBlockWriter {
             self.big_endian = big_endian;
-            let (magic, one, zero) = (self.word(super::BYTE_ORDER_MAGIC), self.short(1), self.short(0));
+            let magic = self.word(super::BYTE_ORDER_MAGIC);
+            let one = self.short(1);
+            let zero = self.short(0);
             self.block(super::SECTION_HEADER, &[&magic, &one, &zero, &[0xff; 8]])
         }
 
         /// With options as in the file.
         pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> PcapngBlockWriter {
-            let (link_type, snaplen) = (self.short(link_type), self.word(snaplen));
+            let link_type = self.short(link_type);
+            let snaplen = self.word(snaplen);
             self.block(super::INTERFACE_DESCRIPTION, &[&link_type, &[0, 0], &snaplen, options])
         }
 
@@ -477,7 +483,9 @@ mod tests {
     type Seen = (i64, u32, Vec<u8>);
 
     fn read(bytes: &[u8]) -> (CaptureFormat, Vec<Seen>, RecordStop) {
-        let (mut format, mut packets, mut at) = (CaptureFormat::Undetected, Vec::new(), 0);
+        let mut format = CaptureFormat::Undetected;
+        let mut packets = Vec::new();
+        let mut at = 0;
         loop {
             let (block, len, stop) = crate::format::samples::read(&mut format, &bytes[at..]);
             packets.extend(block.packets().map(|c| (c.ts.0, c.original_len, c.bytes.to_vec())));

@@ -31,7 +31,8 @@ impl WindowOrigin {
         start: usize,
     ) -> PacketRecord {
         let PacketLengths { original_len, len } = lengths;
-        let (buffer, start) = (self.buffer, self.window_start + start as u32);
+        let buffer = self.buffer;
+        let start = self.window_start + start as u32;
         PacketRecord { ts, link_type, original_len, len, start, buffer }
     }
 }

@@ -270,7 +270,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         for (files, expected) in [(FileAccess::ReadOnly, [false; 3]), (FileAccess::New, [true; 3])] {
             let path = |name: &str| -> PathBuf { folder.path().join(format!("{name} {files:?}")) };
-            let (made, moved) = (path("made"), path("moved"));
+            let made = path("made");
+            let moved = path("moved");
             let work = move || {
                 let created = fs::create_dir(&made).and_then(|()| fs::write(made.join("file"), b"abc"));
                 [

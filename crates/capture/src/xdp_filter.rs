@@ -44,7 +44,8 @@ impl XdpFilter {
     /// queue. `None` if the lists are too long for one program: about a thousand endpoints.
     pub(crate) fn program(&self, map: i32) -> Option<Vec<EbpfInstruction>> {
         let mut asm = Assembler::default();
-        let (take, pass) = (asm.label(), asm.label());
+        let take = asm.label();
+        let pass = asm.label();
         asm.mov64(CONTEXT, 1);
         if !self.wants_all() {
             asm.load(AccessWidth::U32, CURSOR, CONTEXT, context::DATA);
@@ -71,7 +72,9 @@ impl XdpFilter {
 
     /// Compares client and server in both directions.
     fn compare(&self, asm: &mut Assembler, take: JumpLabel, pass: JumpLabel) {
-        let (forth, back, reverse) = (asm.label(), asm.label(), asm.label());
+        let forth = asm.label();
+        let back = asm.label();
+        let reverse = asm.label();
         any_of(asm, &self.clients, SRC, (forth, reverse));
         asm.place(forth);
         any_of(asm, &self.servers, DST, (take, reverse));
@@ -133,8 +136,11 @@ fn raw16(n: u16) -> u32 {
 
 /// Parses the packet and stores both endpoints on the stack; returns the label to place after that.
 fn parse(asm: &mut Assembler, pass: JumpLabel) -> JumpLabel {
-    let (v4, v6, transport, ends, unknown_ports) =
-        (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
+    let v4 = asm.label();
+    let v6 = asm.label();
+    let transport = asm.label();
+    let ends = asm.label();
+    let unknown_ports = asm.label();
     ethernet(asm, (v4, v6), pass);
     asm.place(v4);
     ipv4(asm, (transport, unknown_ports), pass);
@@ -230,8 +236,11 @@ fn extension(asm: &mut Assembler, (transport, unknown_ports): (JumpLabel, JumpLa
     const AUTHENTICATION: u32 = 51;
     /// Headers whose length is counted in units of 8 bytes after the first 8.
     const ORDINARY: [u32; 6] = [0, 43, 60, 135, 139, 140];
-    let (fragment, authentication, ordinary, skip, next) =
-        (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
+    let fragment = asm.label();
+    let authentication = asm.label();
+    let ordinary = asm.label();
+    let skip = asm.label();
+    let next = asm.label();
     asm.jump_if(JumpTest::Eq, KIND, FRAGMENT, fragment);
     asm.jump_if(JumpTest::Eq, KIND, AUTHENTICATION, authentication);
     ORDINARY.iter().for_each(|&kind| asm.jump_if(JumpTest::Eq, KIND, kind, ordinary));

@@ -278,7 +278,8 @@ impl Collector {
     /// No more reports will arrive.
     pub fn end(&mut self, out: &mut dyn TakeRows) {
         self.lanes.since = self.watermark;
-        let (lanes, watermark_ns) = (&self.lanes, Timestamp::MAX.0);
+        let lanes = &self.lanes;
+        let watermark_ns = Timestamp::MAX.0;
         self.rows
             .give_all(&mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }, lanes));
         match self.then {

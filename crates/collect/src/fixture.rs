@@ -120,11 +120,13 @@ impl FixtureLane {
             self.writer.text(self.name, &[tuple.name]);
             self.writer.end_row();
         }
-        let (mut part, mut rows) = (ReportPart::default(), Vec::new());
+        let mut part = ReportPart::default();
+        let mut rows = Vec::new();
         self.engines.push(0, &self.writer.finish(), &mut rows);
         rows.into_iter().for_each(|output: EngineOutput| part.add_rows(output.batch));
         self.engines.detach(watermark).into_iter().for_each(|windows| part.add_windows(windows));
-        let (loss, watermark) = (LossCount::default(), Timestamp(watermark));
+        let loss = LossCount::default();
+        let watermark = Timestamp(watermark);
         WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
     }
 
@@ -132,7 +134,8 @@ impl FixtureLane {
     pub fn last(&mut self, watermark: i64) -> WorkerReport {
         let mut part = ReportPart::default();
         part.add_windows(self.engines.detach_all());
-        let (loss, watermark) = (LossCount::default(), Timestamp(watermark));
+        let loss = LossCount::default();
+        let watermark = Timestamp(watermark);
         WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
     }
 }

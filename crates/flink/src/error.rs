@@ -87,7 +87,8 @@ impl FlinkError {
 
 /// Replaces each literal that follows a literal and `=` by `'…'`.
 fn without_values(statement: &str) -> String {
-    let (mut out, mut rest) = (String::new(), statement);
+    let mut out = String::new();
+    let mut rest = statement;
     let mut is_value = false;
     while let Some((before, behind)) = rest.split_once('\'') {
         out.push_str(before);

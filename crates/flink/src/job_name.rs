@@ -53,7 +53,9 @@ impl JobName {
         (part()? == FIRST).then_some(())?;
         let host = part()?.to_owned();
         let mut place = part()?.splitn(3, '-');
-        let (machine, boot, space) = (place.next()?, place.next()?, place.next()?);
+        let machine = place.next()?;
+        let boot = place.next()?;
+        let space = place.next()?;
         let (pid, start) = part()?.split_once('-')?;
         let owner = JobOwner {
             host,

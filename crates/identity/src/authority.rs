@@ -75,7 +75,8 @@ impl CertificateAuthority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
-        let (key_pem, certificate_pem) = (key.serialize_pem(), params.self_signed(&key)?.pem());
+        let key_pem = key.serialize_pem();
+        let certificate_pem = params.self_signed(&key)?.pem();
         Ok((CertificateAuthority { certificate_pem, issuer: Issuer::new(params, key) }, key_pem))
     }
 

@@ -208,7 +208,8 @@ mod tests {
 
     #[test]
     fn strangers_and_bygones_are_refused() {
-        let (ours, theirs) = (house(), house());
+        let ours = house();
+        let theirs = house();
         for (what, agent, host, why) in [
             (
                 "another authority's",

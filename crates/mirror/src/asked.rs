@@ -17,7 +17,8 @@ use crate::transports::Transports;
 pub fn asked(spec: &MonitorSpec, which: PacketSelection) -> Vec<PacketCube> {
     let any = [AddressMatch { net: None, port: None }];
     let open = |list: &'_ [AddressMatch]| if list.is_empty() { any.to_vec() } else { list.to_vec() };
-    let (clients, servers) = (open(&spec.clients), open(&spec.servers));
+    let clients = open(&spec.clients);
+    let servers = open(&spec.servers);
     let transports = match which {
         PacketSelection::Flags(_) => Transports::Tcp,
         PacketSelection::Port | PacketSelection::Flow => Transports::of(spec),

@@ -63,7 +63,8 @@ pub fn level_max(asked: &[PacketCube], slice: FlowSlice) -> u8 {
 }
 
 fn of_one(cube: &PacketCube, slice: FlowSlice) -> Vec<PacketCube> {
-    let (mask, bits) = (u128::from(slice.mask()), u128::from(slice.bits()));
+    let mask = u128::from(slice.mask());
+    let bits = u128::from(slice.bits());
     let free = |field: &MatchField| mask & !cube.get(*field).mask;
     let mut ends = fields(slice.coin);
     // The endpoint with the most fixed bits has the fewest values.
@@ -116,7 +117,8 @@ mod tests {
                 .with(MatchField::DestinationPort, destination.1.into());
             ModelPacket::of(&cube)
         };
-        let (client, server) = ((0x0a00_0200 + u128::from(client % 251), client), (0x0a00_0001, server));
+        let client = (0x0a00_0200 + u128::from(client % 251), client);
+        let server = (0x0a00_0001, server);
         [packet(client, server), packet(server, client)]
     }
 

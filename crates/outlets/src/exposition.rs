@@ -91,7 +91,8 @@ impl MetricsPage {
     /// Adds series of results, with additional labels.
     pub fn results(&mut self, series: &SeriesTable, more: Labels<'_>) {
         for (family, list) in series.families() {
-            let (name, kind) = (name(family), kind(family));
+            let name = name(family);
+            let kind = kind(family);
             for (attributes, value) in list {
                 let label = attributes.iter().map(|(name, value)| label(name, value)).chain(own(more));
                 let mut metric =
@@ -201,8 +202,10 @@ fn native(all: &ExponentialBuckets) -> proto::NativeHistogram {
 
 /// Spans of buckets, and deltas of their counts.
 fn spans(buckets: &std::collections::BTreeMap<i32, u64>) -> (Vec<proto::BucketSpan>, Vec<i64>) {
-    let (mut spans, mut deltas) = (Vec::<proto::BucketSpan>::new(), Vec::new());
-    let (mut next, mut before) = (0, 0);
+    let mut spans = Vec::<proto::BucketSpan>::new();
+    let mut deltas = Vec::new();
+    let mut next = 0;
+    let mut before = 0;
     for (index, count) in buckets {
         match spans.last_mut() {
             Some(span) if *index == next => span.length = span.length.map(|length| length + 1),

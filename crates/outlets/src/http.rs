@@ -76,8 +76,9 @@ impl ScrapeListener {
         answer: impl Fn(&ScrapeRequest) -> ScrapeResponse + Send + Sync + 'static,
     ) -> io::Result<ScrapeServer> {
         let running = ScrapeServer { at: self.0.local_addr()?, is_over: Arc::default() };
-        let (is_over, answer, open) =
-            (running.is_over.clone(), Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+        let is_over = running.is_over.clone();
+        let answer = Arc::new(answer);
+        let open = Arc::new(AtomicUsize::new(0));
         thread::Builder::new().name("scrapes".into()).spawn(move || {
             for connection in self.0.incoming() {
                 if is_over.load(Ordering::Relaxed) {
@@ -92,7 +93,8 @@ impl ScrapeListener {
                     open.fetch_sub(1, Ordering::Relaxed);
                     continue;
                 }
-                let (answer, of_thread) = (answer.clone(), open.clone());
+                let answer = answer.clone();
+                let of_thread = open.clone();
                 let spawned = thread::Builder::new().spawn(move || {
                     let _ = serve(connection, &*answer);
                     of_thread.fetch_sub(1, Ordering::Relaxed);
@@ -143,7 +145,8 @@ fn serve(mut connection: TcpStream, answer: &dyn Fn(&ScrapeRequest) -> ScrapeRes
 
 fn read_head(connection: &mut TcpStream) -> io::Result<Vec<u8>> {
     let until = Instant::now() + PATIENCE;
-    let (mut head, mut some) = (Vec::new(), [0; 1024]);
+    let mut head = Vec::new();
+    let mut some = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_MAX {
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         connection.set_read_timeout(Some(left))?;
@@ -160,7 +163,9 @@ fn parse(head: &[u8]) -> Option<ScrapeRequest> {
     let (head, _) = head.split_once("\r\n\r\n")?;
     let mut lines = head.split("\r\n");
     let mut words = lines.next()?.split(' ');
-    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    let method = words.next()?;
+    let target = words.next()?;
+    let version = words.next()?;
     if !version.starts_with("HTTP/1.") || words.next().is_some() {
         return None;
     }

@@ -101,7 +101,8 @@ fn data<'a>(
     series: impl Iterator<Item = (&'a Attributes, &'a PointValue)>,
     time: PointTime,
 ) -> OtlpData {
-    let (mut numbers, mut distributions) = (Vec::new(), Vec::new());
+    let mut numbers = Vec::new();
+    let mut distributions = Vec::new();
     for (labels, value) in series {
         match value {
             PointValue::Number(value) => numbers.push(proto::NumberPoint {
@@ -144,7 +145,8 @@ fn distribution(all: &ExponentialBuckets, labels: &Attributes, time: PointTime) 
 
 /// All counts from the first bucket on. Bucket `i` is above base^i here, and up to base^i in [`ExponentialBuckets`].
 fn buckets(counts: &BTreeMap<i32, u64>) -> Option<proto::OtlpBuckets> {
-    let (first, last) = (*counts.first_key_value()?.0, *counts.last_key_value()?.0);
+    let first = *counts.first_key_value()?.0;
+    let last = *counts.last_key_value()?.0;
     let bucket_counts = (first..=last).map(|index| counts.get(&index).copied().unwrap_or(0)).collect();
     Some(proto::OtlpBuckets { offset: first - 1, bucket_counts })
 }

@@ -133,7 +133,8 @@ impl OutletSink {
         for outlet in &mut self.outlets {
             outlet.work = match std::mem::replace(&mut outlet.work, OutletWork::Over) {
                 OutletWork::Prepared(worker) => {
-                    let (first, begun) = (first.clone(), begun.clone());
+                    let first = first.clone();
+                    let begun = begun.clone();
                     let thread = thread::Builder::new().name("outlet".into());
                     OutletWork::Running(thread.spawn(move || {
                         first();

@@ -195,7 +195,8 @@ fn answer(board: &Arc<MetricsBoard>, path: &str, request: &ScrapeRequest) -> Scr
 
 impl OutletTransport for ScrapeTransport {
     fn begin(&mut self) -> std::io::Result<()> {
-        let (board, path) = (self.board.clone(), self.path.clone());
+        let board = self.board.clone();
+        let path = self.path.clone();
         if let Some(listener) = self.listener.take() {
             self.running = Some(listener.start(move |request| answer(&board, &path, request))?);
         }

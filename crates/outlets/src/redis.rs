@@ -100,9 +100,11 @@ fn set(keys: &RedisKeys, processor: &str, head: &ResultHead, window: &RowWindow)
 fn columns(head: &ResultHead, batch: &Batch) -> (Vec<FieldId>, Option<FieldId>) {
     let schema = batch.schema();
     let first = if schema.fields.first().is_some_and(|field| field.name == "window_start") { 2 } else { 0 };
-    let (mut key, mut score) = (Vec::new(), None);
+    let mut key = Vec::new();
+    let mut score = None;
     for id in schema.ids().skip(first) {
-        let (place, field) = (usize::from(id.0), schema.field(id));
+        let place = usize::from(id.0);
+        let field = schema.field(id);
         let is_number = matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64);
         if field.name == sinks::AGENTS_MISSING {
             continue;
@@ -198,7 +200,8 @@ impl RedisServer {
         if let Some(secret) = &address.secret {
             settings = settings.set_password(secret.reveal());
         }
-        let (host, port) = (address.host.clone(), address.port);
+        let host = address.host.clone();
+        let port = address.port;
         let to = match address.scheme {
             OutletScheme::RedisTls => {
                 ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
@@ -236,7 +239,8 @@ impl OutletTransport for RedisServer {
         let MessageBody::Commands(commands) = &message.body else { return Ok(()) };
         self.try_send(commands, patience).map_err(|error| {
             let is_unknown_here = error.kind() == redis::ErrorKind::AuthenticationFailed;
-            let (code, text) = (error.code().map(String::from), error.to_string());
+            let code = error.code().map(String::from);
+            let text = error.to_string();
             // The first failed command of a transaction is sufficient.
             let first =
                 error.into_server_errors().and_then(|errors| errors.first().map(|(_, error)| error.clone()));
@@ -258,7 +262,8 @@ mod tests {
 
     fn check(items: Vec<OutletItem>, expected: &[(&str, u64)]) {
         let keys = RedisKeys { prefix: "n".into(), entries_max: 7, seconds: 60 };
-        let (mut commands, mut made) = (RedisMapping::new(keys), Vec::new());
+        let mut commands = RedisMapping::new(keys);
+        let mut made = Vec::new();
         items.into_iter().for_each(|item| commands.take(item, &mut made));
         commands.finish(&mut made);
         let text = |message: &OutletMessage| {

@@ -102,8 +102,9 @@ fn check(
     lost: &[(&str, u64)],
     retries: u64,
 ) {
-    let (queue, tally, taken) =
-        (Arc::new(OutletQueue::new(1 << 20)), Arc::new(OutletCounters::default()), Arc::default());
+    let queue = Arc::new(OutletQueue::new(1 << 20));
+    let tally = Arc::new(OutletCounters::default());
+    let taken = Arc::default();
     let transport = FlakyTransport { answers, taken: Arc::clone(&taken) };
     queue.push(OutletItem::Heads([head()].into()));
     for window in 0..3 {
@@ -111,7 +112,8 @@ fn check(
         tally.rows.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
     }
     queue.end(Instant::now() + Duration::from_secs(60));
-    let (mapping, transport) = (Box::new(JsonLinesMapping::default()), Box::new(transport));
+    let mapping = Box::new(JsonLinesMapping::default());
+    let transport = Box::new(transport);
     OutletThread { queue, tally: tally.clone(), mapping, transport, retry_max }.run();
     let delivered = tally.delivered("test".into());
     assert_eq!((delivered.rows, delivered.sent), (6, sent), "{delivered:?}");
@@ -125,8 +127,8 @@ fn check(
 
 #[test]
 fn what_is_made_is_sent_or_lost_and_counted() {
-    let (passing, refused) =
-        (|| Err(DeliveryFault::Passing("busy".into())), || Err(DeliveryFault::Final("no".into())));
+    let passing = || Err(DeliveryFault::Passing("busy".into()));
+    let refused = || Err(DeliveryFault::Final("no".into()));
     let long = Duration::from_secs(60);
     check(vec![], long, 6, &[], 0);
     check(vec![passing(), Ok(()), passing(), passing()], long, 6, &[], 3);

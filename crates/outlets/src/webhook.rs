@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_window_is_a_message() {
-        let (mut batches, mut made) = (WebhookMapping::default(), Vec::new());
+        let mut batches = WebhookMapping::default();
+        let mut made = Vec::new();
         let rows = result(&[(0, "/a", 2), (0, "/b", 1), (10, "/b", 3)]);
         for item in [OutletItem::Heads([head()].into()), OutletItem::Rows(0, rows), OutletItem::Complete] {
             batches.take(item, &mut made);

@@ -85,7 +85,8 @@ impl OpenWindows {
 
 /// Bounds of a row's window.
 fn bounds(batch: &Batch, row: usize) -> Option<(i64, i64)> {
-    let (start, end) = (FieldId(0), FieldId(1));
+    let start = FieldId(0);
+    let end = FieldId(1);
     let is_windowed = batch.schema().fields.first().is_some_and(|field| field.name == "window_start");
     (is_windowed && batch.column(start).is_some())
         .then(|| (batch.i64(start).value(row), batch.i64(end).value(row)))

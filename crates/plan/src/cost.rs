@@ -78,7 +78,8 @@ impl ResourceUsage {
 
 impl fmt::Display for ResourceUsage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cores, mebibytes) = (self.cpu_millis as f64 / 1000.0, self.memory_bytes.div_ceil(1 << 20));
+        let cores = self.cpu_millis as f64 / 1000.0;
+        let mebibytes = self.memory_bytes.div_ceil(1 << 20);
         write!(f, "{cores:.2} cores and {mebibytes} MiB")
     }
 }

@@ -120,7 +120,8 @@ pub fn schema(pipeline: &Pipeline, intervals: IntervalMode, input: &dyn Fn(Colum
         }
         make_unique(&mut fields);
     }
-    let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("results of a pipeline"));
+    let name = pipeline.name.clone().into();
+    let doc = Cow::Borrowed("results of a pipeline");
     Schema {
         name,
         version: 1,

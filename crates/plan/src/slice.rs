@@ -98,7 +98,8 @@ impl FromStr for FlowSlice {
             _ => return Err(()),
         };
         let mut number = || words.next().and_then(|word| word.parse::<u16>().ok());
-        let (level, drawn) = (number().ok_or(())?, number().ok_or(())?);
+        let level = number().ok_or(())?;
+        let drawn = number().ok_or(())?;
         let level = u8::try_from(level).ok().filter(|level| *level <= FlowSlice::LEVEL_MAX).ok_or(())?;
         if words.next().is_some() { Err(()) } else { Ok(FlowSlice { coin, level, drawn }) }
     }
@@ -113,7 +114,8 @@ mod tests {
         for coin in [SliceSource::Ports, SliceSource::Addresses] {
             let all = FlowSlice { coin, level: 0, drawn: 0x2b5 };
             for level in 0..=FlowSlice::LEVEL_MAX {
-                let (slice, larger) = (all.at(level), all.at(level.saturating_sub(1)));
+                let slice = all.at(level);
+                let larger = all.at(level.saturating_sub(1));
                 let inside = |port: &u16| slice.admits([*port, 443]);
                 assert!((0..=u16::MAX).filter(inside).all(|port| larger.admits([443, port])));
                 assert_eq!((0..=u16::MAX).filter(inside).count() as f64, 65_536.0 * slice.share());

@@ -112,8 +112,8 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
     let RawRows { select, order, rows_max } = &dataflow.rows;
     if let Some(select) = select {
         let shown = |column: &Column| {
-            let (text, name) =
-                (query_text::column(dataflow, *column), &query_text::field(dataflow, *column).name);
+            let text = query_text::column(dataflow, *column);
+            let name = &query_text::field(dataflow, *column).name;
             if column.computed_place().is_some() && text != **name {
                 format!("{text} AS {name}")
             } else {
@@ -272,7 +272,8 @@ fn unit(unit: Unit) -> Option<&'static str> {
 /// Cost and limitations of the results.
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = vec![reading(&plan.monitor)];
-    let (inputs, pipelines) = (&plan.dataflow.inputs, &plan.dataflow.pipelines);
+    let inputs = &plan.dataflow.inputs;
+    let pipelines = &plan.dataflow.pipelines;
     let mut add = |holds: bool, note: &str| notes.extend(holds.then(|| note.to_owned()));
     add(
         inputs.len() > 1,

@@ -147,18 +147,23 @@ pub(crate) fn duration(nanos: i64) -> String {
 
 /// A point in time as RFC 3339 text, UTC.
 fn time(nanos: i64) -> String {
-    let (seconds, fraction) = (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000));
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let seconds = nanos.div_euclid(1_000_000_000);
+    let fraction = nanos.rem_euclid(1_000_000_000);
+    let days = seconds.div_euclid(86_400);
+    let second = seconds.rem_euclid(86_400);
     // Eras of 400 years that begin on March 1: the leap day is the last of its year.
     let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
-    let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+    let h = second / 3600;
+    let m = second / 60 % 60;
+    let s = second % 60;
     let fraction = if fraction == 0 {
         String::new()
     } else {

@@ -23,7 +23,8 @@ pub fn recorded(plan: &Plan, first_ts: Option<i64>) -> Plan {
         parts.extend(any_of(&plan.monitor.clients, column(common::CLIENT_IP), column(common::CLIENT_PORT)));
         parts.extend(any_of(&plan.monitor.servers, column(common::SERVER_IP), column(common::SERVER_PORT)));
         parts.extend(bounds.iter().filter_map(|(ns, op)| {
-            let (column, literal) = (column(common::TS_END), Literal::I64((*ns)?));
+            let column = column(common::TS_END);
+            let literal = Literal::I64((*ns)?);
             Some(Predicate::Compare { column, op: *op, literal })
         }));
         for part in parts {

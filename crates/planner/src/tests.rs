@@ -194,7 +194,8 @@ fn the_documentation_is_right() {
     let schemas = parsers::registry::schemas();
     let mut hosts = HostTable::new();
     hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");
-    let (queries, errors) = (documented("query"), documented("error"));
+    let queries = documented("query");
+    let errors = documented("error");
     assert!(queries.len() > 8 && errors.len() > 1);
     for text in queries.iter().flat_map(|block| block.split("\n\n")) {
         if let Err(errors) = query::check(text, &schemas, &hosts) {

@@ -16,8 +16,9 @@ pub(crate) fn epoch_ns(text: &str) -> Option<i64> {
 
 fn days_since_epoch(date: &str) -> Option<i64> {
     let mut parts = date.split('-');
-    let (year, month, day) =
-        (digits(parts.next()?, 4)?, digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
+    let year = digits(parts.next()?, 4)?;
+    let month = digits(parts.next()?, 2)?;
+    let day = digits(parts.next()?, 2)?;
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let month_days = match month {
         1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
@@ -46,7 +47,8 @@ fn time_of_day(text: &str) -> Option<(i64, i64)> {
         None => (clock, 0),
     };
     let mut parts = clock.split(':');
-    let (hour, minute) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
+    let hour = digits(parts.next()?, 2)?;
+    let minute = digits(parts.next()?, 2)?;
     let second = parts.next().map_or(Some(0), |s| digits(s, 2))?;
     let valid = parts.next().is_none() && hour < 24 && minute < 60 && second < 60;
     valid.then_some((hour * 3600 + minute * 60 + second - offset, nanos))

@@ -67,7 +67,9 @@ struct ErrorExcerpt {
 
 impl ErrorExcerpt {
     fn new(before: &str, place: &str, after: &str) -> ErrorExcerpt {
-        let (before, place, after) = (shown(before), shown(place), shown(after));
+        let before = shown(before);
+        let place = shown(place);
+        let after = shown(after);
         let column = width(&before);
         if column + width(&place) + width(&after) <= SHOWN_COLUMNS_MAX {
             let line = format!("{before}{place}{after}");

@@ -144,7 +144,9 @@ fn lists_of(
     counters: &mut ReplayCounters,
 ) -> Result<(tuple::FieldId, ArrayRef), ReadProblem> {
     let RowSource::Blocks { list, .. } = blocks.layout.source else { unreachable!("a table of blocks") };
-    let (mut lists, mut sums, mut all) = (BinaryBuilder::new(), Vec::new(), 0);
+    let mut lists = BinaryBuilder::new();
+    let mut sums = Vec::new();
+    let mut all = 0;
     for (row, id) in ids.iter().enumerate() {
         let length =
             lengths.as_ref().filter(|lengths| lengths.is_valid(row)).map(|lengths| lengths.value(row));

@@ -110,7 +110,8 @@ mod tests {
 
     /// The entries of all row groups, and their ends.
     fn journal(metadata: &ParquetMetaData) -> (Vec<u8>, Vec<usize>) {
-        let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+        let mut bytes = Vec::new();
+        let mut ends = vec![0];
         for group in metadata.row_groups() {
             bytes.extend(entry(group, &facts()).expect("an entry"));
             ends.push(bytes.len());

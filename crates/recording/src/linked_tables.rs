@@ -120,7 +120,8 @@ pub fn first_id(run: u64) -> u64 {
 impl LinkedTable {
     /// A single table for all columns.
     pub fn whole(schema: &Arc<Schema>, columns: &[FieldId]) -> LinkedTable {
-        let (schema, columns) = (schema.clone(), columns.to_vec());
+        let schema = schema.clone();
+        let columns = columns.to_vec();
         LinkedTable { name: None, schema, columns, is_first: true, source: RowSource::Whole }
     }
 
@@ -191,7 +192,8 @@ impl LinkedTable {
     ) -> Batch {
         let sums = convert::hash_values(lists);
         let rows = sums.len();
-        let (mut ids, mut blocks) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let mut ids = Vec::with_capacity(rows);
+        let mut blocks = Vec::with_capacity(rows);
         let mut known = NullBufferBuilder::new(rows);
         for (row, id) in (0..lists.len()).zip(first..).filter(|(row, _)| lists.is_valid(*row)) {
             let n = hashes::of(lists.value(row)).len();

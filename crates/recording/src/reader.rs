@@ -147,7 +147,8 @@ impl FileReader {
                 place => places.push(place?),
             }
         }
-        let (mut groups, mut rows_skipped) = (VecDeque::new(), 0);
+        let mut groups = VecDeque::new();
+        let mut rows_skipped = 0;
         for (number, group) in parquet.row_groups().iter().enumerate() {
             let rows = u64::try_from(group.num_rows()).unwrap_or(0);
             match ask.bounds.iter().all(|bound| may_hold(group, &ask.schema, bound)) {

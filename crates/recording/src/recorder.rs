@@ -230,7 +230,8 @@ impl OpenTableSet {
     fn begin(&mut self, (folder, group_memory): (&Path, usize)) -> io::Result<()> {
         for OpenTable { head, layout, file } in &mut self.tables {
             if file.is_none() {
-                let (schema, columns) = (layout.schema.clone(), layout.columns.clone());
+                let schema = layout.schema.clone();
+                let columns = layout.columns.clone();
                 *file = Some(GrowingTableFile::create(
                     &folder.join(&head.table),
                     head,
@@ -307,7 +308,8 @@ impl OpenTableSet {
         mut close: impl FnMut(GrowingTableFile, &FileMetadata) -> FileOnDisk,
     ) {
         let given = std::mem::take(&mut self.rows);
-        let (mut rows, mut all_finished) = (given, true);
+        let mut rows = given;
+        let mut all_finished = true;
         for OpenTable { head, layout, file } in &mut self.tables {
             let size = match file.take().map_or(FileOnDisk::Nothing, |file| close(file, head)) {
                 FileOnDisk::Finished(size) => {

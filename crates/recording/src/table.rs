@@ -68,7 +68,8 @@ impl<W: Write + Send> TableWriter<W> {
             .with_properties(properties(&schema, &columns))
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
-        let (group_memory, collected) = (GROUP_MEMORY, PendingRows::default());
+        let group_memory = GROUP_MEMORY;
+        let collected = PendingRows::default();
         Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory, collected })
     }
 

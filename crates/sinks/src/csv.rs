@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn several_results_share_one_table() {
-        let (a, b) = (samples::result(&[("/a", 3)]), samples::batch(&[SampleRow::sample()]));
+        let a = samples::result(&[("/a", 3)]);
+        let b = samples::batch(&[SampleRow::sample()]);
         let heads = [samples::head(Some("top-k"), &a), samples::head(Some("group"), &b)];
         let text = print(&heads, &[(0, a.clone()), (1, b), (0, a)]);
         let lines: Vec<&str> = text.lines().collect();

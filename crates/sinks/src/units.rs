@@ -101,7 +101,8 @@ fn scaled(value: f64, step: f64, units: &[&str], digits: impl Fn(f64) -> String)
     if whole {
         return format!("{value:.0} {}", units[0]);
     }
-    let (mut value, mut at) = (value, 0);
+    let mut value = value;
+    let mut at = 0;
     // Rounding may carry into the next unit: 999.96 kB is 1.0 MB.
     while at + 1 < units.len() && digits(value).parse::<f64>().is_ok_and(|v| v >= step) {
         value /= step;
@@ -145,7 +146,9 @@ mod tests {
         for line in include_str!("numbers.tsv").lines() {
             let mut parts = line.split('\t');
             let mut next = || parts.next().expect("three parts");
-            let (unit, value, expected) = (next(), next().parse().expect("a number"), next());
+            let unit = next();
+            let value = next().parse().expect("a number");
+            let expected = next();
             let unit = match unit {
                 "ns" => Unit::Nanoseconds,
                 "bytes" => Unit::Bytes,

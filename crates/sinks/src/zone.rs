@@ -120,7 +120,8 @@ mod tests {
             ),
             (&east, NOVEMBER, "2026-11-21T21:59:17.229334+02:00 2026-11-21 21:59:17.229 +02:00"),
         ] {
-            let (clock, name) = (zone.clock(time, TimePrecision(3)), zone.name(time));
+            let clock = zone.clock(time, TimePrecision(3));
+            let name = zone.name(time);
             assert_eq!(format!("{} {} {clock} {name}", zone.time(time), zone.date(time)), expected);
         }
         for extreme in [i64::MIN, i64::MAX] {

@@ -83,11 +83,13 @@ impl DesiredInputs<'_> {
                 let ports = |names: &[String]| -> Result<Vec<u32>, JobStartError> {
                     names.iter().map(|name| number(&self.sites[site], &seen[site], name)).collect()
                 };
-                let (monitor, part) = (tap.monitor.clone(), tap.part);
+                let monitor = tap.monitor.clone();
+                let part = tap.part;
                 let share = &mut wishes.shares[site];
                 let wanted = match &tap.how {
                     SelectionMethod::Rules(names) => {
-                        let (asked, ports) = (tap.asked.clone(), ports(names)?);
+                        let asked = tap.asked.clone();
+                        let ports = ports(names)?;
                         let enters = (!ports.is_empty()).then_some(site);
                         let (job, generation) = (job.id, job.generation);
                         let copy = SwitchCopy { job, generation, asked, ports, part, target };
@@ -98,7 +100,8 @@ impl DesiredInputs<'_> {
                     SelectionMethod::Mirror(names) => {
                         ports(names)?;
                         let output = seen[site].ports.iter().find(|port| port.0 == target);
-                        let (server, actions) = (self.server, u8::try_from(i).unwrap_or(u8::MAX));
+                        let server = self.server;
+                        let actions = u8::try_from(i).unwrap_or(u8::MAX);
                         let owner = CookieOwner { server, job: job.id, generation: job.generation, actions };
                         share.mirrors.push(PortMirror {
                             owner,
@@ -182,7 +185,8 @@ impl DesiredInputs<'_> {
 fn islands(switches: usize, cables: &[SwitchLink]) -> Vec<usize> {
     let mut island: Vec<usize> = (0..switches).collect();
     for SwitchLink(one, other) in cables {
-        let (a, b) = (island[one.0], island[other.0]);
+        let a = island[one.0];
+        let b = island[other.0];
         island.iter_mut().filter(|of| **of == a.max(b)).for_each(|of| *of = a.min(b));
     }
     island

@@ -118,7 +118,8 @@ impl OpenVSwitch {
                 continue;
             }
             let speed = row.and_then(|row| row.get(3)?.as_f64()).filter(|speed| *speed > 0.0);
-            let (mbps, is_up) = (speed.map(|bits| bits / 1e6), text(2) != "down");
+            let mbps = speed.map(|bits| bits / 1e6);
+            let is_up = text(2) != "down";
             ports.insert(number, PortDescription { name, mbps, is_up, learned: BTreeSet::new() });
         }
         Ok(ports)
@@ -298,7 +299,8 @@ impl LinkExploration<'_> {
 fn joined(hears: &BTreeMap<At, BTreeSet<At>>) -> (Vec<[At; 2]>, BTreeSet<At>) {
     let only = |at: &At| hears.get(at).filter(|from| from.len() == 1).and_then(|from| from.first().copied());
     let all = hears.iter().flat_map(|(at, from)| from.iter().copied().chain([*at]));
-    let (mut cables, mut unclear) = (Vec::new(), BTreeSet::new());
+    let mut cables = Vec::new();
+    let mut unclear = BTreeSet::new();
     for at in all.collect::<BTreeSet<At>>() {
         match only(&at).filter(|other| only(other) == Some(at) && other.0 != at.0) {
             Some(other) if at < other => cables.push([at, other]),

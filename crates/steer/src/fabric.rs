@@ -79,13 +79,15 @@ impl SwitchFabric {
     /// # Errors
     /// See [`JobStartError`]; the state is unchanged then.
     pub fn start(&self, job: CopyJob) -> Result<RunningCopies, JobStartError> {
-        let (id, generation) = (job.id, job.generation);
+        let id = job.id;
+        let generation = job.generation;
         let start = |carrier: &mut RuleReconciler| {
             let proved = carrier.start(job)?;
             Ok((proved, carrier.interfaces(id), carrier.take_repaired()))
         };
         let (proved, interfaces, repaired) = self.shared.change(start)?;
-        let (shared, end) = (Arc::clone(&self.shared), self.end.clone());
+        let shared = Arc::clone(&self.shared);
+        let end = self.end.clone();
         Ok(RunningCopies { shared, _end: end, job: (id, generation), proved, interfaces, repaired })
     }
 

@@ -233,7 +233,8 @@ fn check(
     wish: &InstallRequest,
 ) -> Result<ProofResult, Vec<Counterexample>> {
     let wanted: Vec<CopyExpectation> = wish.copies.iter().filter_map(|copy| wanted(copy, wish)).collect();
-    let (before, after) = (SwitchNetwork::of(before.clone()), SwitchNetwork::of(after));
+    let before = SwitchNetwork::of(before.clone());
+    let after = SwitchNetwork::of(after);
     prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(wish.server))
 }
 

@@ -70,7 +70,8 @@ impl OpenVSwitch {
 
     fn ofctl_arguments(&self, version: &str, words: &[&str], more: &[&str]) -> Vec<String> {
         let bridge = format!("unix:{}/{}.mgmt", self.run.display(), self.bridge);
-        let (before, after) = (["-O", version].into_iter().chain(words.iter().copied()), more.iter());
+        let before = ["-O", version].into_iter().chain(words.iter().copied());
+        let after = more.iter();
         let words = before.map(str::to_owned).chain([bridge]);
         words.chain(after.map(|word| (*word).to_owned())).collect()
     }
@@ -300,8 +301,8 @@ impl OpenVSwitch {
         let gateway = route.lines().find_map(|line| line.strip_prefix("gateway ")).unwrap_or_default().trim();
         let next = gateway.parse().ok().filter(|hop: &IpAddr| !hop.is_unspecified()).unwrap_or(remote);
         let next = next.to_string();
-        let (begun, out) =
-            (Instant::now(), format!("in_port=controller packet={NOBODYS_FRAME} actions=output:{port}"));
+        let begun = Instant::now();
+        let out = format!("in_port=controller packet={NOBODYS_FRAME} actions=output:{port}");
         while begun.elapsed() < REACH {
             let known = self.appctl(&["tnl/neigh/show"])?;
             if known.lines().any(|line| line.split_whitespace().next() == Some(&next)) {

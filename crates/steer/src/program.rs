@@ -53,7 +53,8 @@ pub fn run(
     let err = reader(child.stderr.take());
     let ended = wait(&mut child, patience);
     let _ = writer.join();
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    let out = out.join().unwrap_or_default();
+    let err = err.join().unwrap_or_default();
     match ended.map_err(no_program)? {
         None => Err(SwitchError::Silent { program: program.to_owned(), seconds: patience.as_secs() }),
         Some(true) => Ok(out),

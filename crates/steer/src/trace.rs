@@ -48,7 +48,8 @@ fn number(ports: &[DatapathPort], datapath: u32, action: &str) -> Option<u32> {
 /// Outputs, sorted; `None`: an action with unknown result, such as another pass through the tables.
 pub fn outputs(traced: &str, ports: &[DatapathPort]) -> Option<Vec<Out>> {
     let line = traced.lines().find_map(|line| line.strip_prefix("Datapath actions: "))?;
-    let (mut found, mut max_len) = (Vec::new(), None);
+    let mut found = Vec::new();
+    let mut max_len = None;
     for action in split(line.trim()) {
         let within = |start: &str| {
             let rest = &action[action.find(start)? + start.len()..];

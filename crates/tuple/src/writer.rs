@@ -354,7 +354,8 @@ impl TextBuilder {
 /// The same texts, with invalid UTF-8 bytes as `\xNN`.
 #[cold]
 fn escaped(offsets: &[i32], bytes: &[u8], nulls: Option<NullBuffer>) -> StringArray {
-    let (mut text, mut ends) = (String::with_capacity(bytes.len() * 2), vec![0]);
+    let mut text = String::with_capacity(bytes.len() * 2);
+    let mut ends = vec![0];
     for span in offsets.windows(2) {
         for chunk in bytes[span[0] as usize..span[1] as usize].utf8_chunks() {
             text.push_str(chunk.valid());
@@ -486,7 +487,8 @@ mod tests {
         many.extend_bool(ok, (2..7).map(|i| i % 2 == 0));
         many.extend_ip(ip, (2..7).map(|i| [i; 16]));
         many.end_rows(5);
-        let (one, many) = (one.finish(), many.finish());
+        let one = one.finish();
+        let many = many.finish();
         assert_eq!(one.u64(n), many.u64(n));
         assert_eq!(one.bool(ok), many.bool(ok));
         assert_eq!(one.ip(ip), many.ip(ip));

@@ -25,7 +25,8 @@ impl Packet<'_> {
         if !has_one || !is_whole || self.checksum == 0 || self.segment.is_empty() {
             return ChecksumStatus::Unknown;
         }
-        let (pseudo, stated) = (self.pseudo_header_sum(), self.checksum.swap_bytes());
+        let pseudo = self.pseudo_header_sum();
+        let stated = self.checksum.swap_bytes();
         if same(pseudo, stated.into()) {
             return ChecksumStatus::Unknown;
         }
@@ -90,7 +91,8 @@ mod tests {
     }
 
     fn check(bytes: &[u8], original_len: usize, expected: ChecksumStatus) {
-        let (ts, link_type) = (Timestamp(1), LinkType::Raw);
+        let ts = Timestamp(1);
+        let link_type = LinkType::Raw;
         let captured = CapturedPacket { ts, link_type, original_len: original_len as u32, bytes };
         let packet = Packet::decode(&captured).expect("a datagram");
         assert_eq!(packet.verify_checksum(), expected, "{bytes:x?}");

@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn every_link_type() {
-        let (v4, v6) = (ipv4(6, &tcp(b"hi")), ipv6(17, &udp(b"hi")));
+        let v4 = ipv4(6, &tcp(b"hi"));
+        let v6 = ipv6(17, &udp(b"hi"));
         let with = |front: &[u8], rest: &[u8]| [front, rest].concat();
         check(LinkType::Ethernet, &ethernet(&[0x0800], &v4), Ok(TCP_HI));
         check(LinkType::Ethernet, &ethernet(&[0x86dd], &v6), Ok(UDP_HI));
@@ -252,7 +253,8 @@ mod tests {
 
     /// Checks that both paths agree; the fast path may decline.
     fn check_fast(bytes: &[u8], original_len: usize) -> bool {
-        let (ts, link_type) = (Timestamp(1), LinkType::Ethernet);
+        let ts = Timestamp(1);
+        let link_type = LinkType::Ethernet;
         let captured = CapturedPacket { ts, link_type, original_len: original_len as u32, bytes };
         let fast = fast_path::decode(&captured);
         if let Some(packet) = &fast {
@@ -264,8 +266,10 @@ mod tests {
 
     #[test]
     fn plain_headers_go_the_fast_path() {
-        let (body, room) = ([7; 40].as_slice(), [0; 12].as_slice());
-        let (tcp, udp) = (tcp(body), udp(body));
+        let body = [7; 40].as_slice();
+        let room = [0; 12].as_slice();
+        let tcp = tcp(body);
+        let udp = udp(body);
         for (types, of_ip) in [(0x0800, ipv4 as fn(u8, &[u8]) -> Vec<u8>), (0x86dd, ipv6)] {
             for segment in [of_ip(6, &tcp), of_ip(17, &udp)] {
                 let frames = [vec![types], vec![0x8100, types], vec![0x88a8, types]];

@@ -102,7 +102,8 @@ fn ipv4<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -
     if (head[LINK_LEN] != 0x45) | !is_whole | (len > 0xffff) {
         return None;
     }
-    let (src, dst) = (Addr::v4(array(head, 26..30)), Addr::v4(array(head, 30..34)));
+    let src = Addr::v4(array(head, 26..30));
+    let dst = Addr::v4(array(head, 30..34));
     let segment = head[V4_SEGMENT..].first_chunk()?;
     IpFields { src, dst, protocol: head[23], ttl: head[22], ip_id: be16(head, 18..20), vlan, len }
         .packet::<V4_SEGMENT>(captured, frame, segment)
@@ -116,7 +117,8 @@ fn ipv6<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -
     if head[LINK_LEN] >> 4 != 6 {
         return None;
     }
-    let (src, dst) = (Addr(array(head, 22..38)), Addr(array(head, 38..54)));
+    let src = Addr(array(head, 22..38));
+    let dst = Addr(array(head, 38..54));
     let segment = head[V6_SEGMENT..].first_chunk()?;
     IpFields { src, dst, protocol: head[20], ttl: head[21], ip_id: 0, vlan, len }
         .packet::<V6_SEGMENT>(captured, frame, segment)

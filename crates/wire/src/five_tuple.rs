@@ -184,7 +184,8 @@ impl FlowKey {
         let secret = secret(seed);
         let ports = u64::from(self.a.port) << 32 | u64::from(self.b.port) << 8 | u64::from(self.protocol.0);
         let ports = ports | u64::from(self.network) << 56;
-        let ([a_high, a_low], [b_high, b_low]) = (self.a.addr.words(), self.b.addr.words());
+        let [a_high, a_low] = self.a.addr.words();
+        let [b_high, b_low] = self.b.addr.words();
         let low = fold(a_low ^ seed ^ 0x1319_8a2e_0370_7344, b_low ^ secret);
         let high = fold(a_high ^ secret ^ 0xa409_3822_299f_31d0, b_high ^ seed ^ 0x082e_fa98_ec4e_6c89);
         fold(low ^ high.rotate_left(32) ^ secret, ports ^ secret.rotate_left(24) ^ 0x4528_21e6_38d0_1377)
@@ -206,7 +207,8 @@ impl V4Key {
     #[inline]
     #[must_use]
     pub fn of_ends(src: Endpoint, dst: Endpoint) -> Option<(V4Key, FlowSide)> {
-        let ([src_high, src_low], [dst_high, dst_low]) = (src.addr.words(), dst.addr.words());
+        let [src_high, src_low] = src.addr.words();
+        let [dst_high, dst_low] = dst.addr.words();
         let not_v4 = src_high | dst_high | u64::from(src_low as u32 ^ V4_PREFIX | dst_low as u32 ^ V4_PREFIX);
         if not_v4 != 0 {
             return None;
@@ -214,8 +216,10 @@ impl V4Key {
         // Address and port as one number, so that one branch-free comparison sorts the endpoints.
         let number =
             |low: u64, port: u16| u64::from(((low >> 32) as u32).swap_bytes()) << 16 | u64::from(port);
-        let (src, dst) = (number(src_low, src.port), number(dst_low, dst.port));
-        let (a, b) = (src.min(dst), src.max(dst));
+        let src = number(src_low, src.port);
+        let dst = number(dst_low, dst.port);
+        let a = src.min(dst);
+        let b = src.max(dst);
         let ports = u32::from(a as u16) | u32::from(b as u16) << 16;
         let side = if dst < src { FlowSide::B } else { FlowSide::A };
         Some((V4Key { addrs: a >> 16 | (b >> 16) << 32, ports }, side))
@@ -282,7 +286,8 @@ impl FiveTuple {
     pub fn flow_key(&self) -> (FlowKey, FlowSide) {
         // The order of the ends is unpredictable per packet: select words instead of branching.
         let swap = self.dst.sorts_before(&self.src);
-        let (src, dst) = (self.src.addr.words(), self.dst.addr.words());
+        let src = self.src.addr.words();
+        let dst = self.dst.addr.words();
         let select = |x: u64, y: u64| if swap { y } else { x };
         let end = |from: [u64; 2], to: [u64; 2], ports: (u16, u16)| Endpoint {
             addr: Addr::of_words([select(from[0], to[0]), select(from[1], to[1])]),

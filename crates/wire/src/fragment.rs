@@ -106,7 +106,8 @@ impl<'a> IpFragment<'a> {
         let is_v6 = key.protocol.is_none();
         let ip = place_in(captured.bytes, packet.bytes);
         let head = &captured.bytes[..place_in(captured.bytes, payload.bytes)];
-        let (ts, link_type) = (captured.ts, captured.link_type);
+        let ts = captured.ts;
+        let link_type = captured.link_type;
         let repair = HeaderRepair { is_v6, is_udp: protocol == IpProtocol::UDP, ip, around };
         IpFragment { ts, link_type, key, is_v6, offset, more, payload, head, repair }
     }

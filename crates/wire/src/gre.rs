@@ -42,7 +42,9 @@ impl<'a> GreHeader<'a> {
                 Some(be32(word, 0..4))
             }),
         };
-        let (_, key, number) = (option(CHECKSUM)?, option(KEY)?, option(SEQUENCE)?);
+        let _checksum = option(CHECKSUM)?;
+        let key = option(KEY)?;
+        let number = option(SEQUENCE)?;
         Ok(Self {
             ether_type: EtherType(be16(header, 2..4)),
             key,

@@ -153,7 +153,8 @@ mod tests {
     fn aggregates() {
         let mut one = frame([0x88, 0x01], 26, &[&[0; 13][..], &[1, 9]].concat());
         one[24] = 0x80;
-        let (content, inside) = (Extent::whole(&one[26..]), Extent::whole(&[9]));
+        let content = Extent::whole(&one[26..]);
+        let inside = Extent::whole(&[9]);
         check(&one, false, Ok(WifiFrame::Aggregate(content, inside)));
         let two = [&one[..], &[0; 3], &one[26..]].concat();
         check(&two, false, Ok(WifiFrame::Unread(UnreadFrame::Aggregate)));

@@ -162,7 +162,8 @@ fn juniper_ethernet(packet: Extent<'_>) -> Result<FirstProtocol<'_>, DecodeError
 /// (Linux 10, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30).
 fn loopback_payload(packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), DecodeError> {
     let (family, rest) = packet.split_header::<4>()?;
-    let (le, be) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
+    let le = u32::from_le_bytes(*family);
+    let be = u32::from_be_bytes(*family);
     match le.min(be) {
         2 => Ok((EtherType::IPV4, rest)),
         10 | 24 | 28 | 30 => Ok((EtherType::IPV6, rest)),

@@ -30,7 +30,8 @@ mod tests {
 
     #[test]
     fn wraps() {
-        let (last, first) = (TcpSeq(u32::MAX), TcpSeq(0));
+        let last = TcpSeq(u32::MAX);
+        let first = TcpSeq(0);
         assert_eq!(last.plus(1), first);
         assert!(last.before(first) && !first.before(last) && !first.before(first));
         assert_eq!((first.distance(last), last.distance(first)), (1, -1));

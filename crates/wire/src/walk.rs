@@ -261,7 +261,10 @@ impl<'a> PacketWalk<'a> {
             let fragment = IpFragment::of_v4(&self.captured, packet, &ip, (&self.tunnel, self.lengths));
             return Ok(WalkStep::End(WalkOutcome::Fragment(fragment)));
         }
-        let (src, dst, ttl, ip_id) = (ip.src(), ip.dst(), ip.ttl(), ip.ident());
+        let src = ip.src();
+        let dst = ip.dst();
+        let ttl = ip.ttl();
+        let ip_id = ip.ident();
         self.lengths.add(self.captured.bytes, packet.bytes, 2);
         let (protocol, payload) = ah::peel(ip.protocol(), ip.payload())?;
         self.network(
@@ -277,9 +280,13 @@ impl<'a> PacketWalk<'a> {
             let fragment = IpFragment::of_v6(&self.captured, packet, &ip, (&self.tunnel, self.lengths))?;
             return Ok(WalkStep::End(WalkOutcome::Fragment(fragment)));
         }
-        let (src, dst, ttl, ip_id) = (ip.src(), ip.dst(), ip.hop_limit(), 0);
+        let src = ip.src();
+        let dst = ip.dst();
+        let ttl = ip.hop_limit();
+        let ip_id = 0;
         self.lengths.add(self.captured.bytes, packet.bytes, 4);
-        let (protocol, payload) = (ip.protocol(), ip.payload());
+        let protocol = ip.protocol();
+        let payload = ip.payload();
         self.network(
             NetworkHeader { src, dst, ttl, ip_id, protocol, payload },
             [TunnelLayer::FourInSix, TunnelLayer::SixInSix],
@@ -335,7 +342,10 @@ impl<'a> PacketWalk<'a> {
         match network.protocol {
             IpProtocol::TCP => {
                 let tcp = TcpHeader::new_checked(network.payload)?;
-                let (seq, ack, flags, window) = (tcp.seq(), tcp.ack(), tcp.flags(), tcp.window());
+                let seq = tcp.seq();
+                let ack = tcp.ack();
+                let flags = tcp.flags();
+                let window = tcp.window();
                 let segment = TransportHeader::Tcp(TcpInfo { seq, ack, flags, window });
                 self.packet(network, (tcp.src_port(), tcp.dst_port()), segment, tcp.payload())
             }

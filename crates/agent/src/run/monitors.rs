@@ -27,7 +27,8 @@ impl AgentLoop {
         lasts: Duration,
         allowed: Option<u64>,
     ) -> Result<(), MonitorEnd> {
-        let (policy, demo) = (&self.config.policy, self.config.demo.as_ref());
+        let policy = &self.config.policy;
+        let demo = self.config.demo.as_ref();
         let asked = asked(body, policy, &self.host, demo, self.borne());
         let PreparedOrder { order, mut arguments, cost } = asked?;
         let packets_max = allowed.or(order.packets_max);

@@ -52,7 +52,9 @@ impl LaneClaim {
     /// A lane without a partition, which is selected later.
     #[must_use]
     pub fn new(lane: String, topics: Vec<String>, about: BTreeMap<String, String>) -> LaneClaim {
-        let (number, says, partition) = (0, LaneStatement::Claims, 0);
+        let number = 0;
+        let says = LaneStatement::Claims;
+        let partition = 0;
         let entry = LaneEntry { lane, number, says, partition, topics, about, capture: None, limited: None };
         LaneClaim {
             entry,

@@ -168,11 +168,13 @@ impl LaneLogReader {
         let failed = Arc::new(Mutex::new(None));
         let (tell, told) = channel();
         let thread = std::thread::Builder::new().name("lane".into());
-        let (its_lost, its_failed) = (lost.clone(), failed.clone());
+        let its_lost = lost.clone();
+        let its_failed = failed.clone();
         let keeping = thread
             .spawn(move || keeper.keep(&told, &its_lost, &its_failed))
             .map_err(|e| BusError::Refused { doing: format!("lane `{lane}`"), reason: e.to_string() })?;
-        let (name, keeping) = (lane.to_owned(), Some(keeping));
+        let name = lane.to_owned();
+        let keeping = Some(keeping);
         Ok(ClaimedLane { name, partition, lost, failed, tell, keeping })
     }
 }

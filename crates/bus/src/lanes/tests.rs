@@ -9,7 +9,9 @@ use super::log::{CaptureBytes, EXPIRY_MS, LaneEntry, LaneLog, LaneStanding, Lane
 
 fn entry(lane: &str, number: u64, says: LaneStatement, partition: i32, topics: &[&str]) -> LaneEntry {
     let topics = topics.iter().map(|&topic| topic.to_owned()).collect();
-    let (about, capture, limited) = (BTreeMap::new(), None, None);
+    let about = BTreeMap::new();
+    let capture = None;
+    let limited = None;
     LaneEntry { lane: lane.to_owned(), number, says, partition, topics, about, capture, limited }
 }
 
@@ -26,8 +28,10 @@ fn topics(topics: &[&str]) -> Vec<String> {
 #[test]
 fn the_first_claim_in_the_log_wins() {
     use LaneStatement::{Claims, Ended, Holds};
-    let (live, refused, dead, ended) =
-        (LaneStanding::Live, LaneStanding::Refused, LaneStanding::Dead, LaneStanding::Ended);
+    let live = LaneStanding::Live;
+    let refused = LaneStanding::Refused;
+    let dead = LaneStanding::Dead;
+    let ended = LaneStanding::Ended;
     let check = |entries: &[(i64, LaneEntry)], now: i64, expected: &[(&str, LaneStanding)]| {
         let log = log(entries);
         for (lane, standing) in expected {
@@ -68,8 +72,8 @@ fn the_first_claim_in_the_log_wins() {
 
 #[test]
 fn news_are_written_with_the_next_step() {
-    let (mut log, mut claim) =
-        (LaneLog::default(), LaneClaim::new("a".into(), topics(&["t"]), BTreeMap::new()));
+    let mut log = LaneLog::default();
+    let mut claim = LaneClaim::new("a".into(), topics(&["t"]), BTreeMap::new());
     let mut write = |claim: &mut LaneClaim, at_ms: i64| match claim.step(&log, at_ms, at_ms) {
         ClaimAction::Claim(entry, _) | ClaimAction::Hold(entry) => {
             log.apply(at_ms, entry);

@@ -72,7 +72,8 @@ impl Producer {
     pub fn new(kafka: &Kafka, config: ProducerConfig, stop: Arc<AtomicBool>) -> Result<Producer, BusError> {
         let client = client::start(kafka, &config)?;
         let told = client.client().context().clone();
-        let (kafka, begun) = (kafka.clone(), Instant::now());
+        let kafka = kafka.clone();
+        let begun = Instant::now();
         Ok(Producer { kafka, config, stop, begun, client, told, targets: Vec::new() })
     }
 
@@ -97,7 +98,8 @@ impl Producer {
         let mut rest = records.iter();
         while rest.len() > 0 {
             let some = rest.clone().take(AT_ONCE);
-            let (count, bytes) = (some.len(), some.clone().map(<[u8]>::len).sum());
+            let count = some.len();
+            let bytes = some.clone().map(<[u8]>::len).sum();
             if self.room(count, bytes)? {
                 self.hand_over(&self.targets[target.0], some, &mut all)?;
             } else {

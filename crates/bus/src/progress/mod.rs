@@ -109,7 +109,8 @@ impl ProgressReporter {
     }
 
     fn write(&self, topic: &str, says: ReaderStatement, at: Vec<Option<i64>>) {
-        let (reader, topic) = (self.reader.clone(), topic.to_owned());
+        let reader = self.reader.clone();
+        let topic = topic.to_owned();
         let note = ProgressNote { reader, topic, says, at, every_ms: self.every.as_millis() as u64 };
         let text = serde_json::to_vec(&note).expect("a note is JSON");
         // A failed report is replaced by the next, a second later.

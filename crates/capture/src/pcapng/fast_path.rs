@@ -27,7 +27,8 @@ impl PcapNg {
         records: &mut RecordSink<'_>,
     ) -> usize {
         let (origin, places) = records.places();
-        let (mut at, mut n) = (0, 0);
+        let mut at = 0;
+        let mut n = 0;
         for place in places {
             let rest = &window[at..];
             let Some(packet) = EnhancedPacket::at_front(word, rest) else { break };
@@ -71,7 +72,8 @@ impl EnhancedPacket {
     fn at_front(word: fn([u8; 4]) -> u32, rest: &[u8]) -> Option<EnhancedPacket> {
         let head = rest.first_chunk::<{ Self::HEAD }>()?;
         let field = |i: usize| word(head[4 * i..][..4].try_into().expect("28 bytes are seven words"));
-        let (block_len, len) = (field(1) as usize, field(5));
+        let block_len = field(1) as usize;
+        let len = field(5);
         if (field(0) != ENHANCED_PACKET) | !block_len.is_multiple_of(4) | (block_len > RECORD_MAX) {
             return None;
         }
@@ -80,7 +82,8 @@ impl EnhancedPacket {
         if (word(*trailer) as usize != block_len) | (len as usize > data_len) {
             return None;
         }
-        let (interface, units) = (field(2), u64::from(field(3)) << 32 | u64::from(field(4)));
+        let interface = field(2);
+        let units = u64::from(field(3)) << 32 | u64::from(field(4));
         Some(EnhancedPacket {
             block_len,
             interface,
@@ -104,7 +107,8 @@ mod tests {
     /// All packets of a file, how far it was read, and the reason for the stop; with or without the fast path.
     fn read(file: &[u8], is_fast: bool) -> (Vec<PacketRecord>, usize, RecordStop, Timestamp) {
         let mut pcapng = PcapNg::of_header(file.first_chunk().expect("a header")).expect("a section");
-        let (mut found, mut at) = (Vec::new(), 0);
+        let mut found = Vec::new();
+        let mut at = 0;
         loop {
             let mut block = PacketBlock::default();
             let buffer = block.add_buffer(Arc::new(Vec::new()));

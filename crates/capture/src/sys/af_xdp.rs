@@ -148,7 +148,8 @@ impl XdpReceiver {
 
     fn wake_if_needed(&self) {
         if self.shared.fill.lock().unwrap_or_else(PoisonError::into_inner).needs_wakeup() {
-            let (fd, none) = (self.socket(), std::ptr::null_mut());
+            let fd = self.socket();
+            let none = std::ptr::null_mut();
             // SAFETY: nothing is received into memory by this call: length and addresses are none.
             unsafe { libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, none.cast(), none.cast()) };
         }
@@ -230,7 +231,8 @@ fn bind(socket: &OwnedFd, binding: XdpBinding) -> io::Result<()> {
 
 /// Sets an option of the socket to `value`, whose type must be that of `option` in the kernel.
 fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
-    let (value, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
+    let value = std::ptr::from_ref(value).cast();
+    let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value is as long as we say and lives until the call returns; where it holds an address (the memory's),
     // `XdpSocketState` keeps that alive for longer than the socket.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, len) }).map(|_| ())
@@ -307,8 +309,10 @@ impl<T: Copy> XdpRing<T> {
             // SAFETY: within the mapping, as was just checked.
             unsafe { mapping.start.add(offset as usize) }
         };
-        let (producer, consumer) = (at(offsets.producer).cast(), at(offsets.consumer).cast());
-        let (flags, entries) = (at(offsets.flags).cast(), at(offsets.desc).cast());
+        let producer = at(offsets.producer).cast();
+        let consumer = at(offsets.consumer).cast();
+        let flags = at(offsets.flags).cast();
+        let entries = at(offsets.desc).cast();
         // A ring filled by the kernel (received, completion) is at 0, as is one filled by this process: both are new.
         let ours = if page_offset == libc::XDP_UMEM_PGOFF_FILL_RING as i64 { producer } else { consumer };
         Ok(XdpRing { _mapping: mapping, producer, flags, entries, mask: n - 1, at: 0, ours })
@@ -370,7 +374,8 @@ impl MemoryMapping {
     }
 
     fn map(len: usize, flags: c_int, fd: c_int, offset: i64) -> io::Result<MemoryMapping> {
-        let (anywhere, access) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
+        let anywhere = std::ptr::null_mut();
+        let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping where the kernel finds room overlaps nothing.
         let start: *mut c_void = unsafe { libc::mmap(anywhere, len, access, flags, fd, offset) };
         if start == libc::MAP_FAILED {

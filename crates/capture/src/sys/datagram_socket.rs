@@ -114,7 +114,8 @@ impl DatagramSocket {
         }
         let mut got: c_int = 0;
         let mut len = size_of_val(&got) as socklen_t;
-        let (fd, into) = (self.fd.as_raw_fd(), (&raw mut got).cast::<c_void>());
+        let fd = self.fd.as_raw_fd();
+        let into = (&raw mut got).cast::<c_void>();
         // SAFETY: the kernel writes at most `len` bytes to a number of that size.
         check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, into, &raw mut len) })?;
         Ok(usize::try_from(got).unwrap_or(0))
@@ -143,7 +144,8 @@ impl DatagramSocket {
             header.msg_control = (&raw mut controls[i]).cast();
             header.msg_controllen = CONTROL_LEN;
         }
-        let (fd, none) = (self.fd.as_raw_fd(), std::ptr::null_mut());
+        let fd = self.fd.as_raw_fd();
+        let none = std::ptr::null_mut();
         // SAFETY: every header points at memory of the lengths given there, which outlives the call.
         let received = check(unsafe {
             libc::recvmmsg(fd, messages.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
@@ -166,7 +168,8 @@ impl DatagramSocket {
     }
 
     fn set(&self, name: c_int, value: c_int) -> io::Result<()> {
-        let (from, len) = ((&raw const value).cast::<c_void>(), size_of_val(&value) as socklen_t);
+        let from = (&raw const value).cast::<c_void>();
+        let len = size_of_val(&value) as socklen_t;
         // SAFETY: the kernel reads `len` bytes from a value of that size.
         check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, name, from, len) })?;
         Ok(())

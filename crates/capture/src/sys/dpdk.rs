@@ -200,7 +200,8 @@ impl DpdkQueue {
 
     /// Appends available packets, at most a block, to `received` and returns their mbufs.
     pub(crate) fn receive(&mut self, received: &mut Vec<ReceivedMbuf>) -> Option<MbufBatch> {
-        let (id, max) = (self.port.started.id, BLOCK_PACKETS as u16);
+        let id = self.port.started.id;
+        let max = BLOCK_PACKETS as u16;
         // SAFETY: there is room for `max` of both, and we alone read this queue.
         let n = unsafe {
             netalytics_receive(id, self.queue, self.mbufs.as_mut_ptr(), self.packets.as_mut_ptr(), max)

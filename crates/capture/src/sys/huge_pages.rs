@@ -73,7 +73,8 @@ fn is_large(layout: Layout) -> bool {
 fn map(size: usize) -> *mut u8 {
     let Some(len) = size.checked_next_multiple_of(HUGE) else { return std::ptr::null_mut() };
     let Some(reserved) = len.checked_add(HUGE) else { return std::ptr::null_mut() };
-    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new private mapping at an address chosen by the kernel affects no existing memory.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, rights, flags, -1, 0) };
     if start == libc::MAP_FAILED {

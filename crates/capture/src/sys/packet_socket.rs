@@ -194,7 +194,8 @@ impl PacketSocket {
     }
 
     fn set<T: Copy>(&self, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-        let (from, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as socklen_t);
+        let from = std::ptr::from_ref(value).cast();
+        let len = size_of::<T>() as socklen_t;
         // SAFETY: the kernel reads `len` bytes from a value of that size.
         check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, from, len) })?;
         Ok(())

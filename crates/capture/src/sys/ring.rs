@@ -55,7 +55,8 @@ impl PacketRing {
             !self.taken[index].load(Ordering::Acquire)
                 && self.status(index).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
         };
-        let (mut ready, mut unknown) = (0, self.taken.len());
+        let mut ready = 0;
+        let mut unknown = self.taken.len();
         while ready < unknown {
             let middle = ready + (unknown - ready) / 2;
             if is_ready(middle) { ready = middle + 1 } else { unknown = middle }

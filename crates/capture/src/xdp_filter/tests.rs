@@ -25,7 +25,8 @@ fn redirects(program: &[EbpfInstruction], packet: &[u8]) -> bool {
     let mut at = 0;
     for _ in 0..100_000 {
         let insn = program[at];
-        let (dst, src) = (usize::from(insn.registers & 15), usize::from(insn.registers >> 4));
+        let dst = usize::from(insn.registers & 15);
+        let src = usize::from(insn.registers >> 4);
         let value = insn.immediate as u32;
         let address = |base: u64| base.wrapping_add_signed(i64::from(insn.offset));
         let mut jump = false;

@@ -31,7 +31,9 @@ impl Collector {
     }
 
     fn release_epoch(&mut self, epoch: u64, out: &mut dyn TakeRows) {
-        let (mut parts, mut lost, mut limited) = (Vec::new(), Vec::new(), None);
+        let mut parts = Vec::new();
+        let mut lost = Vec::new();
+        let mut limited = None;
         for lane in self.lanes.iter_mut() {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
                 (lane.watermark, lane.loss) = (report.watermark, report.loss);
@@ -45,7 +47,8 @@ impl Collector {
         limited.into_iter().for_each(|limited| self.limit(limited));
         let rows = self.unpack(parts, out);
         let watermark = self.lanes.active().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MAX);
-        let (before, after) = (self.loss, self.capture_loss());
+        let before = self.loss;
+        let after = self.capture_loss();
         self.loss = after;
         self.add_capture_loss((self.watermark, watermark), (before, after));
         let has_risen = watermark > self.watermark;
@@ -70,7 +73,8 @@ impl Collector {
 
     /// Closes complete windows, including empty ones.
     pub(super) fn advance(&mut self, out: &mut dyn TakeRows) {
-        let (now_ns, out) = (self.watermark.0, &mut CoverageOutput { lanes: &self.lanes, out });
+        let now_ns = self.watermark.0;
+        let out = &mut CoverageOutput { lanes: &self.lanes, out };
         self.engines.advance(now_ns, out);
         self.engines.pass(now_ns, out);
     }
@@ -129,7 +133,8 @@ impl Collector {
     /// Advances a lane to the watermark of its report.
     pub(super) fn come_to(&mut self, lane: LaneId, report: WorkerReport) {
         let lane = self.lanes.get(lane);
-        let (from, before) = (lane.watermark, lane.loss);
+        let from = lane.watermark;
+        let before = lane.loss;
         lane.watermark = report.watermark.max(from);
         (lane.loss, lane.open) = (report.loss, report.open);
         let to = lane.watermark;
@@ -144,7 +149,8 @@ impl Collector {
         let has_risen = watermark > self.watermark;
         self.lanes.since = self.watermark;
         self.watermark = watermark;
-        let (lanes, watermark_ns) = (&self.lanes, watermark.0);
+        let lanes = &self.lanes;
+        let watermark_ns = watermark.0;
         let give = &mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }, lanes);
         self.rows.give_before(watermark, give);
         match self.then {

@@ -22,7 +22,8 @@ impl TakeRows for TextRows {
                     None => batch.i64(common::TS_END).value(row).to_string(),
                     Some(pipeline) => {
                         let time = |name| batch.schema().find(name).map_or(0, |id| batch.i64(id).value(row));
-                        let (start, end) = (time("window_start"), time("window_end"));
+                        let start = time("window_start");
+                        let end = time("window_end");
                         let count = batch.u64(field("count")).value(row);
                         let name = if pipeline == 0 { batch.text(field("name")).value(row) } else { "all" };
                         format!("{start}-{end}: {name} {count}")
@@ -54,8 +55,9 @@ impl TextRows {
 /// `end`; `a 10: 3 5`: a report with its watermark and the times of its tuples. `late`: number of late rows.
 fn check(query: FixtureQuery, script: &[(&str, &str)], late: u64) {
     let fixture = QueryFixture::new(query);
-    let (mut collector, mut lanes, mut out) =
-        (Collector::of_lanes(fixture.engines(), 1 << 20), BTreeMap::new(), TextRows::default());
+    let mut collector = Collector::of_lanes(fixture.engines(), 1 << 20);
+    let mut lanes = BTreeMap::new();
+    let mut out = TextRows::default();
     for (event, expected) in script {
         let name = event.as_bytes()[0];
         let id = LaneId(name.into());
@@ -93,7 +95,8 @@ fn bytes_that_were_not_copied_are_no_loss() {
         if is_partial {
             collector.expect_partial_flows();
         }
-        let (mut lane, mut all) = (fixture.lane(), Vec::new());
+        let mut lane = fixture.lane();
+        let mut all = Vec::new();
         collector.join(LaneId(0));
         let report = lane.report(20, &[FixtureTuple { name: b'a', time: 3, flow: 1 }]);
         let loss = LossCount { seen: 1, lost: 3 };
@@ -203,7 +206,8 @@ fn where_all_are_silent_the_fastest_says_the_time() {
 #[test]
 fn how_many_were_expected() {
     let fixture = QueryFixture::new(FixtureQuery::Raw);
-    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
+    let mut collector = Collector::of_lanes(fixture.engines(), 1 << 20);
+    let mut out = TextRows::default();
     let bounds = (Timestamp(20), Timestamp(30));
     collector.expect(LaneId(1));
     collector.join(LaneId(2));
@@ -255,7 +259,8 @@ impl LaneWorker {
 
 /// Executes the actions of all lanes, each in order, interleaved by `turns`.
 fn walk(steps: &[Vec<LaneStep>], turns: &[usize], act: &mut dyn FnMut(usize, LaneStep)) {
-    let (lanes, mut done) = (steps.len(), vec![0; steps.len()]);
+    let lanes = steps.len();
+    let mut done = vec![0; steps.len()];
     for lane in turns.iter().copied().cycle().map(|turn| turn % lanes) {
         let has_more = |lane: &usize| done[*lane] < steps[*lane].len();
         let Some(lane) = (lane..lanes).chain(0..lane).find(has_more) else { return };
@@ -274,7 +279,8 @@ fn run(
     turns: &[usize],
 ) -> (Vec<String>, u64) {
     let fixture = QueryFixture::new(query);
-    let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
+    let mut collector = Collector::of_lanes(fixture.engines(), 1 << 20);
+    let mut out = TextRows::default();
     let mut workers: Vec<LaneWorker> = (0..lanes).map(|_| LaneWorker::new(&fixture)).collect();
     (0..lanes).for_each(|lane| collector.join(LaneId(lane as u64)));
     walk(steps, turns, &mut |lane, step| {
@@ -358,7 +364,8 @@ proptest! {
             steps.insert((from + length).min(steps.len()), LaneStep::Resume);
         }
         let raw = run(FixtureQuery::Raw, &tuples, steps.len(), &steps, &turns);
-        let (mut times, mut all) = (raw.0, tuples.iter().map(|t| t.time.to_string()).collect::<Vec<_>>());
+        let mut times = raw.0;
+        let mut all = tuples.iter().map(|t| t.time.to_string()).collect::<Vec<_>>();
         times.sort_unstable();
         all.sort_unstable();
         prop_assert_eq!(times, all);
@@ -395,7 +402,8 @@ mod of_one_process {
     fn check(waiting_bytes_max: usize, expected: (&[i64], &[i64], u64)) {
         let fixture = QueryFixture::new(FixtureQuery::Raw);
         let collector = Collector::new(fixture.engines(), 2, waiting_bytes_max);
-        let (mut collector, mut all) = (collector, Vec::new());
+        let mut collector = collector;
+        let mut all = Vec::new();
         let report = |part| WorkerReport {
             epoch: 0,
             watermark: Timestamp(9),

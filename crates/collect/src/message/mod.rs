@@ -133,7 +133,8 @@ impl WorkerReport {
     /// Encodes as described in the module documentation.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let (plain, version) = (self.plain(), if self.limited.is_some() { LIMITED } else { PLAIN });
+        let plain = self.plain();
+        let version = if self.limited.is_some() { LIMITED } else { PLAIN };
         let packed = (plain.len() >= PACKED_MIN).then(|| zstd::bulk::compress(&plain, LEVEL).ok()).flatten();
         match packed {
             Some(packed) => [&[version, 1][..], &packed].concat(),

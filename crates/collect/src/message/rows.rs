@@ -83,7 +83,8 @@ fn tuples(batch: &RecordBatch, engine: &Engine, columns: &[FieldId]) -> Result<B
 
 /// Number of rows declared in a stream's messages.
 pub fn count(bytes: &[u8]) -> u64 {
-    let (mut messages, mut rows) = (IpcMessages(bytes), 0_u64);
+    let mut messages = IpcMessages(bytes);
+    let mut rows = 0_u64;
     while let Ok(Some((message, _))) = messages.next() {
         let length = message.header_as_record_batch().map_or(0, |batch| batch.length());
         rows = rows.saturating_add(u64::try_from(length).unwrap_or(0));
@@ -177,7 +178,8 @@ fn checked<'a>(
     let rows_max = if schema.fields().is_empty() { 0 } else { body.len() as u64 * 8 };
     let rows = u64::try_from(batch.length()).ok().filter(|rows| *rows <= rows_max);
     let rows = rows.ok_or("there are more rows than bytes")?;
-    let (nodes, buffers) = (batch.nodes().ok_or("no columns")?, batch.buffers().ok_or("no buffers")?);
+    let nodes = batch.nodes().ok_or("no columns")?;
+    let buffers = batch.buffers().ok_or("no buffers")?;
     let is_node = |node: &arrow_ipc::FieldNode| {
         node.length() as u64 == rows && u64::try_from(node.null_count()).is_ok_and(|nulls| nulls <= rows)
     };

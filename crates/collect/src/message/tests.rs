@@ -23,8 +23,8 @@ fn report(fixture: &QueryFixture) -> WorkerReport {
 
 /// Rows that a collector emits for a report.
 fn rows(fixture: &QueryFixture, report: WorkerReport) -> Vec<String> {
-    let (mut collector, mut out) =
-        (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<EngineOutput>::new());
+    let mut collector = Collector::of_lanes(fixture.engines(), 1 << 20);
+    let mut out = Vec::<EngineOutput>::new();
     collector.take(LaneId(0), report, &mut IgnoreCoverage(&mut out));
     collector.end(&mut IgnoreCoverage(&mut out));
     out.iter().map(|output| format!("{:?} {:?}", output.pipeline, output.batch)).collect()
@@ -58,8 +58,8 @@ fn the_time_of_limits_is_heard_and_marks_rows() {
     let heard = WorkerReport::decode(&said, &fixture.engines()).expect("a report");
     assert_eq!(heard.limited, limited);
     let is_marked = |report| {
-        let (mut collector, mut out) =
-            (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<EngineOutput>::new());
+        let mut collector = Collector::of_lanes(fixture.engines(), 1 << 20);
+        let mut out = Vec::<EngineOutput>::new();
         collector.take(LaneId(0), report, &mut IgnoreCoverage(&mut out));
         collector.end(&mut IgnoreCoverage(&mut out));
         let marks = |output: &EngineOutput| {
@@ -99,7 +99,8 @@ fn refused(bytes: &[u8], fixture: &QueryFixture) -> String {
 
 #[test]
 fn what_is_none_is_refused() {
-    let (raw, windows) = (QueryFixture::new(FixtureQuery::Raw), QueryFixture::new(FixtureQuery::Windows));
+    let raw = QueryFixture::new(FixtureQuery::Raw);
+    let windows = QueryFixture::new(FixtureQuery::Windows);
     let plain = [&[PLAIN, 0][..], &report(&raw).plain()].concat();
     for cut in 0..plain.len() {
         assert!(!refused(&plain[..cut], &raw).is_empty(), "{cut}");

@@ -327,7 +327,8 @@ impl AgentControl {
         for (&job, task) in &self.tasks {
             if task.is_running() {
                 let lane = RecordLane { boot: self.boot, job, attempt: task.attempt };
-                let (deadline_ns, allowed) = (task.deadline_ns, task.allowed());
+                let deadline_ns = task.deadline_ns;
+                let allowed = task.allowed();
                 let extend = AgentAction::Extend { lane, deadline_ns, allowed };
                 // Before a request to reduce the allowance, never after.
                 let at =
@@ -547,7 +548,9 @@ fn step(
             task.is_noted = true;
             let lane = RecordLane { attempt: task.attempt, ..lane };
             actions.push(AgentAction::Note(StartNote { job: lane.job, crashes: task.crashes }));
-            let (order, deadline_ns, allowed) = (order.clone(), task.deadline_ns, task.allowed());
+            let order = order.clone();
+            let deadline_ns = task.deadline_ns;
+            let allowed = task.allowed();
             let taps = task.taps.clone();
             task.taps_told = taps.clone();
             actions.push(AgentAction::Start { lane, order, taps, deadline_ns, allowed });

@@ -193,7 +193,8 @@ fn retried() -> AgentEvent {
 fn a_standing_job_is_retried_after_longer_and_longer_pauses() {
     let mut agent = running(0);
     agent.handle(retried(), at(0));
-    let (mut ms, mut pauses) = (0, vec![]);
+    let mut ms = 0;
+    let mut pauses = vec![];
     for attempt in 1..=12 {
         agent.handle(crashed(attempt), at(ms));
         let observed = agent.tasks[&7].observed(7, 3);

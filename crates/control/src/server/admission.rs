@@ -113,7 +113,8 @@ impl ServerControl {
         if !request.is_open() {
             return self.choose_named(request);
         }
-        let (mut agents, mut without) = (BTreeMap::new(), BTreeSet::new());
+        let mut agents = BTreeMap::new();
+        let mut without = BTreeSet::new();
         for (agent, peer) in &self.peers {
             if peer.session().is_some() && peer.has_labels(&request.on) {
                 match self.excess(agent, &request.cost) {

@@ -391,7 +391,8 @@ impl ServerControl {
 
     fn connected(&mut self, session: u64, hello: Hello, now: SessionTime) -> Option<ServerAction> {
         let agent = hello.agent.clone();
-        let (boot, ended) = (hello.boot, hello.boot_ended);
+        let boot = hello.boot;
+        let ended = hello.boot_ended;
         let peer =
             self.peers.entry(agent.clone()).or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
         match peer.presence {

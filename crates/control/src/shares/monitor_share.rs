@@ -123,7 +123,8 @@ impl MonitorShare {
     /// Fixes the level.
     pub fn freeze(&mut self, monitor: usize, why: &str) -> Option<ShareChange> {
         let is_news = !std::mem::replace(&mut self.is_frozen, true);
-        let (level, rate) = (self.level, self.rate());
+        let level = self.level;
+        let rate = self.rate();
         is_news.then(|| ShareChange { monitor, level, rate, frozen: Some(why.to_owned()) })
     }
 

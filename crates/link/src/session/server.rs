@@ -308,13 +308,15 @@ impl ServerSession {
         }
         self.credit_bytes = self.limits.window_bytes;
         let version = version_max.min(*VERSIONS.end());
-        let (credit_bytes, server) = (self.credit_bytes, self.server);
+        let credit_bytes = self.credit_bytes;
+        let server = self.server;
         self.outbox.send(Welcome { version, desired, lanes, credit_bytes, server });
     }
 
     /// Rejects the agent.
     pub fn refuse(&mut self, reason: &str) {
-        let (server_min, server_max) = (*VERSIONS.start(), *VERSIONS.end());
+        let server_min = *VERSIONS.start();
+        let server_max = *VERSIONS.end();
         self.outbox.send(Refuse { reason: reason.into(), server_min, server_max, ..Refuse::default() });
         self.state = ServerSessionState::Refused;
     }

@@ -24,8 +24,8 @@ fn spool() -> Spool {
 /// A server's session that has received an agent's Hello.
 fn greeted(window_bytes: u64) -> (AgentSession, ServerSession, Spool) {
     let limits = SessionLimits { window_bytes, ..SessionLimits::default() };
-    let (agent, server) =
-        (AgentSession::new(hello((1, 1)), 1 << 40, at(0)), ServerSession::new(limits, SERVER, at(0)));
+    let agent = AgentSession::new(hello((1, 1)), 1 << 40, at(0));
+    let server = ServerSession::new(limits, SERVER, at(0));
     (agent, server, spool())
 }
 

@@ -194,7 +194,8 @@ impl Spool {
     /// lost. Returns the number of records and tuples.
     pub fn begin_again(&mut self, boot: u64) -> (u64, u64) {
         let entries = self.lanes.values().flat_map(|queue| queue.entries.values());
-        let (mut records, mut tuples) = (0, 0);
+        let mut records = 0;
+        let mut tuples = 0;
         for entry in entries.filter(|entry| !entry.is_lost()) {
             records += 1;
             tuples += entry.tuples.unwrap_or_default();

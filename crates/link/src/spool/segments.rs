@@ -90,7 +90,8 @@ impl SpoolSegments {
             segment.state = SegmentState::Full;
             return Err(failed);
         }
-        let (offset, length) = (segment.bytes, sealed.len() as u64);
+        let offset = segment.bytes;
+        let length = sealed.len() as u64;
         segment.bytes += length;
         segment.needed += 1;
         segment.state = SegmentState::Growing { synced: false };

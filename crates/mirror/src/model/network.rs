@@ -177,7 +177,8 @@ impl SwitchNetwork {
 
     /// Possible sets of outputs of a class, and unknown effects.
     fn ways(&self, at: usize, class: &PacketClass) -> (Vec<Vec<Out>>, Vec<String>) {
-        let (mut ways, mut doubts): (Vec<Vec<Out>>, _) = (vec![Vec::new()], Vec::new());
+        let mut ways: Vec<Vec<Out>> = vec![Vec::new()];
+        let mut doubts = Vec::new();
         for effect in &class.effects {
             let choices: Vec<Vec<Out>> = match effect {
                 PacketEffect::Output { port, max_len, state } => vec![vec![(*port, *max_len, state.clone())]],

@@ -18,8 +18,8 @@ impl FlowMatch {
     pub fn check(&self) -> Result<(), String> {
         let given = |field: MatchField| self.cube.get(field).mask != 0;
         let whole = |field: MatchField| !given(field) || exact(&self.cube, field).is_some();
-        let (kind, protocol) =
-            (exact(&self.cube, MatchField::EthType), exact(&self.cube, MatchField::Protocol));
+        let kind = exact(&self.cube, MatchField::EthType);
+        let protocol = exact(&self.cube, MatchField::Protocol);
         let is_ip = matches!(kind, Some(IPV4 | IPV6));
         let has_addresses = is_ip || kind == Some(ARP);
         let has_ports = is_ip && matches!(protocol, Some(TCP | UDP | SCTP | ICMP | ICMPV6));
@@ -112,7 +112,8 @@ pub fn flow(packet: &ModelPacket) -> String {
 }
 
 fn kind(terms: &mut Vec<String>, cube: &PacketCube) {
-    let (kind, protocol) = (exact(cube, MatchField::EthType), exact(cube, MatchField::Protocol));
+    let kind = exact(cube, MatchField::EthType);
+    let protocol = exact(cube, MatchField::Protocol);
     let word = KINDS.iter().find(|(_, k, p)| Some(*k) == kind && p.is_none_or(|p| Some(p) == protocol));
     match word {
         Some((word, ..)) => terms.push((*word).to_owned()),

@@ -34,7 +34,8 @@ pub fn read_dump(text: &str) -> Result<Vec<FlowRule>, RuleReadError> {
 pub fn read_rule(line: &str) -> Result<FlowRule, RuleReadError> {
     let wrong = || RuleReadError(line.to_owned());
     let at = line.find("actions=").ok_or_else(wrong)?;
-    let (head, actions) = (&line[..at], &line[at + "actions=".len()..]);
+    let head = &line[..at];
+    let actions = &line[at + "actions=".len()..];
     if !is_balanced(head) {
         return Err(wrong());
     }
@@ -220,7 +221,8 @@ fn port(text: &str) -> Option<u32> {
 
 fn output(after: &str, inside: Option<&str>) -> Option<FlowAction> {
     let Some(inside) = inside else { return port(after).map(FlowAction::output) };
-    let (mut out, mut max_len) = (None, None);
+    let mut out = None;
+    let mut max_len = None;
     for part in inside.split(',') {
         match part.split_once('=')? {
             ("port", number) => out = Some(port(number)?),

@@ -65,7 +65,8 @@ impl PacketCube {
     /// The subset with the first `length` of the last `of` bits of a field fixed.
     #[must_use]
     pub fn with_prefix(self, field: MatchField, value: u128, (length, of): (u32, u32)) -> PacketCube {
-        let (length, of) = (length.min(of), of.min(field.width()));
+        let length = length.min(of);
+        let of = of.min(field.width());
         let low = u128::MAX.checked_shr(128 - (of - length)).unwrap_or(0);
         // Bits before the last `of` are 0.
         self.with_bits(field, MaskedBits::new(value, field.full() & !low))
@@ -145,7 +146,8 @@ pub fn without_all<'a>(
 /// The smallest set of disjoint prefixes that covers a range of numbers.
 #[must_use]
 pub fn prefixes(range: RangeInclusive<u16>) -> Vec<MaskedBits> {
-    let (mut at, end) = (u32::from(*range.start()), u32::from(*range.end()));
+    let mut at = u32::from(*range.start());
+    let end = u32::from(*range.end());
     let mut found = Vec::new();
     while at <= end {
         // The largest block that starts here and does not exceed the end.

@@ -118,7 +118,8 @@ pub fn well_formed() -> Vec<PacketCube> {
 /// `tcp 10.0.0.1:40000 > 10.0.0.2:80 [SYN] at port 3`.
 impl fmt::Display for ModelPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, protocol) = (self.get(MatchField::EthType), self.get(MatchField::Protocol));
+        let kind = self.get(MatchField::EthType);
+        let protocol = self.get(MatchField::Protocol);
         let has_ports = [TCP, UDP, SCTP].contains(&protocol);
         match (kind, protocol) {
             (IPV4 | IPV6, TCP) => write!(f, "tcp ")?,
@@ -136,10 +137,8 @@ impl fmt::Display for ModelPacket {
                 (_, None) => Ipv4Addr::from(self.get(address) as u32).to_string(),
                 (_, Some(())) => format!("{}:{}", Ipv4Addr::from(self.get(address) as u32), self.get(port)),
             };
-            let (from, to) = (
-                end(MatchField::Source, MatchField::SourcePort),
-                end(MatchField::Destination, MatchField::DestinationPort),
-            );
+            let from = end(MatchField::Source, MatchField::SourcePort);
+            let to = end(MatchField::Destination, MatchField::DestinationPort);
             write!(f, "{from} > {to}")?;
         }
         if protocol == TCP && (kind == IPV4 || kind == IPV6) {

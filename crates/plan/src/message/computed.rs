@@ -63,7 +63,8 @@ fn read_one(
     field: &dyn Fn(Column) -> Option<Field>,
     lacks: &mut UnmetRequirements,
 ) -> Option<ComputedField> {
-    let (data_type, unit) = (DataType::read(&sent.data_type, lacks), Unit::read(&sent.unit, lacks));
+    let data_type = DataType::read(&sent.data_type, lacks);
+    let unit = Unit::read(&sent.unit, lacks);
     let expr = match lacks.required(&sent.value, "what a column is computed of") {
         Some(value) => read_value(value, places, lacks)?,
         None => return None,

@@ -62,7 +62,8 @@ pub fn read_monitor(
     } else {
         TapSelection::read(&sent.taps, lacks)
     };
-    let (clients, servers) = (addresses(&sent.clients, lacks), addresses(&sent.servers, lacks));
+    let clients = addresses(&sent.clients, lacks);
+    let servers = addresses(&sent.servers, lacks);
     Some(MonitorSpec {
         parsers: parsers.into_iter().collect::<Option<_>>()?,
         clients: clients?,

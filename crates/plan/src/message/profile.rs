@@ -51,7 +51,8 @@ pub fn read_profile(
         };
     let operation = places.read(sent.operation.as_ref(), lacks);
     let client = places.read(sent.client.as_ref(), lacks);
-    let (reads, writes) = (predicate(&sent.reads, lacks), predicate(&sent.writes, lacks));
+    let reads = predicate(&sent.reads, lacks);
+    let writes = predicate(&sent.writes, lacks);
     let success = match &sent.success {
         Some(success) => read_condition(success, places, lacks).map(Some),
         None => Some(None),

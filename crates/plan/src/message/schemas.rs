@@ -59,7 +59,8 @@ impl<'a> SchemaCatalog<'a> {
             return lacks.malformed("a schema's version that is none");
         };
         if needed != own.version {
-            let (parser, known) = (own.name.to_string(), own.version);
+            let parser = own.name.to_string();
+            let known = own.version;
             lacks.add(UnmetRequirement::Version { parser, needed, known });
             return None;
         }

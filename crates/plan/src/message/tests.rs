@@ -34,7 +34,8 @@ fn column(field: FieldId) -> Column {
 }
 
 fn plan() -> Plan {
-    let (schema, columns) = (schema(), vec![common::ID, common::TS_END, STATUS, HOST]);
+    let schema = schema();
+    let columns = vec![common::ID, common::TS_END, STATUS, HOST];
     let filter =
         Predicate::Compare { column: column(STATUS), op: ComparisonOperator::Ge, literal: Literal::U64(500) };
     Plan {
@@ -359,7 +360,8 @@ proptest! {
     fn every_expression_arrives(expr in expr(), predicate in predicate()) {
         let plan = plan();
         let names = ColumnNames::Inputs(&plan.dataflow.inputs);
-        let (schemas, mut lacks) = ([Some(schema())], UnmetRequirements::default());
+        let schemas = [Some(schema())];
+        let mut lacks = UnmetRequirements::default();
         let places = ColumnPlaces::Inputs(&schemas);
         prop_assert_eq!(read_value(&value(&expr, names), places, &mut lacks), Some(expr));
         prop_assert_eq!(read_condition(&condition(&predicate, names), places, &mut lacks), Some(predicate));

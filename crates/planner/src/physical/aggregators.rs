@@ -93,7 +93,9 @@ impl PlanningProblem<'_> {
         let candidate = |(at, part): (usize, &MonitorPart)| {
             let (host, need) = match part.place {
                 MonitorPlace::Host(host) => {
-                    let (cores, memory_gb, mirrored_mbps) = (part.cores, part.memory_gb, part.mbps);
+                    let cores = part.cores;
+                    let memory_gb = part.memory_gb;
+                    let mirrored_mbps = part.mbps;
                     (host, ProcessNeed { cores, memory_gb, mirrored_mbps })
                 }
                 MonitorPlace::Switch(switch) => {

@@ -126,7 +126,9 @@ impl PlanCosts {
             let line = e.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             format!("line {line}: {}", e.message())
         })?;
-        let (monitor, switch, traffic) = (&costs.monitor, &costs.switch, &costs.traffic);
+        let monitor = &costs.monitor;
+        let switch = &costs.switch;
+        let traffic = &costs.traffic;
         let times = [
             ("exact_worth_cores", costs.exact_worth_cores),
             ("monitor.receive_ns", monitor.receive_ns),

@@ -53,7 +53,8 @@ pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
     };
     let asked = PlanningProblem { ask, network, at: at.into_iter().map(with_rates).collect() };
     let mut chooser = ModeChooser { asked, passed_over: Vec::new() };
-    let (mut all, mut over): (Vec<PhysicalPlan>, Option<BudgetExceeded>) = (Vec::new(), None);
+    let mut all: Vec<PhysicalPlan> = Vec::new();
+    let mut over: Option<BudgetExceeded> = None;
     for (offer, monitors) in chooser.ways() {
         let what = name(offer.as_ref(), monitors);
         match chooser.build(offer.as_ref(), monitors) {
@@ -118,8 +119,10 @@ impl ModeChooser<'_> {
     fn ways(&mut self) -> Vec<(Option<ModeOffer>, MonitorLocation)> {
         let can =
             |monitors| self.asked.at.keys().filter(|switch| self.is_on_its_own(**switch, monitors)).count();
-        let (at_ports, here) = (can(MonitorLocation::Ports), can(MonitorLocation::Interfaces));
-        let (some, all) = (at_ports > 0, at_ports == self.asked.at.len());
+        let at_ports = can(MonitorLocation::Ports);
+        let here = can(MonitorLocation::Interfaces);
+        let some = at_ports > 0;
+        let all = at_ports == self.asked.at.len();
         let mut ways = Vec::new();
         if all {
             ways.push((None, MonitorLocation::Ports));

@@ -151,7 +151,8 @@ pub(super) fn network(site: &NetworkSite, parts: &[SwitchPart], done: bool) -> S
         );
         let mut model = SwitchModel::new(&switch.name, ports, rules);
         if let Some(SwitchPart { way: PacketPath::Mirror { port }, ports, .. }) = part {
-            let (entering, leaving) = (ports.clone(), ports.clone());
+            let entering = ports.clone();
+            let leaving = ports.clone();
             model.mirrors.push(SwitchMirror {
                 name: "netalytics".to_owned(),
                 entering,

@@ -50,7 +50,8 @@ impl PlanningProblem<'_> {
         mode: Option<MirrorMode>,
         on_its_own: &dyn Fn(usize) -> bool,
     ) -> Result<BTreeMap<usize, HostId>, String> {
-        let (site, costs) = (self.ask.site, self.ask.costs);
+        let site = self.ask.site;
+        let costs = self.ask.costs;
         let Some(mode) = mode else { return Ok(BTreeMap::new()) };
         let switches: Vec<usize> = self.at.keys().copied().filter(|switch| !on_its_own(*switch)).collect();
         let needs: Vec<(f64, f64)> = switches
@@ -67,7 +68,8 @@ impl PlanningProblem<'_> {
             .collect();
         let most = |of: fn(&(f64, f64)) -> f64| needs.iter().map(of).fold(1e-3, f64::max);
         // Rates are stored in 32 bits, so the capacity is slightly larger than the largest rate.
-        let (mbps, cores) = (most(|need| need.0) * 1.000_001, most(|need| need.1));
+        let mbps = most(|need| need.0) * 1.000_001;
+        let cores = most(|need| need.1);
         let memory_gb = costs.monitor.memory_gb;
         let small = ProcessDemand { mbps: f64::MAX, cores: 1e-6, memory_gb: 1e-6 };
         let demand = PlacementDemand {
@@ -80,7 +82,8 @@ impl PlanningProblem<'_> {
         };
         let network = self.free_on(|host| host.spare && host.starts.can(), 1.0);
         let placed = place(&network, &demand, self.ask.seed);
-        let (mut hosts, mut elsewhere) = (BTreeMap::new(), Vec::new());
+        let mut hosts = BTreeMap::new();
+        let mut elsewhere = Vec::new();
         for ((switch, monitor), (mbps, cores)) in switches.iter().zip(&placed.monitor_of).zip(&needs) {
             let name = &site.switches[*switch].name;
             if *monitor == NOBODY {

@@ -230,7 +230,8 @@ impl<'a> PlanPicture<'a> {
         let letters = ((step - 44.0) / 6.3) as usize;
         for (place, (head, what)) in steps.iter().enumerate() {
             let x = MARGIN + (place as f64 + 0.5) * step;
-            let (width, height) = (step - 28.0, 82.0);
+            let width = step - 28.0;
+            let height = 82.0;
             if place > 0 {
                 let from = x - step / 2.0 - 14.0;
                 self.line("rows", (from, top + height / 2.0), (from + 28.0, top + height / 2.0));
@@ -251,7 +252,8 @@ impl<'a> PlanPicture<'a> {
         let copied: f64 = taken.copied.0.iter().sum();
         let mut facts: Vec<(&str, String)> = Vec::new();
         for covering in &plan.covered {
-            let (clients, servers) = (ends(&covering.clients), ends(&covering.servers));
+            let clients = ends(&covering.clients);
+            let servers = ends(&covering.servers);
             let supposed = if covering.rates.supposed { ", estimated" } else { "" };
             let mbps = number(covering.rates.mbps);
             facts
@@ -290,7 +292,8 @@ impl<'a> PlanPicture<'a> {
     }
 
     fn finish(self) -> String {
-        let (width, height) = (self.width, self.y + 10.0);
+        let width = self.width;
+        let height = self.y + 10.0;
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n\
              <title>Plan of a query in a network</title>\n<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
@@ -307,7 +310,8 @@ impl<'a> PlanPicture<'a> {
     }
 
     fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let ((x1, y1), (x2, y2)) = (from, to);
+        let (x1, y1) = from;
+        let (x2, y2) = to;
         let _ = writeln!(
             self.body,
             "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
@@ -315,7 +319,8 @@ impl<'a> PlanPicture<'a> {
     }
 
     fn node(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
-        let (left, top) = (x - width / 2.0, y - height / 2.0);
+        let left = x - width / 2.0;
+        let top = y - height / 2.0;
         let _ = writeln!(
             self.body,
             "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"6\"/>"

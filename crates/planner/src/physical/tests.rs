@@ -75,7 +75,8 @@ const STATEMENTS: &str = "PARSE mysql_query PROCESS (group-count: group=client_i
 
 #[test]
 fn plans_are_these() {
-    let (with, without) = (PlanTestCase::new(SITE), PlanTestCase::new(&without_sniffers()));
+    let with = PlanTestCase::new(SITE);
+    let without = PlanTestCase::new(&without_sniffers());
     let of = |case: &PlanTestCase, query| to_text(&case.plan(query).unwrap_or_else(|why| panic!("{why}")));
     let much = vec![ExpectedTraffic::parse("10.60.2.0/24:8000=600Mbps").expect("traffic")];
     let busy = PlanTestCase { expected: much.clone(), ..PlanTestCase::new(&without_sniffers()) };
@@ -476,8 +477,10 @@ fn a_budget_knows_aggregators() {
         PlanTestCase { aggregate, budget, ..PlanTestCase::new(&with_pods(SITE)) }.plan(CONNECTIONS)
     };
     let cpu = |most| NetworkBudget { cpu: Some(most), ..NetworkBudget::default() };
-    let (without, with) = (of(AggregatorMode::Never, cpu(0.02)), of(AggregatorMode::Auto, cpu(0.02)));
-    let (without, with) = (without.expect("a plan"), with.expect("room for one"));
+    let without = of(AggregatorMode::Never, cpu(0.02));
+    let with = of(AggregatorMode::Auto, cpu(0.02));
+    let without = without.expect("a plan");
+    let with = with.expect("room for one");
     assert_eq!(with.aggregators.len(), 1);
     let cores = with.aggregators[0].cores;
     assert!((with.taken.monitor_cores - without.taken.monitor_cores - cores).abs() < 1e-12);

@@ -184,7 +184,8 @@ pub(super) fn number(value: f64) -> String {
 /// The differing lines of two texts, removed ones with `-`, added ones with `+`, below their section titles.
 #[must_use]
 pub fn difference(before: &str, after: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let old: Vec<&str> = before.lines().collect();
+    let new: Vec<&str> = after.lines().collect();
     // Length of the longest common subsequence of the remaining lines.
     let mut common = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
@@ -195,8 +196,10 @@ pub fn difference(before: &str, after: &str) -> String {
             };
         }
     }
-    let (mut i, mut j) = (0, 0);
-    let (mut title, mut told) = ("", "");
+    let mut i = 0;
+    let mut j = 0;
+    let mut title = "";
+    let mut told = "";
     let mut out = String::new();
     while i < old.len() || j < new.len() {
         let is_same = i < old.len() && j < new.len() && old[i] == new[j];

@@ -42,7 +42,8 @@ impl PlanningProblem<'_> {
         }
         let (mbps, packets) = copied(mode, &self.at[&switch].1, self.ask.costs);
         let mbps = wrapped(mbps, packets);
-        let (rack, memory_gb) = (self.rack(switch), self.ask.costs.monitor.memory_gb);
+        let rack = self.rack(switch);
+        let memory_gb = self.ask.costs.monitor.memory_gb;
         // Its input is counted per link.
         let need = ProcessNeed { cores, memory_gb, mirrored_mbps: 0.0 };
         let at = |host: HostId| self.ask.site.hosts[host as usize].at.switch;

@@ -36,7 +36,8 @@ fn host(
     nearby: NearbyScope,
     load: &NetworkLoad<'_>,
 ) -> Option<HostId> {
-    let (network, source) = (load.network, &stage.sources[first]);
+    let network = load.network;
+    let source = &stage.sources[first];
     let fits = |host: HostId| stage.could_open(host, source, load);
     let in_rack = match nearby {
         NearbyScope::Rack => load.least_used(network.hosts_of(network.rack_of(source.host)), fits),

@@ -143,7 +143,8 @@ fn settle(group: &StreamGroup, stage: &mut EngineStage<'_>, load: &mut NetworkLo
 /// The best host of an engine for some streams: that of a sender or in its rack with the lowest path cost; otherwise
 /// the nearest to the first sender with capacity for its stream.
 fn host(sources: &[usize], stage: &EngineStage<'_>, load: &NetworkLoad<'_>) -> Option<HostId> {
-    let (network, need) = (load.network, stage.process.need());
+    let network = load.network;
+    let need = stage.process.need();
     let senders = || sources.iter().map(|source| &stage.sources[*source]);
     let fits_all = |host: HostId| {
         let remote: f64 = senders().filter(|sender| sender.host != host).map(|sender| sender.mbps).sum();

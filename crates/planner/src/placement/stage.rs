@@ -59,14 +59,16 @@ impl<'s> EngineStage<'s> {
 
     /// Whether an engine and the links to it have capacity for a source.
     pub(super) fn fits(&self, source: usize, engine: u32, load: &NetworkLoad<'_>) -> bool {
-        let (source, engine) = (&self.sources[source], &self.engines[engine as usize]);
+        let source = &self.sources[source];
+        let engine = &self.engines[engine as usize];
         engine.mbps + source.mbps <= self.process.mbps * (1.0 + ROUNDING)
             && load.carries(source.host, engine.host, source.mbps)
     }
 
     /// Assigns a source to an engine.
     pub(super) fn give(&mut self, source: usize, engine: u32, load: &mut NetworkLoad<'_>) {
-        let (from, to) = (&self.sources[source], &mut self.engines[engine as usize]);
+        let from = &self.sources[source];
+        let to = &mut self.engines[engine as usize];
         load.carry(from.host, to.host, from.mbps);
         to.mbps += from.mbps;
         self.to[source] = Some(engine);

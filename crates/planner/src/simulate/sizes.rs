@@ -45,7 +45,8 @@ impl FlowSizeDistribution {
                 .map(|of| (of[1].1 - of[0].1) * (of[1].0 - of[0].0) / (of[1].0 / of[0].0).ln())
                 .sum(),
             FlowSizeDistribution::Pareto => {
-                let (shape, rest) = (PARETO_SHAPE, PARETO_LARGEST.powf(-PARETO_SHAPE));
+                let shape = PARETO_SHAPE;
+                let rest = PARETO_LARGEST.powf(-PARETO_SHAPE);
                 shape / (shape - 1.0) * (1.0 - PARETO_LARGEST.powf(1.0 - shape)) / (1.0 - rest)
             }
             FlowSizeDistribution::Exponential | FlowSizeDistribution::Equal => 1.0,
@@ -58,7 +59,8 @@ impl FlowSizeDistribution {
             FlowSizeDistribution::Datacenter => {
                 let above =
                     DATACENTER.iter().position(|(_, upto)| share < *upto).unwrap_or(DATACENTER.len() - 1);
-                let (low, high) = (DATACENTER[above - 1], DATACENTER[above]);
+                let low = DATACENTER[above - 1];
+                let high = DATACENTER[above];
                 low.0 * (high.0 / low.0).powf((share - low.1) / (high.1 - low.1))
             }
             FlowSizeDistribution::Pareto => {

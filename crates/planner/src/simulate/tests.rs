@@ -21,7 +21,8 @@ fn flows_stay_as_near_as_asked_for() {
     let study = small();
     let network = study.network(&mut SeededRandom::new(1)).expect("a fat tree");
     let flows = workload(&study.workload, &network, 40_000, &mut SeededRandom::new(2));
-    let (mut near, mut mbps) = ([0; 3], 0.0);
+    let mut near = [0; 3];
+    let mut mbps = 0.0;
     for flow in &flows {
         let [a, b] = flow.racks;
         let same_pod = network.pod_of(a) == network.pod_of(b);
@@ -64,7 +65,9 @@ fn the_papers_ordering_comes_out() {
     assert_eq!(points, self::points(&study), "the same again");
     let of =
         |name: &str| points.iter().find(|p| p.strategy.name() == name && p.monitored == 40_000).expect(name);
-    let (random, node, network) = (of("local-random"), of("netalytics-node"), of("netalytics-network"));
+    let random = of("local-random");
+    let node = of("netalytics-node");
+    let network = of("netalytics-network");
     assert!(network.extra.mean < random.extra.mean && random.extra.mean < node.extra.mean, "{points:#?}");
     assert!(node.aggregators.mean <= network.aggregators.mean, "{points:#?}");
     let ours = of("packed-node");

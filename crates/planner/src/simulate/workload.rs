@@ -62,7 +62,8 @@ impl FlowSources {
     fn new(of: &SimulatedWorkload, network: &TreeNetwork, random: &mut SeededRandom) -> FlowSources {
         let mut sum = 0.0;
         let mut upto = |rack: RackId| {
-            let (low, high) = (*of.flows_of_host.start(), *of.flows_of_host.end());
+            let low = *of.flows_of_host.start();
+            let high = *of.flows_of_host.end();
             sum += network.hosts_of(rack).map(|_| random.between(low, high)).sum::<f64>();
             sum
         };

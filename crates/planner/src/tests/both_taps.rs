@@ -22,7 +22,8 @@ fn check(text: &str, at_agents: &str, joined: &str) {
     let agents = &both.agents;
     assert_eq!((agents.monitor.taps, agents.dataflow.pipelines.len()), (TapSelection::Ends, 0));
     assert!(plan::validate::check(agents).is_empty(), "{text}");
-    let (input, parser) = (&agents.dataflow.inputs[0], &agents.monitor.parsers[0]);
+    let input = &agents.dataflow.inputs[0];
+    let parser = &agents.monitor.parsers[0];
     assert_eq!(input.columns, parser.columns);
     let has = |name: &str| input.schema.find(name).is_some_and(|id| input.columns.contains(&id));
     for name in ["tap.request", "tap.seen", "ts_end", "client_ip", "server_port", "response_time_ns"] {

@@ -12,13 +12,17 @@ pub(crate) struct TreeGraph {
 impl TreeGraph {
     pub(crate) fn fat_tree(k: usize) -> TreeGraph {
         let half = k / 2;
-        let (hosts, switches) = (k * half * half, k * half);
-        let (edge, aggregation, core) = (hosts, hosts + switches, hosts + 2 * switches);
+        let hosts = k * half * half;
+        let switches = k * half;
+        let edge = hosts;
+        let aggregation = hosts + switches;
+        let core = hosts + 2 * switches;
         let mut graph = TreeGraph { links: vec![Vec::new(); core + half * half] };
         for pod in 0..k {
             for i in 0..half {
                 for j in 0..half {
-                    let (e, a) = (edge + pod * half + i, aggregation + pod * half + i);
+                    let e = edge + pod * half + i;
+                    let a = aggregation + pod * half + i;
                     graph.join((pod * half + i) * half + j, e, LinkClass::Access);
                     graph.join(e, aggregation + pod * half + j, LinkClass::Aggregation);
                     graph.join(a, core + i * half + j, LinkClass::Core);

@@ -101,7 +101,8 @@ impl<'n> NetworkLoad<'n> {
     /// Usage of a host: the share of its cores or memory in use, whichever is larger.
     #[must_use]
     pub fn used(&self, host: HostId) -> f64 {
-        let (has, free) = (&self.network.hosts()[host as usize], &self.hosts[host as usize]);
+        let has = &self.network.hosts()[host as usize];
+        let free = &self.hosts[host as usize];
         (1.0 - free.cores / has.cores).max(1.0 - free.memory_gb / has.memory_gb)
     }
 

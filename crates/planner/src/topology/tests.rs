@@ -13,12 +13,14 @@ fn fat_tree(k: usize) -> TreeNetwork {
 #[test]
 fn ways_are_those_of_the_graph() {
     for k in [2, 4, 6] {
-        let (network, graph) = (fat_tree(k), TreeGraph::fat_tree(k));
+        let network = fat_tree(k);
+        let graph = TreeGraph::fat_tree(k);
         let hosts = network.all_hosts();
         assert_eq!(hosts.len(), k * k * k / 4);
         for from in hosts.clone() {
             for to in hosts.clone() {
-                let (distance, way) = (network.distance(from, to), graph.way(from as usize, to as usize));
+                let distance = network.distance(from, to);
+                let way = graph.way(from as usize, to as usize);
                 assert_eq!(distance.hops() as usize, way.len(), "k={k}: {from} to {to}");
                 for class in LINK_CLASSES {
                     let crossed = way.iter().filter(|other| **other == class).count();

@@ -88,7 +88,8 @@ impl ConditionChecker<'_, '_> {
                 .then(|| "texts stay apart: name several columns".to_owned());
             return self.fail(Diagnostic::new(of.span, message).maybe_hint(hint));
         }
-        let (x_words, y_words) = (x.words(), y.words());
+        let x_words = x.words();
+        let y_words = y.words();
         let message = format!("`{sign}` of {x_words} and {y_words}");
         let durations =
             [x.unit, y.unit].contains(&Unit::Nanoseconds) && (x.is_plain_number() || y.is_plain_number());
@@ -162,7 +163,8 @@ fn constant(x: &Literal, op: ArithmeticOperator, y: &Literal) -> Option<Literal>
         Literal::F64(v) => Some(*v),
         _ => None,
     };
-    let (x, y) = (real(x)?, real(y)?);
+    let x = real(x)?;
+    let y = real(y)?;
     let value = match op {
         Add => x + y,
         Subtract => x - y,

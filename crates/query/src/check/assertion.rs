@@ -39,7 +39,8 @@ pub enum AssertionScope {
 #[must_use]
 pub fn rows_schema() -> Arc<Schema> {
     let field = Field::new("rows", DataType::U64, Unit::None, "how many rows there are");
-    let (name, doc) = ("rows".into(), "the number of rows".into());
+    let name = "rows".into();
+    let doc = "the number of rows".into();
     let fields = vec![field];
     Arc::new(Schema {
         name,
@@ -64,7 +65,9 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
     };
     let (of, condition) = quantified(condition, results);
     let schema = [if of == AssertionScope::Number { rows_schema() } else { results.clone() }];
-    let (hosts, of_query, computing) = (HostTable::default(), ComputedFields::new(), ComputedFields::new());
+    let hosts = HostTable::default();
+    let of_query = ComputedFields::new();
+    let computing = ComputedFields::new();
     let nothing = NameScope::new(&[], &[], false, text, &hosts, &of_query);
     let scope = nothing.of_results(&schema, true, &computing);
     let mut conditions = Vec::new();

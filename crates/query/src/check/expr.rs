@@ -82,7 +82,8 @@ impl ConditionChecker<'_, '_> {
                 self.negative(expr, inner)
             }
             ExprForm::Arithmetic(left, op, right) => {
-                let (a, b) = (self.value(left), self.value(right));
+                let a = self.value(left);
+                let b = self.value(right);
                 self.arithmetic(expr, (left, a?), *op, (right, b?))
             }
             ExprForm::Call(name, args) => self.call(expr, name, args),
@@ -163,8 +164,10 @@ impl ConditionChecker<'_, '_> {
         op: ComparisonOperator,
         right: &QueryExpr,
     ) -> Option<Predicate> {
-        let (a, b) = (self.value(left), self.value(right));
-        let (a, b) = (a?, b?);
+        let a = self.value(left);
+        let b = self.value(right);
+        let a = a?;
+        let b = b?;
         let place = left.span.to(right.span);
         let (Some(a_of), Some(b_of)) = (a.of, b.of) else {
             let error = Diagnostic::new(place, "nothing is equal to null, and nothing is unequal");

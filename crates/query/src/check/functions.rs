@@ -154,8 +154,10 @@ impl ConditionChecker<'_, '_> {
     }
 
     fn trunc(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
-        let (of, step) = (self.value(&args[0]), self.value(&args[1]));
-        let (of, step) = (of?, step?);
+        let of = self.value(&args[0]);
+        let step = self.value(&args[1]);
+        let of = of?;
+        let step = step?;
         let (Some(x), Some(y)) = (of.of, step.of) else { return Some(of) };
         let fits = match x.unit {
             Unit::EpochNanoseconds | Unit::Nanoseconds => y.unit == Unit::Nanoseconds,
@@ -216,10 +218,14 @@ impl ConditionChecker<'_, '_> {
 
     fn choice(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
         let condition = self.check(&args[0]);
-        let (a, b) = (self.value(&args[1]), self.value(&args[2]));
-        let (condition, a, b) = (condition?, a?, b?);
+        let a = self.value(&args[1]);
+        let b = self.value(&args[2]);
+        let condition = condition?;
+        let a = a?;
+        let b = b?;
         let of = self.common(args[1].span.to(args[2].span), &a, &b)?.map(signed);
-        let (unit_written, is_secret) = (a.unit_written || b.unit_written, a.is_secret || b.is_secret);
+        let unit_written = a.unit_written || b.unit_written;
+        let is_secret = a.is_secret || b.is_secret;
         let expr = Planned::If(Box::new(condition), Box::new(a.expr), Box::new(b.expr));
         Some(TypedExpr { expr, of, unit_written, is_secret })
     }

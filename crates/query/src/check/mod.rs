@@ -51,10 +51,12 @@ pub(crate) fn check(
     let complete = parsers.len() == ast.parsers.len() && (parse_is_whole || !parsers.is_empty());
     let computing = ComputedFields::new();
     let scope = NameScope::new(&parsers, schemas, complete, text, hosts, &computing);
-    let (from, to) = (address::list(&ast.from, hosts, errors), address::list(&ast.to, hosts, errors));
+    let from = address::list(&ast.from, hosts, errors);
+    let to = address::list(&ast.to, hosts, errors);
     let filter = filter(&ast.filters, &scope, errors);
     let (period, baseline) = period::periods(ast, errors);
-    let (limit, sample) = (limit(&ast.limits, errors), sample(ast.sample.as_ref(), errors));
+    let limit = limit(&ast.limits, errors);
+    let sample = sample(ast.sample.as_ref(), errors);
     let taps = taps(ast.taps.as_ref(), errors);
     let budget = budget::budget(ast.budget.as_ref(), errors);
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);

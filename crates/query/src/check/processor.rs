@@ -412,7 +412,8 @@ impl<'a> ProcessorReader<'a> {
         distinct: &[Column],
         success: Option<Predicate>,
     ) -> (Vec<AggregateColumn>, Option<usize>) {
-        let (quantiles, ratios) = (self.quantiles(), self.ratios());
+        let quantiles = self.quantiles();
+        let ratios = self.ratios();
         let total = if self.arg("value").is_some() { ShareTotal::Values } else { ShareTotal::Tuples };
         let mut aggregates = Vec::new();
         let mut by = None;

@@ -22,7 +22,8 @@ impl ProcessorReader<'_> {
         let is_whole = self.errors.len() == self.errors_before && self.scope.is_complete();
         let computing = ComputedFields::new();
         let scope = self.scope.of_results(&schema, is_whole, &computing);
-        let (having, order_by) = (self.having(&scope), self.order_by(&scope));
+        let having = self.having(&scope);
+        let order_by = self.order_by(&scope);
         ResultSelection { having, order_by, rows_max: self.rows_max(), computed: computing.list() }
     }
 

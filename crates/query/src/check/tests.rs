@@ -102,7 +102,8 @@ fn the_papers_first_query() {
     assert_eq!((p.name.as_str(), p.value_required, p.values.len()), ("top-k", false, 0));
     assert_eq!(groups_of(&q, p), ["http_get.url"]);
     assert_eq!((computed(p), p.top_k), (vec![AggregateFunction::Count], Some(TopK { k: 10, by: 0 })));
-    let (size_ns, lateness_ns) = (10_000_000_000, 1_000_000_000);
+    let size_ns = 10_000_000_000;
+    let lateness_ns = 1_000_000_000;
     assert_eq!(p.window, Some(Window { size_ns, slide_ns: size_ns, lateness_ns }));
     assert_eq!(p.groups_max, 100_000);
 }
@@ -282,7 +283,8 @@ fn chains_and_their_defaults() {
         assert_eq!(computed(&p), aggregates, "{process}");
     };
     let stats = super::processor::default_statistics();
-    let (time, url) = (Some("http.response_time_ns"), ["http.url"]);
+    let time = Some("http.response_time_ns");
+    let url = ["http.url"];
     check("http", "diff", time, &[], &stats);
     check("http", "(diff)", time, &[], &stats);
     check("http", "diff-group", time, &url, &stats);

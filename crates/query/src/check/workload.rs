@@ -25,7 +25,8 @@ impl ProcessorReader<'_> {
         self.nothing_is_selected();
         let key = self.arg("key").and_then(|arg| self.column(arg));
         let k = self.whole_number("k", K_MAX).unwrap_or(K);
-        let (near, window) = (self.near(), self.window());
+        let near = self.near();
+        let window = self.window();
         let groups_max = self.whole_number("groups_max", KEYS as i128).unwrap_or(KEYS);
         let [schema] = self.scope.inputs else {
             if self.scope.is_complete() {

@@ -90,7 +90,8 @@ impl QueryReader<'_> {
             let Some(name) = self.atom(WordShape::Name) else { break };
             self.at = self.peek(WordShape::Name).span.end;
             let is_one_of = |args: &[&str]| args.iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
-            let (of_columns, of_conditions) = (is_one_of(&["group", "value", "key"]), is_one_of(&["of"]));
+            let of_columns = is_one_of(&["group", "value", "key"]);
+            let of_conditions = is_one_of(&["of"]);
             let columns = match (of_columns, of_conditions) {
                 (true, _) => self.arg_columns(),
                 (_, true) => self.column_list(),
@@ -126,7 +127,8 @@ impl QueryReader<'_> {
 
     /// Parses columns, which may be computed.
     fn arg_columns(&mut self) -> Vec<NamedExpr> {
-        let (start, errors) = (self.at, self.errors.len());
+        let start = self.at;
+        let errors = self.errors.len();
         if let Some(open) = self.eat('(') {
             let columns = self.column_list();
             self.eat(',');

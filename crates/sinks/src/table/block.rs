@@ -41,7 +41,8 @@ impl TableBlock {
     /// The same columns, without rows.
     pub fn copy(&self) -> TableBlock {
         let texts = self.columns.iter().map(|_| TextShortener::default()).collect();
-        let (fields, columns) = (self.fields.clone(), self.columns.clone());
+        let fields = self.fields.clone();
+        let columns = self.columns.clone();
         TableBlock { result: self.result, section: self.section.clone(), fields, columns, texts }
     }
 

@@ -56,7 +56,8 @@ impl<W: Write> TableSink<W> {
         let mut lines = vec![format!("── {what} ──")];
         let mut text = String::new();
         if self.has_charts(rendered) {
-            let (block, charts) = (self.block.take(), std::mem::take(&mut self.charts));
+            let block = self.block.take();
+            let charts = std::mem::take(&mut self.charts);
             self.push_charts(&mut text, rendered);
             (self.block, self.charts) = (block, charts);
         } else {
@@ -68,7 +69,8 @@ impl<W: Write> TableSink<W> {
 
     fn push_open_rows(&mut self, text: &mut String, rendered: &RenderedRows) {
         // Drawing must not change the state of gaps and omitted columns.
-        let (calendar, left_out) = (self.results[rendered.result].calendar.clone(), self.left_out.clone());
+        let calendar = self.results[rendered.result].calendar.clone();
+        let left_out = self.left_out.clone();
         if let (Some(calendar), Some((_, (start_ns, _)))) =
             (&mut self.results[rendered.result].calendar, rendered.windows.first())
         {

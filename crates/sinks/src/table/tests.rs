@@ -48,7 +48,8 @@ id                ts                           client_ip  url          hit   sta
 
 #[test]
 fn sections_of_a_report_are_blocks_under_one_title() {
-    let (data, time) = (DataType::U64, Unit::EpochNanoseconds);
+    let data = DataType::U64;
+    let time = Unit::EpochNanoseconds;
     let fields = [
         Field::new("window_start", DataType::I64, time, ""),
         Field::new("window_end", DataType::I64, time, ""),
@@ -131,7 +132,8 @@ window    url      count
 
 #[test]
 fn several_results_have_titles_and_doubt_is_shown() {
-    let (sure, mut w) = (samples::result(&[("/a", 3)]), samples::result_writer());
+    let sure = samples::result(&[("/a", 3)]);
+    let mut w = samples::result_writer();
     samples::push_result(&mut w, 1_795_291_150_000_000_000, "/b", 5, Some(1.0));
     let doubtful = w.finish();
     let heads = [samples::head(Some("a"), &sure), samples::head(Some("b"), &doubtful)];

@@ -202,7 +202,8 @@ impl GroupTrend {
         values.resize(cells, None);
         let values = merged(&values, factor);
         let known = || values.iter().flatten().copied();
-        let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
+        let low = known().fold(f64::INFINITY, f64::min);
+        let high = known().fold(f64::NEG_INFINITY, f64::max);
         let range = match low <= high {
             true if low == high => units::number(unit, low),
             true => format!("{} – {}", units::number(unit, low), units::number(unit, high)),

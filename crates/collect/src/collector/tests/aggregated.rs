@@ -36,8 +36,10 @@ impl Aggregator {
     fn report(&mut self, to: &Collector) -> WorkerReport {
         let part = std::mem::take(&mut self.merged.0);
         self.brought += usize::from(!part.is_empty());
-        let (watermark, loss) = (self.collector.watermark(), self.collector.capture_loss());
-        let (lost, limited) = (self.collector.take_lost(), self.collector.take_limited());
+        let watermark = self.collector.watermark();
+        let loss = self.collector.capture_loss();
+        let lost = self.collector.take_lost();
+        let limited = self.collector.take_limited();
         let report = WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open: None };
         to.decode(&report.encode()).expect("it was encoded so")
     }
@@ -50,8 +52,10 @@ fn run_aggregated(
     (steps, turns): (&[Vec<LaneStep>], &[usize]),
     (pods, open_every_ns): (usize, i64),
 ) -> (Vec<String>, u64) {
-    let (fixture, lanes) = (QueryFixture::new(query), steps.len());
-    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
+    let fixture = QueryFixture::new(query);
+    let lanes = steps.len();
+    let mut root = Collector::of_lanes(fixture.engines(), 1 << 20);
+    let mut out = TextRows::default();
     let mut pods: Vec<Aggregator> = (0..pods).map(|_| Aggregator::new(&fixture, open_every_ns)).collect();
     let of = |lane: usize| lane % pods.len();
     let of: Vec<usize> = (0..lanes).map(of).collect();
@@ -135,7 +139,8 @@ proptest! {
 #[test]
 fn an_aggregator_has_one_voice() {
     let fixture = QueryFixture::new(FixtureQuery::Windows);
-    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
+    let mut root = Collector::of_lanes(fixture.engines(), 1 << 20);
+    let mut out = TextRows::default();
     let mut pod = Aggregator::new(&fixture, i64::MAX);
     let [a, b] = [LaneId(b'a'.into()), LaneId(b'b'.into())];
     let mut lanes = [fixture.lane(), fixture.lane()];
@@ -171,7 +176,8 @@ fn the_last_windows_of_a_process_are_not_late() {
     for workers in 1..=3 {
         let relay = Collector::relay(fixture.relaying(), workers, 1 << 20);
         let mut process = Aggregator { collector: relay, merged: RelayedPart::default(), brought: 0 };
-        let (mut center, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), TextRows::default());
+        let mut center = Collector::of_lanes(fixture.engines(), 1 << 20);
+        let mut out = TextRows::default();
         let voice = LaneId(9);
         center.join(voice);
         let mut say = |process: &mut Aggregator| {

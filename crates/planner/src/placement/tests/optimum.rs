@@ -141,7 +141,9 @@ fn drawn(
 fn few_flows_have_nearly_the_fewest_processes() {
     let network =
         LeafSpine { leaves: 3, spines: 2, hosts: 3, link_mbps: 1000.0 }.network(|| HOST).expect("one");
-    let (mut monitors, mut greedy, mut engines) = ((0, 0), 0, (0, 0));
+    let mut monitors = (0, 0);
+    let mut greedy = 0;
+    let mut engines = (0, 0);
     for seed in 0..20 {
         let flows = drawn(&network, 9, 350.0, FlowSizeDistribution::Exponential, seed);
         let placed = place(&network, &demand(&flows, PlacementStrategy::PackedNode), seed);
@@ -173,7 +175,9 @@ fn many_flows_are_near_the_bound() {
         (8, IntegralVariables::Least, 1.12),
     ] {
         let network = FatTree { k, link_mbps: 1000.0 }.network(|| HOST).expect("a fat tree");
-        let (mut ours, mut lower, mut greedy) = (0, 0.0, 0);
+        let mut ours = 0;
+        let mut lower = 0.0;
+        let mut greedy = 0;
         for seed in 0..3 {
             let racks = network.racks();
             let flows = drawn(

@@ -34,7 +34,8 @@ fn algorithm_1(
             continue;
         };
         load.place(h, &need);
-        let (mut m, mut used) = (Vec::new(), mbps);
+        let mut m = Vec::new();
+        let mut used = mbps;
         for flow in &covered[sw] {
             let rate = f64::from(demand.flows[*flow].mbps);
             if rate > used {
@@ -85,7 +86,8 @@ fn algorithm_2(
             continue;
         };
         load.place(h, &need);
-        let (mut a, mut room) = (Vec::new(), process.mbps);
+        let mut a = Vec::new();
+        let mut room = process.mbps;
         for i in &all[sw] {
             if m[*i].1 > room + 1e-9 || !load.carries(m[*i].0, h, m[*i].1) {
                 break;

@@ -251,7 +251,8 @@ impl NetworkFileReader<'_> {
             }
             found
         };
-        let (clients, servers) = (of(&entry.from), of(&entry.to));
+        let clients = of(&entry.from);
+        let servers = of(&entry.to);
         Some(ExpectedTraffic { clients: clients?, servers: servers?, mbps, connections })
     }
 

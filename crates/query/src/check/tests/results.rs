@@ -19,7 +19,8 @@ fn several_values_and_parts_of_totals() {
         assert_eq!(value_of(&q, &p), values, "{process}");
         assert_eq!(columns_of(&q, &p), columns, "{process}");
     };
-    let (bytes, time) = ("http.response_bytes", "http.response_time_ns");
+    let bytes = "http.response_bytes";
+    let time = "http.response_time_ns";
     check("http", "(sum-avg: value=response_bytes)", &[bytes], &["sum_bytes", "avg_bytes"]);
     check(
         "http",
