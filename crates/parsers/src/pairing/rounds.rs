@@ -45,6 +45,15 @@ pub(super) enum RoundOpening {
     Holed,
 }
 
+/// Reason why a round has no pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RoundMisfit {
+    /// It has more requests than responses or fewer, whatever the missing bytes hid: the client did not wait.
+    Counts,
+    /// A message is incomplete, not held, or contradicts another, or the beginning of the round is assumed.
+    Contents,
+}
+
 /// A request and a separate response, by number, that belong together if the client waits for responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PairCandidate {
@@ -379,15 +388,22 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         let (from, to) = (self.next_response.max(self.base), self.next_request);
         let counted = self.is_answered_by_count(requests, responses);
         let proven = counted && self.anchored || self.client.must_wait();
-        let pairs =
-            if proven || self.client.waits() { self.pair_round(heard, requests, responses) } else { None };
+        let pairs = if proven || self.client.waits() {
+            self.pair_round(heard, requests, responses)
+        } else {
+            Err(RoundMisfit::Contents)
+        };
         match &pairs {
-            None => {
+            Err(misfit) => {
+                // Where the protocol requires it, misjudged messages are more likely.
+                if *misfit == RoundMisfit::Counts && !self.client.must_wait() {
+                    self.client.asked_unanswered();
+                }
                 self.client.misfitted();
                 self.fail_trial();
             }
-            Some(_) if proven => {}
-            Some(pairs) => {
+            Ok(_) if proven => {}
+            Ok(pairs) => {
                 if self.trial.is_none() || !counted {
                     self.begin_trial(from);
                     let holes = (from..to).filter_map(|n| self.get(n)).map(|t| t.hole.most);
@@ -399,7 +415,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
                 }
             }
         }
-        self.anchored &= proven && pairs.is_some();
+        self.anchored &= proven && pairs.is_ok();
         let pairs = pairs.unwrap_or_default();
         self.loose.get_or_insert_default().end_round(&pairs);
         self.make(&pairs);
@@ -430,27 +446,27 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         requests == MissingRange::NONE && !overflowed && all.all(|known| known) && least == asked
     }
 
-    /// Returns the pairs of the current round, by the numbers of request and response; `None` if request and
-    /// response counts cannot match.
+    /// Returns the pairs of the current round, by the numbers of request and response.
     fn pair_round(
         &self,
         heard: Option<TcpSeq>,
         requests: MissingRange,
         responses: MissingRange,
-    ) -> Option<Vec<PairCandidate>> {
-        let (mut numbers, mut asked) = (Vec::new(), Vec::new());
+    ) -> Result<Vec<PairCandidate>, RoundMisfit> {
+        let (mut numbers, mut asked, mut is_assumed) = (Vec::new(), Vec::new(), false);
         // Evicted requests.
         let mut missing =
             MissingRange { least: 0, most: self.base.saturating_sub(self.next_response) as u32 };
         for number in self.next_response.max(self.base)..self.next_request {
-            let transaction = self.get(number)?;
+            let transaction = self.get(number).ok_or(RoundMisfit::Contents)?;
             // A connection joined midway is assumed to begin between two rounds if its first round has one
             // request.
             let is_joined_between = number == 0 && self.joined && !self.lacks_first && self.round.asked == 1;
+            is_assumed |= is_joined_between;
             missing = missing.and(if is_joined_between { MissingRange::NONE } else { transaction.hole });
             match transaction.expects {
                 ResponseExpectation::Nothing => {}
-                _ if transaction.answered != MessageProgress::Unseen => return None,
+                _ if transaction.answered != MessageProgress::Unseen => return Err(RoundMisfit::Contents),
                 ResponseExpectation::Perhaps => missing = missing.and(MissingRange { least: 0, most: 1 }),
                 ResponseExpectation::Response => {
                     numbers.push(number);
@@ -464,10 +480,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         let too_late =
             |t: &PairedTransaction<Q, R>| heard.is_some_and(|heard| t.place.seq.distance(heard) >= 0);
         if overflowed || held.iter().any(|(_, t)| too_late(t) || t.answered != MessageProgress::Ended) {
-            return None;
+            return Err(RoundMisfit::Contents);
         }
         let told: Vec<MissingRange> = held.iter().map(|(_, t)| t.hole).chain([responses]).collect();
-        let pairs = numbering::pairs(&asked, &told)?;
+        let misfit = if is_assumed { RoundMisfit::Contents } else { RoundMisfit::Counts };
+        let pairs = numbering::pairs(&asked, &told).ok_or(misfit)?;
         let pair = |(q, r): (usize, usize)| {
             // If only the start of the connection is missing, messages after a pair do not affect it.
             let (asked, told) =
@@ -485,7 +502,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
                         || told.response.fit(&asked.request) != ResponseMatch::No)
             })
         };
-        pairs.iter().all(can_be).then_some(pairs)
+        if pairs.iter().all(can_be) { Ok(pairs) } else { Err(RoundMisfit::Contents) }
     }
 
     /// Moves responses to their requests.

@@ -176,6 +176,27 @@ fn what_a_client_is_taken_for_is_on_trial() {
 }
 
 #[test]
+fn a_round_with_other_counts_shows_that_the_client_does_not_wait() {
+    // The first batch is missing. Two requests follow two responses, and get the responses to six.
+    check(
+        "Q1 P2 P3 P4 P5 P6 P7 P8 r1 r2 q9 pa r3 R4 r5 r6 r7 r8 qb pc pd pe pf pg r9 ra rb rc rd re qh pi rf rg",
+        "-1 -2 -5 -6 -7 -8 9- -3 a- b- c- d- e- f- g- -9 -a -b -c -d -e h- i- -f -g",
+    );
+    // At most two of the responses to three requests are missing.
+    let mut ends = PairingTestEnds::with(TransactionQueue::of_messages_from(50));
+    for (request, seen) in [('1', true), ('2', true), ('3', true), ('4', false)] {
+        ends.say(C, request, 100, request == '1', seen);
+    }
+    ends.say(S, '1', 100, true, false);
+    for (request, response) in "56789abcd".chars().zip("23456789a".chars()) {
+        ends.say(C, request, 100, true, true);
+        ends.say(S, response, 100, true, true);
+    }
+    let out = ends.close();
+    assert!(out.iter().all(|text| text.contains('-')), "{out:?}");
+}
+
+#[test]
 fn what_is_missing_may_not_have_been_answered() {
     let play = |transactions: TransactionQueue<char, char>| {
         let mut ends = PairingTestEnds::with(transactions);

@@ -14,6 +14,9 @@ const ENOUGH: usize = 32;
 const ENOUGH_AT_END: usize = 8;
 /// Weight of a round that is strong evidence.
 const STRONG: usize = 4;
+/// Weight of a round with an unknown number of missing messages if the first requests are missing, too: any
+/// number may have been outstanding from the beginning.
+const WEAK: usize = 2;
 
 /// Rounds of a trial.
 #[derive(Debug)]
@@ -54,6 +57,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     #[cold]
     pub(super) fn agree(&mut self, start: u64, requests: u32, whole: bool) {
         let (several, singly) = (self.may_have_asked_several(), self.client.asks_singly());
+        // At most this at the end of the connection.
+        let most = if self.lacks_first && !whole { WEAK } else { STRONG };
         let Some(trial) = &mut self.trial else { return };
         let weight = if several && requests < 2 { 1 } else { STRONG };
         for _ in 0..weight {
@@ -63,7 +68,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         if std::mem::replace(&mut trial.singly, singly) != singly {
             trial.of_several = 0;
         }
-        trial.of_several += if several { weight } else { 0 };
+        trial.of_several += if several { weight.min(most) } else { 0 };
         trial.whole = if whole { trial.whole + weight } else { 0 };
         if trial.whole >= ENOUGH {
             self.anchored = true;
