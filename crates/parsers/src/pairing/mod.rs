@@ -14,7 +14,8 @@
 //!    when it starts the next one, so the responses of a round are the server's bytes between the two acknowledgments,
 //!    whatever else is missing. Requests and responses of a round are numbered from both ends (`numbering`); equal numbers
 //!    belong together. Nothing on the wire proves that a client waits unless its protocol requires it: pairs that rely on
-//!    it are held until enough later rounds agree, and become halves when one does not (`trial`).
+//!    it are held until enough later rounds agree, and become halves when one does not (`trial`). A round that cannot have
+//!    as many responses as requests, whatever is missing, shows that the client does not wait.
 //! 5. **A name** overrides any count: a response that names its request answers it ([`TransactionQueue::response_to`]).
 //!    While every response does, nothing is counted and there are no rounds (`queue::IdMatching::Unique`).
 //!

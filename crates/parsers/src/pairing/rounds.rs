@@ -395,7 +395,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         };
         match &pairs {
             Err(misfit) => {
-                // Where the protocol requires it, misjudged messages are more likely.
+                // If the protocol requires clients to wait, a misjudged message is more likely.
                 if *misfit == RoundMisfit::Counts && !self.client.must_wait() {
                     self.client.asked_unanswered();
                 }
