@@ -414,7 +414,8 @@ fn on_first(flow: &mut FlowMut<'_>, side: FlowSide, cx: &mut SegmentContext<'_>)
     let counters = flow.cold.spill.as_mut().map(|spill| &mut spill.counters[side.index()]);
     let unseen = counters.map_or(0, |counters| std::mem::take(&mut counters.acked_unseen_bytes));
     if unseen > 0 {
-        cx.totals.unseen_direction_bytes -= unseen;
+        // Bytes of gaps are not among those of unseen directions.
+        cx.totals.unseen_direction_bytes = cx.totals.unseen_direction_bytes.saturating_sub(unseen);
         let (acked, by) = (flow.hot.ack[side.other().index()], (cx.now, None));
         cx.on_stream(flow, side, |stream, _| stream.acknowledged_beyond(acked, true, by));
     }

@@ -161,7 +161,7 @@ fn facts(flow: Flow<'_>) -> String {
 /// they wait for the other side's.
 fn without_payload(said: &[String]) -> Vec<&String> {
     let is_payload = |line: &&String| {
-        ["A ", "B ", "Gap", "Datagram", "Counters"].iter().any(|begins| line.starts_with(begins))
+        ["A ", "B ", "Gap", "Datagram", "FlowTableCounters"].iter().any(|begins| line.starts_with(begins))
     };
     let (mut ends, mut others): (Vec<_>, Vec<_>) =
         said.iter().filter(|line| !is_payload(line)).partition(|line| line.starts_with("End"));

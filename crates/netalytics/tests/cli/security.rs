@@ -204,7 +204,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
         false => Ok(()),
     });
     agent.says("answers 403 Forbidden: agent web-1 was revoked");
-    server.process.says("the connection of agent web-1 is cut: agent web-1 was revoked");
+    server.process.says("the connection of agent web-1 is closed: agent web-1 was revoked");
     let enrolled = server.rows(&["agents", "enrolled"]);
     assert!(enrolled[0]["agent"] == "web-1" && enrolled[0]["revoked"].is_string(), "{enrolled:?}");
     drop(agent);
@@ -484,7 +484,7 @@ fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
     let agent = Heard::start(&[BINARY], &[&agent[..], &["--folder", &own]].concat());
     agent.says("has accepted this agent");
     assert_eq!(server.ask(&["tokens", "revoke", "db-1"]).code, 0);
-    server.process.says("the connection of agent db-1 is cut");
+    server.process.says("the connection of agent db-1 is closed");
     agent.says("answers 401 Unauthorized: there is no such token, or it was revoked");
 }
 

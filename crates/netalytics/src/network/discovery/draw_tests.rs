@@ -184,7 +184,7 @@ fn what_the_owner_said_stays() {
     for said in [
         "asleep was not found; it stays at leaf1:2",
         "gone was not found, and leaf2:3 belongs to another host",
-        "the link spine1:7 – leaf1:4 is not there",
+        "the link spine1:7 – leaf1:4 no longer exists",
     ] {
         assert!(notes.iter().any(|note| note.starts_with(said)), "{said}: {notes:#?}");
     }
