@@ -66,7 +66,7 @@ fn a_later_store_is_refused() {
     connection.pragma_update(None, "user_version", 99).expect("written");
     drop(connection);
     let said = error(&server.folder);
-    assert!(said.contains("form 99") && said.contains("newer netalytics"), "{said}");
+    assert!(said.contains("format 99") && said.contains("newer netalytics"), "{said}");
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn what_agents_cannot_be_asked_is_refused() {
         ("PARSE http TAPS all SELECT tap.seen", false, "leave TAPS out"),
         ("PARSE http SAMPLE auto SELECT tap.seen", false, "SAMPLE 0.1"),
         ("PARSE http, tcp_conn_time PROCESS (group-count: group=tap.seen)", false, "one parser"),
-        ("PARSE http WHERE url LIKE '/a%' OR tap.seen = 'both' SELECT tap.seen", true, "url is folded"),
+        ("PARSE http WHERE url LIKE '/a%' OR tap.seen = 'both' SELECT tap.seen", true, "url is redacted"),
     ] {
         let body = json!({ "query": query, "redact": redact });
         let (status, refused) = center.ask("POST", "/api/v1/jobs", Some(&body));
