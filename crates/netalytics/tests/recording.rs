@@ -260,7 +260,7 @@ fn what_a_recording_cannot_answer_is_said() {
     check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
     let r = ["-r", recording.as_str()];
     for (query, words) in [
-        ("PARSE mysql_query", &["no tuples of mysql_query", "what it has: http"][..]),
+        ("PARSE mysql_query", &["no tuples of mysql_query", "it has: http"][..]),
         ("PARSE http, mysql_query", &["no tuples of mysql_query"]),
         ("PARSE http LIMIT 100p", &["LIMIT counts packets", "90s"]),
         ("PARSE http SAMPLE 0.1", &["SAMPLE"]),

@@ -283,6 +283,7 @@ impl QueryRun {
                 RunInput::Fed(feed) if is_stopped || is_full => {
                     self.reach = if is_full || feed.is_endless() { self.reach } else { InputReach::Cut };
                     feed.finish(&mut delivery);
+                    feed.notes().iter().for_each(|note| observer.note(note));
                     (true, None)
                 }
                 RunInput::Fed(feed) => {

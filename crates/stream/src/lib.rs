@@ -6,11 +6,11 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use plan::{Aggregate, Column, Dataflow, GroupBy, Input, Pipeline, Selection, TopK, Window};
-//! use stream::{Config, Engine};
+//! use plan::{AggregateFunction, Column, Dataflow, DataflowInput, GroupBy, Pipeline, ResultSelection, TopK, Window};
+//! use stream::{Engine, EngineConfig};
 //! use tuple::{DataType, Field, Schema, TupleWriter, Unit, common};
 //!
-//! let host = [Field::new("host", DataType::Text, Unit::None, "who is asked")];
+//! let host = [Field::new("host", DataType::Text, Unit::None, "requested host")];
 //! let schema = Arc::new(Schema::of_parser("http", 1, "requests", &host, None, None));
 //! let column = Column { input: 0, field: schema.find("host").unwrap() };
 //! let columns = vec![common::TS_END, column.field];
@@ -20,14 +20,14 @@
 //!     values: Vec::new(),
 //!     value_required: false,
 //!     group: vec![GroupBy { column, name: "host".into() }],
-//!     aggregates: vec![Aggregate::Count.into()],
+//!     aggregates: vec![AggregateFunction::Count.into()],
 //!     top_k: Some(TopK { k: 2, by: 0 }),
 //!     window: Some(Window { size_ns: second, slide_ns: second, lateness_ns: 0 }),
 //!     groups_max: 100_000,
-//!     selection: Selection::default(),
+//!     selection: ResultSelection::default(),
 //!     profile: None,
 //! };
-//! let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
+//! let input = DataflowInput { schema: schema.clone(), columns: columns.clone(), filter: None };
 //! let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines: vec![busiest], ..Dataflow::default() };
 //!
 //! let mut tuples = TupleWriter::new(schema, &columns);
@@ -36,7 +36,7 @@
 //!     tuples.text(column.field, host.as_bytes());
 //!     tuples.end_row();
 //! }
-//! let mut engine = Engine::new(&dataflow, Config::default());
+//! let mut engine = Engine::new(&dataflow, EngineConfig::default());
 //! let mut out = Vec::new();
 //! engine.push(0, &tuples.finish(), &mut out);
 //! engine.advance(second, &mut out); // the first second has ended, the next is open

@@ -5,7 +5,7 @@
 //! [`cluster`], and [`namespaces`] use external resources: time is set by the test, and randomness comes from a seed.
 //!
 //! ```
-//! let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+//! let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
 //! talk.handshake();
 //! talk.client().send(b"GET / HTTP/1.1\r\n\r\n");
 //! talk.advance(3_000_000);

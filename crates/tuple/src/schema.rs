@@ -205,7 +205,7 @@ impl Schema {
 /// }
 /// assert_eq!(STATUS, tuple::FieldId(tuple::common::FIELDS.len() as u16));
 /// assert_eq!(FIELDS[1].name, "user");
-/// assert_eq!(FIELDS[1].redact, tuple::Redact::Fold(HASH));
+/// assert_eq!(FIELDS[1].redact, tuple::RedactionRule::Fold(HASH));
 /// ```
 #[macro_export]
 macro_rules! fields {

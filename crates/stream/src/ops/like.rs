@@ -8,7 +8,7 @@ use crate::ops::text::lowered;
 /// A pattern, taken apart once.
 ///
 /// ```
-/// let like = stream::ops::like::Like::new(r"/users/%/100\%_", plan::Case::Sensitive);
+/// let like = stream::ops::like::LikePattern::new(r"/users/%/100\%_", plan::CaseSensitivity::Sensitive);
 /// assert!(like.matches("/users/7/100%!"));
 /// assert!(!like.matches("/users/7/1000!"));
 /// ```
