@@ -406,7 +406,7 @@ mod tests {
         check("redis://me:s3cret@h:1", Err("all users of this machine"));
         check("tcp://me@h:1", Err("does not support users"));
         check("webhook+https://h/x#secret-file=key", Ok("webhook+https://h:443"));
-        check("webhook+https://h/x#secret-env=KEY", Err("no variable KEY"));
+        check("webhook+https://h/x#secret-env=KEY", Err("variable KEY is not set"));
         check("redis://h/0#entries=5&keep=60", Ok("redis://h:6379"));
         check("kafka://h", Ok("kafka://h:9092"));
         check("kafka://h:1,[::1]:2,g/topic#name=shop", Ok("kafka://h:1,[::1]:2,g:9092"));
