@@ -165,14 +165,16 @@ pub enum EventBytes {
 pub struct FlowEvents {
     list: Vec<IndexedFlowEvent>,
     held: Vec<u8>,
-    /// Time of the flow's last packet before the one being processed; `None` if the events are due to the clock.
-    pub(crate) before: Option<Timestamp>,
+    /// The flow of the packet being processed, and the time of its last packet before; `None` if the events are due to
+    /// the clock.
+    pub(crate) before: Option<(FlowIdx, Timestamp)>,
 }
 
 impl FlowEvents {
-    /// Time of the flow's last packet before the one that caused the events; `None` if they are due to the clock.
+    /// The flow whose packet caused the events, and the time of its last packet before; `None` if no packet of a flow
+    /// did. A packet may also end other flows.
     #[must_use]
-    pub fn last_packet_before(&self) -> Option<Timestamp> {
+    pub fn last_packet_before(&self) -> Option<(FlowIdx, Timestamp)> {
         self.before
     }
 

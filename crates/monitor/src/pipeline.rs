@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrayvec::ArrayVec;
-use flow::{FlowEvent, FlowEvents, FlowTable, IndexedFlowEvent};
+use flow::{FlowEvent, FlowEvents, FlowIdx, FlowTable, IndexedFlowEvent};
 use parsers::flow_level::flow_record;
 use parsers::{FlowProtocol, ProxiedEndpoints, StreamSegment};
 use plan::slice::share;
@@ -71,8 +71,8 @@ pub struct Monitor {
     clock: Timestamp,
     /// Time of the current operation: the clock, or the packet's timestamp if later.
     now: Timestamp,
-    /// Time of the flow's last packet before the one whose events are processed.
-    last_packet_before: Option<Timestamp>,
+    /// The flow whose packet caused the events being processed, and the time of its last packet before.
+    last_packet_before: Option<(FlowIdx, Timestamp)>,
     /// Timestamp of the latest packet.
     latest: Timestamp,
     /// The latest clock at the end of an epoch.

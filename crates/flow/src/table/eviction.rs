@@ -35,6 +35,7 @@ impl<S: Default> FlowTable<S> {
     /// themselves; this is for flows that grow.
     pub fn make_room(&mut self, now: Timestamp, events: &mut FlowEvents) -> bool {
         self.begin(events);
+        events.before = None;
         for _ in 0..EVICTED_PER_CALL {
             if !self.config.room.is_overdrawn() || self.has_nobody() {
                 return false;

@@ -22,6 +22,7 @@ impl<S: Default> FlowTable<S> {
         (packet, at): (&Packet<'_>, &HashedKey),
         events: &mut FlowEvents,
     ) -> u32 {
+        events.before = None;
         let going_on = found.and_then(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
             Some((place, now, self.judge(place, at.side, (packet, now), events)?))
@@ -225,7 +226,7 @@ impl<S: Default> FlowTable<S> {
         }
         flow.learn_checksum(side, packet);
         let (was_terminated, seen_at) = (flow.core().is_terminated(), flow.core().seen_at());
-        events.before = Some(flow.hot.last_ts);
+        events.before = Some((FlowIdx(place), flow.hot.last_ts));
         flow.count(side, packet);
         let is_news = was_terminated && is_news(flow.core(), side, packet);
         flow.set_seen_at(if is_news { seen_at } else { now });

@@ -51,7 +51,8 @@ impl Monitor {
         let (flow, state) = self.table.flow_and_state(idx);
         // `ts_end` of transactions that this input abandons: the same whether the next packet or the clock reveals a loss, but not in a
         // window that has been emitted.
-        let last_packet = self.last_packet_before.unwrap_or(flow.last_ts());
+        let before = self.last_packet_before.filter(|(of, _)| *of == idx);
+        let last_packet = before.map_or(flow.last_ts(), |(_, ts)| ts);
         let ended = match input {
             ParserEvent::Bytes(segment) | ParserEvent::Datagram(segment, _) => segment.ts.max(last_packet),
             ParserEvent::Gap(_) | ParserEvent::End(_) | ParserEvent::Earlier(_) => last_packet,
