@@ -77,8 +77,8 @@ pub struct Monitor {
     latest: Timestamp,
     /// The latest clock at the end of an epoch.
     watermark: Timestamp,
-    /// The clock when the last epoch ended; unlike `watermark`, it follows backward steps.
-    promised: Timestamp,
+    /// Start of the windows that are still open; unlike `watermark`, it follows backward steps of the clock.
+    open_from: Timestamp,
     /// Minimum lateness of the windows that take the tuples.
     lateness_ns: i64,
     /// Whether a flow may have several records.
@@ -227,7 +227,7 @@ impl Monitor {
     pub fn end_epoch(&mut self, out: &mut dyn TupleConsumer) {
         self.flush(out);
         self.watermark = self.watermark.max(self.clock);
-        self.promised = self.clock;
+        self.open_from = self.clock.plus(-self.lateness_ns);
     }
 
     /// Closes every flow and emits all tuples.

@@ -58,7 +58,7 @@ impl Monitor {
             ParserEvent::Gap(_) | ParserEvent::End(_) | ParserEvent::Earlier(_) => last_packet,
             ParserEvent::Close(ts) | ParserEvent::Rest(ts) => ts,
         };
-        let now = ended.max(self.promised.plus(-self.lateness_ns));
+        let now = ended.max(self.open_from);
         let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
         let facts = MonitorFlowFacts::of(flow, known, self.taps.as_ref());
         let FlowProtocol::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };

@@ -154,7 +154,7 @@ impl Monitor {
             now: Timestamp::MIN,
             latest: Timestamp::MIN,
             watermark: Timestamp::MIN,
-            promised: Timestamp::MIN,
+            open_from: Timestamp::MIN,
             last_packet_before: None,
             lateness_ns: 0,
             reports_again,
