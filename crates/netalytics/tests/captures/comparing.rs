@@ -115,7 +115,7 @@ fn what_cannot_be_compared_is_said() {
         assert!(code == 2 && err.contains(words), "{args:?}: {code} {err}");
     };
     let clauses = "SINCE 1s BASELINE 1s";
-    says(&["query", &format!("PARSE http {clauses} PROCESS (diff: w=1s)"), "-r", SHOP], "leave out w=");
+    says(&["query", &format!("PARSE http {clauses} PROCESS (diff: w=1s)"), "-r", SHOP], "omit w=");
     says(
         &["query", &format!("PARSE http {clauses} PROCESS (workload-profile)"), "-r", SHOP],
         "workload profile",
