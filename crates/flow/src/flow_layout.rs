@@ -16,7 +16,7 @@ use crate::flow::FlowCore;
 use crate::handshake;
 use crate::metrics::{HistoryLetter, SideCounters};
 use crate::pending_openings::{PendingOpening, SynData};
-use crate::reassembly::WaitingSegments;
+use crate::reassembly::{BUSY, WaitingSegments};
 
 /// State that every packet needs.
 #[derive(Debug)]
@@ -93,6 +93,18 @@ pub(crate) struct SpillRecord {
     pub handshake: handshake::UnusualHandshake,
     /// Whether the table has counted its memory.
     pub is_counted: bool,
+}
+
+impl SpillRecord {
+    /// Counts a packet of the connection for each stream that waits for bytes. Other packets must not count: those on
+    /// the fast path are not seen here.
+    pub fn count_waiting_packet(&mut self) {
+        for (waiting, bits) in self.waiting.iter_mut().zip(self.stream) {
+            if let Some(waiting) = waiting.as_mut().filter(|_| bits & BUSY != 0) {
+                waiting.count_packet();
+            }
+        }
+    }
 }
 
 pub(crate) const UNSET: Timestamp = Timestamp::MIN;

@@ -208,7 +208,7 @@ pub(crate) fn on_segment(
         return count_straggler(flow, side, (tcp, len), cx);
     }
     if let Some(spill) = &mut flow.cold.spill {
-        spill.waiting.iter_mut().flatten().for_each(|waiting| waiting.count_packet());
+        spill.count_waiting_packet();
     }
     let special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
     if flow.hot.is_started(side) && flow.core().packets(side) == 1 {

@@ -97,6 +97,27 @@ fn a_hole_holds_what_was_said_after_it_and_no_more() {
 }
 
 #[test]
+fn packets_between_two_holes_do_not_shorten_the_second_wait() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send_unseen(4).send(b"efgh");
+    talk.client().segment(-8, TcpFlags::ACK, b"abcd");
+    for _ in 0..9 {
+        talk.server().ack(); // a repeated acknowledgment takes the slow path
+    }
+    talk.client().send_unseen(100).send(b"next");
+    talk.advance(50 * MS);
+    talk.server().ack();
+    let mut seen = Observer::new(FlowTableConfig::default());
+    seen.run(&talk.take());
+    assert_eq!(seen.take_log(), "open <4 <4h");
+    talk.advance(50 * MS);
+    talk.server().ack();
+    seen.run(talk.sent());
+    assert_eq!(seen.take_log(), "<gap100 <4h");
+}
+
+#[test]
 fn of_two_that_had_not_heard_each_other_the_earlier_comes_first() {
     let mut talk = talk();
     talk.acks = false;
