@@ -87,9 +87,10 @@ impl GroundTruth<'_> {
             }
         }
         place_what_overlaps(&mut transactions, recording);
-        let (mut by_request, mut by_response) =
-            (HashMap::<PacketKey, Vec<_>>::new(), HashMap::<PacketKey, Vec<_>>::new());
-        let (mut touched, mut shared) = (HashSet::new(), HashSet::new());
+        let mut by_request = HashMap::<PacketKey, Vec<_>>::new();
+        let mut by_response = HashMap::<PacketKey, Vec<_>>::new();
+        let mut touched = HashSet::new();
+        let mut shared = HashSet::new();
         for (i, t) in transactions.iter().enumerate() {
             let at = |span: PacketSpan| (t.told.client, t.told.server, span.first);
             if let Some(request) = t.request {
@@ -135,7 +136,10 @@ fn place_what_overlaps(transactions: &mut [TrueTransaction], recording: &PacketR
     let unplaced =
         |t: &&mut TrueTransaction| t.response.is_none() && t.told.asked && t.told.transfer_time.is_some();
     for t in transactions.iter_mut().filter(unplaced) {
-        let (Some(request), Some(said)) = (t.request, said.get(&(t.told.client, t.told.server))) else {
+        let Some(request) = t.request else {
+            continue;
+        };
+        let Some(said) = said.get(&(t.told.client, t.told.server)) else {
             continue;
         };
         let next = said.partition_point(|packet| *packet < request.first);
@@ -159,7 +163,8 @@ fn pipelines(connection: &[usize], transactions: &[TrueTransaction]) -> bool {
     }
     // Requests in one packet with different responses.
     let several = |pair: &[usize]| {
-        let (a, b) = (&transactions[pair[0]], &transactions[pair[1]]);
+        let a = &transactions[pair[0]];
+        let b = &transactions[pair[1]];
         a.request.is_some() && a.request == b.request && a.response != b.response
     };
     connection.windows(2).any(several)
@@ -167,7 +172,8 @@ fn pipelines(connection: &[usize], transactions: &[TrueTransaction]) -> bool {
 
 /// Locates the packets of a transaction in the whole recording.
 fn placed(told: ObservedTuple, recording: &PacketRecording) -> TrueTransaction {
-    let (client, server) = (told.client, told.server);
+    let client = told.client;
+    let server = told.server;
     let mut transaction =
         TrueTransaction { request: None, response: None, client: ClientBehavior::Waits, told };
     let told = &transaction.told;
@@ -186,7 +192,10 @@ fn placed(told: ObservedTuple, recording: &PacketRecording) -> TrueTransaction {
     for response in [by_end, Some(told.ts + response_time)].into_iter().flatten() {
         let asked = response - response_time;
         let request_last = recording.at(asked, client, server).filter(|_| asked >= told.ts);
-        let (Some(last), Some(answer)) = (request_last, recording.at(response, server, client)) else {
+        let Some(last) = request_last else {
+            continue;
+        };
+        let Some(answer) = recording.at(response, server, client) else {
             continue;
         };
         let end = told.transfer_time.and_then(|transfer| recording.at(response + transfer, server, client));

@@ -45,7 +45,8 @@ struct AccuracyFlags {
 fn main() -> Result<ExitCode> {
     let flags = flags()?;
     let impairments = impairments(&flags)?;
-    let (mut cells, mut wrong) = (Vec::new(), 0);
+    let mut cells = Vec::new();
+    let mut wrong = 0;
     println!("{HEAD}");
     for (name, input, parser) in captures(&flags) {
         let mut recording = match input {

@@ -20,7 +20,8 @@ impl PacketRecording {
             parsers: vec![ParserUse::all_columns(Arc::new((parser.schema)()))],
             ..MonitorSpec::default()
         };
-        let (mut monitor, mut batches) = (Monitor::new(&spec, MonitorConfig::default()), Vec::new());
+        let mut monitor = Monitor::new(&spec, MonitorConfig::default());
+        let mut batches = Vec::new();
         for block in seen.chunks(capture::block::BLOCK_PACKETS) {
             let _ = monitor.on_block(block.iter().map(|s| self.captured(s)), None, &mut batches);
         }
@@ -40,7 +41,8 @@ impl PacketRecording {
         file.write_all(&link_type.to_le_bytes())?;
         for one in seen {
             let captured = self.captured(one);
-            let (seconds, rest) = (one.ts.0.div_euclid(1_000_000_000), one.ts.0.rem_euclid(1_000_000_000));
+            let seconds = one.ts.0.div_euclid(1_000_000_000);
+            let rest = one.ts.0.rem_euclid(1_000_000_000);
             for word in [seconds as u32, rest as u32, captured.bytes.len() as u32, captured.original_len] {
                 file.write_all(&word.to_le_bytes())?;
             }

@@ -280,7 +280,8 @@ impl Default for PacketRecording {
 pub fn for_each_packet(path: &Path, mut f: impl FnMut(&CapturedPacket<'_>) -> bool) -> Result<()> {
     let mut source = capture::open(&[path.to_owned()]);
     let mut block = capture::PacketBlock::default();
-    let (mut any, mut more) = (false, true);
+    let mut any = false;
+    let mut more = true;
     while more && source.next_block(&mut block) {
         for captured in block.packets() {
             any = true;

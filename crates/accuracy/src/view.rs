@@ -110,12 +110,14 @@ impl CaptureView<'_> {
     /// Whether every byte of a message is present. Bytes missing in the recording itself do not count.
     #[must_use]
     pub fn has_all(&self, span: PacketSpan) -> bool {
-        let (Some(first), Some(last)) =
-            (self.recording.carried(span.first), self.recording.carried(span.last))
-        else {
+        let Some(first) = self.recording.carried(span.first) else {
             return true;
         };
-        let (start, end) = (first.offset, last.offset + last.len - last.cut);
+        let Some(last) = self.recording.carried(span.last) else {
+            return true;
+        };
+        let start = first.offset;
+        let end = last.offset + last.len - last.cut;
         if first.stream != last.stream || end <= start || first.cut > 0 || last.cut > 0 {
             return true;
         }

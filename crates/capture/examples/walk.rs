@@ -9,7 +9,8 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let step = args.next().unwrap_or_default();
     let mut source = capture::open(&args.map(Into::into).collect::<Vec<_>>());
-    let (mut block, mut sums) = (capture::PacketBlock::default(), Sums::default());
+    let mut block = capture::PacketBlock::default();
+    let mut sums = Sums::default();
     while source.next_block(&mut block) {
         match step.as_str() {
             "read" => sums.hash = sums.hash.wrapping_add(block.records()[0].ts.0 as u64),

@@ -248,10 +248,8 @@ fn tell(interface: &NetworkInterface, program: &XdpProgram, receivers: &[XdpRece
         XdpHook::Native => "in the driver",
         XdpHook::Generic => "in the stack (generic)",
     };
-    let copied = match receivers.iter().all(|r| r.is_zero_copy().unwrap_or(false)) {
-        true => "zero copy",
-        false => "copied",
-    };
+    let copied =
+        if receivers.iter().all(|r| r.is_zero_copy().unwrap_or(false)) { "zero copy" } else { "copied" };
     info!("AF_XDP on {}: {hook}, {copied}, {} queues", interface.name, receivers.len());
 }
 

@@ -231,9 +231,10 @@ impl TimestampFractions {
         let votes = self.votes + sign(self.scale.nanos_per_unit == 1) * before;
         self.votes = votes.clamp(-Self::VOTES_MAX, Self::VOTES_MAX) + sign(is_large);
         self.judged = record + 1;
-        self.scale = match self.votes > 0 {
-            true => FractionScale { nanos_per_unit: 1, least: MICROS, usual: SECOND as u32 - MICROS },
-            false => FractionScale { nanos_per_unit: 1000, least: 0, usual: MICROS },
+        self.scale = if self.votes > 0 {
+            FractionScale { nanos_per_unit: 1, least: MICROS, usual: SECOND as u32 - MICROS }
+        } else {
+            FractionScale { nanos_per_unit: 1000, least: 0, usual: MICROS }
         };
         u64::from(fraction) * if is_large { 1 } else { self.scale.nanos_per_unit }
     }

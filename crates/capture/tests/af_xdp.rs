@@ -58,7 +58,9 @@ fn takes_only_what_is_asked_for() {
             socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
             socket
         };
-        let (web, other, six) = (hosts("10.9.0.2:80"), hosts("10.9.0.2:81"), hosts("[fd09::2]:80"));
+        let web = hosts("10.9.0.2:80");
+        let other = hosts("10.9.0.2:81");
+        let six = hosts("[fd09::2]:80");
         let stack_gets = |socket: &UdpSocket| {
             let mut buffer = [0; 2048];
             (0..).take_while(|_| socket.recv(&mut buffer).is_ok()).count()

@@ -63,7 +63,9 @@ fn same_packets(path: &Path) {
 
 /// Time, length on the wire and bytes of up to `n` packets.
 fn packets(source: &mut dyn PacketSource, n: usize) -> Vec<(Timestamp, LinkType, u32, Vec<u8>)> {
-    let (mut all, mut block, began) = (Vec::new(), PacketBlock::default(), Instant::now());
+    let mut all = Vec::new();
+    let mut block = PacketBlock::default();
+    let began = Instant::now();
     while all.len() < n && began.elapsed() < Duration::from_secs(20) && source.next_block(&mut block) {
         all.extend(block.packets().map(|c| (c.ts, c.link_type, c.original_len, c.bytes.to_vec())));
     }

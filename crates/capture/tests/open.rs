@@ -182,7 +182,8 @@ fn progress_reaches_the_end() {
 fn pipes_are_read_as_they_come() {
     use std::os::fd::AsRawFd;
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    let (file, more) = (pcap(0, 3, 1), 24 + 2 * 56 + 20);
+    let file = pcap(0, 3, 1);
+    let more = 24 + 2 * 56 + 20;
     writer.write_all(&file[..more]).expect("a pipe takes that much");
     let mut source = capture::open(&[PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()))]);
     let mut block = capture::PacketBlock::default();

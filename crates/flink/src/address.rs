@@ -71,9 +71,10 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCerts, FlinkError> {
             _ => None,
         })
         .collect();
-    match found.is_empty() {
-        true => Err(wrong("it has no certificate (PEM)".into())),
-        false => Ok(RootCerts::Specific(found.into())),
+    if found.is_empty() {
+        Err(wrong("it has no certificate (PEM)".into()))
+    } else {
+        Ok(RootCerts::Specific(found.into()))
     }
 }
 

@@ -60,9 +60,10 @@ impl FlinkCluster {
     pub fn at(url: &str, options: &GatewayOptions) -> Result<FlinkCluster, FlinkError> {
         let http = HttpClient::new("Flink's REST API", url, options)?;
         let answer = http.ask("GET", "/config", None, RequestRepeat::Harmless, Duration::ZERO)?;
-        match answer.body["flink-version"].is_string() {
-            true => Ok(FlinkCluster { http, patience: options.patience }),
-            false => Err(http.foreign(&answer)),
+        if answer.body["flink-version"].is_string() {
+            Ok(FlinkCluster { http, patience: options.patience })
+        } else {
+            Err(http.foreign(&answer))
         }
     }
 

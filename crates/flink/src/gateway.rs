@@ -212,9 +212,8 @@ fn keep_alive(inner: &Arc<SqlGatewayShared>, every: Duration) -> mpsc::Sender<()
 fn version(http: &HttpClient) -> Result<FlinkVersion, FlinkError> {
     let ask = |path: &str| http.ask("GET", path, None, RequestRepeat::Harmless, Duration::ZERO);
     let answer = ask("/v1/info")?;
-    let said = answer.body["version"].as_str();
-    let (true, Some(said)) = (answer.is_fine(), said.filter(|_| answer.body["productName"].is_string()))
-    else {
+    let is_gateway = answer.is_fine() && answer.body["productName"].is_string();
+    let Some(said) = answer.body["version"].as_str().filter(|_| is_gateway) else {
         let other = ask("/config")?;
         return Err(match &other.body["flink-version"] {
             Value::String(_) => FlinkError::WrongUse(format!(

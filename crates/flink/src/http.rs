@@ -186,15 +186,14 @@ impl HttpClient {
     pub(crate) fn foreign(&self, answer: &HttpAnswer) -> FlinkError {
         let whom = self.whom();
         let stack = answer.stack();
-        match stack.is_empty() {
-            false => FlinkError::Refused(format!("{whom}: {}", ErrorSummary::of(&stack))),
-            true => {
-                let text: String = answer.text.trim().chars().take(120).collect();
-                FlinkError::Foreign(format!(
-                    "{whom} does not respond like Flink (status {}): {text:?}",
-                    answer.status
-                ))
-            }
+        if stack.is_empty() {
+            let text: String = answer.text.trim().chars().take(120).collect();
+            FlinkError::Foreign(format!(
+                "{whom} does not respond like Flink (status {}): {text:?}",
+                answer.status
+            ))
+        } else {
+            FlinkError::Refused(format!("{whom}: {}", ErrorSummary::of(&stack)))
         }
     }
 

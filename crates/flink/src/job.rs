@@ -65,9 +65,10 @@ impl FlinkJob {
     /// # Errors
     /// `FlinkError::WrongUse` for an invalid id.
     pub fn known(gateway: &Arc<SqlGateway>, id: &str, name: &str) -> Result<FlinkJob, FlinkError> {
-        match is_id(id) {
-            true => Ok(FlinkJob { gateway: Arc::clone(gateway), id: id.to_owned(), name: name.to_owned() }),
-            false => Err(FlinkError::WrongUse(format!("{id:?} is not a job id, which has 32 hex digits"))),
+        if is_id(id) {
+            Ok(FlinkJob { gateway: Arc::clone(gateway), id: id.to_owned(), name: name.to_owned() })
+        } else {
+            Err(FlinkError::WrongUse(format!("{id:?} is not a job id, which has 32 hex digits")))
         }
     }
 

@@ -70,18 +70,19 @@ impl LocalMachine {
     pub fn fate(&self, owner: &JobOwner) -> OwnerFate {
         let own = &self.own;
         if owner.boot == own.boot && owner.space == own.space {
-            return match start_of(owner.pid) == Some(owner.start) {
-                true => OwnerFate::Lives,
-                false => OwnerFate::Ended,
+            return if start_of(owner.pid) == Some(owner.start) {
+                OwnerFate::Lives
+            } else {
+                OwnerFate::Ended
             };
         }
         // Hosts may share a name, and containers the machine id of their image; a machine has its own, and processes
         // from before its last boot have ended.
         let is_a_machine = own.machine != 0 && own.space == OUTERMOST;
-        match is_a_machine && (own.machine, own.space, &own.host) == (owner.machine, owner.space, &owner.host)
-        {
-            true => OwnerFate::Ended,
-            false => OwnerFate::Unseen,
+        if is_a_machine && (own.machine, own.space, &own.host) == (owner.machine, owner.space, &owner.host) {
+            OwnerFate::Ended
+        } else {
+            OwnerFate::Unseen
         }
     }
 }

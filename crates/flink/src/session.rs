@@ -167,11 +167,10 @@ impl SqlSession<'_> {
     fn look(&self, path: &str, end: Instant) -> Result<HttpAnswer, StatementFailure> {
         let patience = end.saturating_duration_since(Instant::now()).min(self.options.patience);
         let answer = self.http.ask("GET", path, None, RequestRepeat::Harmless, patience)?;
-        match self.is_gone(&answer) {
-            true => {
-                Err(StatementFailure::Broken("the gateway was restarted, or has closed the session".into()))
-            }
-            false => Ok(answer),
+        if self.is_gone(&answer) {
+            Err(StatementFailure::Broken("the gateway was restarted, or has closed the session".into()))
+        } else {
+            Ok(answer)
         }
     }
 
@@ -184,12 +183,11 @@ impl SqlSession<'_> {
 
     fn refused(&self, answer: &HttpAnswer, statement: &str) -> FlinkError {
         let stack = answer.stack();
-        match stack.is_empty() {
-            true => self.http.foreign(answer),
-            false => {
-                let said = ErrorSummary::of(&stack);
-                FlinkError::Statement(Box::new(StatementError::new(statement, said)))
-            }
+        if stack.is_empty() {
+            self.http.foreign(answer)
+        } else {
+            let said = ErrorSummary::of(&stack);
+            FlinkError::Statement(Box::new(StatementError::new(statement, said)))
         }
     }
 
@@ -210,10 +208,7 @@ impl SqlSession<'_> {
     pub(crate) fn properties(&self) -> Result<Value, FlinkError> {
         let path = format!("/v1/sessions/{}", self.handle);
         let answer = self.http.ask("GET", &path, None, RequestRepeat::Harmless, Duration::ZERO)?;
-        match answer.is_fine() {
-            true => Ok(answer.body["properties"].clone()),
-            false => Err(self.http.foreign(&answer)),
-        }
+        if answer.is_fine() { Ok(answer.body["properties"].clone()) } else { Err(self.http.foreign(&answer)) }
     }
 }
 
@@ -224,10 +219,7 @@ pub(crate) fn beat_every(properties: &Value) -> Duration {
         None => IDLE,
         Some(text) => duration(text).unwrap_or(Duration::from_secs(6)),
     };
-    match idle.is_zero() {
-        true => BEAT_MAX,
-        false => (idle / 3).clamp(Duration::from_millis(200), BEAT_MAX),
-    }
+    if idle.is_zero() { BEAT_MAX } else { (idle / 3).clamp(Duration::from_millis(200), BEAT_MAX) }
 }
 
 /// Parses Flink's durations: `10 min`, `5s`, and without a unit milliseconds.

@@ -51,10 +51,10 @@ impl Sum {
 }
 
 fn main() {
+    const USAGE: &str = "usage: table_speed CAPTURE decode|life|segments|payload";
     let mut args = std::env::args().skip(1);
-    let (Some(path), Some(detail)) = (args.next(), args.next()) else {
-        return eprintln!("usage: table_speed CAPTURE decode|life|segments|payload");
-    };
+    let Some(path) = args.next() else { return eprintln!("{USAGE}") };
+    let Some(detail) = args.next() else { return eprintln!("{USAGE}") };
     let detail = match detail.as_str() {
         "decode" => None,
         "life" => Some(TrackingDetail::Life),
@@ -68,8 +68,10 @@ fn main() {
 }
 
 fn run(path: PathBuf, mut table: FlowTable<u64>, process: bool) -> Sum {
-    let (mut sum, mut events) = (Sum::default(), FlowEvents::default());
-    let (mut source, mut block) = (capture::open(&[path]), capture::PacketBlock::default());
+    let mut sum = Sum::default();
+    let mut events = FlowEvents::default();
+    let mut source = capture::open(&[path]);
+    let mut block = capture::PacketBlock::default();
     let mut batch: Vec<(Packet<'_>, HashedKey)> = Vec::new();
     let mut clock = Timestamp::MIN;
     while source.next_block(&mut block) {

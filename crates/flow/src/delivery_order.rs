@@ -90,7 +90,8 @@ impl DeliveryContext {
         let Some(delivered) = delivered else {
             return if self.young { DeliveryDecision::Later } else { DeliveryDecision::Now };
         };
-        let (at, other) = (side.index(), side.other().index());
+        let at = side.index();
+        let other = side.other().index();
         let is_up_to = |known: Option<TcpSeq>| known.is_some_and(|known| ack.distance(known) <= 0);
         match ack.distance(delivered) {
             ..=0 => DeliveryDecision::Now,
@@ -104,7 +105,8 @@ impl DeliveryContext {
 
     /// Withdraws the acknowledgment `ack` of `side`, so that reassembly does not wait for it.
     fn take_back(&mut self, side: FlowSide, ack: Option<TcpSeq>) {
-        let (next, acked) = (self.next[side.other().index()], &mut self.acked[side.index()]);
+        let next = self.next[side.other().index()];
+        let acked = &mut self.acked[side.index()];
         if let (Some(ack), Some(next), Some(highest)) = (ack, next, *acked)
             && ack.distance(next) > 0
             && highest.distance(ack) >= 0
@@ -260,7 +262,8 @@ impl DeliveryOrder {
     /// these bytes.
     fn unless_late(&self, side: FlowSide, reorder_wait_ns: i64) -> FlowSide {
         let head = |side: FlowSide| self.queues[side.index()].front();
-        let (Some(next), Some(waits)) = (head(side), head(side.other())) else { return side };
+        let Some(next) = head(side) else { return side };
+        let Some(waits) = head(side.other()) else { return side };
         let late = next.ts.since(waits.ts) > reorder_wait_ns;
         if late && !matches!(next.what, PieceContent::Gap(_)) { side.other() } else { side }
     }
@@ -303,7 +306,8 @@ impl DeliveryOrder {
     /// Drops the bytes, which are no longer needed, and keeps their positions.
     pub fn forget_bytes(&mut self, budget: &mut ReassemblyBudget) {
         for at in [0, 1] {
-            let (queue, before) = (&mut self.queues[at], self.costs[at]);
+            let queue = &mut self.queues[at];
+            let before = self.costs[at];
             queue.iter_mut().for_each(StreamPiece::forget_bytes);
             self.costs[at] = queue.iter().map(StreamPiece::cost).sum();
             budget.held -= before - self.costs[at];

@@ -79,7 +79,8 @@ impl<S: Default> DormantConnection<S> {
         number: u64,
     ) -> DormantConnection<S> {
         let &HotRecord { word, next, ack, window, .. } = hot;
-        let (flags, place) = (word & KEPT, Some(place));
+        let flags = word & KEPT;
+        let place = Some(place);
         DormantConnection { key, flags, next, ack, window, number, state_bytes, state: S::default(), place }
     }
 

@@ -199,9 +199,10 @@ fn is_syn(packet: &Packet<'_>) -> bool {
 
 /// Whether a segment is its side's newest one with sequence numbers of its own: bytes or FIN.
 fn is_newest(own: &LatestPacket, flow: FlowCore<'_>, side: FlowSide, packet: &Packet<'_>) -> bool {
-    let (TransportHeader::Tcp(tcp), len) = (&packet.transport, packet.payload_original_len) else {
+    let TransportHeader::Tcp(tcp) = &packet.transport else {
         return false;
     };
+    let len = packet.payload_original_len;
     let takes = len + u32::from(tcp.flags.contains(TcpFlags::FIN));
     takes > 0 && own.last == len as u16 && tcp.seq.plus(takes) == flow.hot.next[side.index()]
 }

@@ -72,7 +72,8 @@ pub(crate) fn take_in(
     segment: &FastPathSegment,
     rules: FastPathRules,
 ) -> bool {
-    let (own, other) = (side.index(), side.other().index());
+    let own = side.index();
+    let other = side.other().index();
     let &FastPathSegment { ts, packet_bytes, len, seq, ack, window, .. } = segment;
     if !(hot.has(flag::FAST) & segment.fits_fast_path()) || !is_timely(hot, ts, rules) {
         return false;

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn a_room_counts_flows_or_bytes() {
-        let (flows, bytes) = (FlowBudget::of_flows(2), FlowBudget::of_bytes(600));
+        let flows = FlowBudget::of_flows(2);
+        let bytes = FlowBudget::of_bytes(600);
         for room in [&flows, &bytes] {
             room.enter(256);
             room.resize(256, 300);

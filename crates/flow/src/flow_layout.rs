@@ -274,9 +274,11 @@ impl FlowMut<'_> {
     /// Empties the small counters into [`SpillRecord`].
     fn spill_over(&mut self) {
         for side in [FlowSide::A, FlowSide::B] {
-            let (at, place) = (side.index(), self.core().place(side));
+            let at = side.index();
+            let place = self.core().place(side);
             self.drop_anchor(side, place);
-            let (packets, bytes) = (self.hot.packets[at], self.hot.bytes[at]);
+            let packets = self.hot.packets[at];
+            let bytes = self.hot.bytes[at];
             let spill = self.spill_mut();
             spill.packets[at] += u64::from(packets);
             spill.bytes[at] += u64::from(bytes);
@@ -394,7 +396,8 @@ fn guess_client(
         _ => false,
     };
     let is_server = |port: u16| server_ports.binary_search(&port).is_ok();
-    let (a, b) = (key.a.port, key.b.port);
+    let a = key.a.port;
+    let b = key.b.port;
     let client = match (is_server(a), is_server(b)) {
         (true, false) => FlowSide::B,
         (false, true) => FlowSide::A,
@@ -409,7 +412,8 @@ fn guess_client(
 
 /// Letters of a flow's history, in order.
 pub(crate) fn letters(hot: &HotRecord, cold: &ColdRecord) -> impl Iterator<Item = u8> {
-    let (here, spilt) = (hot.word, cold.spill.as_ref().map_or(0, |spill| spill.letters));
+    let here = hot.word;
+    let spilt = cold.spill.as_ref().map_or(0, |spill| spill.letters);
     (0..hot.n_letters()).map(move |n| {
         let packed = match n.checked_sub(HOT_LETTERS) {
             None => here >> (n * LETTER_BITS),

@@ -104,7 +104,8 @@ impl PendingOpening {
 
 /// Whether a number is outside the current stream and its near continuation.
 fn is_elsewhere(flow: FlowCore<'_>, side: FlowSide, seq: TcpSeq) -> bool {
-    let (hot, other) = (flow.hot, side.other());
+    let hot = flow.hot;
+    let other = side.other();
     let next = hot.next[side.index()];
     let heard = if hot.did(other, half_bit::ACK_SEEN) { hot.ack[other.index()] } else { next };
     let (first, last) = if heard.before(next) { (heard, next) } else { (next, heard) };

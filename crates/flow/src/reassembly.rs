@@ -376,11 +376,14 @@ impl ByteStream {
             self.drain(out);
             return (at, at);
         }
-        let (len, captured) = ((stop - at) as u32, captured.len() as u32);
-        waiting.segments.insert(
-            at,
-            HeldSegment { len, captured, ts: segment.ts, ack: segment.ack, bytes: bytes.to_vec() },
-        );
+        let held = HeldSegment {
+            len: (stop - at) as u32,
+            captured: captured.len() as u32,
+            ts: segment.ts,
+            ack: segment.ack,
+            bytes: bytes.to_vec(),
+        };
+        waiting.segments.insert(at, held);
         waiting.cost += cost;
         out.budget.take(cost, out.totals);
         (at, stop)
@@ -401,8 +404,10 @@ impl ByteStream {
             out.budget.held -= cost;
             let room = waiting.fin.map_or(i64::MAX, |fin| fin.pos - self.pos);
             let len = i64::from(held.len).min(room);
-            let (seq, stop) = (self.next, self.pos + len);
-            let (captured, said) = (i64::from(held.captured).min(len), (held.ts, held.ack));
+            let seq = self.next;
+            let stop = self.pos + len;
+            let captured = i64::from(held.captured).min(len);
+            let said = (held.ts, held.ack);
             if captured > 0 {
                 let bytes = if out.deliver { &held.bytes[..captured as usize] } else { &[] };
                 let chunk = out.events.hold(bytes);
@@ -424,7 +429,8 @@ impl ByteStream {
     }
 
     fn skip_cut(&mut self, StreamCut { end, said }: StreamCut, out: &mut EventOutlet<'_>) {
-        let (len, seq) = (end - self.pos, self.next);
+        let len = end - self.pos;
+        let seq = self.next;
         if len > 0 {
             self.advance(len);
             out.counters.cut_bytes += len as u64;
@@ -497,7 +503,8 @@ impl ByteStream {
             return;
         }
         let acked = out.acked.map_or(0, |acked| i64::from(acked.distance(self.next)).clamp(0, len));
-        let (mut ts, seq) = (out.now, self.next);
+        let mut ts = out.now;
+        let seq = self.next;
         if let Some(waiting) = &mut self.waiting {
             ts = waiting.missed_since(self.pos).unwrap_or(ts);
             waiting.last_gap = (self.pos, target);
@@ -527,7 +534,8 @@ impl ByteStream {
 
     /// Removes an acknowledgment that the bytes have reached, and updates whether anything waits.
     pub fn settle(&mut self, acked: Option<TcpSeq>) {
-        let (pos, next) = (self.pos, self.next);
+        let pos = self.pos;
+        let next = self.next;
         let Some(waiting) = &mut self.waiting else { return };
         if waiting.overtaken.is_some_and(|(overtaken, _)| overtaken <= pos) {
             let more = acked.map(|a| i64::from(a.distance(next))).filter(|d| *d > 0);
@@ -584,7 +592,8 @@ impl ByteStream {
 
     /// Continues at `seq`. Sequence numbers only advance, so an earlier one is nearly 2^32 ahead.
     fn jump_to(&mut self, seq: TcpSeq, out: &mut EventOutlet<'_>) {
-        let (len, from) = (i64::from(seq.0.wrapping_sub(self.next.0)), self.next);
+        let len = i64::from(seq.0.wrapping_sub(self.next.0));
+        let from = self.next;
         self.advance(len);
         if let Some(waiting) = &mut self.waiting {
             waiting.overtaken = None;
@@ -604,7 +613,8 @@ impl ByteStream {
         if segment.len == 0 {
             return;
         }
-        let (at, counters) = (self.pos_of(segment.seq), &mut *out.counters);
+        let at = self.pos_of(segment.seq);
+        let counters = &mut *out.counters;
         counters.repeated_bytes += u64::from(segment.len);
         if (0..self.pos).contains(&at) {
             counters.retransmissions += 1;
@@ -650,7 +660,8 @@ impl WaitingSegments {
     fn lengthen(&mut self, (begin, present): (i64, i64), payload: &[u8], out: &mut EventOutlet<'_>) {
         let first = self.segments.range(..=begin).next_back().map_or(begin, |(at, _)| *at);
         for (at, held) in self.segments.range_mut(first..present.max(first)) {
-            let (from, stop) = (at + i64::from(held.captured), present.min(at + i64::from(held.len)));
+            let from = at + i64::from(held.captured);
+            let stop = present.min(at + i64::from(held.len));
             if !out.deliver || from < begin || from >= stop {
                 continue;
             }

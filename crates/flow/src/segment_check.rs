@@ -76,7 +76,9 @@ pub(crate) fn judge(
 /// Whether a segment is the expected next one: in order, acknowledging only sent bytes. True for nearly all.
 fn is_next(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, len: u32) -> bool {
     const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
-    let (hot, at, other) = (flow.hot, side.index(), side.other());
+    let hot = flow.hot;
+    let at = side.index();
+    let other = side.other();
     let advance = tcp.ack.distance(hot.ack[at]);
     tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0
         && (len == 0 || tcp.seq == hot.next[at])
@@ -98,7 +100,9 @@ fn is_damaged(flow: FlowCore<'_>, side: FlowSide, packet: &Packet<'_>, tcp: &Tcp
 /// Whether a segment is not a continuation, possibly after holes: it opens or ends something, repeats, lies
 /// elsewhere, or acknowledges unseen bytes.
 fn contradicts(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, len: u32) -> bool {
-    let (hot, at, other) = (flow.hot, side.index(), side.other());
+    let hot = flow.hot;
+    let at = side.index();
+    let other = side.other();
     let is_special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
     let is_ahead = |seq| hot.is_started(other) && flow.highest_seq(other).before(seq);
     is_special || tcp.ack.before(hot.ack[at]) || len > 0 && !goes_on(flow, side, tcp.seq) || is_ahead(tcp.ack)
@@ -133,7 +137,8 @@ fn is_alive(flow: FlowCore<'_>, side: FlowSide) -> bool {
 
 /// Whether a SYN or SYN-ACK can be the one with which `side` opened this connection.
 fn is_own_syn(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, young: bool) -> bool {
-    let (hot, other) = (flow.hot, side.other());
+    let hot = flow.hot;
+    let other = side.other();
     let begins = tcp.seq.plus(1);
     let late = |known: TcpSeq| young && (0..=NEAR).contains(&known.distance(begins));
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
@@ -157,7 +162,8 @@ fn is_own_syn(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, young: bool) ->
 
 /// Whether a SYN-ACK acknowledges exactly the other side's SYN and its data (RFC 9293 §3.10.7.3).
 fn answers_syn(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, young: bool) -> bool {
-    let (hot, other) = (flow.hot, side.other());
+    let hot = flow.hot;
+    let other = side.other();
     if !hot.is_started(other) {
         return flow.packets(other) == 0 || young;
     }
@@ -184,7 +190,8 @@ fn is_second_answer(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo) -> bool {
 /// be, or as far ahead as bytes may be missing in the capture. A RST of an unseen sender, which rejects a SYN, must
 /// acknowledge that SYN (RFC 9293 §3.10.7.3).
 fn is_reset_in_window(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo) -> bool {
-    let (hot, other) = (flow.hot, side.other());
+    let hot = flow.hot;
+    let other = side.other();
     let near = |seq: TcpSeq| (-LATE_RESET..=NEAR).contains(&tcp.seq.distance(seq));
     let heard = hot.did(other, half_bit::ACK_SEEN);
     if heard && near(hot.ack[other.index()]) {
@@ -208,7 +215,9 @@ fn is_acknowledgment_credible(
     packet: &Packet<'_>,
     tcp: &TcpInfo,
 ) -> bool {
-    let (hot, at, other) = (flow.hot, side.index(), side.other());
+    let hot = flow.hot;
+    let at = side.index();
+    let other = side.other();
     let heard = hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[at]);
     let sent = hot.is_started(other).then(|| flow.highest_seq(other));
     if sent.is_some() && hot.did(other, half_bit::SYN) && is_before_start(flow, other, tcp.ack) {

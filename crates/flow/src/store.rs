@@ -80,7 +80,8 @@ impl WideKeys {
     }
 
     fn put(&mut self, place: u32, key: FlowKey) {
-        let (chunk, at) = (place as usize >> WIDE_SHIFT, place as usize & (WIDE_CHUNK - 1));
+        let chunk = place as usize >> WIDE_SHIFT;
+        let at = place as usize & (WIDE_CHUNK - 1);
         if self.chunks.len() <= chunk {
             self.chunks.resize_with(chunk + 1, || None);
         }

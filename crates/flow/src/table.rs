@@ -333,7 +333,8 @@ fn context<'a>(
     place: u32,
     now: Timestamp,
 ) -> SegmentContext<'a> {
-    let (flow, reassemble) = (FlowIdx(place), config.detail == TrackingDetail::Payload);
+    let flow = FlowIdx(place);
+    let reassemble = config.detail == TrackingDetail::Payload;
     SegmentContext { events, flow, reassemble, patience: patience(config), budget, totals, now }
 }
 

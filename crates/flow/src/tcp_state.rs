@@ -42,9 +42,11 @@ impl SegmentContext<'_> {
         side: FlowSide,
         act: impl FnOnce(&mut ByteStream, &mut EventOutlet<'_>) -> R,
     ) -> R {
-        let (mut stream, other) = (unpack(flow, side), side.other());
+        let mut stream = unpack(flow, side);
+        let other = side.other();
         let heard = self.heard(flow.core());
-        let (deliver, mirrored) = (self.delivers(flow), flow.hot.has(flag::MIRRORED));
+        let deliver = self.delivers(flow);
+        let mirrored = flow.hot.has(flag::MIRRORED);
         let spill = flow.spill_mut();
         let mut out = EventOutlet {
             deliver,
@@ -70,7 +72,8 @@ impl SegmentContext<'_> {
     /// State that determines the order in which the two sides' bytes are delivered. A side without captured packets
     /// delays nothing.
     fn heard(&self, flow: FlowCore<'_>) -> DeliveryContext {
-        let (hot, wait_ns) = (flow.hot, self.patience.reorder_wait_ns);
+        let hot = flow.hot;
+        let wait_ns = self.patience.reorder_wait_ns;
         let young = self.now.since(flow.first_ts()).saturating_abs() < wait_ns;
         let is_here = |side| hot.is_started(side) && (young || flow.packets(side) > 0);
         let sides = [FlowSide::A, FlowSide::B];
@@ -90,7 +93,8 @@ impl SegmentContext<'_> {
 
     fn release_by(&mut self, flow: &mut FlowMut<'_>, before: DeliveryContext) {
         let Some(mut order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.take()) else { return };
-        let (mut heard, wanted) = (before, self.delivers(flow));
+        let mut heard = before;
+        let wanted = self.delivers(flow);
         while let Some((side, piece)) = order.pop(&mut heard, self.budget, self.totals) {
             piece.tell(side, wanted, self.flow, self.events);
         }
@@ -179,10 +183,13 @@ fn take_back(flow: &mut FlowMut<'_>, side: FlowSide, ack: TcpSeq) {
 }
 
 fn unpack(flow: &mut FlowMut<'_>, side: FlowSide) -> ByteStream {
-    let (at, (pos, unique_bytes)) = (side.index(), flow.core().place(side));
-    let (next, ended) = (flow.hot.next[at], flow.hot.is_ended(side));
+    let at = side.index();
+    let (pos, unique_bytes) = flow.core().place(side);
+    let next = flow.hot.next[at];
+    let ended = flow.hot.is_ended(side);
     let spill = flow.spill_mut();
-    let (waiting, bits) = (spill.waiting[at].take(), spill.stream[at]);
+    let waiting = spill.waiting[at].take();
+    let bits = spill.stream[at];
     ByteStream { waiting, pos, unique_bytes, next, bits, ended }
 }
 
@@ -246,7 +253,9 @@ pub(crate) fn on_copy(
     if packet.payload.is_empty() || tcp.flags.contains(TcpFlags::SYN) || flow.core().is_terminated() {
         return;
     }
-    let (seq, len, ts) = (tcp.seq, packet.payload_original_len, packet.ts);
+    let seq = tcp.seq;
+    let len = packet.payload_original_len;
+    let ts = packet.ts;
     let segment = Segment { seq, len, payload: packet.payload, fin: false, ts, ack: None };
     cx.on_stream(flow, side, |stream, out| {
         stream.fill(&segment, out);
@@ -361,7 +370,8 @@ fn on_ack(
     (packet, tcp): (&Packet<'_>, &TcpInfo),
     cx: &mut SegmentContext<'_>,
 ) {
-    let (at, other) = (side.index(), side.other());
+    let at = side.index();
+    let other = side.other();
     let first = !flow.hot.did(side, half_bit::ACK_SEEN);
     let advance = if first { 0 } else { tcp.ack.distance(flow.hot.ack[at]) };
     let repeats = !first && advance == 0 && tcp.window == flow.hot.window[at];
@@ -381,7 +391,8 @@ fn on_ack(
     }
     // A SYN-ACK determines the start of a direction that may not be captured at all.
     if flow.hot.is_started(other) && flow.core().packets(other) > 0 {
-        let (acked, now) = (flow.hot.ack[at], cx.now);
+        let acked = flow.hot.ack[at];
+        let now = cx.now;
         let ahead = acked.distance(flow.hot.next[other.index()]);
         if ahead > 0 && !flow.hot.is_ended(other) {
             let newly = first || advance > 0 || contradicts;
@@ -416,7 +427,8 @@ fn on_first(flow: &mut FlowMut<'_>, side: FlowSide, cx: &mut SegmentContext<'_>)
     if unseen > 0 {
         // Bytes of gaps are not among those of unseen directions.
         cx.totals.unseen_direction_bytes = cx.totals.unseen_direction_bytes.saturating_sub(unseen);
-        let (acked, by) = (flow.hot.ack[side.other().index()], (cx.now, None));
+        let acked = flow.hot.ack[side.other().index()];
+        let by = (cx.now, None);
         cx.on_stream(flow, side, |stream, _| stream.acknowledged_beyond(acked, true, by));
     }
 }
@@ -574,7 +586,8 @@ fn start_midway(flow: &mut FlowMut<'_>, side: FlowSide, seq: TcpSeq) {
 
 /// Whether a segment has one repeated byte: a keep-alive, or a probe of a zero window (RFC 9293 §3.8.4, §3.8.6.1).
 fn is_single_byte_probe(flow: &mut FlowMut<'_>, side: FlowSide, seq: TcpSeq) -> bool {
-    let (next, other) = (flow.hot.next[side.index()], side.other());
+    let next = flow.hot.next[side.index()];
+    let other = side.other();
     let heard = flow.hot.did(other, half_bit::ACK_SEEN);
     let closed = heard && flow.hot.window[other.index()] == 0;
     let distance = seq.distance(next);

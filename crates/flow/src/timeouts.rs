@@ -51,7 +51,8 @@ pub(crate) fn report_active(
     (now, period): (Timestamp, i64),
     events: &mut FlowEvents,
 ) {
-    let (lived, period) = (now.since(flow.cold.active_since), period.max(1));
+    let lived = now.since(flow.cold.active_since);
+    let period = period.max(1);
     if lived >= period {
         flow.cold.active_since = flow.cold.active_since.plus(lived - lived % period);
         events.push(idx, FlowEvent::ActiveTimeout);

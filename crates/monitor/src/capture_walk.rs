@@ -80,7 +80,8 @@ impl CaptureWalk {
         visit: &mut dyn FlowVisitor,
         go_on: &dyn Fn() -> bool,
     ) {
-        let (mut block, mut epochs) = (PacketBlock::default(), EpochSplitter::default());
+        let mut block = PacketBlock::default();
+        let mut epochs = EpochSplitter::default();
         while go_on() && source.next_block(&mut block) {
             if self.walk_block(&block, &mut epochs, visit) == CaptureWalkStatus::Over {
                 break;

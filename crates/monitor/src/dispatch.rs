@@ -57,7 +57,8 @@ impl WorkerShare {
     pub fn epochs(
         &self,
     ) -> impl Iterator<Item = (impl Iterator<Item = CapturedPacket<'_>>, Option<EpochEnd>)> {
-        let (block, hand) = (&self.dealt.block, &self.dealt.hands[self.worker]);
+        let block = &self.dealt.block;
+        let hand = &self.dealt.hands[self.worker];
         let mut from = 0;
         (0..=self.dealt.ends.len()).map(move |n| {
             let to = hand.ends.get(n).map_or(hand.places.len(), |to| usize::from(*to));
@@ -235,7 +236,8 @@ impl PacketDispatcher {
         lost: Option<LossStretch>,
         limited: Option<LimitedStretch>,
     ) -> Result<(), WorkerGone> {
-        let (hands, ends) = (std::mem::take(&mut self.hands), std::mem::take(&mut self.ends));
+        let hands = std::mem::take(&mut self.hands);
+        let ends = std::mem::take(&mut self.ends);
         let dealt = Arc::new(AssignedBlock { block, hands, ends });
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
             let share =
@@ -269,9 +271,10 @@ impl PacketDispatcher {
             self.turn = (self.turn + 1) % self.lanes.len();
         }
         loop {
-            let stop = match self.by_block {
-                true => self.sort_by_block(block, left.clone()),
-                false => self.sort_by_flow(block, left.clone()),
+            let stop = if self.by_block {
+                self.sort_by_block(block, left.clone())
+            } else {
+                self.sort_by_flow(block, left.clone())
             };
             let Some(DispatchStop { place, verdict, ends_epoch }) = stop else {
                 return BatchProgress::Continue;
@@ -314,9 +317,10 @@ impl PacketDispatcher {
     /// Assigns the whole block to one worker, for queries that do not need flows.
     fn sort_by_block(&mut self, block: &PacketBlock, places: Range<usize>) -> Option<DispatchStop> {
         for (place, captured) in places.clone().zip(block.range(places)) {
-            let verdict = match Packet::is_surely_whole(&captured) {
-                true => None,
-                false => self.gate.admit_fragment(&captured, &mut self.accounting),
+            let verdict = if Packet::is_surely_whole(&captured) {
+                None
+            } else {
+                self.gate.admit_fragment(&captured, &mut self.accounting)
             };
             if verdict.is_none() {
                 self.hands[self.turn].places.push(place as u16);

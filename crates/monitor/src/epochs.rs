@@ -42,7 +42,9 @@ pub(crate) struct EpochSplitter {
 
 impl Default for EpochSplitter {
     fn default() -> EpochSplitter {
-        let (began, clock, behind) = (Timestamp::MIN, Timestamp::MIN, (0, Timestamp::MIN));
+        let began = Timestamp::MIN;
+        let clock = Timestamp::MIN;
+        let behind = (0, Timestamp::MIN);
         let latest = Timestamp::MIN;
         EpochSplitter { began, packets: 0, bytes: 0, packets_before: 0, clock, behind, latest, lead_ns: 0 }
     }
@@ -220,7 +222,9 @@ mod tests {
             cuts in prop::collection::vec(1usize..200, 1..9),
         ) {
             let times: Vec<i64> = steps.iter().scan(0i64, |t, step| { *t += step; Some(*t) }).collect();
-            let (mut epochs, mut found, mut at) = (EpochSplitter::default(), Vec::new(), 0);
+            let mut epochs = EpochSplitter::default();
+            let mut found = Vec::new();
+            let mut at = 0;
             for len in cuts.into_iter().cycle() {
                 let block = records(&times[at..times.len().min(at + len)]);
                 let mut from = 0;

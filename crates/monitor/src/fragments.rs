@@ -226,8 +226,9 @@ impl PartialDatagram {
         if self.spoilt {
             return Some(());
         }
-        let (start, mut len) = (fragment.offset, fragment.payload.original_len);
-        if fragment.more && len % 8 != 0 {
+        let start = fragment.offset;
+        let mut len = fragment.payload.original_len;
+        if fragment.more && !len.is_multiple_of(8) {
             // An IPv4 receiver truncates to a multiple of 8 bytes; an IPv6 receiver rejects the fragment (RFC
             // 8200 §4.5).
             len = if fragment.is_v6 { return None } else { len - len % 8 };
@@ -404,9 +405,11 @@ mod tests {
         #[test]
         fn first_bytes_count(parts in prop::collection::vec((0usize..12, 1usize..6, any::<u8>()), 1..30)) {
             let head = &pieces(false, &[0; 9], &[])[0][..34];
-            let (mut table, mut array) = (FragmentReassembler::new(1 << 20), vec![None; 200]);
+            let mut table = FragmentReassembler::new(1 << 20);
+            let mut array = vec![None; 200];
             for (at, len, byte) in parts {
-                let (start, end) = (at * 8, (at + len) * 8);
+                let start = at * 8;
+                let end = (at + len) * 8;
                 let packet = part(false, head, &vec![byte; end - start], start, true);
                 prop_assert!(add(&mut table, &packet, 0).is_none());
                 array[start..end].iter_mut().for_each(|place| *place = place.or(Some(byte)));
@@ -415,7 +418,8 @@ mod tests {
             let covered = array.iter().filter(|place| place.is_some()).count();
             prop_assert_eq!(datagram.covered as usize, covered);
             for part in &datagram.parts {
-                let (start, end) = (part.start as usize, part.end as usize);
+                let start = part.start as usize;
+                let end = part.end as usize;
                 let expected: Option<Vec<u8>> = array[start..end].iter().copied().collect();
                 prop_assert_eq!(Some(part.bytes.clone()), expected);
             }
@@ -425,7 +429,8 @@ mod tests {
     #[test]
     fn overlaps_spoil_v6_only() {
         for v6 in [false, true] {
-            let (coarse, fine) = (pieces(v6, &[7; 56], &[4]), pieces(v6, &[7; 56], &[2, 6]));
+            let coarse = pieces(v6, &[7; 56], &[4]);
+            let fine = pieces(v6, &[7; 56], &[2, 6]);
             let mut table = FragmentReassembler::new(1 << 20);
             assert!(add(&mut table, &coarse[0], 0).is_none() && add(&mut table, &fine[1], 0).is_none());
             assert_eq!(

@@ -78,7 +78,8 @@ impl Gate {
     /// Creates the gate of a plan, with a limit in bytes for held fragments.
     #[must_use]
     pub fn new(spec: &MonitorSpec, limiter: Limiter, fragment_bytes_max: usize) -> Gate {
-        let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample, spec.sample_seed));
+        let addresses = AddressFilter::new(spec);
+        let sampler = Sampler::new(spec.sample, spec.sample_seed);
         let is_open = addresses.passes_all() && sampler.takes_all() && limiter.is_open();
         let fragments = Some(FragmentReassembler::new(fragment_bytes_max));
         Gate { addresses, sampler, limiter, fragments, whole: None, weight: 1, keep: None, is_open }

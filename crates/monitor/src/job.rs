@@ -391,7 +391,8 @@ impl MonitorJob {
             // The panic message has already been reported.
             let _ = thread.join();
         }
-        let (stream, epochs_cut) = (self.collector.counters(), self.collector.epochs_cut());
+        let stream = self.collector.counters();
+        let epochs_cut = self.collector.epochs_cut();
         let silences = self.collector.silences();
         MonitorOutcome { stream, silences, epochs_cut, ..self.ended }
     }

@@ -78,7 +78,8 @@ impl LookBack {
         let &CapturedPacket { ts, link_type, original_len, bytes } = captured;
         self.latest = self.latest.max(ts);
         self.bytes.extend(bytes);
-        let (key, len) = (five_tuple.flow_key().0, bytes.len() as u32);
+        let key = five_tuple.flow_key().0;
+        let len = bytes.len() as u32;
         self.waiting.push_back(WaitingPacket { key, ts, link_type, original_len, len });
         if self.is_over() {
             self.learn();

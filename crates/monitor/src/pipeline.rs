@@ -257,7 +257,8 @@ impl Monitor {
     /// Packet counts.
     #[must_use]
     pub fn accounting(&self) -> PacketAccounting {
-        let (flows, fragments) = (*self.table.counters(), self.gate.fragments());
+        let flows = *self.table.counters();
+        let fragments = self.gate.fragments();
         let networks_overflowed = self.networks.overflowed();
         PacketAccounting { flows, fragments, networks_overflowed, ..self.accounting.clone() }
     }

@@ -15,7 +15,8 @@ use std::thread::{self, Thread};
 pub fn ring<T: Send>(capacity: usize) -> (RingSender<T>, RingReceiver<T>) {
     let (producer, consumer) = RingBuffer::new(capacity.max(1));
     let barrier = RingBarrier::new();
-    let (sender, receiver) = (Arc::new(RingSleeper::new(barrier)), Arc::new(RingSleeper::new(barrier)));
+    let sender = Arc::new(RingSleeper::new(barrier));
+    let receiver = Arc::new(RingSleeper::new(barrier));
     let to_receiver = RingWaker(Arc::clone(&receiver));
     let to_sender = RingWaker(Arc::clone(&sender));
     (

@@ -72,7 +72,8 @@ impl AdaptiveSampler {
     /// Creates a sampler with rate 1, given the idle timeouts of TCP flows and others.
     #[must_use]
     pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> AdaptiveSampler {
-        let (tcp, others) = (LowestRate::within(tcp_idle_ns), LowestRate::within(others_idle_ns));
+        let tcp = LowestRate::within(tcp_idle_ns);
+        let others = LowestRate::within(others_idle_ns);
         let slices = SliceHistory { now: FlowSlice::default(), tcp: tcp.clone(), others: others.clone() };
         AdaptiveSampler { rate: 1.0, has_changed: false, tcp, others, slices }
     }
@@ -216,8 +217,8 @@ mod tests {
 
     #[test]
     fn a_larger_rate_keeps_what_a_smaller_one_kept() {
-        let (small, large) =
-            (Sampler::new(SampleMode::Fraction(0.1), 0), Sampler::new(SampleMode::Fraction(0.3), 0));
+        let small = Sampler::new(SampleMode::Fraction(0.1), 0);
+        let large = Sampler::new(SampleMode::Fraction(0.3), 0);
         assert!(keys().filter(|k| small.takes(k)).all(|k| large.takes(&k)));
     }
 

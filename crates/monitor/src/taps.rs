@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn each_end_has_its_tap() {
-        let (at_client, at_server) = (Some(TapEnd::Client), Some(TapEnd::Server));
+        let at_client = Some(TapEnd::Client);
+        let at_server = Some(TapEnd::Server);
         for (client, server, ours, theirs) in [
             (US, THEM, at_client, at_server),
             (THEM, US, at_server, at_client),
@@ -204,7 +205,8 @@ mod tests {
         ] {
             let told = |own: &[&str], others: &[&str]| {
                 let filter = TapFilter::new(TapSelection::Ends, &SharedTaps::new(table(own, others)));
-                let (client, server) = (end(client), end(server));
+                let client = end(client);
+                let server = end(server);
                 assert_eq!(filter.tells(client, server), filter.end(client, server).is_some());
                 filter.end(client, server)
             };

@@ -74,9 +74,11 @@ impl JobThread {
         // The rate is not adapted for files: they are read as fast as they are processed.
         let governor = (is_live && worker.monitor().adapts()).then(Governor::default);
         let numbered = if is_live { EpochNumbering::ByClock } else { EpochNumbering::InTurn };
-        let (log, losses) = (SourceLog::default(), LossMeter::default());
+        let log = SourceLog::default();
+        let losses = LossMeter::default();
         let mut alone = StandaloneWorker { worker, source, governor, numbered, epoch: 0, log, losses };
-        let (mut block, mut epochs) = (PacketBlock::default(), EpochSplitter::default());
+        let mut block = PacketBlock::default();
+        let mut epochs = EpochSplitter::default();
         while !self.is_stopped() && alone.source.next_block(&mut block) {
             self.facts(alone.log.saw(&block));
             if self.run_block(&block, &mut epochs, &mut alone) == BatchProgress::LimitReached {
@@ -151,7 +153,8 @@ impl JobThread {
     pub fn run_behind(&self, mut worker: MonitorWorker, mut ring: RingReceiver<WorkerShare>) {
         // Worker 0 reports for the reader.
         let reports = self.worker == Some(0);
-        let (mut clock, mut last) = (None, (None, None));
+        let mut clock = None;
+        let mut last = (None, None);
         while let Some(share) = ring.recv() {
             for (packets, end) in share.epochs() {
                 worker.on_packets(packets, &mut |part| self.part(part));
@@ -196,14 +199,16 @@ impl JobThread {
         let _ = dispatch.finish(source.as_ref());
         self.names(log.new_names(source.as_ref()));
         log.unwanted = dispatch.unwanted();
-        let (accounting, clock) = (dispatch.accounting(), dispatch.clock());
+        let accounting = dispatch.accounting();
+        let clock = dispatch.clock();
         self.tell(WorkerMessage::Closing(log.closing(accounting, source.as_ref(), clock)));
     }
 
     /// SAMPLE auto: adapts the sampling rate to the load.
     fn adapt(&self, worker: &mut MonitorWorker, source: &dyn PacketSource, governor: &mut Governor) {
         let lost = source.counters().lost_before_us.unwrap_or(0);
-        let (now, ceiling) = (worker.monitor().clock(), self.ceiling.get());
+        let now = worker.monitor().clock();
+        let ceiling = self.ceiling.get();
         let look = LoadObservation { now, backlog: source.backlog(), lost, ceiling };
         if let Some(mut change) = governor.look(look, self.worker.unwrap_or(0)) {
             worker.set_sample_rate(change.rate);

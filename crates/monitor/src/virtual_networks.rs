@@ -81,7 +81,8 @@ impl VirtualNetworks {
             TransportHeader::Tcp(tcp) => Some(tcp.seq),
             _ => None,
         };
-        let (hash, is_full) = (key.hash(SEED), self.flows.len() >= FLOWS_MAX);
+        let hash = key.hash(SEED);
+        let is_full = self.flows.len() >= FLOWS_MAX;
         if is_full && !self.flows.contains_key(&hash) {
             self.overflowed += 1;
             return 0;
@@ -122,7 +123,8 @@ impl VirtualNetwork {
     /// or in the other; no number is known for this direction; or its sequence number continues this
     /// direction, as a mirror's copy does.
     fn evidence(&self, side: FlowSide, number: u32, seq: Option<TcpSeq>) -> u8 {
-        let (own, other) = (&self.numbers[side.index()], &self.numbers[side.other().index()]);
+        let own = &self.numbers[side.index()];
+        let other = &self.numbers[side.other().index()];
         let is_near = |latest: TcpSeq, seq: TcpSeq| seq.distance(latest).unsigned_abs() < NEAR;
         let goes_on = self.latest[side.index()].zip(seq).is_some_and(|(latest, seq)| is_near(latest, seq));
         match () {
@@ -175,7 +177,8 @@ mod tests {
 
     /// A segment, or a datagram if `seq` is `None`, in VXLAN with this network number.
     fn vxlan(up: bool, seq: Option<u32>, network: u32) -> Vec<u8> {
-        let (client, server) = (CLIENT.parse().expect("an end"), SERVER.parse().expect("an end"));
+        let client = CLIENT.parse().expect("an end");
+        let server = SERVER.parse().expect("an end");
         let ends = if up { (client, server) } else { (server, client) };
         let inner = match seq {
             Some(seq) => SentPacket::tcp(Timestamp(0), ends, tcp_info(seq, 0, TcpFlags::ACK), b"x"),
@@ -204,7 +207,8 @@ mod tests {
 
     #[test]
     fn tenants_with_the_same_addresses_are_two() {
-        let (mine, yours) = (Some(7), Some(2_000_000_000));
+        let mine = Some(7);
+        let yours = Some(2_000_000_000);
         check(&[
             (true, mine, 1, 0),
             (true, yours, 2, 1),

@@ -138,7 +138,8 @@ impl MonitorWorker {
             self.monitor.advance(clock, &mut analyse);
         }
         self.monitor.finish(&mut analyse);
-        let (watermark, partial) = (self.monitor.clock(), Some(self.analysis.engines.detach_all()));
+        let watermark = self.monitor.clock();
+        let partial = Some(self.analysis.engines.detach_all());
         self.say(u64::MAX, watermark, partial)
     }
 

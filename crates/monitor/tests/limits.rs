@@ -26,7 +26,8 @@ fn exchange(n: u16, at: i64, later: i64) -> Vec<SentPacket> {
         let ends = if is_client { ends } else { (ends.1, ends.0) };
         sent.push(SentPacket::tcp(Timestamp(START + at + offset), ends, tcp, payload));
     };
-    let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
+    let syn = TcpFlags::SYN;
+    let ack = TcpFlags::ACK;
     say(0, true, tcp_info(100, 0, syn), b"");
     say(1000, false, tcp_info(500, 101, syn | ack), b"");
     say(2000, true, tcp_info(101, 501, ack), b"");
@@ -40,7 +41,8 @@ fn exchange(n: u16, at: i64, later: i64) -> Vec<SentPacket> {
 fn with_a_hole(n: u16, at: i64) -> Vec<SentPacket> {
     let mut sent = exchange(n, at, 1_000_000);
     sent.truncate(4);
-    let (client, server) = (sent[0].src, sent[0].dst);
+    let client = sent[0].src;
+    let server = sent[0].dst;
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n";
     let mut say = |offset: i64, seq: u32, payload: &[u8]| {
         let tcp = tcp_info(seq, 101 + GET.len() as u32, TcpFlags::ACK);

@@ -48,7 +48,8 @@ impl PacketSource for Scripted {
         assert!(!part.fails, "the script says so");
         for sent in &part.packets {
             let bytes = sent.to_bytes();
-            let (ts, len) = (sent.ts, bytes.len() as u32);
+            let ts = sent.ts;
+            let len = bytes.len() as u32;
             let buffer = block.add_buffer(Arc::new(bytes));
             let link_type = LinkType::Ethernet;
             block.push(PacketRecord { ts, link_type, original_len: len, len, start: 0, buffer });
@@ -109,11 +110,14 @@ fn client(n: u32) -> SocketAddr {
 
 /// Packets of connection `n`: opened at `start`, one byte per `pause`, `times` times, and closed.
 fn connection(n: u32, start: i64, (pause, times): (i64, u32)) -> Vec<SentPacket> {
-    let (client, server) = (client(n), SocketAddr::from(([192, 168, 0, 1], 80)));
+    let client = client(n);
+    let server = SocketAddr::from(([192, 168, 0, 1], 80));
     let up = |ts, seq, flags, payload: &[u8]| {
         SentPacket::tcp(Timestamp(ts), (client, server), tcp_info(seq, 5001, flags), payload)
     };
-    let (syn, ack, fin) = (TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN);
+    let syn = TcpFlags::SYN;
+    let ack = TcpFlags::ACK;
+    let fin = TcpFlags::FIN;
     let mut sent = vec![
         up(start, 1000, syn, b""),
         SentPacket::tcp(Timestamp(start + 1), (server, client), tcp_info(5000, 1001, syn | ack), b""),
@@ -180,7 +184,8 @@ fn total(
 #[test]
 fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
     const POPULATIONS: u32 = 20;
-    let (mut covered, mut sum) = (0, 0.0);
+    let mut covered = 0;
+    let mut sum = 0.0;
     for population in 0..POPULATIONS {
         let flows = (0..12_000).map(|n| connection(n + population * 20_000, i64::from(n) * MS, (3 * MS, 1)));
         let query = "PARSE tcp_flow_key SAMPLE auto PROCESS (count)";
@@ -199,7 +204,8 @@ fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
 /// before copies decrease and after copies increase.
 fn sliced(packets: &[SentPacket], drawn: u16, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
     let at = |level| FlowSlice { coin: SliceSource::Addresses, level, drawn };
-    let (told, copied) = ([(2, 3), (9, 2), (11, 0)], [(3, 3), (8, 2), (10, 0)]);
+    let told = [(2, 3), (9, 2), (11, 0)];
+    let copied = [(3, 3), (8, 2), (10, 0)];
     let level = |steps: [(i64, u8); 3], now: i64| {
         steps.iter().rev().find(|(from, _)| now >= from * SECOND).map_or(0, |(_, level)| *level)
     };
@@ -217,7 +223,8 @@ fn sliced(packets: &[SentPacket], drawn: u16, pressure: impl Fn(i64) -> (f32, u6
 #[test]
 fn totals_are_scaled_by_what_switches_copy() {
     const POPULATIONS: u32 = 20;
-    let (mut covered, mut sum) = (0, 0.0);
+    let mut covered = 0;
+    let mut sum = 0.0;
     for population in 0..POPULATIONS {
         // Each flow lasts about a second.
         let flows = (0..12_000).map(|n| {
@@ -260,7 +267,8 @@ fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
         (0..output.batch.rows())
             .map(|row| (number(&output.batch, row, "window_start"), number(&output.batch, row, "count")))
     });
-    let (mut all, mut n) = (0.0, 0);
+    let mut all = 0.0;
+    let mut n = 0;
     // Between the notification of monitors and of switches, nothing is duplicated or missing.
     for (start, count) in windows.filter(|(start, _)| (1e9..13e9).contains(start)) {
         assert!((count / f64::from(flows) / 2.0 - 1.0).abs() < 0.2, "{count} from {start}");
@@ -306,7 +314,8 @@ fn a_flow_is_wholly_in_or_wholly_out() {
 #[test]
 fn flows_older_than_all_low_rates_count_as_much_as_others() {
     // All flows start during the backlog and last long after it; rejected flows return halfway.
-    let (flows, times) = (4000, 100);
+    let flows = 4000;
+    let times = 100;
     let packets =
         in_order((0..flows).map(|n| connection(n, 3 * SECOND + i64::from(n) * MS / 4, (SECOND, times))));
     let mut config = JobConfig::default();

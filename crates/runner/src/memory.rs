@@ -105,7 +105,8 @@ impl MemoryDivision {
 
     /// Configuration of a job's threads.
     pub fn config(&self, limits: &MemoryLimits) -> monitor::job::JobConfig {
-        let (monitor, stream) = (&limits.monitor, &limits.stream);
+        let monitor = &limits.monitor;
+        let stream = &limits.stream;
         monitor::job::JobConfig {
             monitor: monitor::MonitorConfig {
                 fragment_bytes_max: self.fragment_bytes,

@@ -76,14 +76,16 @@ impl<'w> RelayRun<'w> {
     /// # Errors
     /// `io::Error` of the output.
     pub fn end(self, plan: &Plan, cut_short: Option<String>) -> io::Result<RunSummary> {
-        let (rows, elapsed) = (self.out.rows, self.started.elapsed());
+        let rows = self.out.rows;
+        let elapsed = self.started.elapsed();
         let summary = RunSummary { rows, cut_short, ..RunSummary::of(plan, self.job.end(), elapsed) };
         self.out.frames.close(&summary).map(|()| summary)
     }
 
     /// Writes the results up to the job's event time, if any.
     fn report(&mut self, step: MonitorProgress) {
-        let (watermark, lost) = (self.job.watermark(), self.job.take_lost());
+        let watermark = self.job.watermark();
+        let lost = self.job.take_lost();
         let limited = self.job.take_limited();
         let is_told = lost.is_none() && limited.is_none() && self.out.part.is_empty();
         if self.out.frames.is_behind(watermark) || !is_told || step == MonitorProgress::Done {

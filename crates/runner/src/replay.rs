@@ -105,7 +105,8 @@ pub fn open(
     }
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
     redacted::mention(&dataflow, heads(), note);
-    let (loss, limited) = (loss(heads()), limited(heads()));
+    let loss = loss(heads());
+    let limited = limited(heads());
     let last_ts = heads().filter_map(|head| head.capture.last_ts).max();
     let span = first_ts.zip(last_ts);
     let wanted: Vec<TableRequest> =
@@ -132,9 +133,10 @@ fn lacks_blocks(set: &DataSet, schema: &Schema) -> bool {
 /// # Errors
 /// `ReplayError::Wrong` if it requires them.
 pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> Result<(), ReplayError> {
-    match planner::leave_out(plan, "block_checksums") {
-        true => Ok(()),
-        false => Err(wrong(format!("{why}, but the query reads block_checksums"))),
+    if planner::leave_out(plan, "block_checksums") {
+        Ok(())
+    } else {
+        Err(wrong(format!("{why}, but the query reads block_checksums")))
     }
 }
 

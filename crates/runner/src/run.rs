@@ -248,7 +248,8 @@ impl QueryRun {
         let (ended, fed, problems, lacks) = match self.work {
             RunInput::Packets(job) => (job.end(), None, Vec::new(), Vec::new()),
             RunInput::Fed(feed) => {
-                let (stream, sampling) = (feed.engine().counters(), feed.sampling());
+                let stream = feed.engine().counters();
+                let sampling = feed.sampling();
                 let silences =
                     feed.engine().silences().filter(|silence| silence.windows > 0).cloned().collect();
                 let mut ended = MonitorOutcome { stream, silences, sampling, ..MonitorOutcome::default() };
@@ -417,9 +418,10 @@ pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&TupleProjection>) -> V
             columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
             keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
             slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
-            empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
-                true => EmptyReason::NoneChosen,
-                false => EmptyReason::NoTuples,
+            empty: if pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
+                EmptyReason::NoneChosen
+            } else {
+                EmptyReason::NoTuples
             },
         }
     };
@@ -488,7 +490,8 @@ impl RowDelivery<'_> {
         if self.failed.is_some() {
             return;
         }
-        let (observer, sink) = (self.observer, &mut *self.sink);
+        let observer = self.observer;
+        let sink = &mut *self.sink;
         let written = observer.aside(&mut || {
             watermark_ns.map_or(Ok(()), |watermark_ns| sink.advance(watermark_ns))?;
             sink.write(result, batch)

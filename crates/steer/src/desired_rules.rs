@@ -91,8 +91,14 @@ impl DesiredInputs<'_> {
                         let asked = tap.asked.clone();
                         let ports = ports(names)?;
                         let enters = (!ports.is_empty()).then_some(site);
-                        let (job, generation) = (job.id, job.generation);
-                        let copy = SwitchCopy { job, generation, asked, ports, part, target };
+                        let copy = SwitchCopy {
+                            job: job.id,
+                            generation: job.generation,
+                            asked,
+                            ports,
+                            part,
+                            target,
+                        };
                         let asked = copy.asked_at();
                         share.copies.push(copy);
                         CopyExpectation { monitor, enters, asked, part, others: StrayPolicy::Never }

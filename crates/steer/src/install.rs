@@ -279,9 +279,8 @@ pub(crate) fn on_paper(
         .iter()
         .filter_map(|mirror| {
             let all: Vec<u32> = seen.ports.iter().map(|port| port.0).collect();
-            let chosen = |names: &[String]| match mirror.selects_all {
-                true => all.clone(),
-                false => names.iter().filter_map(number).collect(),
+            let chosen = |names: &[String]| {
+                if mirror.selects_all { all.clone() } else { names.iter().filter_map(number).collect() }
             };
             Some(SwitchMirror {
                 name: mirror.name.clone(),

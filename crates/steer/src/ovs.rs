@@ -203,8 +203,9 @@ impl SwitchBackend for OpenVSwitch {
     }
 
     fn hold_port(&mut self, _: u32, name: &str, server: u16) -> Result<(), SwitchError> {
-        let flood = |word| self.ofctl_arguments("OpenFlow10", &["mod-port"], &[name, word]);
-        let (flood, no_flood) = (flood("flood"), flood("no-flood"));
+        let mod_port = |word| self.ofctl_arguments("OpenFlow10", &["mod-port"], &[name, word]);
+        let flood = mod_port("flood");
+        let no_flood = mod_port("no-flood");
         let keeper = CleanupProcess::new("ovs-ofctl", &flood, ("OVS_RUNDIR", &self.run), "")?;
         let lock = keeper.lock()?;
         let [floods, record] = held(name);

@@ -34,9 +34,12 @@ impl FakeBackend {
     }
 
     fn answers<T>(&self, act: impl FnOnce(&mut MemorySwitch) -> T) -> Result<T, SwitchError> {
-        self.change(|memory| match memory.is_silent {
-            true => Err(SwitchError::Silent { program: "the switch".to_owned(), seconds: 10 }),
-            false => Ok(act(memory)),
+        self.change(|memory| {
+            if memory.is_silent {
+                Err(SwitchError::Silent { program: "the switch".to_owned(), seconds: 10 })
+            } else {
+                Ok(act(memory))
+            }
         })
     }
 
@@ -67,9 +70,10 @@ impl SwitchBackend for FakeBackend {
     fn apply(&mut self, operations: &[RuleOperation]) -> Result<(), SwitchError> {
         let refused = || SwitchError::Refused { program: "the switch".to_owned(), said: "no".to_owned() };
         let is_change = |operation: &RuleOperation| !matches!(operation, RuleOperation::Renew(..));
-        self.answers(|memory| match memory.refuses && operations.iter().any(is_change) {
-            true => Err(refused()),
-            false => {
+        self.answers(|memory| {
+            if memory.refuses && operations.iter().any(is_change) {
+                Err(refused())
+            } else {
                 memory.rules = changed(std::mem::take(&mut memory.rules), operations);
                 Ok(())
             }

@@ -209,7 +209,8 @@ impl Engine {
     pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn OutputConsumer) {
         let completed = self.server_tap.as_ref().and_then(|tap| tap.complete(batch));
         let batch = completed.as_ref().unwrap_or(batch);
-        let (rest, all) = (&mut self.rest, RowSet::all(batch.rows()));
+        let rest = &mut self.rest;
+        let all = RowSet::all(batch.rows());
         let mut list = std::mem::take(&mut self.selected);
         let rows = match &self.filters[input] {
             Some(filter) => filter.select(batch, all, &mut list),
@@ -241,7 +242,8 @@ impl Engine {
             join.advance(watermark_ns);
         }
         self.rest.watermark_ns = self.rest.watermark_ns.max(watermark_ns);
-        let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
+        let counters = &mut self.rest.counters;
+        let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
             let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
             pipeline.advance(watermark_ns, counters, emit);
@@ -259,7 +261,8 @@ impl Engine {
     /// only empty windows between non-empty ones get rows.
     pub fn pass(&mut self, now_ns: i64, out: &mut dyn OutputConsumer) {
         let (since_ns, last_ns) = self.rest.period;
-        let (from_ns, now_ns) = (self.rest.began_ns.map(|began| began.max(since_ns)), now_ns.min(last_ns));
+        let from_ns = self.rest.began_ns.map(|began| began.max(since_ns));
+        let now_ns = now_ns.min(last_ns);
         // The maximum time marks the end of input, not a clock reading.
         if now_ns < since_ns || now_ns == i64::MAX {
             return;
@@ -305,7 +308,8 @@ impl Engine {
     /// Emits the oldest windows early if attached partial results exceed the memory limit. A worker keeps them for
     /// [`Engine::detach`].
     pub fn make_room(&mut self, out: &mut dyn OutputConsumer) {
-        let (counters, watermark_ns) = (&mut self.rest.counters, self.rest.watermark_ns);
+        let counters = &mut self.rest.counters;
+        let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
             let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
             pipeline.make_room(counters, emit);
@@ -580,7 +584,8 @@ impl ComputeStage {
             }
         }
         let places = |before: bool| (0..all.len()).filter(|place| needed[*place] == before).collect();
-        let (before, after) = (places(true), places(false));
+        let before = places(true);
+        let after = places(false);
         Some(ComputeStage { computer: ColumnComputer::new(all, schema, place), before, after })
     }
 }

@@ -56,7 +56,8 @@ impl EngineSet {
             join_bytes_max: config.join_bytes_max / n,
             ..config.clone()
         };
-        let (mut input, mut pipeline) = (0, 0);
+        let mut input = 0;
+        let mut pipeline = 0;
         let part = |dataflow: &Dataflow| {
             let part = NumberedEngine { engine: make(dataflow, config.clone()), input, pipeline };
             (input, pipeline) = (input + dataflow.inputs.len(), pipeline + dataflow.pipelines.len());
@@ -191,9 +192,8 @@ impl EngineSet {
         if from.len()? != self.0.len() {
             return Err(MalformedPartial::OtherDataflow("the number of dataflows"));
         }
-        let decode = |part: &NumberedEngine| match from.flag()? {
-            true => part.engine.decode_partial(from.bytes()?).map(Some),
-            false => Ok(None),
+        let decode = |part: &NumberedEngine| {
+            if from.flag()? { part.engine.decode_partial(from.bytes()?).map(Some) } else { Ok(None) }
         };
         let partials = self.0.iter().map(decode).collect::<Result<_, _>>()?;
         if from.left() > 0 {

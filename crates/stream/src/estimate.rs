@@ -71,7 +71,8 @@ impl<'a> ObservedGroup<'a> {
 
     /// The accumulator states with their weights.
     fn states(&self) -> impl Iterator<Item = (f64, &'a AccumulatorState)> + Clone {
-        let (rate, place) = (self.rate(), self.place);
+        let rate = self.rate();
+        let place = self.place;
         self.strata.iter().map(move |stratum| (rate / stratum.rate, stratum.cells.state(place)))
     }
 
@@ -135,7 +136,8 @@ impl EstimateContext {
     #[must_use]
     pub fn share(&self, of: ShareTotal, seen: &ObservedGroup<'_>, totals: &[f64]) -> Estimate {
         let parts = seen.parts(amount);
-        let (part, whole): (f64, f64) = (parts.iter().sum(), totals.iter().sum());
+        let part: f64 = parts.iter().sum();
+        let whole: f64 = totals.iter().sum();
         let has_value = seen.parts(n).iter().sum::<f64>() > 0.0;
         let value: EstimateValue = Some(part / whole).filter(|_| has_value && whole > 0.0).into();
         let is_nonnegative = parts.iter().chain(totals).all(|v| *v >= 0.0);
@@ -272,7 +274,8 @@ impl EstimateContext {
         wholes: &[(f64, AccumulatorState)],
     ) -> ConfidenceInterval {
         let p = seen.rate();
-        let (n, sums) = (|| seen.parts(n), || seen.parts(sum));
+        let n = || seen.parts(n);
+        let sums = || seen.parts(sum);
         match aggregate {
             AggregateFunction::Count => self.total(&n(), &n(), p),
             AggregateFunction::Rate => self.total(&n(), &n(), p).map(|v| v / self.seconds),

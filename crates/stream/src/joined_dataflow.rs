@@ -18,9 +18,12 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
     }
     let (schema, starts) = joined_schema(&dataflow.inputs);
     // Joined tuples contain the flow's common columns only once.
-    let place = |column: Column| match SAME_IN_ALL.contains(&column.field) {
-        true => column.field,
-        false => FieldId(starts[usize::from(column.input)] + column.field.0),
+    let place = |column: Column| {
+        if SAME_IN_ALL.contains(&column.field) {
+            column.field
+        } else {
+            FieldId(starts[usize::from(column.input)] + column.field.0)
+        }
     };
     let moved = |column: Column| match column.computed_place() {
         Some(_) => column,

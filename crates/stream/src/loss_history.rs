@@ -90,7 +90,8 @@ pub(crate) struct LossHistory {
 
 impl Default for LossHistory {
     fn default() -> LossHistory {
-        let (packets, bytes) = (LossCount::default(), LossCount::default());
+        let packets = LossCount::default();
+        let bytes = LossCount::default();
         let all = LossStretch { from_ns: i64::MAX, to_ns: i64::MIN, packets, bytes };
         LossHistory {
             stretches: VecDeque::new(),
@@ -144,7 +145,8 @@ impl LossHistory {
     pub fn share(&self, bounds: Option<(i64, i64)>) -> f64 {
         let Some(bounds) = bounds else { return self.all.share().max(self.whole) };
         let parts = self.stretches.iter().map(|stretch| (stretch.part_within(bounds), stretch));
-        let (mut packets, mut bytes) = ([0.0; 2], [0.0; 2]);
+        let mut packets = [0.0; 2];
+        let mut bytes = [0.0; 2];
         for (part, stretch) in parts.filter(|(part, _)| *part > 0.0) {
             for (sum, loss) in [(&mut packets, stretch.packets), (&mut bytes, stretch.bytes)] {
                 *sum = [sum[0] + part * loss.seen as f64, sum[1] + part * loss.lost as f64];

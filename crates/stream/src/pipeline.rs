@@ -208,7 +208,8 @@ impl PipelineState {
         let batch = tuples.seen;
         let valid =
             self.values.first().filter(|_| self.value_required).and_then(|v| ColumnView::of(batch, *v).nulls);
-        let (before, mut with_value) = (rows.len(), Vec::new());
+        let before = rows.len();
+        let mut with_value = Vec::new();
         let rows = match valid {
             Some(valid) => rows.filter(&mut with_value, |row| valid.is_valid(row)),
             None => rows,
@@ -325,7 +326,8 @@ impl PipelineState {
     /// Continues from another engine of the same dataflow that had reached `watermark_ns` and last emitted the window
     /// starting at `latest_ns`.
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
-        let (Some(open), Some(windows)) = (self.first_open(watermark_ns), self.windows) else { return };
+        let Some(open) = self.first_open(watermark_ns) else { return };
+        let Some(windows) = self.windows else { return };
         self.latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
         self.next = Some(self.latest.map_or(open, |latest| open.max(latest + 1)));
     }
@@ -366,7 +368,8 @@ impl PipelineState {
         let columns: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(told, *f)).collect();
         let distinct = self.layout.shape.distinct.iter().map(|field| {
             let column = ColumnView::of(told, *field);
-            let (mut hashes, mut of_rows) = (vec![0; batch.rows()], vec![!RESULT_SEED; rows.len()]);
+            let mut hashes = vec![0; batch.rows()];
+            let mut of_rows = vec![!RESULT_SEED; rows.len()];
             column.hash_into(rows, &mut of_rows);
             rows.each(|place, row| hashes[row] = of_rows[place]);
             ColumnHashes { hashes, nulls: column.nulls }
@@ -383,7 +386,8 @@ impl PipelineState {
             outcomes: self.layout.shape.outcomes.iter().map(|f| f.evaluate(batch)).collect(),
         };
         let keys = KeyColumns::new(columns.clone());
-        let (replicates, rates) = (self.replicates(batch, rows), self.rates.map(|f| rates_of(batch, f)));
+        let replicates = self.replicates(batch, rows);
+        let rates = self.rates.map(|f| rates_of(batch, f));
         PaneBatch { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
@@ -441,7 +445,8 @@ impl PipelineState {
             return None;
         }
         let Some(windows) = &self.windows else { return Some(0) };
-        let (mut least, mut largest) = (i64::MAX, i64::MIN);
+        let mut least = i64::MAX;
+        let mut largest = i64::MIN;
         rows.each(|_, row| (least, largest) = (least.min(ns[row]), largest.max(ns[row])));
         let pane = windows.pane(least);
         (windows.pane(largest) == pane).then_some(pane)
@@ -474,7 +479,8 @@ impl PipelineState {
 
     fn push_pane(&mut self, at: i64, rows: RowSet<'_>, frame: &PaneBatch<'_>) {
         self.sliding.forget_from(at);
-        let (layout, room) = (&self.layout, &mut self.room);
+        let layout = &self.layout;
+        let room = &mut self.room;
         let pane = self.panes.entry(at).or_insert_with(|| {
             let mut pane = Pane::new(room.level);
             pane.enter(room);
@@ -587,7 +593,8 @@ impl PipelineState {
 
     /// Drops the panes no later window needs.
     fn drop_spent(&mut self) {
-        let (Some(windows), Some(next)) = (&self.windows, self.next) else { return };
+        let Some(windows) = &self.windows else { return };
+        let Some(next) = self.next else { return };
         while let Some(entry) = self.panes.first_entry() {
             if windows.last_of(*entry.key()) >= next {
                 return;

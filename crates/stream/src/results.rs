@@ -88,7 +88,8 @@ impl ResultWriter {
     /// Writes the rows of a window; full batches go to `full`.
     pub fn write(&mut self, emitted: &EmittedWindow<'_>, full: &mut dyn FnMut(Batch)) {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let (capture_loss, is_limited) = (losses.share(emitted.bounds), losses.is_limited(emitted.bounds));
+        let capture_loss = losses.share(emitted.bounds);
+        let is_limited = losses.is_limited(emitted.bounds);
         drop(losses);
         let circumstances =
             EstimateContext { is_sampled: self.is_sampled, seconds: emitted.seconds, capture_loss };
@@ -143,7 +144,8 @@ impl ResultWriter {
 
     /// Writes preliminary rows without updating the counters.
     pub fn uncounted(&mut self, write: impl FnOnce(&mut ResultWriter)) {
-        let (saturated, left_out) = (self.saturated, self.rows_left_out());
+        let saturated = self.saturated;
+        let left_out = self.rows_left_out();
         write(self);
         self.saturated = saturated;
         self.selecting.iter_mut().for_each(|selecting| selecting.set_left_out(left_out));
@@ -166,7 +168,8 @@ impl ResultWriter {
         let AggregateFunction::Share(_) = self.pipeline.aggregates[place].aggregate else {
             return Vec::new();
         };
-        let (pane, state_at) = (emitted.pane, emitted.layout.shape.place[place]);
+        let pane = emitted.pane;
+        let state_at = emitted.layout.shape.place[place];
         let mut groups: Vec<u32> = pane.listed().collect();
         let is_real = |state: &AccumulatorState| matches!(state, AccumulatorState::RealSum(_));
         if pane.strata().iter().any(|stratum| is_real(stratum.cells.state(state_at))) {
@@ -199,7 +202,8 @@ impl ResultWriter {
         group: u32,
         rank: Option<(u64, Option<(u64, u64)>)>,
     ) {
-        let (emitted, mut at) = (context.emitted, ColumnCounter(0));
+        let emitted = context.emitted;
+        let mut at = ColumnCounter(0);
         if let Some((start, end)) = emitted.bounds {
             self.writer.i64(at.next(), start);
             self.writer.i64(at.next(), end);
@@ -212,7 +216,8 @@ impl ResultWriter {
                 self.writer.u64(at.next(), high);
             }
         }
-        let (mut is_cut, mut error) = (false, None::<f64>);
+        let mut is_cut = false;
+        let mut error = None::<f64>;
         for i in 0..self.pipeline.aggregates.len() {
             let estimate = self.estimate(context, group, i);
             is_cut |= self.write_value(at.next(), &estimate.value);
@@ -223,10 +228,8 @@ impl ResultWriter {
             error = error.into_iter().chain(estimate.error).reduce(f64::max);
         }
         self.saturated += u64::from(is_cut);
-        let (is_bounded, bound) = match context.is_limited {
-            true => (true, None),
-            false => self.overflow_error(emitted, group),
-        };
+        let (is_bounded, bound) =
+            if context.is_limited { (true, None) } else { self.overflow_error(emitted, group) };
         self.writer.bool(at.next(), is_cut || is_bounded || error.is_some());
         let error_bound = at.next();
         if let Some(error) = bound.or(error.filter(|_| !is_bounded)) {

@@ -178,15 +178,14 @@ impl RatioEstimate {
 
 /// `centre` ± `half`, or its equivalent on a logarithmic scale for skewed nonnegative values.
 fn around(centre: f64, half: f64, is_nonnegative: bool) -> ConfidenceInterval {
-    match is_nonnegative && centre > 0.0 {
-        true => {
-            let factor = (half / centre).exp();
-            ConfidenceInterval {
-                low: Some(centre / factor),
-                high: Some(centre * factor).filter(|v| v.is_finite()),
-            }
+    if is_nonnegative && centre > 0.0 {
+        let factor = (half / centre).exp();
+        ConfidenceInterval {
+            low: Some(centre / factor),
+            high: Some(centre * factor).filter(|v| v.is_finite()),
         }
-        false => ConfidenceInterval { low: Some(centre - half), high: Some(centre + half) },
+    } else {
+        ConfidenceInterval { low: Some(centre - half), high: Some(centre + half) }
     }
 }
 
@@ -215,7 +214,9 @@ fn skewness(parts: &[f64]) -> f64 {
     let mut sorted = parts.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let n = sorted.len() as f64;
-    let (mut mean, mut second, mut third) = (0.0, 0.0, 0.0);
+    let mut mean = 0.0;
+    let mut second = 0.0;
+    let mut third = 0.0;
     for (rank, part) in sorted.iter().enumerate() {
         let rank = rank as f64;
         mean += part / n;
@@ -287,7 +288,8 @@ mod tests {
 
     #[test]
     fn even_replicates_give_short_intervals() {
-        let (n, parts) = (vec![10.0; 32], vec![5.0; 32]);
+        let n = vec![10.0; 32];
+        let parts = vec![5.0; 32];
         let interval = total(&parts, &n, 0.5, true);
         assert_eq!(interval, ConfidenceInterval { low: Some(320.0), high: Some(320.0) });
         assert_eq!(mean(&parts, &n, 0.5, true), ConfidenceInterval { low: Some(0.5), high: Some(0.5) });

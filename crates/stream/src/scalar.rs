@@ -196,7 +196,8 @@ mod tests {
             Scalar::Hashes(&[1; 16]),
         ];
         let bytes = encoded(&row);
-        let (mut rest, mut back) = (&bytes[..], Vec::new());
+        let mut rest = &bytes[..];
+        let mut back = Vec::new();
         while let Some((scalar, more)) = Scalar::decode(rest) {
             back.push(scalar);
             assert_eq!(scalar.is_first_of(rest), Some(more));

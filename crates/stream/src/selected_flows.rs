@@ -140,16 +140,14 @@ impl SelectedFlowSet {
     }
 
     fn tell(&mut self, passed: MatchedTuple) {
-        match self.news.len() < self.max {
-            true => self.news.push(passed),
-            false => self.left_out += 1,
-        }
+        if self.news.len() < self.max { self.news.push(passed) } else { self.left_out += 1 }
     }
 }
 
 fn passed(batch: &Batch, row: usize, places: &SelectionColumns) -> MatchedTuple {
     let end = |ip: FieldId, port: FieldId| {
-        let (ip, port) = (batch.ip(ip), batch.u64(port));
+        let ip = batch.ip(ip);
+        let port = batch.u64(port);
         (ip.value(row).try_into().unwrap_or([0; 16]), port.value(row) as u16)
     };
     MatchedTuple {

@@ -76,7 +76,8 @@ impl RowSelector {
     /// Processes rows of the window; without a sort order, selected rows go to `out` at once.
     pub fn push(&mut self, batch: &Batch, out: &mut dyn FnMut(Batch)) {
         let extended = self.computer.as_ref().map(|computer| computer.extend(batch, &self.computed));
-        let (mut list, all) = (Vec::new(), RowSet::all(batch.rows()));
+        let mut list = Vec::new();
+        let all = RowSet::all(batch.rows());
         let whole = extended.as_ref().unwrap_or(batch);
         let rows = self.having.as_ref().map_or(all, |having| having.select(whole, all, &mut list));
         self.left_by_having += (batch.rows() - rows.len()) as u64;

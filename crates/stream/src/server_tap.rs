@@ -252,7 +252,8 @@ mod tests {
         let tap = sightings.done();
         let batch = tap.complete(&batch(client)).expect("it is asked for");
         let taps = TapColumns::of(batch.schema()).expect("they are there");
-        let (seen, between) = (batch.text(taps.seen), batch.i64(taps.network_time));
+        let seen = batch.text(taps.seen);
+        let between = batch.i64(taps.network_time);
         let time = |row| between.is_valid(row).then(|| between.value(row));
         let found: Vec<_> = (0..batch.rows()).map(|row| (seen.value(row), time(row))).collect();
         assert_eq!(found, expected, "{client:?} at {server:?}");

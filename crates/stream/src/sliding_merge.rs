@@ -89,7 +89,8 @@ impl SlidingMerge {
     ) -> bool {
         self.forget();
         let groups: usize = panes.range(first..=last).map(|(_, pane)| pane.keys().len()).sum();
-        let (mut room, mut bytes) = (FRONT_FACTOR * groups + FRONT_MIN, self.bytes_max);
+        let mut room = FRONT_FACTOR * groups + FRONT_MIN;
+        let mut bytes = self.bytes_max;
         for (at, pane) in panes.range(first..=last).rev() {
             let before = self.front.last().map(|(_, pane)| pane);
             let merged = Pane::merged([pane].into_iter().chain(before), layout, level);

@@ -154,7 +154,8 @@ impl TapJoin {
         if batch.column(common::TS_END).is_none() || batch.column(columns.taps.seen).is_none() {
             return;
         }
-        let (seen, ends) = (batch.text(columns.taps.seen), batch.i64(common::TS_END).values().clone());
+        let seen = batch.text(columns.taps.seen);
+        let ends = batch.i64(common::TS_END).values().clone();
         let end_ns = |row: usize| ends[row].saturating_sub(ahead_ns);
         let mut clients = Vec::new();
         for row in 0..batch.rows() {
@@ -195,7 +196,8 @@ impl TapJoin {
     fn take_clients(&mut self, batch: Batch, ends_ns: Vec<i64>, taken: TapRowsStatus) {
         let Some(columns) = TapRequestColumns::of(&batch) else { return };
         let number = self.next_number();
-        let (mut found, mut left) = (vec![None; batch.rows()], Vec::new());
+        let mut found = vec![None; batch.rows()];
+        let mut left = Vec::new();
         for (row, &end_ns) in ends_ns.iter().enumerate() {
             let is_given = taken == TapRowsStatus::Again && end_ns < self.through_ns;
             if !is_given {
@@ -244,7 +246,8 @@ impl TapJoin {
 
     /// The time up to which rows must be emitted early to reduce memory to half of the limit.
     fn crowded_ns(&self) -> i64 {
-        let (mut bytes, mut through_ns) = (self.bytes(), i64::MIN);
+        let mut bytes = self.bytes();
+        let mut through_ns = i64::MIN;
         if bytes <= self.bytes_max {
             return through_ns;
         }

@@ -79,9 +79,12 @@ fn gather(batches: &[Batch], rows: &[TimeOrderedRow]) -> Batch {
     let schema = batches[0].schema();
     let columns = schema.ids().map(|id| {
         let arrays: Option<Vec<_>> = batches.iter().map(|b| b.column(id).map(AsRef::as_ref)).collect();
-        arrays.map(|arrays| match arrays.iter().all(|array| array.null_count() == array.len()) {
-            true => new_null_array(arrays[0].data_type(), rows.len()),
-            false => interleave(&arrays, &places).expect("the columns of a field have one type"),
+        arrays.map(|arrays| {
+            if arrays.iter().all(|array| array.null_count() == array.len()) {
+                new_null_array(arrays[0].data_type(), rows.len())
+            } else {
+                interleave(&arrays, &places).expect("the columns of a field have one type")
+            }
         })
     });
     Batch::new(schema.clone(), rows.len(), columns.collect())

@@ -19,7 +19,9 @@ impl WeightedHistogram {
     #[must_use]
     pub fn new<'a>(histograms: impl Iterator<Item = (f64, &'a LogHistogram)> + Clone) -> WeightedHistogram {
         let bits = histograms.clone().map(|(_, h)| h.bits()).min().unwrap_or(0);
-        let (mut buckets, mut range, mut relative_error) = (Vec::<(LogBucket, f64)>::new(), None, 0f64);
+        let mut buckets = Vec::<(LogBucket, f64)>::new();
+        let mut range = None;
+        let mut relative_error = 0f64;
         for (weight, histogram) in histograms {
             let mut histogram = Cow::Borrowed(histogram);
             if histogram.bits() > bits {
@@ -61,7 +63,8 @@ impl WeightedHistogram {
     /// The bucket of the quantile `q`.
     #[must_use]
     pub fn bucket_at(&self, q: f64) -> Option<LogBucket> {
-        let (rank, mut seen) = (q * self.n - 1e-9, 0.0);
+        let rank = q * self.n - 1e-9;
+        let mut seen = 0.0;
         let found = self.buckets.iter().find(|(_, count)| {
             seen += count;
             seen >= rank
@@ -72,7 +75,8 @@ impl WeightedHistogram {
     /// The quantile `q`, within the relative error.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let ((min, max), bucket) = (self.range?, self.bucket_at(q)?);
+        let (min, max) = self.range?;
+        let bucket = self.bucket_at(q)?;
         Some(match q {
             _ if q <= 0.0 => min,
             _ if q >= 1.0 => max,
@@ -119,7 +123,8 @@ mod tests {
             prop_assert_eq!(spectrum.relative_error(), histogram.relative_error());
             prop_assert_eq!(spectrum.count_up_to(bound as f64), histogram.count_up_to(bound as f64) as f64);
             for q in SHARES {
-                let (ours, its_own) = (spectrum.quantile(q), histogram.quantile(q));
+                let ours = spectrum.quantile(q);
+                let its_own = histogram.quantile(q);
                 // The histogram's minimum and maximum are exact.
                 let is_near = |(a, b): (f64, f64)| (a - b).abs() <= 2.0 * histogram.relative_error() * b;
                 prop_assert!(ours.is_some() == its_own.is_some() && ours.zip(its_own).is_none_or(is_near), "{}", q);
@@ -129,7 +134,8 @@ mod tests {
         /// A histogram of weight 3 equals three copies of it.
         #[test]
         fn weights_are_copies(a in values(), b in values(), coarse in any::<bool>()) {
-            let (a, mut b) = (histogram(&a), histogram(&b));
+            let a = histogram(&a);
+            let mut b = histogram(&b);
             if coarse {
                 b.coarsen(4);
             }

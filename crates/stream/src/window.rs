@@ -132,7 +132,8 @@ mod tests {
             let slide = slide.min(size);
             let windows = WindowLayout::new(&Window { size_ns: size, slide_ns: slide, lateness_ns: 0 });
             let pane = windows.pane(time);
-            let (first, last) = (windows.first_of(pane), windows.last_of(pane));
+            let first = windows.first_of(pane);
+            let last = windows.last_of(pane);
             for k in first - 2..=last + 2 {
                 let start = k * i128::from(slide);
                 let inside = start <= time.into() && i128::from(time) < start + i128::from(size);

@@ -108,7 +108,10 @@ pub fn fast_open(scene: &ImpairmentContext<'_>, seen: &mut Vec<ObservedPacket>) 
         else {
             continue;
         };
-        let (Some((src, dst)), Some(side)) = (scene.recording.ends(packet), scene.side(packet)) else {
+        let Some((src, dst)) = scene.recording.ends(packet) else {
+            continue;
+        };
+        let Some(side) = scene.side(packet) else {
             continue;
         };
         let ends = if side == PacketDirection::ToServer { (src, dst) } else { (dst, src) };

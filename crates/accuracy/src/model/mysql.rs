@@ -32,10 +32,12 @@ fn exchange(rng: &mut SeededRng, i: u64) -> Exchange {
             command(3, &sql)
         }
     };
-    let answer = match question[5..].starts_with(b"SELECT") {
-        true => rows(rng),
-        false if rng.chance(0.1) => packet(1, b"\xff\x7a\x04#42S02no such table"),
-        false => packet(1, OK),
+    let answer = if question[5..].starts_with(b"SELECT") {
+        rows(rng)
+    } else if rng.chance(0.1) {
+        packet(1, b"\xff\x7a\x04#42S02no such table")
+    } else {
+        packet(1, OK)
     };
     Exchange { question, answer }
 }

@@ -68,7 +68,10 @@ impl Conversation {
         let depth = if self.habit == Habit::Waits { 1 } else { 1 + rng.below(8) as usize };
         let slides = self.habit == Habit::Slides && depth > 1 && rng.chance(0.3);
         // Packets up to where a request follows while others are under way, and the answer to one of those.
-        let (mut asked, mut answered, mut plain, mut slid) = (0, 0, 0, 0);
+        let mut asked = 0;
+        let mut answered = 0;
+        let mut plain = 0;
+        let mut slid = 0;
         // What was answered with silence is not heard.
         let mut has_heard = false;
         let all = self.exchanges.len();

@@ -33,7 +33,8 @@ fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&m
         let value = |field: &&str| told.value(field).map_or("-".to_owned(), ToString::to_string);
         fields.iter().map(value).collect::<Vec<_>>().join(" ")
     };
-    let (mut all, mut failures) = (OutcomeCounts::default(), BTreeMap::<String, Vec<String>>::new());
+    let mut all = OutcomeCounts::default();
+    let mut failures = BTreeMap::<String, Vec<String>>::new();
     for seed in 0..CONVERSATIONS {
         let mut rng = SeededRng::new(seed);
         let Made { conversation, transactions: mut expected } = make(&mut rng);

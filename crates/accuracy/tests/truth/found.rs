@@ -50,7 +50,8 @@ fn undamaged(path: &Path, undamaged: &Undamaged) -> PacketRecording {
         Undamaged::Bytes(edits) => (edits, &[], 0),
         Undamaged::ClockBack(steps, back) => (&[], steps, *back),
     };
-    let (mut recording, mut n) = (PacketRecording::new(), 0);
+    let mut recording = PacketRecording::new();
+    let mut n = 0;
     for_each_packet(path, |captured| {
         n += 1;
         let mut bytes = captured.bytes.to_vec();
@@ -86,7 +87,8 @@ fn check(case: &Case) {
         let some: Vec<String> = count.faults.iter().take(3).map(ToString::to_string).collect();
         let n = count.faults.len();
         assert!(n == 0, "{}: {n} of {} are wrong:\n{}", case.file, told.len(), some.join("\n"));
-        let (findable, found) = (count.findable, count.found);
+        let findable = count.findable;
+        let found = count.found;
         assert!(found * 100 >= findable * case.found, "{}: {found} of {findable} are found", case.file);
     }
 }

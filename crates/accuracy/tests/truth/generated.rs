@@ -31,7 +31,10 @@ fn check_damages(
     make: impl Fn(&mut SeededRng) -> Conversation,
     by_chance: impl Fn(&PacketRecording, Range<usize>, &mut SeededRng) -> Damage,
 ) {
-    let (mut transactions, mut exact, mut found, mut findable) = (0, 0, 0, 0);
+    let mut transactions = 0;
+    let mut exact = 0;
+    let mut found = 0;
+    let mut findable = 0;
     for seed in 0..CONVERSATIONS {
         let mut rng = SeededRng::new(seed);
         let (spoken, plain) = make(&mut rng).spoken(&mut rng);
@@ -78,7 +81,8 @@ impl Damage {
         let client = recording.ends(0).map(|(client, _)| client);
         let only = [None, None, Some(true), Some(false)][rng.below(4) as usize];
         let is_late = [0.0, 0.0, 1.0, 0.3][rng.below(4) as usize];
-        let (mut damage, mut last) = (Damage::default(), false);
+        let mut damage = Damage::default();
+        let mut last = false;
         for packet in packets {
             let of_client = recording.ends(packet).map(|(src, _)| src) == client;
             if only.is_some_and(|only| only != of_client) {
@@ -162,7 +166,9 @@ impl Damage {
 
 /// The same with paced clients ([`timed`]), and loss patterns of taps.
 fn check_paces(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
-    let (mut pairs, mut found, mut findable) = (0, 0, 0);
+    let mut pairs = 0;
+    let mut found = 0;
+    let mut findable = 0;
     for seed in 0..PACED_CONVERSATIONS {
         let mut rng = SeededRng::new(0xace5 ^ seed << 20);
         let several: Vec<Conversation> = (0..1 + rng.below(4)).map(|_| make(&mut rng)).collect();

@@ -69,7 +69,8 @@ impl Numbers {
         if procedure == 0 {
             return x;
         }
-        let (x, ok) = (x.u32(status), status == 0);
+        let x = x.u32(status);
+        let ok = status == 0;
         match procedure {
             1 if ok => self.attributes(x, 1),
             1 => x,
@@ -119,7 +120,8 @@ impl Numbers {
 const STATUSES: &[(u32, &str)] = &[(0, "ok"), (2, "noent"), (13, "access")];
 
 fn conversation() -> PacketRecording {
-    let (mut talk, mut numbers) = (TcpDialogue::new("10.0.0.1:700", "10.0.0.2:2049"), Numbers(1000));
+    let mut talk = TcpDialogue::new("10.0.0.1:700", "10.0.0.2:2049");
+    let mut numbers = Numbers(1000);
     talk.handshake();
     for procedure in 0..22 {
         for (status, _) in STATUSES {
@@ -208,7 +210,8 @@ fn shown(recording: &PacketRecording) -> Option<Vec<(u64, u32, Shown, Shown)>> {
     let mut calls: Vec<(u64, u32, Shown, Shown)> = Vec::new();
     for packet in packets {
         let layers = &packet["_source"]["layers"];
-        let (rpc, nfs) = (Shown::of(&layers["rpc"]), Shown::of(&layers["nfs"]));
+        let rpc = Shown::of(&layers["rpc"]);
+        let nfs = Shown::of(&layers["nfs"]);
         let number = |shown: &Shown, leaf| shown.number(leaf, |_| true).and_then(|n| n.parse::<u64>().ok());
         let xid = number(&rpc, "rpc.xid").expect("an xid");
         let procedure = number(&nfs, "nfs.procedure_v3").expect("a procedure") as u32;
@@ -297,7 +300,8 @@ fn every_field_of_every_procedure_is_as_tshark_shows_it() {
     let Some(calls) = shown(&recording) else { return };
     assert_eq!(calls.len(), 22 * STATUSES.len());
     let told = recording.play(&recording.whole(), "nfs");
-    let (mut wrong, mut compared) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut compared = 0;
     for (xid, procedure, call, reply) in &calls {
         let is_it = |t: &&ObservedTuple| t.value("xid") == Some(&ObservedValue::Number(i128::from(*xid)));
         let row = told.iter().find(is_it).expect("a tuple of every call");

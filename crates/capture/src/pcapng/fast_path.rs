@@ -12,9 +12,10 @@ impl PcapNg {
     /// Reads enhanced packet blocks at the front of `window`, the part of the whole window from `start` on; returns
     /// the length of the blocks.
     pub(super) fn read_fast(&mut self, window: &[u8], start: usize, records: &mut RecordSink<'_>) -> usize {
-        match self.big_endian {
-            true => self.read_fast_with(u32::from_be_bytes, window, start, records),
-            false => self.read_fast_with(u32::from_le_bytes, window, start, records),
+        if self.big_endian {
+            self.read_fast_with(u32::from_be_bytes, window, start, records)
+        } else {
+            self.read_fast_with(u32::from_le_bytes, window, start, records)
         }
     }
 
@@ -113,12 +114,13 @@ mod tests {
             let mut block = PacketBlock::default();
             let buffer = block.add_buffer(Arc::new(Vec::new()));
             let mut records = RecordSink::new(&mut block, buffer, at);
-            let (len, stop) = match is_fast {
-                true => pcapng.read(&file[at..], &mut records),
-                false => match pcapng.read_block(&file[at..], 0, &mut records) {
+            let (len, stop) = if is_fast {
+                pcapng.read(&file[at..], &mut records)
+            } else {
+                match pcapng.read_block(&file[at..], 0, &mut records) {
                     Ok(len) => (len, RecordStop::Full),
                     Err(stop) => (0, stop),
-                },
+                }
             };
             found.extend_from_slice(block.records());
             at += len;

@@ -25,10 +25,13 @@ pub fn sender() {
     for (i, order) in orders.split(',').enumerate() {
         let mut parts = order.split(' ');
         let mut next = || parts.next().expect("address, count and length");
-        let (to, count, len) = (next(), next(), next());
+        let to = next();
+        let count = next();
+        let len = next();
         let any = if to.starts_with('[') { "[::]" } else { "0.0.0.0" };
         let socket = UdpSocket::bind(format!("{any}:{}", 20_000 + i)).expect("a free port");
-        let (count, len): (u32, usize) = (count.parse().expect("a number"), len.parse().expect("a number"));
+        let count: u32 = count.parse().expect("a number");
+        let len: usize = len.parse().expect("a number");
         for number in 0..count {
             let mut payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
             payload[..4].copy_from_slice(&number.to_be_bytes());
@@ -69,7 +72,9 @@ pub fn seen(captured: &CapturedPacket<'_>) -> Option<Seen> {
 /// Receives until `enough` returns true, or until a timeout without packets.
 pub fn receive(sources: &mut [Box<dyn PacketSource>], enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
     const QUIET: Duration = Duration::from_secs(5);
-    let (mut all, mut last, mut block) = (Vec::new(), Instant::now(), PacketBlock::default());
+    let mut all = Vec::new();
+    let mut last = Instant::now();
+    let mut block = PacketBlock::default();
     while last.elapsed() < QUIET && !enough(&all) {
         for source in &mut *sources {
             assert!(source.next_block(&mut block), "{:?}", source.errors());
@@ -166,7 +171,8 @@ impl Namespaces {
     fn make(test: &str, queues: bool) -> Option<Namespaces> {
         let id = format!("{}-{}", std::process::id(), &test[..test.len().min(24)]);
         let net = Namespaces { monitor: format!("xm-{id}"), peer: format!("xp-{id}") };
-        let (monitor, peer) = (&net.monitor, &net.peer);
+        let monitor = &net.monitor;
+        let peer = &net.peer;
         for name in [monitor, peer] {
             let made = Command::new("ip").args(["netns", "add", name]).stderr(Stdio::null()).status();
             if !made.is_ok_and(|status| status.success()) {

@@ -36,13 +36,15 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let is_over = Arc::new(AtomicBool::new(false));
-        let (answer, over) = (Arc::new(answer), Arc::clone(&is_over));
+        let answer = Arc::new(answer);
+        let over = Arc::clone(&is_over);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
-                let (answer, over) = (Arc::clone(&answer), Arc::clone(&over));
+                let answer = Arc::clone(&answer);
+                let over = Arc::clone(&over);
                 thread::spawn(move || serve(stream, &*answer, &over));
             }
         });

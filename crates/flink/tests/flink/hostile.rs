@@ -121,7 +121,8 @@ fn addresses_of_others_are_recognised() {
 #[test]
 fn a_secret_is_shown_to_the_gateway_alone() {
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let (ear, other_ear) = (Arc::clone(&heard), Arc::clone(&heard));
+    let ear = Arc::clone(&heard);
+    let other_ear = Arc::clone(&heard);
     let cluster = Fake::start(move |_, whole| {
         other_ear.lock().expect("whole").push(("cluster", whole.to_owned()));
         fine(r#"{"flink-version":"2.2.1"}"#)
@@ -164,7 +165,8 @@ fn certificates_are_asked_for() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let cert = path("cert.pem");
+    let key = path("key.pem");
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
         .args(["-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1"])

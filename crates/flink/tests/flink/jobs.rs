@@ -128,7 +128,8 @@ pub fn a_job_is_drained(real: &Real) {
 pub fn a_job_is_cancelled(real: &Real) {
     let gateway = real.open(GatewayOptions::default());
     endless(&gateway);
-    let (one, other) = (run(&gateway, &real.name("it's one")), run(&gateway, &real.name("other")));
+    let one = run(&gateway, &real.name("it's one"));
+    let other = run(&gateway, &real.name("other"));
     assert_eq!(one.cancel().expect("it ends"), FlinkJobState::Cancelled);
     assert_eq!(one.cancel().expect("it has ended"), FlinkJobState::Cancelled);
     assert_eq!(other.state().expect("watched"), FlinkJobState::Running, "of each other they know nothing");
@@ -146,12 +147,15 @@ pub fn jobs_of_the_dead_are_ended(real: &Real) {
     let gateway = real.open(GatewayOptions::default());
     endless(&gateway);
     let client = || Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().expect("sleep");
-    let (mut dies, lives) = (TestProgram(client()), TestProgram(client()));
+    let mut dies = TestProgram(client());
+    let lives = TestProgram(client());
     let owner = |program: &TestProgram| real.machine.process(program.0.id()).expect("it runs");
     let of = |owner: &JobOwner| run(&gateway, &JobName::new(owner, "left/over"));
     let dead = of(&owner(&dies));
     let elsewhere = JobOwner { boot: 1, space: 2, host: "elsewhere".into(), ..real.machine.owner().clone() };
-    let (living, unseen, own) = (of(&owner(&lives)), of(&elsewhere), run(&gateway, &real.name("own")));
+    let living = of(&owner(&lives));
+    let unseen = of(&elsewhere);
+    let own = run(&gateway, &real.name("own"));
     dies.kill();
 
     let found = gateway.end_left_over(&real.machine).expect("jobs are listed");

@@ -19,7 +19,8 @@ enum Heeds {
 /// A gateway that answers `STOP JOB` with "OK" and does nothing, and a cluster.
 fn stubborn(heeds: Heeds) -> (Fake, Fake) {
     let state = Arc::new(Mutex::new("RUNNING"));
-    let (shown, told) = (Arc::clone(&state), state);
+    let shown = Arc::clone(&state);
+    let told = state;
     let gateway = Fake::start(move |asked, body| match asked {
         "GET /v1/info" => fine(r#"{"productName":"Apache Flink","version":"1.19.1"}"#),
         "POST /v1/sessions" => fine(r#"{"sessionHandle":"5e"}"#),

@@ -63,7 +63,8 @@ pub fn a_killed_gateway(real: &Real) {
 
 /// The gateway closes sessions after three seconds without requests.
 pub fn sessions_are_held(real: &Real) {
-    let (held, let_go) = (real.open(GatewayOptions::default()), real.open(silent()));
+    let held = real.open(GatewayOptions::default());
+    let let_go = real.open(silent());
     for gateway in [&held, &let_go] {
         endless(gateway);
         gateway.execute("CREATE TABLE once (x BIGINT) WITH ('connector'='blackhole')").expect("a table");

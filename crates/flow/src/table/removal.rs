@@ -35,7 +35,8 @@ impl<S: Default> FlowTable<S> {
         self.rules.floor = self.clock.floor();
         self.counters.clock_rebases = self.clock.rebases;
         for _ in 0..EXPIRE_FLOWS / AT_A_TIME {
-            let (mut due, mut n) = ([NONE; AT_A_TIME], 0);
+            let mut due = [NONE; AT_A_TIME];
+            let mut n = 0;
             while n < AT_A_TIME
                 && let Some(place) = self.wheel.pop(clock)
             {

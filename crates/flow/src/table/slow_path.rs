@@ -94,7 +94,8 @@ impl<S: Default> FlowTable<S> {
         (packet, now): (&Packet<'_>, i64),
     ) {
         let Some(tcp) = tcp_of(packet) else { return };
-        let (key, side) = (FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 }, at.side);
+        let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
+        let side = at.side;
         let mut flow = self.store.flow_mut(place);
         flow.count(side, packet);
         flow.set_seen_at(now);
@@ -225,7 +226,8 @@ impl<S: Default> FlowTable<S> {
             latest[side.index()].note_packet(packet, flow.hot.has(flag::MIRRORED));
         }
         flow.learn_checksum(side, packet);
-        let (was_terminated, seen_at) = (flow.core().is_terminated(), flow.core().seen_at());
+        let was_terminated = flow.core().is_terminated();
+        let seen_at = flow.core().seen_at();
         events.before = Some((FlowIdx(place), flow.hot.last_ts));
         flow.count(side, packet);
         let is_news = was_terminated && is_news(flow.core(), side, packet);

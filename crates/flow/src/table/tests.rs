@@ -17,9 +17,10 @@ fn traffic(seed: u64) -> Vec<SentPacket> {
     let mut all = Vec::new();
     for n in 0..1 + rng.below(5) {
         let ends = [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")][rng.below(2) as usize];
-        let (client, server) = match ends.0.contains(':') {
-            true => (format!("[{}]:{}", ends.0, 40_000 + n), format!("[{}]:80", ends.1)),
-            false => (format!("{}:{}", ends.0, 40_000 + n), format!("{}:80", ends.1)),
+        let (client, server) = if ends.0.contains(':') {
+            (format!("[{}]:{}", ends.0, 40_000 + n), format!("[{}]:80", ends.1))
+        } else {
+            (format!("{}:{}", ends.0, 40_000 + n), format!("{}:80", ends.1))
         };
         let mut talk =
             TcpDialogue::new(&client, &server).with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
@@ -89,7 +90,8 @@ fn distort(sent: &SentPacket, rng: &mut SeededRng) -> SentPacket {
 /// Events of the traffic as text; `fast`: with the fast path where it applies.
 fn outcome(traffic: &[SentPacket], config: &FlowTableConfig, fast: bool) -> Vec<String> {
     let mut table = FlowTable::<()>::new(config.clone());
-    let (mut events, mut said) = (FlowEvents::default(), Vec::new());
+    let mut events = FlowEvents::default();
+    let mut said = Vec::new();
     let mut rng = SeededRng::new(1);
     for sent in traffic {
         let packet = sent.packet();
@@ -185,7 +187,8 @@ proptest! {
     fn less_detail_says_the_same_of_what_it_says(seed: u64) {
         let mut traffic = traffic(seed);
         let with = |traffic: &[SentPacket], detail| outcome(traffic, &FlowTableConfig { detail, ..FlowTableConfig::default() }, true);
-        let (full, segments) = (with(&traffic, TrackingDetail::Payload), with(&traffic, TrackingDetail::Segments));
+        let full = with(&traffic, TrackingDetail::Payload);
+        let segments = with(&traffic, TrackingDetail::Segments);
         prop_assert_eq!(without_payload(&full), without_payload(&segments));
         // Without payload copies are not detected: all packets are distinct, in IPv4 where that is visible.
         traffic.retain(|sent| sent.src.is_ipv4());
@@ -207,8 +210,10 @@ fn long_flows_are_counted_to_the_end() {
     for sent in &handshake {
         table.process(&sent.packet(), &mut events);
     }
-    let (big, n) = (vec![0; 60_000], 200_000u32);
-    let (mut idx, mut delivered) = (FlowIdx(0), 0u64);
+    let big = vec![0; 60_000];
+    let n = 200_000u32;
+    let mut idx = FlowIdx(0);
+    let mut delivered = 0u64;
     for i in 0..n {
         let mut packet = segment.packet();
         let TransportHeader::Tcp(tcp) = &mut packet.transport else { panic!("a segment") };
@@ -243,7 +248,8 @@ proptest! {
         ], 1..12),
     ) {
         let config = FlowTableConfig { tcp_opening_idle_ns: idle, active_timeout_ns: active, ..FlowTableConfig::default() };
-        let (mut table, mut events) = (FlowTable::<()>::new(config), FlowEvents::default());
+        let mut table = FlowTable::<()>::new(config);
+        let mut events = FlowEvents::default();
         let mut now = 1_750_000_000_000 * MS;
         for step in steps {
             for flow in 0..flows {

@@ -45,7 +45,8 @@ fn truth(capture: &Path) -> Option<Connections> {
         let cells: BTreeMap<&str, &str> = head.iter().copied().zip(line.split('\t')).collect();
         let number = |name: &str| cells[name].parse::<u64>().expect("a number");
         let end = |who: &str, port: &str| format!("{}:{}", cells[who], cells[port]);
-        let (client, server) = (end("client", "cport"), end("server", "sport"));
+        let client = end("client", "cport");
+        let server = end("server", "sport");
         let facts = Facts {
             first_ts: nanos(cells["t_first"]),
             client: client.clone(),
@@ -226,16 +227,19 @@ fn differences(ours: &[Facts], truth: &[Facts]) -> Vec<&'static str> {
 #[test]
 fn connections_are_as_tshark_sees_them() {
     let mut met = BTreeSet::new();
-    let (mut unknown, mut compared) = (Vec::new(), 0);
+    let mut unknown = Vec::new();
+    let mut compared = 0;
     for path in
         ["captures/tcp", "captures/http", "live-captures"].iter().flat_map(|f| testkit::captures_in(f))
     {
-        let (Some(truth), Some(ours)) = (truth(&path), ours(&path)) else { continue };
+        let Some(truth) = truth(&path) else { continue };
+        let Some(ours) = ours(&path) else { continue };
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let ends: BTreeSet<_> = truth.keys().chain(ours.keys()).collect();
         for pair in ends {
             let list = |all: &Connections| all.get(pair).cloned().unwrap_or_default();
-            let (ours, truth) = (list(&ours), list(&truth));
+            let ours = list(&ours);
+            let truth = list(&truth);
             compared += truth.len();
             for what in differences(&ours, &truth) {
                 match KNOWN.iter().position(|(file, field, _)| *file == name && *field == what) {

@@ -39,7 +39,8 @@ struct Making {
 
 impl Making {
     fn segment(&mut self, side: FlowSide, flags: TcpFlags, payload: &[u8]) {
-        let (own, other) = (side.index(), side.other().index());
+        let own = side.index();
+        let other = side.other().index();
         let at = |side: usize, n: usize| TcpSeq(self.isn[side].wrapping_add(1).wrapping_add(n as u32));
         let syn = flags.contains(TcpFlags::SYN);
         let seq = if syn { TcpSeq(self.isn[own]) } else { at(own, self.truth.said[own].len()) };
@@ -155,7 +156,8 @@ struct Heard {
 fn run(truth: &Truth, sent: &[SentPacket], config: &FlowTableConfig) -> (Heard, FlowTable<()>) {
     let isn = [0, 1].map(|n| truth.sent[n].tcp_info().expect("a SYN").seq.plus(1));
     let mut table: FlowTable<()> = FlowTable::new(config.clone());
-    let (mut events, mut heard) = (FlowEvents::default(), Heard::default());
+    let mut events = FlowEvents::default();
+    let mut heard = Heard::default();
     let last = sent.iter().map(|sent| sent.ts).max().unwrap_or_default();
     for one in sent {
         table.process(&one.packet(), &mut events);
@@ -177,7 +179,8 @@ fn take(events: &FlowEvents, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard
     for event in events.list() {
         match event.what {
             FlowEvent::Bytes { side, chunk, place, .. } => {
-                let (at, other) = (side.index(), side.other().index());
+                let at = side.index();
+                let other = side.other().index();
                 let from = i64::from(place.seq.distance(isn[at]));
                 assert_eq!(from, heard.at[at], "{side:?} goes on where it was");
                 match place.ack {

@@ -20,7 +20,8 @@ fn conversation(seed: u64) -> (Vec<SentPacket>, [Vec<u8>; 2]) {
     let isn = |rng: &mut SeededRng| {
         if rng.chance(0.5) { u32::MAX - rng.below(5000) as u32 } else { rng.next_u64() as u32 }
     };
-    let (client, server) = (isn(&mut rng), isn(&mut rng));
+    let client = isn(&mut rng);
+    let server = isn(&mut rng);
     let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(client, server);
     let mut said = [Vec::new(), Vec::new()];
     talk.handshake();
@@ -57,7 +58,8 @@ fn oracle(sent: &[SentPacket], from: u32, isn: u32) -> BTreeMap<i64, u8> {
 
 /// Compares every delivered byte with the oracle; returns the number of bytes.
 fn agree(pieces: &[Piece], oracle: &BTreeMap<i64, u8>) -> usize {
-    let (mut at, mut n) = (0, 0);
+    let mut at = 0;
+    let mut n = 0;
     for piece in pieces {
         match piece {
             Piece::Gap(len) => at += *len as i64,
@@ -123,7 +125,8 @@ proptest! {
             let forged = forged(&all, &mut rng);
             all.insert(at, SentPacket { ts: all[at - 1].ts, ..forged });
         }
-        let (alone, seen) = (run(&sent, FlowTableConfig::default()), run(&all, FlowTableConfig::default()));
+        let alone = run(&sent, FlowTableConfig::default());
+        let seen = run(&all, FlowTableConfig::default());
         prop_assert_eq!(seen.seen.len(), 1);
         prop_assert_eq!(&seen.bytes(0, FlowSide::A), &said[0]);
         prop_assert_eq!(&seen.bytes(0, FlowSide::B), &said[1]);
@@ -138,7 +141,8 @@ proptest! {
         let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
         talk.handshake();
         for _ in 0..n {
-            let (at, len) = (rng.below(400), 1 + rng.below(60) as usize);
+            let at = rng.below(400);
+            let len = 1 + rng.below(60) as usize;
             let bytes = rng.bytes(len);
             talk.client().segment(at as i64, TcpFlags::ACK, &bytes);
         }
@@ -184,13 +188,15 @@ fn forged(sent: &[SentPacket], rng: &mut SeededRng) -> SentPacket {
             break number;
         }
     };
-    let (seq, ack) = (blind(), blind());
-    let (syn_ack, data) = (TcpFlags::SYN | TcpFlags::ACK, TcpFlags::PSH | TcpFlags::ACK);
+    let seq = blind();
+    let ack = blind();
+    let syn_ack = TcpFlags::SYN | TcpFlags::ACK;
+    let data = TcpFlags::PSH | TcpFlags::ACK;
     let kinds = [TcpFlags::SYN, syn_ack, TcpFlags::RST, TcpFlags::RST | TcpFlags::ACK, TcpFlags::ACK, data];
     let flags = kinds[rng.below(6) as usize];
     let tcp = TcpInfo { seq, ack, flags, window: 1_000 };
-    let (payload, ip_id) =
-        (if flags == data { b"forged".to_vec() } else { Vec::new() }, rng.next_u64() as u16);
+    let payload = if flags == data { b"forged".to_vec() } else { Vec::new() };
+    let ip_id = rng.next_u64() as u16;
     let like = &sent[rng.below(2) as usize];
     SentPacket { carrier: TransportCarrier::Tcp(tcp), payload, ip_id, ..like.clone() }
 }

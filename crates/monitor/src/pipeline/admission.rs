@@ -40,8 +40,9 @@ impl Monitor {
 
     fn judge(&self, idx: FlowIdx) -> FlowVerdict {
         let flow = self.table.flow(idx);
-        let (client, guessed) = flow.client();
-        let (client, server) = (flow.key().end(client), flow.key().end(client.other()));
+        let (side, guessed) = flow.client();
+        let client = flow.key().end(side);
+        let server = flow.key().end(side.other());
         let verdict = self.verdict_between(client, server);
         if !guessed || verdict == self.verdict_between(server, client) { verdict } else { FlowVerdict::Open }
     }
@@ -67,8 +68,9 @@ impl Monitor {
             FlowVerdict::Out | FlowVerdict::Elsewhere => false,
             FlowVerdict::Open => {
                 let flow = self.table.flow(idx);
-                let client = flow.client().0;
-                let (client, server) = (flow.key().end(client), flow.key().end(client.other()));
+                let (side, _) = flow.client();
+                let client = flow.key().end(side);
+                let server = flow.key().end(side.other());
                 self.verdict_between(client, server) == FlowVerdict::In
             }
         }

@@ -82,7 +82,8 @@ impl Monitor {
 
     fn on_whole(&mut self, whole: &ReassembledPacket, events: &mut FlowEvents) -> BatchProgress {
         let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
-        let (table, networks) = (&self.table, &mut self.networks);
+        let table = &self.table;
+        let networks = &mut self.networks;
         let mut enter = FlowPrefetcher { table, networks, place: 0, admitted: &mut admitted };
         let verdict = self.gate.admit_whole(whole, &mut self.accounting, &mut enter);
         for ready in &admitted {
@@ -134,7 +135,8 @@ impl Monitor {
         admitted: &mut ArrayVec<AdmittedPacket, BATCH>,
     ) -> (BatchProgress, usize) {
         for (place, captured) in batch.iter().enumerate() {
-            let (table, networks) = (&self.table, &mut self.networks);
+            let table = &self.table;
+            let networks = &mut self.networks;
             let mut enter = FlowPrefetcher { table, networks, place: place as u8, admitted };
             let verdict = self.gate.admit(captured, &mut self.accounting, &mut enter);
             if verdict == GateVerdict::Over {

@@ -24,7 +24,8 @@ impl Monitor {
                     self.parse(flow, side, ParserEvent::Bytes(segment));
                 }
                 FlowEvent::Datagram { side, chunk, cut, ts } => {
-                    let (bytes, place) = (events.bytes(chunk, payload), StreamPlace::default());
+                    let bytes = events.bytes(chunk, payload);
+                    let place = StreamPlace::default();
                     self.parse(flow, side, ParserEvent::Datagram(StreamSegment { bytes, ts, place }, cut));
                 }
                 FlowEvent::Gap { side, seq, len, ts } => {
@@ -231,7 +232,8 @@ impl<'a> MonitorFlowFacts<'a> {
 impl FlowFacts for MonitorFlowFacts<'_> {
     fn context(&self) -> FlowContext {
         let flow = &self.flow;
-        let (key, (client, client_guessed)) = (flow.key(), flow.client());
+        let key = flow.key();
+        let (client, client_guessed) = flow.client();
         let (tunnel, vlan) = self.rare.map(|rare| rare.path).unwrap_or_default();
         let proxied = self.rare.and_then(|rare| rare.proxied);
         FlowContext {
@@ -249,7 +251,8 @@ impl FlowFacts for MonitorFlowFacts<'_> {
     }
 
     fn tap_end(&self) -> Option<TapEnd> {
-        let (key, client) = (self.flow.key(), self.flow.client().0);
+        let key = self.flow.key();
+        let client = self.flow.client().0;
         self.taps?.end(key.end(client), key.end(client.other()))
     }
 }

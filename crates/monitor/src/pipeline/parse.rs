@@ -198,7 +198,8 @@ impl Monitor {
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
         let FlowProtocol::Parsing { protocol, asker, doubt, .. } = &mut state.stream else { return };
-        let (place, client) = (*protocol, asker.other());
+        let place = *protocol;
+        let client = asker.other();
         let protocol = self.outputs.protocols()[usize::from(place)];
         if doubt.review(protocol, *asker, (side, segment.bytes), about) == RoleReview::Same {
             return;
@@ -207,7 +208,8 @@ impl Monitor {
         self.parse(idx, side, ParserEvent::Close(last_packet));
         let state = self.table.state_mut(idx);
         state.joined_midway = true;
-        let (parser, doubt) = ((protocol.start)(), RoleDoubt::default());
+        let parser = (protocol.start)();
+        let doubt = RoleDoubt::default();
         state.stream = FlowProtocol::Parsing { parser, protocol: place, asker: client, doubt };
         self.table.set_client(idx, client);
         self.decide(idx);

@@ -41,7 +41,8 @@ impl Monitor {
         let goes_on = self.table.goes_on(&packet, at, events);
         // Closes a previous flow that this packet has shown to have ended.
         self.on_events(events, &[], None);
-        let (rate, slice) = (self.adaptive.rate_of(&packet), self.adaptive.slice_of(&packet));
+        let rate = self.adaptive.rate_of(&packet);
+        let slice = self.adaptive.slice_of(&packet);
         let ends = [packet.five_tuple.src, packet.five_tuple.dst];
         self.accounting.strays += u64::from(!is_in(self.adaptive.slice(), &ends));
         let lets_in = is_in(slice, &ends) && AdaptiveSampler::takes(&packet.five_tuple.flow_key().0, rate);
@@ -95,7 +96,8 @@ impl Monitor {
             return;
         }
         if self.asks.packets && self.asked_for(idx) {
-            let (packet, context) = (*packet, self.context(idx));
+            let packet = *packet;
+            let context = self.context(idx);
             self.outputs.on_packet(&packet, &context);
         }
         if self.asks.connections

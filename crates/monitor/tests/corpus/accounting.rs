@@ -32,8 +32,9 @@ fn every_packet_is_accounted_for() {
 #[test]
 fn a_span_holds_the_packets_of_its_time() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/in.pcap");
-    let (mut source, mut block, mut times) =
-        (capture::open(std::slice::from_ref(&capture)), capture::PacketBlock::default(), Vec::new());
+    let mut source = capture::open(std::slice::from_ref(&capture));
+    let mut block = capture::PacketBlock::default();
+    let mut times = Vec::new();
     while source.next_block(&mut block) {
         times.extend(block.packets().map(|packet| packet.ts.0));
     }
@@ -47,7 +48,8 @@ fn a_span_holds_the_packets_of_its_time() {
         let expected_early = if span.start_ns.is_some() { early } else { 0 };
         assert_eq!((accounting.filtered.early, accounting.received), (expected_early, received), "{span:?}");
     };
-    let (whole, none) = (times.len() as u64, QueryLimit::default());
+    let whole = times.len() as u64;
+    let none = QueryLimit::default();
     check(TimeSpan { start_ns: Some(start), end_ns: None }, none, whole);
     check(TimeSpan { start_ns: None, end_ns: Some(end) }, none, before_end);
     check(TimeSpan { start_ns: Some(start), end_ns: Some(end) }, none, before_end);

@@ -105,7 +105,8 @@ fn flows_have_the_names_of_what_they_speak() {
     // Damaged copies of other captures add no information, and noise has no protocol.
     let folders =
         EVERYWHERE.iter().filter(|folder| !["derived", "bench", "captures/malformed"].contains(folder));
-    let (mut counts, mut wrong) = (BTreeMap::<String, Counts>::new(), BTreeSet::new());
+    let mut counts = BTreeMap::<String, Counts>::new();
+    let mut wrong = BTreeSet::new();
     for capture in captures(&root, &folders.copied().collect::<Vec<_>>()) {
         check(&capture, &mut counts, &mut wrong);
     }
@@ -178,7 +179,8 @@ fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &
 fn compare_page(counts: &BTreeMap<String, Counts>) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recognition.md");
     let page = std::fs::read_to_string(path).expect("the page is there");
-    let (begin, end) = ("<!-- table -->\n", "<!-- end -->");
+    let begin = "<!-- table -->\n";
+    let end = "<!-- end -->";
     let (before, rest) = page.split_once(begin).expect("the page has a table");
     let (table, after) = rest.split_once(end).expect("the page has a table");
     let mut expected = "| protocol | flows | named | unnamed | false |\n|---|---|---|---|---|\n".to_owned();

@@ -10,7 +10,8 @@ const MS: i64 = 1_000_000;
 /// Clients that send three requests at once and wait for the responses; a response has as many bytes as its request
 /// path states. Some packets are missing.
 fn pipelined(loss: f64) -> Vec<SentPacket> {
-    let (mut sent, mut rng) = (Vec::new(), SeededRng::new(7));
+    let mut sent = Vec::new();
+    let mut rng = SeededRng::new(7);
     for n in 0..20 {
         let mut talk = TcpDialogue::new(&format!("10.0.{n}.1:40000"), "10.0.0.2:80");
         talk.advance(n * 3 * MS);

@@ -41,7 +41,8 @@ const PATIENCE_NS: i64 = 30_000_000_000;
 #[test]
 fn questions_agree_with_the_truth() {
     let Some(root) = testkit::corpus() else { return };
-    let (mut checked, mut failures) = (0, String::new());
+    let mut checked = 0;
+    let mut failures = String::new();
     for capture in captures(&root, EVERYWHERE) {
         let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
         // Duplicate packets do not change the truth.
@@ -88,7 +89,8 @@ fn lost_packets_leave_no_wrong_pairs() {
 
 /// Rows on one side only: `-` truth, `+` ours.
 fn differences(capture: &Path, truth: &[Row]) -> Vec<String> {
-    let (mut truths, mut ours) = (questions(truth), Vec::new());
+    let mut truths = questions(truth);
+    let mut ours = Vec::new();
     for row in run(capture, "dns").rows {
         let row = of_tuple(&row);
         match truths.iter().position(|truth| truth.is_told_by(&row)) {
@@ -136,7 +138,8 @@ struct Asked<'a> {
 /// Combines the truth's rows per message into queries; each row names the frame of its query. The truth treats a
 /// repeated query as new after five seconds; here it is a retry.
 fn questions(truth: &[Row]) -> Vec<Told> {
-    let (mut questions, mut alone) = (Vec::<Asked<'_>>::new(), Vec::new());
+    let mut questions = Vec::<Asked<'_>>::new();
+    let mut alone = Vec::new();
     for row in truth.iter().filter(|row| !is_of_a_group(row)) {
         let ts = nanos(&row["t"]);
         if row["response"] == "0" {

@@ -93,7 +93,8 @@ fn check_totals(capture: &Path, truth: &[Row]) {
             ["pkts_up", "pkts_down", "wire_up", "wire_down"].map(|f| number(row, f)),
         );
     }
-    let (mut got, mut copies) = (BTreeMap::<Ends, [u64; 4]>::new(), BTreeMap::<Ends, [u64; 4]>::new());
+    let mut got = BTreeMap::<Ends, [u64; 4]>::new();
+    let mut copies = BTreeMap::<Ends, [u64; 4]>::new();
     for row in run(capture, "flow").rows.iter().filter(|r| r["transport"] == "tcp") {
         let client = format!("{} {}", row["client_ip"], row["client_port"]);
         let server = format!("{} {}", row["server_ip"], row["server_port"]);
@@ -166,7 +167,9 @@ fn check_connection_times(capture: &Path, truth: &[Row]) {
         };
         let starts: Vec<&Row> = rows.iter().filter(same_ends).filter(|r| r["event"] == "start").collect();
         let ends: Vec<&Row> = rows.iter().filter(same_ends).filter(|r| r["event"] == "end").collect();
-        let (Some(t_syn), 1, 1) = (t.get("t_syn"), starts.len(), ends.len()) else { continue };
+        let Some(t_syn) = t.get("t_syn") else { continue };
+        let 1 = starts.len() else { continue };
+        let 1 = ends.len() else { continue };
         let place = format!("{}: {} {}", capture.display(), t["client"], t["cport"]);
         assert_eq!(flow_keys.iter().filter(same_ends).count(), 1, "{place}");
         assert_eq!(starts[0]["ts"], nanos(t_syn).to_string(), "{place}: SYN");
@@ -204,7 +207,8 @@ fn check_round_trips(capture: &Path, truth: &[Row]) {
         let flows: Vec<&Row> = rows.iter().filter(same_ends).collect();
         let [flow] = flows.as_slice() else { continue };
         for (ours, theirs) in [("server_rtt_ns", "syn_synack"), ("client_rtt_ns", "synack_ack")] {
-            let (Some(ours_ns), Some(theirs)) = (flow.get(ours), t.get(theirs)) else { continue };
+            let Some(ours_ns) = flow.get(ours) else { continue };
+            let Some(theirs) = t.get(theirs) else { continue };
             let ours_ns: i64 = ours_ns.parse().expect("a number");
             let place = format!("{}: {} {}", capture.display(), t["client"], t["cport"]);
             assert!(

@@ -21,7 +21,8 @@ impl Forms {
     /// The forms of a capture's packets; if there are several link types, only packets with the first.
     pub fn of(capture: &Path) -> Forms {
         let packets = Packets::of(capture);
-        let (pcap, pcapng) = (packets.pcap(), packets.pcapng(None));
+        let pcap = packets.pcap();
+        let pcapng = packets.pcapng(None);
         let mut forms = Forms { folder: folder(), files: Vec::new(), piped: Vec::new() };
         forms.put("pcap", &pcap);
         forms.put("pcapng", &pcapng);
@@ -101,8 +102,10 @@ struct Packets {
 
 impl Packets {
     fn of(capture: &Path) -> Packets {
-        let (mut source, mut block) = (capture::open(&[capture.to_owned()]), PacketBlock::default());
-        let (mut link, mut packets) = (None, Vec::new());
+        let mut source = capture::open(&[capture.to_owned()]);
+        let mut block = PacketBlock::default();
+        let mut link = None;
+        let mut packets = Vec::new();
         while source.next_block(&mut block) {
             for packet in block.packets() {
                 // Classic pcap has 32 bits for seconds.

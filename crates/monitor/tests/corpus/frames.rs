@@ -163,7 +163,8 @@ impl Frame {
     /// The bytes with a correct TCP checksum, if the packet was captured completely.
     fn with_checksum(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
-        let (is_v4, ip) = (bytes.get(self.ip).is_some_and(|byte| byte >> 4 == 4), self.ip);
+        let is_v4 = bytes.get(self.ip).is_some_and(|byte| byte >> 4 == 4);
+        let ip = self.ip;
         if self.transport == 0 || !self.is_tcp {
             return bytes;
         }

@@ -185,7 +185,8 @@ const DIFFERENCES: &[Difference] = &[
 #[test]
 fn transactions_agree_with_the_truth() {
     let Some(root) = testkit::corpus() else { return };
-    let (mut rows, mut failures) = (0, String::new());
+    let mut rows = 0;
+    let mut failures = String::new();
     for capture in captures(&root, FOLDERS) {
         let name = capture.file_name().expect("a capture has a name").to_string_lossy().into_owned();
         if NOT_OPENED.contains(&&*name) {
@@ -269,7 +270,8 @@ fn connection(a: String, b: String) -> String {
 fn of_truth(row: &Row) -> (String, String) {
     let field = |name: &str| row.get(name).map_or("", |v| v.as_str());
     let time = |name: &str| row.get(name).map(|v| nanos(v));
-    let (request, response) = (time("t_req_first"), time("t_resp_first"));
+    let request = time("t_req_first");
+    let response = time("t_resp_first");
     let between =
         |a: Option<i64>, b: Option<i64>| a.zip(b).map_or(String::new(), |(a, b)| (b - a).to_string());
     let version = row.get("method").and(row.get("version")).map_or("", |v| v.trim_start_matches("HTTP/"));

@@ -37,7 +37,8 @@ fn every_form_with_every_number_of_workers() {
     }
     all.retain(|capture| capture.metadata().is_ok_and(|file| file.len() <= BYTES_MAX));
     all.sort();
-    let (mut compared, mut different) = (BTreeMap::<String, usize>::new(), Vec::new());
+    let mut compared = BTreeMap::<String, usize>::new();
+    let mut different = Vec::new();
     for capture in &all {
         for (form, workers, query) in differing(capture, &mut compared) {
             different.push(format!("{query}, {form}, {workers} workers, {}", capture.display()));

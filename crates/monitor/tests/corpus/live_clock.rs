@@ -83,7 +83,8 @@ fn compare(
 #[test]
 fn incomplete_rows_are_never_late() {
     let Some(root) = testkit::corpus() else { return };
-    let (mut captures_checked, mut halves) = (0, 0);
+    let mut captures_checked = 0;
+    let mut halves = 0;
     for path in captures(&root, EVERYWHERE) {
         let packets = packets(&path);
         if !packets.is_sorted_by_key(|(_, packet)| packet.ts) {
@@ -91,7 +92,8 @@ fn incomplete_rows_are_never_late() {
         }
         captures_checked += 1;
         let mut monitor = monitor(&["http", "mysql_query", "memcached", "redis", "nfs", "dns", "tls"]);
-        let (mut batches, mut promised) = (Vec::new(), i64::MIN);
+        let mut batches = Vec::new();
+        let mut promised = i64::MIN;
         for epoch in packets.chunks(64).map(Some).chain([None]) {
             match epoch {
                 None => monitor.finish(&mut batches),
@@ -119,7 +121,8 @@ fn incomplete_rows_are_never_late() {
 
 fn packets(file: &Path) -> Packets {
     let mut source = capture::open(&[file.to_owned()]);
-    let (mut block, mut packets) = (PacketBlock::default(), Vec::new());
+    let mut block = PacketBlock::default();
+    let mut packets = Vec::new();
     while source.next_block(&mut block) {
         packets.extend(block.packets().map(|captured| {
             let CapturedPacket { ts, link_type, original_len, .. } = captured;

@@ -144,7 +144,8 @@ impl Wanted<'_> {
     fn of<'a>(t: &'a Row, key: Option<&'a str>) -> Wanted<'a> {
         let time = |field: &str| t.get(field).map(|v| nanos(v));
         let between = |a: Option<i64>, b: Option<i64>| Some(b? - a?);
-        let (first, last) = (time("t_resp_first"), time("t_resp_last"));
+        let first = time("t_resp_first");
+        let last = time("t_resp_last");
         Wanted {
             client: format!("{}:{}", t["client"], t["cport"]),
             command: t.get("command").map_or("", |c| c),

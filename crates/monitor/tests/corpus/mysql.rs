@@ -146,7 +146,8 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     let ends: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
     let mut found = Vec::new();
     for end in ends {
-        let (theirs, ours) = (rows_of(&theirs, end), rows_of(&ours, end));
+        let theirs = rows_of(&theirs, end);
+        let ours = rows_of(&ours, end);
         for i in 0..theirs.len().max(ours.len()) {
             let difference = match (theirs.get(i), ours.get(i)) {
                 (Some(t), Some(o)) => compare_row(t, o),

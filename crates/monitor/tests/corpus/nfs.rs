@@ -228,7 +228,8 @@ impl Wanted<'_> {
         same("status", status.map(str::to_owned));
         let time = |field: &str| t.get(field).map(|v| nanos(v));
         let between = |a: Option<i64>, b: Option<i64>| Some((b? - a?).to_string());
-        let (asked, answered) = (time("t_call_last"), time("t_reply_first"));
+        let asked = time("t_call_last");
+        let answered = time("t_reply_first");
         let times = [
             ("call_time_ns", between(time("t_call_first"), asked)),
             ("response_time_ns", between(asked, answered)),

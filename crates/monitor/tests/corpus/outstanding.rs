@@ -49,7 +49,8 @@ fn the_budget_bounds_what_waits() {
             MonitorConfig { outstanding: OutstandingBudget::of_bytes(bytes), ..MonitorConfig::default() },
         );
         let mut source = capture::open(std::slice::from_ref(&path));
-        let (mut block, mut batches) = (capture::PacketBlock::default(), Vec::new());
+        let mut block = capture::PacketBlock::default();
+        let mut batches = Vec::new();
         while source.next_block(&mut block) {
             let _ = monitor.on_block(block.packets(), block.clock(), &mut batches);
         }

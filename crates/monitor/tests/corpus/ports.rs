@@ -61,12 +61,14 @@ fn other_ports_give_the_same_rows() {
             all.push((capture, *parser));
         }
     }
-    let (mut compared, mut different) = (0, BTreeMap::new());
+    let mut compared = 0;
+    let mut different = BTreeMap::new();
     for (capture, parser) in all {
         let Some(mut frames) = Frames::read(&capture) else { continue };
         frames.rename_ports(|port| if USUAL.contains(&port) { port + 25000 } else { port });
         let file = frames.write();
-        let (before, after) = (lines(run(&capture, parser).rows), lines(run(file.path(), parser).rows));
+        let before = lines(run(&capture, parser).rows);
+        let after = lines(run(file.path(), parser).rows);
         compared += before.len();
         if before != after {
             let name = capture.file_name().expect("a file has a name").to_string_lossy().into_owned();

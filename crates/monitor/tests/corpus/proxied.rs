@@ -164,7 +164,8 @@ fn assert_same(before: &[Row], after: &[Row], what: &str) {
         lines.sort();
         lines
     };
-    let (before, after) = (lines(before), lines(after));
+    let before = lines(before);
+    let after = lines(after);
     let missing: Vec<_> = before.iter().filter(|line| !after.contains(line)).take(3).collect();
     let surplus: Vec<_> = after.iter().filter(|line| !before.contains(line)).take(3).collect();
     assert!(before == after, "{what}: {} and {} rows\n{missing:#?}\n{surplus:#?}", before.len(), after.len());

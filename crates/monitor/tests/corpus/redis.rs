@@ -156,7 +156,8 @@ impl Wanted<'_> {
     fn of(t: &Row) -> Wanted<'_> {
         let time = |field: &str| t.get(field).map(|v| nanos(v));
         let between = |a: Option<i64>, b: Option<i64>| Some(b? - a?);
-        let (first, last) = (time("t_resp_first"), time("t_resp_last"));
+        let first = time("t_resp_first");
+        let last = time("t_resp_last");
         let is_push = t["command"] == "(push)";
         let mut arguments = t.get("args").map_or("", |args| args).split(' ');
         let command =

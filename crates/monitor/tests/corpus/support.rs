@@ -203,7 +203,8 @@ pub struct Difference {
 /// them as an error.
 pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<(), String> {
     let truths = found.iter().filter(|line| line.starts_with('-')).count();
-    let (count, digest) = ((truths, found.len() - truths), crate::http::digest(found));
+    let count = (truths, found.len() - truths);
+    let digest = crate::http::digest(found);
     let known = known.iter().find(|known| known.capture == name);
     assert!(known.is_none_or(|known| !known.why.is_empty()));
     match known {

@@ -42,12 +42,15 @@ fn told(
 ) -> Vec<Row> {
     let shared = table.map(SharedTaps::new);
     let mut monitor = Monitor::new(spec, MonitorConfig { taps: shared.clone(), ..MonitorConfig::default() });
-    let (mut source, mut block, mut batches) = (capture::open(&[shop()]), PacketBlock::default(), Vec::new());
+    let mut source = capture::open(&[shop()]);
+    let mut block = PacketBlock::default();
+    let mut batches = Vec::new();
     let mut n = 0;
     while source.next_block(&mut block) {
         for captured in block.packets() {
             if change.as_ref().is_some_and(|(at, _)| *at == n) {
-                let (shared, (_, table)) = (shared.as_ref().expect("taps"), change.clone().expect("it is"));
+                let shared = shared.as_ref().expect("taps");
+                let (_, table) = change.clone().expect("it is");
                 shared.set(table);
                 monitor.advance(None, &mut batches);
             }
@@ -78,8 +81,9 @@ fn everything(_: u64, _: &CapturedPacket<'_>) -> bool {
 }
 
 fn hosts() -> BTreeSet<IpAddr> {
-    let (mut source, mut block, mut hosts) =
-        (capture::open(&[shop()]), PacketBlock::default(), BTreeSet::new());
+    let mut source = capture::open(&[shop()]);
+    let mut block = PacketBlock::default();
+    let mut hosts = BTreeSet::new();
     while source.next_block(&mut block) {
         hosts.extend(block.packets().filter_map(|captured| ends(&captured)).flatten());
     }
@@ -129,7 +133,8 @@ fn all_taps_tell_what_one_would() {
 #[test]
 fn a_tap_takes_up_what_another_leaves() {
     let all: Vec<IpAddr> = hosts().into_iter().collect();
-    let (alone, silent) = (TapTable::default(), TapTable { own: vec![], others: all });
+    let alone = TapTable::default();
+    let silent = TapTable { own: vec![], others: all };
     let half = told(&spec("packet", TapSelection::Server), None, &everything, None).len() as u64 / 2;
     for parser in ["http", "mysql_query", "packet"] {
         let spec = spec(parser, TapSelection::Server);

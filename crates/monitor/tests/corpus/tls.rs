@@ -31,7 +31,8 @@ const DIFFERENCES: &[Difference] = &[
 #[test]
 fn handshakes_agree_with_the_truth() {
     let Some(root) = testkit::corpus() else { return };
-    let (mut checked, mut failures) = (0, String::new());
+    let mut checked = 0;
+    let mut failures = String::new();
     for capture in captures(&root, EVERYWHERE) {
         let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
         let expected = truth(&capture, "tls.tsv").unwrap_or_default();

@@ -36,7 +36,8 @@ fn inner_packets_are_those_of_tshark() {
         if DAMAGED.iter().chain(NUMBERED_OTHERWISE).any(|name| capture.ends_with(name)) {
             continue;
         }
-        let (ours, theirs) = (ours(&capture), theirs(&capture));
+        let ours = ours(&capture);
+        let theirs = theirs(&capture);
         frames += theirs.len();
         for (number, theirs) in &theirs {
             if ours.get(number) != Some(theirs) {
@@ -64,7 +65,9 @@ fn requests_behind_every_header_are_read() {
 /// A fragmented datagram is listed under its last packet.
 fn ours(capture: &Path) -> Frames {
     let mut source = capture::open(&[capture.to_owned()]);
-    let (mut block, mut frames, mut number) = (PacketBlock::default(), Frames::new(), 0);
+    let mut block = PacketBlock::default();
+    let mut frames = Frames::new();
+    let mut number = 0;
     let mut fragments = FragmentReassembler::new(64 << 20);
     while source.next_block(&mut block) {
         for captured in block.packets() {
@@ -83,7 +86,8 @@ fn shown(captured: &CapturedPacket<'_>, fragments: &mut FragmentReassembler) -> 
         return shown(&whole.captured(), fragments);
     }
     let packet = Packet::decode(captured).ok()?;
-    let (src, dst) = (packet.five_tuple.src, packet.five_tuple.dst);
+    let src = packet.five_tuple.src;
+    let dst = packet.five_tuple.dst;
     Some(match packet.transport {
         TransportHeader::Tcp(_) => format!("{} {} {} {} tcp", src.addr, dst.addr, src.port, dst.port),
         TransportHeader::Udp => format!("{} {} {} {} udp", src.addr, dst.addr, src.port, dst.port),

@@ -67,7 +67,8 @@ pub(crate) fn run(source: Box<dyn PacketSource>, query: &str, workers: usize) ->
     let ended = job.end();
     assert!(ended.panics.is_empty(), "{:?}", ended.panics);
     assert!(ended.accounting.adds_up());
-    let (mut accounting, source) = (ended.accounting, ended.source);
+    let mut accounting = ended.accounting;
+    let source = ended.source;
     // Each worker has its own maximum of held bytes.
     accounting.flows.held_bytes_peak = 0;
     let source = [source.packets, source.original_bytes, source.captured_bytes, source.truncated_packets];

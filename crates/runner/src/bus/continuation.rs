@@ -37,13 +37,12 @@ impl RunContinuation {
     ) -> RunContinuation {
         let config = configured(&EngineConfig::default(), &plan.monitor);
         let cells = Engine::worker(&plan.dataflow, config.clone());
-        let topic = |(place, name): (usize, &String)| match plan.dataflow.pipelines.is_empty() {
-            true => {
+        let topic = |(place, name): (usize, &String)| {
+            if plan.dataflow.pipelines.is_empty() {
                 let engine = Engine::worker(&dataflows[place], config.clone());
                 let schema = tuples::record_schema(engine.tuples().0);
                 ContinuedTopic { name: name.clone(), schema, begins: begins_ns }
-            }
-            false => {
+            } else {
                 let schema = cells.cell_table(place).arrow(CellOrigin::Sent);
                 let begins = begins_ns.map(|ns| cells.promise_ms(place, ns));
                 ContinuedTopic { name: name.clone(), schema, begins }

@@ -78,8 +78,9 @@ impl BusFeed {
         bounds: TimeBounds,
         held_max: usize,
     ) -> BusFeed {
-        let (counts, problems, contact) =
-            (PublishedInput::default(), RecordProblems::default(), BrokerContact::new());
+        let counts = PublishedInput::default();
+        let problems = RecordProblems::default();
+        let contact = BrokerContact::new();
         let in_order = engine.gives_tuples().then(|| TupleOrderer::new(held_max));
         BusFeed {
             engine,
@@ -307,24 +308,28 @@ impl BusFeed {
         };
         let behind = self.lanes.iter().enumerate().filter(first).min_by_key(|(_, lane)| lane.promise);
         match (behind, self.reach) {
-            (Some((number, _)), _) => match self.take(number, PATIENCE, out)? {
-                true => self.contact.heard(),
-                false if is_past => self.contact.miss(&self.reader)?,
-                // Live readers wait without limit.
-                false => drop(self.contact.miss(&self.reader)),
-            },
+            (Some((number, _)), _) => {
+                if self.take(number, PATIENCE, out)? {
+                    self.contact.heard();
+                } else {
+                    let missed = self.contact.miss(&self.reader);
+                    // Live readers wait without limit.
+                    if is_past {
+                        missed?;
+                    }
+                }
+            }
             (None, TopicReach::Past) => return Ok(MonitorProgress::Done),
             (None, TopicReach::Live(_)) => {
                 let mut is_heard = false;
                 for number in 0..self.lanes.len() {
                     is_heard |= self.take(number, Duration::ZERO, out)?;
                 }
-                match is_heard {
-                    true => self.contact.heard(),
-                    false => {
-                        drop(self.contact.miss(&self.reader));
-                        self.reader.wait(PATIENCE);
-                    }
+                if is_heard {
+                    self.contact.heard()
+                } else {
+                    drop(self.contact.miss(&self.reader));
+                    self.reader.wait(PATIENCE);
                 }
             }
         }

@@ -121,7 +121,8 @@ impl MergedFeed {
         (until, marks): (MergeScope, LimitMarks),
         waiting_max: usize,
     ) -> Result<MergedFeed, BusError> {
-        let (mut read, mut reader) = (Vec::new(), PartitionReader::new(kafka, PREFETCH_BYTES)?);
+        let mut read = Vec::new();
+        let mut reader = PartitionReader::new(kafka, PREFETCH_BYTES)?;
         for (pipeline, name) in merges.topics.iter().enumerate() {
             let part = PartitionRange {
                 topic: name.clone(),
@@ -130,14 +131,14 @@ impl MergedFeed {
                 until: bus::PartitionEnd::Forever,
             };
             let part = reader.add(part)?;
-            read.push(match engine.gives_tuples() {
-                true => MergedTopic::of_tuples(dataflow, &engine, name, part),
-                false => {
-                    MergedTopic::of_cells(engine.cell_table(pipeline), merges.origin, pipeline, name, part)
-                }
+            read.push(if engine.gives_tuples() {
+                MergedTopic::of_tuples(dataflow, &engine, name, part)
+            } else {
+                MergedTopic::of_cells(engine.cell_table(pipeline), merges.origin, pipeline, name, part)
             });
         }
-        let (counts, problems) = (PublishedInput::default(), RecordProblems::default());
+        let counts = PublishedInput::default();
+        let problems = RecordProblems::default();
         Ok(MergedFeed {
             engine,
             reader,

@@ -36,7 +36,8 @@ impl TupleOrderer {
     pub fn release(&mut self, watermark_ns: i64, out: &mut dyn OutputConsumer) {
         let before = if self.bytes > self.bytes_max { self.middle().max(watermark_ns) } else { watermark_ns };
         self.watermark_ns = watermark_ns;
-        let (mut ready, mut held) = (Vec::new(), Vec::new());
+        let mut ready = Vec::new();
+        let mut held = Vec::new();
         for batch in std::mem::take(&mut self.held) {
             if before == i64::MAX || batch.column(common::TS_END).is_none() {
                 ready.push(batch);
@@ -56,7 +57,8 @@ impl TupleOrderer {
 
     /// Releases all of them, because nothing is waited for.
     pub fn release_all(&mut self, out: &mut dyn OutputConsumer) {
-        let (all, watermark_ns) = (std::mem::take(&mut self.held), self.watermark_ns);
+        let all = std::mem::take(&mut self.held);
+        let watermark_ns = self.watermark_ns;
         self.bytes = 0;
         in_time_order(all, &mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }));
     }
@@ -92,7 +94,8 @@ mod tests {
 
     #[test]
     fn older_ones_are_waited_for() {
-        let (mut held, mut out) = (TupleOrderer::new(usize::MAX), Vec::new());
+        let mut held = TupleOrderer::new(usize::MAX);
+        let mut out = Vec::new();
         held.take(tuples(&[1, 5, 7]));
         held.take(tuples(&[2, 3, 9]));
         let told = |out: &[EngineOutput]| -> Vec<i64> {

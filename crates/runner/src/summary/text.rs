@@ -245,7 +245,8 @@ fn empty_windows(silence: &stream::EmptyWindows) -> Line {
 
 /// Changes by SAMPLE auto, if any.
 fn sampling(history: &RateHistory) -> Option<String> {
-    let (lowest, last) = (history.lowest?, history.changes.back()?);
+    let lowest = history.lowest?;
+    let last = history.changes.back()?;
     Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate * last.copied)))
 }
 

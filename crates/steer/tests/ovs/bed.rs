@@ -117,7 +117,8 @@ impl Bed {
         for port in [FAR_HOST, FAR_MONITOR] {
             self.host(Which::Far, port)?;
         }
-        let (near, far) = (self.ns("near"), self.ns("far"));
+        let near = self.ns("near");
+        let far = self.ns("far");
         ip(&format!("-n {near} link add v{CABLE} type veth peer name v{CABLE} netns {far}"))?;
         for which in [Which::Near, Which::Far] {
             ip(&format!("-n {} link set v{CABLE} up", self.ns(which.name())))?;
@@ -128,7 +129,8 @@ impl Bed {
 
     /// Network of the tunnels.
     fn underlay(&self) -> Result<(), String> {
-        let (near, far) = (self.ns("near"), self.ns("far"));
+        let near = self.ns("near");
+        let far = self.ns("far");
         self.spaces.add_quiet(&TUNNEL_HOST.to_string())?;
         let host = self.ns(&TUNNEL_HOST.to_string());
         ip(&format!("-n {near} link add u0 mtu 2000 type veth peer name u0 mtu 2000 netns {far}"))?;
@@ -153,7 +155,8 @@ impl Bed {
 
     fn host(&self, which: Which, port: u32) -> Result<(), String> {
         self.spaces.add_quiet(&port.to_string())?;
-        let (switch, ns) = (self.ns(which.name()), self.ns(&port.to_string()));
+        let switch = self.ns(which.name());
+        let ns = self.ns(&port.to_string());
         ip(&format!("-n {switch} link add v{port} type veth peer name e0 netns {ns}"))?;
         ip(&format!("-n {switch} link set v{port} up"))?;
         ip(&format!("-n {ns} link set e0 up address 02:00:00:00:00:{port:02x}"))?;
@@ -325,7 +328,8 @@ impl Bed {
             let file = folder.join(name);
             wait_for(name, || file.exists().then_some(()).ok_or_else(|| "it is not there".to_owned()));
         };
-        let (socket, pid) = (path("db.sock"), format!("--pidfile={}", path("ovsdb-server.pid")));
+        let socket = path("db.sock");
+        let pid = format!("--pidfile={}", path("ovsdb-server.pid"));
         let database = start("ovsdb-server", &[&path("conf.db"), &format!("--remote=punix:{socket}"), &pid]);
         there("db.sock");
         run(Command::new("ovs-vsctl").args([&format!("--db=unix:{socket}"), "--no-wait", "init"]))?;

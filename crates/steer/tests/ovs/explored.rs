@@ -56,7 +56,8 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
         explorer.join().expect("it has found all");
     });
     assert_eq!((one.lost(), both(&bed)), (None, before), "nothing is left of it");
-    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    let server = bed.capture(SERVES, "");
+    let monitor = bed.capture(MONITOR, "");
     ask(&bed, "mark", &server);
     let expected = bed.capture_file(&server, "tcp port 80");
     same("mark", &cut(monitor.wait(expected.len()), MirrorMode::FLOW), &cut(expected, MirrorMode::FLOW));

@@ -16,7 +16,8 @@ const LEASE: u16 = 30;
 /// Traffic of the server's port, copied at its switch.
 pub fn tap(mode: MirrorMode, port: Option<u16>, monitor: &str, to: CopyRoute) -> CopyTap {
     let asked: Vec<PacketCube> = copy(mode, port, 0).asked;
-    let (how, monitor) = (SelectionMethod::Rules(Vec::new()), monitor.to_owned());
+    let how = SelectionMethod::Rules(Vec::new());
+    let monitor = monitor.to_owned();
     CopyTap { switch: Which::Near.name().to_owned(), asked, how, part: mode.part, monitor, to }
 }
 
@@ -62,7 +63,8 @@ fn copies_go_through_tunnels() {
         if is_between_switches {
             bed.forget_addresses();
         }
-        let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(at, filter));
+        let server = bed.capture(SERVES, "");
+        let monitor = bed.capture(at, filter);
         let bystander =
             is_between_switches.then(|| bed.capture(TUNNEL_HOST, "udp dst port 4789 or ip proto 47"));
         ask(&bed, &format!("mark {i}"), &server);
@@ -96,7 +98,8 @@ fn jobs_share_switches() {
     let all = CopyJob { id: 1, generation: 1, taps: vec![tap(MirrorMode::FLOW, Some(80), "m", here)] };
     let there = tap(MirrorMode::ENDS, None, "n", CopyRoute::Switch(TunnelKind::Vxlan, far_port()));
     let ends = CopyJob { id: 2, generation: 1, taps: vec![there] };
-    let (one, two) = (fabric.start(all).expect("it does"), fabric.start(ends).expect("it does"));
+    let one = fabric.start(all).expect("it does");
+    let two = fabric.start(ends).expect("it does");
     let filters = ["tcp port 80", "tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0"];
     let check = |mark: &str, filters: [Option<&str>; 2]| {
         let server = bed.capture(SERVES, "");
@@ -153,7 +156,8 @@ fn switches_that_are_not_known_to_be_joined_are_proved_apart() {
     assert!(refused.to_string().contains("monitor n requests it and does not receive it"), "{refused}");
     let apart = fabric_of(&bed.folder, SERVER, LEASE, NetworkMap::default());
     let running = apart.start(job()).unwrap_or_else(|e| panic!("{e}"));
-    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    let server = bed.capture(SERVES, "");
+    let monitor = bed.capture(MONITOR, "");
     ask(&bed, "mark apart", &server);
     let expected = bed.capture_file(&server, "tcp port 80");
     same("apart", &cut(monitor.wait(expected.len()), MirrorMode::FLOW), &cut(expected, MirrorMode::FLOW));

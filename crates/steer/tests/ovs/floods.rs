@@ -117,7 +117,8 @@ const CHANGES: [(&str, &str); 4] = [
 
 /// A holder whose tools with these arguments run something before and after their work.
 fn with_tools(bed: &Bed, words: &str, (before, behind): (&str, &str)) -> Holder {
-    let (folder, path) = (bed.folder.join("tools"), std::env::var("PATH").expect("a path"));
+    let folder = bed.folder.join("tools");
+    let path = std::env::var("PATH").expect("a path");
     std::fs::create_dir_all(&folder).expect("a folder");
     for tool in ["ovs-vsctl", "ovs-ofctl"] {
         let case = |what: &str| format!("case \"$*\" in *'{words}'*) {what};; esac");

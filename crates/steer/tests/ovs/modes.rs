@@ -56,7 +56,8 @@ fn fragments_are_copied_by_their_addresses() {
         let mut switch = bed.switch();
         let asked = wish(vec![copy(MirrorMode::FLOW, Some(80), MONITOR)], 60);
         install(&mut switch, &asked).unwrap_or_else(|e| panic!("{e}"));
-        let (server, monitor) = (bed.capture(SERVES, "udp"), bed.capture(MONITOR, "udp"));
+        let server = bed.capture(SERVES, "udp");
+        let monitor = bed.capture(MONITOR, "udp");
         testkit::namespaces::run(bed.within(1, "python3").args(["-c", SEND])).expect("it does");
         // Ten datagrams of one packet, ten of three.
         let expected = server.wait(40);
@@ -68,7 +69,8 @@ fn fragments_are_copied_by_their_addresses() {
 }
 
 fn check(bed: &Bed, mark: &str, mode: MirrorMode, filter: &str) {
-    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    let server = bed.capture(SERVES, "");
+    let monitor = bed.capture(MONITOR, "");
     ask(bed, &format!("mark {mark}"), &server);
     let expected = cut(bed.capture_file(&server, filter), mode);
     assert!(!expected.is_empty());
@@ -79,7 +81,8 @@ fn check(bed: &Bed, mark: &str, mode: MirrorMode, filter: &str) {
 }
 
 fn nothing_is_copied(bed: &Bed) {
-    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    let server = bed.capture(SERVES, "");
+    let monitor = bed.capture(MONITOR, "");
     ask(bed, "mark of the end", &server);
     assert_eq!(monitor.frames().len(), 0);
     server.end();

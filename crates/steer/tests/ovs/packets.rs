@@ -147,7 +147,8 @@ pub fn cut(mut frames: Vec<Vec<u8>>, mode: MirrorMode) -> Vec<Vec<u8>> {
 
 /// Compares frames as multisets.
 pub fn same(what: &str, found: &[Vec<u8>], expected: &[Vec<u8>]) {
-    let (more, less) = (without(found, expected), without(expected, found));
+    let more = without(found, expected);
+    let less = without(expected, found);
     assert!(more.is_empty() && less.is_empty(), "{what}: too many {more:#?}, too few {less:#?}");
 }
 

@@ -152,7 +152,8 @@ fn the_model_says_what_the_switch_says() {
     bed.vsctl(Which::Near, "set port v3 tag=5");
     let mut switch = bed.switch();
     switch.keep_floods_from(9).expect("it does");
-    let (mut compared, mut unknown) = (0, 0);
+    let mut compared = 0;
+    let mut unknown = 0;
     for seed in 0..PIPELINES {
         let mut rng = SeededRng::new(seed);
         let rules = pipeline(&mut rng);

@@ -84,7 +84,8 @@ fn copies_stand_beside_what_owners_do() {
             Err(why) => failed.push(format!("{name}: {why}")),
             Ok(running) => {
                 assert!(running.proved().classes > 0, "{name}");
-                let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+                let server = bed.capture(SERVES, "");
+                let monitor = bed.capture(MONITOR, "");
                 ask(&bed, &format!("mark {name}"), &server);
                 let expected = cut(bed.capture_file(&server, "tcp port 80"), MirrorMode::FLOW);
                 assert!(!expected.is_empty());

@@ -199,11 +199,9 @@ impl CellColumn {
 
 fn columns(keys: &[MeasuredColumn], accumulators: &[AccumulatorSpec]) -> Vec<CellColumn> {
     use CellType::{Bytes, Double, Long};
-    let (sum, min, max) = (
-        CellColumnRole::Merge(CellMerge::Sum),
-        CellColumnRole::Merge(CellMerge::Min),
-        CellColumnRole::Merge(CellMerge::Max),
-    );
+    let sum = CellColumnRole::Merge(CellMerge::Sum);
+    let min = CellColumnRole::Merge(CellMerge::Min);
+    let max = CellColumnRole::Merge(CellMerge::Max);
     let mut all = vec![
         CellColumn::new("wm_ms", Long, CellColumnRole::Promise),
         CellColumn::new("et_ms", Long, CellColumnRole::Time),

@@ -130,8 +130,9 @@ impl<'a> CellWriter<'a> {
         self.key(first, entries.len(), key, (whose.rate, replicate));
         let at = self.after_keys(places::SLOT);
         self.columns[at].longs(first..first + entries.len(), slot as i64);
-        let (at, bits, n) =
-            (self.after_keys(places::AT), self.after_keys(places::BITS), self.after_keys(places::N));
+        let at = self.after_keys(places::AT);
+        let bits = self.after_keys(places::BITS);
+        let n = self.after_keys(places::N);
         let part = self.after_keys(places::PARTS) + self.widths[..slot].iter().sum::<usize>();
         for (row, entry) in (first..).zip(entries) {
             self.columns[at].long(row, entry.at);
@@ -144,7 +145,8 @@ impl<'a> CellWriter<'a> {
 
     /// Begins `n` rows of a pane and returns the index of the first.
     fn begin(&mut self, pane: i64, n: usize) -> usize {
-        let (first, rows) = (self.rows, self.rows..self.rows + n);
+        let first = self.rows;
+        let rows = self.rows..self.rows + n;
         let et_ms = self.times.of(pane);
         self.columns[places::PROMISE].longs(rows.clone(), self.times.promise_at(et_ms));
         self.columns[places::TIME].longs(rows.clone(), et_ms);
@@ -162,7 +164,8 @@ impl<'a> CellWriter<'a> {
             column.scalars(rows.clone(), &scalar);
             key = rest;
         }
-        let (at, next) = (self.after_keys(places::RATE), self.after_keys(places::REPLICATE));
+        let at = self.after_keys(places::RATE);
+        let next = self.after_keys(places::REPLICATE);
         self.columns[at].doubles(rows.clone(), rate);
         self.columns[next].longs(rows, replicate as i64);
     }

@@ -79,7 +79,8 @@ impl<'a> DifferenceTest<'a> {
 
     /// Number of non-null tuples per slice, from the proportion at a column position.
     fn known(&self, group: &[u8], place: usize) -> [SliceSeries; 2] {
-        let (counts, shares) = (self.series(group, 0), self.series(group, place));
+        let counts = self.series(group, 0);
+        let shares = self.series(group, place);
         [0, 1].map(|side| std::array::from_fn(|i| (counts[side][i] * shares[side][i]).round()))
     }
 
@@ -96,7 +97,8 @@ impl<'a> DifferenceTest<'a> {
         let inflated =
             |i: usize| if n[i] > 0.0 { (variance_of_sum(&series[i]) / n[i]).max(1.0) } else { 1.0 };
         let factor = (inflated(0) * n[0] + inflated(1) * n[1]) / all;
-        let (own, all) = (n[0] / factor, all / factor);
+        let own = n[0] / factor;
+        let all = all / factor;
         let expected = self.seconds[0] / (self.seconds[0] + self.seconds[1]);
         let away = ((own - all * expected).abs() - 0.5).max(0.0);
         Some(away > self.reach(freedom()) * (all * expected * (1.0 - expected)).sqrt())
@@ -115,8 +117,9 @@ impl<'a> DifferenceTest<'a> {
     }
 
     fn means(&self, group: &[u8], sum_at: usize, known: usize, stddev: usize) -> Option<bool> {
-        let (sums, known, spread) =
-            (self.series(group, sum_at), self.known(group, known), self.series(group, stddev));
+        let sums = self.series(group, sum_at);
+        let known = self.known(group, known);
+        let spread = self.series(group, stddev);
         let n = known.map(|s| sum(&s));
         if n.iter().any(|n| *n < MEAN_MIN) {
             return None;
@@ -176,7 +179,9 @@ impl<'a> DifferenceTest<'a> {
 
     /// Compares the group's proportion of a total.
     fn parts(&self, group: &[u8], place: usize) -> Option<bool> {
-        let (own, all, counts) = (self.series(group, place), self.total(place), self.series(group, 0));
+        let own = self.series(group, place);
+        let all = self.total(place);
+        let counts = self.series(group, 0);
         let few = sum(&counts[0]) + sum(&counts[1]) < SUM_MIN;
         if few || all.iter().any(|all| sum(all) <= 0.0) {
             return None;

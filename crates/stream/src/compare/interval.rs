@@ -37,7 +37,8 @@ pub fn normal_quantile(p: f64) -> f64 {
         let q = (-2.0 * p.ln()).sqrt();
         return polynomial(&C, q) / (polynomial(&D, q) * q + 1.0);
     }
-    let (q, r) = (p - 0.5, (p - 0.5) * (p - 0.5));
+    let q = p - 0.5;
+    let r = (p - 0.5) * (p - 0.5);
     polynomial(&A, r) * q / (polynomial(&B, r) * r + 1.0)
 }
 
@@ -45,7 +46,9 @@ pub fn normal_quantile(p: f64) -> f64 {
 /// (Cornish–Fisher expansion; within 1 % from 4 degrees on).
 pub fn student(confidence: f64, freedom: f64) -> f64 {
     let z = normal_quantile(0.5 + confidence / 2.0);
-    let (z3, z5, z7) = (z.powi(3), z.powi(5), z.powi(7));
+    let z3 = z.powi(3);
+    let z5 = z.powi(5);
+    let z7 = z.powi(7);
     let f = freedom.max(1.0);
     z + (z3 + z) / (4.0 * f)
         + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * f * f)
@@ -62,9 +65,11 @@ fn wilson(p: f64, n: f64, z: f64) -> (f64, f64) {
 
 /// Whether two proportions differ: Newcombe's interval for their difference (method 10) excludes zero.
 pub fn shares_differ((p, n): (f64, f64), (q, m): (f64, f64), z: f64) -> bool {
-    let ((p_low, p_high), (q_low, q_high)) = (wilson(p, n, z), wilson(q, m, z));
+    let (p_low, p_high) = wilson(p, n, z);
+    let (q_low, q_high) = wilson(q, m, z);
     let reach = |a: f64, b: f64| (a * a + b * b).sqrt();
-    let (low, high) = (p - q - reach(p - p_low, q_high - q), p - q + reach(p_high - p, q - q_low));
+    let low = p - q - reach(p - p_low, q_high - q);
+    let high = p - q + reach(p_high - p, q - q_low);
     low > 0.0 || high < 0.0
 }
 

@@ -126,7 +126,8 @@ impl PeriodComparison {
         let results = self.results();
         let measures = self.own.measures.clone();
         let spans = [self.own.seconds(), self.baseline.seconds()];
-        let (own, baseline) = (self.own.finish(), self.baseline.finish());
+        let own = self.own.finish();
+        let baseline = self.baseline.finish();
         for (i, ((compared, own), baseline)) in results.iter().zip(own).zip(baseline).enumerate() {
             let judge =
                 difference_test::DifferenceTest::new(&own.slices, &baseline.slices, spans, self.confidence);

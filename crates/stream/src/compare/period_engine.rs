@@ -124,7 +124,8 @@ impl PeriodEngine {
 
 /// The bounds of the `i`-th slice.
 fn slice(bounds: TimeBounds, i: usize) -> TimeBounds {
-    let (since, nanos) = (bounds.since_ns.unwrap_or(0), bounds.nanos().unwrap_or(0));
+    let since = bounds.since_ns.unwrap_or(0);
+    let nanos = bounds.nanos().unwrap_or(0);
     let border = |i: usize| {
         let offset = i128::from(nanos) * i as i128 / SLICES as i128;
         Some(since.saturating_add(i64::try_from(offset).unwrap_or(i64::MAX)))
@@ -150,13 +151,15 @@ fn within(dataflow: &Dataflow, bounds: TimeBounds) -> Dataflow {
 
 impl PeriodResults {
     fn new() -> PeriodResults {
-        let (groups, place) = (Vec::new(), HashMap::new());
+        let groups = Vec::new();
+        let place = HashMap::new();
         PeriodResults { batches: Vec::new(), groups, place, slices: PeriodSlices::default() }
     }
 
     fn add(&mut self, batch: Batch, keys: usize) {
         for row in 0..batch.rows() {
-            let (key, place) = (key(&batch, keys, row), (self.batches.len(), row));
+            let key = key(&batch, keys, row);
+            let place = (self.batches.len(), row);
             self.place.insert(key.clone(), place);
             self.groups.push((key, place));
         }

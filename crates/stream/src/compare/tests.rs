@@ -96,13 +96,15 @@ fn dataflow() -> Dataflow {
 fn tuples(random: &mut SplitMix64, page: &str, traffic: BurstTraffic, since: i64) -> Batch {
     let schema = schema();
     let mut writer = TupleWriter::new(schema.clone(), &dataflow().inputs[0].columns);
-    let (mut at, end) = (since as f64, (since + PERIOD) as f64);
+    let mut at = since as f64;
+    let end = (since + PERIOD) as f64;
     loop {
         at += random.exponential(SECOND as f64 / traffic.bursts_per_second);
         if at >= end {
             return writer.finish();
         }
-        let (slow, unlucky) = (random.exponential(1.0), random.share() < 0.2);
+        let slow = random.exponential(1.0);
+        let unlucky = random.share() < 0.2;
         let mut time = at;
         while time < end {
             writer.i64(common::TS_END, time as i64);
@@ -212,7 +214,8 @@ fn numbers_are_those_of_each_period_and_outside_is_left_out() {
     let id = |name: &str| schema.find(name).unwrap_or_else(|| panic!("{name}"));
     let pages: Vec<_> = batch.text(id("page")).iter().flatten().map(str::to_owned).collect();
     assert_eq!(pages, ["/", "/gone"]);
-    let (own, other) = (batch.u64(id("count")), batch.u64(id("baseline_count")));
+    let own = batch.u64(id("count"));
+    let other = batch.u64(id("baseline_count"));
     assert_eq!((own.value(0), other.value(0)), (after.rows() as u64, before.rows() as u64));
     assert!(arrow_array::Array::is_null(own, 1));
     assert_eq!(other.value(1), gone.rows() as u64);

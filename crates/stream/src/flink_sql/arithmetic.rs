@@ -51,7 +51,8 @@ pub fn bits_and(of: &str, mask: i64) -> String {
     // The top bit is removed so that division rounds down.
     let rest = format!("(CASE WHEN {of} < 0 THEN {of} + 9223372036854775807 + 1 ELSE {of} END)");
     let mut terms = Vec::new();
-    let (mut low, bits) = (0, mask as u64 & (u64::MAX >> 1));
+    let mut low = 0;
+    let bits = mask as u64 & (u64::MAX >> 1);
     while bits >> low != 0 {
         low += (bits >> low).trailing_zeros();
         let len = (bits >> low).trailing_ones();

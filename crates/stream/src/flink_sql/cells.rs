@@ -95,12 +95,11 @@ fn keys(table: &CellTable, tuples: &TupleView) -> SelectColumns {
     let rate = plan::Column { input: 0, field: common::SAMPLE_RATE };
     keys.push((
         "rate".into(),
-        match table.is_weighted {
-            true => {
-                let rate = tuples.column(rate).0;
-                format!("CASE WHEN {rate} > 0 AND {rate} <= 1 THEN {rate} ELSE {} END", real(1.0))
-            }
-            false => real(table.sample),
+        if table.is_weighted {
+            let rate = tuples.column(rate).0;
+            format!("CASE WHEN {rate} > 0 AND {rate} <= 1 THEN {rate} ELSE {} END", real(1.0))
+        } else {
+            real(table.sample)
         },
     ));
     let replicate = if table.replicates > 1 { "`_replicate`".to_owned() } else { whole(0) };
@@ -199,7 +198,8 @@ fn integer_bucket(bits: u8) -> (String, String) {
 }
 
 fn real_bucket(bits: u8) -> (String, String) {
-    let (scale, low) = (f64::powi(2.0, 32), f64::powi(2.0, -32));
+    let scale = f64::powi(2.0, 32);
+    let low = f64::powi(2.0, -32);
     let digits = |of: String| format!("CHAR_LENGTH(BIN(CAST({of} AS BIGINT))) - 1");
     let logarithm = format!(
         "CASE WHEN `_m` < CAST(1 AS DOUBLE) THEN {} - 32 WHEN `_m` < {} THEN {} ELSE 63 END",

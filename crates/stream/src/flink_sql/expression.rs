@@ -142,7 +142,8 @@ impl SqlPrinter<'_> {
             op,
             ArithmeticOperator::Divide | ArithmeticOperator::Ratio | ArithmeticOperator::Remainder
         );
-        let (a, b) = (self.expression(a), self.expression(b));
+        let a = self.expression(a);
+        let b = self.expression(b);
         let is_real =
             [a.data_type, b.data_type].contains(&Some(DataType::F64)) || op == ArithmeticOperator::Ratio;
         if a.is_null() || b.is_null() || divides && is_zero {
@@ -157,7 +158,8 @@ impl SqlPrinter<'_> {
                 }
             };
         }
-        let (a, b) = (a.of(DataType::I64).sql, b.of(DataType::I64).sql);
+        let a = a.of(DataType::I64).sql;
+        let b = b.of(DataType::I64).sql;
         let bits = match (op, literal, first) {
             (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, Some(mask), _) => Some((&a, mask)),
             (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, None, Some(mask)) => Some((&b, mask)),
@@ -195,7 +197,10 @@ fn constant(expr: &Expr, data_type: Option<DataType>) -> Option<Option<Literal>>
     };
     let computed = ComputedField { field, text: String::new(), expr: expr.clone() };
     let facts = &SchemaFacts::NONE;
-    let (name, doc, fields, parts) = ("nothing".into(), "".into(), Vec::new(), &[][..]);
+    let name = "nothing".into();
+    let doc = "".into();
+    let fields = Vec::new();
+    let parts = &[][..];
     let schema = Schema { name, version: 1, doc, fields, measure: None, key: None, parts, facts };
     let batch = Batch::new(Arc::new(schema.clone()), 1, Vec::new());
     let batch = ColumnComputer::new(&[computed], &schema, &|column| column.field).extend(&batch, &[0]);

@@ -45,9 +45,12 @@ pub fn address(bits: u128) -> String {
 
 /// An interval literal of `ms` milliseconds. In additions Flink allows at most two digits of days, in windows more.
 pub fn interval(ms: i64) -> String {
-    let (seconds, rest) = (ms / 1000, ms % 1000);
-    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
-    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
+    let seconds = ms / 1000;
+    let rest = ms % 1000;
+    let days = seconds / 86_400;
+    let hours = seconds / 3600 % 24;
+    let minutes = seconds / 60 % 60;
+    let seconds = seconds % 60;
     let digits = if days < 100 { "" } else { "(6)" };
     format!("INTERVAL '{days} {hours:02}:{minutes:02}:{seconds:02}.{rest:03}' DAY{digits} TO SECOND(3)")
 }
@@ -55,9 +58,10 @@ pub fn interval(ms: i64) -> String {
 /// Converts a name to a valid Avro name; `place` keeps names unique.
 pub fn avro_name(name: &str, place: usize) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    match name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit() || c == '_') {
-        true => name.into(),
-        false => format!("_{place}_{}", name.replace(|c: char| !is_plain(c), "_")),
+    if name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit() || c == '_') {
+        name.into()
+    } else {
+        format!("_{place}_{}", name.replace(|c: char| !is_plain(c), "_"))
     }
 }
 

@@ -44,7 +44,8 @@ pub fn merged(
 ) -> (Vec<String>, String) {
     let columns: Vec<&CellColumn> = table.columns_of(origin).collect();
     let size = interval(pane_ms(table));
-    let (mut keys, mut lines) = (vec!["`window_start`", "`window_end`", "`window_time`"], Vec::new());
+    let mut keys = vec!["`window_start`", "`window_end`", "`window_time`"];
+    let mut lines = Vec::new();
     let names: Vec<String> = columns.iter().map(|column| name(&column.name)).collect();
     for (column, quoted) in columns.iter().zip(&names) {
         match column.role {
@@ -82,9 +83,12 @@ pub fn merged(
 
 /// A select list in which missing columns are null.
 fn told(columns: &[&CellColumn], is_there: impl Fn(&CellColumn) -> bool) -> String {
-    let one = |column: &&CellColumn| match is_there(column) {
-        true => name(&column.name),
-        false => format!("CAST(NULL AS {})", cell_type(column.data)),
+    let one = |column: &&CellColumn| {
+        if is_there(column) {
+            name(&column.name)
+        } else {
+            format!("CAST(NULL AS {})", cell_type(column.data))
+        }
     };
     columns.iter().map(one).collect::<Vec<_>>().join(", ")
 }

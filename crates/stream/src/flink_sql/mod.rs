@@ -97,7 +97,8 @@ pub fn print(
     job: &FlinkSqlJob,
 ) -> Result<Vec<String>, Vec<UnprintablePart>> {
     let mut refused = Vec::new();
-    let (mut statements, mut inserts) = (job.settings(), Vec::new());
+    let mut statements = job.settings();
+    let mut inserts = Vec::new();
     let tables: Vec<CellTable> =
         (0..dataflow.pipelines.len()).map(|place| CellTable::new(dataflow, place, config)).collect();
     for table in tables.iter().filter(|table| table.pane_ns.is_some_and(|ns| ns % 1_000_000 != 0)) {

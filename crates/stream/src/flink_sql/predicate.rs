@@ -125,14 +125,16 @@ fn network(of: &str, ip: IpAddr, prefix: u8) -> String {
         IpAddr::V6(ip) => (ip, prefix.min(128), prefix >= 96 && ip.to_ipv4_mapped().is_some()),
     };
     let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-    let (first, last) = (ip.to_bits() & mask, ip.to_bits() | !mask);
+    let first = ip.to_bits() & mask;
+    let last = ip.to_bits() | !mask;
     if first == last {
         return format!("{of} = {}", address(first));
     }
     let inside = format!("{of} >= {} AND {of} <= {}", address(first), address(last));
     let holds_v4 = first <= V4.0 && V4.1 <= last;
-    match holds_v4 && !v4 {
-        true => format!("({inside} AND ({of} < {} OR {of} > {}))", address(V4.0), address(V4.1)),
-        false => format!("({inside})"),
+    if holds_v4 && !v4 {
+        format!("({inside} AND ({of} < {} OR {of} > {}))", address(V4.0), address(V4.1))
+    } else {
+        format!("({inside})")
     }
 }

@@ -29,7 +29,8 @@ pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Opti
         return None;
     }
     let weight = weight(pipeline, table, top.by)?;
-    let (mut order, mut texts) = (vec![format!("{weight} DESC NULLS LAST")], Vec::new());
+    let mut order = vec![format!("{weight} DESC NULLS LAST")];
+    let mut texts = Vec::new();
     for (i, key) in table.keys.iter().enumerate() {
         let of = name(&format!("k{i}"));
         texts.push(format!("CAST({of} AS STRING)"));
@@ -40,9 +41,10 @@ pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Opti
         };
         order.push(format!("{ordered} ASC NULLS FIRST"));
     }
-    let part = match texts.is_empty() {
-        true => String::new(),
-        false => format!(", MOD(HASH_CODE(CONCAT_WS(',', {})), {PARTS})", texts.join(", ")),
+    let part = if texts.is_empty() {
+        String::new()
+    } else {
+        format!(", MOD(HASH_CODE(CONCAT_WS(',', {})), {PARTS})", texts.join(", "))
     };
     Some(format!(
         "CREATE TEMPORARY VIEW `ranked_{place}` AS\nSELECT * FROM (\n  SELECT *, ROW_NUMBER() OVER (\n    \

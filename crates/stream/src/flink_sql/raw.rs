@@ -49,7 +49,8 @@ fn columns(tuples: &TupleView) -> Vec<TupleColumn> {
 /// The view that counts the tuples, the sink table, and the query that fills it.
 pub fn written(tuples: &TupleView, job: &FlinkSqlJob) -> (Vec<String>, String) {
     let columns = columns(tuples);
-    let (view, size) = (name(&tuples.view), interval(MARKED_MS));
+    let view = name(&tuples.view);
+    let size = interval(MARKED_MS);
     let second = floor_to("`_ms`", MARKED_MS);
     let marks = format!(
         "CREATE TEMPORARY VIEW `marks_0` AS\nSELECT MIN({second}) AS `_second_ms`, COUNT(*) AS `_mark`\n\

@@ -54,12 +54,11 @@ impl SqlPrinter<'_> {
         else {
             return "CAST(NULL AS STRING)".into();
         };
-        let piece = match from_end {
-            false => format!("SPLIT_INDEX({of}, {}, {index})", text(separator)),
-            true => {
-                let backwards: String = separator.chars().rev().collect();
-                format!("REVERSE(SPLIT_INDEX(REVERSE({of}), {}, {index}))", text(&backwards))
-            }
+        let piece = if from_end {
+            let backwards: String = separator.chars().rev().collect();
+            format!("REVERSE(SPLIT_INDEX(REVERSE({of}), {}, {index}))", text(&backwards))
+        } else {
+            format!("SPLIT_INDEX({of}, {}, {index})", text(separator))
         };
         match index {
             0 => format!("CASE WHEN {of} = '' THEN {of} ELSE {piece} END"),
@@ -113,15 +112,14 @@ fn uppered(of: &str) -> String {
 /// parts are each searched once.
 pub fn like(of: &str, pattern: &str) -> String {
     let tokens = tokens(pattern);
-    match tokens.iter().any(|token| matches!(token, LikeToken::One)) {
-        true => format!("REGEXP({of}, {})", text(&regex(&tokens))),
-        false => {
-            let is_special = |c: char| matches!(c, '%' | '_' | '\\');
-            let escapes = tokens.iter().any(|token| matches!(token, LikeToken::Char(c) if is_special(*c)));
-            let plain: String = tokens.iter().map(|token| token.of_like(&is_special)).collect();
-            let escape = if escapes { " ESCAPE '\\'" } else { "" };
-            format!("{of} LIKE {}{escape}", text(&plain))
-        }
+    if tokens.iter().any(|token| matches!(token, LikeToken::One)) {
+        format!("REGEXP({of}, {})", text(&regex(&tokens)))
+    } else {
+        let is_special = |c: char| matches!(c, '%' | '_' | '\\');
+        let escapes = tokens.iter().any(|token| matches!(token, LikeToken::Char(c) if is_special(*c)));
+        let plain: String = tokens.iter().map(|token| token.of_like(&is_special)).collect();
+        let escape = if escapes { " ESCAPE '\\'" } else { "" };
+        format!("{of} LIKE {}{escape}", text(&plain))
     }
 }
 

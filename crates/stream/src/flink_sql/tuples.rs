@@ -166,7 +166,8 @@ impl TupleView {
         columns.push("GREATEST(a.`_end_ns`, b.`_end_ns`) AS `_end_ns`".into());
         columns.push("GREATEST(a.`_ms`, b.`_ms`) AS `_ms`".into());
         columns.push("a.`_replicate`".into());
-        let (span, least) = (interval(job.join_span_ms), interval(1));
+        let span = interval(job.join_span_ms);
+        let least = interval(1);
         let half = |later: char, when: String| {
             format!(
                 "SELECT\n  {},\n  {later}.`_et`\nFROM {} a JOIN `input_{place}` b ON a.{} = b.{}\n  AND {when}",

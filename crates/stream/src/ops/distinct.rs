@@ -56,7 +56,9 @@ impl DistinctSets {
 
     /// Adds the hashes of `rows`; returns the growth of the sets in bytes.
     pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, hashes: &ColumnHashes<'_>) -> usize {
-        let (exact_max, precision, mut grown) = (self.exact_max, self.precision, 0);
+        let exact_max = self.exact_max;
+        let precision = self.precision;
+        let mut grown = 0;
         each_valid(cells, rows, hashes.nulls, |cell, row| {
             grown += self.sets[cell].add(hashes.hashes[row], exact_max, precision);
         });
@@ -243,9 +245,10 @@ impl DistinctSet {
             return Err(MalformedPartial::Invalid("a set"));
         }
         from.spend(if n > exact_max { 1 << precision } else { n * 16 })?;
-        let mut set = match n > exact_max {
-            true => DistinctSet::Estimated(HyperLogLog::new(precision)),
-            false => DistinctSet::default(),
+        let mut set = if n > exact_max {
+            DistinctSet::Estimated(HyperLogLog::new(precision))
+        } else {
+            DistinctSet::default()
         };
         for hash in hashes {
             set.add(u64::from_le_bytes(*hash), exact_max, precision);

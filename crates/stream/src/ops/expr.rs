@@ -138,13 +138,16 @@ impl ExprNode {
             Expr::Literal(literal) => (ExprNode::Literal(literal.clone()), type_of(literal)),
             Expr::Null => return (ExprNode::Null(DataType::I64), None),
             Expr::Arithmetic(a, op, b) => {
-                let ((a, a_type), (b, b_type)) = (new(a), new(b));
+                let (a, a_type) = new(a);
+                let (b, b_type) = new(b);
                 let is_whole =
                     ![a_type, b_type].contains(&Some(DataType::F64)) && *op != ArithmeticOperator::Ratio;
-                let (a, b) = (Box::new(a), Box::new(b));
-                match is_whole {
-                    true => (ExprNode::Whole(a, *op, b), DataType::I64),
-                    false => (ExprNode::Reals(a, *op, b), DataType::F64),
+                let a = Box::new(a);
+                let b = Box::new(b);
+                if is_whole {
+                    (ExprNode::Whole(a, *op, b), DataType::I64)
+                } else {
+                    (ExprNode::Reals(a, *op, b), DataType::F64)
                 }
             }
             Expr::Compare(a, op, b) => {
@@ -157,7 +160,8 @@ impl ExprNode {
             }
             Expr::If(condition, a, b) => {
                 let (nodes, data_type) = all(&[a, b]);
-                let (Some(data_type), [a, b]) = (data_type, two(nodes)) else { return new(&Expr::Null) };
+                let Some(data_type) = data_type else { return new(&Expr::Null) };
+                let [a, b] = two(nodes);
                 (ExprNode::If(TupleFilter::new(condition, schema, place), a, b, data_type), data_type)
             }
             Expr::Coalesce(list) => {
@@ -184,12 +188,14 @@ impl ExprNode {
             ExprNode::Null(data_type) => new_null_array(&arrow_type(*data_type), n),
             ExprNode::Real(of) => Arc::new(reals(&of.evaluate(batch))),
             ExprNode::Whole(a, op, b) => {
-                let (a, b) = (a.evaluate(batch), b.evaluate(batch));
+                let a = a.evaluate(batch);
+                let b = b.evaluate(batch);
                 let pairs = a.as_primitive::<Int64Type>().iter().zip(b.as_primitive::<Int64Type>());
                 Arc::new(pairs.map(|(x, y)| whole(x?, *op, y?)).collect::<Int64Array>())
             }
             ExprNode::Reals(a, op, b) => {
-                let (a, b) = (reals(&a.evaluate(batch)), reals(&b.evaluate(batch)));
+                let a = reals(&a.evaluate(batch));
+                let b = reals(&b.evaluate(batch));
                 let pairs = a.iter().zip(&b);
                 Arc::new(pairs.map(|(x, y)| real(x?, *op, y?)).collect::<Float64Array>())
             }
@@ -379,7 +385,8 @@ fn chosen(yes: &BooleanBuffer, a: &ArrayRef, b: &ArrayRef, data_type: DataType) 
             Arc::new(pick(yes, a.as_boolean().iter(), b.as_boolean().iter()).collect::<BooleanArray>())
         }
         DataType::F64 => {
-            let (a, b) = (a.as_primitive::<Float64Type>(), b.as_primitive::<Float64Type>());
+            let a = a.as_primitive::<Float64Type>();
+            let b = b.as_primitive::<Float64Type>();
             Arc::new(pick(yes, a.iter(), b.iter()).collect::<Float64Array>())
         }
         DataType::Text | DataType::Json => Arc::new(
@@ -392,7 +399,8 @@ fn chosen(yes: &BooleanBuffer, a: &ArrayRef, b: &ArrayRef, data_type: DataType) 
             addresses(bytes, Some(picked.iter().map(Option::is_some).collect::<Vec<_>>().into()))
         }
         _ => {
-            let (a, b) = (a.as_primitive::<Int64Type>(), b.as_primitive::<Int64Type>());
+            let a = a.as_primitive::<Int64Type>();
+            let b = b.as_primitive::<Int64Type>();
             Arc::new(pick(yes, a.iter(), b.iter()).collect::<Int64Array>())
         }
     }
@@ -402,12 +410,11 @@ fn subnets(column: &ArrayRef, v4: u8, v6: u8) -> ArrayRef {
     let mask = |bits: u32| u128::MAX.checked_shl(128 - bits).unwrap_or(0);
     let texts = column.as_fixed_size_binary().iter().map(|ip| {
         let ip = u128::from_be_bytes(ip?.try_into().ok()?);
-        Some(match ip >> 32 == 0xffff {
-            true => {
-                let net = Ipv6Addr::from_bits(ip & mask(96 + u32::from(v4)) | 0xffff << 32);
-                format!("{}/{v4}", net.to_ipv4_mapped()?)
-            }
-            false => format!("{}/{v6}", Ipv6Addr::from_bits(ip & mask(u32::from(v6)))),
+        Some(if ip >> 32 == 0xffff {
+            let net = Ipv6Addr::from_bits(ip & mask(96 + u32::from(v4)) | 0xffff << 32);
+            format!("{}/{v4}", net.to_ipv4_mapped()?)
+        } else {
+            format!("{}/{v6}", Ipv6Addr::from_bits(ip & mask(u32::from(v6))))
         })
     });
     Arc::new(texts.collect::<StringArray>())

@@ -62,7 +62,8 @@ pub trait RowKeys {
     /// Converts row hashes to hashes of [`KeyTable`], in which short keys replace the upper half. Returns whether all
     /// keys are short.
     fn finish_hashes(&self, rows: RowSet<'_>, hashes: &mut [u64]) -> bool {
-        let (hashes, mut all) = (&mut hashes[..rows.len()], true);
+        let hashes = &mut hashes[..rows.len()];
+        let mut all = true;
         rows.each(|place, row| match self.short(row) {
             Some(key) => hashes[place] = u64::from(key) << 32 | u64::from(hashes[place] as u32),
             None => all = false,
@@ -160,7 +161,8 @@ impl KeyTable {
         let slots = &self.slots[..];
         groups.extend(hashes.iter().map(|hash| {
             let at = *hash as usize & (slots.len() - 1);
-            let (slot, next) = (slots[at], slots[(at + 1) & (slots.len() - 1)]);
+            let slot = slots[at];
+            let next = slots[(at + 1) & (slots.len() - 1)];
             let slot = if is(slot, *hash) { slot } else { next };
             if is(slot, *hash) { group_in(slot) } else { NO_GROUP }
         }));
@@ -410,7 +412,8 @@ mod tests {
     proptest! {
         #[test]
         fn replaced_keys_are_found_and_forgotten(steps in prop::collection::vec((0u64..60, 0usize..9), 1..200)) {
-            let (mut table, mut truth) = (KeyTable::default(), HashMap::<u64, u32>::new());
+            let mut table = KeyTable::default();
+            let mut truth = HashMap::<u64, u32>::new();
             for (key, len) in steps {
                 // Few hashes, so that keys collide.
                 let hash = mix(key % 7);
@@ -439,7 +442,8 @@ mod tests {
         fn short_keys_are_keys_like_others(batches in prop::collection::vec(
             (prop::collection::vec(0u64..40, 1..60), 0u64..3, any::<bool>()), 1..20,
         )) {
-            let (mut table, mut truth) = (KeyTable::default(), HashMap::<u64, u32>::new());
+            let mut table = KeyTable::default();
+            let mut truth = HashMap::<u64, u32>::new();
             let mut groups = Vec::new();
             for (keys, shift, listed) in batches {
                 // Without a shift all keys are short; with a shift each long key has a short counterpart.

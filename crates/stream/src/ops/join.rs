@@ -145,7 +145,8 @@ impl TupleJoin {
     pub fn push(&mut self, input: usize, batch: &Batch, rows: RowSet<'_>, joined: &mut dyn FnMut(&Batch)) {
         let columns: Vec<ColumnView<'_>> =
             self.columns[input].iter().map(|f| ColumnView::of(batch, *f)).collect();
-        let (ids, times) = (ColumnView::of(batch, common::ID), ColumnView::of(batch, common::TS_END));
+        let ids = ColumnView::of(batch, common::ID);
+        let times = ColumnView::of(batch, common::TS_END);
         let mut row_bytes = Vec::new();
         for row in rows.iter() {
             let (Scalar::U64(id), Scalar::I64(time)) = (ids.scalar(row), times.scalar(row)) else {

@@ -151,7 +151,8 @@ mod tests {
             let chars = |s: &str| s.chars().collect::<Vec<_>>();
             prop_assert_eq!(LikePattern::new(&pattern, CaseSensitivity::Sensitive).matches(&text), slow(&chars(&pattern), &chars(&text)));
             // In uppercase, too, if case is ignored.
-            let (capitals, lowered) = (text.to_uppercase(), chars(&pattern.to_lowercase()));
+            let capitals = text.to_uppercase();
+            let lowered = chars(&pattern.to_lowercase());
             prop_assert_eq!(LikePattern::new(&pattern, CaseSensitivity::Ignored).matches(&capitals), slow(&lowered, &chars(&text)));
         }
     }

@@ -50,7 +50,8 @@ impl<T: OrderedValue> MinMax<T> {
     /// Adds the values of a column.
     pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) {
         let values = T::of(column.values).expect("extremes are made for their column's type");
-        let (mine, is_known) = (&mut self.values, &mut self.is_known);
+        let mine = &mut self.values;
+        let is_known = &mut self.is_known;
         match self.end {
             ExtremeEnd::Min => each_valid(cells, rows, column.nulls, |cell, row| {
                 is_known[cell] = true;
@@ -87,7 +88,8 @@ impl<T: OrderedValue> Accumulator for MinMax<T> {
     }
 
     fn merge(&mut self, cell: usize, from: &MinMax<T>, other: usize) -> usize {
-        let (mine, theirs) = (self.values[cell], from.values[other]);
+        let mine = self.values[cell];
+        let theirs = from.values[other];
         self.values[cell] =
             if self.end == ExtremeEnd::Min { lower(mine, theirs) } else { higher(mine, theirs) };
         self.is_known[cell] |= from.is_known[other];

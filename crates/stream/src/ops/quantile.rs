@@ -31,7 +31,8 @@ impl CellHistograms {
 
     /// Adds the values of a column; returns the growth of the histograms in bytes.
     pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) -> usize {
-        let (mine, mut grown) = (&mut self.list, 0);
+        let mine = &mut self.list;
+        let mut grown = 0;
         match column.values {
             ColumnValues::U64(v) => {
                 each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_u64(v[row]));

@@ -76,7 +76,8 @@ impl Accumulator for IntegerSpreads {
     }
 
     fn merge(&mut self, cell: usize, from: &IntegerSpreads, other: usize) -> usize {
-        let (mine, theirs) = (&mut self.0[cell], &from.0[other]);
+        let mine = &mut self.0[cell];
+        let theirs = &from.0[other];
         mine.n += theirs.n;
         mine.sum += theirs.sum;
         mine.squares = mine.squares.plus(theirs.squares);
@@ -104,7 +105,8 @@ impl Accumulator for IntegerSpreads {
         from: &mut PartialReader<'_>,
     ) -> Result<(), MalformedPartial> {
         for &cell in cells {
-            let (n, sum) = (from.up_to(tuples, "a count")?, from.wide_signed()?);
+            let n = from.up_to(tuples, "a count")?;
+            let sum = from.wide_signed()?;
             let squares = WideUnsigned { low: from.wide()?, high: from.number()? };
             if sum.unsigned_abs() > u128::from(n) << 64 || squares.high > n {
                 return Err(MalformedPartial::Invalid("a sum"));
@@ -131,7 +133,8 @@ impl Accumulator for IntegerSpreads {
 
     fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         let n = row.count(0)?;
-        let (sum, squares) = (row.sum(1, n)?, row.squares(2, n)?);
+        let sum = row.sum(1, n)?;
+        let squares = row.squares(2, n)?;
         let mine = &mut self.0[cell];
         row.add(&mut mine.n, n)?;
         mine.sum += sum;
@@ -161,7 +164,8 @@ impl PowerSums {
         let product = WideUnsigned::product(near.unsigned_abs() as u64, (self.sum + rest).unsigned_abs());
         let is_negative = (near < 0) != (self.sum + rest < 0);
         let off = if is_negative { self.squares.plus(product) } else { self.squares.minus(product) };
-        let (n, rest) = (self.n as f64, rest as f64);
+        let n = self.n as f64;
+        let rest = rest as f64;
         SampleMoments { n, mean: near as f64 + rest / n, squares: off.to_f64() - rest * (rest / n) }
     }
 }
@@ -179,7 +183,8 @@ impl WideUnsigned {
     }
 
     fn product(a: u64, b: u128) -> WideUnsigned {
-        let (near, far) = (u128::from(a) * (b & u128::from(u64::MAX)), u128::from(a) * (b >> 64));
+        let near = u128::from(a) * (b & u128::from(u64::MAX));
+        let far = u128::from(a) * (b >> 64);
         WideUnsigned { low: near, high: 0 }.plus(WideUnsigned { low: far << 64, high: (far >> 64) as u64 })
     }
 
@@ -295,7 +300,8 @@ mod tests {
 
     /// Deviations relative to a nearby integer, so that the reference result does not cancel.
     fn slow(values: &[i128]) -> f64 {
-        let (n, origin) = (values.len() as f64, values[0]);
+        let n = values.len() as f64;
+        let origin = values[0];
         let off: Vec<f64> = values.iter().map(|v| (v - origin) as f64).collect();
         let mean = off.iter().sum::<f64>() / n;
         off.iter().map(|v| (v - mean).powi(2)).sum()
@@ -311,7 +317,8 @@ mod tests {
             let mut powers = PowerSums::default();
             values.iter().for_each(|v| powers.add(v.unsigned_abs(), *v < 0));
             let wide: Vec<i128> = values.iter().map(|v| i128::from(*v)).collect();
-            let (got, truth) = (powers.moments().squares, slow(&wide));
+            let got = powers.moments().squares;
+            let truth = slow(&wide);
             prop_assert!((got - truth).abs() <= 1e-12 * truth, "{} is not {}", got, truth);
         }
     }

@@ -87,7 +87,8 @@ impl Accumulator for SuccessShares {
     }
 
     fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
-        let (known, yes) = (row.count(0)?, row.count(1)?);
+        let known = row.count(0)?;
+        let yes = row.count(1)?;
         if yes > known {
             return Err(MalformedPartial::Invalid("a count"));
         }

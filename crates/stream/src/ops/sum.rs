@@ -108,7 +108,8 @@ impl Accumulator for IntegerSums {
         from: &mut PartialReader<'_>,
     ) -> Result<(), MalformedPartial> {
         for &cell in cells {
-            let (n, sum) = (from.up_to(tuples, "a count")?, from.wide_signed()?);
+            let n = from.up_to(tuples, "a count")?;
+            let sum = from.wide_signed()?;
             if sum.unsigned_abs() > u128::from(n) << 64 {
                 return Err(MalformedPartial::Invalid("a sum"));
             }
@@ -223,10 +224,8 @@ impl CompensatedSum {
     #[inline]
     fn add(&mut self, value: f64) {
         let sum = self.sum + value;
-        self.lost += match self.sum.abs() >= value.abs() {
-            true => (self.sum - sum) + value,
-            false => (value - sum) + self.sum,
-        };
+        self.lost +=
+            if self.sum.abs() >= value.abs() { (self.sum - sum) + value } else { (value - sum) + self.sum };
         self.sum = sum;
     }
 }

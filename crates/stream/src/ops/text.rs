@@ -71,9 +71,10 @@ impl CompiledTextFunction {
 /// differ on word boundaries.
 #[must_use]
 pub fn lowered(text: &str) -> String {
-    match text.contains('Σ') {
-        true => text.chars().flat_map(char::to_lowercase).collect(),
-        false => text.to_lowercase(),
+    if text.contains('Σ') {
+        text.chars().flat_map(char::to_lowercase).collect()
+    } else {
+        text.to_lowercase()
     }
 }
 
@@ -87,7 +88,8 @@ pub fn compiled(regex: &plan::RegexPattern) -> Regex {
 }
 
 fn replace<'t>(regex: &Regex, text: &'t str, with: &str) -> Option<Cow<'t, str>> {
-    let (mut out, mut copied) = (String::new(), 0);
+    let mut out = String::new();
+    let mut copied = 0;
     for groups in regex.captures_iter(text) {
         let all = groups.get(0)?;
         out.push_str(&text[copied..all.start()]);
@@ -127,7 +129,9 @@ fn decoded(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     let digit = |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16));
-    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
+    let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let pair = digit(bytes.get(at + 1)).zip(digit(bytes.get(at + 2)));
         match (byte, pair) {

@@ -121,7 +121,8 @@ impl TopRows {
 /// Compares two keys, column by column.
 fn order(mut a: &[u8], mut b: &[u8], directions: &[SortDirection]) -> Ordering {
     for direction in directions {
-        let (Some((x, a_rest)), Some((y, b_rest))) = (Scalar::decode(a), Scalar::decode(b)) else { break };
+        let Some((x, a_rest)) = Scalar::decode(a) else { break };
+        let Some((y, b_rest)) = Scalar::decode(b) else { break };
         let order = match direction {
             SortDirection::Ascending => x.order(&y),
             SortDirection::Descending => y.order(&x),

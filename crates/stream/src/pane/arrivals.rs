@@ -102,20 +102,21 @@ impl Pane {
         arrivals: &PaneArrivals<'_, '_>,
         room: &mut GroupBudget,
     ) {
-        let (mut scratch, rows) = (std::mem::take(&mut room.scratch), arrivals.rows);
+        let mut scratch = std::mem::take(&mut room.scratch);
+        let rows = arrivals.rows;
         scratch.hashes.clear();
         scratch.hashes.resize(rows.len(), arrivals.frame.seed);
         arrivals.frame.columns.iter().for_each(|column| column.hash_into(rows, &mut scratch.hashes));
         let all_short = keys.finish_hashes(rows, &mut scratch.hashes);
-        let done = match self.saving.is_some() {
-            true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
-            false => {
-                let hashes = (&scratch.hashes[..], all_short);
-                self.keys.find_each(keys, rows, hashes, &mut scratch.groups);
-                match scratch.groups.contains(&NO_GROUP) {
-                    true => self.assign_one_by_one(keys, arrivals, &mut scratch, room),
-                    false => 0,
-                }
+        let done = if self.saving.is_some() {
+            self.assign_one_by_one(keys, arrivals, &mut scratch, room)
+        } else {
+            let hashes = (&scratch.hashes[..], all_short);
+            self.keys.find_each(keys, rows, hashes, &mut scratch.groups);
+            if scratch.groups.contains(&NO_GROUP) {
+                self.assign_one_by_one(keys, arrivals, &mut scratch, room)
+            } else {
+                0
             }
         };
         self.apply(CellSelection::Each(&scratch.groups[done..]), rows.part(done..rows.len()), arrivals);
@@ -130,7 +131,8 @@ impl Pane {
         PaneScratch { hashes, groups }: &mut PaneScratch,
         room: &mut GroupBudget,
     ) -> usize {
-        let (mut key, mut done) = (Vec::new(), 0);
+        let mut key = Vec::new();
+        let mut done = 0;
         let unit = unit(self.strata[arrivals.stratum].rate, arrivals.layout);
         if self.saving.is_some() {
             // Groups may be replaced from row to row.
@@ -206,7 +208,8 @@ impl Pane {
             let weights = (0..self.keys.len() as u32).map(|g| self.exact_weight(g, layout));
             self.saving = Some(SpaceSaving::new(weights));
         }
-        let (groups, bytes) = (self.keys.len(), self.keys.bytes());
+        let groups = self.keys.len();
+        let bytes = self.keys.bytes();
         let key_room = room.key_bytes_max.saturating_sub(room.key_bytes);
         let saving = self.saving.as_mut().expect("made just now");
         let lightest = saving.lightest();
@@ -224,7 +227,8 @@ impl Pane {
     }
 
     fn apply(&mut self, groups: CellSelection<'_>, rows: RowSet<'_>, arrivals: &PaneArrivals<'_, '_>) {
-        let (frame, replicates) = (arrivals.frame, arrivals.layout.replicates);
+        let frame = arrivals.frame;
+        let replicates = arrivals.layout.replicates;
         self.resize(arrivals.layout);
         let mine = &mut self.strata[arrivals.stratum].cells;
         self.sketch_bytes += match replicates {

@@ -111,7 +111,8 @@ impl PaneReader {
         let hash = rows.key(row, place.seed, &mut self.key)?;
         let pane = self.panes.entry(place.pane).or_insert_with(|| Pane::new(0));
         let (stratum, cell) = cell(pane, (hash, &self.key), place, &mut self.budget)?;
-        let (cells, largest) = (&mut pane.strata[stratum].cells, Cell::new(0));
+        let cells = &mut pane.strata[stratum].cells;
+        let largest = Cell::new(0);
         match slot {
             Some(slot) => {
                 let grown = cells.take_entry(slot, cell, rows.entry(row, slot, &largest)?)?;

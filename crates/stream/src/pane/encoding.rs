@@ -217,12 +217,11 @@ impl Pane {
             return Err(MalformedPartial::OtherDataflow("what is ranked"));
         }
         let negative = from.wide()?;
-        let (mut weights, mut errors) = (Vec::new(), Vec::new());
+        let mut weights = Vec::new();
+        let mut errors = Vec::new();
         for group in 0..self.keys.len() as u32 {
-            let (weight, error) = match self.pool == Some(group) {
-                true => (u128::MAX, 0),
-                false => (from.wide()?, from.wide()?),
-            };
+            let (weight, error) =
+                if self.pool == Some(group) { (u128::MAX, 0) } else { (from.wide()?, from.wide()?) };
             weights.push(weight);
             errors.push(error);
         }

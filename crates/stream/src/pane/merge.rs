@@ -84,7 +84,8 @@ impl Pane {
                 if other.pool == Some(group) {
                     return self.pooled();
                 }
-                let (hash, key) = (other.keys.hash(group), other.keys.key(group));
+                let hash = other.keys.hash(group);
+                let key = other.keys.key(group);
                 let found = self.keys.find(hash, |held| held == key);
                 found.unwrap_or_else(|| self.keys.insert(hash, key))
             })
@@ -148,9 +149,8 @@ impl Pane {
                 .for_each(|(group, partial)| *partial = self.is_partial(*group));
         }
         if is_saved {
-            let parts = kept.iter().chain(&self.pool).map(|group| match Some(*group) == self.pool {
-                true => (u128::MAX, 0),
-                false => self.weight_and_error(*group, layout),
+            let parts = kept.iter().chain(&self.pool).map(|group| {
+                if Some(*group) == self.pool { (u128::MAX, 0) } else { self.weight_and_error(*group, layout) }
             });
             let (weights, errors) = parts.unzip();
             let negative = self.saving.as_ref().map_or(0, SpaceSaving::negative);

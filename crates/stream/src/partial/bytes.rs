@@ -282,7 +282,8 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_come_back(a in any::<u128>(), b in any::<i128>(), c in any::<u64>(), d in any::<i64>(), shift in 0u32..128) {
-            let (a, b) = (a >> shift, b >> shift);
+            let a = a >> shift;
+            let b = b >> shift;
             let mut out = Vec::new();
             put(&mut out, a);
             put_signed(&mut out, b);

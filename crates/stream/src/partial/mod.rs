@@ -88,7 +88,8 @@ impl PartialResult {
         }
         let mut counters = EngineCounters::default();
         for _ in 0..from.len()? {
-            let (name, n) = (from.text()?, from.number()?);
+            let name = from.text()?;
+            let n = from.number()?;
             let mut named = counters.named().into_iter();
             named.find(|(known, _)| *known == name).into_iter().for_each(|(_, mine)| *mine = n);
         }

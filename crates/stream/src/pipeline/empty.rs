@@ -12,7 +12,8 @@ impl PipelineState {
     /// Event time covers `from_ns`, or the first tuple, to `now_ns`, with or without tuples. Closed windows without
     /// tuples get rows. To be called after [`PipelineState::advance`].
     pub fn pass(&mut self, from_ns: Option<i64>, now_ns: i64, out: &mut dyn FnMut(Batch)) {
-        let (Some(windows), Some(open)) = (self.windows, self.first_open(now_ns)) else { return };
+        let Some(windows) = self.windows else { return };
+        let Some(open) = self.first_open(now_ns) else { return };
         self.latest = self.latest.or(from_ns.map(|from_ns| windows.first_of(windows.pane(from_ns)) - 1));
         self.passed = Some(now_ns);
         self.emit_empty(&windows, open, out);

@@ -38,7 +38,8 @@ impl PipelineState {
                 panes.entry(at).or_default().push(pane);
             }
         }
-        let (layout, level) = (&self.layout, self.room.level);
+        let layout = &self.layout;
+        let level = self.room.level;
         let mut merged = Vec::new();
         match self.windows {
             None => {
@@ -63,7 +64,8 @@ impl PipelineState {
                         layout,
                         level,
                     );
-                    let (bounds, seconds) = (Some(windows.bounds(window)), windows.seconds());
+                    let bounds = Some(windows.bounds(window));
+                    let seconds = windows.seconds();
                     merged.push((pane, bounds, seconds));
                     window += 1;
                 }

@@ -64,7 +64,8 @@ impl ProfileState {
         }
         let tuples = part.tuples;
         part.operations.read(from, &|name| self.hash(DataType::Text, name), |from| {
-            let (bytes, failed) = (from.wide()?, from.wide()?);
+            let bytes = from.wide()?;
+            let failed = from.wide()?;
             Ok(OperationStats { bytes, failed, times: LogHistogram::of_integers().read(tuples, from)? })
         })?;
         let operations = &part.operations;
@@ -192,7 +193,8 @@ impl<T: super::heavy_hitters::KeyCounts> HeavyHitters<T> {
             let name = from.text()?;
             from.spend(size_of::<T>() + 128 + name.len())?;
             let hash = hash(name).ok_or(MalformedPartial::Invalid("a key"))?;
-            let (weight, error) = (from.wide()?, from.wide()?);
+            let weight = from.wide()?;
+            let error = from.wide()?;
             let counted = counted(from)?;
             if error > weight || !self.enlist(hash, name, counted) {
                 return Err(MalformedPartial::Invalid("a key"));

@@ -83,10 +83,7 @@ impl<T: KeyCounts> HeavyHitters<T> {
         let evicts = found.is_none() && self.entries.len() >= self.max;
         let place = found.unwrap_or_else(|| {
             let entry = HeavyHitter { hash, name: name(), counted: T::default() };
-            match evicts {
-                true => self.take_over(entry),
-                false => self.list(entry),
-            }
+            if evicts { self.take_over(entry) } else { self.list(entry) }
         });
         self.weights.add(place, i128::try_from(weight).unwrap_or(i128::MAX));
         (&mut self.entries[place as usize].counted, evicts)
@@ -94,14 +91,16 @@ impl<T: KeyCounts> HeavyHitters<T> {
 
     /// Merges another list; returns the number of evicted keys.
     pub fn merge(&mut self, other: HeavyHitters<T>) -> usize {
-        let (my_floor, their_floor) = (self.floor(), other.floor());
+        let my_floor = self.floor();
+        let their_floor = other.floor();
         let mut weights: Vec<(u128, u128)> = (0..self.entries.len() as u32)
             .map(|place| (self.weights.weight(place), self.weights.error(place)))
             .map(|(weight, error)| (weight.saturating_add(their_floor), error.saturating_add(their_floor)))
             .collect();
         self.overflowed |= other.overflowed;
         for (theirs, place) in other.entries.into_iter().zip(0..) {
-            let (weight, error) = (other.weights.weight(place), other.weights.error(place));
+            let weight = other.weights.weight(place);
+            let error = other.weights.error(place);
             let entries = &self.entries;
             match self.places.find(theirs.hash, |place| entries[*place as usize].hash == theirs.hash) {
                 Some(&place) => {
@@ -287,7 +286,8 @@ mod tests {
         fn bounds_hold_over_parts(
             parts in prop::collection::vec(prop::collection::vec((0u64..40, 0u32..20), 0..200), 1..4), max in 1usize..50,
         ) {
-            let (mut truth, mut all): (HashMap<String, u128>, _) = (HashMap::new(), HeavyHitters::<u128>::new(max));
+            let mut truth: HashMap<String, u128> = HashMap::new();
+            let mut all = HeavyHitters::<u128>::new(max);
             for part in parts {
                 let mut heavy = HeavyHitters::<u128>::new(max);
                 for (key, weight) in part {

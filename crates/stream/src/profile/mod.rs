@@ -210,7 +210,8 @@ impl ProfileState {
         else {
             unreachable!("times are signed integers, ids unsigned ones")
         };
-        let (mut known, forgotten) = (None, self.positions.forgotten);
+        let mut known = None;
+        let forgotten = self.positions.forgotten;
         let skipped = counters.blocks_skipped;
         let mut touched = (i64::MAX, i64::MIN);
         rows.each(|at, row| {
@@ -227,7 +228,8 @@ impl ProfileState {
                 counters.tuples_late += 1;
                 return;
             };
-            let (keys_max, config) = (self.keys_max, &self.config);
+            let keys_max = self.keys_max;
+            let config = &self.config;
             let part = self.parts.entry(window).or_insert_with(|| ProfilePart::new(keys_max, config));
             touched = (touched.0.min(window), touched.1.max(window));
             frame.take(part, ns[row], at, row, &one, counters);
@@ -307,9 +309,10 @@ impl ProfileState {
     /// copies only to persist.
     #[must_use]
     pub fn peek(&self) -> ProfileShare {
-        match self.is_worker {
-            true => ProfileShare::new(),
-            false => self.parts.iter().map(|(window, part)| (*window, part.clone())).collect(),
+        if self.is_worker {
+            ProfileShare::new()
+        } else {
+            self.parts.iter().map(|(window, part)| (*window, part.clone())).collect()
         }
     }
 
@@ -338,7 +341,8 @@ impl ProfileState {
                 counters.tuples_late += theirs.tuples;
                 continue;
             }
-            let (keys_max, config) = (self.keys_max, &self.config);
+            let keys_max = self.keys_max;
+            let config = &self.config;
             let mine = self.parts.entry(window).or_insert_with(|| ProfilePart::new(keys_max, config));
             counters.groups_overflowed += mine.merge(theirs) as u64;
             self.weigh((window, window));
@@ -352,7 +356,8 @@ impl ProfileState {
 
     /// The position of an operation relative to the previous one on its file.
     fn follow(&mut self, flow: u64, one: &ProfiledOperation<'_>) -> Option<AccessPattern> {
-        let ((file, offset), size) = (one.place?, one.size?);
+        let (file, offset) = one.place?;
+        let size = one.size?;
         let key =
             mix(mix(flow ^ self.config.seed) ^ file.rotate_left(u32::from(one.kind == OperationKind::Write)));
         let Some(end) = self.positions.replace(key, offset.saturating_add(one.bytes)) else {
@@ -364,7 +369,8 @@ impl ProfileState {
 
     /// See [`crate::pipeline::PipelineState::begin_at`].
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
-        let (Some(open), Some(windows)) = (self.first_open(watermark_ns), self.windows) else { return };
+        let Some(open) = self.first_open(watermark_ns) else { return };
+        let Some(windows) = self.windows else { return };
         let latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
         self.next = latest.map_or(open, |latest| open.max(latest + 1));
     }
@@ -398,9 +404,10 @@ impl ProfileState {
         counters.windows_forced += 1;
         self.limit(self.bounds(oldest), 1);
         let beyond = i128::from(oldest) + 1;
-        match self.is_worker {
-            true => self.set_aside(beyond),
-            false => self.emit_before(beyond, out),
+        if self.is_worker {
+            self.set_aside(beyond)
+        } else {
+            self.emit_before(beyond, out)
         }
         self.next = self.next.max(beyond);
     }

@@ -271,7 +271,8 @@ impl ProfilePart {
     /// Adds a read range to the working set; returns the number of skipped blocks.
     fn take_blocks(&mut self, file: u64, offset: u64, bytes: u64) -> u64 {
         let Some(more) = bytes.checked_sub(1) else { return 0 };
-        let (first, last) = (offset / BLOCK_BYTES, offset.saturating_add(more) / BLOCK_BYTES);
+        let first = offset / BLOCK_BYTES;
+        let last = offset.saturating_add(more) / BLOCK_BYTES;
         let taken = last.min(first.saturating_add(BLOCKS_MAX - 1));
         for block in first..=taken {
             let hash = crate::column::mix(file ^ crate::column::mix(block));

@@ -108,7 +108,8 @@ impl ProfileReport {
         self.operations(&window);
         self.totals(&window, "mix", ["read", "write", "other"], &part.mix, false);
         for (kind, section) in ["read pattern", "write pattern"].into_iter().enumerate() {
-            let (patterns, is_doubtful) = (&part.patterns[kind], part.is_doubtful[kind]);
+            let patterns = &part.patterns[kind];
+            let is_doubtful = part.is_doubtful[kind];
             self.totals(&window, section, ["sequential", "random", "first"], patterns, is_doubtful);
         }
         for (section, sizes) in ["read size", "write size"].into_iter().zip(&part.sizes) {
@@ -119,7 +120,8 @@ impl ProfileReport {
         self.working_set(&window);
         self.duplicates(&window);
         self.errors(&window);
-        let (object, client) = (std::mem::take(&mut self.object), std::mem::take(&mut self.client));
+        let object = std::mem::take(&mut self.object);
+        let client = std::mem::take(&mut self.client);
         for (name, lists) in [(&object, &part.objects), (&client, &part.clients)] {
             let [by_operations, by_bytes] = hottest(name);
             self.hottest(&window, &by_operations, &lists.by_operations, false);
@@ -182,7 +184,8 @@ impl ProfileReport {
         let sum = |of: fn(&OperationTotal) -> u128| totals.iter().map(of).fold(0, u128::saturating_add);
         let all = OperationTotal { count: sum(|t| t.count), bytes: sum(|t| t.bytes) };
         for (key, total) in keys.into_iter().zip(totals).filter(|(_, total)| total.count > 0) {
-            let (section, key) = (section.into(), key.as_ref().into());
+            let section = section.into();
+            let key = key.as_ref().into();
             let approximate = is_approximate.then_some(None);
             let line = self.total(window, total, &all);
             self.line(window, ProfileRow { section, key, approximate, ..line });
@@ -218,9 +221,10 @@ impl ProfileReport {
                     count: Some(blocks),
                     bytes: Some(blocks.saturating_mul(BLOCK_BYTES)),
                     // Reads without a known previous operation are not classified.
-                    approximate: match window.part.is_doubtful[0] {
-                        true => Some(None),
-                        false => (error > 0.0).then_some(Some(error)),
+                    approximate: if window.part.is_doubtful[0] {
+                        Some(None)
+                    } else {
+                        (error > 0.0).then_some(Some(error))
                     },
                     ..ProfileRow::default()
                 },
@@ -277,10 +281,8 @@ impl ProfileReport {
         is_by_bytes: bool,
     ) {
         for ranked in list.ranking().iter().take(self.k) {
-            let (count, bytes) = match is_by_bytes {
-                true => (*ranked.counted, ranked.weight),
-                false => (ranked.weight, *ranked.counted),
-            };
+            let (count, bytes) =
+                if is_by_bytes { (*ranked.counted, ranked.weight) } else { (ranked.weight, *ranked.counted) };
             let line = self.total(window, &OperationTotal { count, bytes }, &window.whole);
             let approximate = approximate(list, ranked);
             self.line(
@@ -321,7 +323,8 @@ impl ProfileReport {
         w.text(next(), line.key.as_bytes());
         let mut integer = |id, value: Option<u64>| value.into_iter().for_each(|v| w.u64(id, v));
         integer(next(), line.count);
-        let (rate, share) = (next(), next());
+        let rate = next();
+        let share = next();
         integer(next(), line.bytes);
         let reals =
             [line.rate, line.share, line.byte_share, line.error_share].into_iter().chain(line.times_ns);
@@ -330,7 +333,8 @@ impl ProfileReport {
             value.into_iter().for_each(|v| w.f64(id, v));
         }
         w.bool(next(), line.approximate.is_some() || window.is_limited);
-        let (bound, error) = (next(), line.approximate.flatten().filter(|_| !window.is_limited));
+        let bound = next();
+        let error = line.approximate.flatten().filter(|_| !window.is_limited);
         error.into_iter().for_each(|error| w.f64(bound, error));
         w.end_row();
     }
@@ -404,7 +408,8 @@ fn result_schema<'s>(
         Field::new("approximate", Bool, Unit::None, "whether a memory bound was reached"),
         Field::new("error_bound", F64, Unit::None, "maximum error, if known"),
     ]);
-    let (name, doc) = (pipeline.name.clone().into(), Cow::Borrowed("profile of a workload"));
+    let name = pipeline.name.clone().into();
+    let doc = Cow::Borrowed("profile of a workload");
     Schema {
         name,
         version: 1,

@@ -134,9 +134,10 @@ impl HyperLogLog {
         } else {
             sketch.registers.copy_from_slice(from.take(1 << precision)?);
         }
-        match sketch.registers.iter().all(|rank| *rank <= 65 - precision) {
-            true => Ok(sketch),
-            false => Err(MalformedPartial::Invalid("a sketch")),
+        if sketch.registers.iter().all(|rank| *rank <= 65 - precision) {
+            Ok(sketch)
+        } else {
+            Err(MalformedPartial::Invalid("a sketch"))
         }
     }
 
@@ -161,7 +162,8 @@ fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
     }
-    let (mut y, mut z) = (1.0, x);
+    let mut y = 1.0;
+    let mut z = x;
     loop {
         x *= x;
         let before = z;
@@ -177,7 +179,8 @@ fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
     }
-    let (mut y, mut z) = (1.0, 1.0 - x);
+    let mut y = 1.0;
+    let mut z = 1.0 - x;
     loop {
         x = x.sqrt();
         let before = z;
@@ -216,7 +219,8 @@ mod tests {
 
     #[test]
     fn standard_error_is_what_is_stated() {
-        let (n, runs) = (20_000u64, 200);
+        let n = 20_000u64;
+        let runs = 200;
         let square: f64 =
             (0..runs).map(|run| (of(8, run * n..(run + 1) * n).estimate() / n as f64 - 1.0).powi(2)).sum();
         let measured = (square / runs as f64).sqrt();

@@ -288,12 +288,14 @@ impl BucketStore {
         if !fresh.is_empty() {
             return;
         }
-        let (Some((first, _)), Some((last, _))) = (list.first(), list.last()) else { return };
+        let Some((first, _)) = list.first() else { return };
+        let Some((last, _)) = list.last() else { return };
         let span = (last - first) as usize + 1;
         if span > 4 * list.len() && span as u64 > n {
             return;
         }
-        let (first, mut counts) = (*first, vec![0; span]);
+        let first = *first;
+        let mut counts = vec![0; span];
         for (bucket, count) in list {
             let Ok(count) = u32::try_from(*count) else { return };
             counts[(*bucket - first) as usize] = count;
@@ -415,9 +417,10 @@ fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
         return bucket;
     }
     let magnitude = bucket.unsigned_abs();
-    let coarse = match real {
-        true => real_bucket(real_edges(magnitude, from).0, to),
-        false => integer_bucket(integer_start(magnitude, from).0, to),
+    let coarse = if real {
+        real_bucket(real_edges(magnitude, from).0, to)
+    } else {
+        integer_bucket(integer_start(magnitude, from).0, to)
     };
     if bucket < 0 { -coarse } else { coarse }
 }
@@ -425,7 +428,8 @@ fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
 /// The value with the smallest worst-case relative error: 2·lo·hi / (lo + hi).
 #[must_use]
 pub fn estimate(bucket: LogBucket) -> f64 {
-    let (lo, hi) = (bucket.lower, bucket.upper);
+    let lo = bucket.lower;
+    let hi = bucket.upper;
     if lo == hi { lo } else { lo * (2.0 * (hi / (lo + hi))) }
 }
 
@@ -443,7 +447,8 @@ mod tests {
 
     fn check(histogram: &LogHistogram, values: &[f64]) {
         for q in [0.0, 0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0] {
-            let (truth, guess) = (exact(values, q), histogram.quantile(q).expect("some values"));
+            let truth = exact(values, q);
+            let guess = histogram.quantile(q).expect("some values");
             let bound = histogram.relative_error() * truth.abs() + f64::powi(2.0, REAL_MIN_LOG2);
             assert!((guess - truth).abs() <= bound, "q={q}: {guess} is not {truth}");
         }
@@ -462,7 +467,8 @@ mod tests {
         fn integers_are_within_the_bound(values in prop::collection::vec(signed(), 1..600), split in 0usize..600) {
             let split = split.min(values.len());
             let mut whole = LogHistogram::of_integers();
-            let (mut left, mut right) = (whole.clone(), whole.clone());
+            let mut left = whole.clone();
+            let mut right = whole.clone();
             for (i, v) in values.iter().enumerate() {
                 whole.add_i64(*v);
                 if i < split { left.add_i64(*v) } else { right.add_i64(*v) };

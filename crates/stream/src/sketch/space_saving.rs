@@ -37,7 +37,8 @@ impl SpaceSaving {
     /// Creates a summary from groups with exact weights.
     #[must_use]
     pub fn new(exact: impl Iterator<Item = i128>) -> SpaceSaving {
-        let (mut weights, mut errors) = (Vec::new(), Vec::new());
+        let mut weights = Vec::new();
+        let mut errors = Vec::new();
         for weight in exact {
             weights.push(weight.max(0) as u128);
             errors.push(weight.min(0).unsigned_abs());
@@ -85,7 +86,8 @@ impl SpaceSaving {
             self.errors.push(floor);
             self.heap.push(Reverse((floor, group)));
         }
-        let (mine, possible) = (&mut self.weights[group as usize], &mut self.errors[group as usize]);
+        let mine = &mut self.weights[group as usize];
+        let possible = &mut self.errors[group as usize];
         *mine = mine.saturating_add(weight);
         *possible = possible.saturating_add(error);
     }

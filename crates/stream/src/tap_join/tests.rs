@@ -61,8 +61,10 @@ type TapResultRow = (u64, i64, String, Option<i64>);
 
 fn told(batch: &Batch) -> Vec<TapResultRow> {
     let taps = TapColumns::of(batch.schema()).expect("they are there");
-    let (seen, between) = (batch.text(taps.seen), batch.i64(taps.network_time));
-    let (ports, ends) = (batch.u64(common::CLIENT_PORT), batch.i64(common::TS_END));
+    let seen = batch.text(taps.seen);
+    let between = batch.i64(taps.network_time);
+    let ports = batch.u64(common::CLIENT_PORT);
+    let ends = batch.i64(common::TS_END);
     let time = |row| between.is_valid(row).then(|| between.value(row));
     (0..batch.rows())
         .map(|row| (ports.value(row), ends.value(row), seen.value(row).to_owned(), time(row)))
@@ -235,10 +237,14 @@ impl PseudoRandom {
 /// Rows of some connections at two taps, in order per tap. Some are missing at one tap, some are duplicated (a
 /// request with several operations), and first bytes repeat if there are few `places`.
 fn traffic(chance: &mut PseudoRandom, requests: u64, places: u64) -> [Vec<TapTestRow>; 2] {
-    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    let mut clients = Vec::new();
+    let mut servers = Vec::new();
     for n in 0..requests {
-        let (port, first_byte) = (chance.below(5), n.wrapping_mul(7) % places);
-        let (begin, work, way) = (n as i64 * 20, chance.below(30) as i64, chance.below(40) as i64);
+        let port = chance.below(5);
+        let first_byte = n.wrapping_mul(7) % places;
+        let begin = n as i64 * 20;
+        let work = chance.below(30) as i64;
+        let way = chance.below(40) as i64;
         for _ in 0..1 + chance.below(4) / 3 {
             if chance.below(10) > 0 {
                 servers.push(at_server(port, first_byte, begin + work, work));
@@ -284,7 +290,8 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
         let reports = reports(&mut chance, &taps, ahead);
         // With this patience nothing expires, and later rows find earlier ones with the same key.
         let mut join = TapJoin::new(1 << 40, 1 << 20);
-        let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
+        let mut come = [i64::MIN; 2];
+        let mut given = Vec::new();
         for (tap, rows, to) in &reports {
             join.take(rows, ahead[*tap], TapRowsStatus::New);
             come[*tap] = *to;
@@ -309,7 +316,8 @@ fn who_goes_on_gives_what_was_not_given() {
         let reports = reports(&mut chance, &taps, ahead);
         let run = |kill_every: usize| {
             let mut join = TapJoin::new(PATIENCE, 1 << 20);
-            let (mut come, mut given) = ([i64::MIN; 2], Vec::new());
+            let mut come = [i64::MIN; 2];
+            let mut given = Vec::new();
             for (n, (tap, rows, to)) in reports.iter().enumerate() {
                 join.take(rows, ahead[*tap], TapRowsStatus::New);
                 // The event time of earlier reports is known.

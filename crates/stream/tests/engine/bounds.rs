@@ -117,12 +117,12 @@ fn check_space_saving(p: &Pipeline, weight: fn(u64) -> u64, splits: usize) {
     engine.finish(&mut out);
     assert!(engine.counters().groups_overflowed > 0);
     let first = if p.window.is_some() { 2 } else { 0 };
-    let (mut last, lines) = (u64::MAX, rows_of(&out, Some(0)));
+    let mut last = u64::MAX;
+    let lines = rows_of(&out, Some(0));
     for line in &lines {
         let Plain::Text(path) = &line[first] else { panic!("a path") };
-        let (got, Plain::F64(error)) = (u64_of(&line[first + 2]), &line[line.len() - 1]) else {
-            panic!("a bound")
-        };
+        let got = u64_of(&line[first + 2]);
+        let Plain::F64(error) = &line[line.len() - 1] else { panic!("a bound") };
         assert_eq!(line[line.len() - 2], Plain::Bool(true));
         assert!(
             truth[path] <= got && got - *error as u64 <= truth[path],
@@ -166,9 +166,8 @@ fn rankings_keep_the_heavy_groups_within_their_bounds() {
     let (out, _) = run(&dataflow(vec![sliding]), EngineConfig::default(), &rows, 100);
     let whole = rows_of(&out, Some(0)).into_iter().filter(|l| l[0] == Plain::I64(0));
     for line in whole {
-        let (Plain::Text(path), Plain::F64(error)) = (&line[2], &line[line.len() - 1]) else {
-            panic!("{line:?}")
-        };
+        let Plain::Text(path) = &line[2] else { panic!("{line:?}") };
+        let Plain::F64(error) = &line[line.len() - 1] else { panic!("{line:?}") };
         let got = u64_of(&line[4]);
         assert!(
             truth[path] <= got && got - *error as u64 <= truth[path],
@@ -197,9 +196,9 @@ fn negative_values_widen_the_bound() {
         .collect();
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 100);
     for line in rows_of(&out, Some(0)) {
-        let (Plain::Text(path), Plain::I64(got), Plain::F64(error)) = (&line[0], &line[2], &line[4]) else {
-            panic!()
-        };
+        let Plain::Text(path) = &line[0] else { panic!() };
+        let Plain::I64(got) = &line[2] else { panic!() };
+        let Plain::F64(error) = &line[4] else { panic!() };
         assert!(truth[path] <= *got && got - *error as i64 <= truth[path], "{path}: {got} − {error}");
     }
 }
@@ -251,7 +250,8 @@ fn rankings_of_long_keys_are_bounded_too() {
         for (i, chunk) in rows.chunks(100).enumerate() {
             workers[i % 2].push(0, &batch_of(&flow.inputs[0].schema, chunk), &mut Vec::new());
         }
-        let (mut engine, mut out) = (Engine::new(&flow, config), Vec::new());
+        let mut engine = Engine::new(&flow, config);
+        let mut out = Vec::new();
         workers.iter_mut().for_each(|w| engine.attach(w.detach_all()));
         engine.push(0, &batch_of(&flow.inputs[0].schema, &rows), &mut out);
         engine.finish(&mut out);
@@ -278,9 +278,8 @@ fn distinct_is_exact_then_within_its_bound() {
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 4096);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines[0][1..], [Plain::U64(few.len() as u64), Plain::Bool(false), Plain::Null]);
-    let (estimate, Plain::F64(error)) = (u64_of(&lines[1][1]) as f64, &lines[1][3]) else {
-        panic!("a bound")
-    };
+    let estimate = u64_of(&lines[1][1]) as f64;
+    let Plain::F64(error) = &lines[1][3] else { panic!("a bound") };
     assert!(*error < 0.02 && (estimate / many.len() as f64 - 1.0).abs() < 2.0 * error, "{estimate} {error}");
 }
 
@@ -301,7 +300,8 @@ fn sketches_shrink_before_they_outgrow_their_bytes() {
         let mut values: Vec<u64> =
             rows.iter().filter(|r| r.path.as_deref() == Some(path)).filter_map(|r| r.n).collect();
         values.sort_unstable();
-        let (Plain::F64(median), Plain::F64(error)) = (&line[2], &line[4]) else { panic!("a bound") };
+        let Plain::F64(median) = &line[2] else { panic!("a bound") };
+        let Plain::F64(error) = &line[4] else { panic!("a bound") };
         assert_eq!(line[3], Plain::Bool(true));
         assert!((median / values[999] as f64 - 1.0).abs() <= *error);
         values.dedup();
@@ -331,7 +331,8 @@ fn what_workers_hold_together_is_bounded() {
         for config in
             [EngineConfig::default(), EngineConfig { key_bytes_max: 500, ..EngineConfig::default() }]
         {
-            let (mut engine, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
+            let mut engine = Engine::new(&flow, config.clone());
+            let mut out = Vec::new();
             for w in 0..4u64 {
                 let mut worker = Engine::worker(&flow, config.clone());
                 let rows: Vec<Row> =
@@ -349,7 +350,8 @@ fn what_workers_hold_together_is_bounded() {
             }
             // All four pipelines request multiples of 12 below 80.
             for line in &lines {
-                let (Plain::Text(path), Plain::F64(error)) = (&line[0], &line[5]) else { continue };
+                let Plain::Text(path) = &line[0] else { continue };
+                let Plain::F64(error) = &line[5] else { continue };
                 let key: u64 = path[1..].parse().expect("a number");
                 let truth: u64 = (1..=4).filter(|w| key.is_multiple_of(*w) && key / w < 80).map(|_| 5).sum();
                 let count = u64_of(&line[2]);
@@ -365,7 +367,8 @@ fn a_worker_sets_panes_aside_instead_of_emitting() {
     p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
     let flow = dataflow(vec![p]);
     let config = EngineConfig { panes_max: 8, ..EngineConfig::default() };
-    let (mut engine, mut worker) = (Engine::new(&flow, config.clone()), Engine::worker(&flow, config));
+    let mut engine = Engine::new(&flow, config.clone());
+    let mut worker = Engine::worker(&flow, config);
     let rows: Vec<Row> = (0..1000).map(|i| get("/", 0, i * 10)).collect();
     let mut out = Vec::new();
     worker.push(0, &batch_of(&flow.inputs[0].schema, &rows), &mut out);
@@ -455,12 +458,11 @@ fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
         let (out, counters) = run(&dataflow(vec![p.clone()]), EngineConfig::default(), &rows, 100);
         assert!(counters.groups_overflowed > 0);
         let lines = rows_of(&out, Some(0));
-        let (mut counts, mut values) = (0.0, 0.0);
+        let mut counts = 0.0;
+        let mut values = 0.0;
         for line in &lines {
-            let (Plain::F64(share), Plain::F64(of_values)) = (&line[line.len() - 4], &line[line.len() - 3])
-            else {
-                panic!("shares")
-            };
+            let Plain::F64(share) = &line[line.len() - 4] else { panic!("shares") };
+            let Plain::F64(of_values) = &line[line.len() - 3] else { panic!("shares") };
             assert_eq!(*share, u64_of(&line[line.len() - 5]) as f64 / 5000.0);
             (counts, values) = (counts + share, values + of_values);
             match &line[0] {
@@ -479,7 +481,8 @@ fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
 #[test]
 fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
     let mut p = Pipeline { groups_max: 20, ..pipeline(None, &[PATH], vec![AggregateFunction::Count]) };
-    let (count, path) = (of_results(&p, "count"), of_results(&p, "path"));
+    let count = of_results(&p, "count");
+    let path = of_results(&p, "path");
     p.selection = ResultSelection {
         having: Some(Predicate::Compare {
             column: count,

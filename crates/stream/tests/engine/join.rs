@@ -41,7 +41,8 @@ proptest! {
         pushed in prop::collection::vec((0usize..3, prop::collection::vec((0u64..4, -50i64..50), 0..6)), 0..10),
     ) {
         let flow = flow(&["a", "b", "c"][..inputs]);
-        let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+        let mut engine = Engine::new(&flow, EngineConfig::default());
+        let mut out = Vec::new();
         let mut all: Vec<Vec<Row>> = vec![Vec::new(); inputs];
         let mut n = 0;
         for (i, rows) in pushed {
@@ -83,7 +84,8 @@ proptest! {
 #[test]
 fn columns_are_named_after_their_parser_where_names_clash() {
     let flow = flow(&["http", "sql"]);
-    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
+    let mut out = Vec::new();
     push(&mut engine, &flow, 0, &[row(1, 5, 10)], &mut out);
     push(&mut engine, &flow, 1, &[row(1, 4, 11)], &mut out);
     assert_eq!(
@@ -116,7 +118,8 @@ fn pipelines_and_predicates_read_columns_of_any_input() {
     flow.filter =
         Some(Predicate::Compare { column: of_sql(N), op: ComparisonOperator::Gt, literal: Literal::U64(20) });
     flow.pipelines = vec![Pipeline { window: None, ..by_path }];
-    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
+    let mut out = Vec::new();
     push(&mut engine, &flow, 0, &[row(1, 1, 1), row(2, 1, 2)], &mut out);
     push(&mut engine, &flow, 1, &[row(1, 2, 21), row(1, 2, 30), row(2, 3, 20), row(3, 1, 99)], &mut out);
     engine.finish(&mut out);
@@ -186,7 +189,8 @@ fn inputs_are_filtered_before_they_wait() {
         literal: Literal::U64(7),
     };
     flow.inputs[0] = DataflowInput { filter: Some(ends), ..flow.inputs[0].clone() };
-    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
+    let mut out = Vec::new();
     push(&mut engine, &flow, 0, &[row(1, 1, 7), row(1, 1, 8)], &mut out);
     push(&mut engine, &flow, 1, &[row(1, 1, 1)], &mut out);
     assert_eq!(rows_of(&out, None).len(), 1);

@@ -166,7 +166,8 @@ fn alone(
     chunk: usize,
     rate: Option<f64>,
 ) -> (Vec<EngineOutput>, EngineCounters) {
-    let (mut engine, mut out) = (Engine::new(flow, config.clone()), Vec::new());
+    let mut engine = Engine::new(flow, config.clone());
+    let mut out = Vec::new();
     for ops in ops.chunks(chunk) {
         engine.push(0, &batch(ops, rate), &mut out);
         engine.advance(ops.last().map_or(0, |op| op.ts), &mut out);
@@ -200,7 +201,8 @@ fn brought(
     (workers, way): (u64, Way),
 ) -> Vec<EngineOutput> {
     let mut all: Vec<Engine> = (0..workers).map(|n| Engine::worker(flow, way.config(config, n))).collect();
-    let (mut collector, mut out) = (Engine::new(flow, config.clone()), Vec::new());
+    let mut collector = Engine::new(flow, config.clone());
+    let mut out = Vec::new();
     for ops in ops.chunks(chunk) {
         let watermark = ops.last().map_or(0, |op| op.ts);
         for (worker, n) in all.iter_mut().zip(0..) {
@@ -277,7 +279,9 @@ fn report(out: &[EngineOutput]) -> BTreeMap<i64, Vec<(Key, Row)>> {
 fn patterns(ops: &[Op]) -> Vec<Option<&'static str>> {
     let mut ends: HashMap<(u64, u8, usize), u64> = HashMap::new();
     let pattern = |op: &Op| {
-        let (kind, file, moved) = (op.kind()?, op.file?, op.moved?);
+        let kind = op.kind()?;
+        let file = op.file?;
+        let moved = op.moved?;
         let end = ends.insert((op.flow, file, kind), op.offset + moved);
         Some(match end {
             None => "first",
@@ -397,11 +401,9 @@ proptest! {
         let rows = report(&together(&flow, &EngineConfig::default(), &ops, 50, workers)).remove(&0).expect("one window");
         for (key, row) in rows.iter().filter(|(key, _)| key.0.contains(" by ")) {
             let (count, bytes) = truth[key];
-            let (exact, shown) = match key.0.ends_with("bytes") {
-                true => (bytes, row.bytes),
-                false => (Some(count), Some(row.count)),
-            };
-            let (exact, shown) = (exact.expect("it has bytes"), shown.expect("it has bytes"));
+            let (exact, shown) = if key.0.ends_with("bytes") { (bytes, row.bytes) } else { (Some(count), Some(row.count)) };
+            let exact = exact.expect("it has bytes");
+            let shown = shown.expect("it has bytes");
             let bound = if row.approximate { row.bound.expect("a bound") } else { 0.0 };
             prop_assert!(exact <= shown && (shown - exact) as f64 <= bound, "{key:?}: {exact} {row:?}");
         }
@@ -495,7 +497,8 @@ fn memory_is_bounded_and_losses_are_counted() {
 #[test]
 fn windows_close_once() {
     let flow = dataflow(Some(10), 5, 10, false);
-    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
+    let mut out = Vec::new();
     let ops = reads([0, 4096, 8192].into_iter());
     engine.push(0, &batch(&ops, None), &mut out);
     engine.advance(9, &mut out);

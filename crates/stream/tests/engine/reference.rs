@@ -179,7 +179,8 @@ fn aggregate(p: &Pipeline, c: &AggregateColumn, rows: &[&Row], all: &[&Row], sec
 /// Result rows as window, key, and aggregates.
 fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
     let mut windows: BTreeMap<Option<i128>, Vec<&Row>> = BTreeMap::new();
-    let (mut late, mut closed) = (0, i128::MIN);
+    let mut late = 0;
+    let mut closed = i128::MIN;
     for step in steps {
         match step {
             Step::Advance(watermark) => closed = closed.max((*watermark).into()),
@@ -189,7 +190,8 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
                         windows.entry(None).or_default().push(row);
                         continue;
                     };
-                    let (size, slide) = (i128::from(w.size_ns), i128::from(w.slide_ns));
+                    let size = i128::from(w.size_ns);
+                    let slide = i128::from(w.slide_ns);
                     let mut start = i128::from(row.ts_end).div_euclid(slide) * slide;
                     let mut taken = false;
                     while start + size > row.ts_end.into() {
@@ -298,7 +300,8 @@ enum Step {
 fn check(p: &Pipeline, steps: &[Step]) {
     let flow = dataflow(vec![p.clone()]);
     let (expected, late) = slow(p, steps);
-    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
+    let mut out = Vec::new();
     for step in steps {
         match step {
             Step::Push(rows) => engine.push(0, &batch_of(&flow.inputs[0].schema, rows), &mut out),
@@ -340,7 +343,8 @@ fn check(p: &Pipeline, steps: &[Step]) {
 /// Runs the same steps on three workers whose parts are attached in a varying order.
 fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, EngineCounters) {
     let mut workers = [0, 1, 2].map(|w| Engine::worker(flow, way.config(&EngineConfig::default(), w)));
-    let (mut engine, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(flow, EngineConfig::default());
+    let mut out = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         match step {
             Step::Push(rows) => {
@@ -684,7 +688,8 @@ fn counts_over(filter: Option<Predicate>, clock: &[(i64, bool)]) -> Vec<(i64, u6
     let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
     let mut flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[], vec![AggregateFunction::Count]) }]);
     flow.filter = filter;
-    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
+    let mut out = Vec::new();
     engine.begin_run(clock[0].0);
     for (now, has_tuple) in clock {
         let rows: Vec<Row> = has_tuple.then(|| Row { ts_end: *now, ..Row::default() }).into_iter().collect();

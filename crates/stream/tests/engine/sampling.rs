@@ -35,7 +35,8 @@ fn population(flows: u64, tuples: f64, skew: f64, random: &mut Random) -> Vec<Ro
     let mut rows = Vec::new();
     for flow in 0..flows {
         let n = 1 + (-tuples * (1.0 - random.uniform()).ln()) as usize;
-        let (pace, path) = (random.normal(), format!("/{}", (random.uniform().powi(2) * 8.0) as u64));
+        let pace = random.normal();
+        let path = format!("/{}", (random.uniform().powi(2) * 8.0) as u64);
         let failing = random.uniform() * 0.2;
         for _ in 0..n {
             let time = 1e6 * (skew * (pace + random.normal())).exp();
@@ -60,7 +61,9 @@ fn sample(population: &[Row], p: f64, run: u64) -> Vec<Row> {
 /// The same with a sampling rate per flow, which its tuples carry.
 fn sample_at(population: &[Row], p: impl Fn(u64) -> f64, run: u64) -> Vec<Row> {
     let mut random = Random(run << 32);
-    let (mut last, mut is_in, mut rows) = (None, false, Vec::new());
+    let mut last = None;
+    let mut is_in = false;
+    let mut rows = Vec::new();
     for row in population {
         if last != Some(row.id) {
             (last, is_in) = (Some(row.id), random.uniform() < p(row.id));
@@ -172,7 +175,8 @@ fn a_few_flows_that_dominate_leave_ends_open() {
         (2000, 1.6, 0.0, 0.2),
         (3000, 1.3, 0.0, 0.05),
     ] {
-        let (mut all, populations) = (vec![(0.0, 0.0); names.len()], 20u32);
+        let mut all = vec![(0.0, 0.0); names.len()];
+        let populations = 20u32;
         for seed in 0..populations {
             let population = heavy_tailed(flows, exponent, drift, &mut Random(1000 + u64::from(seed)));
             for (all, one) in all.iter_mut().zip(coverage(&population, p, 50, &names)) {
@@ -197,7 +201,8 @@ fn shares_and_throughputs_of_groups_lie_within_their_intervals() {
         let population = population(flows, 2.0, 0.5, &mut random);
         let (truth, _) = run(&flow, EngineConfig::default(), &population, 4096);
         let paths = |out: &[EngineOutput]| rows_of(out, Some(0)).into_iter().map(|line| line[2].clone());
-        let (mut hits, mut all) = ([0; 3], 0);
+        let mut hits = [0; 3];
+        let mut all = 0;
         for i in 0..200 {
             let config = EngineConfig { sample: p, sample_seed: i + 1, ..EngineConfig::default() };
             let (out, _) = run(&flow, config, &sample(&population, p, i + 1), 4096);
@@ -283,7 +288,8 @@ fn ranks_lie_within_their_bounds() {
     let population = population(2000, 2.0, 0.5, &mut Random(44));
     let all = Pipeline { top_k: Some(TopK { k: 100, by: 0 }), ..flow.pipelines[0].clone() };
     let truth = rows_of(&run(&dataflow(vec![all]), EngineConfig::default(), &population, 4096).0, Some(0));
-    let (mut hits, mut rows) = (0, 0);
+    let mut hits = 0;
+    let mut rows = 0;
     for i in 0..200 {
         let (out, _) = run(
             &flow,
@@ -292,9 +298,8 @@ fn ranks_lie_within_their_bounds() {
             4096,
         );
         for line in rows_of(&out, Some(0)) {
-            let (Plain::U64(low), Plain::U64(high)) = (&line[2], &line[3]) else {
-                panic!("ranks are closed")
-            };
+            let Plain::U64(low) = &line[2] else { panic!("ranks are closed") };
+            let Plain::U64(high) = &line[3] else { panic!("ranks are closed") };
             let rank = truth.iter().position(|t| t[0] == line[0]).expect("known") as u64 + 1;
             hits += u64::from((*low..=*high).contains(&rank));
             rows += 1;
@@ -390,7 +395,8 @@ fn almost_equal_rates_give_almost_equal_results() {
         all_of_groups().into_iter().take(2).flat_map(|pipeline| [(pipeline.clone(), 3), (pipeline, 90)]);
     for (pipeline, n) in cases {
         let flow = weighted(vec![pipeline]);
-        let ((one, _), (several, counters)) = (of(&flow, &rows), of(&flow, &mixed(n)));
+        let (one, _) = of(&flow, &rows);
+        let (several, counters) = of(&flow, &mixed(n));
         assert_eq!(counters.rates_merged > 0, n > 64);
         for name in names(&one[0].batch) {
             for row in 0..one[0].batch.rows() {
@@ -415,7 +421,9 @@ fn intervals_cover_when_rates_differ() {
     let flow = weighted(vec![aggregates()]);
     let rate = |id: u64| if id < 1500 { 0.08 } else { 0.4 };
     let config = |run| EngineConfig { sample_seed: run, ..EngineConfig::default() };
-    let (mut hits, mut sums, runs) = ([0u32; 6], [0.0; 6], 300);
+    let mut hits = [0u32; 6];
+    let mut sums = [0.0; 6];
+    let runs = 300;
     for i in 0..runs {
         let (out, _) = run(&flow, config(i), &sample_at(&population, rate, i + 1), 4096);
         for (at, name) in names.iter().enumerate() {
@@ -440,7 +448,8 @@ fn every_window_says_what_is_lost_of_its_own_traffic() {
     let whole = Pipeline { window: None, ..p.clone() };
     let flow = dataflow(vec![p, whole]);
     let rows: Vec<Row> = (0..40).map(|id| Row { id, ts_end: id as i64, ..Row::default() }).collect();
-    let (mut engine, mut out) = (Engine::new(&flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(&flow, EngineConfig::default());
+    let mut out = Vec::new();
     for (rows, lost) in rows.chunks(10).zip([0, 30, 0, 10]) {
         let end = rows[9].ts_end + 1;
         engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, rows), &mut out);

@@ -46,7 +46,8 @@ fn push(engine: &mut Engine, flow: &Dataflow, rows: &[Row], out: &mut Vec<Engine
 }
 
 fn alone(flow: &Dataflow, rows: &[Row]) -> Vec<Vec<Plain>> {
-    let (mut engine, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
+    let mut engine = Engine::new(flow, EngineConfig::default());
+    let mut out = Vec::new();
     push(&mut engine, flow, rows, &mut out);
     engine.finish(&mut out);
     rows_of(&out, Some(0))
@@ -56,7 +57,8 @@ fn alone(flow: &Dataflow, rows: &[Row]) -> Vec<Vec<Plain>> {
 fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> {
     let shares = (0..epochs.len() as u64)
         .map(|w| rows.iter().filter(|r| r.id % epochs.len() as u64 == w).cloned().collect::<Vec<Row>>());
-    let (mut collector, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
+    let mut collector = Engine::new(flow, EngineConfig::default());
+    let mut out = Vec::new();
     let mut workers: Vec<(Engine, Vec<Row>, i64)> =
         shares.map(|share| (Engine::worker(flow, EngineConfig::default()), share, i64::MIN)).collect();
     while workers.iter().any(|(_, share, _)| !share.is_empty()) {
@@ -82,7 +84,8 @@ fn dataflows_beside_each_other_do_not_meet() {
         Dataflow { inputs: vec![input("a"), input("b")], pipelines: vec![windowed(60)], ..dataflow(vec![]) };
     let flows = [dataflow(vec![windowed(15), windowed(60)]), joined, dataflow(vec![windowed(30)])];
     let rows = rows(400, 7);
-    let (mut collector, mut out) = (EngineSet::new(&flows, &EngineConfig::default()), Vec::new());
+    let mut collector = EngineSet::new(&flows, &EngineConfig::default());
+    let mut out = Vec::new();
     for n in 0..3 {
         let mut worker = EngineSet::worker(&flows, &EngineConfig::default());
         let share: Vec<Row> = rows.iter().filter(|row| row.id % 3 == n).cloned().collect();
@@ -106,7 +109,8 @@ fn dataflows_beside_each_other_do_not_meet() {
     collector.finish(&mut out);
     let mut place = 0;
     for flow in &flows {
-        let (mut engine, mut alone) = (Engine::new(flow, EngineConfig::default()), Vec::new());
+        let mut engine = Engine::new(flow, EngineConfig::default());
+        let mut alone = Vec::new();
         push(&mut engine, flow, &rows, &mut alone);
         engine.finish(&mut alone);
         for i in 0..flow.pipelines.len() {
@@ -143,8 +147,10 @@ fn what_is_open_is_what_would_be_emitted_now() {
     for window in [None, Some(Window { size_ns: 1000, slide_ns: 1000, lateness_ns: 8 })] {
         let selection = plan::ResultSelection { rows_max: Some(3), ..plan::ResultSelection::default() };
         let flow = dataflow(vec![Pipeline { window, selection, ..windowed(60) }]);
-        let (rows, config) = (rows(300, 7), EngineConfig::default());
-        let (mut collector, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
+        let rows = rows(300, 7);
+        let config = EngineConfig::default();
+        let mut collector = Engine::new(&flow, config.clone());
+        let mut out = Vec::new();
         let mut workers = [Engine::worker(&flow, config.clone()), Engine::worker(&flow, config)];
         for (w, worker) in workers.iter_mut().enumerate() {
             let share: Vec<Row> = rows.iter().filter(|r| r.id % 2 == w as u64).cloned().collect();
@@ -153,7 +159,8 @@ fn what_is_open_is_what_would_be_emitted_now() {
         }
         let peeks = workers.each_ref().map(|worker| worker.peek(1 << 20).expect("it is little"));
         assert!(workers[0].peek(10).is_none(), "there is a bound");
-        let (mut open, counters) = (Vec::new(), collector.counters());
+        let mut open = Vec::new();
+        let counters = collector.counters();
         for _ in 0..2 {
             open.clear();
             collector.open_rows(&peeks.each_ref(), &mut open);

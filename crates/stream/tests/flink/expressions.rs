@@ -133,7 +133,8 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
     let (batch, table) = rows(&mut random);
     let scope = |column: Column| (format!("`c{}`", column.field.0), TYPES[usize::from(column.field.0)]);
     let types = [DataType::Bool, DataType::I64, DataType::F64, DataType::Text, DataType::Ip];
-    let (mut computed, mut printed) = (Vec::new(), Vec::new());
+    let mut computed = Vec::new();
+    let mut printed = Vec::new();
     while computed.len() < EXPRESSIONS {
         let data_type = random.one(&types);
         let depth = 1 + random.below(3);
@@ -162,7 +163,8 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
         let at = row[0].as_u64().expect("a number") as usize;
         for (place, one) in computed.iter().enumerate() {
             let column = ours.column(tuple::FieldId((TYPES.len() + place) as u16)).expect("it is computed");
-            let (here, there) = (here(column, at), there(&row[place + 1], one.field.data_type));
+            let here = here(column, at);
+            let there = there(&row[place + 1], one.field.data_type);
             assert_eq!(
                 there,
                 here,

@@ -28,7 +28,9 @@ impl Gateway {
     pub fn rows(&self, statement: &str) -> Result<Vec<Vec<Value>>, String> {
         let operation = self.post("/statements", json!({ "statement": statement }));
         let handle = operation["operationHandle"].as_str().ok_or_else(|| operation.to_string())?;
-        let (mut rows, mut token, until) = (Vec::new(), 0, Instant::now() + Duration::from_secs(240));
+        let mut rows = Vec::new();
+        let mut token = 0;
+        let until = Instant::now() + Duration::from_secs(240);
         loop {
             let page = self.get(&format!("/operations/{handle}/result/{token}?rowFormat=JSON"));
             if let Some(errors) = page.get("errors") {

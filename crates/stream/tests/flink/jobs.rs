@@ -152,7 +152,8 @@ fn all_columns(table: &CellTable, topic: &Topic, rows: Vec<Vec<Value>>) -> Vec<V
 
 /// Every pane has exactly one mark, with its number of rows.
 fn check_marks(table: &CellTable, marks: &[Vec<Value>], rows: &[Vec<Value>]) {
-    let (time, mark) = (cells::place(table, "et_ms"), cells::place(table, "mark"));
+    let time = cells::place(table, "et_ms");
+    let mark = cells::place(table, "mark");
     let mut times: Vec<&Value> = rows.iter().map(|row| &row[time]).collect();
     times.sort();
     let mut counted: Vec<(&Value, i64)> =
@@ -182,7 +183,8 @@ fn check(url: &str, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
             row.delta = row.delta.map(|_| random.i64());
         });
     }
-    let (mut here, mut expected) = (Engine::new(flow, EngineConfig::default()), Vec::new());
+    let mut here = Engine::new(flow, EngineConfig::default());
+    let mut expected = Vec::new();
     let batches = flow.inputs.iter().zip(&inputs).enumerate();
     for (place, (input, rows)) in batches {
         here.push(place, &batch_with(&input.schema, &input.columns, rows), &mut expected);
@@ -297,7 +299,8 @@ fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> Fl
 
 fn compare(name: &str, flow: &Dataflow, out: &[stream::EngineOutput], expected: &[stream::EngineOutput]) {
     for place in 0..flow.pipelines.len() {
-        let (ours, theirs) = (rows_of(expected, Some(place)), rows_of(out, Some(place)));
+        let ours = rows_of(expected, Some(place));
+        let theirs = rows_of(out, Some(place));
         assert!(!ours.is_empty(), "{name} has rows");
         if !are_alike(&ours, &theirs) {
             let differs = ours.iter().zip(&theirs).find(|(a, b)| !are_alike(&[a.to_vec()], &[b.to_vec()]));

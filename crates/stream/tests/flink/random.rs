@@ -111,9 +111,10 @@ impl Random {
             "7fff::1",
             "8000::",
         ];
-        match self.bool() {
-            true => self.one(&v4).parse::<Ipv4Addr>().expect("an address").to_ipv6_mapped(),
-            false => self.one(&v6).parse().expect("an address"),
+        if self.bool() {
+            self.one(&v4).parse::<Ipv4Addr>().expect("an address").to_ipv6_mapped()
+        } else {
+            self.one(&v6).parse().expect("an address")
         }
     }
 
@@ -229,9 +230,10 @@ impl Random {
     fn operation(&mut self, data_type: DataType, below: usize) -> Expr {
         use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
         match data_type {
-            DataType::Bool => match self.bool() {
-                true => Expr::Test(Box::new(self.predicate(2))),
-                false => {
+            DataType::Bool => {
+                if self.bool() {
+                    Expr::Test(Box::new(self.predicate(2)))
+                } else {
                     let of = self.one(&[
                         DataType::Bool,
                         DataType::I64,
@@ -243,7 +245,7 @@ impl Random {
                         if of == DataType::F64 { self.one(&[DataType::F64, DataType::I64]) } else { of };
                     Expr::Compare(self.boxed(of, below), self.compare(), self.boxed(other, below))
                 }
-            },
+            }
             DataType::I64 => match self.below(8) {
                 0 => Expr::Trunc(
                     self.boxed(DataType::I64, below),
@@ -269,8 +271,8 @@ impl Random {
                 }
             },
             DataType::F64 => {
-                let (a, b) =
-                    (self.one(&[DataType::F64, DataType::I64]), self.one(&[DataType::F64, DataType::F64]));
+                let a = self.one(&[DataType::F64, DataType::I64]);
+                let b = self.one(&[DataType::F64, DataType::F64]);
                 match self.below(5) {
                     0 => Expr::Arithmetic(
                         self.boxed(DataType::I64, below),

@@ -236,7 +236,8 @@ fn is_alike(a: &Plain, b: &Plain) -> bool {
                 let is_other = |c: char| !(c.is_ascii_digit() || "-+.e".contains(c));
                 text.split(is_other).filter_map(|number| number.parse().ok()).collect()
             };
-            let (a, b) = (numbers(a), numbers(b));
+            let a = numbers(a);
+            let b = numbers(b);
             a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| near(*a, *b))
         }
         (a, b) => a == b,

@@ -11,7 +11,8 @@ pub const FIELDS: &[&str] = &["method", "path", "status", "response_bytes"];
 /// A conversation and its transactions.
 #[must_use]
 pub fn conversation(rng: &mut SeededRng) -> Made {
-    let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
+    let mut exchanges = Vec::new();
+    let mut transactions = Vec::new();
     for i in 0..20 + rng.below(60) {
         let posts = rng.chance(0.4);
         let question = if posts {
@@ -22,7 +23,8 @@ pub fn conversation(rng: &mut SeededRng) -> Made {
         } else {
             format!("GET /real/{i} HTTP/1.1\r\nHost: shop\r\n\r\n").into_bytes()
         };
-        let (status, body) = ([200, 404, 500][rng.below(3) as usize], body(rng));
+        let status = [200, 404, 500][rng.below(3) as usize];
+        let body = body(rng);
         let head = format!("HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n\r\n", body.len());
         exchanges.push(Exchange { question, answer: [head.as_bytes(), &body].concat() });
         let method = if posts { "POST" } else { "GET" };

@@ -11,7 +11,8 @@ pub const FIELDS: &[&str] = &["command", "cache_key", "value_bytes"];
 /// A conversation and its transactions.
 #[must_use]
 pub fn conversation(rng: &mut SeededRng) -> Made {
-    let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
+    let mut exchanges = Vec::new();
+    let mut transactions = Vec::new();
     for i in 0..20 + rng.below(60) {
         let value = value(rng);
         let n = value.len();

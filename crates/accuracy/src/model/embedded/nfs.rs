@@ -84,7 +84,8 @@ impl Files {
 pub fn conversation(rng: &mut SeededRng) -> Made {
     let first = rng.next_u64() as u32 >> 1;
     let mut files = Files { said: Vec::new(), xid: first ^ 0x4000_0000 };
-    let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
+    let mut exchanges = Vec::new();
+    let mut transactions = Vec::new();
     for i in 0..20 + rng.below(60) as u32 {
         let (exchange, told) = exchange(rng, first.wrapping_add(i), &mut files);
         files.said.extend([exchange.question.clone(), exchange.answer.clone()]);

@@ -11,9 +11,11 @@ pub const FIELDS: &[&str] = &["command", "key", "request_bytes", "response_bytes
 /// A conversation and its transactions.
 #[must_use]
 pub fn conversation(rng: &mut SeededRng) -> Made {
-    let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
+    let mut exchanges = Vec::new();
+    let mut transactions = Vec::new();
     for i in 0..20 + rng.below(60) {
-        let (key, value) = (format!("real:{i}"), value(rng));
+        let key = format!("real:{i}");
+        let value = value(rng);
         let (command, question, answer) = if rng.chance(0.5) {
             ("GET", array(&[b"GET", key.as_bytes()]), string(&value))
         } else {

@@ -19,7 +19,10 @@ struct Statement {
 
 impl MariaDb {
     fn read(log: &str) -> MariaDb {
-        let (mut all, mut rows, mut affected, mut took) = (Vec::new(), 0, 0, 0);
+        let mut all = Vec::new();
+        let mut rows = 0;
+        let mut affected = 0;
+        let mut took = 0;
         let mut statement = String::new();
         for line in log.lines() {
             let after = |name: &str| line.split(name).nth(1).and_then(|rest| rest.split_whitespace().next());

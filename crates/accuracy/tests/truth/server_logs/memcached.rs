@@ -37,7 +37,8 @@ impl Log for Memcached {
         if !matches!(text(pair, "command"), Some("get" | "gets")) {
             return Ok(());
         }
-        let (Some(hit), Some(key)) = (number(pair, "hit"), text(pair, "cache_key")) else { return Ok(()) };
+        let Some(hit) = number(pair, "hit") else { return Ok(()) };
+        let Some(key) = text(pair, "cache_key") else { return Ok(()) };
         let (found, missed) = self.0.get_mut(key).ok_or("nobody asked for it")?;
         let left = if hit == 1 { found } else { missed };
         *left = left.checked_sub(1).ok_or("that was not the answer")?;

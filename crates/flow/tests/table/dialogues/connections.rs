@@ -400,7 +400,8 @@ fn keep_alives_are_neither_data_nor_retransmission() {
     talk.server().segment(-1, TcpFlags::ACK, b"\0");
     talk.client().send(b"more");
     let seen = check(&talk, "open <4 <4");
-    let (client, server) = (seen.only().counters(FlowSide::A), seen.only().counters(FlowSide::B));
+    let client = seen.only().counters(FlowSide::A);
+    let server = seen.only().counters(FlowSide::B);
     assert_eq!((client.keep_alives, client.retransmissions, client.repeated_bytes), (2, 0, 0));
     assert_eq!((server.keep_alives, server.retransmissions), (1, 0));
     assert_eq!(seen.only().payload_bytes(FlowSide::A), 8);

@@ -60,8 +60,10 @@ fn run(sent: &[SentPacket]) -> Observer {
 }
 
 fn check(sent: &[SentPacket], mirror: Mirror, delay_us: i64) {
-    let (once, twice) = (run(sent), run(&mirrored(sent, mirror, delay_us)));
-    let (once_flow, twice_flow) = (once.only(), twice.only());
+    let once = run(sent);
+    let twice = run(&mirrored(sent, mirror, delay_us));
+    let once_flow = once.only();
+    let twice_flow = twice.only();
     for side in [FlowSide::A, FlowSide::B] {
         assert_eq!(once_flow.packets(side), twice_flow.packets(side), "{side:?} {delay_us} us");
         assert_eq!(once_flow.unique_bytes(side), twice_flow.unique_bytes(side));

@@ -268,7 +268,8 @@ fn data_of_a_syn_that_the_server_leaves_comes_again() {
     talk.client().segment(-5, ACK, b"GET /");
     talk.server().send(b"200");
     let seen = check(&talk, "open <5 >3");
-    let (places, first) = (seen.places(0, FlowSide::A), seen.only().first_ts());
+    let places = seen.places(0, FlowSide::A);
+    let first = seen.only().first_ts();
     assert_eq!(places, [(1_001, 5_001)]);
     assert_eq!(first, talk.sent()[0].ts);
 }

@@ -90,7 +90,9 @@ impl PublishFeedback {
     ) -> PublishFeedback {
         let partition = usize::try_from(partition).unwrap_or(usize::MAX);
         let place = |(target, topic): (&ProducerTarget, &String)| {
-            let (target, topic, trail) = (*target, topic.clone(), OffsetTrail::default());
+            let target = *target;
+            let topic = topic.clone();
+            let trail = OffsetTrail::default();
             FeedbackPartition { target, topic, partition, trail }
         };
         PublishFeedback {
@@ -126,8 +128,10 @@ impl PublishFeedback {
         self.hear(now);
         let mut all = vec![(FeedbackSource::Brokers, TakerPace::Brokers, brokers(producer, now))];
         all.extend(self.readers.iter().filter_map(|((name, place), reading)| {
-            let (taken, trail) = (reading.at.filter(|at| *at >= reading.from)?, &self.places[*place].trail);
-            let (given, age) = (trail.end()?, trail.age(now, taken));
+            let taken = reading.at.filter(|at| *at >= reading.from)?;
+            let trail = &self.places[*place].trail;
+            let given = trail.end()?;
+            let age = trail.age(now, taken);
             let seen = TakerSample { now, given, taken: taken.min(given), age, fill: 0.0 };
             Some((FeedbackSource::Reader(name.clone(), *place), TakerPace::Reader(reading.every), seen))
         }));
@@ -154,7 +158,8 @@ impl PublishFeedback {
 
     fn note(&mut self, now: Duration, note: &ProgressNote) {
         let Some(number) = self.places.iter().position(|place| place.topic == note.topic) else { return };
-        let (place, key) = (&self.places[number], (note.reader.clone(), number));
+        let place = &self.places[number];
+        let key = (note.reader.clone(), number);
         if note.says == ReaderStatement::Ended {
             self.readers.remove(&key);
             return;
@@ -163,7 +168,8 @@ impl PublishFeedback {
             return;
         }
         let at = note.at.get(place.partition).copied().flatten().and_then(|at| u64::try_from(at).ok());
-        let (every, from) = (Duration::from_millis(note.every_ms), place.trail.end().unwrap_or(0));
+        let every = Duration::from_millis(note.every_ms);
+        let from = place.trail.end().unwrap_or(0);
         let new = ReaderProgress { from, at, every, heard: now };
         let reading = self.readers.entry(key).or_insert(new);
         *reading = ReaderProgress { from: reading.from, ..new };

@@ -108,7 +108,8 @@ impl FeedbackTaker {
     fn judge(&mut self, window: TakerSample, seen: TakerSample, seconds: f64) -> RateVerdict {
         self.window = Some(seen);
         let rate = |of: fn(&TakerSample) -> u64| of(&seen).saturating_sub(of(&window)) as f64 / seconds;
-        let (taken, given) = (rate(|seen| seen.taken), rate(|seen| seen.given));
+        let taken = rate(|seen| seen.taken);
+        let given = rate(|seen| seen.given);
         let late_max = self.late_max().as_secs_f64();
         let share = |late: f64| 1.0 + (late_max - late) / (2.0 * late_max);
         if seen.age.as_secs_f64() <= late_max && seen.fill <= FILL_HIGH {

@@ -51,7 +51,8 @@ struct SimulatedReaderState {
 /// Simulates ten points per second.
 fn run(scene: &FeedbackScene, seconds: u32) -> Vec<ScenePoint> {
     let mut control = RateControl::new(Duration::ZERO);
-    let (mut trail, mut given) = (OffsetTrail::default(), 0.0);
+    let mut trail = OffsetTrail::default();
+    let mut given = 0.0;
     let state = |of: &SimulatedReader| SimulatedReaderState {
         of: *of,
         taken: 0.0,
@@ -63,7 +64,8 @@ fn run(scene: &FeedbackScene, seconds: u32) -> Vec<ScenePoint> {
     let mut rates = VecDeque::from(vec![1.0; (scene.flows_last * 10.0) as usize + 1]);
     let mut points = Vec::new();
     for step in 0..seconds * 10 {
-        let (now, t) = (STEP * step, f64::from(step) / 10.0);
+        let now = STEP * step;
+        let t = f64::from(step) / 10.0;
         rates.push_back(control.ceiling());
         rates.pop_front();
         given += LOAD * (scene.comes)(t) * rates[0] / 10.0;
@@ -186,7 +188,8 @@ fn the_slowest_of_several_readers_counts() {
     let points = run(&steady(&[fast, FLINK, fast]), 200);
     let alone = run(&steady(&[FLINK]), 200);
     for (from, to) in [(0, 20), (30, 100), (130, 200)] {
-        let (several, alone) = (between(&points, from, to), between(&alone, from, to));
+        let several = between(&points, from, to);
+        let alone = between(&alone, from, to);
         assert!((lowest(several) / lowest(alone) - 1.0).abs() < 0.5, "{from} s: {}", lowest(several));
     }
 }

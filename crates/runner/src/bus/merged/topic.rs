@@ -65,7 +65,8 @@ impl MergedTopic {
 
     /// A topic with tuples as the result.
     pub fn of_tuples(dataflow: &Dataflow, engine: &Engine, name: &str, part: usize) -> MergedTopic {
-        let (columns, schema) = (flink_sql::tuple_columns(dataflow), engine.tuples().0.clone());
+        let columns = flink_sql::tuple_columns(dataflow);
+        let schema = engine.tuples().0.clone();
         let arrow = |column: &TupleColumn| {
             let data = column.field.map_or(DataType::Int64, |id| arrow_type(schema.field(id).data_type));
             Field::new(&column.name, data, true)
@@ -123,7 +124,8 @@ impl MergedTopic {
     /// Assigns rows to their panes.
     pub fn sort(&mut self, rows: &RecordBatch) {
         let longs = |name: &str| rows[name].as_primitive::<Int64Type>();
-        let (times, marks) = (longs(self.says.0), longs(self.says.1));
+        let times = longs(self.says.0);
+        let marks = longs(self.says.1);
         let mut panes: Vec<i64> = Vec::new();
         for row in 0..rows.num_rows() {
             match (times.is_valid(row), marks.is_valid(row)) {

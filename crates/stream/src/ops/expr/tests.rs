@@ -111,7 +111,8 @@ fn value(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
                 _ => OwnedValue::Null,
             },
             (x, y) => {
-                let (x, y) = (as_real(&x), as_real(&y));
+                let x = as_real(&x);
+                let y = as_real(&y);
                 let value = match op {
                     ArithmeticOperator::Add => x + y,
                     ArithmeticOperator::Subtract => x - y,

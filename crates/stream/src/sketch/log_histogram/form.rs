@@ -109,9 +109,10 @@ impl LogHistogram {
 
     /// Number of the last bucket.
     fn last_bucket(&self) -> u64 {
-        match self.real {
-            true => ((REAL_MAX_LOG2 - REAL_MIN_LOG2) as u64) << self.bits,
-            false => ((65 - u64::from(self.bits)) << self.bits) - 1,
+        if self.real {
+            ((REAL_MAX_LOG2 - REAL_MIN_LOG2) as u64) << self.bits
+        } else {
+            ((65 - u64::from(self.bits)) << self.bits) - 1
         }
     }
 }

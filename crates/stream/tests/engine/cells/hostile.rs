@@ -47,7 +47,8 @@ proptest! {
         let changes = if told.is_empty() { Vec::new() } else { changes };
         for (row, at, kind, bits) in changes {
             // The value of the same column in another row, or a similar value.
-            let (row, at) = (row.index(told.len()), at.index(table.columns.len()));
+            let row = row.index(told.len());
+            let at = at.index(table.columns.len());
             let other = told[bits as usize % told.len()][at].clone();
             told[row][at] = if kind == 3 { other } else { any_value(&told[row][at], kind, bits) };
         }
@@ -87,7 +88,9 @@ fn what_is_refused_says_why() {
         assert_eq!(got, what, "{name}");
     };
     let invalid = |what| Some(MalformedPartial::Invalid(what));
-    let (base, quantile, distinct) = (Value::Null, Value::Long(1), Value::Long(2));
+    let base = Value::Null;
+    let quantile = Value::Long(1);
+    let distinct = Value::Long(2);
     check(base.clone(), "a0_n", Value::Long(1), None);
     check(base.clone(), "a0_n", Value::Long(-1), invalid("a count"));
     check(base.clone(), "a0_n", Value::Long(1 << 49), invalid("a count"));

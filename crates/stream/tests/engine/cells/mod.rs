@@ -50,7 +50,8 @@ fn cells_of(flow: &plan::Dataflow, config: &EngineConfig, rows: &[Row], workers:
     let mut all: Vec<Engine> = (0..workers)
         .map(|w| Engine::worker(flow, EngineConfig { seed: config.seed ^ (w + 1) << 40, ..config.clone() }))
         .collect();
-    let (table, mut told) = (all[0].cell_table(0).clone(), Rows::new());
+    let table = all[0].cell_table(0).clone();
+    let mut told = Rows::new();
     for rows in rows.chunks(40) {
         let watermark = rows.iter().map(|row| row.ts_end).max().unwrap_or(0);
         for (worker, w) in all.iter_mut().zip(0..) {
@@ -75,7 +76,8 @@ fn finished(
     config: &EngineConfig,
     bring: impl FnOnce(&mut Engine),
 ) -> Vec<Vec<Plain>> {
-    let (mut engine, mut out) = (Engine::new(flow, config.clone()), Vec::new());
+    let mut engine = Engine::new(flow, config.clone());
+    let mut out = Vec::new();
     bring(&mut engine);
     engine.finish(&mut out);
     rows_of(&out, Some(0))

@@ -49,8 +49,11 @@ proptest! {
         let flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[PATH], vec![AggregateFunction::Count]) }]);
         let mut worker = Engine::worker(&flow, EngineConfig { panes_max, ..EngineConfig::default() });
         let table = worker.cell_table(0).clone();
-        let (et, wm) = (place(&table, "et_ms"), place(&table, "wm_ms"));
-        let (mut watermark, mut promised, mut counted) = (-100_000_000, i64::MIN, 0);
+        let et = place(&table, "et_ms");
+        let wm = place(&table, "wm_ms");
+        let mut watermark = -100_000_000;
+        let mut promised = i64::MIN;
+        let mut counted = 0;
         let mut pushed = 0;
         // Tuples that arrive later than allowed: sliding windows still accept them.
         let mut late = BTreeSet::new();
@@ -58,7 +61,8 @@ proptest! {
             let batches = part.map_or(Vec::new(), |part| worker.cells(&part, watermark).remove(0));
             let mut before = promised;
             for row in rows(&table, &batches) {
-                let (Value::Long(et_ms), Value::Long(wm_ms)) = (&row[et], &row[wm]) else { panic!("{row:?}") };
+                let Value::Long(et_ms) = &row[et] else { panic!("{row:?}") };
+                let Value::Long(wm_ms) = &row[wm] else { panic!("{row:?}") };
                 assert!(*et_ms > before || late.contains(et_ms), "{et_ms} after {before} was promised");
                 before = before.max(*wm_ms);
                 if let Value::Long(n) = row[place(&table, "tuples")] { counted += n as u64 }

@@ -62,7 +62,8 @@ pub fn collected(
 ) -> (Vec<Vec<Plain>>, EngineCounters) {
     let flow = if is_weighted { weighted(vec![p.clone()]) } else { dataflow(vec![p.clone()]) };
     let mut workers = [0, 1, 2].map(|w| Engine::worker(&flow, way.config(config, w)));
-    let (mut engine, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
+    let mut engine = Engine::new(&flow, config.clone());
+    let mut out = Vec::new();
     for rows in rows.chunks(40) {
         let watermark = rows.iter().map(|row| row.ts_end).max().unwrap_or(0);
         for (worker, w) in workers.iter_mut().zip(0..) {

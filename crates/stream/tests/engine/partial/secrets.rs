@@ -208,7 +208,8 @@ fn no_secret_leaves_whatever_is_asked() {
 #[test]
 fn raw_tuples_are_folded() {
     let flow = dataflow(Vec::new());
-    let (mut worker, mut out) = (Engine::worker(&flow, folding(EngineConfig::default())), Vec::new());
+    let mut worker = Engine::worker(&flow, folding(EngineConfig::default()));
+    let mut out = Vec::new();
     worker.push(0, &batch(&flow.inputs[0].schema, 0), &mut out);
     let rows: Vec<_> = out.iter().flat_map(|output| plain(&output.batch)).collect();
     assert_eq!(rows.len(), 120);
@@ -232,14 +233,16 @@ fn different_values_are_hashed_folded() {
         worker.push(0, &w.finish(), &mut Vec::new());
         worker.detach_all().encode()
     };
-    let (raw, folded) = (encoded(EngineConfig::default()), encoded(folding(EngineConfig::default())));
+    let raw = encoded(EngineConfig::default());
+    let folded = encoded(folding(EngineConfig::default()));
     let differ: Vec<usize> = (0..raw.len()).filter(|i| raw[*i] != folded[*i]).collect();
     assert_eq!(raw.len(), folded.len());
     assert!((5..=8).contains(&differ.len()), "the eight bytes of a hash: {differ:?}");
 }
 
 fn together(flow: &Dataflow, configs: [EngineConfig; 2]) -> Vec<EngineOutput> {
-    let (mut server, mut out) = (Engine::new(flow, EngineConfig::default()), Vec::new());
+    let mut server = Engine::new(flow, EngineConfig::default());
+    let mut out = Vec::new();
     for (config, first) in configs.into_iter().zip([0, 120]) {
         let mut worker = Engine::worker(flow, config);
         worker.push(0, &batch(&flow.inputs[0].schema, first), &mut out);
@@ -258,8 +261,8 @@ fn equal_texts_stay_equal_across_workers() {
             folding(EngineConfig { seed: 1, ..EngineConfig::default() }),
             folding(EngineConfig { seed: 2, ..EngineConfig::default() }),
         ];
-        let (folded, raw) =
-            (together(&flow, folded), together(&flow, [EngineConfig::default(), EngineConfig::default()]));
+        let folded = together(&flow, folded);
+        let raw = together(&flow, [EngineConfig::default(), EngineConfig::default()]);
         for (i, p) in flow.pipelines.iter().enumerate() {
             if p.groups_max == 3 {
                 continue;

@@ -38,7 +38,8 @@ fn collected(
     let mut threads: Vec<Node> = (0..THREADS as u64).map(worker).collect();
     let processes = if let Between::Processes(n) = between { n } else { 0 };
     let mut processes: Vec<Node> = (10..10 + processes as u64).map(worker).collect();
-    let (mut server, mut out) = (Engine::new(&flow, config.clone()), Vec::new());
+    let mut server = Engine::new(&flow, config.clone());
+    let mut out = Vec::new();
     let mut chances = chance.iter().cycle();
     let mut is = |n: u8| chances.next().is_some_and(|c| c % n == 0);
     for rows in rows.chunks(30) {
