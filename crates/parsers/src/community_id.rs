@@ -24,7 +24,8 @@ pub fn community_id(flow: &FlowContext) -> String {
 /// Community ID in ASCII. The hash input fits into one block and is built in place, because packet tuples
 /// need one ID each.
 pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
-    let (mut first, mut second) = (flow.client, flow.server);
+    let mut first = flow.client;
+    let mut second = flow.server;
     // The specification orders by address, then port; an IPv4 address compares like its mapped form.
     if (second.addr, second.port) < (first.addr, first.port) {
         std::mem::swap(&mut first, &mut second);

@@ -71,7 +71,8 @@ pub fn schema() -> Schema {
         first: FIRST,
         ..SchemaFacts::NONE
     };
-    let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::QUERY_NAME));
+    let measure = Some(field::RESPONSE_TIME);
+    let key = Some(field::QUERY_NAME);
     let doc = "DNS queries with their answers, over UDP and TCP";
     Schema { facts, ..Schema::of_parser("dns", 1, doc, field::FIELDS, measure, key) }
 }

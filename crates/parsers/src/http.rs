@@ -100,6 +100,7 @@ const FACTS: SchemaFacts = SchemaFacts {
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
-    let (measure, key) = (Some(fields::RESPONSE_TIME_NS), Some(fields::URL));
+    let measure = Some(fields::RESPONSE_TIME_NS);
+    let key = Some(fields::URL);
     Schema { facts: &FACTS, ..Schema::of_parser(name, 1, doc, fields::FIELDS, measure, key) }
 }

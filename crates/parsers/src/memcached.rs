@@ -102,7 +102,8 @@ const FACTS: SchemaFacts = SchemaFacts {
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
-    let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::CACHE_KEY));
+    let measure = Some(field::RESPONSE_TIME);
+    let key = Some(field::CACHE_KEY);
     Schema { facts: &FACTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
 }
 

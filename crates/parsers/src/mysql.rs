@@ -94,6 +94,7 @@ const FACTS: SchemaFacts = SchemaFacts {
 #[must_use]
 pub fn schema() -> Schema {
     let doc = "MySQL and MariaDB commands with their results";
-    let (measure, key) = (Some(RESPONSE_TIME), Some(FINGERPRINT));
+    let measure = Some(RESPONSE_TIME);
+    let key = Some(FINGERPRINT);
     Schema { facts: &FACTS, ..Schema::of_parser("mysql_query", 1, doc, FIELDS, measure, key) }
 }

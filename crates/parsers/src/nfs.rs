@@ -140,7 +140,8 @@ const FACTS: SchemaFacts = SchemaFacts {
 };
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
-    let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::FILE_HANDLE));
+    let measure = Some(field::RESPONSE_TIME);
+    let key = Some(field::FILE_HANDLE);
     Schema { parts: PARTS, facts: &FACTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
 }
 

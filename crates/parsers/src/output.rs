@@ -486,7 +486,8 @@ fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: Tupl
 
 /// Writes the Community ID, cached for recent flows.
 fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut TextResultCache) {
-    let (mut key, mut text) = ([0; 37], Vec::new());
+    let mut key = [0; 37];
+    let mut text = Vec::new();
     let ends = [flow.client, flow.server].map(|end| (end.addr.0, end.port.to_be_bytes()));
     let parts = ends.iter().flat_map(|(addr, port)| addr.iter().chain(port)).chain([&flow.protocol.0]);
     key.iter_mut().zip(parts).for_each(|(byte, part)| *byte = *part);

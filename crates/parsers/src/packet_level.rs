@@ -212,7 +212,8 @@ impl HeaderBatch {
     /// Adds the headers of a packet. The buffer must not be full.
     #[inline(always)]
     pub fn push(&mut self, packet: &Packet<'_>) {
-        let (at, FiveTuple { src, dst, .. }) = (self.len % HEADERS, packet.five_tuple);
+        let at = self.len % HEADERS;
+        let FiveTuple { src, dst, .. } = packet.five_tuple;
         self.ts[at] = packet.ts.0;
         self.addrs[0][at] = src.addr.0;
         self.addrs[1][at] = dst.addr.0;
@@ -306,9 +307,10 @@ mod tests {
         (bytes[22], bytes[23]) = (ttl, if is_tcp { 6 } else { 17 });
         bytes[26..34].copy_from_slice(&addrs);
         bytes[34..38].copy_from_slice(&ports);
-        match is_tcp {
-            true => bytes[46] = 0x50,
-            false => bytes[38..40].copy_from_slice(&((8 + payload) as u16).to_be_bytes()),
+        if is_tcp {
+            bytes[46] = 0x50
+        } else {
+            bytes[38..40].copy_from_slice(&((8 + payload) as u16).to_be_bytes())
         }
         bytes
     }
@@ -358,7 +360,8 @@ mod tests {
                     parse(&packet, &nobody(), &mut one);
                 }
                 columns.on_packets(&headers, &mut many);
-                let (one, many) = (one.finish(), many.finish());
+                let one = one.finish();
+                let many = many.finish();
                 prop_assert_eq!(one.rows(), many.rows());
                 for id in wanted {
                     prop_assert_eq!(one.column(id), many.column(id));

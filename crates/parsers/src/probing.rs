@@ -116,7 +116,8 @@ pub struct ProbeFlow {
 
 impl From<&Flow<'_>> for ProbeFlow {
     fn from(flow: &Flow<'_>) -> Self {
-        let (key, (client, guessed)) = (flow.key(), flow.client());
+        let key = flow.key();
+        let (client, guessed) = flow.client();
         ProbeFlow {
             transport: key.protocol,
             client: (!guessed).then_some(client),
@@ -178,7 +179,8 @@ impl ProbeBuffer {
         midstream: bool,
         named: &[Signature],
     ) -> Result<RecognizedProtocol, bool> {
-        let (side, bytes) = (asked.side, segment.bytes);
+        let side = asked.side;
+        let bytes = segment.bytes;
         let before = self.held_of(side);
         let joined;
         let seen = if before.is_empty() {
@@ -475,7 +477,9 @@ mod tests {
         assert_eq!(found, Ok(None));
         let found = probing.on_bytes(FlowSide::A, segment(b" a\n", 2, 103), about, protocols);
         assert_eq!(found, Ok(Some(RecognizedProtocol { protocol: 0, asker: FlowSide::A })));
-        let (flow, mut counters, mut places) = (flow(), ParserCounters::default(), PlaceRecorder(Vec::new()));
+        let flow = flow();
+        let mut counters = ParserCounters::default();
+        let mut places = PlaceRecorder(Vec::new());
         let mut out = ParserOutput::new(&flow, Timestamp(2), &mut counters, &mut []);
         probing.replay(FlowSide::A, &mut places, &mut out);
         assert_eq!(places.0, [at(101)]);

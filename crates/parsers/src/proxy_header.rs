@@ -100,7 +100,8 @@ fn v1_ends(line: &str) -> Option<ProxiedEndpoints> {
         _ => return None,
     };
     let mut address = || words.next()?.parse::<IpAddr>().ok().filter(|ip| ip.is_ipv4() == is_v4);
-    let (client, server) = (address()?, address()?);
+    let client = address()?;
+    let server = address()?;
     let mut port = || {
         let word = words.next().filter(|word| !word.starts_with('+'))?;
         word.parse::<u16>().ok()

@@ -75,7 +75,8 @@ const FACTS: SchemaFacts = SchemaFacts {
 #[must_use]
 pub fn schema() -> Schema {
     let doc = "Redis commands with their replies, and unsolicited messages of the server";
-    let (measure, key) = (Some(RESPONSE_TIME_NS), Some(COMMAND));
+    let measure = Some(RESPONSE_TIME_NS);
+    let key = Some(COMMAND);
     Schema { facts: &FACTS, ..Schema::of_parser("redis", 1, doc, FIELDS, measure, key) }
 }
 

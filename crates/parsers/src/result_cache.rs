@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_what_was_made() {
-        let (mut memo, mut made) = (TextResultCache::default(), 0);
+        let mut memo = TextResultCache::default();
+        let mut made = 0;
         for n in (0..3000).flat_map(|n| [n, n]).chain(0..3000) {
             let text = n.to_string().repeat(1 + n % 400);
             let mut out = b"before ".to_vec();

@@ -35,7 +35,8 @@ tuple::fields! {
 /// The schema.
 #[must_use]
 pub fn schema() -> Schema {
-    let (measure, key) = (Some(RESPONSE_TIME_NS), Some(KEY));
+    let measure = Some(RESPONSE_TIME_NS);
+    let key = Some(KEY);
     let facts =
         &SchemaFacts { success: Some("error is null and response_time_ns >= 0ns"), ..SchemaFacts::NONE };
     Schema { facts, ..Schema::of_parser("store", 1, "requests to a toy store", FIELDS, measure, key) }
@@ -205,7 +206,8 @@ mod tests {
             n in 1..9usize,
         ) {
             let fields = &["command", "key", "error", "quality"];
-            let (mut whole, mut cut) = (ParserDialogue::new(&PROTOCOL, schema(), ALL, fields), ParserDialogue::new(&PROTOCOL, schema(), ALL, fields));
+            let mut whole = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
+            let mut cut = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
             for (request, response) in &messages {
                 whole.client(request).server(response);
                 for piece in request.as_bytes().chunks(n) {

@@ -73,7 +73,8 @@ const FACTS: SchemaFacts = SchemaFacts {
 /// The schema.
 #[must_use]
 pub fn schema() -> Schema {
-    let (measure, key) = (Some(field::HANDSHAKE_TIME), Some(field::SNI));
+    let measure = Some(field::HANDSHAKE_TIME);
+    let key = Some(field::SNI);
     let doc = "TLS handshakes, from their unencrypted part";
     Schema { facts: &FACTS, ..Schema::of_parser("tls", 1, doc, field::FIELDS, measure, key) }
 }

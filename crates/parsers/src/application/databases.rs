@@ -99,7 +99,8 @@ pub fn mongodb(bytes: &[u8], context: ProbeContext) -> ProbeResult {
 /// CQL frame: STARTUP and OPTIONS on any port, others on the usual port.
 pub fn cassandra(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     with(bytes, 9, |b| {
-        let (version, is_response) = (b[0] & 0x7f, b[0] & 0x80 != 0);
+        let version = b[0] & 0x7f;
+        let is_response = b[0] & 0x80 != 0;
         let (opcode, len) = match version {
             1 | 2 => (b[3], u32_at(b, 4)),
             3..=6 => (b[4], u32_at(b, 5)),
@@ -114,8 +115,11 @@ pub fn cassandra(bytes: &[u8], context: ProbeContext) -> ProbeResult {
 /// Request header: a defined key and version, and the client's name.
 pub fn kafka(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     with(bytes, 14, |b| {
-        let (len, key, version) = (u32_at(b, 0), u16_at(b, 4), u16_at(b, 6));
-        let (name_len, name) = (u16_at(b, 12), &b[14..]);
+        let len = u32_at(b, 0);
+        let key = u16_at(b, 4);
+        let version = u16_at(b, 6);
+        let name_len = u16_at(b, 12);
+        let name = &b[14..];
         let is_named = match name_len {
             u16::MAX => context.usual_port,
             n => {

@@ -183,7 +183,8 @@ pub fn netflow(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     when(match u16_at(bytes, 0) {
         5 => (1..=30).contains(&records) && bytes.len() >= 24 + 48 * records,
         9 => {
-            let (set, len) = (u16_at(bytes, 20), usize::from(u16_at(bytes, 22)));
+            let set = u16_at(bytes, 20);
+            let len = usize::from(u16_at(bytes, 22));
             let begins = set <= 1 || set > 255 && context.usual_port;
             begins
                 && bytes.len() >= 24

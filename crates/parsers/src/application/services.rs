@@ -54,7 +54,8 @@ pub fn http2(bytes: &[u8], context: ProbeContext) -> ProbeResult {
 
 /// Whether the bytes are HTTP/2 frames, with enough evidence to exclude chance. The last frame may be cut.
 fn are_frames(mut bytes: &[u8]) -> bool {
-    let (mut frames, mut sure) = (0, false);
+    let mut frames = 0;
+    let mut sure = false;
     while bytes.len() >= 9 {
         let len = (u32_at(bytes, 0) >> 8) as usize;
         let (head, rest) = bytes.split_at(9);
@@ -72,7 +73,8 @@ fn are_frames(mut bytes: &[u8]) -> bool {
 
 /// Checks a frame header: `None` if invalid, otherwise whether it is strong evidence.
 fn frame(head: &[u8], len: usize, body: &[u8]) -> Option<bool> {
-    let (flags, stream) = (head[4], u32_at(head, 5));
+    let flags = head[4];
+    let stream = u32_at(head, 5);
     let is_of_all = stream == 0;
     // Per type: whether stream and flags are valid, and whether length or body are strong evidence.
     let (fits, says) = match head[3] {

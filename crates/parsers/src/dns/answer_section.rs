@@ -133,7 +133,8 @@ fn write_service(message: &[u8], (start, end): (usize, usize), out: &mut Vec<u8>
     name::write(message, start + 2, out)?;
     let mut parameters = message.get(name::end(message, start + 2)?..end)?;
     while !parameters.is_empty() {
-        let (key, length) = (word(parameters, 0)?, word(parameters, 2)?);
+        let key = word(parameters, 0)?;
+        let length = word(parameters, 2)?;
         let (value, rest) = parameters[4..].split_at_checked(usize::from(length))?;
         out.push(b' ');
         write_parameter(key, value, out)?;

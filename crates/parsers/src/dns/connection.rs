@@ -129,7 +129,8 @@ impl DnsFlow {
         match lane.step(segment.bytes) {
             DnsFramingStep::Here(n) => {
                 let found = lane.found.take();
-                let (message, span) = (&segment.bytes[PREFIX..n], MessageSpan::at(segment.ts));
+                let message = &segment.bytes[PREFIX..n];
+                let span = MessageSpan::at(segment.ts);
                 let len = message.len() as u32;
                 if !self.message(direction, message, len, (span, Some(segment.place), found), out) {
                     self.lose(direction, out);
@@ -177,8 +178,9 @@ impl DnsFlow {
     /// Parses the held message; returns whether it is valid.
     fn hand_over(&mut self, direction: Direction, out: &mut ParserOutput<'_>) -> bool {
         let lane = self.lane(direction, out);
-        let (mut held, len, found) =
-            (std::mem::take(&mut lane.held), lane.held_len() as u32, lane.found.take());
+        let mut held = std::mem::take(&mut lane.held);
+        let len = lane.held_len() as u32;
+        let found = lane.found.take();
         let Some((span, place)) = lane.begun.take() else { return true };
         let len = if held.len() >= PREFIX { u32::from(u16::from_be_bytes([held[0], held[1]])) } else { len };
         let is_message = self.message(direction, &held[PREFIX..], len, (span, Some(place), found), out);

@@ -26,7 +26,9 @@ pub fn end(message: &[u8], mut at: usize) -> Option<usize> {
 /// Appends the name at `at` in text form, in lower case. `None`: truncated, invalid, or too long; the text
 /// appended is then meaningless.
 pub fn write(message: &[u8], mut at: usize, out: &mut Vec<u8>) -> Option<()> {
-    let (mut bytes, mut pointers, mut floor) = (1, 0, at);
+    let mut bytes = 1;
+    let mut pointers = 0;
+    let mut floor = at;
     let first = out.len();
     loop {
         let length = *message.get(at)?;

@@ -68,10 +68,12 @@ fn datagram(bytes: &[u8], usual_port: bool) -> ProbeResult {
         DnsQuestion::None => usual_port && header.is_answer(),
         DnsQuestion::Malformed => false,
     };
-    match header.is_answer() {
-        _ if !plausible || !usual_port && !is_whole(bytes, header) => ProbeResult::NotForUs,
-        true => ProbeResult::Response,
-        false => ProbeResult::Request,
+    if !plausible || !usual_port && !is_whole(bytes, header) {
+        ProbeResult::NotForUs
+    } else if header.is_answer() {
+        ProbeResult::Response
+    } else {
+        ProbeResult::Request
     }
 }
 
@@ -93,10 +95,11 @@ pub fn is_consistent(message: &[u8], header: DnsHeader) -> bool {
 /// Whether a header is usual: one question, a possible number of records, and no answers in a question.
 pub fn is_plausible(header: DnsHeader) -> bool {
     let [questions, answers, authorities, others] = header.counts;
-    let codes_make_sense = match header.is_answer() {
-        true => header.code() <= 11,
+    let codes_make_sense = if header.is_answer() {
+        header.code() <= 11
+    } else {
         // A question has no result.
-        false => header.code() == 0 && !header.is_truncated(),
+        header.code() == 0 && !header.is_truncated()
     };
     let query = header.opcode() == 0;
     let counts_make_sense = if header.is_answer() || !query {
@@ -115,7 +118,8 @@ pub fn is_plausible(header: DnsHeader) -> bool {
 
 /// Whether type and class are plausible.
 fn is_plausible_question(question: &[u8], header: DnsHeader) -> bool {
-    let (kind, class) = (message::type_of(question), message::class_of(question));
+    let kind = message::type_of(question);
+    let class = message::class_of(question);
     let known = codes::is_known_type(kind) || kind >= 0xff00 || header.is_answer() && kind > 0;
     known && matches!(class, 1 | 3 | 4 | 254 | 255)
 }

@@ -95,7 +95,8 @@ fn a_question_and_its_answer() {
 #[test]
 fn answers_find_their_questions() {
     // Matched by id, name, and type, in any order.
-    let (a, b) = (question(1, "a"), question(1, "b"));
+    let a = question(1, "a");
+    let b = question(1, "b");
     check(
         talk().datagram(C, &a).datagram(C, &b).datagram(S, &answer(1, "b")).datagram(S, &answer(1, "a")),
         &["1 b A NOERROR 10.0.0.9 0 1000 exact", "1 a A NOERROR 10.0.0.9 0 3000 exact"],
@@ -125,7 +126,8 @@ fn answers_find_their_questions() {
 
 #[test]
 fn a_question_that_is_sent_again() {
-    let (q, a) = (question(1, "a"), answer(1, "a"));
+    let q = question(1, "a");
+    let a = answer(1, "a");
     let mut twice = talk();
     twice.datagram(C, &q).wait_us(5_000_000).datagram(C, &q).datagram(S, &a).datagram(S, &a);
     check(&mut twice, &["1 a A NOERROR 10.0.0.9 1 5000002000 exact"]);
@@ -144,7 +146,8 @@ fn a_question_that_is_sent_again() {
 
 #[test]
 fn an_answer_captured_before_its_question() {
-    let (q, a) = (question(1, "a"), answer(1, "a"));
+    let q = question(1, "a");
+    let a = answer(1, "a");
     check(talk().datagram(S, &a).datagram(C, &q), &["1 a A NOERROR 10.0.0.9 0 - untimed"]);
     check(
         talk().datagram(S, &a).wait_us(2000).datagram(C, &q),
@@ -161,7 +164,8 @@ fn exact(talk: &mut ParserDialogue) -> (usize, usize) {
 #[test]
 fn a_hundred_thousand_questions_wait() {
     let mut talk = talk();
-    let (n, name) = (100_000, |n: u32| format!("n{}", n >> 16));
+    let name = |n: u32| format!("n{}", n >> 16);
+    let n = 100_000;
     (0..n).for_each(|n| _ = talk.datagram(C, &question(n as u16, &name(n))));
     (0..n).for_each(|n| _ = talk.datagram(S, &answer(n as u16, &name(n))));
     assert_eq!(talk.counters.evicted_requests, 0);
@@ -171,27 +175,31 @@ fn a_hundred_thousand_questions_wait() {
 #[test]
 fn a_question_that_is_given_up_is_counted_once() {
     // Exceeds the total limit.
-    let (n, name) = (pending_queries::QUESTIONS_MAX as u32 + 10, |n: u32| format!("n{}", n >> 16));
+    let name = |n: u32| format!("n{}", n >> 16);
+    let n = pending_queries::QUESTIONS_MAX as u32 + 10;
     let mut many = talk();
     (0..n).for_each(|n| _ = many.datagram(C, &question(n as u16, &name(n))));
     (0..n).for_each(|n| _ = many.datagram(S, &answer(n as u16, &name(n))));
     assert_eq!((many.counters.evicted_requests, many.counters.separated_halves), (10, 10));
     assert_eq!(exact(&mut many), (n as usize - 10, n as usize));
     // Exceeds the limit for one id.
-    let (n, name) = (pending_queries::SAME_ID_MAX + 2, |n: usize| format!("n{n}"));
+    let name = |n: usize| format!("n{n}");
+    let n = pending_queries::SAME_ID_MAX + 2;
     let mut same_id = talk();
     (0..n).for_each(|n| _ = same_id.datagram(C, &question(7, &name(n))));
     (0..n).for_each(|n| _ = same_id.datagram(S, &answer(7, &name(n))));
     assert_eq!((same_id.counters.evicted_requests, same_id.counters.separated_halves), (2, 2));
     assert_eq!(exact(&mut same_id), (n - 2, n));
     // A late response, twice.
-    let (q, a) = (question(1, "a"), answer(1, "a"));
+    let q = question(1, "a");
+    let a = answer(1, "a");
     let mut late = talk();
     late.datagram(C, &q).wait_us(31_000_000).datagram(S, &a).datagram(S, &a);
     check(&mut late, &["1 a A - - 0 - half"]);
     assert_eq!((late.counters.separated_halves, late.counters.repeated_replies), (1, 1));
     // Too many responses before their questions.
-    let (mut early, n) = (talk(), 40);
+    let mut early = talk();
+    let n = 40;
     (0..n).for_each(|id| _ = early.datagram(S, &answer(id, "a")));
     (0..n).for_each(|id| _ = early.datagram(C, &question(id, "a")));
     assert_eq!((early.counters.evicted_requests, early.counters.separated_halves), (8, 8));
@@ -216,10 +224,12 @@ fn unusual_headers() {
         ((0x1900, [1, 0, 0, 0], asked.clone()), (0x9984, [1, 0, 0, 0], asked.clone()), "NOTIMP"),
     ];
     for ((flags, counts, rest), (flags2, counts2, rest2), code) in cases {
-        let (q, a) = (message(9, flags, counts, &rest), message(9, flags2, counts2, &rest2));
+        let q = message(9, flags, counts, &rest);
+        let a = message(9, flags2, counts2, &rest2);
         let expected = [format!("9 a A {code} - 0 1000 exact")];
         // The flow does not begin with the unusual message.
-        let (mut udp, mut tcp) = (talk(), talk());
+        let mut udp = talk();
+        let mut tcp = talk();
         assert_eq!(udp.datagram(C, &q).datagram(S, &a).rows(), expected, "{q:x?}");
         assert_eq!(tcp.client(framed(q.clone())).server(framed(a.clone())).rows(), expected, "{q:x?}");
         assert_eq!(udp.counters.malformed_messages + tcp.counters.malformed_messages, 0);
@@ -238,7 +248,8 @@ fn unusual_headers() {
     }
     // Without a question: cookie only.
     let opt = vec![0, 0, 41, 4, 0, 0, 0, 0, 0, 0, 0];
-    let (q, a) = (message(3, 0, [0, 0, 0, 1], &opt), message(3, 0x8000, [0, 0, 0, 1], &opt));
+    let q = message(3, 0, [0, 0, 0, 1], &opt);
+    let a = message(3, 0x8000, [0, 0, 0, 1], &opt);
     check(talk().datagram(C, &q).datagram(C, &q).datagram(S, &a), &["3 - - NOERROR - 1 2000 exact"]);
     // Counts beyond the end of the message are malformed.
     let mut short = talk();
@@ -343,7 +354,8 @@ fn what_is_recognised() {
         let context = ProbeContext { transport, usual_port, midstream: false, speaker: None, answers: false };
         assert_eq!((PROTOCOL.probe)(bytes, context), expected, "{bytes:?}");
     };
-    let (q, a) = (question(1, "a.b"), answer(1, "a.b"));
+    let q = question(1, "a.b");
+    let a = answer(1, "a.b");
     for usual in [false, true] {
         check(&q, IpProtocol::UDP, usual, ProbeResult::Request);
         check(&a, IpProtocol::UDP, usual, ProbeResult::Response);
@@ -361,10 +373,8 @@ fn what_is_recognised() {
 
 fn conversation() -> impl Strategy<Value = Vec<(Direction, Vec<u8>)>> {
     let name = prop::sample::select(vec!["a", "b.c", "a.very.long.name.that.goes.over.segments.example"]);
-    let message = (any::<bool>(), 0..3u16, name).prop_map(|(asks, id, name)| match asks {
-        true => (C, question(id, name)),
-        false => (S, answer(id, name)),
-    });
+    let message = (any::<bool>(), 0..3u16, name)
+        .prop_map(|(asks, id, name)| if asks { (C, question(id, name)) } else { (S, answer(id, name)) });
     prop::collection::vec(message, 0..12)
 }
 
@@ -379,8 +389,10 @@ proptest! {
                 let mut bytes = &framed(message.clone())[..];
                 if i == 3 {
                     // Bytes are lost at the same position.
-                    let (from, to) = (lost.start.min(bytes.len()), lost.end.min(bytes.len()));
-                    let (before, behind) = (&bytes[..from], &bytes[to..]);
+                    let from = lost.start.min(bytes.len());
+                    let to = lost.end.min(bytes.len());
+                    let before = &bytes[..from];
+                    let behind = &bytes[to..];
                     for piece in before.chunks(*sizes.next().expect("a cycle")) {
                         talk.bytes(*direction, piece);
                     }
@@ -407,7 +419,9 @@ proptest! {
     #[test]
     fn answers_are_given_to_their_own_questions(messages in conversation()) {
         let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["transaction_id", "query_name", "retries", "quality"]);
-        let (mut waiting, mut answered, mut expected) = (Vec::<(Vec<u8>, u32)>::new(), 0, Vec::new());
+        let mut waiting = Vec::<(Vec<u8>, u32)>::new();
+        let mut answered = 0;
+        let mut expected = Vec::new();
         for (direction, message) in &messages {
             talk.bytes(*direction, &framed(message.clone()));
             let key = [&message[..2], &message[12..message.len() - if *direction == S { 16 } else { 0 }]].concat();

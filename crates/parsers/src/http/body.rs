@@ -171,7 +171,9 @@ mod tests {
 
     /// Consumes `bytes` in pieces of `n`; returns the bytes used at the end of the body.
     fn feed(bytes: &[u8], n: usize) -> (usize, bool, bool) {
-        let (mut body, mut used, mut malformed) = (HttpBody::CHUNKED, 0, false);
+        let mut body = HttpBody::CHUNKED;
+        let mut used = 0;
+        let mut malformed = false;
         for piece in bytes.chunks(n) {
             let a = body.advance(piece);
             used += a.used;

@@ -261,10 +261,13 @@ pub fn is_plausible_request(line: &[u8], cut: bool) -> bool {
             request_line(line).is_some_and(|l| l.version.is_some_and(|v| v[0] == b'1'))
         }
         // CONNECT has no path.
-        [b' ', ..] if *method == b"CONNECT" => match cut {
-            true => begins_request(line),
-            false => request_line(line).is_some_and(|l| l.version.is_some()),
-        },
+        [b' ', ..] if *method == b"CONNECT" => {
+            if cut {
+                begins_request(line)
+            } else {
+                request_line(line).is_some_and(|l| l.version.is_some())
+            }
+        }
         _ => false,
     }
 }

@@ -81,12 +81,11 @@ impl HttpHeadTail {
 
     /// Completes the current line and adds its relevant part to `kept`.
     pub fn end_line(&mut self, kept: &mut Vec<u8>) -> Option<HeadLineKind> {
-        let ended = match std::mem::take(&mut self.in_start_line) {
-            true => {
-                self.end_start_line(kept);
-                Some(HeadLineKind::Start)
-            }
-            false => self.end_field(kept).then_some(HeadLineKind::Last),
+        let ended = if std::mem::take(&mut self.in_start_line) {
+            self.end_start_line(kept);
+            Some(HeadLineKind::Start)
+        } else {
+            self.end_field(kept).then_some(HeadLineKind::Last)
         };
         self.line.clear();
         self.line_len = 0;

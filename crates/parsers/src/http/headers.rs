@@ -66,7 +66,8 @@ impl HeaderValues {
                 goes_on = false;
                 continue;
             };
-            let (name, value) = (line[..colon].trim_ascii_end(), line[colon + 1..].trim_ascii());
+            let name = line[..colon].trim_ascii_end();
+            let value = line[colon + 1..].trim_ascii();
             let known = names.iter().position(|(_, wanted)| is_called(name, wanted));
             goes_on = known.is_some();
             if let Some(known) = known {

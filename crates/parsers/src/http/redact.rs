@@ -153,7 +153,8 @@ mod tests {
     fn values_are_hashes() {
         let secret = RedactionSecret::new(&[7; 16]);
         let check = |fold: TextFold, text: &str, expected: &str| {
-            let (mut got, mut want) = (Vec::new(), Vec::new());
+            let mut got = Vec::new();
+            let mut want = Vec::new();
             (fold.fold)(&secret, text.as_bytes(), &mut got);
             for (i, part) in expected.split(['<', '>']).enumerate() {
                 match i % 2 {

@@ -320,7 +320,8 @@ fn write(
     wanted: &HttpProjection,
     w: &mut TupleWriter,
 ) {
-    let (request, response) = (transaction.request(), transaction.response());
+    let request = transaction.request();
+    let response = transaction.response();
     let columns = wanted.columns;
     if let Some(request) = request {
         if wanted.texts {
@@ -382,7 +383,10 @@ fn complete_at(transaction: &PairedTransaction<HttpRequest, HttpResponse>) -> Op
 }
 
 fn quality(transaction: &PairedTransaction<HttpRequest, HttpResponse>, midstream: bool) -> TupleQuality {
-    let (Some(request), Some(response)) = (transaction.request(), transaction.response()) else {
+    let Some(request) = transaction.request() else {
+        return TupleQuality::Half;
+    };
+    let Some(response) = transaction.response() else {
         return TupleQuality::Half;
     };
     match () {

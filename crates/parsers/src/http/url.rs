@@ -53,7 +53,8 @@ fn after_scheme(target: &[u8]) -> Option<&[u8]> {
 /// hexadecimal and long mixed tokens. A file name extension is kept.
 pub fn template(path: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
-    let (mut start, mut digits) = (0, 0);
+    let mut start = 0;
+    let mut digits = 0;
     let mut fold = |segment: &[u8], start: usize, digits: usize| {
         let stem = if digits == segment.len() { segment } else { stem(segment) };
         if digits == segment.len() || is_id(stem) {
@@ -128,7 +129,8 @@ fn is_mixed(s: &[u8]) -> bool {
         return false;
     }
     let inner = s.windows(2).map(|w| (class(&w[0]), class(&w[1]))).filter(|(a, b)| *a < 3 && *b < 3);
-    let (mut changes, mut digit_runs) = (0, usize::from(s[0].is_ascii_digit()));
+    let mut changes = 0;
+    let mut digit_runs = usize::from(s[0].is_ascii_digit());
     for (a, b) in inner {
         changes += usize::from(a != b);
         digit_runs += usize::from(b == 0 && a != 0);

@@ -81,7 +81,8 @@ impl MemcachedBinaryHeader {
 
     /// Whether extras and key match protocol_binary.h for the usual opcodes.
     fn request_shape_is_right(&self) -> bool {
-        let (key, extras) = (self.key_len > 0, self.extras_len);
+        let key = self.key_len > 0;
+        let extras = self.extras_len;
         let nothing_else = self.body_len as usize == self.key_len + extras;
         match self.opcode {
             0x00 | 0x09 | 0x0c | 0x0d | 0x04 | 0x14 => key && extras == 0 && nothing_else,
@@ -263,9 +264,10 @@ impl MemcachedConnection {
     #[inline]
     fn note_opaque(&mut self, opaque: u32) {
         self.opaques.note(opaque);
-        match self.opaques.are_unique() {
-            true => self.transactions.name_requests(),
-            false => self.transactions.count_requests(),
+        if self.opaques.are_unique() {
+            self.transactions.name_requests()
+        } else {
+            self.transactions.count_requests()
         }
     }
 
@@ -302,7 +304,9 @@ impl MemcachedConnection {
 
     fn begin_binary_response(&mut self, head: &MemcachedBinaryHead<'_>, out: &mut ParserOutput<'_>) {
         let MemcachedBinaryHeader { opcode, opaque, status, .. } = head.header;
-        let (key, first, place) = (head.key(), head.span.first, head.place);
+        let key = head.key();
+        let first = head.span.first;
+        let place = head.place;
         let named = self.opaques.are_unique();
         let number = if named {
             self.find_named(opcode, opaque, key)

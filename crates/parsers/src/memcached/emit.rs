@@ -50,7 +50,8 @@ pub fn emit(
     let quality = quality(transaction, midway);
     let response_time = response_time(transaction).filter(|ns| *ns >= 0);
     let transfer_time = transfer_time(transaction);
-    let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
+    let has_request = transaction.request().is_some();
+    let has_response = transaction.response().is_some();
     let last = transaction.response().map_or(Timestamp::MIN, |response| response.last);
     let asked_last = transaction.request().map_or(Timestamp::MIN, |request| request.last);
     let times =
@@ -195,7 +196,8 @@ fn emit_strays(
     transfer_time: Option<i64>,
     out: &mut ParserOutput<'_>,
 ) -> usize {
-    let (mut written, mut cursor) = (0, MemcachedKeyCursor::default());
+    let mut written = 0;
+    let mut cursor = MemcachedKeyCursor::default();
     for (key, value_bytes) in response.came.iter() {
         let was_asked = request.as_mut().is_some_and(|request| match response.said {
             MemcachedResponseSummary::Text { .. } => {
@@ -219,8 +221,8 @@ fn emit_each_key<'a>(request: &'a MemcachedRequest, mut row: MemcachedRow<'a>, o
     if request.keys.is_empty() {
         return write(&row, out);
     }
-    let (status, told) =
-        (row.status, row.quality != TupleQuality::Half && request.class == MemcachedCommandClass::Retrieval);
+    let status = row.status;
+    let told = row.quality != TupleQuality::Half && request.class == MemcachedCommandClass::Retrieval;
     for (key, value_bytes) in request.keys.iter() {
         row.key = Some(key);
         if told {

@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn keys_come_back_in_any_order_and_once_each() {
-        let (mut asked, mut cursor) = (keys(&["a", "", "bb", "a"]), MemcachedKeyCursor::default());
+        let mut asked = keys(&["a", "", "bb", "a"]);
+        let mut cursor = MemcachedKeyCursor::default();
         for (key, bytes, was_asked) in
             [("bb", 1, true), ("a", 2, true), ("a", 3, true), ("a", 4, false), ("c", 5, false)]
         {

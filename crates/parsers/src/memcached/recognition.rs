@@ -161,7 +161,8 @@ impl MessageLocator for MemcachedMessageLocator<'_> {
     }
 
     fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
-        let (bytes, magic) = (candidate.bytes, magic(self.direction));
+        let bytes = candidate.bytes;
+        let magic = magic(self.direction);
         if self.is_binary {
             return match MemcachedBinaryHeader::read(bytes, magic) {
                 Some(header) if header.is_plausible(magic) && self.may_begin(&header, candidate) => {

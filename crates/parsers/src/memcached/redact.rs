@@ -8,10 +8,7 @@ use super::command::is_known_name;
 pub const COMMAND_WORDS: TextFold = TextFold { name: "command", fold: command };
 
 fn command(secret: &RedactionSecret, name: &[u8], out: &mut Vec<u8>) {
-    match is_known_name(name) {
-        true => out.extend_from_slice(name),
-        false => secret.push_hash(name, out),
-    }
+    if is_known_name(name) { out.extend_from_slice(name) } else { secret.push_hash(name, out) }
 }
 
 #[cfg(test)]
@@ -24,7 +21,8 @@ mod tests {
         for (name, is_kept) in
             [("get", true), ("mg", true), ("getkq", true), ("GET", false), ("alice@example.org", false)]
         {
-            let (mut got, mut hash) = (Vec::new(), Vec::new());
+            let mut got = Vec::new();
+            let mut hash = Vec::new();
             (COMMAND_WORDS.fold)(&secret, name.as_bytes(), &mut got);
             secret.push_hash(name.as_bytes(), &mut hash);
             assert_eq!(got, if is_kept { name.as_bytes() } else { &hash[..] }, "{name}");

@@ -88,7 +88,9 @@ impl<'a> MemcachedReply<'a> {
     /// Parses the words of a `VALUE` line.
     #[inline]
     fn value(mut words: MemcachedWords<'a>) -> MemcachedReply<'a> {
-        let (key, _flags, bytes) = (words.next(), words.next(), words.next().and_then(number));
+        let key = words.next();
+        let _flags = words.next();
+        let bytes = words.next().and_then(number);
         let (kind, key, bytes) = match (key, bytes) {
             (Some(key), Some(bytes)) => (MemcachedReplyKind::Value, key, bytes),
             _ => (MemcachedReplyKind::Other, &b""[..], 0),

@@ -443,10 +443,8 @@ fn a_long_connection() {
     let mut taps =
         [crate::ParserSubscription::new(ALL, tuple::TupleWriter::new(schema.clone(), &[field::HIT]))];
     let mut rows = 0;
-    let (asked, told) = (
-        b"get some:key:of:usual:length\r\n",
-        b"VALUE some:key:of:usual:length 0 10\r\n0123456789\r\nEND\r\n",
-    );
+    let asked = b"get some:key:of:usual:length\r\n";
+    let told = b"VALUE some:key:of:usual:length 0 10\r\n0123456789\r\nEND\r\n";
     let [mut client, mut server] = [wire::TcpSeq(1), wire::TcpSeq(1)];
     for i in 0..20_000 {
         let now = Timestamp(i * 1000);

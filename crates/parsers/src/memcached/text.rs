@@ -71,7 +71,8 @@ impl MemcachedConnection {
     fn on_held_line(&mut self, direction: Direction, rest: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
         let lane = self.lane(direction);
         lane.hold(rest, LINE_MAX, out);
-        let (is_cut, place) = (lane.state == MemcachedStreamState::LongHead, lane.place);
+        let is_cut = lane.state == MemcachedStreamState::LongHead;
+        let place = lane.place;
         let (mut head, span) = lane.take(rest.ts);
         if is_cut {
             // The last word is incomplete.

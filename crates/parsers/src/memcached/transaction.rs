@@ -326,9 +326,11 @@ fn fit_flags(request: &MemcachedRequest, flags: MemcachedWords<'_>) -> ResponseM
 /// Whether a binary response can answer `request`.
 #[inline]
 pub fn fit_binary(request: &MemcachedRequest, opcode: u8, opaque: u32, key: &[u8]) -> ResponseMatch {
-    match request.is_named(opcode, opaque, key) {
-        false => ResponseMatch::No,
-        true if key.is_empty() || request.keys.is_empty() => ResponseMatch::Maybe,
-        true => ResponseMatch::Sure,
+    if !request.is_named(opcode, opaque, key) {
+        ResponseMatch::No
+    } else if key.is_empty() || request.keys.is_empty() {
+        ResponseMatch::Maybe
+    } else {
+        ResponseMatch::Sure
     }
 }

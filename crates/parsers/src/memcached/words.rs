@@ -110,7 +110,9 @@ pub fn base64<'r>(text: &[u8], room: &'r mut [u8; 256]) -> Option<&'r [u8]> {
     if text.is_empty() || !text.len().is_multiple_of(4) {
         return None;
     }
-    let (mut bits, mut n_bits, mut len) = (0u32, 0, 0);
+    let mut bits = 0u32;
+    let mut n_bits = 0;
+    let mut len = 0;
     for b in body {
         let six = match b {
             b'A'..=b'Z' => b - b'A',

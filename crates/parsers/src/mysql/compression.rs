@@ -127,7 +127,8 @@ impl MysqlDecompressor {
         let room = usize::try_from(inside).map_or(scratch.len(), |i| i.min(scratch.len()));
         let before = (zlib.total_in(), zlib.total_out());
         let status = zlib.decompress(&bytes[..n], &mut scratch[..room], FlushDecompress::None);
-        let (read, made) = ((zlib.total_in() - before.0) as usize, (zlib.total_out() - before.1) as usize);
+        let read = (zlib.total_in() - before.0) as usize;
+        let made = (zlib.total_out() - before.1) as usize;
         *bytes = &bytes[read..];
         self.left -= read as u64;
         let inside = inside - made as u64;
@@ -178,7 +179,8 @@ mod tests {
             [packet(b"hello", false), packet(&long, true), packet(b"", false), packet(b"end", true)].concat();
         let expected = [&b"hello"[..], &long, b"end"].concat();
         for cut in [1, 2, 3, 7, 100, 100_000] {
-            let (mut u, mut out) = (MysqlDecompressor::default(), Vec::new());
+            let mut u = MysqlDecompressor::default();
+            let mut out = Vec::new();
             assert!(wire.chunks(cut).all(|chunk| unpack(&mut u, chunk, &mut out)), "{cut}");
             assert!(out == expected, "{cut}");
         }
@@ -186,7 +188,8 @@ mod tests {
 
     #[test]
     fn gaps_have_a_known_length_inside() {
-        let (mut u, mut out) = (MysqlDecompressor::default(), Vec::new());
+        let mut u = MysqlDecompressor::default();
+        let mut out = Vec::new();
         let first = packet(&[b'a'; 1000], true);
         assert!(unpack(&mut u, &first[..9], &mut out));
         let made = out.len() as u64;

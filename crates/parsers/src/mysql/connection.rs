@@ -238,9 +238,10 @@ impl MysqlConnection {
             return segment.behind(segment.bytes.len());
         };
         let packed = may_be_packed && search::is_packed(found.first(segment.bytes));
-        match packed {
-            true => self.join_packed(out),
-            false => lane.sync = MysqlSyncState::Reading,
+        if packed {
+            self.join_packed(out)
+        } else {
+            lane.sync = MysqlSyncState::Reading
         }
         if found.skipped {
             self.session.miss_requests();
@@ -355,7 +356,8 @@ impl MysqlConnection {
 
     fn skip_rows(&mut self, bytes: &mut &[u8], ts: Timestamp) {
         let expected = self.session.next_seq();
-        let (mut seq, ordered) = (expected.unwrap_or(0), expected.is_some());
+        let mut seq = expected.unwrap_or(0);
+        let ordered = expected.is_some();
         let framing = &mut self.lanes[Direction::ServerToClient as usize].framing;
         let (rows, wire_bytes) = framing.skip_rows(bytes, |n, first| {
             let is_row = first < 0xfe && (n == seq || !ordered);

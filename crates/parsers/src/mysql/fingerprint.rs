@@ -64,10 +64,17 @@ struct SqlFingerprinter<'a> {
 
 impl<'a> SqlFingerprinter<'a> {
     fn new(sql: &'a [u8], out: &'a mut Vec<u8>) -> Self {
-        let (last, before, earlier) = (SqlToken::Start, SqlToken::Start, SqlToken::Start);
-        let (spaced, closed_list, versioned) = (false, false, false);
-        let (run, open, depth) = (0..0, [0; DEPTH_MAX], 0);
-        let (at, rows_from) = (0, out.len());
+        let last = SqlToken::Start;
+        let before = SqlToken::Start;
+        let earlier = SqlToken::Start;
+        let spaced = false;
+        let closed_list = false;
+        let versioned = false;
+        let run = 0..0;
+        let open = [0; DEPTH_MAX];
+        let depth = 0;
+        let at = 0;
+        let rows_from = out.len();
         SqlFingerprinter {
             sql,
             at,
@@ -295,7 +302,8 @@ impl<'a> SqlFingerprinter<'a> {
 
     fn word(&mut self) {
         let rest = &self.sql[self.at..];
-        let (mut n, mut key) = (0, 0);
+        let mut n = 0;
+        let mut key = 0;
         while let Some(&b) = rest.get(n)
             && CLASS[b as usize] <= SqlByteClass::Digit
         {
@@ -386,7 +394,8 @@ impl<'a> SqlFingerprinter<'a> {
 
 /// Whether the comma-separated `rows` contain `row`.
 fn has_row(rows: &[u8], row: &[u8]) -> bool {
-    let (mut depth, mut start) = (0, 0);
+    let mut depth = 0;
+    let mut start = 0;
     for (at, b) in rows.iter().enumerate() {
         match b {
             b'(' => {

@@ -134,7 +134,8 @@ impl MysqlFraming {
         if self.header_len != 0 {
             return (0, 0);
         }
-        let (mut rest, mut rows) = (*bytes, 0);
+        let mut rest = *bytes;
+        let mut rows = 0;
         while let (Some((len, seq)), Some(first)) = (header_of(rest), rest.get(HEADER)) {
             let Some(behind) = rest.get(HEADER + len as usize..) else { break };
             if len == PACKET_MAX || len == 0 || !is_row(seq, *first) {

@@ -206,7 +206,8 @@ mod tests {
         check(b"\x85\x24\0\0\0danny\0JNK\0", true, Some("danny"), None);
         check(b"\x85", false, None, None);
         for cut in 0..end {
-            let (whole, part) = (login(&bytes, true), login(&bytes[..cut], false));
+            let whole = login(&bytes, true);
+            let part = login(&bytes[..cut], false);
             assert!(part.user.is_none_or(|u| Some(u) == whole.user), "{cut}");
             assert!(part.database.is_none_or(|d| Some(d) == whole.database), "{cut}");
         }

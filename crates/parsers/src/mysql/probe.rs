@@ -93,7 +93,8 @@ fn verdict(
     yes: ProbeResult,
     evidence: impl Fn(usize, u8, &[u8]) -> MysqlEvidence,
 ) -> ProbeResult {
-    let (mut rest, mut weak) = (bytes, 0);
+    let mut rest = bytes;
+    let mut weak = 0;
     for _ in 0..PACKETS_MAX {
         let Some((header, payload)) = rest.split_at_checked(4) else { break };
         let len = header[0] as usize | (header[1] as usize) << 8 | (header[2] as usize) << 16;

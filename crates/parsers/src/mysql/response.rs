@@ -399,8 +399,12 @@ impl MysqlResponse {
 
     fn prepared(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
         let mut f = MysqlFieldReader(p.head);
-        let (Some(0), Some(id)) = (f.int(1), f.int(4)) else { return MysqlResponseProgress::Malformed };
-        let (Some(columns), Some(parameters)) = (f.int(2), f.int(2)) else {
+        let Some(0) = f.int(1) else { return MysqlResponseProgress::Malformed };
+        let Some(id) = f.int(4) else { return MysqlResponseProgress::Malformed };
+        let Some(columns) = f.int(2) else {
+            return MysqlResponseProgress::Malformed;
+        };
+        let Some(parameters) = f.int(2) else {
             return MysqlResponseProgress::Malformed;
         };
         self.outcome.statement = Some(id as u32);

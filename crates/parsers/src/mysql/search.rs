@@ -44,7 +44,8 @@ impl MessageLocator for MysqlCommandLocator {
         let len = u32::from_le_bytes([*a, *b, *c, 0]);
         let is_command = *number == 0 && command::is_plausible(*code, len);
         let is_text = is_command && matches!(*code, command::QUERY | command::STMT_PREPARE);
-        let (expected, sql) = (candidate.begins_segment, &bytes[HEAD..]);
+        let expected = candidate.begins_segment;
+        let sql = &bytes[HEAD..];
         let may_be_packed = expected && self.may_be_packed && (*number, *code) == (0, 0);
         let found = match () {
             () if may_be_packed && bytes.len() < PACKED_HEAD => return CandidateVerdict::More,

@@ -313,7 +313,8 @@ impl MysqlSession {
             self.speaking = MysqlClientState::Between;
             return;
         };
-        let (kind, losses) = (request.kind, request.losses);
+        let kind = request.kind;
+        let losses = request.losses;
         self.text_bytes -= request.text.len();
         request.become_one(kind, p);
         request.losses = losses;

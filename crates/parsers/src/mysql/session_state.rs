@@ -103,7 +103,8 @@ impl MysqlSessionState {
     ) -> MysqlSessionChange {
         let quality = self.quality(transaction, out.flow.midstream);
         let quality = quality.max(self.quality_of_text(transaction));
-        let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
+        let has_request = transaction.request().is_some();
+        let has_response = transaction.response().is_some();
         let ended = transaction.response_ended();
         let silent = transaction.outcome() == pairing::TransactionOutcome::Silent;
         let asked = transaction.request().map_or(Timestamp::MIN, |request| request.span.last);
@@ -162,9 +163,10 @@ impl MysqlSessionState {
             return TupleQuality::Exact;
         };
         let error = transaction.response().and_then(|response| response.outcome.error);
-        let is_whole = match request.kind.has_statement() {
-            true => self.statements.is_whole(request.statement) || error == Some(UNKNOWN_STATEMENT),
-            false => !request.shortened,
+        let is_whole = if request.kind.has_statement() {
+            self.statements.is_whole(request.statement) || error == Some(UNKNOWN_STATEMENT)
+        } else {
+            !request.shortened
         };
         if is_whole { TupleQuality::Exact } else { TupleQuality::GapBody }
     }
@@ -248,7 +250,8 @@ impl MysqlSessionState {
                 if request.text_cut {
                     self.statements.insert_unread(id);
                 } else {
-                    let (text, max) = (std::mem::take(&mut request.text), out.limits.statement_bytes_max);
+                    let text = std::mem::take(&mut request.text);
+                    let max = out.limits.statement_bytes_max;
                     let evicted = self.statements.insert(id, text, request.shortened, max);
                     out.counters.evicted_statements += evicted;
                 }

@@ -10,7 +10,8 @@ use super::tokens::{CLASS, SqlByteClass};
 /// is the same. Returns false, with arbitrary contents in `out`, if `sql` has comments or unterminated
 /// strings, or exceeds `limit` after shortening; the output exceeds `limit` only slightly.
 pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
-    let (mut at, mut copied) = (0, 0);
+    let mut at = 0;
+    let mut copied = 0;
     loop {
         at += plain(&sql[at..]);
         if out.len() + (at - copied) > limit {

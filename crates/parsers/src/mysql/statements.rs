@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn statements_are_bounded() {
-        let (mut s, max) = (PreparedStatements::default(), 1 << 20);
+        let mut s = PreparedStatements::default();
+        let max = 1 << 20;
         let text = || vec![b'x'; 36];
         let fit = max as u64 / 200;
         let evicted: u64 = (0..2 * fit as u32).map(|id| s.insert(id, text(), false, max)).sum();

@@ -140,7 +140,8 @@ fn a_session() {
 
 #[test]
 fn logins_of_many_rounds() {
-    let (switch, more) = (b"\xfecaching_sha2_password\0salt", b"\x01\x04");
+    let switch = b"\xfecaching_sha2_password\0salt";
+    let more = b"\x01\x04";
     check(
         &[
             greeting(PLAIN),
@@ -604,7 +605,7 @@ proptest! {
     #[test]
     fn any_bytes_and_gaps_are_taken(says in noise(), late in any::<bool>(), opened in any::<bool>()) {
         let mut d = if late { dialogue().midstream() } else { dialogue() };
-        let before = match opened { true => opening(PLAIN | u32::from(late) << 5), false => vec![] };
+        let before = if opened { opening(PLAIN | u32::from(late) << 5) } else { vec![] };
         play(&mut d, &[before, says].concat());
     }
 

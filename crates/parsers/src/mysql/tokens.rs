@@ -61,7 +61,8 @@ pub static SPACES: [[TokenSpacing; 12]; 12] = {
     let mut table = [[TokenSpacing::Kept; 12]; 12];
     let mut i = 0;
     while i < 144 {
-        let (last, next) = (SqlToken::ALL[i / 12], SqlToken::ALL[i % 12]);
+        let last = SqlToken::ALL[i / 12];
+        let next = SqlToken::ALL[i % 12];
         assert!(last as usize == i / 12, "all tokens in their order");
         table[i / 12][i % 12] = match (last, next) {
             (SqlToken::Start | SqlToken::Open | SqlToken::Dot, _)
@@ -122,7 +123,8 @@ pub const KEYWORD_MAX: usize = 8;
 /// A word of at most eight letters as a number, in lower case.
 const fn keyword(word: &[u8]) -> u64 {
     assert!(word.len() <= KEYWORD_MAX);
-    let (mut n, mut i) = (0, 0);
+    let mut n = 0;
+    let mut i = 0;
     while i < word.len() {
         n = n << 8 | (word[i] | 0x20) as u64;
         i += 1;

@@ -53,7 +53,11 @@ impl NfsAttributes {
     /// `fattr3`.
     pub fn read(x: &mut XdrReader<'_>) -> Option<NfsAttributes> {
         let [kind, mode, links, uid, gid] = words(x)?;
-        let (size, used, _rdev, fsid, fileid) = (x.u64()?, x.u64()?, x.u64()?, x.u64()?, x.u64()?);
+        let size = x.u64()?;
+        let used = x.u64()?;
+        let _rdev = x.u64()?;
+        let fsid = x.u64()?;
+        let fileid = x.u64()?;
         let times = [time(x, 1)?, time(x, 1)?, time(x, 1)?];
         Some(NfsAttributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
     }
@@ -68,7 +72,9 @@ impl NfsAttributes {
         let [kind, mode, links, uid, gid, size, block_size, _rdev, blocks, fsid, fileid] = words(x)?;
         let times = [time(x, 1000)?, time(x, 1000)?, time(x, 1000)?];
         let used = u64::from(blocks) * u64::from(block_size.min(512));
-        let (size, fsid, fileid) = (size.into(), fsid.into(), fileid.into());
+        let size = size.into();
+        let fsid = fsid.into();
+        let fileid = fileid.into();
         Some(NfsAttributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
     }
 
@@ -103,7 +109,9 @@ impl NfsSetAttributes {
     /// `sattr3`.
     pub fn read(x: &mut XdrReader<'_>) -> Option<NfsSetAttributes> {
         let word = |x: &mut XdrReader<'_>| Some(if x.bool()? { Some(x.u32()?) } else { None });
-        let (mode, uid, gid) = (word(x)?, word(x)?, word(x)?);
+        let mode = word(x)?;
+        let uid = word(x)?;
+        let gid = word(x)?;
         let size = if x.bool()? { Some(x.u64()?) } else { None };
         for _ in 0..2 {
             // set_atime and set_mtime: no, to the server's time, or to the client's.

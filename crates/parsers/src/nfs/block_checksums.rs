@@ -120,7 +120,8 @@ impl PartialBlock {
 
     /// Adds bytes that end within the block.
     fn push(&mut self, mut bytes: &[u8], copied: &mut u64) {
-        let (within, mut n) = (self.at % 8, self.at / 8);
+        let within = self.at % 8;
+        let mut n = self.at / 8;
         self.at += bytes.len();
         if self.broken {
             return;
@@ -190,7 +191,8 @@ const ACC: [u64; 8] =
 
 /// Keys of the words of each stripe except the last.
 const KEYS: [[u64; 8]; 8] = {
-    let (mut keys, mut stripe) = ([[0; 8]; 8], 0);
+    let mut keys = [[0; 8]; 8];
+    let mut stripe = 0;
     while stripe < 8 {
         keys[stripe] = secret_at(if stripe < 7 { 8 * stripe } else { SECRET.len() - 64 - 7 });
         stripe += 1;
@@ -201,7 +203,8 @@ const KEYS: [[u64; 8]; 8] = {
 const FINAL_KEYS: [u64; 8] = secret_at(11);
 
 const fn secret_at(at: usize) -> [u64; 8] {
-    let (mut words, mut i) = ([0; 8], 0);
+    let mut words = [0; 8];
+    let mut i = 0;
     while i < 64 {
         words[i / 8] |= (SECRET[at + i] as u64) << (8 * (i % 8));
         i += 1;
@@ -294,17 +297,20 @@ mod tests {
             offset in 0..2000u64,
             gap in (0..4000usize, 1..2000usize),
         ) {
-            let (from, to) = (gap.0.min(data.len()), (gap.0 + gap.1).min(data.len()));
+            let from = gap.0.min(data.len());
+            let to = (gap.0 + gap.1).min(data.len());
             let mut blocks = BlockChecksums::default();
             blocks.begin(offset, data.len() as u64);
             blocks.push(&data[..from]);
             blocks.gap((to - from) as u64);
             blocks.push(&data[to..]);
-            let (skip, is) = ((offset.wrapping_neg() % BLOCK) as usize, blocks.finish());
+            let skip = (offset.wrapping_neg() % BLOCK) as usize;
+            let is = blocks.finish();
             let was = slow(offset, &data);
             prop_assert_eq!(is.len(), was.len());
             for (n, (is, was)) in is.iter().zip(&was).enumerate() {
-                let (begin, end) = (skip + 512 * n, skip + 512 * (n + 1));
+                let begin = skip + 512 * n;
+                let end = skip + 512 * (n + 1);
                 prop_assert_eq!(*is, if from < to && begin < to && from < end { 0 } else { *was }, "block {}", n);
             }
         }

@@ -119,7 +119,8 @@ impl RpcCalls {
             return early_replies::layout(message, x);
         }
         if let Some(place) = place {
-            let (call, mut results) = (waiting.get(place), NfsResults::default());
+            let call = waiting.get(place);
+            let mut results = NfsResults::default();
             results.read(&call.target, self.wanted.has_any(LISTING), &mut x)?;
             // The offset of the data is in the call; parsed only if needed.
             let wanted = self.wanted.has(field::BLOCK_CHECKSUMS);
@@ -174,13 +175,16 @@ impl RpcCalls {
         cause: TupleQuality,
         out: &mut ParserOutput<'_>,
     ) {
-        let (message, end) = (&record[MARK..], search::end(record, place.seq));
-        let (Some(xid), Some(known)) = (word(message, 0), rpc::target(message)) else { return };
+        let message = &record[MARK..];
+        let end = search::end(record, place.seq);
+        let Some(xid) = word(message, 0) else { return };
+        let Some(known) = rpc::target(message) else { return };
         let target = rpc::call(message).map_or(known, |header| header.target);
         let read = of_call(message);
         let head = read.map_or(message, |(at, _)| &message[..at]);
         let rest = end.distance(to);
-        let (bytes, ended) = (end.distance(place.seq) as u64 - MARK as u64, rest <= 0);
+        let bytes = end.distance(place.seq) as u64 - MARK as u64;
+        let ended = rest <= 0;
         let mut span = MessageSpan::at(ts);
         if ended {
             span.extend(last);
@@ -256,9 +260,13 @@ impl RpcCalls {
         out: &mut ParserOutput<'_>,
     ) {
         let call = self.waiting[index(direction)].coming();
-        let (Some(xid), Some(known), Some(span)) =
-            (XdrReader::new(&call.head).u32(), rpc::target(&call.head), message.span)
-        else {
+        let Some(xid) = XdrReader::new(&call.head).u32() else {
+            return;
+        };
+        let Some(known) = rpc::target(&call.head) else {
+            return;
+        };
+        let Some(span) = message.span else {
             return;
         };
         let target = rpc::call(&call.head).map_or(known, |header| header.target);
@@ -424,7 +432,8 @@ impl RpcCalls {
 
 fn of_call(message: &[u8]) -> Option<RpcReadPlan> {
     let call = rpc::call(message)?;
-    let (mut x, mut args) = (call.args, NfsArguments::default());
+    let mut x = call.args;
+    let mut args = NfsArguments::default();
     args.read(&call.target, &mut x)?;
     let offset = args.offset.unwrap_or(u64::MAX);
     Some((message.len() - x.left(), args.data.map(|len| NfsFileData { offset, len })))
@@ -433,7 +442,8 @@ fn of_call(message: &[u8]) -> Option<RpcReadPlan> {
 /// File offset of a call.
 fn offset(call: &RpcPendingCall) -> Option<u64> {
     let header = rpc::call(&call.head)?;
-    let (mut x, mut args) = (header.args, NfsArguments::default());
+    let mut x = header.args;
+    let mut args = NfsArguments::default();
     // The part after the offset may be missing.
     let _ = args.read(&header.target, &mut x);
     args.offset

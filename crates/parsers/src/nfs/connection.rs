@@ -420,7 +420,9 @@ impl NfsConnection {
         let lane = &mut self.lanes[index(direction)];
         let candidate = lane.resync.candidate().filter(|c| c.place.seq == lane.segment && c.begins_segment);
         let Some(candidate) = candidate.filter(|c| c.bytes.len() >= scan::SIGNATURE) else { return false };
-        let (head, ts, place) = (candidate.bytes.to_vec(), candidate.ts, candidate.place);
+        let head = candidate.bytes.to_vec();
+        let ts = candidate.ts;
+        let place = candidate.place;
         if scan::is_reply(&head[MARK..]) == Some(true) {
             let xid = scan::word(&head, 1).unwrap_or_default();
             if self.calls.asked(direction, xid, place).is_none() {
@@ -436,7 +438,8 @@ impl NfsConnection {
         }
         // Bytes cut by the snaplen arrived with the rest.
         let missing = if lane.last_ts == gap.ts { gap.len as usize } else { 0 };
-        let (cause, end) = (lane.cause, gap.seq.plus(missing as u32));
+        let cause = lane.cause;
+        let end = gap.seq.plus(missing as u32);
         self.calls.suspect(direction, &head, (ts, place, true), (end, ts), cause, out);
         self.calls.cut_last_suspect(direction);
         false
@@ -450,7 +453,8 @@ impl NfsConnection {
         head: &[u8],
         alone: bool,
     ) -> bool {
-        let (seq, begins) = (found.place.seq, found.begins_segment());
+        let seq = found.place.seq;
+        let begins = found.begins_segment();
         let lane = &mut self.lanes[index(direction)];
         if lane.follows == Some(seq) {
             lane.follow();

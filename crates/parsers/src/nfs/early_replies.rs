@@ -88,8 +88,10 @@ impl NfsEarlyReplies {
     /// Adds a reply.
     pub fn hold(&mut self, direction: Direction, reply: &NfsReply<'_>, is_repeated: bool) {
         let Some(xid) = XdrReader::new(reply.head).u32() else { return };
-        let (head, checksums) = (reply.head.to_vec(), reply.checksums.to_vec());
-        let (message, ended) = (reply.message, reply.ended);
+        let head = reply.head.to_vec();
+        let checksums = reply.checksums.to_vec();
+        let message = reply.message;
+        let ended = reply.ended;
         let held = NfsEarlyReply { xid, direction, head, message, ended, checksums, is_repeated };
         self.bytes += held.bytes();
         self.replies.push_back(held);

@@ -218,7 +218,8 @@ impl NfsTupleSource<'_> {
             }
         }
         if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() && !self.lacks_checksums() {
-            let (call, reply) = (self.call.map(|c| &c.checksums[..]), self.reply.map(|r| r.checksums));
+            let call = self.call.map(|c| &c.checksums[..]);
+            let reply = self.reply.map(|r| r.checksums);
             let list = [call, reply].into_iter().flatten().find(|list| !list.is_empty());
             w.hashes(field::BLOCK_CHECKSUMS, list.unwrap_or_default());
         }

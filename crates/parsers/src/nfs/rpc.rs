@@ -80,9 +80,14 @@ pub fn is_gss(message: &[u8]) -> bool {
 /// Parses the header of a call; `None`: incomplete or invalid.
 pub fn call(message: &[u8]) -> Option<RpcCallHeader<'_>> {
     let mut x = XdrReader::new(message);
-    let (_xid, _type, _rpc_version) = (x.u32()?, x.u32()?, x.u32()?);
-    let (program, version, procedure) = (x.u32()?, x.u32()?, x.u32()?);
-    let (flavor, body) = (x.u32()?, x.opaque(AUTH_BYTES_MAX)?);
+    let _xid = x.u32()?;
+    let _type = x.u32()?;
+    let _rpc_version = x.u32()?;
+    let program = x.u32()?;
+    let version = x.u32()?;
+    let procedure = x.u32()?;
+    let flavor = x.u32()?;
+    let body = x.opaque(AUTH_BYTES_MAX)?;
     let credentials = credentials(flavor, body).unwrap_or(RpcCredentials::Other(flavor));
     let _verifier = (x.u32()?, x.opaque(AUTH_BYTES_MAX)?);
     let protected = matches!(credentials, RpcCredentials::Gss(service) if service != GSS_NONE);
@@ -93,7 +98,8 @@ pub fn call(message: &[u8]) -> Option<RpcCallHeader<'_>> {
 /// Parses the header of a reply.
 pub fn reply(message: &[u8]) -> Option<RpcReplyHeader<'_>> {
     let mut x = XdrReader::new(message);
-    let (_xid, _type) = (x.u32()?, x.u32()?);
+    let _xid = x.u32()?;
+    let _type = x.u32()?;
     if x.u32()? != 0 {
         return Some(RpcReplyHeader { status: RpcStatus(REJECTED + x.u32()?), results: x });
     }
@@ -116,7 +122,10 @@ fn credentials(flavor: u32, body: &[u8]) -> Option<RpcCredentials<'_>> {
             RpcCredentials::Sys { machine, uid: x.u32()?, gid: x.u32()? }
         }
         GSS => {
-            let (_version, control, _number, service) = (x.u32()?, x.u32()?, x.u32()?, x.u32()?);
+            let _version = x.u32()?;
+            let control = x.u32()?;
+            let _number = x.u32()?;
+            let service = x.u32()?;
             RpcCredentials::Gss(if control == 0 { service } else { 0 })
         }
         other => RpcCredentials::Other(other),

@@ -51,14 +51,16 @@ pub fn is_call(message: &[u8], known: bool) -> Option<bool> {
 
 /// Whether `message` begins like a reply.
 pub fn is_reply(message: &[u8]) -> Option<bool> {
-    let (kind, accepted) = (word(message, 1)?, word(message, 2)?);
+    let kind = word(message, 1)?;
+    let accepted = word(message, 2)?;
     if kind != 1 || accepted > 1 {
         return Some(false);
     }
     if accepted == 1 {
         return Some(word(message, 3)? <= 1);
     }
-    let (flavor, len) = (word(message, 3)?, word(message, 4)?);
+    let flavor = word(message, 3)?;
+    let len = word(message, 4)?;
     let plain = flavor <= 7 && len <= AUTH_BYTES_MAX && len.is_multiple_of(4) && (flavor > 0 || len == 0);
     Some(plain && (len > 0 || word(message, 5)? <= 5))
 }

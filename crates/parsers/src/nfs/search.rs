@@ -48,10 +48,13 @@ impl MessageLocator for RpcMessageLocator<'_> {
         let message = &candidate.bytes[MARK..candidate.bytes.len().min(MARK + len)];
         let range = match (scan::is_call(message, true), scan::is_reply(message)) {
             (Some(true), _) => call_len(message, self.calls.machine(self.direction)),
-            (_, Some(true)) => match self.is_awaited(candidate, message, len) {
-                true => self.reply_len(candidate, message),
-                false => return CandidateVerdict::No,
-            },
+            (_, Some(true)) => {
+                if self.is_awaited(candidate, message, len) {
+                    self.reply_len(candidate, message)
+                } else {
+                    return CandidateVerdict::No;
+                }
+            }
             (Some(false), Some(false)) => return CandidateVerdict::No,
             _ => None,
         };
@@ -100,7 +103,8 @@ fn call_len(message: &[u8], machine: Option<&[u8]>) -> Option<(usize, usize)> {
     {
         return None;
     }
-    let (mut x, mut args) = (header.args, NfsArguments::default());
+    let mut x = header.args;
+    let mut args = NfsArguments::default();
     args.read(&header.target, &mut x)?;
     let least = read(message, x, args.data);
     Some((least, least + header.target.unread_args_max()))
@@ -109,7 +113,8 @@ fn call_len(message: &[u8], machine: Option<&[u8]>) -> Option<(usize, usize)> {
 /// Minimum and maximum length of a reply to a call of `target`.
 fn reply_len(message: &[u8], target: Option<RpcTarget>) -> Option<(usize, usize)> {
     let reply = rpc::reply(message)?;
-    let (mut x, mut results) = (reply.results, NfsResults::default());
+    let mut x = reply.results;
+    let mut results = NfsResults::default();
     let unread = match target {
         // Supported versions may follow.
         _ if !reply.status.is_success() => 8,

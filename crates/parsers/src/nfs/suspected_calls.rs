@@ -82,13 +82,15 @@ impl SuspectedCalls {
     /// Removes and returns the call that `reply` confirms, and those directly after it. Other suspects in
     /// between lie inside one of them.
     pub fn confirm(&mut self, xid: u32, reply: &RpcMessage) -> Vec<SuspectedCall> {
-        let (Some(place), Some(span)) = (reply.place, reply.span) else { return Vec::new() };
+        let Some(place) = reply.place else { return Vec::new() };
+        let Some(span) = reply.span else { return Vec::new() };
         let Some(found) = self.find(xid, place) else { return Vec::new() };
         if span.first.since(found.call.span.first) > PATIENCE_NS {
             return Vec::new();
         }
         let first = found.place.seq;
-        let (mut calls, mut end) = (Vec::new(), first);
+        let mut calls = Vec::new();
+        let mut end = first;
         let mut next = self.list.iter().position(|s| s.place.seq == first);
         while let Some(suspect) = next.and_then(|at| self.remove(at)) {
             end = suspect.end;

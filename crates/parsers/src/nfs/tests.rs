@@ -93,9 +93,11 @@ fn a_call_and_its_reply() {
         "request_bytes",
         "response_bytes",
     ]);
-    let (ask, answer) = (getattr(7).record(), getattr_reply(7).record());
+    let ask = getattr(7).record();
+    let answer = getattr_reply(7).record();
     t.client(&ask[..30]).client(&ask[30..]).server(&answer[..9]).server(&answer[9..]);
-    let (n, m) = (ask.len() - 4, answer.len() - 4);
+    let n = ask.len() - 4;
+    let m = answer.len() - 4;
     assert_eq!(
         t.rows(),
         [format!(
@@ -145,7 +147,8 @@ fn data_are_checked_on_the_way() {
     for piece in read_reply(2, &data).fragments(900).chunks(100) {
         t.server(piece);
     }
-    let (all, inner) = (sums(&data), sums(&data[12..]));
+    let all = sums(&data);
+    let inner = sums(&data[12..]);
     assert_eq!(
         t.rows(),
         [
@@ -396,7 +399,8 @@ fn what_the_snaplen_cut_off_came() {
         "transfer_time_ns",
         "quality",
     ]);
-    let (ask, answer) = (getattr(1).record(), getattr_reply(1).record());
+    let ask = getattr(1).record();
+    let answer = getattr_reply(1).record();
     for (direction, bytes) in [(C, ask), (S, answer)] {
         t.bytes(direction, &bytes[..30]);
         // At the same time.
@@ -410,7 +414,8 @@ fn what_the_snaplen_cut_off_came() {
 fn behind_a_loss_the_next_message_is_found() {
     let mut t = talk(SHORT);
     t.client(getattr(1).record()).server(getattr_reply(1).record());
-    let (lost, next) = (getattr(2).record(), getattr(3).record());
+    let lost = getattr(2).record();
+    let next = getattr(3).record();
     t.gap(C, 30).client(&lost[30..]).client(&next[..13]).client(&next[13..]);
     t.server(getattr_reply(2).record()).server(getattr_reply(3).record());
     t.client(getattr(4).record()).server(getattr_reply(4).record());
@@ -551,7 +556,8 @@ fn probing() {
         let context = ProbeContext { transport, usual_port: false, midstream, speaker: None, answers: false };
         assert_eq!(scan::probe(bytes, context), expected, "{}", bytes.escape_ascii());
     };
-    let (ask, answer) = (getattr(1).record(), getattr_reply(1).record());
+    let ask = getattr(1).record();
+    let answer = getattr_reply(1).record();
     check(&ask, false, false, ProbeResult::Request);
     check(&ask[..20], false, false, ProbeResult::NeedMore);
     check(&ask[..2], false, false, ProbeResult::NeedMore);
@@ -609,7 +615,8 @@ proptest! {
         operations in proptest::collection::vec((0..4u8, 0..3000usize, 40..4000usize), 1..12),
         n in 1..1500usize,
     ) {
-        let (mut whole, mut cut) = (talk(ALL_BUT_TIMES), talk(ALL_BUT_TIMES));
+        let mut whole = talk(ALL_BUT_TIMES);
+        let mut cut = talk(ALL_BUT_TIMES);
         for (direction, bytes) in conversation(&operations) {
             whole.bytes(direction, &bytes);
             bytes.chunks(n).for_each(|piece| _ = cut.bytes(direction, piece));
@@ -631,7 +638,8 @@ proptest! {
             sent.iter().flat_map(|(d, bytes)| bytes.chunks(n).map(|piece| (*d, piece))).collect();
         let fields = [ALL_BUT_TIMES, &["response_time_ns", "transfer_time_ns", "call_time_ns", "quality"]].concat();
         let fields: Vec<_> = fields.into_iter().filter(|f| *f != "path").collect();
-        let (mut whole, mut holed) = (talk(&fields), talk(&fields));
+        let mut whole = talk(&fields);
+        let mut holed = talk(&fields);
         for (i, (direction, piece)) in pieces.iter().enumerate() {
             whole.bytes(*direction, piece);
             if lost.iter().any(|l| usize::from(*l) % pieces.len() == i) {
@@ -640,7 +648,8 @@ proptest! {
                 holed.bytes(*direction, piece);
             }
         }
-        let (whole, holed) = (whole.rows(), holed.rows());
+        let whole = whole.rows();
+        let holed = holed.rows();
         prop_assert_eq!(whole.len(), operations.len());
         let exact = |row: &&String| row.ends_with("exact");
         prop_assert!(holed.iter().filter(exact).all(|row| whole.contains(row)), "{:#?}\n{:#?}", whole, holed);

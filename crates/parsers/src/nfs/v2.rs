@@ -25,7 +25,10 @@ pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'
             args.count = Some(x.u32()?.into());
         }
         8 => {
-            let (_begin, offset, _total, len) = (x.u32()?, x.u32()?, x.u32()?, x.u32()?);
+            let _begin = x.u32()?;
+            let offset = x.u32()?;
+            let _total = x.u32()?;
+            let len = x.u32()?;
             (args.offset, args.count, args.data) = (Some(offset.into()), Some(len.into()), Some(len));
         }
         11 => {

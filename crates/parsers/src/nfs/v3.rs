@@ -53,7 +53,8 @@ pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'
                 args.settings = NfsSetAttributes::read(x)?;
             }
             if matches!(kind, 3 | 4) {
-                let (major, minor) = (x.u32()?.into(), x.u32()?.into());
+                let major = x.u32()?.into();
+                let minor = x.u32()?.into();
                 args.more = numbers(&["major", "minor"], &[major, minor]);
             }
         }
@@ -68,7 +69,8 @@ pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'
         }
         16 | 17 => {
             args.offset = Some(x.u64()?);
-            let (_verifier, count) = (x.u64()?, x.u32()?);
+            let _verifier = x.u64()?;
+            let count = x.u32()?;
             args.count = Some(if procedure == 17 { x.u32()? } else { count }.into());
         }
         _ => {}
@@ -188,7 +190,9 @@ fn of_success<'a>(
 
 /// A directory entry: its name, and its handle if present.
 pub fn entry<'a>(plus: bool, x: &mut XdrReader<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-    let (_fileid, name, _cookie) = (x.u64()?, x.opaque(NAME_BYTES_MAX)?, x.u64()?);
+    let _fileid = x.u64()?;
+    let name = x.opaque(NAME_BYTES_MAX)?;
+    let _cookie = x.u64()?;
     let mut handle = None;
     if plus {
         let _attributes = NfsAttributes::read_optional(x)?;

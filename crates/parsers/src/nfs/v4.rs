@@ -47,7 +47,9 @@ fn each<'a>(
     args: &mut NfsArguments<'a>,
     mut seen: impl FnMut(&'static str),
 ) -> Option<()> {
-    let (_tag, _minor, operations) = (x.opaque(OPAQUE_MAX)?, x.u32()?, x.u32()?);
+    let _tag = x.opaque(OPAQUE_MAX)?;
+    let _minor = x.u32()?;
+    let operations = x.u32()?;
     for _ in 0..operations.min(OPERATIONS_MAX) {
         let number = x.u32()?;
         let name = NAMES.get(number as usize).copied().unwrap_or_default();

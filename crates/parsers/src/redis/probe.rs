@@ -57,11 +57,15 @@ fn probe_line(bytes: &[u8], usual_port: bool) -> ProbeResult {
     match resp::cut_command(bytes) {
         MessageBoundary::Message { head, .. } => {
             let line = bytes[..head].trim_ascii_end();
-            match line.windows(7).any(|w| w == b" HTTP/1") {
-                true => ProbeResult::NotForUs,
-                false if usual_port && begins_known(line) => ProbeResult::Request,
-                false if usual_port || begins_known(line) && !is_of_mail(line) => ProbeResult::NeedMore,
-                false => ProbeResult::NotForUs,
+            let is_known = begins_known(line);
+            if line.windows(7).any(|w| w == b" HTTP/1") {
+                ProbeResult::NotForUs
+            } else if usual_port && is_known {
+                ProbeResult::Request
+            } else if usual_port || is_known && !is_of_mail(line) {
+                ProbeResult::NeedMore
+            } else {
+                ProbeResult::NotForUs
             }
         }
         MessageBoundary::NeedMore if bytes.len() < PATIENCE => ProbeResult::NeedMore,

@@ -10,17 +10,15 @@ pub const COMMAND_WORDS: TextFold = TextFold { name: "command", fold: command };
 pub const ERROR_CODE: TextFold = TextFold { name: "error_code", fold: error };
 
 fn command(secret: &RedactionSecret, name: &[u8], out: &mut Vec<u8>) {
-    match is_known(name) {
-        true => out.extend_from_slice(name),
-        false => secret.push_hash(name, out),
-    }
+    if is_known(name) { out.extend_from_slice(name) } else { secret.push_hash(name, out) }
 }
 
 fn error(secret: &RedactionSecret, text: &[u8], out: &mut Vec<u8>) {
     let code = text.split(|b| *b == b' ').next().unwrap_or_default();
-    match code.iter().all(u8::is_ascii_uppercase) {
-        true => out.extend_from_slice(code),
-        false => secret.push_hash(text, out),
+    if code.iter().all(u8::is_ascii_uppercase) {
+        out.extend_from_slice(code)
+    } else {
+        secret.push_hash(text, out)
     }
 }
 
@@ -32,7 +30,8 @@ mod tests {
     fn what_people_typed_is_hashed() {
         let secret = RedactionSecret::new(&[7; 16]);
         let check = |fold: TextFold, text: &str, kept: Option<&str>| {
-            let (mut got, mut hash) = (Vec::new(), Vec::new());
+            let mut got = Vec::new();
+            let mut hash = Vec::new();
             (fold.fold)(&secret, text.as_bytes(), &mut got);
             secret.push_hash(text.as_bytes(), &mut hash);
             assert_eq!(got, kept.map_or(&hash[..], str::as_bytes), "{text}");

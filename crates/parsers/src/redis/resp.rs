@@ -96,7 +96,8 @@ pub fn cut_reply(bytes: &[u8]) -> MessageBoundary {
         // Sent by a master during the preparation of a replica's data.
         return MessageBoundary::Filler(1);
     }
-    let (mut head, mut rest) = (0, 1);
+    let mut head = 0;
+    let mut rest = 1;
     for nth in 0..PARTS_MAX {
         // The value of a single string is not needed; an error is.
         let long = if nth == 0 && bytes.first() == Some(&b'$') { 0 } else { LONG_BYTES };
@@ -397,7 +398,8 @@ fn next_word<'a>(line: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
         *line = rest;
         return Some(Cow::Borrowed(word));
     }
-    let (mut word, mut rest) = (Vec::new(), text[1..].iter());
+    let mut word = Vec::new();
+    let mut rest = text[1..].iter();
     while let Some(byte) = rest.next().filter(|b| **b != quote) {
         let escaped = if *byte == b'\\' { rest.next() } else { None };
         word.push(match escaped {

@@ -325,7 +325,8 @@ fn the_page_says_how_much_this_is() {
         let product = file.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         product.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//")).count()
     };
-    let (values, names) = (count(include_str!("resp.rs")), count(include_str!("commands.rs")));
+    let values = count(include_str!("resp.rs"));
+    let names = count(include_str!("commands.rs"));
     let rest = [
         include_str!("../redis.rs"),
         include_str!("probe.rs"),
@@ -364,7 +365,8 @@ proptest! {
     fn any_cutting_gives_the_same_tuples(exchanges in proptest::collection::vec(exchange(), 1..8), n in 1..40usize) {
         let fields = &["command", "key", "args", "hit", "error", "push", "request_bytes", "response_bytes", "quality"];
         let new = || ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
-        let (mut whole, mut cut) = (new(), new());
+        let mut whole = new();
+        let mut cut = new();
         for (request, response) in &exchanges {
             whole.client(request).server(response);
             request.as_bytes().chunks(n).for_each(|piece| _ = cut.client(piece));

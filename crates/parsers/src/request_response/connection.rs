@@ -208,7 +208,8 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     fn begin(&mut self, direction: Direction, head: &[u8], span: MessageSpan, part: MessagePart) {
         let RequestResponseParser { protocol, transactions, .. } = self;
         if direction == Direction::ClientToServer {
-            let (place, found) = (self.client.place, std::mem::take(&mut self.client.found));
+            let place = self.client.place;
+            let found = std::mem::take(&mut self.client.found);
             let expects = protocol.request(head);
             let (number, request) = transactions.request(span.first, place, expects, found);
             self.request = number;

@@ -62,7 +62,8 @@ impl RequestResponseProtocol for ToyProtocol {
 
     fn go_on(&self, _: Direction, rest: u64, bytes: &[u8]) -> MessageBoundary {
         let Some(end) = memchr(b'\n', bytes) else { return MessageBoundary::NeedMore };
-        let (head, body) = (end + 1, number(&bytes[..end]));
+        let head = end + 1;
+        let body = number(&bytes[..end]);
         if rest == 1 {
             MessageBoundary::Message { head, body }
         } else {

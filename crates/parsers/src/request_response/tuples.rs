@@ -68,7 +68,8 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
         transaction: &PairedTransaction<ParsedMessage<M>, ParsedMessage<M>>,
         midway: bool,
     ) -> TransactionRow<'_, M> {
-        let (request, response) = (transaction.request(), transaction.response());
+        let request = transaction.request();
+        let response = transaction.response();
         let last =
             |message: Option<&ParsedMessage<M>>| message.map_or(Timestamp::MIN, |message| message.span.last);
         let times = (transaction.first(), transaction.complete_at(last(request), last(response)));
@@ -106,7 +107,8 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
 
     fn write(&self, out: &mut ParserOutput<'_>) {
         let known = |time: Option<i64>| time.filter(|ns| *ns >= 0);
-        let (response_time, transfer_time) = (known(self.response_time()), known(self.transfer_time()));
+        let response_time = known(self.response_time());
+        let transfer_time = known(self.transfer_time());
         out.emit(
             self.times,
             self.quality,

@@ -60,7 +60,8 @@ impl MessageLocator for LineLocator {
 /// Reference implementation: message starts in `bytes`, which arrive in one piece; a message may start at
 /// each position in `segments`. The search continues after each message.
 fn slow<H: MessageLocator>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
-    let (mut found, mut from) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut from = 0;
     'search: loop {
         let begun = from;
         for at in begun..bytes.len() {
@@ -99,7 +100,8 @@ fn fast<H: MessageLocator>(
     resync: &mut ResyncSearch,
 ) -> Vec<usize> {
     let flow = flow();
-    let (mut found, mut from) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut from = 0;
     let mut counters = ParserCounters::default();
     'search: loop {
         let skipped_before = counters.skipped_bytes;

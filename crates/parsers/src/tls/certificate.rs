@@ -76,7 +76,8 @@ pub fn read(der: &[u8]) -> Option<TlsCertificate> {
     if ahead.next()?.0 == tag::VERSION {
         body = ahead;
     }
-    let (_serial, _signature) = (body.next()?, body.next()?);
+    let _serial = body.next()?;
+    let _signature = body.next()?;
     let issuer = body.inside(tag::SEQUENCE)?;
     let mut validity = body.inside(tag::SEQUENCE)?;
     let subject = body.inside(tag::SEQUENCE)?;

@@ -17,11 +17,14 @@ pub fn tuple(handshake: &TlsHandshake, out: &mut ParserOutput<'_>) {
     let response_time = handshake.asked.filter(|(_, ended)| *ended).zip(handshake.answered);
     let response_time = response_time.map(|((asked, _), answered)| answered.since(asked.last));
     let times = [handshake_time, response_time];
-    let quality = match handshake.gap {
-        _ if asked.is_none() || !answered => TupleQuality::Half,
-        _ if times.iter().flatten().any(|time| *time < 0) => TupleQuality::Untimed,
-        true => TupleQuality::GapBody,
-        false => TupleQuality::Exact,
+    let quality = if asked.is_none() || !answered {
+        TupleQuality::Half
+    } else if times.iter().flatten().any(|time| *time < 0) {
+        TupleQuality::Untimed
+    } else if handshake.gap {
+        TupleQuality::GapBody
+    } else {
+        TupleQuality::Exact
     };
     out.emit(
         (ts, None),

@@ -65,7 +65,8 @@ pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
     let mut r = TlsReader(body);
     let legacy = r.u16()?;
     let mut hello = ServerHello { retry: body.get(2..34) == Some(&RETRY), ..ServerHello::default() };
-    let (mut version, mut cipher) = (None, None);
+    let mut version = None;
+    let mut cipher = None;
     let skip = |r: &mut TlsReader<'_>| {
         r.take(32)?;
         r.vector8()?;

@@ -234,7 +234,8 @@ fn messages_and_records_are_cut_anyhow() {
 
 #[test]
 fn missing_bytes() {
-    let (hello, greeting) = (client_hello(), full12()[1].1.clone());
+    let hello = client_hello();
+    let greeting = full12()[1].1.clone();
     let certificate_at = hello12().len() + 50;
     // Part of the certificate is missing.
     let mut talk1 = talk();

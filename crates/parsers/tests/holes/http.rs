@@ -11,7 +11,8 @@ pub fn script(rng: &mut SeededRng) -> Script {
 }
 
 fn request(rng: &mut SeededRng, i: u64) -> Vec<u8> {
-    let (path, agent) = (rng.below(60), rng.below(80));
+    let path = rng.below(60);
+    let agent = rng.below(80);
     let head = format!(
         "/{}/{i}?{} HTTP/1.1\r\nHost: {}.example\r\nUser-Agent: {}\r\n",
         text(rng, path),
@@ -26,7 +27,8 @@ fn request(rng: &mut SeededRng, i: u64) -> Vec<u8> {
 }
 
 fn response(rng: &mut SeededRng) -> Vec<u8> {
-    let (status, kind) = (["200 OK", "404 Not Found", "500 Oh"][rng.below(3) as usize], text(rng, 8));
+    let status = ["200 OK", "404 Not Found", "500 Oh"][rng.below(3) as usize];
+    let kind = text(rng, 8);
     match rng.below(8) {
         0 => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
         _ => with_body(rng, format!("HTTP/1.1 {status}\r\nContent-Type: text/{kind}\r\n")),

@@ -30,7 +30,8 @@ fn any_damage(rng: &mut SeededRng) -> Damage {
 fn check(script: fn(&mut SeededRng) -> Script, damage: fn(&mut SeededRng) -> Damage) {
     for seed in 0..SEEDS {
         let mut rng = SeededRng::new(seed);
-        let (script, damage) = (script(&mut rng), damage(&mut rng));
+        let script = script(&mut rng);
+        let damage = damage(&mut rng);
         if let Err(why) = talk::check(&script, damage, &mut rng) {
             panic!("seed {seed}, {damage:?}: {why}");
         }

@@ -24,7 +24,9 @@ pub fn script_of_rpc_in_files(rng: &mut SeededRng) -> Script {
 fn with_numbers(rng: &mut SeededRng, xids: u32, has_rpc: bool) -> Script {
     let ahead = 1 + rng.below(12) as usize;
     let n = 5 + rng.below(40) as usize;
-    let (mut says, mut asked, mut xid) = (Vec::new(), 0, 0);
+    let mut says = Vec::new();
+    let mut asked = 0;
+    let mut xid = 0;
     // Number, position in the script, and reply of the open calls.
     let mut open: Vec<(u32, usize, Vec<u8>)> = Vec::new();
     while asked < n || !open.is_empty() {
@@ -42,7 +44,8 @@ fn with_numbers(rng: &mut SeededRng, xids: u32, has_rpc: bool) -> Script {
         }
     }
     // The length of a path depends on the names seen before.
-    let (protocol, schema) = (&nfs::PROTOCOL, nfs::schema());
+    let protocol = &nfs::PROTOCOL;
+    let schema = nfs::schema();
     Script { protocol, schema, says, unchecked: &["path"], begins_known: true }
 }
 
@@ -59,7 +62,8 @@ fn reply(xid: u32) -> XdrWriter {
 /// much data. Their numbers differ from those of the dialogue.
 fn rpc(rng: &mut SeededRng, depth: u32) -> Vec<u8> {
     let mut stream = vec![b'x'; 4 * rng.below(20) as usize];
-    let (between, lies) = (rng.below(2) * 70, rng.chance(0.2));
+    let between = rng.below(2) * 70;
+    let lies = rng.chance(0.2);
     for _ in 0..rng.below(if depth == 0 { 40 } else { 5 }) {
         let xid = 0x7000_0000 + rng.below(1 << 20) as u32;
         let name = format!("in a file {xid}");

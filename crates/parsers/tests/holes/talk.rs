@@ -179,7 +179,8 @@ impl Row {
 fn agree(is: &Option<String>, was: &Option<String>) -> bool {
     let words =
         |text: &Option<String>| text.iter().flat_map(|t| t.split(' ')).map(str::to_owned).collect::<Vec<_>>();
-    let (is, was) = (words(is), words(was));
+    let is = words(is);
+    let was = words(was);
     is.len() == was.len() && is.iter().zip(&was).all(|(is, was)| is == was || is == "-")
 }
 

@@ -202,7 +202,8 @@ fn transaction(form: u8, i: u32, opaques: u8) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn binary_transaction(form: u8, i: u32, opaques: u8) -> (Vec<u8>, Vec<u8>) {
-    let (key, value) = (format!("key{}", i % 3), "v".repeat(i as usize % 50));
+    let key = format!("key{}", i % 3);
+    let value = "v".repeat(i as usize % 50);
     let opaque = if opaques == 0 { 0 } else { i };
     match form % 4 {
         0 => (ask(0, opaque, &key), hit(0, opaque, "", &value)),
@@ -236,9 +237,10 @@ fn play_lossy(
     let mut d = dialogue(&["response_time_ns", "ts", "quality"]);
     for (at, (side, bytes, ts)) in segments.into_iter().enumerate() {
         d.now_us = ts / 1000 - 1;
-        match lost[at % lost.len()] {
-            true => d.gap(side, bytes.len() as u64),
-            false => d.bytes(side, &bytes),
+        if lost[at % lost.len()] {
+            d.gap(side, bytes.len() as u64)
+        } else {
+            d.bytes(side, &bytes)
         };
     }
     d.rows()
