@@ -183,11 +183,17 @@ pub(crate) fn judge(
 impl LatestPacket {
     /// Judges a datagram with a known identification. The first one may be a constant.
     fn judge_number(&self, is_second: bool, packet: &Packet<'_>, apart: u32) -> PacketSighting {
-        match self.last == fingerprint_of(packet) {
-            _ if self.seen.count_ones() > 1 => PacketSighting::Copy,
-            true if is_second => PacketSighting::Copy,
-            true if apart <= AT_ONCE_US => PacketSighting::Ambiguous,
-            _ => PacketSighting::First,
+        if self.seen.count_ones() > 1 {
+            return PacketSighting::Copy;
+        }
+        if self.last != fingerprint_of(packet) {
+            PacketSighting::First
+        } else if is_second {
+            PacketSighting::Copy
+        } else if apart <= AT_ONCE_US {
+            PacketSighting::Ambiguous
+        } else {
+            PacketSighting::First
         }
     }
 }

@@ -83,11 +83,13 @@ impl MemoryDivision {
         let join_bytes = if waits { eighth } else { 0 };
         let row_group_bytes = if writing == RowWriting::InRowGroups { eighth } else { 0 };
         let rest = max / 2 - join_bytes - row_group_bytes;
-        let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
+        let (results_bytes, window_bytes) = if !plan.dataflow.pipelines.is_empty() {
+            (eighth, rest - eighth)
+        } else if !plan.dataflow.rows.order.is_empty() {
             // Rows that wait for ORDER BY use the share of windows.
-            true if !plan.dataflow.rows.order.is_empty() => (eighth, eighth),
-            true => (2 * eighth, 0),
-            false => (eighth, rest - eighth),
+            (eighth, eighth)
+        } else {
+            (2 * eighth, 0)
         };
         MemoryDivision {
             max,

@@ -24,16 +24,14 @@ impl SqlPrinter<'_> {
             Predicate::IsNull(column) => format!("{} IS NULL", self.column(*column).0),
             Predicate::Compare { column, op, literal } => self.compare_literal(*column, *op, literal),
             Predicate::In { column, literals } => {
+                if literals.is_empty() {
+                    // False, but null for null.
+                    return format!("{0} <> {0}", self.column(*column).0);
+                }
                 let equal =
                     |literal| Predicate::Compare { column: *column, op: ComparisonOperator::Eq, literal };
-                match literals.is_empty() {
-                    // False, but null for null.
-                    true => format!("{0} <> {0}", self.column(*column).0),
-                    false => {
-                        let list: Vec<Predicate> = literals.iter().cloned().map(equal).collect();
-                        self.all(&list, "OR", "FALSE")
-                    }
-                }
+                let list: Vec<Predicate> = literals.iter().cloned().map(equal).collect();
+                self.all(&list, "OR", "FALSE")
             }
             Predicate::Like { column, pattern, case } => {
                 let (of, data_type) = self.column(*column);
