@@ -15,7 +15,7 @@ use capture::{PacketSource, SourceError};
 use collect::{Collector, IgnoreCoverage, LaneId, TakeRows};
 use plan::{Dataflow, MonitorSpec, Plan, SampleMode};
 use stream::{Engine, EngineOutput, EngineSet, LimitedStretch, LossCount, LossStretch, OutputConsumer};
-use wire::{LinkType, Timestamp};
+use wire::Timestamp;
 
 use crate::allowance::PacketAllowance;
 use crate::dispatch::PacketDispatcher;
@@ -23,7 +23,7 @@ use crate::gate::{Gate, SharedPacketRetention};
 use crate::in_flight::InFlightBytes;
 use crate::limiter::Limiter;
 use crate::sampling_control::{RateCeiling, RateHistory};
-use crate::threads::{JobThread, WorkerMessage};
+use crate::threads::{JobThread, PacketFacts, WorkerMessage};
 use crate::tuple_outputs::TupleOutputs;
 use crate::vitals::{VitalsReading, WorkerVitals};
 use crate::worker::{MonitorWorker, WorkerFinalReport};
@@ -110,15 +110,6 @@ pub struct MonitorJob {
     names: Vec<(IpAddr, String)>,
     packets: PacketFacts,
     ended: MonitorOutcome,
-}
-
-/// Facts about the packets read so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PacketFacts {
-    /// Timestamp of the first packet.
-    pub first_ts: Option<Timestamp>,
-    /// Link types, without duplicates.
-    pub links: Vec<LinkType>,
 }
 
 /// Summary of a finished job.
@@ -403,17 +394,6 @@ struct RowDiscard;
 
 impl OutputConsumer for RowDiscard {
     fn take(&mut self, _: EngineOutput) {}
-}
-
-impl PacketFacts {
-    fn add(&mut self, other: PacketFacts) {
-        self.first_ts = self.first_ts.into_iter().chain(other.first_ts).min();
-        for link in other.links {
-            if !self.links.contains(&link) {
-                self.links.push(link);
-            }
-        }
-    }
 }
 
 impl MonitorOutcome {

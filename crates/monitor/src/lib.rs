@@ -34,7 +34,8 @@ pub mod worker;
 
 pub use accounting::PacketAccounting;
 pub use gate::{PacketRetention, SharedPacketRetention};
-pub use job::{JobInput, MonitorJob, MonitorOutcome, MonitorProgress, PacketFacts};
+pub use job::{JobInput, MonitorJob, MonitorOutcome, MonitorProgress};
 pub use pipeline::{BatchProgress, Monitor, MonitorConfig};
 pub use slice::SharedSlice;
 pub use taps::SharedTaps;
+pub use threads::PacketFacts;

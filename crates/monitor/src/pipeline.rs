@@ -17,16 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrayvec::ArrayVec;
-use flow::{FlowEvent, FlowEvents, FlowIdx, FlowTable, IndexedFlowEvent};
+use flow::{FastPathSegment, FlowEvent, FlowEvents, FlowIdx, FlowTable, HashedKey, IndexedFlowEvent};
 use parsers::flow_level::flow_record;
-use parsers::{FlowProtocol, ProxiedEndpoints, StreamSegment};
+use parsers::{FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap, StreamSegment};
 use plan::slice::share;
 use wire::{CapturedPacket, Timestamp, Tunnel};
 
-use self::batch::{AdmittedPacket, BATCH};
-use self::parse::ParserEvent;
-pub use self::setup::MonitorConfig;
-use self::setup::MonitorNeeds;
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
 use crate::fragments::ReassembledPacket;
@@ -37,6 +33,7 @@ use crate::slice::SharedSlice;
 use crate::taps::TapFilter;
 use crate::tuple_outputs::{FlowApplication, TupleConsumer, TupleOutputs};
 use crate::virtual_networks::VirtualNetworks;
+pub use setup::MonitorConfig;
 
 /// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +82,32 @@ pub struct Monitor {
     reports_again: bool,
     /// Set to stop the job.
     stop: Arc<AtomicBool>,
+}
+
+/// Requirements of a plan, computed once.
+#[derive(Clone, Copy)]
+struct MonitorNeeds {
+    /// Packet headers only; no flow lookup.
+    packets_only: bool,
+    packets: bool,
+    connections: bool,
+    payload: bool,
+    /// Every flow is reported: FROM, TO and taps exclude none.
+    every_flow: bool,
+    /// Endpoint columns in packet and flow tuples.
+    identity: bool,
+    /// Counting columns in flow records.
+    counts: bool,
+    /// Connection state columns in flow records.
+    life: bool,
+    /// Tunnel or VLAN columns.
+    path: bool,
+    /// PROXY protocol columns.
+    proxied: bool,
+    /// The sampling rate may change (SAMPLE auto).
+    adapts: bool,
+    /// Fixed sampling rate.
+    rate: f64,
 }
 
 /// Per-flow state of the monitor: one cache line.
@@ -143,6 +166,38 @@ enum FlowVerdict {
     Out,
     /// Another tap reports it.
     Elsewhere,
+}
+
+/// Packets per batch: enough to hide a cache miss, few enough to stay in the L1 cache.
+const BATCH: usize = 64;
+
+/// An admitted packet. Packets off the fast path are decoded again, which costs less than storing the first
+/// result.
+struct AdmittedPacket {
+    /// Position of its flow in the table.
+    at: HashedKey,
+    /// Header fields for the fast path.
+    segment: FastPathSegment,
+    /// Index in the batch.
+    place: u8,
+    /// Offset of the payload in the packet.
+    payload: u32,
+}
+
+/// Input of a parser.
+enum ParserEvent<'a> {
+    Bytes(StreamSegment<'a>),
+    /// A datagram, and the number of bytes cut from it.
+    Datagram(StreamSegment<'a>, u32),
+    Gap(StreamGap),
+    /// End of one direction.
+    End(StreamEnd),
+    /// The flow has ended, at this time.
+    Close(Timestamp),
+    /// The flow is idle, since this time, and may continue.
+    Rest(Timestamp),
+    /// Bytes held from before the protocol was recognized.
+    Earlier(Box<ProbeBuffer>),
 }
 
 impl Monitor {

@@ -18,7 +18,6 @@ use wire::{LinkType, Timestamp};
 use crate::dispatch::{PacketDispatcher, WorkerGone, WorkerShare};
 use crate::epochs::{EPOCH_NS, EpochSplitter};
 use crate::in_flight::{InFlightBytes, InFlightWeight};
-use crate::job::PacketFacts;
 use crate::loss_meter::{LossMeter, lost};
 use crate::ring::RingReceiver;
 use crate::sampling_control::{Governor, LoadObservation, RateCeiling, RateChange};
@@ -37,6 +36,27 @@ pub(crate) enum WorkerMessage {
     Rate(RateChange),
     Closing(Box<WorkerFinalReport>),
     Panic(Option<usize>, String),
+}
+
+/// Facts about the packets read so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketFacts {
+    /// Timestamp of the first packet.
+    pub first_ts: Option<Timestamp>,
+    /// Link types, without duplicates.
+    pub links: Vec<LinkType>,
+}
+
+impl PacketFacts {
+    /// Adds the facts of another thread.
+    pub(crate) fn add(&mut self, other: PacketFacts) {
+        self.first_ts = self.first_ts.into_iter().chain(other.first_ts).min();
+        for link in other.links {
+            if !self.links.contains(&link) {
+                self.links.push(link);
+            }
+        }
+    }
 }
 
 /// One thread of a job.

@@ -8,6 +8,9 @@ use tuple::{DataType, FieldId, RedactionRule, Schema, Unit};
 /// The column of tuples with the event time of their release; not available in queries.
 pub const WATERMARK: &str = "watermark";
 
+/// The writer named in Parquet's own metadata.
+pub(crate) const CREATED_BY: &str = concat!("netalytics ", env!("CARGO_PKG_VERSION"));
+
 /// Version of the metadata and of the folder layout: docs/compatibility.md defines when it changes.
 pub const FORMAT: u64 = 1;
 const PREFIX: &str = "netalytics.";

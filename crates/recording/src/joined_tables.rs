@@ -11,8 +11,8 @@ use tuple::{Batch, Schema};
 
 use crate::data_set::{ReadProblem, TableFile};
 use crate::linked_tables::{LinkedTable, RowSource, SUM};
-use crate::replay::{ColumnBound, ReplayCounters};
-use crate::table_chain::TableChain;
+use crate::reader::ColumnBound;
+use crate::table_chain::{ReplayCounters, TableChain};
 
 /// Maximum blocks with checksums assembled at once.
 const BLOCKS_MAX: u64 = 1 << 18;

@@ -7,6 +7,7 @@ use parquet::file::metadata::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::file_metadata::CREATED_BY;
 use crate::thrift;
 
 /// Size of the length and hash.
@@ -66,7 +67,7 @@ pub fn footer(metadata: &ParquetMetaData) -> Result<Vec<u8>, ParquetError> {
 fn metadata(groups: Vec<RowGroupMetaData>, facts: Vec<KeyValue>) -> ParquetMetaData {
     let rows = groups.iter().map(RowGroupMetaData::num_rows).sum();
     let schema = groups[0].schema_descr_ptr();
-    let file = FileMetaData::new(1, rows, Some(crate::table::CREATED_BY.into()), Some(facts), schema, None);
+    let file = FileMetaData::new(1, rows, Some(CREATED_BY.into()), Some(facts), schema, None);
     ParquetMetaData::new(file, groups)
 }
 

@@ -27,11 +27,21 @@ use crate::file_metadata::{FileMetadata, WATERMARK};
 use crate::journal;
 use crate::linked_tables::TUPLE_ID;
 use crate::panic_guard::guarded;
-use crate::replay::ColumnBound;
 use crate::thrift;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 4096;
+
+/// An inclusive range of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnBound {
+    /// The column, which must be an integer column.
+    pub field: FieldId,
+    /// Minimum.
+    pub low: i128,
+    /// Maximum.
+    pub high: i128,
+}
 
 /// A request to read a file.
 #[derive(Clone, Debug)]

@@ -9,6 +9,8 @@ use tuple::{Batch, FieldId, Schema};
 use crate::data_set::{DataSet, ReadProblem, RecordedTable};
 use crate::joined_tables::JoinedTables;
 use crate::linked_tables::{LinkedTable, layouts};
+use crate::reader::ColumnBound;
+use crate::table_chain::ReplayCounters;
 
 /// A requested table.
 #[derive(Clone, Debug)]
@@ -23,17 +25,6 @@ pub struct TableRequest {
     pub bounds: Vec<ColumnBound>,
 }
 
-/// An inclusive range of a column's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ColumnBound {
-    /// The column, which must be an integer column.
-    pub field: FieldId,
-    /// Minimum.
-    pub low: i128,
-    /// Maximum.
-    pub high: i128,
-}
-
 /// Rows of one table with the same release time.
 #[derive(Debug)]
 pub struct ReplayedRows {
@@ -43,19 +34,6 @@ pub struct ReplayedRows {
     pub batch: Batch,
     /// Event time of the release.
     pub watermark_ns: i64,
-}
-
-/// Amounts read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplayCounters {
-    /// Files opened.
-    pub files: u64,
-    /// Their bytes on disk.
-    pub bytes: u64,
-    /// Rows read.
-    pub rows: u64,
-    /// Rows in skipped row groups, which contain no required rows.
-    pub rows_skipped: u64,
 }
 
 /// A replay of recorded tuples.

@@ -18,7 +18,7 @@ use parquet::schema::types::ColumnPath;
 use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
 use crate::convert::{arrow_schema, to_arrow};
-use crate::file_metadata::{FileMetadata, TableKind, WATERMARK};
+use crate::file_metadata::{CREATED_BY, FileMetadata, TableKind, WATERMARK};
 use crate::journal;
 use crate::linked_tables::{BLOCK, CHECKSUM, TUPLE_ID};
 
@@ -28,8 +28,6 @@ const GROUP_ROWS: usize = 1 << 16;
 const GROUP_BYTES: usize = 32 << 20;
 /// Default memory limit for writing a row group, large enough for [`GROUP_BYTES`] to be reached first.
 pub const GROUP_MEMORY: usize = 128 << 20;
-
-pub(crate) const CREATED_BY: &str = concat!("netalytics ", env!("CARGO_PKG_VERSION"));
 
 /// Rows buffered before encoding, because small batches have a relatively high overhead.
 const COLLECTED_ROWS: usize = 1024;

@@ -8,8 +8,20 @@ use tuple::Batch;
 
 use crate::data_set::{ReadProblem, TableFile};
 use crate::linked_tables::{ID, LinkedTable, RowSource};
-use crate::reader::{FileReader, ReadRequest};
-use crate::replay::{ColumnBound, ReplayCounters};
+use crate::reader::{ColumnBound, FileReader, ReadRequest};
+
+/// Amounts read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayCounters {
+    /// Files opened.
+    pub files: u64,
+    /// Their bytes on disk.
+    pub bytes: u64,
+    /// Rows read.
+    pub rows: u64,
+    /// Rows in skipped row groups, which contain no required rows.
+    pub rows_skipped: u64,
+}
 
 /// A reader of one table's files.
 pub struct TableChain {

@@ -3,7 +3,8 @@
 //! Holds at most [`STRETCHES_MAX`] periods of event time; beyond that, the two oldest are merged, including the time
 //! between them.
 
-use crate::loss_history::STRETCHES_MAX;
+/// Maximum number of separate periods.
+pub const STRETCHES_MAX: usize = 4096;
 
 /// A period of event time with results affected by a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use crate::limited_stretches::{LimitedStretch, LimitedStretches};
+use crate::limited_stretches::{LimitedStretch, LimitedStretches, STRETCHES_MAX};
 
 /// Losses shared by an engine and all its pipelines.
 pub(crate) type SharedLosses = Arc<Mutex<LossHistory>>;
-
-/// Maximum number of separate periods.
-pub const STRETCHES_MAX: usize = 4096;
 
 /// Captured and lost amounts, in packets or bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

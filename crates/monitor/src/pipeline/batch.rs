@@ -2,33 +2,18 @@
 //! their flows.
 
 use arrayvec::ArrayVec;
-use flow::{FastPathSegment, FlowEvents, FlowTable, HashedKey};
+use flow::{FastPathSegment, FlowEvents, FlowTable};
 use parsers::FlowProtocol;
 use wire::{CapturedPacket, Packet, PacketConsumer};
 
-use super::{BatchProgress, FlowState, Monitor};
+use super::{AdmittedPacket, BATCH, BatchProgress, FlowState, Monitor};
 use crate::fragments::ReassembledPacket;
 use crate::gate::GateVerdict;
 use crate::tuple_outputs::TupleConsumer;
 use crate::virtual_networks::VirtualNetworks;
 
-/// Packets per batch: enough to hide a cache miss, few enough to stay in the L1 cache.
-pub(super) const BATCH: usize = 64;
 /// Cache lines of a parser to prefetch.
 const PARSER_LINES: usize = 8;
-
-/// An admitted packet. Packets off the fast path are decoded again, which costs less than storing the first
-/// result.
-pub(super) struct AdmittedPacket {
-    /// Position of its flow in the table.
-    pub at: HashedKey,
-    /// Header fields for the fast path.
-    pub segment: FastPathSegment,
-    /// Index in the batch.
-    pub place: u8,
-    /// Offset of the payload in the packet.
-    pub payload: u32,
-}
 
 impl Monitor {
     /// Processes packets that need flows, in batches.

@@ -7,8 +7,7 @@ use tuple::TapEnd;
 use wire::packet::TcpFlags;
 use wire::{FlowSide, IpProtocol, Packet, Timestamp};
 
-use super::parse::ParserEvent;
-use super::{FlowState, Monitor, RareFlowState};
+use super::{FlowState, Monitor, ParserEvent, RareFlowState};
 use crate::taps::TapFilter;
 use crate::tuple_outputs::{FlowApplication, nobody};
 

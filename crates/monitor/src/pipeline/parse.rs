@@ -3,11 +3,11 @@
 
 use flow::FlowIdx;
 use parsers::probing::{ProbeFlow, RecognizedProtocol, RoleDoubt, RoleReview, direction};
-use parsers::{FlowProtocol, FlowRef, ParserOutput, ProbeBuffer, StreamEnd, StreamGap, StreamSegment};
+use parsers::{FlowProtocol, FlowRef, ParserOutput, ProbeBuffer, StreamSegment};
 use wire::{FlowSide, IpProtocol, Timestamp};
 
-use super::Monitor;
 use super::events::MonitorFlowFacts;
+use super::{Monitor, ParserEvent};
 use crate::tuple_outputs::FlowApplication;
 
 /// Maximum bytes held by all flows while recognition waits for a response, beyond the small limit of each
@@ -15,22 +15,6 @@ use crate::tuple_outputs::FlowApplication;
 const AWAITED_BYTES_MAX: usize = 16 << 20;
 /// Estimated memory of a parser in bytes: its state and pending requests.
 const PARSER_BYTES: u32 = 768;
-
-/// Input of a parser.
-pub(super) enum ParserEvent<'a> {
-    Bytes(StreamSegment<'a>),
-    /// A datagram, and the number of bytes cut from it.
-    Datagram(StreamSegment<'a>, u32),
-    Gap(StreamGap),
-    /// End of one direction.
-    End(StreamEnd),
-    /// The flow has ended, at this time.
-    Close(Timestamp),
-    /// The flow is idle, since this time, and may continue.
-    Rest(Timestamp),
-    /// Bytes held from before the protocol was recognized.
-    Earlier(Box<ProbeBuffer>),
-}
 
 impl Monitor {
     /// Passes input from `side` to the flow's parser and removes the parser when it has finished. Without a

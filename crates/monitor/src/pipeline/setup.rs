@@ -8,7 +8,7 @@ use plan::{MonitorSpec, SampleMode};
 use tuple::AgentOrigin;
 use wire::Timestamp;
 
-use super::Monitor;
+use super::{Monitor, MonitorNeeds};
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
 use crate::gate::Gate;
@@ -75,32 +75,6 @@ impl MonitorConfig {
             origin: self.origin.clone(),
         }
     }
-}
-
-/// Requirements of a plan, computed once.
-#[derive(Clone, Copy)]
-pub(super) struct MonitorNeeds {
-    /// Packet headers only; no flow lookup.
-    pub packets_only: bool,
-    pub packets: bool,
-    pub connections: bool,
-    pub payload: bool,
-    /// Every flow is reported: FROM, TO and taps exclude none.
-    pub every_flow: bool,
-    /// Endpoint columns in packet and flow tuples.
-    pub identity: bool,
-    /// Counting columns in flow records.
-    pub counts: bool,
-    /// Connection state columns in flow records.
-    pub life: bool,
-    /// Tunnel or VLAN columns.
-    pub path: bool,
-    /// PROXY protocol columns.
-    pub proxied: bool,
-    /// The sampling rate may change (SAMPLE auto).
-    pub adapts: bool,
-    /// Fixed sampling rate.
-    pub rate: f64,
 }
 
 impl Monitor {

@@ -10,9 +10,8 @@
 //! - a quantile is treated as a proportion: of tuples below the quantile of both periods combined;
 //! - means and sums use Welch's test with the variance of their slices.
 
-use super::SLICES;
 use super::interval::{shares_differ, student, welch};
-use super::measure::ComparisonMeasure;
+use super::measure::{ComparisonMeasure, SLICES};
 use super::period_engine::{PeriodSlice, PeriodSlices};
 
 /// Minimum tuples per period for judging a mean.

@@ -7,6 +7,11 @@ use plan::{
 };
 use tuple::{DataType, Field, Unit};
 
+/// Number of slices per period.
+pub const SLICES: usize = 20;
+/// Maximum groups of a slice; with more groups, no difference is judged.
+pub const GROUPS_JUDGED_MAX: usize = 10_000;
+
 /// The kind of a result and the column positions of its measures in the output of [`of_slices`]. Position 0 is always
 /// the number of tuples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +40,7 @@ pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec
     let mut slices = Pipeline {
         aggregates: vec![AggregateFunction::Count.into()],
         top_k: None,
-        groups_max: pipeline.groups_max.min(super::GROUPS_JUDGED_MAX),
+        groups_max: pipeline.groups_max.min(GROUPS_JUDGED_MAX),
         selection: ResultSelection::default(),
         ..pipeline.clone()
     };

@@ -17,13 +17,9 @@ use plan::{Dataflow, RawRows, TimeBounds};
 use tuple::Batch;
 
 use crate::EngineConfig;
+pub use measure::{GROUPS_JUDGED_MAX, SLICES};
 use period_engine::PeriodEngine;
 pub use rows::{COLUMNS_EACH, ComparedResult};
-
-/// Number of slices per period.
-pub const SLICES: usize = 20;
-/// Maximum groups of a slice; with more groups, no difference is judged.
-pub const GROUPS_JUDGED_MAX: usize = 10_000;
 
 /// One of the two periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use plan::{Column, ComparisonOperator, Dataflow, Literal, Predicate, TimeBounds};
 use tuple::{Batch, DataType, Schema, common};
 
-use super::SLICES;
-use super::measure::{ComparisonMeasure, of_slices};
+use super::measure::{ComparisonMeasure, SLICES, of_slices};
 use crate::column::ColumnView;
 use crate::scalar::Scalar;
 use crate::{Engine, EngineConfig, EngineOutput};

@@ -1,7 +1,7 @@
 //! Counts tuples, including those with a null value.
 
 use crate::cells::{AccumulatorParts, CellColumnBuilder};
-use crate::ops::aggregate::Accumulator;
+use crate::ops::accumulator::Accumulator;
 use crate::partial::bytes::{MalformedPartial, PartialReader, put};
 use crate::rows::{CellSelection, RowSet};
 

@@ -7,7 +7,7 @@ use arrow_buffer::NullBuffer;
 use hashbrown::HashTable;
 
 use crate::cells::{AccumulatorEntry, EntryParts};
-use crate::ops::aggregate::Accumulator;
+use crate::ops::accumulator::Accumulator;
 use crate::partial::bytes::{MalformedPartial, PartialReader, put_len};
 use crate::rows::{CellSelection, RowSet, each_valid};
 use crate::sketch::HyperLogLog;

@@ -2,8 +2,8 @@
 
 use crate::cells::{AccumulatorParts, CellColumnBuilder};
 use crate::column::{ColumnValues, ColumnView};
+use crate::ops::accumulator::Accumulator;
 use crate::ops::accumulator_spec::ExtremeEnd;
-use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{MalformedPartial, PartialReader, put, put_bits, put_real, put_signed};
 use crate::rows::{CellSelection, RowSet, each_valid};
 

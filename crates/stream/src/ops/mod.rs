@@ -1,5 +1,6 @@
 //! The operators, one per file. Each processes whole columns; windows are handled elsewhere.
 
+pub mod accumulator;
 pub mod accumulator_spec;
 pub mod aggregate;
 pub mod conditions;

@@ -2,7 +2,7 @@
 
 use crate::cells::{AccumulatorEntry, EntryParts};
 use crate::column::{ColumnValues, ColumnView};
-use crate::ops::aggregate::Accumulator;
+use crate::ops::accumulator::Accumulator;
 use crate::partial::bytes::{MalformedPartial, PartialReader};
 use crate::rows::{CellSelection, RowSet, each_valid};
 use crate::sketch::LogHistogram;

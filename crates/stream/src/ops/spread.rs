@@ -4,7 +4,7 @@
 
 use crate::cells::{AccumulatorParts, CellColumnBuilder, DECIMAL_MAX};
 use crate::column::{ColumnValues, ColumnView};
-use crate::ops::aggregate::Accumulator;
+use crate::ops::accumulator::Accumulator;
 use crate::partial::bytes::{MalformedPartial, PartialReader, put, put_real, put_signed};
 use crate::rows::{CellSelection, RowSet, each_valid};
 

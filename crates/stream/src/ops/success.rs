@@ -1,7 +1,7 @@
 //! The proportion of tuples for which a predicate is true, out of those for which it is not null.
 
 use crate::cells::{AccumulatorParts, CellColumnBuilder};
-use crate::ops::aggregate::Accumulator;
+use crate::ops::accumulator::Accumulator;
 use crate::ops::filter::TruthMask;
 use crate::partial::bytes::{MalformedPartial, PartialReader, put};
 use crate::rows::{CellSelection, RowSet, each_valid};
