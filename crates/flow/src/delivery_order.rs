@@ -24,7 +24,10 @@ use wire::{FlowSide, TcpSeq, Timestamp};
 
 use crate::event::{EventBytes, FlowEvent, FlowEvents, FlowIdx, StreamPlace};
 use crate::metrics::FlowTableCounters;
-use crate::reassembly::{HELD_OVERHEAD_BYTES, PLAUSIBLE, ReassemblyBudget};
+use crate::reassembly_budget::{HELD_OVERHEAD_BYTES, ReassemblyBudget};
+
+/// Maximum plausible distance from the next byte: TCP's largest window (RFC 7323 §2.3).
+pub(crate) const PLAUSIBLE: i32 = 1 << 30;
 
 /// A part of one side's stream, in order.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use wire::{FlowKey, FlowSide, TcpInfo, TcpSeq};
 
 use crate::flow::FlowCore;
 use crate::flow_budget::FlowBudget;
-use crate::flow_layout::{FlowMut, HotRecord, flag, half_bit};
+use crate::flow_layout::{HotRecord, flag, half_bit};
+use crate::flow_mut::FlowMut;
 use crate::segment_check::NEAR;
 
 /// Flags that a continued flow takes over.

@@ -7,7 +7,6 @@ use wire::{FlowKey, FlowSide, IpProtocol, TcpSeq, Timestamp, V4Key};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::flow_layout::{ColdRecord, HotRecord, UNSET, flag, half_bit, letters};
-use crate::handshake::{self, HandshakeStep};
 use crate::metrics::{ConnState, EndState, HistoryLetter, SideCounters, conn_state, render_history};
 use crate::reassembly;
 
@@ -137,32 +136,6 @@ impl FlowCore<'_> {
         set(self.cold.syn)
     }
 
-    /// Time at which both SYNs were acknowledged.
-    #[must_use]
-    pub fn handshake_done_ts(&self) -> Option<Timestamp> {
-        handshake::ts_of(self, HandshakeStep::Done)
-    }
-
-    /// First SYN → handshake complete; `None` if either was not seen.
-    #[must_use]
-    pub fn handshake_ns(&self) -> Option<i64> {
-        Some(self.handshake_done_ts()?.since(self.syn_ts()?))
-    }
-
-    /// Round trip between the capture point and the server: SYN to SYN-ACK. `None` if either was not seen, or the SYN
-    /// was retransmitted before its answer.
-    #[must_use]
-    pub fn server_rtt_ns(&self) -> Option<i64> {
-        handshake::round_trip(self, HandshakeStep::SynAck)
-    }
-
-    /// Round trip between the capture point and the client: SYN-ACK to its ACK. `None` if either was not seen, or the
-    /// SYN-ACK was retransmitted before.
-    #[must_use]
-    pub fn client_rtt_ns(&self) -> Option<i64> {
-        handshake::round_trip(self, HandshakeStep::Done)
-    }
-
     /// Time and sender of the RST that ended the flow.
     #[must_use]
     pub fn rst(&self) -> Option<(Timestamp, FlowSide)> {
@@ -253,6 +226,12 @@ impl FlowCore<'_> {
     pub(crate) fn is_untouched(&self, side: FlowSide) -> bool {
         let waits = self.cold.spill.as_ref().is_some_and(|spill| spill.waiting[side.index()].is_some());
         self.place(side).0 == 0 && !self.hot.is_ended(side) && !waits
+    }
+
+    /// Bytes of `side`'s SYN that wait.
+    pub(crate) fn bytes_of_syn(&self, side: FlowSide) -> u32 {
+        let data = self.cold.spill.as_ref().and_then(|spill| spill.syn_data.as_ref());
+        data.filter(|data| data.side == side).map_or(0, |data| data.len)
     }
 
     /// Whether a stream waits for bytes.

@@ -8,14 +8,10 @@
 use std::cell::Cell;
 
 use wire::packet::TcpFlags;
-use wire::{ChecksumStatus, FlowKey, FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader};
+use wire::{FlowKey, FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader};
 
 use crate::delivery_order::DeliveryOrder;
-use crate::duplicates::LatestPacket;
-use crate::flow::FlowCore;
-use crate::handshake;
 use crate::metrics::{HistoryLetter, SideCounters};
-use crate::pending_openings::{PendingOpening, SynData};
 use crate::reassembly::{BUSY, WaitingSegments};
 
 /// State that every packet needs.
@@ -53,7 +49,7 @@ pub(crate) struct ColdRecord {
     /// Times of connection milestones; [`UNSET`] if not seen.
     pub syn: Timestamp,
     /// Handshake steps after the SYN.
-    pub steps: handshake::HandshakeTimes,
+    pub steps: HandshakeTimes,
     pub terminated: Timestamp,
     /// Start of the active timeout.
     pub active_since: Timestamp,
@@ -90,7 +86,7 @@ pub(crate) struct SpillRecord {
     /// Data of an unanswered SYN.
     pub syn_data: Option<Box<SynData>>,
     /// Unusual handshake state.
-    pub handshake: handshake::UnusualHandshake,
+    pub handshake: UnusualHandshake,
     /// Whether the table has counted its memory.
     pub is_counted: bool,
 }
@@ -107,14 +103,76 @@ impl SpillRecord {
     }
 }
 
+/// Steps after the SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandshakeStep {
+    /// The server's first SYN-ACK.
+    SynAck,
+    /// Both sides have acknowledged the other's SYN.
+    Done,
+}
+
+/// Times of the steps in ns after the SYN; [`ELSEWHERE`] if unknown or too large.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HandshakeTimes(pub [u32; 2]);
+
+pub(crate) const ELSEWHERE: u32 = u32::MAX;
+
+/// State of unusual handshakes, by step.
+#[derive(Debug, Default)]
+pub(crate) struct UnusualHandshake {
+    /// Steps that do not fit [`HandshakeTimes`].
+    pub at: [Option<Timestamp>; 2],
+    pub trips: [RttAmbiguity; 2],
+}
+
+/// Whether the packet that a step answers is known (Karn's algorithm, RFC 6298 §3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RttAmbiguity {
+    #[default]
+    Clear,
+    Ambiguous,
+}
+
+impl Default for HandshakeTimes {
+    fn default() -> HandshakeTimes {
+        HandshakeTimes([ELSEWHERE; 2])
+    }
+}
+
+/// A SYN or SYN-ACK that begins another connection if both ends agree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingOpening {
+    pub key: FlowKey,
+    pub side: FlowSide,
+    pub ts: Timestamp,
+    pub packet_bytes: u32,
+    pub tcp: TcpInfo,
+    pub len: u32,
+    pub ttl: u8,
+    pub ip_id: u16,
+    pub checksum: u16,
+}
+
+/// Data of a SYN (TCP Fast Open, RFC 7413). The server may accept it or not; its answer shows which, and its first
+/// sequence number: only then is the position of these bytes known.
+#[derive(Debug)]
+pub(crate) struct SynData {
+    pub side: FlowSide,
+    pub seq: TcpSeq,
+    pub len: u32,
+    pub bytes: Vec<u8>,
+    pub ts: Timestamp,
+}
+
 pub(crate) const UNSET: Timestamp = Timestamp::MIN;
 
 /// Maximum bytes of a packet that do not need [`SpillRecord`] immediately.
 pub(crate) const SMALL: u32 = u16::MAX as u32;
 
 /// Letters in [`HotRecord::word`], each of [`LETTER_BITS`].
-const HOT_LETTERS: u32 = 8;
-const LETTER_BITS: u32 = 5;
+pub(crate) const HOT_LETTERS: u32 = 8;
+pub(crate) const LETTER_BITS: u32 = 5;
 
 /// Flags of a flow.
 pub(crate) mod flag {
@@ -218,133 +276,6 @@ impl HotRecord {
     }
 }
 
-/// Mutable access to a flow.
-pub(crate) struct FlowMut<'a> {
-    pub hot: &'a mut HotRecord,
-    pub cold: &'a mut ColdRecord,
-    /// Recent packets, if the table stores them.
-    pub latest: Option<&'a mut [LatestPacket; 2]>,
-}
-
-impl FlowMut<'_> {
-    #[inline]
-    pub fn core(&self) -> FlowCore<'_> {
-        FlowCore { hot: self.hot, cold: self.cold }
-    }
-
-    pub fn counters_mut(&mut self, side: FlowSide) -> &mut SideCounters {
-        &mut self.spill_mut().counters[side.index()]
-    }
-
-    pub fn spill_mut(&mut self) -> &mut SpillRecord {
-        self.cold.spill.get_or_insert_default()
-    }
-
-    /// Determines by a side's first packets whether its checksums are valid.
-    pub fn learn_checksum(&mut self, side: FlowSide, packet: &Packet<'_>) {
-        const TRIES: u64 = 3;
-        let checked = flag::CHECKED << side.index();
-        if !self.hot.has(flag::TCP) || self.hot.has(checked) || self.core().packets(side) >= TRIES {
-            return;
-        }
-        self.hot.put(checked, packet.verify_checksum() == ChecksumStatus::Right);
-    }
-
-    pub fn put_client(&mut self, client: FlowSide) {
-        self.hot.put(flag::CLIENT_B, client == FlowSide::B);
-    }
-
-    /// Counts a packet of any kind.
-    #[inline]
-    pub fn count(&mut self, side: FlowSide, packet: &Packet<'_>) {
-        self.hot.last_ts = self.hot.last_ts.max(packet.ts);
-        let at = side.index();
-        let packets = self.hot.packets[at].checked_add(1);
-        let bytes = self.hot.bytes[at].checked_add(packet.original_len);
-        let Some((packets, bytes)) = packets.zip(bytes) else {
-            self.spill_over();
-            let spill = self.spill_mut();
-            spill.packets[at] += 1;
-            spill.bytes[at] += u64::from(packet.original_len);
-            return;
-        };
-        (self.hot.packets[at], self.hot.bytes[at]) = (packets, bytes);
-    }
-
-    /// Empties the small counters into [`SpillRecord`].
-    fn spill_over(&mut self) {
-        for side in [FlowSide::A, FlowSide::B] {
-            let at = side.index();
-            let place = self.core().place(side);
-            self.drop_anchor(side, place);
-            let packets = self.hot.packets[at];
-            let bytes = self.hot.bytes[at];
-            let spill = self.spill_mut();
-            spill.packets[at] += u64::from(packets);
-            spill.bytes[at] += u64::from(bytes);
-            (self.hot.packets[at], self.hot.bytes[at]) = (0, 0);
-        }
-    }
-
-    /// Sets the stream's position to `pos`, with `unique` distinct bytes seen.
-    pub fn drop_anchor(&mut self, side: FlowSide, (pos, unique): (i64, u64)) {
-        let at = side.index();
-        self.cold.anchor[at] = self.core().next_byte(side);
-        let spill = self.spill_mut();
-        (spill.pos[at], spill.unique[at]) = (pos, unique);
-    }
-
-    /// Sets the stream's first byte to `seq`. Only before any byte was received.
-    pub fn start(&mut self, side: FlowSide, seq: TcpSeq) {
-        debug_assert_eq!(self.core().place(side).0, 0, "a stream is not moved once it has bytes");
-        self.hot.word |= flag::STARTED << side.index();
-        self.hot.next[side.index()] = seq;
-        self.cold.anchor[side.index()] = seq;
-    }
-
-    /// Counts the payload of a transport without streams.
-    pub fn count_payload(&mut self, side: FlowSide, len: u32) {
-        match len {
-            0..=SMALL => self.hot.next[side.index()] = self.hot.next[side.index()].plus(len),
-            _ => self.spill_mut().unique[side.index()] += u64::from(len),
-        }
-    }
-
-    /// Adds the letter of a segment to the history.
-    #[inline]
-    pub fn note(&mut self, side: FlowSide, tcp: &TcpInfo, len: u32) {
-        if let Some(letter) = HistoryLetter::of(tcp.flags, len) {
-            self.note_letter(side, letter);
-        }
-    }
-
-    #[inline]
-    pub fn note_letter(&mut self, side: FlowSide, letter: HistoryLetter) {
-        if !self.hot.did(side, letter.bit()) && !self.hot.note_here(side, letter) {
-            let at = (self.hot.n_letters() - HOT_LETTERS) * LETTER_BITS;
-            self.spill_mut().letters |= u128::from(letter.packed(side)) << at;
-            self.hot.half[side.index()] |= letter.bit();
-        }
-    }
-
-    /// Sets the clock time at this flow's last packet.
-    #[inline]
-    pub fn set_seen_at(&mut self, now: i64) {
-        let lags = now != self.hot.last_ts.0;
-        self.hot.put(flag::LAGS, lags);
-        if lags {
-            self.spill_mut().seen_at = now;
-        }
-    }
-
-    /// Updates whether the next segment in order can take the fast path; called after any change.
-    #[inline]
-    pub fn classify(&mut self) {
-        let fast = self.core().has_fast_path();
-        self.hot.put(flag::FAST, fast);
-    }
-}
-
 /// Creates a flow with its first packet, sent by `first`; `addrs`, `ports`, and `kind` are the stored form of its
 /// key.
 pub(crate) fn open(
@@ -372,7 +303,7 @@ pub(crate) fn open(
         first_ts: packet.ts,
         id: Cell::new(0),
         syn: UNSET,
-        steps: handshake::HandshakeTimes::default(),
+        steps: HandshakeTimes::default(),
         terminated: UNSET,
         active_since: packet.ts,
         anchor: Default::default(),
@@ -426,6 +357,7 @@ pub(crate) fn letters(hot: &HotRecord, cold: &ColdRecord) -> impl Iterator<Item 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::duplicates::LatestPacket;
     use std::mem::size_of;
 
     #[test]

@@ -1,45 +1,37 @@
 //! Times of the handshake steps, and the round trips between them. In the normal case a step is stored as nanoseconds
-//! after the SYN, in 32 bits; [`UnusualHandshake`] holds the rest.
+//! after the SYN, in 32 bits; [`crate::flow_layout::UnusualHandshake`] holds the rest.
 
 use wire::Timestamp;
 
 use crate::flow::FlowCore;
-use crate::flow_layout::{FlowMut, UNSET};
+use crate::flow_layout::{ELSEWHERE, HandshakeStep, RttAmbiguity, UNSET};
+use crate::flow_mut::FlowMut;
 
-/// Steps after the SYN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeStep {
-    /// The server's first SYN-ACK.
-    SynAck,
-    /// Both sides have acknowledged the other's SYN.
-    Done,
-}
+impl FlowCore<'_> {
+    /// Time at which both SYNs were acknowledged.
+    #[must_use]
+    pub fn handshake_done_ts(&self) -> Option<Timestamp> {
+        ts_of(self, HandshakeStep::Done)
+    }
 
-/// Times of the steps in ns after the SYN; [`ELSEWHERE`] if unknown or too large.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HandshakeTimes([u32; 2]);
+    /// First SYN → handshake complete; `None` if either was not seen.
+    #[must_use]
+    pub fn handshake_ns(&self) -> Option<i64> {
+        Some(self.handshake_done_ts()?.since(self.syn_ts()?))
+    }
 
-const ELSEWHERE: u32 = u32::MAX;
+    /// Round trip between the capture point and the server: SYN to SYN-ACK. `None` if either was not seen, or the SYN
+    /// was retransmitted before its answer.
+    #[must_use]
+    pub fn server_rtt_ns(&self) -> Option<i64> {
+        round_trip(self, HandshakeStep::SynAck)
+    }
 
-/// State of unusual handshakes, by step.
-#[derive(Debug, Default)]
-pub(crate) struct UnusualHandshake {
-    /// Steps that do not fit [`HandshakeTimes`].
-    at: [Option<Timestamp>; 2],
-    trips: [RttAmbiguity; 2],
-}
-
-/// Whether the packet that a step answers is known (Karn's algorithm, RFC 6298 §3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RttAmbiguity {
-    #[default]
-    Clear,
-    Ambiguous,
-}
-
-impl Default for HandshakeTimes {
-    fn default() -> HandshakeTimes {
-        HandshakeTimes([ELSEWHERE; 2])
+    /// Round trip between the capture point and the client: SYN-ACK to its ACK. `None` if either was not seen, or the
+    /// SYN-ACK was retransmitted before.
+    #[must_use]
+    pub fn client_rtt_ns(&self) -> Option<i64> {
+        round_trip(self, HandshakeStep::Done)
     }
 }
 

@@ -2,29 +2,16 @@
 //! (§3.10.7.4) defines the decision of an endpoint, of which an observer sees only the result.
 
 use wire::packet::TcpFlags;
-use wire::{FiveTuple, FlowKey, FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader};
+use wire::{FiveTuple, FlowKey, FlowSide, Packet, TcpInfo, TcpSeq, TransportHeader};
 
 use crate::StreamPlace;
 use crate::event::FlowEvent;
 use crate::flow::FlowCore;
-use crate::flow_layout::{FlowMut, half_bit};
-use crate::reassembly::ReassemblyBudget;
+use crate::flow_layout::{PendingOpening, SynData, half_bit};
+use crate::flow_mut::FlowMut;
+use crate::reassembly_budget::ReassemblyBudget;
 use crate::segment_check::NEAR;
-use crate::tcp_state::SegmentContext;
-
-/// A SYN or SYN-ACK that begins another connection if both ends agree.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PendingOpening {
-    key: FlowKey,
-    pub side: FlowSide,
-    ts: Timestamp,
-    packet_bytes: u32,
-    tcp: TcpInfo,
-    len: u32,
-    ttl: u8,
-    ip_id: u16,
-    checksum: u16,
-}
+use crate::segment_context::SegmentContext;
 
 impl PendingOpening {
     pub fn of(key: FlowKey, side: FlowSide, packet: &Packet<'_>, tcp: &TcpInfo) -> PendingOpening {
@@ -110,23 +97,6 @@ fn is_elsewhere(flow: FlowCore<'_>, side: FlowSide, seq: TcpSeq) -> bool {
     let heard = if hot.did(other, half_bit::ACK_SEEN) { hot.ack[other.index()] } else { next };
     let (first, last) = if heard.before(next) { (heard, next) } else { (next, heard) };
     !hot.is_started(side) || seq.distance(first) < -NEAR || seq.distance(last) > NEAR
-}
-
-/// Data of a SYN (TCP Fast Open, RFC 7413). The server may accept it or not; its answer shows which, and its first
-/// sequence number: only then is the position of these bytes known.
-#[derive(Debug)]
-pub(crate) struct SynData {
-    side: FlowSide,
-    seq: TcpSeq,
-    len: u32,
-    bytes: Vec<u8>,
-    ts: Timestamp,
-}
-
-/// Bytes of `side`'s SYN that wait.
-pub(crate) fn bytes_of_syn(flow: FlowCore<'_>, side: FlowSide) -> u32 {
-    let data = flow.cold.spill.as_ref().and_then(|spill| spill.syn_data.as_ref());
-    data.filter(|data| data.side == side).map_or(0, |data| data.len)
 }
 
 /// Holds the data of `side`'s SYN until its answer; without memory it becomes a gap. A second copy is a

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use wire::{FlowSide, TcpSeq, Timestamp};
 
-use crate::delivery_order::{DeliveryContext, DeliveryOrder, PieceContent, StreamPiece};
+use crate::delivery_order::{DeliveryContext, DeliveryOrder, PLAUSIBLE, PieceContent, StreamPiece};
 use crate::metrics::{FlowTableCounters, SideCounters};
+use crate::reassembly_budget::{HELD_OVERHEAD_BYTES, ReassemblyBudget};
 use crate::{EventBytes, FlowEvents, FlowIdx};
 
 /// Position and bytes of a segment; SYN and RST are handled by the caller.
@@ -34,15 +35,6 @@ pub(crate) struct ReassemblyTimeouts {
     pub reorder_wait_ns: i64,
     /// After later bytes arrived, without an acknowledgment.
     pub gap_wait_ns: i64,
-}
-
-/// Limits of held bytes, per direction and for the whole table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReassemblyBudget {
-    /// Bytes held by all flows.
-    pub held: usize,
-    pub max: usize,
-    pub max_per_direction: usize,
 }
 
 /// Destination of the results of a call, and its environment.
@@ -140,8 +132,6 @@ struct FinMark {
     ack: Option<TcpSeq>,
 }
 
-/// Maximum plausible distance from the next byte: TCP's largest window (RFC 7323 §2.3).
-pub(crate) const PLAUSIBLE: i32 = 1 << 30;
 /// Consecutive segments at an implausible position after which the stream continues there.
 const STRAYS_BELIEVED: u8 = 3;
 /// Same for positions in a declared gap: a few may only be late.
@@ -150,21 +140,6 @@ const LATE_BELIEVED: u8 = 32;
 const REORDER_PACKETS: u8 = 4;
 /// Factor of the wait time before that.
 const SLOW_WAITS: i64 = 5;
-/// Overhead of a held segment in bytes.
-pub(crate) const HELD_OVERHEAD_BYTES: usize = 256;
-
-impl ReassemblyBudget {
-    /// Whether a direction with `cost` may hold `more` bytes.
-    pub fn fits(&self, cost: usize, more: usize) -> bool {
-        cost + more <= self.max_per_direction && self.held + more <= self.max
-    }
-
-    pub fn take(&mut self, cost: usize, totals: &mut FlowTableCounters) {
-        self.held += cost;
-        totals.held_bytes_peak = totals.held_bytes_peak.max(self.held as u64);
-    }
-}
-
 impl ByteStream {
     /// Processes a segment: delivers, holds, or counts it.
     pub fn accept(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {

@@ -8,7 +8,6 @@ use wire::{ChecksumStatus, FlowSide, Packet, TcpInfo, TcpSeq, Timestamp};
 
 use crate::flow::FlowCore;
 use crate::flow_layout::{flag, half_bit};
-use crate::pending_openings;
 
 /// Effect of a segment on the flow of its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +168,7 @@ fn answers_syn(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, young: bool) -
     }
     let ahead = tcp.ack.distance(flow.start_seq(other));
     if hot.did(other, half_bit::SYN) {
-        let sent = hot.next[other.index()].plus(pending_openings::bytes_of_syn(flow, other));
+        let sent = hot.next[other.index()].plus(flow.bytes_of_syn(other));
         return ahead >= 0 && tcp.ack.distance(sent) <= 0;
     }
     // Without the SYN its number is derived from later segments, possibly not the first.
@@ -225,7 +224,7 @@ fn is_acknowledgment_credible(
     }
     let later = |a: TcpSeq, b: TcpSeq| if a.before(b) { b } else { a };
     let known = heard.into_iter().chain(sent).reduce(later);
-    let most = NEAR + pending_openings::bytes_of_syn(flow, other) as i32;
+    let most = NEAR + flow.bytes_of_syn(other) as i32;
     let is_late = heard.is_some_and(|heard| tcp.ack.distance(heard) < -LATE_ACK);
     // A direction without captured packets may have sent any number of bytes.
     let is_seen = flow.packets(other) > 0;

@@ -6,7 +6,8 @@ use wire::FlowKey;
 
 use crate::duplicates::LatestPacket;
 use crate::flow::{Flow, FlowCore};
-use crate::flow_layout::{ColdRecord, FlowMut, HotRecord, flag};
+use crate::flow_layout::{ColdRecord, HotRecord, flag};
+use crate::flow_mut::FlowMut;
 
 /// A growing array that does not move its items.
 #[derive(Debug)]

@@ -20,13 +20,14 @@ use crate::evicted_flows::EvictedFlows;
 use crate::expiry::{NONE, TableClock, TimingWheel};
 use crate::fast_path::{self, FastPathRules, FastPathSegment};
 use crate::flow::Flow;
-use crate::flow_layout::flag;
+use crate::flow_layout::{PendingOpening, flag};
 use crate::index::FlowIndex;
 use crate::metrics::FlowTableCounters;
-use crate::pending_openings::PendingOpening;
-use crate::reassembly::{ReassemblyBudget, ReassemblyTimeouts};
+use crate::reassembly::ReassemblyTimeouts;
+use crate::reassembly_budget::ReassemblyBudget;
+use crate::segment_context::SegmentContext;
 use crate::store::{ChunkedArray, FlowStore};
-use crate::tcp_state::{self, SegmentContext};
+use crate::tcp_state;
 
 pub use lookup::HashedKey;
 

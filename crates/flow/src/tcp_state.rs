@@ -1,206 +1,21 @@
-//! Effect of a TCP segment on its flow: handshake, acknowledgments, FIN, and RST (RFC 9293 §3). `gatekeeping` has
+//! Effect of a TCP segment on its flow: handshake, acknowledgments, FIN, and RST (RFC 9293 §3). `segment_check` has
 //! accepted the segment; the bytes go to `reassembly`. As the capture may be incomplete, missing packets are inferred
 //! from the other end's.
 
 use wire::packet::TcpFlags;
 use wire::{FlowSide, Packet, TcpInfo, TcpSeq, Timestamp};
 
-use crate::delivery_order::DeliveryContext;
 use crate::flow::FlowCore;
-use crate::flow_layout::{FlowMut, SMALL, UNSET, flag, half_bit};
-use crate::handshake::{self, HandshakeStep};
-use crate::metrics::{FlowTableCounters, HistoryLetter};
+use crate::flow_layout::{HandshakeStep, SMALL, UNSET, flag, half_bit};
+use crate::flow_mut::FlowMut;
+use crate::handshake;
+use crate::metrics::HistoryLetter;
 use crate::pending_openings::{flush_syn_data, forget_syn_data, hold_syn_data, settle_syn_data};
-use crate::reassembly::{
-    ByteStream, EventOutlet, HELD_OVERHEAD_BYTES, PROBED, ReassemblyBudget, ReassemblyTimeouts, Segment,
-};
+use crate::reassembly::{PROBED, ReassemblyTimeouts, Segment};
+use crate::reassembly_budget::ReassemblyBudget;
 use crate::segment_check::{LATE_ACK, NEAR, is_before_start, is_in_reach};
-use crate::{CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx, StreamPlace};
-
-/// Environment of a call, besides the flow.
-pub(crate) struct SegmentContext<'a> {
-    pub events: &'a mut FlowEvents,
-    pub flow: FlowIdx,
-    pub reassemble: bool,
-    pub patience: ReassemblyTimeouts,
-    pub budget: &'a mut ReassemblyBudget,
-    pub totals: &'a mut FlowTableCounters,
-    pub now: Timestamp,
-}
-
-impl SegmentContext<'_> {
-    /// Whether the flow's payload is wanted.
-    #[inline]
-    pub fn delivers(&self, flow: &FlowMut<'_>) -> bool {
-        self.reassemble && !flow.hot.has(flag::IGNORED)
-    }
-
-    /// Unpacks the stream of `side`, calls `act`, and packs it again.
-    fn on_stream<R>(
-        &mut self,
-        flow: &mut FlowMut<'_>,
-        side: FlowSide,
-        act: impl FnOnce(&mut ByteStream, &mut EventOutlet<'_>) -> R,
-    ) -> R {
-        let mut stream = unpack(flow, side);
-        let other = side.other();
-        let heard = self.heard(flow.core());
-        let deliver = self.delivers(flow);
-        let mirrored = flow.hot.has(flag::MIRRORED);
-        let spill = flow.spill_mut();
-        let mut out = EventOutlet {
-            deliver,
-            mirrored,
-            events: &mut *self.events,
-            flow: self.flow,
-            side,
-            now: self.now,
-            acked: heard.acked[other.index()],
-            patience: self.patience,
-            budget: &mut *self.budget,
-            counters: &mut spill.counters[side.index()],
-            totals: &mut *self.totals,
-            order: &mut spill.order,
-            heard,
-        };
-        let result = act(&mut stream, &mut out);
-        pack(flow, side, stream);
-        self.release(flow);
-        result
-    }
-
-    /// State that determines the order in which the two sides' bytes are delivered. A side without captured packets
-    /// delays nothing.
-    fn heard(&self, flow: FlowCore<'_>) -> DeliveryContext {
-        let hot = flow.hot;
-        let wait_ns = self.patience.reorder_wait_ns;
-        let young = self.now.since(flow.first_ts()).saturating_abs() < wait_ns;
-        let is_here = |side| hot.is_started(side) && (young || flow.packets(side) > 0);
-        let sides = [FlowSide::A, FlowSide::B];
-        DeliveryContext {
-            next: sides.map(|side| is_here(side).then_some(hot.next[side.index()])),
-            ended: sides.map(|side| hot.is_ended(side)),
-            acked: sides.map(|side| hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[side.index()])),
-            reorder_wait_ns: wait_ns,
-            young,
-        }
-    }
-
-    /// Delivers waiting pieces whose turn it is.
-    fn release(&mut self, flow: &mut FlowMut<'_>) {
-        self.release_by(flow, self.heard(flow.core()));
-    }
-
-    fn release_by(&mut self, flow: &mut FlowMut<'_>, before: DeliveryContext) {
-        let Some(mut order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.take()) else { return };
-        let mut heard = before;
-        let wanted = self.delivers(flow);
-        while let Some((side, piece)) = order.pop(&mut heard, self.budget, self.totals) {
-            piece.tell(side, wanted, self.flow, self.events);
-        }
-        for side in [FlowSide::A, FlowSide::B]
-            .into_iter()
-            .filter(|s| heard.acked[s.index()] != before.acked[s.index()])
-        {
-            take_back(flow, side, heard.acked[side.index()].unwrap_or_default());
-        }
-        flow.spill_mut().order = Some(order).filter(|order| !order.is_empty());
-    }
-
-    /// Keeps waiting data beyond this call. If the budget is insufficient, the bytes it waits for are given up.
-    fn settle(&mut self, flow: &mut FlowMut<'_>, payload: &[u8]) {
-        self.release(flow);
-        let wanted = self.delivers(flow);
-        while let Some(spill) = &mut flow.cold.spill
-            && let Some(order) = &mut spill.order
-        {
-            let others = spill.waiting.each_ref().map(|waiting| waiting.as_ref().map_or(0, |w| w.cost()));
-            let bytes = wanted.then_some((&*self.events, payload));
-            if order.keep(bytes, others, self.budget, self.totals) {
-                return;
-            }
-            self.hurry(flow);
-        }
-    }
-
-    /// Gives up the first bytes that something waits for.
-    fn hurry(&mut self, flow: &mut FlowMut<'_>) {
-        let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) else { return };
-        self.totals.held_overflows += 1;
-        let waits_for = order.waits_for();
-        if waits_for.is_some_and(|(side, _)| !flow.hot.is_started(side.other())) {
-            return self.release_by(flow, DeliveryContext { young: false, ..self.heard(flow.core()) });
-        }
-        let gives_up = |(side, ack): (FlowSide, TcpSeq)| {
-            let before = repeats_of(flow, side.other());
-            let gave_up = self.on_stream(flow, side.other(), |stream, out| stream.give_up(ack, out));
-            note_repeats(flow, side.other(), before);
-            gave_up
-        };
-        if !waits_for.is_some_and(gives_up) {
-            self.disbelieve_heads(flow);
-        }
-    }
-
-    /// Frees memory for a segment of a side that waits for the other.
-    fn make_room(&mut self, flow: &mut FlowMut<'_>, side: FlowSide, len: usize) {
-        while let Some(spill) = &flow.cold.spill
-            && let Some(order) = spill.order.as_ref().filter(|order| order.cost(side) > 0)
-            && let waiting = spill.waiting[side.index()].as_ref().map_or(0, |w| w.cost())
-            && !self.budget.fits(order.cost(side) + waiting, len + HELD_OVERHEAD_BYTES)
-        {
-            self.hurry(flow);
-        }
-    }
-
-    fn disbelieve_heads(&mut self, flow: &mut FlowMut<'_>) {
-        if let Some(order) = &mut flow.spill_mut().order {
-            order.disbelieve_heads(self.totals);
-        }
-        self.release(flow);
-    }
-
-    /// Delivers everything that waits.
-    fn flush(&mut self, flow: &mut FlowMut<'_>) {
-        for side in [FlowSide::A, FlowSide::B] {
-            if flow.cold.spill.is_some() {
-                self.on_stream(flow, side, |stream, out| stream.flush(out));
-            }
-        }
-        self.release_by(flow, DeliveryContext { young: false, ..self.heard(flow.core()) });
-        while flow.core().holds_back() {
-            self.disbelieve_heads(flow);
-        }
-    }
-}
-
-/// Withdraws an acknowledgment: `side` has received no more than up to `ack`.
-fn take_back(flow: &mut FlowMut<'_>, side: FlowSide, ack: TcpSeq) {
-    flow.hot.ack[side.index()] = ack;
-    if let Some(waiting) = &mut flow.spill_mut().waiting[side.other().index()] {
-        waiting.unacknowledge();
-    }
-}
-
-fn unpack(flow: &mut FlowMut<'_>, side: FlowSide) -> ByteStream {
-    let at = side.index();
-    let (pos, unique_bytes) = flow.core().place(side);
-    let next = flow.hot.next[at];
-    let ended = flow.hot.is_ended(side);
-    let spill = flow.spill_mut();
-    let waiting = spill.waiting[at].take();
-    let bits = spill.stream[at];
-    ByteStream { waiting, pos, unique_bytes, next, bits, ended }
-}
-
-fn pack(flow: &mut FlowMut<'_>, side: FlowSide, stream: ByteStream) {
-    let at = side.index();
-    flow.hot.next[at] = stream.next;
-    flow.hot.put(flag::ENDED << at, stream.ended);
-    flow.drop_anchor(side, (stream.pos, stream.unique_bytes));
-    let spill = flow.spill_mut();
-    (spill.waiting[at], spill.stream[at]) = (stream.waiting, stream.bits);
-}
+use crate::segment_context::{SegmentContext, note_repeats, pack, repeats_of, take_back, unpack};
+use crate::{CloseReason, EventBytes, FlowEvent, StreamPlace};
 
 /// Processes an accepted segment of an open flow.
 pub(crate) fn on_segment(
@@ -550,22 +365,6 @@ fn on_fin(flow: &mut FlowMut<'_>, side: FlowSide, packet: &Packet<'_>) {
     flow.hot.half[side.index()] |= half_bit::FIN;
     if again && packet.payload_original_len == 0 {
         flow.counters_mut(side).fin_retransmissions += 1;
-    }
-}
-
-fn repeats_of(flow: &FlowMut<'_>, side: FlowSide) -> (u32, u32) {
-    let counters = flow.cold.spill.as_ref().map(|spill| &spill.counters[side.index()]);
-    counters.map_or((0, 0), |c| (c.retransmissions, c.gaps))
-}
-
-/// Zeek's letters for a retransmission and a gap.
-fn note_repeats(flow: &mut FlowMut<'_>, side: FlowSide, before: (u32, u32)) {
-    let after = repeats_of(flow, side);
-    if after.0 > before.0 {
-        flow.note_letter(side, HistoryLetter::RETRANSMISSION);
-    }
-    if after.1 > before.1 {
-        flow.note_letter(side, HistoryLetter::GAP);
     }
 }
 

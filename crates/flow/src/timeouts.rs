@@ -6,7 +6,8 @@ use wire::{FlowSide, Packet, Timestamp, TransportHeader};
 
 use crate::config::FlowTableConfig;
 use crate::flow::FlowCore;
-use crate::flow_layout::{FlowMut, flag};
+use crate::flow_layout::flag;
+use crate::flow_mut::FlowMut;
 use crate::{FlowEvent, FlowEvents, FlowIdx};
 
 /// Idle timeout by the state of the flow.
