@@ -117,7 +117,9 @@ pub(crate) struct FlowTotals {
 }
 
 impl<'a> ExportedFlow<'a> {
-    pub(crate) fn new(domain: ExportDomain, exported: Timestamp) -> ExportedFlow<'a> {
+    /// A record without fields.
+    #[must_use]
+    pub fn new(domain: ExportDomain, exported: Timestamp) -> ExportedFlow<'a> {
         ExportedFlow {
             domain,
             exported,

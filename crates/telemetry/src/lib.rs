@@ -4,6 +4,7 @@
 //! [`ExportDecoder`] takes datagrams with the address of their sender and calls back with an [`ExportEvent`] per
 //! record. It keeps templates, sampling rates, and sequence numbers per [`ExportDomain`], within the bounds of
 //! [`ExportLimits`]; all that it discards is counted in [`ExportCounters`]. It reads no clock, file, or socket.
+//! [`FlowEncoder`] and [`SflowEncoder`] write such messages.
 //!
 //! [sflow.org]: https://sflow.org/sflow_version_5.txt
 
@@ -15,6 +16,7 @@ mod cursor;
 mod decoder;
 mod domain;
 mod elements;
+mod encoder;
 mod exported_flow;
 mod netflow5;
 mod pending;
@@ -22,6 +24,7 @@ mod sampling;
 mod saved_state;
 mod sequence;
 mod sflow;
+mod sflow_encoder;
 mod template;
 mod templated;
 
@@ -29,12 +32,14 @@ pub use counters::ExportCounters;
 pub use decoder::{ExportDecoder, ExportLimits};
 pub use domain::{ExportDomain, ExportProtocol};
 pub use elements::ElementId;
+pub use encoder::{FlowEncoder, FlowEncoderConfig};
 pub use exported_flow::{ExportedFlow, FlowDirection, PacketSection, SectionStart};
 pub use sampling::{RateSource, SamplingRate};
 pub use sequence::SequenceLosses;
 pub use sflow::{
     DiscardedPacket, HeaderProtocol, InterfaceCounters, PacketSample, SampleContext, SampleInterface,
 };
+pub use sflow_encoder::{SflowEncoder, SflowEncoderConfig};
 pub use template::{TemplateField, TemplateRecord};
 
 /// A decoded record.
