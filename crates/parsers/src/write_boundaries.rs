@@ -1,7 +1,7 @@
 //! Detects the end of a sender's writes by packet lengths: all packets of a write except the last have the
 //! maximum length of the path.
 
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use crate::{Direction, StreamGap, StreamSegment};
 
@@ -63,18 +63,20 @@ impl ConnectionWrites {
         lane.ts = segment.ts;
     }
 
-    /// Records a gap after the last packet.
+    /// Records a gap after the last packet. Returns the start of that packet if the bytes are its end, cut off by the
+    /// snaplen.
     #[cold]
-    pub fn miss(&mut self, direction: Direction, gap: StreamGap) {
+    pub fn miss(&mut self, direction: Direction, gap: StreamGap) -> Option<TcpSeq> {
         let missing = u32::try_from(gap.len).unwrap_or(u32::MAX);
         let lane = &mut self.lanes[direction as usize];
-        if gap.ts == lane.ts {
-            // Bytes cut by the snaplen.
-            lane.last.bytes = lane.last.bytes.saturating_add(missing);
-            self.longest = self.longest.max(lane.last.bytes);
-        } else {
+        if gap.ts != lane.ts {
             lane.last = PacketPiece { bytes: missing, is_missing: true };
+            return None;
         }
+        let start = gap.seq.plus(lane.last.bytes.wrapping_neg());
+        lane.last.bytes = lane.last.bytes.saturating_add(missing);
+        self.longest = self.longest.max(lane.last.bytes);
+        Some(start)
     }
 
     /// Whether a write ends directly before `segment`, which is the complete last packet: the previous packet
@@ -101,7 +103,6 @@ fn divisor(mut a: u32, mut b: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use flow::StreamPlace;
-    use wire::TcpSeq;
 
     use super::*;
 

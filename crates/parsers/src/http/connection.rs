@@ -89,7 +89,10 @@ impl StreamParser for HttpConnection {
             if self.wanted.is_none() {
                 self.begin_connection(out);
             }
-            self.packets.miss(direction, gap);
+            let cut = self.packets.miss(direction, gap);
+            if let Some(start) = cut.filter(|_| direction == Direction::ClientToServer) {
+                self.transactions.cut_packet(start);
+            }
             self.miss(direction, gap, out);
         }
     }

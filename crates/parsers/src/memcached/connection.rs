@@ -97,7 +97,10 @@ impl MemcachedConnection {
     /// Handles a gap in one direction.
     pub fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.begin(out);
-        self.packets.miss(direction, gap);
+        let cut = self.packets.miss(direction, gap);
+        if let Some(start) = cut.filter(|_| direction == Direction::ClientToServer) {
+            self.transactions.cut_packet(start);
+        }
         let mut beyond = gap;
         if let MemcachedStreamState::Value(left) = self.lane(direction).state {
             let inside = left.min(gap.len);

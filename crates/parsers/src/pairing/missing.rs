@@ -1,12 +1,33 @@
 //! Effect of missing messages on counting: the transitions of [`CountValidity`].
 
 use flow::StreamPlace;
+use wire::TcpSeq;
 
 use super::numbering::MissingRange;
 use super::queue::{CountValidity, IdMatching, MissingSide, TransactionQueue};
-use super::transaction::{PairedTransaction, RequestMatcher, ResponseExpectation};
+use super::transaction::{LastMessageEnd, PairedTransaction, RequestMatcher, ResponseExpectation};
+use crate::Direction;
 
 impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
+    /// Records that the end of a packet of the client that begins at `start` was cut off by the snaplen.
+    #[cold]
+    pub fn cut_packet(&mut self, start: TcpSeq) {
+        let edge = self.edges[Direction::ClientToServer as usize];
+        if matches!(edge, LastMessageEnd::At(end) if end.distance(start) > 0) {
+            self.cut_behind_request();
+        }
+    }
+
+    /// Records that bytes were cut off behind the last request in its packet: the client sent several at once.
+    #[cold]
+    pub fn cut_behind_request(&mut self) {
+        if self.next_request > 0
+            && matches!(self.edges[Direction::ClientToServer as usize], LastMessageEnd::At(_))
+        {
+            self.client.asked_several();
+        }
+    }
+
     /// Records that requests may be missing after the last one.
     pub(super) fn doubt_requests(&mut self) {
         self.counting = match self.counting {

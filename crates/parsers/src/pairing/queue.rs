@@ -416,7 +416,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             self.counting == CountValidity::Exact && (is_known || !open().any(PairedTransaction::waits));
         let most = open().fold(0u32, |most, t| most.saturating_add(1).saturating_add(t.hole.most));
         self.close();
-        if !is_counted {
+        if !is_counted || self.counting != CountValidity::Exact {
             (self.counting, self.anchored) = (CountValidity::Lost(MissingSide::Requests), false);
             self.round.opening = RoundOpening::Holed;
             self.carried = self.carried.and(MissingRange { least: 0, most });

@@ -194,7 +194,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         };
         let (before, within) = match opening {
             RoundOpening::Whole => (hole, MissingRange::NONE),
-            RoundOpening::Holed => (hole.in_part(), hole.in_part()),
+            RoundOpening::Holed => (hole.in_part(), self.part_in_round(place, heard, hole)),
         };
         match self.counting {
             CountValidity::Exact => self.learn(heard),
@@ -215,6 +215,21 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         }
         self.round = RequestRound { first: self.next_request, heard: Some(heard), asked: 0, opening };
         within
+    }
+
+    /// The part of `hole`, before the first request seen of a round, that belongs to the round: at least one request, if
+    /// the server had not received all of the missing bytes when it sent the last response that the client had
+    /// `heard`, so that none of those answers them.
+    fn part_in_round(&self, place: StreamPlace, heard: TcpSeq, hole: MissingRange) -> MissingRange {
+        let edge = self.edges[Direction::ServerToClient as usize];
+        let read = self.last_response.and_then(|last| last.ack).filter(|_| edge == LastMessageEnd::At(heard));
+        match read.map(|read| place.seq.distance(read)) {
+            Some(unread @ 1..) if hole.least > 0 => {
+                let most = self.hole_of(unread).most.saturating_add(1).min(hole.most);
+                MissingRange { least: 1, most }
+            }
+            _ => hole.in_part(),
+        }
     }
 
     /// Updates the model of the client when no request is missing: whether it waits, and whether responses

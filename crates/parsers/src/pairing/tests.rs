@@ -196,6 +196,80 @@ fn a_round_with_other_counts_shows_that_the_client_does_not_wait() {
     assert!(out.iter().all(|text| text.contains('-')), "{out:?}");
 }
 
+/// Whether each text is a half, or a pair of one name.
+fn has_no_wrong_pair(out: &[String]) -> bool {
+    out.iter().all(|text| {
+        let names: Vec<char> = text.chars().take(2).collect();
+        names.contains(&'-') || names[0] == names[1]
+    })
+}
+
+/// A response shows that its server had not received the missing requests behind it. They were sent before the client
+/// received that response, or with the next requests, which then have too few responses.
+#[test]
+fn missing_requests_that_the_server_had_not_received() {
+    let mut ends = PairingTestEnds::new();
+    ends.say(C, '1', 30, true, true);
+    ends.say(S, '1', 100, true, true);
+    ends.say(C, '2', 30, false, false);
+    ends.say(C, '3', 30, false, false);
+    for (requests, responses) in [("456", "234"), ("789", "567")] {
+        requests.char_indices().for_each(|(i, name)| ends.say(C, name, 30, i == 0, true));
+        responses.chars().for_each(|name| ends.say(S, name, 100, true, true));
+    }
+    let out = ends.close();
+    assert!(has_no_wrong_pair(&out), "{out:?}");
+}
+
+#[test]
+fn a_count_on_trial_is_lost_when_the_connection_is_idle() {
+    let mut ends = PairingTestEnds::new();
+    ends.say(C, '1', 30, true, true);
+    ends.say(S, '1', 100, true, true);
+    // A request is outstanding, and another in progress.
+    ends.say(C, '2', 30, true, true);
+    let place = StreamPlace { seq: TcpSeq(ends.next[0]), ack: Some(TcpSeq(ends.heard[0])) };
+    *ends.transactions.request(Timestamp(0), place, ResponseExpectation::Response, false).1 = '3';
+    ends.transactions.pause();
+    ends.hand_out();
+    ends.next[0] += 30;
+    ends.lost[0] = true;
+    for (request, response) in [('4', '2'), ('5', '3'), ('6', '4')] {
+        ends.say(C, request, 30, true, true);
+        ends.say(S, response, 100, true, true);
+    }
+    ends.say(C, '7', 30, true, true);
+    ends.transactions.pause();
+    ends.hand_out();
+    for (request, response) in [('8', '5'), ('9', '6'), ('a', '7'), ('b', '8')] {
+        ends.say(S, response, 100, true, true);
+        ends.say(C, request, 30, true, true);
+    }
+    let out = ends.close();
+    assert!(has_no_wrong_pair(&out), "{out:?}");
+}
+
+#[test]
+fn bytes_cut_off_behind_a_request_are_others() {
+    let play = |cut: bool| {
+        let mut ends = PairingTestEnds::new();
+        ends.say(C, '1', 30, true, true);
+        ends.say(S, '1', 100, true, true);
+        ends.say(C, '2', 30, true, false);
+        ends.say(S, '2', 100, true, true);
+        ends.say(C, '3', 30, true, true);
+        if cut {
+            ends.transactions.cut_packet(TcpSeq(ends.next[0] - 30));
+        } else {
+            ends.transactions.cut_packet(TcpSeq(ends.next[0]));
+        }
+        ends.say(S, '3', 100, true, true);
+        ends.close().join(" ")
+    };
+    assert_eq!(play(false), "11 -2 33'");
+    assert_eq!(play(true), "11 -2 3- -3");
+}
+
 #[test]
 fn what_is_missing_may_not_have_been_answered() {
     let play = |transactions: TransactionQueue<char, char>| {

@@ -90,7 +90,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         }
     }
 
-    /// Ends the trial with the connection.
+    /// Ends the trial with the connection, or when it is idle. If it fails, the count, which relied on the client, is lost.
     pub(super) fn end_trial(&mut self) {
         if self.counting == CountValidity::Exact && !self.owes(self.next_request) {
             self.agree(self.round.first, self.round.asked, true);
@@ -99,7 +99,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         if self.client.asks_singly() || self.client.waits() && trial.of_several >= ENOUGH_AT_END {
             self.pass_trial()
         } else {
-            self.fail_trial()
+            self.fail_trial();
+            self.counting = CountValidity::Lost(MissingSide::Requests);
         }
     }
 

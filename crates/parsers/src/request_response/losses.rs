@@ -92,6 +92,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
 
     /// Handles a gap.
     pub(super) fn miss(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
+        let ended = self.transactions.request_mut(self.request).map(|request| request.span.last);
+        if direction == Direction::ClientToServer && ended == Some(gap.ts) {
+            self.transactions.cut_behind_request();
+        }
         match self.lane(direction).state {
             MessageStreamState::Over => return,
             MessageStreamState::Body { left, rest } => {
