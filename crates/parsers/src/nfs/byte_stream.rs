@@ -29,6 +29,8 @@ pub struct RpcByteStream {
     pub last_ts: Timestamp,
     /// Whether bytes of the direction are missing.
     pub has_gap: bool,
+    /// End of the last missing bytes that may hide a message; none after a message that is not understood.
+    pub lost_to: Option<TcpSeq>,
     /// The received part of the head, or the head of a reply whose data follows.
     pub head: Vec<u8>,
     /// Search for the next message.
@@ -41,6 +43,10 @@ pub struct RpcByteStream {
     pub cause: TupleQuality,
     /// Start of the current segment.
     pub segment: TcpSeq,
+    /// Acknowledgment of the current segment.
+    pub heard: Option<TcpSeq>,
+    /// While lost: start of the last segment that begins a write.
+    pub write: Option<TcpSeq>,
     /// While lost: end of a confirmed call, where the next message begins.
     pub follows: Option<TcpSeq>,
     /// While lost, if the other direction was not captured: where the next message may begin.
@@ -174,12 +180,15 @@ impl Default for RpcByteStream {
             message: NOTHING,
             last_ts: Timestamp::MIN,
             has_gap: false,
+            lost_to: None,
             head: Vec::new(),
             resync: ResyncSearch::default(),
             blocks: BlockChecksums::default(),
             data_left: 0,
             cause: TupleQuality::Resync,
             segment: TcpSeq(0),
+            heard: None,
+            write: None,
             follows: None,
             expects: RpcMessageStart::First,
         }

@@ -143,11 +143,6 @@ impl RpcCalls {
         call.place.is_none_or(|asked| can_answer(asked, place)).then_some(call)
     }
 
-    /// Whether several later calls have been answered: its reply may be lost.
-    pub fn is_overtaken(&self, direction: Direction, call: &RpcPendingCall) -> bool {
-        self.waiting[1 - index(direction)].is_overtaken(call)
-    }
-
     /// The suspected call that a reply with this xid at `place` answers.
     pub fn suspected(&self, direction: Direction, xid: u32, place: StreamPlace) -> Option<&SuspectedCall> {
         self.suspects[1 - index(direction)].find(xid, place)

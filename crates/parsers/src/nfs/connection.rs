@@ -11,8 +11,9 @@ use super::byte_stream::{RpcByteStream, RpcMessageChain, RpcMessageKind, RpcMess
 use super::calls::{NfsFileData, RpcCalls, RpcMessageLayout, index};
 use super::emit::NfsReply;
 use super::scan::{self, MARK};
-use super::search::{self, RpcMessageLocator};
+use super::search::{self, ReplyEvidence, RpcMessageLocator};
 use crate::resync::{MessageLocator, ResyncedMessage};
+use crate::write_boundaries::ConnectionWrites;
 use crate::{Direction, ParserOutput, StreamGap, StreamSegment, TupleQuality};
 
 /// Minimum bytes of a split head copied before it is examined again.
@@ -24,6 +25,7 @@ pub struct NfsConnection {
     started: bool,
     lanes: [RpcByteStream; 2],
     calls: RpcCalls,
+    writes: ConnectionWrites,
 }
 
 impl NfsConnection {
@@ -32,7 +34,8 @@ impl NfsConnection {
         self.start(out);
         out.counters.parsed_bytes += segment.bytes.len() as u64;
         let lane = &mut self.lanes[index(direction)];
-        (lane.last_ts, lane.segment) = (segment.ts, segment.place.seq);
+        (lane.last_ts, lane.segment, lane.heard) = (segment.ts, segment.place.seq, segment.place.ack);
+        self.writes.come(direction, segment);
         self.calls.come_to(direction, Some(segment.place), segment.ts, out);
         self.feed(direction, segment, out);
     }
@@ -41,6 +44,7 @@ impl NfsConnection {
     pub fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         self.start(out);
         let StreamGap { len, ts, seq } = gap;
+        let _ = self.writes.miss(direction, gap);
         self.lanes[index(direction)].has_gap = true;
         // A gap reported with the arrival of its segment was cut by the snaplen: these bytes arrived, too.
         let came = self.lanes[index(direction)].last_ts == ts;
@@ -50,6 +54,7 @@ impl NfsConnection {
             let lane = &mut self.lanes[index(direction)];
             lane.resync.start_anew(out);
             lane.lose();
+            lane.lost_to = Some(gap.after(len));
             self.calls.suspects_gap(direction, seq);
             return;
         }
@@ -67,6 +72,7 @@ impl NfsConnection {
         }
         if inside < len {
             self.lose(direction, out);
+            self.lanes[index(direction)].lost_to = Some(gap.after(len));
         }
     }
 
@@ -341,7 +347,8 @@ impl NfsConnection {
     #[cold]
     fn no_message(&mut self, direction: Direction, out: &mut ParserOutput<'_>) -> usize {
         out.counters.malformed_messages += 1;
-        self.lanes[index(direction)].message.kind = RpcMessageKind::Unknown;
+        let lane = &mut self.lanes[index(direction)];
+        (lane.message.kind, lane.lost_to) = (RpcMessageKind::Unknown, None);
         self.lose(direction, out);
         0
     }
@@ -368,7 +375,9 @@ impl NfsConnection {
         // The other side has sent bytes, but none were captured.
         let other = &self.lanes[1 - index(direction)];
         let alone = other.last_ts == Timestamp::MIN && other.has_gap;
-        let NfsConnection { lanes, calls, .. } = self;
+        let is_cut = other.lost_to.is_some_and(|to| to.distance(other.segment) > 0);
+        let heard = other.heard.filter(|_| !is_cut);
+        let NfsConnection { lanes, calls, writes, .. } = self;
         calls.extend_suspects(direction, segment);
         let lane = &mut lanes[index(direction)];
         if lane.follows == Some(segment.place.seq) && lane.resync.candidate().is_none() {
@@ -385,7 +394,12 @@ impl NfsConnection {
                 RpcMessageStart::Behind(RpcMessageChain { start: seq, end: seq, begins_segment: true });
             lane.expects = if replies { here } else { RpcMessageStart::Nothing };
         }
-        let messages = RpcMessageLocator { calls, direction, begins_segment, alone };
+        if writes.begins_write(direction, segment) {
+            lane.write = Some(segment.place.seq);
+        }
+        let (write, lost_to) = (lane.write, lane.lost_to);
+        let evidence = ReplyEvidence { write, lost_to, heard };
+        let messages = RpcMessageLocator { calls, direction, begins_segment, alone, evidence };
         let Some(found) = lane.resync.find(&messages, segment, out) else { return segment.bytes.len() };
         let head: Vec<u8> = found.first(segment.bytes).take(RpcMessageLocator::HEAD_BYTES_MAX).collect();
         if self.is_message(direction, &found, &head, alone) {
@@ -425,7 +439,7 @@ impl NfsConnection {
         let place = candidate.place;
         if scan::is_reply(&head[MARK..]) == Some(true) {
             let xid = scan::word(&head, 1).unwrap_or_default();
-            if self.calls.asked(direction, xid, place).is_none() {
+            if lane.write != Some(place.seq) || self.calls.asked(direction, xid, place).is_none() {
                 return false;
             }
             lane.resync.start_anew(out);

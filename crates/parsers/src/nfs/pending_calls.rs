@@ -18,8 +18,6 @@ const KEPT_BYTES: usize = 4096;
 const SPARE_MAX: usize = 64;
 /// Age at which a call is unlikely to be answered.
 const PATIENCE_NS: i64 = 10_000_000_000;
-/// Later calls answered after which a call is considered overtaken.
-const OVERTAKEN: u64 = 4;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -146,11 +144,6 @@ impl RpcPendingCalls {
     /// The call in a slot.
     pub fn peek(&self, place: usize) -> &RpcPendingCall {
         &self.slots[place].call
-    }
-
-    /// Whether several later calls have been answered.
-    pub fn is_overtaken(&self, call: &RpcPendingCall) -> bool {
-        self.answered > call.number + OVERTAKEN
     }
 
     /// Client machine name in one of the latest calls.

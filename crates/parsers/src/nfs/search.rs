@@ -1,5 +1,6 @@
 //! Search for messages in a direction with unknown position, using the connection's calls.
 
+use flow::StreamPlace;
 use wire::TcpSeq;
 
 use super::body::{NfsArguments, NfsResults};
@@ -26,6 +27,29 @@ pub struct RpcMessageLocator<'a> {
     pub begins_segment: bool,
     /// Whether nothing of the other direction was captured.
     pub alone: bool,
+    pub evidence: ReplyEvidence,
+}
+
+/// Facts that distinguish a reply from a copy of an earlier one in file data.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyEvidence {
+    /// Start of the last segment that begins a write.
+    pub write: Option<TcpSeq>,
+    /// End of the last missing bytes, if known.
+    pub lost_to: Option<TcpSeq>,
+    /// The latest acknowledgment of the caller, unless its bytes behind that are missing.
+    pub heard: Option<TcpSeq>,
+}
+
+impl ReplyEvidence {
+    /// Whether the reply at `seq` to the call at `call` is not a copy: it begins a write; or all missing bytes were sent
+    /// before its call; or the caller had not received anything since that call, so nothing to read a copy of.
+    fn is_original(&self, seq: TcpSeq, call: Option<StreamPlace>) -> bool {
+        let Some(heard) = call.and_then(|call| call.ack) else { return false };
+        let is_later = self.lost_to.is_some_and(|to| heard.distance(to) >= 0);
+        let is_news = self.heard != Some(heard);
+        self.write == Some(seq) || is_later || !is_news
+    }
 }
 
 impl MessageLocator for RpcMessageLocator<'_> {
@@ -67,19 +91,21 @@ impl MessageLocator for RpcMessageLocator<'_> {
 }
 
 impl RpcMessageLocator<'_> {
-    /// Whether a reply answers a waiting call. If the reply may have been lost, so that this one may be part
-    /// of file data, it must begin a segment. If the call was itself found by search, one of them must be
-    /// alone in its segments, or both must begin one, which calls and replies in file data rarely do.
+    /// Whether a reply answers a waiting call. If its reply may be among the missing bytes, so that this one may be a copy
+    /// in file data, it must fill its segments or be proven an original. If the call was itself found by search, one
+    /// of them must also be alone in its segments, or both must begin one, which calls and replies in file data
+    /// rarely do.
     fn is_awaited(&self, candidate: &MessageCandidate<'_>, message: &[u8], len: usize) -> bool {
         let Some(xid) = word(message, 0) else { return false };
-        let begins = candidate.begins_segment;
+        let (seq, begins) = (candidate.place.seq, candidate.begins_segment);
+        let fills = begins && candidate.bytes.len() == MARK + len;
         if let Some(call) = self.calls.asked(self.direction, xid, candidate.place) {
-            return begins || !self.calls.is_overtaken(self.direction, call);
+            return fills || self.evidence.is_original(seq, call.place);
         }
         match self.calls.suspected(self.direction, xid, candidate.place) {
             Some(call) => {
-                let fills = begins && candidate.bytes.len() == MARK + len;
-                fills || call.fills_segments || begins && call.begins_segment
+                let is_alone = call.fills_segments || begins && call.begins_segment;
+                fills || is_alone && self.evidence.is_original(seq, Some(call.place))
             }
             None => self.alone && begins,
         }

@@ -483,6 +483,24 @@ fn calls_in_file_data_are_none() {
     assert_eq!(t.rows(), [&expected[..], &["3 GETATTR - ok exact", "4 GETATTR - ok exact"]].concat());
 }
 
+/// File data may contain a copy of a reply that is missing in the capture.
+#[test]
+fn copies_of_replies_in_file_data_are_none() {
+    let copies = [&[7; 100][..], &getattr_reply(1).record(), &getattr(1).record(), &[7; 100]].concat();
+    let reply = read_reply(2, &copies).record();
+    let mut t = talk(SHORT);
+    t.client(getattr(1).record()).gap(S, getattr_reply(1).record().len() as u64);
+    // The client has received the reply, so it can have written the copy that it reads.
+    t.client(read(2, 0, 4096).record()).gap(S, 40).server(&reply[40..]);
+    t.client(getattr(3).record()).server(getattr_reply(3).record());
+    assert_eq!(t.rows(), ["3 GETATTR ok 1000 resync", "1 GETATTR - - half", "2 READ - - half"]);
+    // The client has not received anything since it called, so this is no copy.
+    let mut t = talk(SHORT);
+    t.client([read(1, 0, 4096).record(), getattr(2).record()].concat());
+    t.gap(S, 40).server([&reply[40..], &getattr_reply(2).record()].concat());
+    assert_eq!(t.rows(), ["2 GETATTR ok 2000 resync", "1 READ - - half"]);
+}
+
 #[test]
 fn a_call_that_was_confirmed_confirms_what_follows_it() {
     // Three calls after a loss: the reply to the last one comes first, the one to the second never.
