@@ -254,7 +254,7 @@ impl TupleJudge<'_> {
     fn is_timed(&self, told: &ObservedTuple, truth: &TrueTransaction) -> bool {
         let ends = truth.request.zip(truth.response).zip(told.response_time);
         ends.is_some_and(|((request, response), claimed)| {
-            let (asked, answered) = (self.view.times(request.last), self.view.times(response.first));
+            let (asked, answered) = (self.view.complete_at(request), self.view.times(response.first));
             asked.iter().any(|from| answered.iter().any(|to| to - from == claimed))
         })
     }
@@ -270,7 +270,7 @@ impl TupleJudge<'_> {
             return if truth.response.is_some() && short { TimeVerdict::Right } else { TimeVerdict::Off };
         }
         if let (Some(request), Some(response)) = (truth.request, truth.response) {
-            let asked = self.view.times(request.last);
+            let asked = self.view.complete_at(request);
             let between = |from: &i64, to: &i64| to - from == claimed;
             if asked.iter().any(|from| self.view.times(response.first).iter().any(|to| between(from, to))) {
                 return TimeVerdict::Right;

@@ -23,6 +23,6 @@ pub mod view;
 pub use count::{FaultKind, OutcomeCounts, TupleFault};
 pub use ground_truth::GroundTruth;
 pub use impairment::Impairment;
-pub use observed::ObservedTuple;
+pub use observed::{ObservedTuple, ObservedValue};
 pub use observed_packet::{ObservedPacket, PacketDamage};
 pub use recording::PacketRecording;

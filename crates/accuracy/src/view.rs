@@ -87,6 +87,16 @@ impl CaptureView<'_> {
         &self.times[self.original(packet)]
     }
 
+    /// The times at which a message may have been complete: those of its last packet, and that of an earlier packet
+    /// seen after it.
+    #[must_use]
+    pub fn complete_at(&self, span: PacketSpan) -> Vec<i64> {
+        let own =
+            (span.first..=span.last).filter(|p| self.recording.ends(*p) == self.recording.ends(span.first));
+        let newest = own.filter_map(|packet| self.times(packet).iter().min()).max();
+        self.times(span.last).iter().chain(newest).copied().collect()
+    }
+
     /// Whether a packet was seen unchanged.
     #[must_use]
     pub fn is_sound(&self, packet: usize) -> bool {
