@@ -39,7 +39,9 @@ impl Monitor {
         let last_packet = before.map_or(flow.last_ts(), |(_, ts)| ts);
         let ended = match input {
             ParserEvent::Bytes(segment) | ParserEvent::Datagram(segment, _) => segment.ts.max(last_packet),
-            ParserEvent::Gap(_) | ParserEvent::End(_) | ParserEvent::Earlier(_) => last_packet,
+            // Bytes that the snaplen cut off belong to this packet.
+            ParserEvent::Gap(gap) => gap.ts.max(last_packet),
+            ParserEvent::End(_) | ParserEvent::Earlier(_) => last_packet,
             ParserEvent::Close(ts) | ParserEvent::Rest(ts) => ts,
         };
         let now = ended.max(self.open_from);
