@@ -33,6 +33,7 @@ pub(crate) mod row_formats;
 mod rows;
 mod sessions;
 mod stream;
+mod stream_events;
 mod tokens;
 
 use std::io;

@@ -1,14 +1,19 @@
 //! OpenAPI description, generated from the handlers.
 
+use std::collections::BTreeSet;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::openapi::schema::{Array, Components, Object, Schema, SchemaType, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::failure::ApiFailure;
 use super::{
-    actions, alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens,
+    actions, alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, stream_events,
+    tokens,
 };
 
 #[derive(OpenApi)]
@@ -30,9 +35,13 @@ use super::{
         actions::list, actions::create, actions::show, actions::remove, actions::decisions,
         enrolments::invite, enrolments::list, enrolments::revoke, enrolments::enrol, enrolments::renew,
     ),
-    components(schemas(rows::RowsAnswer, past::PastAnswer)),
+    components(schemas(
+        rows::RowsAnswer, past::PastAnswer,
+        stream_events::HelloEvent, stream_events::SnapshotEvent, stream_events::WindowEvent, stream_events::AccountEvent,
+        stream_events::SamplingEvent, stream_events::JobEvent, stream_events::GapEvent, stream_events::ByeEvent,
+    )),
     security(("token" = []), ("cookie" = [])),
-    modifiers(&SecuritySchemes, &FailureResponses)
+    modifiers(&SecuritySchemes, &FailureResponses, &CompleteResponses)
 )]
 struct ApiDocument;
 
@@ -67,6 +76,62 @@ impl Modify for FailureResponses {
             }
         }
     }
+}
+
+/// Responses contain every field: one without a value is null. Types of requests, whose fields may be omitted, remain.
+struct CompleteResponses;
+
+impl Modify for CompleteResponses {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let Some(components) = &mut api.components else { return };
+        let mut requested = BTreeSet::new();
+        let operations = api.paths.paths.values().flat_map(|item| [&item.post, &item.put]).flatten();
+        for body in operations.filter_map(|operation| operation.request_body.as_ref()) {
+            add_references(body, components, &mut requested);
+        }
+        for (_, schema) in components.schemas.iter_mut().filter(|(name, _)| !requested.contains(*name)) {
+            require_nullable(schema);
+        }
+    }
+}
+
+/// Adds the names of the schemas to which a part of the document refers, directly or through others.
+fn add_references(part: &impl Serialize, components: &Components, names: &mut BTreeSet<String>) {
+    let text = serde_json::to_string(part).unwrap_or_default();
+    for reference in text.split("\"#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().unwrap_or_default();
+        if names.insert(name.to_owned())
+            && let Some(schema) = components.schemas.get(name)
+        {
+            add_references(schema, components, names);
+        }
+    }
+}
+
+fn require_nullable(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(object)) => {
+            let is_nullable = |schema: &RefOr<Schema>| match schema {
+                RefOr::T(Schema::Object(Object { schema_type: SchemaType::Array(types), .. })) => {
+                    types.contains(&Type::Null)
+                }
+                RefOr::T(Schema::Array(Array { schema_type: SchemaType::Array(types), .. })) => {
+                    types.contains(&Type::Null)
+                }
+                RefOr::T(Schema::OneOf(one_of)) => one_of.items.iter().any(is_null),
+                _ => false,
+            };
+            let nullable = object.properties.iter().filter(|(_, schema)| is_nullable(schema));
+            let nullable: Vec<String> = nullable.map(|(name, _)| name.clone()).collect();
+            object.required.extend(nullable);
+        }
+        RefOr::T(Schema::AllOf(all)) => all.items.iter_mut().for_each(require_nullable),
+        _ => {}
+    }
+}
+
+fn is_null(schema: &RefOr<Schema>) -> bool {
+    matches!(schema, RefOr::T(Schema::Object(Object { schema_type: SchemaType::Type(Type::Null), .. })))
 }
 
 /// The description, as JSON.

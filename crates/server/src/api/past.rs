@@ -18,7 +18,7 @@ use super::params::{JsonBody, QueryParams};
 use super::rows::{format_of, in_form};
 use crate::api::row_formats::{RowFormat, write};
 use crate::job::JobId;
-use crate::job::columns::{self, ColumnHead};
+use crate::job::columns::{self, CellValue, ColumnHead};
 use crate::jobs::service::{Service, ServiceError};
 use crate::queries::past::{AnswerOrigin, PastQuery, PastResponse, PastTable};
 use crate::store::access::AccessRole;
@@ -75,6 +75,7 @@ pub struct PastResult {
     /// Number of group columns, which follow those of the window.
     pub keys: usize,
     /// Rows as lists of cells. Times, durations in whole nanoseconds and ids are strings.
+    #[schema(value_type = Vec<Vec<Option<CellValue>>>)]
     pub rows: Vec<Vec<Value>>,
     /// Number of omitted rows.
     pub left_out: u64,

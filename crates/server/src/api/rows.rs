@@ -18,7 +18,7 @@ use super::json::JsonResponse;
 use super::params::{QueryParams, header_text, time};
 use crate::api::row_formats::{RowFormat, write};
 use crate::job::JobId;
-use crate::job::columns::ColumnHead;
+use crate::job::columns::{CellValue, ColumnHead};
 use crate::jobs::service::{Service, ServiceError};
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::history::{PageQuery, RowSelection};
@@ -72,6 +72,7 @@ pub struct RowsAnswer {
     /// Number of group columns, which follow those of the window.
     pub keys: usize,
     /// Rows as lists of cells. Times, durations in whole nanoseconds and ids are strings.
+    #[schema(value_type = Vec<Vec<Option<CellValue>>>)]
     pub rows: Vec<Vec<Value>>,
     /// `after` of the next page, if there may be more.
     pub next: Option<String>,

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use sinks::cells::{CellValues, ColumnCells, ip};
 use tuple::{Batch, DataType, Field, FieldId, Schema, Unit};
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema as ApiSchema, Type};
+use utoipa::{PartialSchema, ToSchema, openapi::RefOr};
 
 /// Column with the agents that a row lacks.
 pub use sinks::AGENTS_MISSING;
@@ -25,13 +26,54 @@ pub use sinks::AGENTS_MISSING;
 pub struct ColumnHead {
     /// Name.
     pub name: String,
-    /// bool, u64, i64, f64, text, ip, hashes or json.
+    /// Type.
     #[serde(rename = "type")]
+    #[schema(value_type = ColumnType)]
     pub data_type: String,
-    /// Empty, ns, epoch_ns, bytes, per_second, bytes_per_second, fraction or id.
+    /// Unit; empty: none.
+    #[schema(value_type = ColumnUnit)]
     pub unit: String,
     /// Description, one line.
     pub doc: String,
+}
+
+/// Names of types, for the API description.
+pub(crate) struct ColumnType;
+
+/// Names of units, for the API description.
+pub(crate) struct ColumnUnit;
+
+impl PartialSchema for ColumnType {
+    fn schema() -> RefOr<ApiSchema> {
+        names("Type of a column.", TYPES.map(|(_, name)| name))
+    }
+}
+
+impl PartialSchema for ColumnUnit {
+    fn schema() -> RefOr<ApiSchema> {
+        names("Unit of a column; empty: none.", UNITS.map(|(_, name)| name))
+    }
+}
+
+impl ToSchema for ColumnType {}
+
+impl ToSchema for ColumnUnit {}
+
+fn names<const N: usize>(doc: &str, names: [&'static str; N]) -> RefOr<ApiSchema> {
+    ObjectBuilder::new().schema_type(Type::String).description(Some(doc)).enum_values(Some(names)).into()
+}
+
+/// Value of a cell. Times, durations in whole nanoseconds, ids, and addresses are strings; a distribution is a list of
+/// upper bounds with their counts or shares.
+#[derive(ToSchema)]
+#[schema(as = Cell)]
+#[serde(untagged)]
+#[allow(dead_code)]
+pub(crate) enum CellValue {
+    Flag(bool),
+    Number(f64),
+    Text(String),
+    Distribution(Vec<[f64; 2]>),
 }
 
 const TYPES: [(DataType, &str); 8] = [

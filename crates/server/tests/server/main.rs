@@ -13,6 +13,7 @@ mod fleet;
 mod gateway;
 mod history;
 mod outlets;
+mod page_types;
 mod past;
 mod schema;
 mod scopes;

@@ -39,6 +39,64 @@ fn the_description_has_every_path_and_no_loose_end() {
     }
 }
 
+/// Validates a value against a schema of the description; returns the first difference.
+pub fn difference(value: &Value, schema: &Value, api: &Value) -> Option<String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return difference(value, api.pointer(reference.trim_start_matches('#')).expect("a schema"), api);
+    }
+    if let Some(all) = schema["allOf"].as_array() {
+        return all.iter().find_map(|part| difference(value, part, api));
+    }
+    if let Some(one_of) = schema["oneOf"].as_array() {
+        let differences: Vec<_> = one_of.iter().map(|part| difference(value, part, api)).collect();
+        return differences
+            .iter()
+            .all(Option::is_some)
+            .then(|| format!("{value} is none of {differences:?}"));
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let is_of = |name: &Value| name == kind || (name == "integer" && value.is_i64() | value.is_u64());
+    let is_right = match &schema["type"] {
+        Value::Array(names) => names.iter().any(is_of),
+        Value::Null => true,
+        name => is_of(name),
+    };
+    if !is_right || schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+        return Some(format!("{value} is not {schema}"));
+    }
+    if let Some(items) = value.as_array() {
+        return items.iter().find_map(|item| difference(item, &schema["items"], api));
+    }
+    let fields = value.as_object()?;
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    if let Some(lacking) = required.clone().find(|name| !fields.contains_key(*name)) {
+        return Some(format!("{value} lacks {lacking}"));
+    }
+    fields.iter().find_map(|(name, value)| match schema["properties"].get(name) {
+        Some(schema) => difference(value, schema, api),
+        None => schema["additionalProperties"]
+            .as_object()
+            .and_then(|_| difference(value, &schema["additionalProperties"], api)),
+    })
+}
+
+/// Names of the described fields of an object, including those of flattened parts.
+pub fn field_names(schema: &Value, api: &Value) -> Vec<String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return field_names(api.pointer(reference.trim_start_matches('#')).expect("a schema"), api);
+    }
+    let own = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
+    let parts = schema["allOf"].as_array().into_iter().flatten().flat_map(|part| field_names(part, api));
+    own.chain(parts).collect()
+}
+
 /// The client program, installed in the build folder; `None`, with a message, if unavailable.
 fn client() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(CLIENT);

@@ -10,6 +10,7 @@ use server::{JobAccount, JobPhase, ServiceLimits, WindowState};
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{begin, publish, window};
+use crate::schema;
 
 /// A received event.
 #[derive(Debug)]
@@ -56,7 +57,9 @@ impl Stream {
                 ("data", value) => data.push_str(value),
                 ("", _) if kind.is_some() => {
                     let data = serde_json::from_str(&data).expect("JSON");
-                    return Some(Event { kind: kind.take().expect("a kind"), id, data });
+                    let event = Event { kind: kind.take().expect("a kind"), id, data };
+                    is_described(&event);
+                    return Some(event);
                 }
                 _ => {}
             }
@@ -68,6 +71,22 @@ impl Stream {
         assert_eq!(event.kind, kind, "{event:?}");
         event
     }
+}
+
+/// Every event has exactly the fields of the API description, with values of their types.
+fn is_described(event: &Event) {
+    let api: Value = serde_json::from_str(&server::openapi()).expect("JSON");
+    let mut name = format!("{}Event", event.kind);
+    name[..1].make_ascii_uppercase();
+    let Some(schema) = api["components"]["schemas"].get(&name) else {
+        // An alert has the description of `GET /api/v1/alerts`.
+        assert_eq!(event.kind, "alert", "{name} is not described");
+        return;
+    };
+    assert_eq!(schema::difference(&event.data, schema, &api), None, "{name}");
+    let described = schema::field_names(schema, &api);
+    let unknown = event.data.as_object().expect("an object").keys().find(|field| !described.contains(field));
+    assert_eq!(unknown, None, "{name}: {described:?}");
 }
 
 #[test]

@@ -57,10 +57,11 @@ pub struct ResultDelivery<'d> {
 }
 
 /// Counters of a job for its watchers, about once a second.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct JobAccount {
     /// Watermark, in nanoseconds since the epoch.
     #[serde(serialize_with = "columns::maybe_text")]
+    #[schema(value_type = Option<String>)]
     pub watermark_ns: Option<i64>,
     /// Packets received.
     pub received: u64,
