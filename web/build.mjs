@@ -12,6 +12,8 @@ const assets = join(dist, "assets");
 /** Maximum bytes after gzip: in total, and before the editor and the charts are loaded. */
 const LIMIT_ALL = 220_000;
 const LIMIT_FIRST = 60_000;
+/** Folders of src/ as in web/README.md: a file imports only from its own folder and those before it. */
+const FOLDERS = [...readFileSync(join(root, "README.md"), "utf8").matchAll(/^\| `src\/([a-z]+)`/gm)].map(([, name]) => name);
 
 if (existsSync(assets)) rmSync(assets, { recursive: true });
 mkdirSync(assets, { recursive: true });
@@ -59,6 +61,20 @@ console.log(`page: ${all} bytes in all, ${first} of them first`);
 if (all > LIMIT_ALL || first > LIMIT_FIRST) {
   console.error(`page: too large; at most ${LIMIT_ALL} in all and ${LIMIT_FIRST} first`);
   process.exit(1);
+}
+const upward = Object.entries(result.metafile.inputs).flatMap(([file, { imports }]) => imports.filter(({ path }) => folder(file) < folder(path)).map(({ path }) => `${file} imports ${path}`));
+if (upward.length > 0) {
+  console.error(`page: imports against the order of folders (web/README.md):\n${upward.join("\n")}`);
+  process.exit(1);
+}
+
+/** Position of a file's folder in the order of web/README.md; files of other packages come first. */
+function folder(path) {
+  const name = /^src\/(?:([a-z]+)\/)?/.exec(path);
+  if (!name) return -1;
+  const at = name[1] === undefined ? FOLDERS.length : FOLDERS.indexOf(name[1]);
+  if (at < 0) throw new Error(`${path}: the folder is not in web/README.md`);
+  return at;
 }
 
 /** Files that are loaded on demand: not imported by the entry. */

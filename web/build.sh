@@ -2,7 +2,7 @@
 # Builds the page of `netalytics serve` into web/dist, where Cargo embeds it. Does nothing if no source has changed.
 set -euo pipefail
 cd "$(dirname "$0")"
-sources() { cat package.json package-lock.json tsconfig.json build.mjs build.sh $(find src -type f | LC_ALL=C sort); }
+sources() { cat README.md package.json package-lock.json tsconfig.json build.mjs build.sh $(find src -type f | LC_ALL=C sort); }
 sum=$(sources | sha256sum | cut -d' ' -f1)
 if [ -e dist/index.html ] && [ "$(cat dist/.built 2>/dev/null)" = "$sum" ]; then exit 0; fi
 if ! command -v npm >/dev/null || ! command -v node >/dev/null; then

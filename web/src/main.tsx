@@ -1,19 +1,19 @@
-// The page: login, route, and the frame of every place: navigation, theme, keys.
+// Entry point: login, routes, and the frame of every page: navigation, theme, keyboard shortcuts.
 import { render } from "preact";
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Refused, logIn, logOut, me, version, whoAmI } from "./api";
-import { Answer } from "./answer";
-import { Ask } from "./ask";
-import { Jobs } from "./jobs";
-import { Later } from "./later";
-import { Network } from "./network";
-import { Dialog, Notice, Text, said } from "./parts";
-import { go, link, route } from "./route";
+import { Refused, logIn, logOut, me, version, whoAmI } from "./api/client";
+import { Answer } from "./answers/answer";
+import { Ask } from "./editor/query_page";
+import { Jobs } from "./jobs/jobs";
+import { Later } from "./common/lazy";
+import { Network } from "./network/network";
+import { Dialog, Notice, Text, said } from "./common/components";
+import { go, link, route } from "./common/route";
 
 const PLACES = [
-  { page: "ask", name: "Ask", key: "a", icon: "M4 5h16v10H9l-5 4z" },
-  { page: "jobs", name: "Answers", key: "j", icon: "M5 19V9m7 10V5m7 14v-7" },
+  { page: "ask", name: "Query", key: "a", icon: "M4 5h16v10H9l-5 4z" },
+  { page: "jobs", name: "Jobs", key: "j", icon: "M5 19V9m7 10V5m7 14v-7" },
   { page: "map", name: "Map", key: "m", icon: "M4 4h5v5H4zm11 0h5v5h-5zM9 15h6v5H9zM9 6.5h6M7 9l4 6m6-6-4 6" },
   { page: "network", name: "Network", key: "n", icon: "M12 4v5m0 0-6 6m6-6 6 6M4 15h4v4H4zm12 0h4v4h-4zM10 2h4v4h-4z" },
   { page: "alerts", name: "Alerts", key: "l", icon: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zm4 4h4" },
@@ -58,10 +58,10 @@ function Login() {
           <input type="password" name="token" autocomplete="off" required autofocus aria-describedby="token-help" />
         </label>
         <p class="muted small" id="token-help">
-          The first one is in <code>admin.token</code> in the server's data directory. An admin makes others. It is exchanged for a cookie that scripts cannot read.
+          The first token is in <code>admin.token</code> in the server's data directory; admins create others. The page exchanges it for a cookie that scripts cannot read.
         </p>
         {refused.value !== "" && <Notice kind="bad">{refused.value}</Notice>}
-        <button class="primary" disabled={busy.value}>{busy.value ? "Asking…" : "Log in"}</button>
+        <button class="primary" disabled={busy.value}>{busy.value ? "Logging in…" : "Log in"}</button>
       </form>
     </main>
   );
@@ -75,18 +75,18 @@ const Logo = () => (
 );
 
 const KEYS: [string, string][] = [
-  ["?", "these keys"],
-  ["a j m n l r t", "Ask, Answers, Map, Network, Alerts, Recordings, Access"],
+  ["?", "keyboard shortcuts"],
+  ["a j m n l r t", "Query, Jobs, Map, Network, Alerts, Recordings, Access"],
   ["Ctrl Enter", "run the query"],
-  ["/", "find in a table"],
-  ["[ ]", "one window back, one forth"],
-  ["Space", "pause, go on"],
+  ["/", "search"],
+  ["[ ]", "previous, next window"],
+  ["Space", "pause, resume"],
   ["1 2 3 4 5", "table, over time, distribution, heat map, map"],
 ];
 
 function Keys() {
   return (
-    <Dialog title="Keys" close={() => (help.value = false)}>
+    <Dialog title="Keyboard shortcuts" close={() => (help.value = false)}>
       <dl class="keys">
         {KEYS.map(([keys, what]) => (
           <>
@@ -104,7 +104,7 @@ function Keys() {
             localStorage.setItem("keys", singleKeys.value ? "on" : "off");
           }}
         />
-        Single keys act
+        Enable single-key shortcuts
       </label>
     </Dialog>
   );
@@ -114,12 +114,12 @@ function Shell() {
   const page = route.value.page === "job" ? "jobs" : route.value.page;
   useEffect(() => {
     const name = PLACES.find((place) => place.page === page)?.name ?? "netalytics";
-    document.title = `${route.value.page === "job" ? `Answer ${route.value.id}` : name} · netalytics`;
+    document.title = `${route.value.page === "job" ? `Job ${route.value.id}` : name} · netalytics`;
   }, [page, route.value.id]);
   return (
     <div class="shell">
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
-      <nav aria-label="Places">
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to content</a>
+      <nav aria-label="Pages">
         <a class="brand" href={link("ask")}><Logo /> <span>netalytics</span></a>
         <ul>
           {PLACES.map((place) => (
@@ -133,14 +133,14 @@ function Shell() {
         </ul>
         <div class="foot">
           <label class="theme">
-            <span class="hidden">Looks</span>
+            <span class="hidden">Theme</span>
             <select value={theme.value} onChange={(event) => setTheme(event.currentTarget.value as "auto")}>
-              <option value="auto">as the system</option>
-              <option value="light">light</option>
-              <option value="dark">dark</option>
+              <option value="auto">system theme</option>
+              <option value="light">light theme</option>
+              <option value="dark">dark theme</option>
             </select>
           </label>
-          <button type="button" class="quiet" onClick={() => (help.value = true)}>Keys</button>
+          <button type="button" class="quiet" onClick={() => (help.value = true)}>Shortcuts</button>
           <button type="button" class="quiet" onClick={() => void logOut()}>Log out</button>
           <p class="muted small who"><Text of={me.value?.name ?? ""} />, role {me.value?.role}<br />version {version.value}</p>
         </div>
@@ -156,17 +156,17 @@ function place() {
   switch (page) {
     case "job": return <Answer key={id} id={id} />;
     case "jobs": return <Jobs />;
-    case "map": return <Later key="map" load={() => import("./services")} />;
-    case "recordings": return <Later key="recordings" load={() => import("./recordings")} />;
+    case "map": return <Later key="map" load={() => import("./network/service_map")} />;
+    case "recordings": return <Later key="recordings" load={() => import("./recordings/recordings")} />;
     case "network": return <Network />;
-    case "alerts": return <Later key="alerts" load={() => import("./alerts")} />;
-    case "access": return <Later key="access" load={() => import("./access")} />;
+    case "alerts": return <Later key="alerts" load={() => import("./alerts/alerts")} />;
+    case "access": return <Later key="access" load={() => import("./access/access")} />;
     default: return <Ask />;
   }
 }
 
 function Page() {
-  if (me.value === undefined) return <main class="login"><p class="muted">{away.value === "" ? "Asking the server…" : away.value}</p></main>;
+  if (me.value === undefined) return <main class="login"><p class="muted">{away.value === "" ? "Connecting…" : away.value}</p></main>;
   return me.value === null ? <Login /> : <Shell />;
 }
 
@@ -217,7 +217,7 @@ async function begin(): Promise<void> {
       await whoAmI();
       return;
     } catch (error) {
-      away.value = error instanceof Refused && error.status !== 0 ? error.message : "The server does not answer. Trying again…";
+      away.value = error instanceof Refused && error.status !== 0 ? error.message : "The server is not responding. Retrying…";
       await new Promise((after) => setTimeout(after, 2000));
     }
   }

@@ -19,7 +19,7 @@ export async function until(what, look) {
     if (found) return found;
     await new Promise((done) => setTimeout(done, 200));
   }
-  throw new Error(`it does not come: ${what}`);
+  throw new Error(`timeout waiting for ${what}`);
 }
 
 /** Starts the demonstration and a browser: `program`, a folder for pictures, additional flags, and console errors to ignore. */
@@ -81,7 +81,7 @@ export async function begin(program, pictures, flags, isExcused = () => false) {
   /** Opens a page logged in as admin. */
   async function enter(page, at = origin) {
     await page.goto(`${at}/#token=${token}`);
-    await page.getByRole("heading", { level: 1, name: "Ask the network" }).waitFor();
+    await page.getByRole("heading", { level: 1, name: "Query" }).waitFor();
     await page.waitForFunction(() => !location.hash.includes("token"));
   }
 

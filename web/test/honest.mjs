@@ -66,7 +66,7 @@ const row = (start, path, count, ms, lost = null, missing = null) => [String(sta
 /** Restores the server's own responses when the answer is closed. */
 async function away() {
   await page.goto(`${origin}/#/jobs`);
-  await page.getByRole("heading", { level: 1, name: "Answers" }).waitFor();
+  await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
   await page.unrouteAll({ behavior: "ignoreErrors" });
 }
 
@@ -91,7 +91,7 @@ async function pixels(shot) {
 
 await step("numbers are rounded as in the terminal", async () => {
   const { build } = await import("esbuild");
-  await build({ entryPoints: [join(root, "src/format.ts")], outfile: join(folder, "format.mjs"), bundle: true, format: "esm", logLevel: "error" });
+  await build({ entryPoints: [join(root, "src/common/format.ts")], outfile: join(folder, "format.mjs"), bundle: true, format: "esm", logLevel: "error" });
   const { number } = await import(join(folder, "format.mjs"));
   const cases = readFileSync(join(dirname(root), "crates/sinks/src/numbers.tsv"), "utf8").split("\n").filter(Boolean).map((line) => line.split("\t"));
   const wrong = cases.filter(([unit, value, text]) => number(unit, Number(value)) !== text).map(([unit, value, text]) => `${value} ${unit}: ${number(unit, Number(value))}, not ${text}`);
@@ -117,7 +117,7 @@ for (const isLive of [false, true]) await step(`of 12,000 paths ${isLive ? "that
   await page.locator(`.rows[aria-rowcount="${PATHS + 1}"]`).waitFor();
   const first = page.locator(".rows tbody .pick").first();
   await until("the worst", async () => (await first.textContent()) === "/the/slow/one");
-  await page.getByText(isLive ? /^12000 rows, as the server/ : /^12000 of 12000 rows/).waitFor();
+  await page.getByText(isLive ? /^12000 rows, sorted and searched by the server/ : /^12000 of 12000 rows/).waitFor();
   await picture(page, "large-window");
   const expected = large.map((one, i) => [one, i]).sort(([a, i], [b, j]) => Number(b[4]) - Number(a[4]) || i - j).map(([one]) => one[2]);
   const seen = await page.evaluate(async (count) => {
@@ -143,7 +143,7 @@ for (const isLive of [false, true]) await step(`of 12,000 paths ${isLive ? "that
   await page.locator('.rows[aria-rowcount="2"]').waitFor();
   await until("it is found", async () => (await first.textContent()) === "/the/slow/one");
   await page.getByRole("searchbox").fill("nobody has this");
-  await page.getByText(isLive ? "All rows of the window were searched." : "12000 rows are there.").waitFor();
+  await page.getByText(isLive ? "The server searched all rows of the window." : "Searched all 12000 rows.").waitFor();
   await page.getByRole("searchbox").fill("");
   // A small window is sorted by the page.
   await page.locator(".strip .bars button").first().click();
@@ -153,19 +153,19 @@ for (const isLive of [false, true]) await step(`of 12,000 paths ${isLive ? "that
 
 await step("fifty thousand rows are held, and older ones are counted", async () => {
   await answering(Array.from({ length: 60_000 }, (_, i) => row(BEGAN + BigInt(Math.floor(i / 1000)) * 10n * SECOND, `/p/${i}`, 1, 1)));
-  await page.getByText(/50 windows here; 10000 older rows/).waitFor();
+  await page.getByText(/50 windows loaded; 10000 older rows/).waitFor();
   await page.locator(".strip .bars button").nth(1).click();
   await page.getByText(/^1000 of 1000 rows/).waitFor();
   // The size of the oldest window is known to the server only.
   await page.locator(".strip .bars button").first().click();
-  await page.getByText(/^1000 rows, as the server/).waitFor();
+  await page.getByText(/^1000 rows, sorted and searched by the server/).waitFor();
   await away();
 });
 
 await step("what is missing is marked, and windows stand where their time is", async () => {
   const windows = [0, 1, 2, 3, 8, 9].map((i) => row(BEGAN + BigInt(i) * 10n * SECOND, "/a", 100, 5, i === 2 ? 0.25 : null, i === 8 ? "web-1" : null));
   await answering(windows, { account: { ...ACCOUNT, records_lost: 3 } });
-  await page.getByText("3 records of agents lost since the start").waitFor();
+  await page.getByText("3 records lost at agents since start").waitFor();
   assert((await page.locator(".chip.bad").count()) > 0, "a loss is not marked");
   const bars = page.locator(".strip .bars button");
   await page.waitForFunction(() => document.querySelectorAll(".strip .bars button").length === 6);
@@ -180,7 +180,7 @@ await step("what is missing is marked, and windows stand where their time is", a
   assert((await red(2)) && (await red(4)) && !(await red(1)), "the mark of what is missing cannot be seen");
   await picture(page, "incomplete");
   await bars.nth(4).click();
-  await page.getByText(/without web-1/).waitFor();
+  await page.getByText(/missing: web-1/).waitFor();
   // The selected window is shaded from its start to its end.
   await page.getByRole("button", { name: "Over time" }).click();
   await page.locator(".plot canvas").waitFor();
@@ -198,12 +198,12 @@ await step("what is missing is marked, and windows stand where their time is", a
 await step("an empty answer says what is so", async () => {
   const now = String(BigInt(Date.now()) * 1_000_000n);
   for (const [account, query, created, words] of [
-    [{ received: 0, tuples: 0 }, JOB.query, now, "It has just begun"],
-    [{ received: 0, tuples: 0 }, JOB.query, JOB.created_ns, "No packet has come to the agents' interfaces"],
-    [{ received: 5000, tuples: 0 }, JOB.query, JOB.created_ns, "nothing that PARSE names was in them"],
-    [{ received: 5000, tuples: 7 }, "PARSE http WHERE status = 999 PROCESS (rate: w=1m)", JOB.created_ns, "WHERE let none of them through"],
+    [{ received: 0, tuples: 0 }, JOB.query, now, "The job has just started"],
+    [{ received: 0, tuples: 0 }, JOB.query, JOB.created_ns, "No packets received on the agents' interfaces"],
+    [{ received: 5000, tuples: 0 }, JOB.query, JOB.created_ns, "none contain a protocol in PARSE"],
+    [{ received: 5000, tuples: 7 }, "PARSE http WHERE status = 999 PROCESS (rate: w=1m)", JOB.created_ns, "WHERE excluded all of them"],
     [{ received: 5000, tuples: 7 }, "PARSE http WHERE status = 999 PROCESS (rate: w=1h)", JOB.created_ns, "The first window (1h) is still open"],
-    [{ received: 5000, tuples: 7 }, "PARSE http PROCESS (rate)", JOB.created_ns, "Without w= rows come"],
+    [{ received: 5000, tuples: 7 }, "PARSE http PROCESS (rate)", JOB.created_ns, "Without w=, rows are available"],
   ]) {
     await answering([], { job: { ...JOB, query, created_ns: created }, account: { ...ACCOUNT, ...account } });
     await page.locator(".empty").getByText(words).waitFor();
@@ -212,15 +212,15 @@ await step("an empty answer says what is so", async () => {
   // The program itself, with a query that matches nothing.
   const job = await api("jobs", { query: "PARSE http WHERE status = 999 PROCESS (group-count: group=path, w=1s)" });
   await page.goto(`${origin}/#/job/${job.id}`);
-  await page.getByText("WHERE let none of them through").waitFor();
+  await page.getByText("WHERE excluded all of them").waitFor();
 });
 
 await step("a window that is open lacks nobody, and packets are counted", async () => {
   const job = await api("jobs", { query: "PARSE http PROCESS (group-count: group=path, w=1h)" });
   await page.goto(`${origin}/#/job/${job.id}`);
-  await page.getByText(/still open/).first().waitFor();
+  await page.getByText(/UTC, open/).first().waitFor();
   await page.locator(".rows tbody .pick").first().waitFor();
-  assert((await page.locator(".chip", { hasText: "without" }).count()) === 0, "an agent at work is said to be missing");
+  assert((await page.locator(".chip", { hasText: "missing" }).count()) === 0, "an agent at work is said to be missing");
   await page.locator(".chip", { hasText: "all agents" }).waitFor();
   await page.goto(`${origin}/#/network`);
   await until("a rate", async () => /^[1-9]/.test(await page.locator(".rate strong").first().textContent()));
@@ -237,7 +237,7 @@ await step("requests that fail for some seconds are made again, everywhere", asy
     ["network", (page) => page.locator(".rate").first().waitFor()],
     ["jobs", (page) => page.locator("table tbody tr").first().waitFor()],
     ["recordings", (page) => page.getByRole("heading", { level: 1, name: "Recordings" }).waitFor()],
-    ["alerts", (page) => page.getByText("There is no rule yet").waitFor()],
+    ["alerts", (page) => page.getByText("No rules").waitFor()],
   ]) {
     await page.goto(`${origin}/#/access`);
     await page.getByRole("heading", { level: 1, name: "Access" }).waitFor();
@@ -247,12 +247,12 @@ await step("requests that fail for some seconds are made again, everywhere", asy
     await until(`a request that fails (${place})`, () => failed > 0);
     await page.waitForTimeout(2500);
     if (place === "job/1") {
-      await page.getByText("The server does not answer").waitFor();
+      await page.getByText("The server is not responding").waitFor();
       await picture(page, "away");
     }
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await shown(page);
-    await page.getByText("The server does not answer").waitFor({ state: "detached" });
+    await page.getByText("The server is not responding").waitFor({ state: "detached" });
   }
   isAway = false;
 });
@@ -266,11 +266,11 @@ await step("a token in the address is taken on an open login page, and roles are
   await other.goto(`${origin}/#token=wrong`);
   await other.getByRole("alert").waitFor();
   await other.goto(`${origin}/#token=${made.secret}`);
-  await other.getByRole("heading", { level: 1, name: "Ask the network" }).waitFor();
+  await other.getByRole("heading", { level: 1, name: "Query" }).waitFor();
   assert(!other.url().includes("token"), other.url());
   await other.goto(`${origin}/#/map`);
   await other.getByText("The map needs the role run").waitFor();
-  assert((await other.getByText("No job keeps tuples").count()) === 0, "jobs do keep tuples");
+  assert((await other.getByText("No job stores tuples").count()) === 0, "jobs do keep tuples");
   await context.close();
 });
 

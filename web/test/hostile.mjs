@@ -60,7 +60,7 @@ await step("each parser is asked", async () => {
   }
   await page.goto(`${origin}/#/jobs`);
   await page.getByText(`fingerprints </title><${MARK}>`).first().waitFor();
-  await isText("Answers");
+  await isText("Jobs");
 });
 
 for (const [name] of ASKED) {
@@ -85,7 +85,7 @@ for (const [name] of ASKED) {
 await step("a saved finding is text", async () => {
   for (const [name, view] of [["http", "spread"], ["mysql", "table"], ["map", "map"]]) {
     await page.goto(`${origin}/#/job/${jobs.get(name)}?view=${view}`);
-    const button = page.getByRole("button", { name: "Save as a file", exact: true });
+    const button = page.getByRole("button", { name: "Save as HTML", exact: true });
     await button.waitFor();
     await page.locator({ spread: ".spread rect", table: ".rows tbody tr", map: ".edge" }[view]).first().waitFor();
     const coming = page.waitForEvent("download");
@@ -109,7 +109,7 @@ await step("what is found, and what an address says, is text", async () => {
   await isText("an address");
   await page.goto(`${origin}/#/ask?q=${encodeURIComponent(`PARSE http WHERE url = '<${MARK}>\u202a\u2068\u202e' PROCESS (group-count: group=url)`)}`);
   await page.waitForFunction((mark) => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes(mark), MARK);
-  await isText("Ask");
+  await isText("Query");
 });
 
 await step("an alert about it is text", async () => {

@@ -76,7 +76,7 @@ await step("there is a recording, and a capture to send", () => {
 
 await step("an address logs in once, and does not stay in the address bar", async () => {
   await page.goto(address);
-  await heading("Ask the network");
+  await heading("Query");
   assert(!page.url().includes("token"), page.url());
   const cookie = (await page.context().cookies()).find((cookie) => cookie.name === "netalytics");
   assert(cookie?.httpOnly && cookie.sameSite === "Strict", JSON.stringify(cookie));
@@ -130,7 +130,7 @@ await step("Ask looks right", async () => {
   await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99, w=1s), (group-hist: group=url_template, w=1s)");
   await page.keyboard.press("Escape");
   await page.locator(".plan svg").waitFor();
-  await page.getByText("Watched now").waitFor();
+  await page.getByText("Standing jobs", { exact: true }).waitFor();
   await looksRight("ask");
 });
 
@@ -158,7 +158,7 @@ await step("the table's numbers are those of the API", async () => {
   const expected = kept.map((row) => [row[at("url_template")], String(row[at("count")])]);
   const key = (rows) => JSON.stringify(rows.toSorted?.() ?? [...rows].sort());
   assert(key(shown.rows) === key(expected) && expected.length > 0, `${JSON.stringify(shown)}\n${JSON.stringify(expected)}`);
-  await page.getByRole("button", { name: /Go on/ }).click();
+  await page.getByRole("button", { name: /Resume/ }).click();
 });
 
 await step("rows are sorted, found and drawn, and the address says so", async () => {
@@ -168,10 +168,10 @@ await step("rows are sorted, found and drawn, and the address says so", async ()
   await page.getByRole("searchbox").fill("search");
   await page.waitForFunction(() => document.querySelectorAll(".rows tbody .pick").length === 1);
   await page.getByRole("searchbox").fill("");
-  await page.getByRole("button", { name: "Why believe it?" }).click();
-  await page.getByText("Account of packets").waitFor();
+  await page.getByRole("button", { name: "Quality details" }).click();
+  await page.getByRole("heading", { name: "Packet counters" }).waitFor();
   await looksRight("answer-table");
-  await page.getByRole("button", { name: "Why believe it?" }).click();
+  await page.getByRole("button", { name: "Quality details" }).click();
   await page.getByRole("button", { name: "Over time" }).click();
   await page.locator(".plot canvas").waitFor();
   await looksRight("answer-time");
@@ -215,7 +215,7 @@ await step("a number opens down to its tuples, and a tuple to its flow", async (
   await drawer.locator(".tuples tbody tr").first().waitFor();
   assert(page.url().includes("open="), page.url());
   const sure = await drawer.locator(".pairs").first().textContent();
-  assert(sure.includes(`tuples kept of it${count}`), `${group}: ${count}, ${sure}`);
+  assert(sure.includes(`stored tuples${count}`), `${group}: ${count}, ${sure}`);
   assert((await drawer.locator(".tuples tbody tr").count()) === Math.min(100, Number(count)), "not as many tuples as the number says");
   const query = await drawer.locator("pre.query").first().textContent();
   assert(query.includes(`WHERE url_template = '${group}'`), query);
@@ -231,7 +231,7 @@ await step("a number opens down to its tuples, and a tuple to its flow", async (
   await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
-  await page.getByRole("button", { name: "to the newest" }).click();
+  await page.getByRole("button", { name: "Go to newest" }).click();
 });
 
 /** Runs a query from the page; returns the answer's number. */
@@ -248,8 +248,8 @@ await step("what nobody has kept is said, and can be kept", async () => {
   await run("PARSE tcp_conn_time PROCESS (group-count: group=server_ip, w=1s)");
   await page.locator(".rows tbody .number").first().click();
   await page.getByRole("dialog").getByText("no stored data answers this query").waitFor();
-  await page.getByRole("button", { name: "Keep tuples of tcp_conn_time from now on" }).click();
-  await page.getByText("keeps them now").waitFor();
+  await page.getByRole("button", { name: "Store tuples of tcp_conn_time from now on" }).click();
+  await page.getByText("stores them now").waitFor();
   await picture("drill-unkept");
   const { jobs } = await api("jobs?limit=1000");
   assert(jobs.some((job) => job.keep === "tuples" && job.query === "PARSE tcp_conn_time"), "no job keeps them");
@@ -259,7 +259,7 @@ await step("what nobody has kept is said, and can be kept", async () => {
 
 await step("a number without windows is of all of its job's time, and is asked for once", async () => {
   const id = await run("PARSE http PROCESS (group-count: group=url_template)");
-  await page.getByText(/packets came/).waitFor();
+  await page.getByText(/packets received/).waitFor();
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   const number = page.locator(".rows tbody .number").first();
   await number.waitFor();
@@ -273,7 +273,7 @@ await step("a number without windows is of all of its job's time, and is asked f
   const iso = new Date(Number(BigInt(created_ns) / 1_000_000n)).toISOString().slice(0, 19);
   assert(asked.length === 2 && asked.every((query) => query.includes(`SINCE '${iso}.`)), `${iso}: ${asked.join("\n")}`);
   const sure = await page.getByRole("dialog").locator(".pairs").first().textContent();
-  assert(sure.includes(`windowall of ${iso.replace("T", " ")} – `), sure);
+  assert(sure.includes(`windowwhole period ${iso.replace("T", " ")} – `), sure);
   await looksRight("drill-whole");
   await page.keyboard.press("Escape");
 });
@@ -300,7 +300,7 @@ await step("a ranking says what has changed", async () => {
 
 await step("a time is dragged over, and compared with the one before", async () => {
   const bars = page.locator(".strip .bars button");
-  await page.getByRole("button", { name: /Go on/ }).click();
+  await page.getByRole("button", { name: /Resume/ }).click();
   await bars.nth(7).waitFor();
   // Nothing moves while dragging.
   await page.getByRole("button", { name: "Pause" }).click();
@@ -316,7 +316,7 @@ await step("a time is dragged over, and compared with the one before", async () 
   await page.waitForURL(/from=\d+&to=\d+/);
   const [, from, to] = /from=(\d+)&to=(\d+)/.exec(page.url());
   assert(BigInt(to) - BigInt(from) === 3_000_000_000n, `${from} ${to}`);
-  await page.getByRole("button", { name: "Compare with the time before" }).click();
+  await page.getByRole("button", { name: "Compare with previous period" }).click();
   await page.locator(".compared tbody tr").first().waitFor();
   assert(page.url().includes("vs=before"), page.url());
   const iso = (ns) => `'${new Date(Number(ns / 1000000n)).toISOString().slice(0, 19)}Z'`;
@@ -330,7 +330,7 @@ await step("a time is dragged over, and compared with the one before", async () 
   const letGo = await holding();
   const asked = await asking(async () => {
     await drag(-2, -5);
-    await page.getByText("Asking what was kept…").waitFor();
+    await page.getByText("Reading stored data…").waitFor();
     assert((await page.locator(".compared").count()) === 0, "the answer to another question stands here");
     await letGo();
     await page.locator(".compared tbody tr").first().waitFor();
@@ -351,7 +351,7 @@ await step("values are shown as they are spread, and over time", async () => {
   await page.getByRole("button", { name: "Heat map" }).click();
   await page.locator(".heat canvas").waitFor();
   await looksRight("answer-heat");
-  const heat = await handed("Picture");
+  const heat = await handed("Save image");
   assert(/\.png$/.test(heat.name) && readFileSync(heat.path).subarray(1, 4).toString() === "PNG", heat.name);
 });
 
@@ -364,7 +364,7 @@ await step("who asks whom is drawn, and opens", async () => {
   await page.locator(".edge").first().waitFor();
   await page.locator(".edge").first().focus();
   await page.keyboard.press("Enter");
-  await page.getByRole("button", { name: "Ask about this only" }).waitFor();
+  await page.getByRole("button", { name: "Query this edge" }).waitFor();
   await looksRight("answer-map");
 });
 
@@ -379,10 +379,10 @@ async function handed(button) {
 }
 
 await step("a finding is one file that needs nothing else", async () => {
-  const map = await handed("Picture");
+  const map = await handed("Save image");
   const svg = readFileSync(map.path, "utf8");
   assert(/\.svg$/.test(map.name) && svg.includes("server_port") === false && /<path/.test(svg) && !/class=/.test(svg), map.name);
-  const saved = await handed("Save as a file");
+  const saved = await handed("Save as HTML");
   const text = readFileSync(saved.path, "utf8");
   assert(/\.html$/.test(saved.name) && !/<script|https?:\/\/(?!www\.w3\.org)/.test(text), saved.name);
   const rows = await page.getByText(/rows in this window/).textContent();
@@ -397,7 +397,7 @@ await step("a finding is one file that needs nothing else", async () => {
 await step("questions beneath numbers are right ones, whatever they were made of", async () => {
   const { build } = await import("esbuild");
   const bundled = join(folder, "clauses.mjs");
-  await build({ entryPoints: [join(root, "src/clauses.ts"), join(root, "src/model.ts")], outdir: folder, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", logLevel: "error" });
+  await build({ entryPoints: [join(root, "src/results/clauses.ts"), join(root, "src/results/model.ts")], outdir: folder, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", logLevel: "error" });
   const { against, alone, butNot, clauses, condition, counted, only, tuples, whole, withHist, written } = await import(bundled);
   const { Result } = await import(join(folder, "model.mjs"));
   const of = { since: "1795647114000000001", until: "1795647124000000000" };
@@ -468,7 +468,7 @@ await step("values that were seen are offered", async () => {
 });
 
 await step("a capture is sent, asked and opened, and its name is text", async () => {
-  await page.getByLabel("A capture file to send").setInputFiles(join(folder, HOSTILE));
+  await page.getByLabel("Capture file to upload").setInputFiles(join(folder, HOSTILE));
   await page.waitForURL(/in=[0-9a-f]+/);
   await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.99)");
   await page.keyboard.press("Escape");
@@ -494,10 +494,10 @@ await step("Recordings looks right, and takes away what is not wanted", async ()
   assert((await page.locator("main img").count()) === 0, "a file's name has become an element");
   await looksRight("recordings");
   await page.getByRole("button", { name: /^Delete <img/ }).click();
-  await page.getByRole("button", { name: "Delete it for good" }).click();
+  await page.getByRole("button", { name: "Delete permanently" }).click();
   await page.getByRole("rowheader", { name: "onerror" }).waitFor({ state: "detached" });
-  await page.getByRole("link", { name: "Ask shop" }).click();
-  await heading("Ask the network");
+  await page.getByRole("link", { name: "Query shop" }).click();
+  await heading("Query");
   await editor.waitFor();
   await page.keyboard.press("Control+Enter");
   await page.locator(".past-answer .rows tbody tr").first().waitFor();
@@ -516,18 +516,18 @@ await step("the map has all protocols, and opens", async () => {
   await page.keyboard.press("Escape");
   await looksRight("map");
   const letGo = await holding();
-  await page.getByLabel("Against").selectOption("before");
-  await page.getByText("Asking what was kept…").waitFor();
+  await page.getByLabel("Compare with").selectOption("before");
+  await page.getByText("Reading stored data…").waitFor();
   assert((await page.locator(".edge").count()) === 0, "the map of another time stands here");
   await letGo();
-  await page.getByRole("heading", { name: "Worst change first" }).waitFor();
-  await page.getByText("Other protocols are asked for…").waitFor({ state: "detached" });
+  await page.getByRole("heading", { name: "Changes, worst first" }).waitFor();
+  await page.getByText("Loading more protocols…").waitFor({ state: "detached" });
   assert((await page.locator(".edge").count()) === edges.length, "edges are missing");
   await looksRight("map-compared");
   await page.getByRole("button", { name: "Table", exact: true }).click();
   await page.getByRole("region", { name: "Edges" }).waitFor();
   await looksRight("map-table");
-  await page.getByRole("button", { name: "Back to now" }).click();
+  await page.getByRole("button", { name: "End comparison" }).click();
 });
 
 await step("the map of 500 services can be read", async () => {
@@ -550,7 +550,7 @@ await step("the map of 500 services can be read", async () => {
   await page.locator(".map-tools select").selectOption("host");
   await page.locator(".edge").nth(1).waitFor();
   const said = await page.locator(".edge").evaluateAll((all) => all.map((edge) => edge.getAttribute("aria-label")));
-  assert(said.some((one) => one.includes("198.51.100.1 asks 203.0.113.1") && one.includes("25 % of its caller's time")), said.join("\n"));
+  assert(said.some((one) => one.includes("198.51.100.1 to 203.0.113.1") && one.includes("25 % of caller's time")), said.join("\n"));
   await picture("map-500-found");
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });
@@ -563,7 +563,7 @@ await step("what differs from an earlier time is marked, the worst first", async
   await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: "1", baseline_until_ns: "2", tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
   await page.goto(`${origin}/#/map?vs=before&from=1795647114000000000&to=1795647124000000000`);
   await page.reload();
-  await page.getByRole("heading", { name: "Worst change first" }).waitFor();
+  await page.getByRole("heading", { name: "Changes, worst first" }).waitFor();
   const worst = await page.locator(".beside-map .list li").allTextContents();
   assert(worst.length === 3 && /10\.0\.0\.3 80 httpslower: p99 ×4\.10/.test(worst[0]), worst.join("\n"));
   for (const kind of ["worse", "new", "gone"]) assert((await page.locator(`.edge.${kind}`).count()) === 1, `no edge is marked as ${kind}`);
@@ -574,7 +574,7 @@ await step("what differs from an earlier time is marked, the worst first", async
 await step("what strangers write is text", async () => {
   const bad = `</code><img src=x onerror=alert(1)><script>alert(1)</script>\u202egnp`;
   const created = await api("jobs", { query: "PARSE http WHERE path = '<script>alert(1)</script>' PROCESS (group-count: group=path, w=1s)", name: bad, kind: "standing", lease_seconds: null });
-  await go("Answers");
+  await go("Jobs");
   await page.getByText("<img src=x onerror=alert(1)>").first().waitFor();
   await page.goto(`${origin}/#/job/${created.id}?find=${encodeURIComponent("<script>alert(2)</script>")}&sort=%3Cimg&groups=%3Cimg`);
   await heading(/<img src=x/);
@@ -610,7 +610,7 @@ await step("fifty thousand rows are a table of a few", async () => {
 await step("sixty updates a second do not freeze it", async () => {
   await page.goto(`${origin}/#/jobs`);
   await page.reload();
-  await heading("Answers");
+  await heading("Jobs");
   await page.evaluate(() => {
     const columns = [["window_start", "u64", "epoch_ns"], ["window_end", "u64", "epoch_ns"], ["url", "text", ""], ["count", "u64", ""], ["p99_ns", "u64", "ns"]].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
     const window_ = (i, n, state) => ({ job: "1", result: 0, state, start: String(BigInt(1.7e18) + BigInt(i) * 1_000_000_000n), end: String(BigInt(1.7e18) + BigInt(i + 1) * 1_000_000_000n), rows_left_out: 0, rows: Array.from({ length: 200 }, (_, row) => [String(BigInt(1.7e18) + BigInt(i) * 1_000_000_000n), String(BigInt(1.7e18) + BigInt(i + 1) * 1_000_000_000n), `/page/${row}`, n + row, String(row * 1000)]) });
@@ -643,7 +643,7 @@ await step("sixty updates a second do not freeze it", async () => {
   await page.getByRole("button", { name: "Table", exact: true }).click();
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText(/paused/).waitFor();
-  await page.getByRole("button", { name: /Go on/ }).click();
+  await page.getByRole("button", { name: /Resume/ }).click();
   await page.waitForFunction(() => document.querySelectorAll(".strip .bars button").length >= 30);
   console.log(`          the longest task took ${Math.round(await page.evaluate(() => globalThis.longest))} ms`);
   await page.reload();
@@ -659,7 +659,7 @@ await step("a slow network is waited for", async () => {
   await slow.goto(`${origin}/#/job/1`);
   await slow.locator(".rows tbody .number").first().waitFor();
   const shown = Date.now() - from;
-  await slow.getByRole("navigation").getByRole("link", { name: "Ask", exact: true }).click();
+  await slow.getByRole("navigation").getByRole("link", { name: "Query", exact: true }).click();
   await slow.locator(".editor-host .cm-content").waitFor();
   console.log(`          rows after ${shown} ms, the editor after ${Date.now() - from} ms, at 400 kb/s`);
   await slow.close();
@@ -670,7 +670,7 @@ await step("an answer without rows says why", async () => {
   await page.getByRole("alert").waitFor();
 });
 
-for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["Alerts", "Alerts"], ["Access", "Access"]]) {
+for (const [name, title] of [["Jobs", "Jobs"], ["Network", "Network"], ["Alerts", "Alerts"], ["Access", "Access"]]) {
   await step(`${name} looks right`, async () => {
     await go(name);
     await heading(title);
@@ -687,14 +687,14 @@ for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["A
       await page.getByRole("button", { name: "New rule" }).click();
       await page.getByLabel("Name").fill("slow pages");
       const web = (await api("jobs?limit=1000")).jobs.find((job) => job.name === "web");
-      await page.getByLabel("Of the rows of").selectOption(web.id);
-      await page.getByLabel("When").fill("p99 > 1ms");
-      await page.getByRole("button", { name: "Watch", exact: true }).click();
+      await page.locator("select[name=job]").selectOption(web.id);
+      await page.getByLabel("Condition").fill("p99 > 1ms");
+      await page.getByRole("button", { name: "Create rule", exact: true }).click();
       await page.getByRole("heading", { name: "Rules" }).waitFor();
       await page.getByRole("button", { name: "New action" }).click();
-      for (const [label, text] of [["Name", "hot"], ["One replica more above", "1"], ["Servers", "web1, web2"], ["Tells", replicas.url]]) await page.getByLabel(label).fill(text);
-      await page.getByLabel("By the rows of").selectOption(web.id);
-      await page.getByRole("button", { name: "Begin", exact: true }).click();
+      for (const [label, text] of [["Name", "hot"], ["Add a replica above", "1"], ["Servers", "web1, web2"], ["Outlets", replicas.url]]) await page.getByLabel(label).fill(text);
+      await page.locator("select[name=job]").selectOption(web.id);
+      await page.getByRole("button", { name: "Create action", exact: true }).click();
       await page.getByRole("row", { name: /^hot / }).getByText("× 2").first().waitFor();
       await page.getByRole("button", { name: "Decisions of hot" }).click();
       await page.getByText("1 → 2 at").first().waitFor();
@@ -712,7 +712,7 @@ for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["A
 
 await step("keys lead everywhere", async () => {
   await page.keyboard.press("j");
-  await heading("Answers");
+  await heading("Jobs");
   await page.keyboard.press("?");
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");

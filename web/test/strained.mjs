@@ -116,7 +116,7 @@ for (const [view, there] of [["table", ".rows tbody tr"], ["time", ".plot canvas
       await until("updates", async () => sent.n - from > 2 * UPDATES);
       // The page responds meanwhile.
       await page.getByRole("button", { name: "Pause" }).click();
-      await page.getByRole("button", { name: /^Go on/ }).click();
+      await page.getByRole("button", { name: /^Resume/ }).click();
     });
     await picture(page, `updates-${view}`);
     console.log(`   the longest task took ${cpu.toFixed(0)} ms of the processor, ${wall.toFixed(0)} ms by the clock, of ${sent.n - from} updates with ${GROUPS} rows each`);

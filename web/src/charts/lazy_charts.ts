@@ -1,0 +1,4 @@
+// The views with charts, loaded as one chunk.
+export { default as Chart } from "./time_chart";
+export * from "./distribution";
+export * from "./map";
