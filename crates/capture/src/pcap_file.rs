@@ -186,7 +186,7 @@ struct TimestampFractions {
     too_large: u64,
 }
 
-/// A unit of fractions, and the range that needs no further check.
+/// Unit of the fractions of a second, and the range of fractions that is valid without further checks.
 #[derive(Clone, Copy, Debug)]
 struct FractionScale {
     nanos_per_unit: u64,

@@ -170,7 +170,7 @@ pub(crate) const UNSET: Timestamp = Timestamp::MIN;
 /// Maximum bytes of a packet that do not need [`SpillRecord`] immediately.
 pub(crate) const SMALL: u32 = u16::MAX as u32;
 
-/// Letters in [`HotRecord::word`], each of [`LETTER_BITS`].
+/// Number of letters in [`HotRecord::word`], of [`LETTER_BITS`] bits each.
 pub(crate) const HOT_LETTERS: u32 = 8;
 pub(crate) const LETTER_BITS: u32 = 5;
 

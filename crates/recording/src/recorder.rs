@@ -21,7 +21,7 @@ const GROUPS_MAX: usize = 4096;
 /// When to start the next file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordingRotation {
-    /// At multiples of this many nanoseconds since the epoch.
+    /// Interval in nanoseconds; a file ends at its multiples since the epoch.
     pub every_ns: Option<i64>,
     /// At approximately this size; memory for a file's footer grows with the file.
     pub bytes: u64,

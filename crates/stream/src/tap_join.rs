@@ -64,7 +64,7 @@ struct ClientTapRequest {
 
 #[derive(Debug, PartialEq, Eq)]
 enum TapMatchState {
-    /// Waiting: batch and row.
+    /// Waiting for the other tap: batch and row of the tuple.
     Waiting(u64, usize),
     /// Emitted without a join.
     Told,

@@ -75,7 +75,7 @@ export default function Access() {
           >
             <label>Name <input name="name" required pattern="[A-Za-z0-9_.\-]{1,64}" title="letters, digits, - _ ." /></label>
             <label>Role <select name="role">{ROLES.map(([role, what]) => <option value={role}>{role}: {what}</option>)}</select></label>
-            <label>Networks <input name="networks" placeholder="all; for example 10.1.0.0/16" /></label>
+            <label>Networks <input name="networks" placeholder="all or 10.1.0.0/16" /></label>
             <label>Valid for days <input name="days" type="number" min="0" step="any" placeholder="unlimited" /></label>
             <button class="primary">Create token</button>
           </form>

@@ -147,7 +147,7 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
         {opened && <One edge={opened} {...(onOpen ? { onOpen } : {})} />}
         <section>
           <h2>{isCompared ? "Changes, worst first" : "Edges, worst first"}</h2>
-          {worst.length === 0 && <p class="muted small">{all.some(({ change }) => change?.word === "unknown") ? "Unknown: stored data does not cover both periods." : "No significant difference."}</p>}
+          {worst.length === 0 && <p class="muted small">{all.some(({ change }) => change?.word === "difference unknown") ? "Unknown: stored data does not cover both periods." : "No significant difference."}</p>}
           <ol class="list">
             {worst.map((edge) => (
               <li><button type="button" class="past" aria-pressed={keyOf(edge) === chosen.value} onClick={() => choose(edge)}>

@@ -72,7 +72,7 @@ export function readCompared(told: PastAnswer["results"][number]): { result: Res
     const kind: Kind = isNew ? "new" : isGone ? "gone" : verdicts.includes(true) ? "worse" : verdicts.includes(false) ? "better" : telling.length > 0 ? "changed" : "same";
     // Changes for the worse rank before mere increases.
     const bad = telling.filter((change) => change.ratio !== null && worse(change.column, change.ratio)).sort((a, b) => weight(b) - weight(a))[0];
-    const word = isNew ? "new" : isGone ? "gone" : kind === "same" ? (changes.every(({ differs }) => differs === null) ? "unknown" : "no significant difference") : said(bad ?? most!);
+    const word = isNew ? "new" : isGone ? "gone" : kind === "same" ? (changes.every(({ differs }) => differs === null) ? "difference unknown" : "no significant difference") : said(bad ?? most!);
     const evidence = (isNew || isGone ? (count?.differs ? 14 : 2) : 0) + Math.max(0, ...changes.map(weight)) + (kind === "worse" ? 20 : 0);
     return { key: result.key(row), row, changes, kind, word, evidence };
   });

@@ -56,7 +56,7 @@ impl SegmentStore for NoDisk {
     }
 }
 
-/// Length and hash.
+/// Bytes of a record's header: length and hash.
 const HEAD_BYTES: usize = 4 + 8;
 
 /// Encodes a record for a segment.

@@ -11,7 +11,7 @@ use stream::{Engine, EngineConfig};
 
 use super::topics::configured;
 
-/// A run that needs a partition.
+/// Finds partitions that a publisher's run can continue.
 pub struct RunContinuation {
     kafka: Kafka,
     topics: Vec<ContinuedTopic>,
