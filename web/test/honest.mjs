@@ -98,7 +98,7 @@ await step("numbers are rounded as in the terminal", async () => {
   assert(cases.length > 40 && wrong.length === 0, wrong.join("\n"));
 });
 
-await step("the server sorts and searches as it is asked", async () => {
+await step("the server sorts and searches as requested", async () => {
   await until("windows", async () => (await api("jobs/1/rows?limit=1")).rows.length > 0);
   const all = await api("jobs/1/rows?limit=10000");
   const at = (name) => all.columns.findIndex((one) => one.name === name);
@@ -111,7 +111,7 @@ await step("the server sorts and searches as it is asked", async () => {
 
 const PATHS = 12_000;
 const SLOW = 11_321;
-for (const isLive of [false, true]) await step(`of 12,000 paths ${isLive ? "that the server sorts" : "that are held"} the worst stands first, is found, and each is there once`, async () => {
+for (const isLive of [false, true]) await step(`12,000 paths, sorted by ${isLive ? "the server" : "the page"}: worst first, each found once`, async () => {
   const large = Array.from({ length: PATHS }, (_, i) => (i === SLOW ? row(BEGAN + 10n * SECOND, "/the/slow/one", 1, 500) : row(BEGAN + 10n * SECOND, `/p/${i}`, 1 + (i % 5), 1 + (i % 5000) / 1000)));
   await answering([row(BEGAN, "/before", 1, 900), ...large], { isLive });
   await page.locator(`.rows[aria-rowcount="${PATHS + 1}"]`).waitFor();
@@ -151,7 +151,7 @@ for (const isLive of [false, true]) await step(`of 12,000 paths ${isLive ? "that
   await away();
 });
 
-await step("fifty thousand rows are held, and older ones are counted", async () => {
+await step("50,000 rows are held, older ones are counted", async () => {
   await answering(Array.from({ length: 60_000 }, (_, i) => row(BEGAN + BigInt(Math.floor(i / 1000)) * 10n * SECOND, `/p/${i}`, 1, 1)));
   await page.getByText(/50 windows loaded; 10000 older rows/).waitFor();
   await page.locator(".strip .bars button").nth(1).click();
@@ -162,7 +162,7 @@ await step("fifty thousand rows are held, and older ones are counted", async () 
   await away();
 });
 
-await step("what is missing is marked, and windows stand where their time is", async () => {
+await step("incomplete windows are marked; windows are positioned by time", async () => {
   const windows = [0, 1, 2, 3, 8, 9].map((i) => row(BEGAN + BigInt(i) * 10n * SECOND, "/a", 100, 5, i === 2 ? 0.25 : null, i === 8 ? "web-1" : null));
   await answering(windows, { account: { ...ACCOUNT, records_lost: 3 } });
   await page.getByText("3 records lost at agents since start").waitFor();
@@ -195,7 +195,7 @@ await step("what is missing is marked, and windows stand where their time is", a
   await away();
 });
 
-await step("an empty answer says what is so", async () => {
+await step("an empty result states the reason", async () => {
   const now = String(BigInt(Date.now()) * 1_000_000n);
   for (const [account, query, created, words] of [
     [{ received: 0, tuples: 0 }, JOB.query, now, "The job has just started"],
@@ -215,7 +215,7 @@ await step("an empty answer says what is so", async () => {
   await page.getByText("WHERE excluded all of them").waitFor();
 });
 
-await step("a window that is open lacks nobody, and packets are counted", async () => {
+await step("an open window reports no missing agents; packets are counted", async () => {
   const job = await api("jobs", { query: "PARSE http PROCESS (group-count: group=path, w=1h)" });
   await page.goto(`${origin}/#/job/${job.id}`);
   await page.getByText(/UTC, open/).first().waitFor();
@@ -226,7 +226,7 @@ await step("a window that is open lacks nobody, and packets are counted", async 
   await until("a rate", async () => /^[1-9]/.test(await page.locator(".rate strong").first().textContent()));
 });
 
-await step("requests that fail for some seconds are made again, everywhere", async () => {
+await step("failed requests are retried on all pages", async () => {
   isAway = true;
   const now = BigInt(Math.floor(Date.now() / 1000)) * SECOND;
   const compared = `from=${now - 20n * SECOND}&to=${now - 10n * SECOND}&vs=before`;
@@ -257,7 +257,7 @@ await step("requests that fail for some seconds are made again, everywhere", asy
   isAway = false;
 });
 
-await step("a token in the address is taken on an open login page, and roles are told", async () => {
+await step("a login link works on an open login page; a missing role is reported", async () => {
   const made = await api("tokens", { name: "looker", role: "view" });
   const context = await browser.newContext();
   const other = await context.newPage();

@@ -52,7 +52,7 @@ async function isText(where, of = page) {
 }
 
 const jobs = new Map();
-await step("each parser is asked", async () => {
+await step("a job per parser", async () => {
   await enter(page);
   for (const [name, query] of ASKED) {
     const job = await api("jobs", { query, name: `${name} ${NAME}`, kind: "standing", lease_seconds: null, redact: false });
@@ -64,7 +64,7 @@ await step("each parser is asked", async () => {
 });
 
 for (const [name] of ASKED) {
-  await step(`${name}: all that is shown is text`, async () => {
+  await step(`${name}: everything shown is text`, async () => {
     const id = jobs.get(name);
     await until(`rows of ${name}`, async () => (await api(`jobs/${id}/rows?limit=5`)).rows.length > 0);
     await page.goto(`${origin}/#/job/${id}`);
@@ -82,7 +82,7 @@ for (const [name] of ASKED) {
   });
 }
 
-await step("a saved finding is text", async () => {
+await step("a saved result is text", async () => {
   for (const [name, view] of [["http", "spread"], ["mysql", "table"], ["map", "map"]]) {
     await page.goto(`${origin}/#/job/${jobs.get(name)}?view=${view}`);
     const button = page.getByRole("button", { name: "Save as HTML", exact: true });
@@ -101,7 +101,7 @@ await step("a saved finding is text", async () => {
   }
 });
 
-await step("what is found, and what an address says, is text", async () => {
+await step("search text and addresses stay text", async () => {
   const bad = encodeURIComponent(`<${MARK}>\u202e`);
   await page.goto(`${origin}/#/job/${jobs.get("http")}?find=${bad}&sort=${bad}&groups=${bad}&view=${bad}&at=${bad}`);
   await page.getByRole("heading", { level: 1 }).waitFor();
@@ -112,7 +112,7 @@ await step("what is found, and what an address says, is text", async () => {
   await isText("Query");
 });
 
-await step("an alert about it is text", async () => {
+await step("alerts stay text", async () => {
   await api("alert-rules", { name: `alert ${NAME}`, job: jobs.get("hosts"), when: "count > 0", labels: { severity: `<${MARK}>` }, annotations: { summary: `{host} of {user_agent} <${MARK}>` } });
   await until("an alert", async () => JSON.stringify(await api("alerts")).includes(MARK));
   await page.goto(`${origin}/#/alerts`);
@@ -121,7 +121,7 @@ await step("an alert about it is text", async () => {
   await picture(page, "hostile-alerts");
 });
 
-await step("files and what jobs keep are called by text", async () => {
+await step("names of files and jobs stay text", async () => {
   await api("jobs", { query: "PARSE http", name: `kept ${NAME}`, kind: "standing", lease_seconds: null, keep: "tuples", redact: false });
   copyFileSync(capture, join(shelf, "<img src=x onerror=alert(1)>\u202e\u200bgnp.pcap"));
   await page.goto(`${origin}/#/recordings`);
@@ -131,7 +131,7 @@ await step("files and what jobs keep are called by text", async () => {
   await picture(page, "hostile-recordings");
 });
 
-await step("values that are offered are text", async () => {
+await step("offered values stay text", async () => {
   await until("tuples", async () => JSON.stringify((await api("query", { query: "PARSE http SINCE 15m PROCESS (group-count-top-k: group=url, k=30)" }).catch(() => ({}))).results ?? "").includes(MARK));
   await page.goto(`${origin}/#/ask`);
   await page.reload();
@@ -150,7 +150,7 @@ await step("values that are offered are text", async () => {
 });
 
 for (const name of ["network", "jobs", "access"]) {
-  await step(`${name} shows text`, async () => {
+  await step(`${name}: everything shown is text`, async () => {
     await page.goto(`${origin}/#/${name}`);
     await page.getByRole("heading", { level: 1 }).waitFor();
     await page.waitForTimeout(300);

@@ -69,12 +69,12 @@ await new Promise((done) => replicas.server.listen(0, "127.0.0.1", done));
 replicas.url = `webhook+http://127.0.0.1:${replicas.server.address().port}/#secret-file=${join(folder, "key")}`;
 writeFileSync(join(folder, "key"), "of at least twenty-four characters");
 
-await step("there is a recording, and a capture to send", () => {
+await step("setup: a recording and a capture to upload", () => {
   printed("record", "PARSE http", "-r", CAPTURE, "-o", join(shelf, "shop"));
   copyFileSync(CAPTURE, join(folder, HOSTILE));
 });
 
-await step("an address logs in once, and does not stay in the address bar", async () => {
+await step("a login link works and is removed from the address bar", async () => {
   await page.goto(address);
   await heading("Query");
   assert(!page.url().includes("token"), page.url());
@@ -82,7 +82,7 @@ await step("an address logs in once, and does not stay in the address bar", asyn
   assert(cookie?.httpOnly && cookie.sameSite === "Strict", JSON.stringify(cookie));
 });
 
-await step("the page comes with its policy, small, and is kept", async () => {
+await step("the page has its policy, is compressed, and is cached", async () => {
   const response = await page.request.get(`${origin}/`, { headers: { "accept-encoding": "gzip" } });
   const policy = response.headers()["content-security-policy"];
   assert(policy.includes("default-src 'none'") && policy.includes("require-trusted-types-for 'script'") && !policy.includes("unsafe"), policy);
@@ -102,7 +102,7 @@ async function write(text) {
   await page.keyboard.type(text, { delay: 5 });
 }
 
-await step("what is wrong is said where it is, also behind an emoji, and can be put right", async () => {
+await step("errors have their position, also after an emoji, and a fix", async () => {
   await write("PARSE http WHERE path = '😀' PROCESS (group-count: group=url_templat");
   const problem = page.locator(".problem").first();
   await problem.waitFor();
@@ -114,7 +114,7 @@ await step("what is wrong is said where it is, also behind an emoji, and can be 
   await page.locator(".plan svg").waitFor();
 });
 
-await step("what may follow is offered, and Enter takes only what was chosen", async () => {
+await step("completions are offered; Tab accepts one", async () => {
   await write("PARSE ht");
   const offered = page.locator(".editor-host .cm-tooltip-autocomplete li");
   await offered.filter({ hasText: /^http$/ }).waitFor();
@@ -126,7 +126,7 @@ await step("what may follow is offered, and Enter takes only what was chosen", a
   assert(/^PARSE http/.test(text), text);
 });
 
-await step("Ask looks right", async () => {
+await step("Query: accessibility and layout", async () => {
   await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99, w=1s), (group-hist: group=url_template, w=1s)");
   await page.keyboard.press("Escape");
   await page.locator(".plan svg").waitFor();
@@ -134,7 +134,7 @@ await step("Ask looks right", async () => {
   await looksRight("ask");
 });
 
-await step("a query runs, and its rows come", async () => {
+await step("a query runs and returns rows", async () => {
   await editor.click();
   await page.keyboard.press("Control+Enter");
   await page.waitForURL(/#\/job\/\d+/);
@@ -142,7 +142,7 @@ await step("a query runs, and its rows come", async () => {
 });
 
 let first;
-await step("the table's numbers are those of the API", async () => {
+await step("the table has the values of the API", async () => {
   const id = /job\/(\d+)/.exec(page.url())[1];
   first = id;
   await page.getByRole("button", { name: "Pause" }).click();
@@ -161,7 +161,7 @@ await step("the table's numbers are those of the API", async () => {
   await page.getByRole("button", { name: /Resume/ }).click();
 });
 
-await step("rows are sorted, found and drawn, and the address says so", async () => {
+await step("rows are sorted, searched, and drawn; the address has the view", async () => {
   await page.getByRole("button", { name: "p99", exact: true }).click();
   await page.waitForURL(/sort=p99/);
   await page.keyboard.press("Escape");
@@ -204,7 +204,7 @@ async function holding() {
 
 const cellOf = ({ columns, rows }, row, name) => rows[row][columns.findIndex((column) => column.name === name)];
 
-await step("a number opens down to its tuples, and a tuple to its flow", async () => {
+await step("a value opens its tuples, a tuple its flow", async () => {
   await page.getByRole("button", { name: "Table", exact: true }).click();
   await page.locator(".strip .bars button").nth(-4).click();
   const row = page.locator(".rows tbody tr").filter({ has: page.locator(".pick") }).first();
@@ -243,7 +243,7 @@ async function run(query) {
   return /job\/(\d+)/.exec(page.url())[1];
 }
 
-await step("what nobody has kept is said, and can be kept", async () => {
+await step("without stored data the page offers to store tuples", async () => {
   isUnkept = true;
   await run("PARSE tcp_conn_time PROCESS (group-count: group=server_ip, w=1s)");
   await page.locator(".rows tbody .number").first().click();
@@ -257,7 +257,7 @@ await step("what nobody has kept is said, and can be kept", async () => {
   isUnkept = false;
 });
 
-await step("a number without windows is of all of its job's time, and is asked for once", async () => {
+await step("a value without windows covers the whole job, with one query", async () => {
   const id = await run("PARSE http PROCESS (group-count: group=url_template)");
   await page.getByText(/packets received/).waitFor();
   await page.getByRole("button", { name: "Stop", exact: true }).click();
@@ -278,7 +278,7 @@ await step("a number without windows is of all of its job's time, and is asked f
   await page.keyboard.press("Escape");
 });
 
-await step("a ranking says what has changed", async () => {
+await step("a ranking shows changes of rank", async () => {
   const id = await run("PARSE http PROCESS (group-count-top-k: group=url_template, k=5, w=1s)");
   await page.locator(".strip .bars button").nth(2).waitFor();
   await page.locator(".moved").first().waitFor();
@@ -298,7 +298,7 @@ await step("a ranking says what has changed", async () => {
   await picture("ranking");
 });
 
-await step("a time is dragged over, and compared with the one before", async () => {
+await step("a period is selected by dragging and compared with the previous one", async () => {
   const bars = page.locator(".strip .bars button");
   await page.getByRole("button", { name: /Resume/ }).click();
   await bars.nth(7).waitFor();
@@ -342,7 +342,7 @@ await step("a time is dragged over, and compared with the one before", async () 
   await page.locator(".compared").waitFor({ state: "detached" });
 });
 
-await step("values are shown as they are spread, and over time", async () => {
+await step("distribution and heat map", async () => {
   await page.goto(`${origin}/#/job/${first}`);
   await page.getByRole("button", { name: "group-hist" }).click();
   await page.getByRole("button", { name: "Distribution" }).click();
@@ -355,7 +355,7 @@ await step("values are shown as they are spread, and over time", async () => {
   assert(/\.png$/.test(heat.name) && readFileSync(heat.path).subarray(1, 4).toString() === "PNG", heat.name);
 });
 
-await step("who asks whom is drawn, and opens", async () => {
+await step("the map of a job opens edges", async () => {
   await page.goto(`${origin}/#/ask?q=${encodeURIComponent("PARSE http PROCESS (group-count-success-quantile: group=client_ip, server_ip, server_port, q=0.99, w=1s)")}`);
   await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("server_port"));
   await page.getByRole("button", { name: /^Run/ }).click();
@@ -378,7 +378,7 @@ async function handed(button) {
   return { name: download.suggestedFilename(), path };
 }
 
-await step("a finding is one file that needs nothing else", async () => {
+await step("a saved result is one self-contained file", async () => {
   const map = await handed("Save image");
   const svg = readFileSync(map.path, "utf8");
   assert(/\.svg$/.test(map.name) && svg.includes("server_port") === false && /<path/.test(svg) && !/class=/.test(svg), map.name);
@@ -394,7 +394,7 @@ await step("a finding is one file that needs nothing else", async () => {
   await alone.close();
 });
 
-await step("questions beneath numbers are right ones, whatever they were made of", async () => {
+await step("queries derived from values are valid for any original query", async () => {
   const { build } = await import("esbuild");
   const bundled = join(folder, "clauses.mjs");
   await build({ entryPoints: [join(root, "src/results/clauses.ts"), join(root, "src/results/model.ts")], outdir: folder, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", logLevel: "error" });
@@ -437,7 +437,7 @@ await step("questions beneath numbers are right ones, whatever they were made of
   assert(withHist(several, 1) === "PARSE http WHERE (status) = 200 PROCESS (group-hist: group=url, w=1s) ORDER BY count", withHist(several, 1));
 });
 
-await step("a link shows the same, and starts nothing", async () => {
+await step("a link restores the view and starts no job", async () => {
   const before = (await api("jobs?limit=1000")).jobs.length;
   await page.reload();
   await page.locator(".edge").first().waitFor();
@@ -447,7 +447,7 @@ await step("a link shows the same, and starts nothing", async () => {
   assert((await api("jobs?limit=1000")).jobs.length === before, "a link has started a job");
 });
 
-await step("what was kept is asked at once", async () => {
+await step("a query of stored data is answered immediately", async () => {
   await page.goto(`${origin}/#/ask?q=${encodeURIComponent("PARSE http SINCE 10m PROCESS (diff-group: group=url_template, w=10s)")}`);
   await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("SINCE 10m"));
   await page.getByRole("button", { name: /^Run/ }).click();
@@ -455,7 +455,7 @@ await step("what was kept is asked at once", async () => {
   await looksRight("past");
 });
 
-await step("values that were seen are offered", async () => {
+await step("observed values are offered as completions", async () => {
   await page.goto(`${origin}/#/ask`);
   await page.reload();
   await editor.waitFor();
@@ -467,7 +467,7 @@ await step("values that were seen are offered", async () => {
   assert((await editor.textContent()) === "PARSE http WHERE method = 'GET'", await editor.textContent());
 });
 
-await step("a capture is sent, asked and opened, and its name is text", async () => {
+await step("a capture is uploaded and queried; its name stays text", async () => {
   await page.getByLabel("Capture file to upload").setInputFiles(join(folder, HOSTILE));
   await page.waitForURL(/in=[0-9a-f]+/);
   await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.99)");
@@ -486,7 +486,7 @@ await step("a capture is sent, asked and opened, and its name is text", async ()
   assert((await page.locator("main img").count()) === 0, "a file's name has become an element");
 });
 
-await step("Recordings looks right, and takes away what is not wanted", async () => {
+await step("Recordings: accessibility, layout, and deletion", async () => {
   await go("Recordings");
   await heading("Recordings");
   await page.getByRole("rowheader", { name: "onerror" }).waitFor();
@@ -503,7 +503,7 @@ await step("Recordings looks right, and takes away what is not wanted", async ()
   await page.locator(".past-answer .rows tbody tr").first().waitFor();
 });
 
-await step("the map has all protocols, and opens", async () => {
+await step("the map has all protocols and opens edges", async () => {
   await go("Map");
   await heading("Map");
   for (const service of ["80 http", "3306 mysql", "11211 memcached"]) await page.locator(`.edge[aria-label*="${service}"]`).first().waitFor();
@@ -530,7 +530,7 @@ await step("the map has all protocols, and opens", async () => {
   await page.getByRole("button", { name: "End comparison" }).click();
 });
 
-await step("the map of 500 services can be read", async () => {
+await step("the map of 500 services groups hosts", async () => {
   const columns = [["client_ip", "ip", ""], ["server_ip", "ip", ""], ["server_port", "u64", ""], ["count", "u64", ""], ["rate", "f64", "per_second"], ["success", "f64", "fraction"], ["time_ns", "i64", "ns"], ["p50_ns", "i64", "ns"], ["p99_ns", "i64", "ns"]].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
   // A host that is both server and client waits a quarter of its time.
   const chain = [["192.0.2.1", "198.51.100.1", 80, 100, 1.5, 1, "4000000", "1000000", "2000000"], ["198.51.100.1", "203.0.113.1", 81, 100, 1.5, 1, "1000000", "1000000", "2000000"]];
@@ -555,7 +555,7 @@ await step("the map of 500 services can be read", async () => {
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });
 
-await step("what differs from an earlier time is marked, the worst first", async () => {
+await step("differences from an earlier period are marked, worst first", async () => {
   const measure = (name, type, unit) => [[name, type, unit], [`baseline_${name}`, type, unit], [`difference_${name}`, "f64", unit], [`ratio_${name.replace("_ns", "")}`, "f64", ""], [`differs_${name.replace("_ns", "")}`, "bool", ""]];
   const columns = [["client_ip", "ip", ""], ["server_ip", "ip", ""], ["server_port", "u64", ""], ...measure("count", "u64", ""), ...measure("success", "f64", "fraction"), ...measure("p99_ns", "i64", "ns")].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
   const row = (server, count, before, p99, slow) => ["10.0.0.1", server, 80, count, before, (count ?? 0) - (before ?? 0), before ? (count ?? 0) / before : null, count !== before, 1, 1, 0, 1, false, p99, "1000000", 0, p99 === null ? null : Number(p99) / 1e6, slow];
@@ -571,7 +571,7 @@ await step("what differs from an earlier time is marked, the worst first", async
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });
 
-await step("what strangers write is text", async () => {
+await step("names and queries stay text", async () => {
   const bad = `</code><img src=x onerror=alert(1)><script>alert(1)</script>\u202egnp`;
   const created = await api("jobs", { query: "PARSE http WHERE path = '<script>alert(1)</script>' PROCESS (group-count: group=path, w=1s)", name: bad, kind: "standing", lease_seconds: null });
   await go("Jobs");
@@ -583,7 +583,7 @@ await step("what strangers write is text", async () => {
   await page.getByRole("button", { name: "Stop", exact: true }).click();
 });
 
-await step("fifty thousand rows are a table of a few", async () => {
+await step("a table of 50,000 rows renders visible rows only", async () => {
   const columns = [{ name: "url", type: "text", unit: "", doc: "" }, { name: "count", type: "u64", unit: "", doc: "" }, { name: "p99_ns", type: "u64", unit: "ns", doc: "" }];
   const rows = Array.from({ length: 50_000 }, (_, i) => [`/page/${i}`, i, String(i * 1000)]);
   const snapshot = { job: "1", state: "running", reason: null, outcome: null, account: null, results: [{ processor: "group", columns, keys: 1, total: "50000", closed: { start: null, end: null, rows: rows.slice(-10) }, open: { start: null, end: null, rows: [] } }] };
@@ -607,7 +607,7 @@ await step("fifty thousand rows are a table of a few", async () => {
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });
 
-await step("sixty updates a second do not freeze it", async () => {
+await step("sixty updates per second do not block the page", async () => {
   await page.goto(`${origin}/#/jobs`);
   await page.reload();
   await heading("Jobs");
@@ -649,7 +649,7 @@ await step("sixty updates a second do not freeze it", async () => {
   await page.reload();
 });
 
-await step("a slow network is waited for", async () => {
+await step("the page works on a slow network", async () => {
   const slow = await open();
   const wire = await page.context().newCDPSession(slow);
   await wire.send("Network.enable");
@@ -665,13 +665,13 @@ await step("a slow network is waited for", async () => {
   await slow.close();
 });
 
-await step("an answer without rows says why", async () => {
+await step("an unknown job shows an error", async () => {
   await page.goto(`${origin}/#/job/${NO_JOB}`);
   await page.getByRole("alert").waitFor();
 });
 
 for (const [name, title] of [["Jobs", "Jobs"], ["Network", "Network"], ["Alerts", "Alerts"], ["Access", "Access"]]) {
-  await step(`${name} looks right`, async () => {
+  await step(`${name}: accessibility and layout`, async () => {
     await go(name);
     await heading(title);
     if (name === "Network") {
@@ -710,7 +710,7 @@ for (const [name, title] of [["Jobs", "Jobs"], ["Network", "Network"], ["Alerts"
   });
 }
 
-await step("keys lead everywhere", async () => {
+await step("keyboard shortcuts", async () => {
   await page.keyboard.press("j");
   await heading("Jobs");
   await page.keyboard.press("?");
@@ -729,14 +729,14 @@ async function logIn() {
   await page.getByRole("navigation").waitFor();
 }
 
-await step("logging out and in", async () => {
+await step("logout and login", async () => {
   await page.getByRole("button", { name: "Log out" }).click();
   await page.getByLabel("Token").waitFor();
   await looksRight("login");
   await logIn();
 });
 
-await step("a server that is started again is found again", async () => {
+await step("the page reconnects to a restarted server", async () => {
   await page.goto(`${origin}/#/job/1`);
   await page.locator(".chip.good").waitFor();
   await page.locator(".rows tbody .pick").first().waitFor();

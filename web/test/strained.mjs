@@ -17,7 +17,7 @@ const page = await open();
 const devtools = await page.context().newCDPSession(page);
 
 for (const [name, width, height] of [["wide", 1920, 1080], ["small", 360, 740]]) {
-  await step(`a slow network and a slow processor, ${name}: it can be used`, async () => {
+  await step(`slow network and processor, ${name}: the page is usable`, async () => {
     await page.setViewportSize({ width, height });
     await devtools.send("Network.enable");
     await devtools.send("Network.clearBrowserCache");
@@ -104,7 +104,7 @@ async function longest(act) {
 }
 
 for (const [view, there] of [["table", ".rows tbody tr"], ["time", ".plot canvas"]]) {
-  await step(`sixty updates a second, ${view}: it goes on`, async () => {
+  await step(`sixty updates per second, ${view}: the page stays responsive`, async () => {
     await page.setViewportSize({ width: 1280, height: 860 });
     const id = (await api("jobs?limit=1")).jobs[0].id;
     await page.goto("about:blank");
