@@ -42,7 +42,7 @@ class Connected(Switch):
         waiting = self.waiting
         try:
             if not datapath.send_msg(last) or not waiting.ready.wait(PATIENCE):
-                raise Unreachable("the switch does not answer")
+                raise Unreachable("the switch does not respond")
         finally:
             self.waiting = None
         if waiting.errors:
@@ -191,7 +191,7 @@ class Application(app_manager.OSKenApp):
         switch = self.switches.get(datapath.id)
         if switch is None:
             if len(self.switches) >= MOST_SWITCHES:
-                self.logger.warning("sdn: switch %016x is one too many", datapath.id)
+                self.logger.warning("sdn: switch %016x refused: too many switches", datapath.id)
                 return
             switch = self.switches[datapath.id] = Connected()
         if event.state == handler.MAIN_DISPATCHER:

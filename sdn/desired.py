@@ -80,7 +80,7 @@ def parse_set(source):
     for name, parse in (("rules", parse_rule), ("reactive", parse_reactive)):
         items = source.get(name, [])
         if not isinstance(items, list) or len(items) > MOST_RULES:
-            raise BadRule(f"{name} is to be a list, of {MOST_RULES} at most")
+            raise BadRule(f"{name} must be a list of at most {MOST_RULES} rules")
         lists[name] = tuple(numbered(parse, item, f"{name}[{n}]") for n, item in enumerate(items))
     found = RuleSet(own, mask, whole(source, "generation", 0, 63), lease, lists["rules"], lists["reactive"])
     check(found)
@@ -100,18 +100,18 @@ def parse_reactive(source):
     only(source, "table", "priority", "cookie", "flow_cookie", "match", "copy", "forward", "idle_timeout")
     match = parse_match(text(source, "match"))
     if match.get("ip_proto") != 6 or match.get("tcp_flags") is not None:
-        raise BadRule("match has to be of tcp, without tcp_flags")
+        raise BadRule("match must select tcp, without tcp_flags")
     priority = whole(source, "priority", 0x8000, 16)
     if priority == 0xFFFF:
-        raise BadRule("priority has to leave room for the one above")
+        raise BadRule("priority must be below the maximum: the next higher one is needed")
     syn = match.with_fields(tcp_flags=(0x02, 0x12))
     catcher = Rule(syn, parse_actions("CONTROLLER:65535"), cookie(source.get("cookie")), priority, whole(source, "table", 0, 8))
     forward = parse_actions(text(source, "forward"))
     if not forward:
-        raise BadRule("forward is empty: what is copied would not arrive")
+        raise BadRule("forward is empty: copies would not arrive")
     idle = whole(source, "idle_timeout", 10, 16)
     if not idle:
-        raise BadRule("idle_timeout is to be above 0: rules of flows would stay")
+        raise BadRule("idle_timeout must be above 0: rules of flows would never expire")
     return Reactive(catcher, cookie(source.get("flow_cookie"), "flow_cookie"), parse_actions(text(source, "copy")), forward, idle)
 
 
@@ -120,7 +120,7 @@ def check(found):
     places, actions = set(), {}
     for rule in found.standing():
         if rule.place in places:
-            raise BadRule(f"two rules have priority {rule.priority} and one match")
+            raise BadRule(f"two rules have priority {rule.priority} and the same match")
         places.add(rule.place)
     for table, of, does in found.action_lists():
         if not found.owns(of):
@@ -153,7 +153,7 @@ class Desired:
         """Takes a set; returns the changes from the rules of the switch. New rules come first, so that no required rule is missing in between."""
         old = self.sets.get(new.key)
         if old and new.generation < old.of.generation:
-            raise Conflict(f"generation {new.generation} is behind {old.of.generation}")
+            raise Conflict(f"generation {new.generation} is older than {old.of.generation}")
         for other in self.sets.values():
             shared = new.mask & other.of.mask
             if other.of.key != new.key and new.cookie & shared == other.of.cookie & shared:

@@ -10,7 +10,7 @@ MAGIC = 0x6E61
 def cookie(value, what="cookie"):
     """A cookie has 64 bits, which JSON numbers may not hold: it is a string, `0x…`."""
     if not isinstance(value, str):
-        raise BadRule(f'{what} is to be a text, as "0x10"')
+        raise BadRule(f'{what} must be a string such as "0x10"')
     return number(value, 64, what)
 
 
@@ -26,23 +26,23 @@ def own_cookies(own, mask):
 def whole(source, name, default, bits):
     value = source.get(name, default)
     if type(value) is not int or not 0 <= value < 1 << bits:
-        raise BadRule(f"{name} is to be a whole number below {1 << bits}")
+        raise BadRule(f"{name} must be a whole number below {1 << bits}")
     return value
 
 
 def text(source, name):
     value = source.get(name)
     if not isinstance(value, str):
-        raise BadRule(f"{name} is missing, or no text")
+        raise BadRule(f"{name} is missing or not a string")
     return value
 
 
 def only(source, *names):
     """Rejects unknown members of a JSON object, such as misspelled ones."""
     if not isinstance(source, dict):
-        raise BadRule("an object is needed")
+        raise BadRule("an object is required")
     if more := sorted(set(source) - set(names)):
-        raise BadRule(f"there is no {more[0]!r} here; there are {', '.join(names)}")
+        raise BadRule(f"unknown field {more[0]!r}; known fields: {', '.join(names)}")
     return source
 
 

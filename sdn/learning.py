@@ -56,5 +56,5 @@ class Learning(app_manager.OSKenApp):
 
 if __name__ == "__main__":
     asked = openflow.parser(__doc__)
-    asked.add_argument("--table", type=int, default=0, help="the table that its rules are in (%(default)s)")
+    asked.add_argument("--table", type=int, default=0, help="table of its rules (%(default)s)")
     openflow.run("learning", asked.parse_args())

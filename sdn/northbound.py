@@ -36,16 +36,16 @@ def read_token(path):
     except FileExistsError:
         pass
     except OSError as why:
-        raise SystemExit(f"sdn: cannot make the token file {path}: {why.strerror}") from None
+        raise SystemExit(f"sdn: cannot create the token file {path}: {why.strerror}") from None
     try:
         with open(path) as file:
             token, mode = file.read().strip(), os.fstat(file.fileno()).st_mode
     except (OSError, ValueError) as why:
         raise SystemExit(f"sdn: cannot read the token file {path}: {why}") from None
     if mode & 0o077:
-        raise SystemExit(f"sdn: others may read or write the token file {path}: its mode is {mode & 0o777:o}, and has to be 600")
+        raise SystemExit(f"sdn: other users can access the token file {path}: its mode is {mode & 0o777:o} and must be 600")
     if len(token) < MIN_TOKEN or not token.isascii():
-        raise SystemExit(f"sdn: the token file {path} needs a token of at least {MIN_TOKEN} ASCII characters")
+        raise SystemExit(f"sdn: the token file {path} must contain a token of at least {MIN_TOKEN} ASCII characters")
     return token
 
 
@@ -65,7 +65,7 @@ class Northbound(ThreadingHTTPServer):
     def __init__(self, listen, switches, clock, token):
         host, port = listen.rsplit(":", 1)
         if not ipaddress.ip_address(host).is_loopback:
-            raise SystemExit(f"sdn: {host} is no loopback address, and this interface has no TLS")
+            raise SystemExit(f"sdn: {host} is not a loopback address; this interface has no TLS")
         self.switches, self.clock, self.token = switches, clock, token.encode()
         # A changed value tells clients that sets are forgotten and must be sent again.
         self.boot = secrets.token_hex(8)
@@ -84,10 +84,10 @@ class Handler(BaseHTTPRequestHandler):
         try:
             # A web page in a local browser may send requests here, but not with this host name.
             if re.sub(r":\d+$", "", self.headers.get("Host", "")) not in ("127.0.0.1", "[::1]", "localhost", self.server.server_address[0]):
-                raise Answer(403, {"error": "this host is not served"})
+                raise Answer(403, {"error": "unknown host name"})
             at = urlsplit(self.path)
             if at.path != "/v1/health" and not self.is_allowed():
-                raise Answer(401, {"error": "a token is needed: the header Authorization: Bearer TOKEN, with the content of the controller's token file"})
+                raise Answer(401, {"error": "missing or wrong token: send the header Authorization: Bearer TOKEN, with the content of the controller's token file"})
             body = self.route(self.command, at.path.strip("/").split("/"), {name: values[-1] for name, values in parse_qs(at.query).items()})
         except Answer as answer:
             status, body = answer.status, answer.body
@@ -139,12 +139,12 @@ class Handler(BaseHTTPRequestHandler):
             case "DELETE", "v1", "switches", number, "rules":
                 return self.remove(self.switch(number), *self.cookies(asked, required=True))
             case _:
-                raise Answer(404, {"error": "there is nothing here"})
+                raise Answer(404, {"error": "not found"})
 
     def switch(self, number):
         found = self.server.switches.get(int(number, 16)) if re.fullmatch("[0-9a-f]{16}", number) else None
         if found is None:
-            raise Answer(404, {"error": f"no switch {number} has been seen; datapaths have 16 digits"})
+            raise Answer(404, {"error": f"unknown switch {number}; a datapath has 16 digits"})
         return found
 
     @staticmethod
@@ -183,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
         with switch.deciding:
             messages = switch.desired.renew(key, self.server.clock())
         if messages is None:
-            raise Answer(404, {"error": "there is no such set, or its lease is over"})
+            raise Answer(404, {"error": "unknown set, or its lease has expired"})
         switch.apply(messages)
         return {"renewed": len(messages)}
 
@@ -196,10 +196,10 @@ class Handler(BaseHTTPRequestHandler):
     def body(self):
         length = self.headers.get("Content-Length", "")
         if not re.fullmatch("[0-9]{1,18}", length):
-            raise Answer(411, {"error": "the body's length is needed"})
+            raise Answer(411, {"error": "Content-Length is required"})
         if int(length) > MOST_BYTES:
-            raise Answer(413, {"error": f"a body has {MOST_BYTES} bytes at most"})
+            raise Answer(413, {"error": f"the body exceeds {MOST_BYTES} bytes"})
         try:
             return json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
-            raise Answer(400, {"error": "the body is no JSON"}) from None
+            raise Answer(400, {"error": "the body is not JSON"}) from None

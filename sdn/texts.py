@@ -42,9 +42,9 @@ def number(text, bits, what):
     try:
         value = int(text, 0)
     except ValueError:
-        raise BadRule(f"{what}: {text!r} is no number") from None
+        raise BadRule(f"{what}: {text!r} is not a number") from None
     if not 0 <= value < 1 << bits:
-        raise BadRule(f"{what}: {text} does not fit")
+        raise BadRule(f"{what}: {text} is out of range")
     return value
 
 
@@ -55,10 +55,10 @@ def parse_match(text):
         name, equals, value = item.partition("=")
         if not equals:
             if name not in WORDS:
-                raise BadRule(f"a match knows no {name!r}")
+                raise BadRule(f"unknown keyword {name!r} in a match")
             fields |= WORDS[name]
         elif name not in NAMES:
-            raise BadRule(f"a match knows no field {name!r}")
+            raise BadRule(f"unknown field {name!r} in a match")
         else:
             field, kind = NAMES[name]
             if kind == "transport":
@@ -103,7 +103,7 @@ def parse_value(kind, text, what):
         if vlan == 0xFFFF:
             return 0  # no tag at all
         if vlan > 4095:
-            raise BadRule(f"{what}: {text} does not fit")
+            raise BadRule(f"{what}: {text} is out of range")
         return VLAN_PRESENT | vlan
     if kind == "tag":
         return parse_tag(text, what)
@@ -119,7 +119,7 @@ def parse_tag(text, what):
     value, slash, mask = text.partition("/")
     value, mask = number(value, 16, what), number(mask, 16, what) if slash else 0xFFFF
     if mask & 0xE000 and slash:
-        raise BadRule(f"{what}: priorities of VLANs are not looked at here")
+        raise BadRule(f"{what}: VLAN priorities are not supported")
     mask &= 0x1FFF
     return (value & mask, mask) if mask not in (0, 0x1FFF) else value & mask if mask else None
 
@@ -131,7 +131,7 @@ def parse_flags(text, what):
     value = mask = 0
     for sign, name in re.findall(r"([+-])([^+-]*)", text):
         if name not in FLAGS:
-            raise BadRule(f"{what}: there is no flag {name!r}")
+            raise BadRule(f"{what}: unknown flag {name!r}")
         bit = 1 << FLAGS.index(name)
         mask |= bit
         value |= bit if sign == "+" else 0
@@ -142,7 +142,7 @@ def parse_mac(text, what):
     value, slash, mask = text.lower().partition("/")
     for one in (value, mask) if slash else (value,):
         if not re.fullmatch(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", one):
-            raise BadRule(f"{what}: {one!r} is no Ethernet address")
+            raise BadRule(f"{what}: {one!r} is not an Ethernet address")
     return value if not slash or mask == "ff:ff:ff:ff:ff:ff" else (value, mask)
 
 
@@ -161,7 +161,7 @@ def parse_network(text, version, what):
         else:
             mask = int(kind(mask))
     except ValueError:
-        raise BadRule(f"{what}: {text!r} is no network") from None
+        raise BadRule(f"{what}: {text!r} is not a network") from None
     if mask == (1 << bits) - 1:
         return str(address)
     return (str(kind(int(address) & mask)), str(kind(mask))) if mask else None
@@ -225,7 +225,7 @@ def parse_action(text):
     if found := re.fullmatch(r"output\(port=(\w+),max_len=(\d+)\)", text):
         length = number(found[2], 32, text)
         if length < 14:
-            raise BadRule(f"{text}: a switch keeps 14 bytes at least")
+            raise BadRule(f"{text}: a switch copies at least 14 bytes")
         return ("output", port(found[1]), length)
     if found := re.fullmatch(r"CONTROLLER:(\d+)", text):
         return ("output", PORTS["CONTROLLER"], number(found[1], 16, text))
@@ -233,7 +233,7 @@ def parse_action(text):
         return ("resubmit", number(found[1], 8, text))
     if found := re.fullmatch(r"goto_table:(\d+)", text):
         return ("goto_table", number(found[1], 8, text))
-    raise BadRule(f"there is no action {text!r} here")
+    raise BadRule(f"unknown action {text!r}")
 
 
 def port(text):

@@ -91,16 +91,16 @@ class Sets(unittest.TestCase):
 
     def test_what_cannot_be_is_refused(self):
         for bad, why in [
-            ({"rules": [MIRROR, MIRROR]}, "one match"),
+            ({"rules": [MIRROR, MIRROR]}, "the same match"),
             ({"rules": [MIRROR, BACK | {"actions": "output:4"}]}, "two lists of actions"),
             ({"rules": [MIRROR | {"cookie": "0x1"}]}, "not the set's own"),
-            ({"rules": [MIRROR | {"cookie": 1}]}, "to be a text"),
-            ({"rules": [MIRROR | {"prio": 1}]}, "no 'prio'"),
+            ({"rules": [MIRROR | {"cookie": 1}]}, "must be a string"),
+            ({"rules": [MIRROR | {"prio": 1}]}, "unknown field 'prio'"),
             ({"rules": [MIRROR | {"match": "tcp,tp_dst=x"}]}, r"rules\[0\]"),
-            ({"rules": {}}, "to be a list"),
+            ({"rules": {}}, "must be a list"),
             ({"lease": -1}, "lease"),
             ({"mask": "0x0"}, "outside of mask"),
-            ({"reactive": [ASKED | {"match": "udp"}]}, "has to be of tcp"),
+            ({"reactive": [ASKED | {"match": "udp"}]}, "must select tcp"),
             ({"reactive": [ASKED | {"forward": ""}]}, "forward is empty"),
             ({"reactive": [ASKED | {"flow_cookie": ASKED["cookie"]}]}, "two lists of actions"),
             ({"reactive": [ASKED | {"idle_timeout": 0}]}, "idle_timeout"),

@@ -101,7 +101,7 @@ class Interface(unittest.TestCase):
             self.addCleanup(connection.close)
             connection.request("PUT", RULES, body, {"Authorization": f"Bearer {TOKEN}"})
             response = connection.getresponse()
-            self.assertEqual((response.status, response.read()), (400, b'{"error": "the body is no JSON"}\n'))
+            self.assertEqual((response.status, response.read()), (400, b'{"error": "the body is not JSON"}\n'))
 
     def test_a_set_takes_the_place_of_the_one_before(self):
         self.ask("PUT", RULES, SET)

@@ -36,15 +36,15 @@ ACTIONS = ["drop", "NORMAL", "output:3,NORMAL", "output(port=3,max_len=96),resub
 BAD = [
     ("tp_dst=80", "ports need"),
     ("nw_dst=10.0.0.1", "needs dl_type"),
-    ("tcp,tp_dst=65536", "does not fit"),
-    ("tcp,tp_dst=http", "is no number"),
-    ("tcp,nw_dst=10.0.0.1/33", "is no network"),
-    ("tcp,color=red", "no field"),
-    ("quic", "knows no"),
+    ("tcp,tp_dst=65536", "out of range"),
+    ("tcp,tp_dst=http", "is not a number"),
+    ("tcp,nw_dst=10.0.0.1/33", "is not a network"),
+    ("tcp,color=red", "unknown field"),
+    ("quic", "unknown keyword"),
     ("udp,tcp_flags=+syn", "needs tcp"),
-    ("dl_vlan=4096", "does not fit"),
-    ("tcp,tcp_flags=+sin", "no flag"),
-    ("dl_src=02:00", "no Ethernet address"),
+    ("dl_vlan=4096", "out of range"),
+    ("tcp,tcp_flags=+sin", "unknown flag"),
+    ("dl_src=02:00", "not an Ethernet address"),
     ("nw_proto=6", "needs ip"),
 ]
 
